@@ -1,0 +1,37 @@
+# A room is a folder of the pipeline: one library from its sources, one test program from its *_test.cc,
+# one micro-benchmark program from its *_bench.cc. Links are given in the direction data flows.
+#
+#   shoehorn_room(NAME LINKS other rooms and libraries)
+#
+# gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench.
+function(shoehorn_room name)
+  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  set(benches ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|_bench)\\.cc$")
+
+  if(sources)
+    add_library(shoehorn_${name} STATIC ${sources})
+    target_include_directories(shoehorn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(shoehorn_${name} PUBLIC ${ARG_LINKS})
+  else()
+    add_library(shoehorn_${name} INTERFACE)
+    target_include_directories(shoehorn_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(shoehorn_${name} INTERFACE ${ARG_LINKS})
+  endif()
+
+  if(tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE shoehorn_${name} GTest::gtest GTest::gtest_main)
+    target_compile_definitions(${name}_test PRIVATE
+      SHOEHORN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHOEHORN_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared")
+    add_test(NAME ${name}_test COMMAND ${name}_test)
+  endif()
+  if(benches)
+    add_executable(${name}_bench ${benches})
+    target_link_libraries(${name}_bench PRIVATE shoehorn_${name} benchmark::benchmark benchmark::benchmark_main)
+  endif()
+endfunction()

@@ -1,0 +1,75 @@
+#include <gtest/gtest.h>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/philox.h"
+#include "base/process.h"
+
+namespace shoehorn {
+namespace {
+
+TEST(Format, Bytes) {
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(int64_t{3} << 30), "3.00 GiB");
+}
+
+TEST(Format, CountsAndSeconds) {
+  EXPECT_EQ(format_count(1234567), "1,234,567");
+  EXPECT_EQ(format_count(-12), "-12");
+  EXPECT_EQ(format_seconds(3725.2), "1:02:05");
+  EXPECT_EQ(format_seconds(12.34), "12.3 s");
+}
+
+TEST(Format, ParseBytes) {
+  EXPECT_EQ(parse_bytes("6GiB", "--memory_budget"), int64_t{6} << 30);
+  EXPECT_EQ(parse_bytes("1.5 GB", "x"), 1500000000);
+  EXPECT_EQ(parse_bytes("77", "x"), 77);
+  for (const char* bad : {"", "GiB", "-1GiB", "6 parsecs", "1e300GiB", "nan"}) EXPECT_THROW(parse_bytes(bad, "x"), UserError);
+}
+
+TEST(Format, NearestName) {
+  EXPECT_EQ(nearest_name("learning_rat", {"learning_rate", "weight_decay"}), "learning_rate");
+  EXPECT_EQ(nearest_name("zzzzzzzz", {"learning_rate", "weight_decay"}), "");
+}
+
+TEST(Bfloat16, RoundsToNearestEven) {
+  EXPECT_EQ(to_bfloat16(1.0F).bits, 0x3f80);
+  EXPECT_EQ(to_bfloat16(1.0F + 0x1p-8F).bits, 0x3f80);            // tie: to even
+  EXPECT_EQ(to_bfloat16(1.0F + 0x1p-7F + 0x1p-8F).bits, 0x3f82);  // tie: to even
+  EXPECT_TRUE(to_float(to_bfloat16(__builtin_nanf(""))) != to_float(to_bfloat16(__builtin_nanf(""))));
+}
+
+// Known answers of Random123's kat_vectors for philox4x32-10.
+TEST(Philox, KnownAnswers) {
+  const std::array<uint32_t, 4> zero = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+  EXPECT_EQ(philox4x32_10({0, 0}, {0, 0, 0, 0}), zero);
+  const std::array<uint32_t, 4> ones = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
+  EXPECT_EQ(philox4x32_10({~0U, ~0U}, {~0U, ~0U, ~0U, ~0U}), ones);
+}
+
+TEST(Philox, KeepScaleIsUnbiased) {
+  for (const float p : {0.0F, 0.1F, 0.5F}) {
+    EXPECT_NEAR(keep_scale(p) * (1.0 - drop_threshold(p) / 65536.0), 1.0, 1e-7);
+    EXPECT_NEAR(drop_threshold(p) / 65536.0, p, 0x1p-17);
+  }
+}
+
+TEST(Process, PeakIsAtLeastResident) {
+  EXPECT_GT(process_resident_bytes(), 0);
+  EXPECT_GE(process_peak_bytes(), process_resident_bytes());
+  EXPECT_GT(available_memory_bytes(), 0);
+}
+
+TEST(Error, CheckThrowsInternalErrorWithPlace) {
+  try {
+    CHECK(1 == 2, "one is {}", 1);
+    FAIL();
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("one is 1"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

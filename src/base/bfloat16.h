@@ -1,0 +1,21 @@
+// Scalar bfloat16 conversions: round to nearest, ties to even; NaN stays NaN. Vector code has its own.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace shoehorn {
+
+struct bfloat16 {
+  uint16_t bits;
+};
+
+inline float to_float(bfloat16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+
+inline bfloat16 to_bfloat16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return {static_cast<uint16_t>((bits >> 16) | 0x40U)};
+  return {static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,52 @@
+// The two kinds of error.
+//
+// UserError: bad input, a bad flag, a plan that does not fit: the caller can mend it. The program exits with 2.
+// SystemError: the environment failed (a full disk, a read-only directory, an unreadable file). Exits with 1.
+// InternalError: our bug, raised through CHECK. Exits with 1.
+//
+// A message reads "[what] expected …, got …; hint". Library code never prints and never exits.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace shoehorn {
+
+class UserError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class SystemError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+// throw user_error("[--optim] expected one of {}, got '{}'; …", …)
+template <typename... Args>
+UserError user_error(fmt::format_string<Args...> format, Args&&... args) {
+  return UserError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+SystemError system_error(fmt::format_string<Args...> format, Args&&... args) {
+  return SystemError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+[[noreturn]] void fail_check(const char* file, int line, const char* condition, const std::string& message);
+
+}  // namespace shoehorn
+
+// CHECK(condition, "format", args…): an invariant of ours. The message is built only on failure.
+#define CHECK(condition, ...)                                                             \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
+      ::shoehorn::fail_check(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
+  } while (false)

@@ -1,0 +1,86 @@
+#include "base/format.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+std::string format_bytes(int64_t bytes) {
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes > -1024 && bytes < 1024) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes) / 1024.0;
+  size_t unit = 0;
+  while (std::abs(value) >= 1024.0 && unit + 1 < std::size(kUnits)) {
+    value /= 1024.0;
+    ++unit;
+  }
+  return fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds < 60.0) return fmt::format("{:.1f} s", seconds);
+  const auto total = static_cast<int64_t>(std::llround(seconds));
+  if (total < 3600) return fmt::format("{}:{:02}", total / 60, total % 60);
+  return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
+}
+
+std::string format_count(int64_t count) {
+  std::string digits = std::to_string(count < 0 ? -count : count);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  return count < 0 ? "-" + digits : digits;
+}
+
+int64_t parse_bytes(std::string_view text, std::string_view what) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit;
+  for (const char* c = end; c != text.data() + text.size(); ++c) {
+    if (*c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  }
+  static constexpr struct {
+    std::string_view name;
+    double bytes;
+  } kUnits[] = {{"", 1},       {"b", 1},    {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40},
+                {"k", 0x1p10}, {"m", 0x1p20}, {"g", 0x1p30},   {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},
+                {"tb", 1e12}};
+  for (const auto& known : kUnits) {
+    if (error == std::errc() && known.name == unit && number >= 0 && number * known.bytes < 0x1p62) {
+      return static_cast<int64_t>(number * known.bytes);
+    }
+  }
+  throw user_error("[{}] expected a number of bytes such as 6GiB, 512MiB or 1073741824, got '{}'", what, text);
+}
+
+int64_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int64_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int64_t diagonal = row[0];
+    row[0] = static_cast<int64_t>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int64_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  int64_t best = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3) + 1;
+  std::string nearest;
+  for (const std::string& candidate : candidates) {
+    const int64_t distance = edit_distance(name, candidate);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace shoehorn
