@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Shoehorn against the Hugging Face Trainer on the same training step, measured in turns on this machine.
+
+  bench/compare.py --models bert-base --settings fp32 bf16 --repeats 3 [--results bench/results/FILE.json]
+
+Every measurement is a process of its own, in the order ours, theirs, ours, theirs, …, so that a noisy machine is noisy
+for both. Peak memory is the kernel's figure for the finished process (ru_maxrss of wait4), the same for both sides.
+Exit: 0 all goals met, 1 a goal missed, 2 nothing could be compared. Commands and keys: bench/README.md.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SETTINGS = {
+    "fp32": [],
+    "bf16": ["--bf16"],
+    "checkpointing": ["--gradient_checkpointing"],
+    "bf16_checkpointing": ["--bf16", "--gradient_checkpointing"],
+    "adafactor": ["--optim", "adafactor"],
+    "sgd": ["--optim", "sgd", "--optim_args", "momentum=0.9"],
+}
+# Keys whose medians go into the table and the record; both sides print them.
+MEASURES = ("samples_per_second", "step_seconds", "first_step_seconds", "peak_bytes")
+PROCESS_SLACK_BYTES = 8 << 20
+PROCESS_SLACK_RATIO = 0.02
+
+
+class CompareError(Exception):
+    """A measurement that could not be made; the message says what to do."""
+
+
+def cpu_model():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
+
+
+def last_json_object(text):
+    """The last line that is a JSON object; None if there is none."""
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            try:
+                return json.loads(line)
+            except json.JSONDecodeError:
+                return None
+    return None
+
+
+def run_once(command, environment, timeout_seconds):
+    """Runs one process; returns its JSON object with peak_bytes and process_seconds as this script measured them."""
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(command, stdout=out, stderr=err, env=environment)
+        except OSError as error:
+            raise CompareError(f"[{command[0]}] expected a program, got: {error.strerror}") from error
+        while True:
+            # wait4 and not Popen.wait: only it returns the child's own peak.
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() - start > timeout_seconds:
+                process.kill()
+                os.wait4(process.pid, 0)
+                process.returncode = -9
+                raise CompareError(f"[{shlex.join(command)}] expected an end within {timeout_seconds} s, got none")
+            time.sleep(0.05)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        result = last_json_object(out.read().decode(errors="replace"))
+        if process.returncode != 0 or result is None:
+            tail = err.read().decode(errors="replace")[-2000:]
+            raise CompareError(
+                f"[{shlex.join(command)}] expected exit 0 and a JSON object, got exit {process.returncode}:\n{tail}"
+            )
+    missing = [key for key in MEASURES if key not in result and key != "peak_bytes"]
+    if missing:
+        raise CompareError(f"[{shlex.join(command)}] expected the keys {', '.join(MEASURES)}, got none of {missing}")
+    result["reported_peak_bytes"] = result.get("peak_bytes")
+    result["peak_bytes"] = usage.ru_maxrss * 1024
+    result["process_seconds"] = time.monotonic() - start
+    return result
+
+
+def commands_for(args, model, setting):
+    flags = [
+        "--model", model,
+        "--per_device_train_batch_size", str(args.per_device_train_batch_size),
+        "--sequence_length", str(args.sequence_length),
+        "--gradient_accumulation_steps", str(args.gradient_accumulation_steps),
+        "--max_grad_norm", str(args.max_grad_norm),
+        "--steps", str(args.steps),
+        *SETTINGS[setting],
+        *shlex.split(args.extra),
+    ]  # fmt: skip
+    return {
+        "ours": [args.shoehorn, "bench", "step", *flags, "--json", *shlex.split(args.extra_ours)],
+        "theirs": [args.python, str(HERE / "peers" / "train_step.py"), *flags, *shlex.split(args.extra_theirs)],
+    }
+
+
+def median_of(runs, key):
+    values = [run[key] for run in runs if run.get(key) is not None]
+    return statistics.median(values) if values else None
+
+
+def ratio(ours, theirs):
+    return ours / theirs if ours and theirs else None
+
+
+def judge(args, medians, runs):
+    """Goal -> (met, text); None for met where it could not be judged."""
+    if not all(medians.get(side) for side in ("ours", "theirs")):
+        return {}
+    ours, theirs = medians["ours"], medians["theirs"]
+    speed = ratio(ours["samples_per_second"], theirs["samples_per_second"])
+    memory = ratio(ours["peak_bytes"], theirs["peak_bytes"])
+    first = ratio(ours["first_step_seconds"], theirs["first_step_seconds"])
+    goals = {
+        "speed": (speed and speed >= args.speed_goal, f"samples/s x{speed or 0:.2f}, goal >= {args.speed_goal}"),
+        "memory": (memory and memory <= args.memory_goal, f"peak x{memory or 0:.3f}, goal <= {args.memory_goal}"),
+        "first_step": (first and first <= args.first_step_goal, f"x{first or 0:.3f}, goal <= {args.first_step_goal}"),
+    }
+    predicted = [(run["predicted_peak_bytes"], run["peak_bytes"]) for run in runs["ours"] if run.get("predicted_peak_bytes")]
+    if predicted:
+        # The design's promise for a whole process: within 2% or 8 MiB, whichever is larger.
+        misses = [abs(p - m) - max(PROCESS_SLACK_BYTES, PROCESS_SLACK_RATIO * m) for p, m in predicted]
+        worst = max(predicted, key=lambda pair: abs(pair[0] - pair[1]))
+        goals["predicted_peak"] = (
+            max(misses) <= 0,
+            f"predicted {worst[0] / 2**20:.1f} MiB, measured {worst[1] / 2**20:.1f} MiB, goal within max(2%, 8 MiB)",
+        )
+    return goals
+
+
+def compare(args, model, setting):
+    """Measures one model in one setting; returns its record."""
+    commands = commands_for(args, model, setting)
+    sides = [side for side in ("ours", "theirs") if side in args.sides]
+    environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads)) if args.threads else dict(os.environ)
+    runs = {side: [] for side in commands}
+    for repeat in range(args.repeats):
+        for side in sides:
+            print(f"{model} {setting} {repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
+            runs[side].append(run_once(commands[side], environment, args.timeout_seconds))
+    medians = {side: {key: median_of(runs[side], key) for key in MEASURES} for side in sides}
+    goals = judge(args, medians, runs)
+    both = len(sides) == 2
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "cpu": cpu_model(),
+        "cpus": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "threads": {side: runs[side][0].get("threads") for side in sides},
+        "versions": {side: runs[side][0].get("versions") for side in sides},
+        "model": model,
+        "setting": setting,
+        # Without directories: a record says what was run, not where it was installed.
+        "commands": {
+            side: shlex.join(os.path.basename(word) if os.path.isabs(word) else word for word in commands[side])
+            for side in sides
+        },
+        "medians": medians,
+        "runs": {side: [{key: run.get(key) for key in MEASURES} for run in runs[side]] for side in sides},
+        "ratio": {key: ratio(medians["ours"][key], medians["theirs"][key]) for key in MEASURES} if both else None,
+        "goals": {name: {"met": bool(met), "text": text} for name, (met, text) in goals.items()},
+    }
+
+
+def print_table(records):
+    header = ("model", "setting", "who", "samples/s", "step s", "first step s", "peak MiB")
+    rows = [header]
+    for record in records:
+        for side, medians in record["medians"].items():
+            numbers = [medians["samples_per_second"], medians["step_seconds"], medians["first_step_seconds"]]
+            text = ["-" if number is None else f"{number:.3f}" for number in numbers]
+            rows.append((record["model"], record["setting"], side, *text, f"{medians['peak_bytes'] / 2**20:.0f}"))
+        if record["ratio"]:
+            text = ["-" if (value := record["ratio"][key]) is None else f"x{value:.3f}" for key in MEASURES]
+            rows.append(("", "", "ours/theirs", *text))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    for row in rows:
+        cells = [cell.ljust(width) if index < 3 else cell.rjust(width) for index, (cell, width) in enumerate(zip(row, widths))]
+        print("  ".join(cells).rstrip())
+    for record in records:
+        for name, goal in record["goals"].items():
+            print(f"{'MET ' if goal['met'] else 'MISS'}  {record['model']} {record['setting']} {name}: {goal['text']}")
+
+
+def append_results(path, records):
+    """A results file is a JSON list; records are added at its end."""
+    path = pathlib.Path(path)
+    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = path.with_suffix(".partial")
+    staging.write_text(json.dumps(earlier + records, indent=1) + "\n", encoding="utf-8")
+    staging.replace(path)
+
+
+def parse_arguments():
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=["bert-base"], help="bert-base, bert-large, or directories")
+    parser.add_argument("--settings", nargs="+", default=["fp32"], choices=sorted(SETTINGS))
+    parser.add_argument("--per_device_train_batch_size", type=int, default=4)
+    parser.add_argument("--sequence_length", type=int, default=512)
+    parser.add_argument("--gradient_accumulation_steps", type=int, default=1)
+    parser.add_argument("--max_grad_norm", type=float, default=1.0)
+    parser.add_argument("--steps", type=int, default=4, help="steps a process makes; the first is not in its median")
+    parser.add_argument("--repeats", type=int, default=3, help="processes of each side")
+    parser.add_argument("--threads", type=int, help="OMP_NUM_THREADS of both sides")
+    parser.add_argument("--sides", nargs="+", default=["ours", "theirs"], choices=("ours", "theirs"))
+    parser.add_argument("--shoehorn", default=str(HERE.parent / "build" / "shoehorn"), help="our program")
+    parser.add_argument("--python", default=str(cache / "shoehorn/peers/bin/python"), help="made by bench/peers/setup.sh")
+    parser.add_argument("--extra", default="", help="flags for both sides, one string")
+    parser.add_argument("--extra_ours", default="", help="flags for our side only")
+    parser.add_argument("--extra_theirs", default="", help="flags for their side only")
+    parser.add_argument("--speed_goal", type=float, default=1.0, help="least ratio of samples per second")
+    parser.add_argument("--memory_goal", type=float, default=1.0, help="greatest ratio of peak memory")
+    parser.add_argument("--first_step_goal", type=float, default=1.0, help="greatest ratio of time to the first step's end")
+    parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
+    parser.add_argument("--results", metavar="FILE.json", help="append the records to this JSON list")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    if "ours" in args.sides and not os.access(args.shoehorn, os.X_OK):
+        raise CompareError(f"[--shoehorn] expected our program, got nothing at {args.shoehorn}; build it, or --sides theirs")
+    if "theirs" in args.sides and not os.access(args.python, os.X_OK):
+        raise CompareError(f"[--python] expected a Python with the peers, got nothing at {args.python}; run bench/peers/setup.sh")
+    records = []
+    try:
+        for model in args.models:
+            for setting in args.settings:
+                records.append(compare(args, model, setting))
+    finally:
+        # What was measured before an error or an interrupt is not lost.
+        if records:
+            print_table(records)
+            if args.results:
+                append_results(args.results, records)
+    return 0 if all(goal["met"] for record in records for goal in record["goals"].values()) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CompareError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

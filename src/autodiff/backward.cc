@@ -1,0 +1,119 @@
+#include "autodiff/backward.h"
+
+#include <algorithm>
+
+#include "ops/gradient_context.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+namespace {
+
+bool is_trainable(const Program& program, StorageId storage) {
+  const auto parameters = program.state().parameters_of(storage);
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [&](ParameterId id) { return program.state().parameter(id).trainable &&
+                                                  program.state().parameter(id).storage == storage; });
+}
+
+// Whether a value depends on anything trainable.
+std::vector<bool> find_needed(const Program& program) {
+  std::vector<bool> needed(program.values().size(), false);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    const Value& value = program.values()[i];
+    needed[i] = value.storage.valid() && !value.producer.valid() && is_trainable(program, value.storage);
+  }
+  for (const Node& node : program.nodes()) {
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId input) { return input.valid() && needed[input.at()]; });
+    for (const ValueId output : node.outputs) needed[output.at()] = any;
+  }
+  return needed;
+}
+
+class Backward {
+ public:
+  Backward(Program& program, ValueId loss)
+      : program_(program), builder_(program), needed_(find_needed(program)), gradients_(program.values().size()), loss_(loss) {}
+
+  void run() {
+    const auto forward_nodes = static_cast<int32_t>(program_.nodes().size());
+    for (int32_t at = forward_nodes - 1; at >= 0; --at) visit(NodeId{at});
+  }
+
+  ValueId gradient(ValueId value) const { return gradients_[value.at()]; }
+
+ private:
+  void visit(NodeId id) {
+    // A copy: rules append nodes, which moves the table of nodes.
+    const Node node = program_.node(id);
+    std::vector<ValueId> output_gradients;
+    bool reached = false;
+    for (const ValueId output : node.outputs) {
+      reached = reached || output == loss_ || gradients_[output.at()].valid();
+      output_gradients.push_back(gradients_[output.at()]);
+    }
+    std::vector<bool> needed;
+    for (const ValueId input : node.inputs) needed.push_back(input.valid() && needed_[input.at()]);
+    if (!reached || std::none_of(needed.begin(), needed.end(), [](bool b) { return b; })) return;
+    const OpInfo& info = op_info(node.kind);
+    if (info.gradient == nullptr) {
+      throw user_error("[{} in {}] expected an op with a backward between the loss and the parameters, got one without; "
+                       "freeze what lies behind it",
+                       info.name, region_name(node.region));
+    }
+    Region region = node.region;
+    region.phase = Phase::kBackward;
+    builder_.set_region(region);
+    GradientContext context(builder_, id, std::move(output_gradients), needed);
+    info.gradient(context);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (needed[i] && context.input_gradients()[i].valid()) add(node.inputs[i], context.input_gradients()[i]);
+    }
+  }
+
+  void add(ValueId value, ValueId contribution) {
+    ValueId& sum = gradients_[value.at()];
+    sum = sum.valid() ? builder_.value(OpKind::kAdd, {sum, contribution}, {}, program_.value(value).name + ".gradient_sum")
+                      : contribution;
+  }
+
+  Program& program_;
+  OpBuilder builder_;
+  std::vector<bool> needed_;
+  std::vector<ValueId> gradients_;  // of the forward's values
+  ValueId loss_;
+};
+
+}  // namespace
+
+std::vector<ParameterGradient> append_backward(Program& program, ValueId loss) {
+  const auto forward_values = static_cast<int32_t>(program.values().size());
+  Backward backward(program, loss);
+  backward.run();
+  std::vector<ParameterGradient> gradients;
+  for (int32_t i = 0; i < forward_values; ++i) {
+    const Value value = program.values()[static_cast<size_t>(i)];
+    if (!value.storage.valid() || value.producer.valid() || !is_trainable(program, value.storage)) continue;
+    const ValueId gradient = backward.gradient(ValueId{i});
+    if (!gradient.valid()) {
+      throw user_error("[parameter {}] expected a path from it to the loss, got none; use it in forward or freeze it", value.name);
+    }
+    program.value(gradient).role = Role::kGradient;
+    program.value(gradient).name = value.name + ".gradient";
+    gradients.push_back({value.storage, gradient});
+  }
+  std::sort(gradients.begin(), gradients.end(), [](const auto& a, const auto& b) { return a.storage < b.storage; });
+  for (size_t i = 0; i < program.state().parameters().size(); ++i) {
+    const Parameter& parameter = program.state().parameters()[i];
+    const bool found = std::any_of(gradients.begin(), gradients.end(),
+                                   [&](const auto& gradient) { return gradient.storage == parameter.storage; });
+    if (parameter.trainable && !found) {
+      throw user_error("[parameter {}] expected a path from it to the loss, got none; use it in forward or freeze it",
+                       parameter.name);
+    }
+  }
+  return gradients;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,192 @@
+#include "data/batch.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "data/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using Rows = Dataset::Rows;
+
+struct Memory {
+  Memory(const Dataset& dataset, const BatchOptions& options)
+      : capacity(micro_batch_capacity(dataset, options)),
+        bytes(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_kind())), std::byte{0xa5}),
+        batch(lay_out_micro_batch(bytes, capacity, dataset.label_kind())) {}
+
+  MicroBatchCapacity capacity;
+  std::vector<std::byte> bytes;
+  MicroBatch batch;
+};
+
+std::vector<int32_t> first(std::span<const int32_t> values, int64_t count) {
+  return {values.begin(), values.begin() + count};
+}
+
+TEST(Batch, PackedLayout) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}, {9, 10}}},
+                                                 {"token_type_ids", Rows{{0, 0, 1}, {0}, {0, 1}}},
+                                                 {"labels", std::vector<int64_t>{1, 0, 2}}});
+  const BatchOptions options{.micro_batch_size = 2, .token_multiple = 8, .pad_token_id = 99};
+  Memory memory(dataset, options);
+  EXPECT_EQ(memory.capacity.tokens, 8);
+  EXPECT_EQ(memory.capacity.sequences, 2);
+  MicroBatch& batch = memory.batch;
+  pack_micro_batch(dataset, std::vector<int64_t>{2, 0}, 4, options, batch);
+  EXPECT_EQ(batch.tokens, 5);
+  EXPECT_EQ(batch.tokens_padded, 8);
+  EXPECT_EQ(batch.sequences, 2);
+  EXPECT_EQ(first(batch.input_ids, 8), (std::vector<int32_t>{9, 10, 5, 6, 7, 99, 99, 99}));
+  EXPECT_EQ(first(batch.token_type_ids, 8), (std::vector<int32_t>{0, 1, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(first(batch.position_ids, 8), (std::vector<int32_t>{0, 1, 0, 1, 2, 0, 0, 0}));
+  EXPECT_EQ(first(batch.token_sample, 8), (std::vector<int32_t>{4, 4, 5, 5, 5, 0, 0, 0}));
+  EXPECT_EQ(first(batch.sequence_start, 2), (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(first(batch.sequence_length, 2), (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(first(batch.class_labels, 2), (std::vector<int32_t>{2, 1}));
+}
+
+TEST(Batch, PaddedToMaxLength) {
+  const Dataset dataset =
+      Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}}}, {"labels", Rows{{1, -100, 2}, {3}}}});
+  const BatchOptions options{
+      .micro_batch_size = 2, .token_multiple = 5, .pad_to_max_length = 4, .pad_token_id = 99};
+  Memory memory(dataset, options);
+  EXPECT_EQ(memory.capacity.tokens, 10);
+  MicroBatch& batch = memory.batch;
+  pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 2, options, batch);
+  EXPECT_EQ(batch.tokens, 4);
+  EXPECT_EQ(batch.tokens_padded, 10);
+  EXPECT_EQ(first(batch.input_ids, 10), (std::vector<int32_t>{8, 99, 99, 99, 5, 6, 7, 99, 99, 99}));
+  EXPECT_EQ(first(batch.position_ids, 10), (std::vector<int32_t>{0, 1, 2, 3, 0, 1, 2, 3, 0, 0}));
+  EXPECT_EQ(first(batch.token_sample, 10), (std::vector<int32_t>{2, 2, 2, 2, 3, 3, 3, 3, 0, 0}));
+  EXPECT_EQ(first(batch.sequence_start, 2), (std::vector<int32_t>{0, 4}));
+  EXPECT_EQ(first(batch.sequence_length, 2), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(first(batch.token_labels, 10),
+            (std::vector<int32_t>{3, -100, -100, -100, 1, -100, 2, -100, -100, -100}));
+}
+
+TEST(Batch, ValueLabelsAndNone) {
+  const Dataset values =
+      Dataset::from_columns({{"input_ids", Rows{{5}, {8}}}, {"labels", std::vector<double>{0.5, 2.0}}});
+  Memory memory(values, {});
+  pack_micro_batch(values, std::vector<int64_t>{1}, 0, {}, memory.batch);
+  EXPECT_EQ(memory.batch.value_labels[0], 2.0F);
+  EXPECT_EQ(memory.batch.sequences, 1);
+  EXPECT_TRUE(memory.batch.class_labels.empty());
+  const Dataset none = Dataset::from_columns({{"input_ids", Rows{{5}}}});
+  Memory unlabelled(none, {});
+  pack_micro_batch(none, std::vector<int64_t>{0}, 0, {}, unlabelled.batch);
+  EXPECT_EQ(unlabelled.batch.tokens_padded, 16);
+}
+
+// Whatever the samples: every token stands once where its sequence says, and the capacity is never exceeded.
+TEST(Batch, RandomSamplesHoldTogether) {
+  std::mt19937 engine(3);
+  for (int round = 0; round < 200; ++round) {
+    Rows ids(1 + engine() % 40);
+    for (auto& row : ids) {
+      row.resize(1 + engine() % 19);
+      for (auto& id : row) id = static_cast<int64_t>(engine() % 1000);
+    }
+    const Dataset dataset = Dataset::from_columns({{"input_ids", ids}});
+    const BatchOptions options{
+        .micro_batch_size = 1 + static_cast<int64_t>(engine() % 9),
+        .token_multiple = 1 + static_cast<int64_t>(engine() % 20),
+        .pad_to_max_length = engine() % 2 == 0 ? 0 : 19 + static_cast<int64_t>(engine() % 3),
+        .pad_token_id = 1001};
+    Memory memory(dataset, options);
+    MicroBatch& batch = memory.batch;
+    std::vector<int64_t> samples(static_cast<size_t>(dataset.size()));
+    std::iota(samples.begin(), samples.end(), int64_t{0});
+    std::shuffle(samples.begin(), samples.end(), engine);
+    samples.resize(std::min(samples.size(), static_cast<size_t>(options.micro_batch_size)));
+    pack_micro_batch(dataset, samples, 7, options, batch);
+
+    ASSERT_LE(batch.tokens_padded, memory.capacity.tokens);
+    ASSERT_EQ(batch.tokens_padded % options.token_multiple, 0);
+    ASSERT_EQ(batch.sequences, static_cast<int64_t>(samples.size()));
+    int64_t tokens = 0;
+    for (size_t s = 0; s < samples.size(); ++s) {
+      const auto start = static_cast<size_t>(batch.sequence_start[s]);
+      const auto expected = dataset.input_ids(samples[s]);
+      ASSERT_EQ(batch.sequence_length[s], static_cast<int32_t>(expected.size()));
+      ASSERT_TRUE(std::ranges::equal(batch.input_ids.subspan(start, expected.size()), expected));
+      for (size_t t = 0; t < expected.size(); ++t) {
+        ASSERT_EQ(batch.position_ids[start + t], static_cast<int32_t>(t));
+        ASSERT_EQ(batch.token_sample[start + t], static_cast<int32_t>(7 + s));
+      }
+      tokens += static_cast<int64_t>(expected.size());
+    }
+    ASSERT_EQ(batch.tokens, tokens);
+    const auto pads =
+        std::ranges::count(batch.input_ids.first(static_cast<size_t>(batch.tokens_padded)), 1001);
+    ASSERT_EQ(pads, batch.tokens_padded - tokens);
+  }
+}
+
+// The bound is reached: by the longest samples together.
+TEST(Batch, CapacityIsTight) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{1}, {1, 2, 3}, {1, 2}, {1, 2, 3, 4}}}});
+  for (int64_t size = 1; size <= 6; ++size) {
+    const int64_t expected[] = {4, 7, 9, 10, 10, 10};
+    EXPECT_EQ(micro_batch_capacity(dataset, {.micro_batch_size = size, .token_multiple = 1}).tokens,
+              expected[size - 1]);
+  }
+}
+
+TEST(Batch, ArraysAreAlignedAndDoNotOverlap) {
+  const MicroBatchCapacity capacity{.tokens = 48, .sequences = 3};
+  for (const auto kind : {LabelKind::kNone, LabelKind::kClass, LabelKind::kValue, LabelKind::kToken}) {
+    std::vector<std::byte> bytes(static_cast<size_t>(micro_batch_bytes(capacity, kind)));
+    MicroBatch batch = lay_out_micro_batch(bytes, capacity, kind);
+    std::vector<std::span<const std::byte>> arrays;
+    for (const auto& array :
+         {batch.input_ids, batch.token_type_ids, batch.position_ids, batch.token_sample, batch.sequence_start,
+          batch.sequence_length, batch.class_labels, batch.token_labels}) {
+      if (!array.empty()) arrays.push_back(std::as_bytes(array));
+    }
+    if (!batch.value_labels.empty()) arrays.push_back(std::as_bytes(batch.value_labels));
+    EXPECT_EQ(arrays.size(), kind == LabelKind::kNone ? 6U : 7U);
+    std::ranges::sort(arrays, {}, [](const auto& array) { return array.data(); });
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      EXPECT_EQ((arrays[i].data() - bytes.data()) % 64, 0);
+      const auto* end = i + 1 < arrays.size() ? arrays[i + 1].data() : bytes.data() + bytes.size();
+      EXPECT_LE(arrays[i].data() + arrays[i].size(), end);
+    }
+  }
+}
+
+TEST(Batch, CopyTakesWhatIsInUse) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}, {1, 2, 3, 4, 5}}},
+                                                 {"labels", Rows{{1, 2, 3}, {4}, {5, 6, 7, 8, 9}}}});
+  const BatchOptions options{.micro_batch_size = 3, .token_multiple = 2};
+  Memory source(dataset, options);
+  Memory target(dataset, options);
+  pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 3, options, source.batch);
+  copy_micro_batch(source.batch, dataset.label_kind(), target.batch);
+  EXPECT_EQ(target.bytes, source.bytes);
+  EXPECT_EQ(target.batch.tokens, 4);
+  EXPECT_EQ(target.batch.tokens_padded, 4);
+  EXPECT_EQ(target.batch.sequences, 2);
+}
+
+TEST(Batch, Errors) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}}}});
+  EXPECT_THROW(micro_batch_capacity(dataset, {.micro_batch_size = 0}), UserError);
+  EXPECT_THROW(micro_batch_capacity(dataset, {.gradient_accumulation_steps = 0}), UserError);
+  EXPECT_THROW(micro_batch_capacity(dataset, {.token_multiple = 0}), UserError);
+  EXPECT_THROW(micro_batch_capacity(dataset, {.pad_to_max_length = -1}), UserError);
+  expect_contains(message_of<UserError>([&] { micro_batch_capacity(dataset, {.pad_to_max_length = 2}); }),
+                  "got one of 3");
+  EXPECT_THROW(micro_batch_capacity(dataset, {.pad_to_max_length = int64_t{1} << 40}), UserError);
+  MicroBatch none;
+  EXPECT_THROW(pack_micro_batch(dataset, std::vector<int64_t>{0}, 0, {}, none), InternalError);
+}
+
+}  // namespace
+}  // namespace shoehorn

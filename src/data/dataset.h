@@ -1,0 +1,126 @@
+// Tokenized samples, ready to be packed: flat arrays without padding.
+//
+// N tokens in all, n samples. Per token: int32 id, uint8 token type (no array where all are 0), int32 label
+// (for labels per token). Per sample: int64 offset, int32 or float label. A Dataset is immutable once made,
+// movable, and may be read by any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace shoehorn {
+
+enum class LabelKind : uint8_t {
+  kNone,
+  kClass,  // one int32 a sample
+  kValue,  // one float a sample (regression)
+  kToken,  // one int32 a token, at the token whose output is to predict it
+};
+
+// The label that no loss counts, as in PyTorch.
+inline constexpr int32_t kIgnoredLabel = -100;
+
+// Tokens and labels that follow from the seed (Philox), for benchmarks: token ids in [vocab_begin,
+// vocab_end), labels in [0, num_labels).
+struct RandomTokens {
+  int64_t count = 512;
+  int64_t length = 512;
+  int32_t vocab_begin = 100;
+  int32_t vocab_end = 30000;
+  int32_t num_labels = 2;
+  uint64_t seed = 42;
+};
+
+class Dataset {
+ public:
+  using Rows = std::vector<std::vector<int64_t>>;
+  using ColumnData = std::variant<Rows, std::vector<int64_t>, std::vector<double>, std::vector<float>>;
+  using NamedColumns = std::vector<std::pair<std::string, ColumnData>>;
+
+  Dataset() = default;
+
+  // The counterpart of Hugging Face's Dataset.from_dict:
+  //   Dataset::from_columns({{"input_ids", ids}, {"labels", labels}})
+  // input_ids: rows. token_type_ids, attention_mask: rows of the same lengths; a mask must be ones and then
+  // zeros, and what it masks is dropped. labels (or label, label_ids): an integer or a float a sample, or
+  // rows of integers. UserError, which names column and row: an unknown or doubled column, none, lengths that
+  // differ, an empty row, an id that is negative or over 31 bits, a token type over 8 bits, a mask that is no
+  // prefix, a label below 0 that is not -100, a label of a masked token.
+  static Dataset from_columns(const NamedColumns& columns);
+
+  // UserError: a count, length or range that is empty.
+  static Dataset random_tokens(const RandomTokens& options);
+
+  int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
+  int64_t token_count() const { return offsets_.back(); }
+  int64_t max_length() const { return max_length_; }
+
+  int64_t length(int64_t sample) const { return offset(sample + 1) - offset(sample); }
+  std::span<const int32_t> input_ids(int64_t sample) const { return slice<int32_t>(input_ids_, sample); }
+  // Empty if every token type of the data set is 0.
+  std::span<const uint8_t> token_type_ids(int64_t sample) const {
+    return slice<uint8_t>(token_type_ids_, sample);
+  }
+
+  LabelKind label_kind() const { return label_kind_; }
+  int32_t class_label(int64_t sample) const { return labels_[static_cast<size_t>(sample)]; }
+  float value_label(int64_t sample) const { return values_[static_cast<size_t>(sample)]; }
+  std::span<const int32_t> token_labels(int64_t sample) const { return slice<int32_t>(labels_, sample); }
+
+  // What the loss divides by: labels that are not -100, per sample or per token; 1 for a value; 0 without
+  // labels.
+  int64_t target_items(int64_t sample) const;
+
+  std::vector<int32_t> lengths() const;
+
+  // Bytes of the arrays, which is what the data set holds while it lives.
+  int64_t memory_bytes() const;
+
+ private:
+  friend class DatasetBuilder;
+
+  int64_t offset(int64_t sample) const { return offsets_[static_cast<size_t>(sample)]; }
+
+  template <typename T>
+  std::span<const T> slice(const std::vector<T>& values, int64_t sample) const {
+    if (values.empty()) return {};
+    return std::span(values).subspan(static_cast<size_t>(offset(sample)),
+                                     static_cast<size_t>(length(sample)));
+  }
+
+  std::vector<int64_t> offsets_ = {0};
+  std::vector<int32_t> input_ids_;
+  std::vector<uint8_t> token_type_ids_;
+  LabelKind label_kind_ = LabelKind::kNone;
+  std::vector<int32_t> labels_;
+  std::vector<float> values_;
+  int64_t max_length_ = 0;
+};
+
+// Makes a Dataset sample by sample. Arrays grow by doubling while they are built and are cut to size by
+// finish().
+class DatasetBuilder {
+ public:
+  void reserve(int64_t samples, int64_t tokens);
+
+  // `token_types`: as many as ids, or none for zeros. UserError, which names the sample: empty, an id below
+  // 0, a token type outside 0 … 255.
+  void add(std::span<const int32_t> input_ids, std::span<const int32_t> token_types = {});
+
+  int64_t size() const { return dataset_.size(); }
+
+  void set_class_labels(std::vector<int32_t> labels);  // one a sample
+  void set_value_labels(std::vector<float> labels);    // one a sample
+  void set_token_labels(std::vector<int32_t> labels);  // one a token, all samples end to end
+
+  Dataset finish();
+
+ private:
+  Dataset dataset_;
+};
+
+}  // namespace shoehorn

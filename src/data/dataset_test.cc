@@ -1,0 +1,194 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "data/load_dataset.h"
+#include "data/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using Rows = Dataset::Rows;
+
+template <typename T>
+std::vector<T> copy(std::span<const T> values) {
+  return {values.begin(), values.end()};
+}
+
+std::string error_of(const Dataset::NamedColumns& columns) {
+  return message_of<UserError>([&] { Dataset::from_columns(columns); });
+}
+
+TEST(Dataset, FromColumns) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}}},
+                                                 {"token_type_ids", Rows{{0, 0, 1}, {0}}},
+                                                 {"labels", std::vector<int64_t>{1, -100}}});
+  EXPECT_EQ(dataset.size(), 2);
+  EXPECT_EQ(dataset.token_count(), 4);
+  EXPECT_EQ(dataset.max_length(), 3);
+  EXPECT_EQ(dataset.lengths(), (std::vector<int32_t>{3, 1}));
+  EXPECT_EQ(copy(dataset.input_ids(0)), (std::vector<int32_t>{5, 6, 7}));
+  EXPECT_EQ(copy(dataset.input_ids(1)), (std::vector<int32_t>{8}));
+  EXPECT_EQ(copy(dataset.token_type_ids(0)), (std::vector<uint8_t>{0, 0, 1}));
+  EXPECT_EQ(dataset.label_kind(), LabelKind::kClass);
+  EXPECT_EQ(dataset.class_label(0), 1);
+  EXPECT_EQ(dataset.target_items(0), 1);
+  EXPECT_EQ(dataset.target_items(1), 0);
+  EXPECT_EQ(dataset.memory_bytes(), 3 * 8 + 4 * 4 + 4 * 1 + 2 * 4);
+}
+
+TEST(Dataset, TokenTypesThatAreAllZeroTakeNoMemory) {
+  const Dataset dataset =
+      Dataset::from_columns({{"input_ids", Rows{{5, 6}, {8}}}, {"token_type_ids", Rows{{0, 0}, {0}}}});
+  EXPECT_TRUE(dataset.token_type_ids(0).empty());
+  EXPECT_EQ(dataset.label_kind(), LabelKind::kNone);
+  EXPECT_EQ(dataset.target_items(0), 0);
+  const Dataset late =
+      Dataset::from_columns({{"input_ids", Rows{{5, 6}, {8}}}, {"token_type_ids", Rows{{0, 0}, {1}}}});
+  EXPECT_EQ(copy(late.token_type_ids(0)), (std::vector<uint8_t>{0, 0}));
+  EXPECT_EQ(copy(late.token_type_ids(1)), (std::vector<uint8_t>{1}));
+}
+
+TEST(Dataset, MaskedTokensAreDropped) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 0}, {8, 9, 10}}},
+                                                 {"attention_mask", Rows{{1, 1, 0}, {1, 1, 1}}},
+                                                 {"labels", Rows{{3, -100, -100}, {-100, 4, 5}}}});
+  EXPECT_EQ(dataset.lengths(), (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(dataset.label_kind(), LabelKind::kToken);
+  EXPECT_EQ(copy(dataset.token_labels(0)), (std::vector<int32_t>{3, -100}));
+  EXPECT_EQ(copy(dataset.token_labels(1)), (std::vector<int32_t>{-100, 4, 5}));
+  EXPECT_EQ(dataset.target_items(0), 1);
+  EXPECT_EQ(dataset.target_items(1), 2);
+}
+
+TEST(Dataset, ValueLabels) {
+  const Dataset dataset =
+      Dataset::from_columns({{"input_ids", Rows{{5}, {8}}}, {"label", std::vector<double>{0.5, -2.0}}});
+  EXPECT_EQ(dataset.label_kind(), LabelKind::kValue);
+  EXPECT_EQ(dataset.value_label(1), -2.0F);
+  EXPECT_EQ(dataset.target_items(1), 1);
+  const Dataset floats =
+      Dataset::from_columns({{"input_ids", Rows{{5}}}, {"labels", std::vector<float>{0.25F}}});
+  EXPECT_EQ(floats.value_label(0), 0.25F);
+}
+
+TEST(Dataset, Errors) {
+  const Rows ids = {{1, 2}, {3}};
+  const auto labels = [](std::vector<int64_t> values) { return values; };
+  expect_contains(error_of({{"input_id", ids}}), "did you mean 'input_ids'?");
+  expect_contains(error_of({{"labels", labels({1})}}), "expected a column input_ids");
+  expect_contains(error_of({{"input_ids", ids}, {"input_ids", ids}}), "got two");
+  expect_contains(error_of({{"input_ids", ids}, {"labels", labels({1, 2})}, {"label", labels({1, 2})}}),
+                  "got two");
+  expect_contains(error_of({{"input_ids", labels({1, 2})}}), "expected rows of integers");
+  expect_contains(error_of({{"input_ids", Rows{}}}), "at least one row");
+  expect_contains(error_of({{"input_ids", Rows{{1}, {}}}}), "got none in sample 1");
+  expect_contains(error_of({{"input_ids", Rows{{1}, {-1}}}}), "got -1 in row 1");
+  expect_contains(error_of({{"input_ids", Rows{{int64_t{1} << 31}}}}), "got 2147483648 in row 0");
+  expect_contains(error_of({{"input_ids", ids}, {"labels", labels({1})}}), "expected 2 rows");
+  expect_contains(error_of({{"input_ids", ids}, {"labels", labels({1, -1})}}), "got -1 in row 1");
+  expect_contains(error_of({{"input_ids", ids}, {"labels", Rows{{1, 2}, {3, 4}}}}),
+                  "expected 1 elements in row 1");
+  expect_contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{1, 2}}}}), "expected 2 rows");
+  expect_contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{1}, {2}}}}),
+                  "expected 2 elements in row 0");
+  expect_contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{0, 256}, {2}}}}),
+                  "got 256 in sample 0");
+  expect_contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{0, 1}, {1}}}}),
+                  "ones and then zeros in row 0");
+  expect_contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 2}, {1}}}}),
+                  "ones and then zeros in row 0");
+  expect_contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 1}, {0}}}}),
+                  "got none in sample 1");
+  expect_contains(
+      error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 0}, {1}}}, {"labels", Rows{{1, 2}, {1}}}}),
+      "expected -100 where attention_mask is 0");
+}
+
+TEST(Dataset, RandomTokens) {
+  const Dataset dataset =
+      Dataset::random_tokens({.count = 64, .length = 33, .vocab_begin = 100, .vocab_end = 110});
+  EXPECT_EQ(dataset.size(), 64);
+  EXPECT_EQ(dataset.token_count(), 64 * 33);
+  std::vector<int64_t> seen(120);
+  int64_t ones = 0;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    for (const int32_t id : dataset.input_ids(i)) ++seen.at(static_cast<size_t>(id));
+    ones += dataset.class_label(i);
+  }
+  EXPECT_EQ(std::accumulate(seen.begin() + 100, seen.begin() + 110, int64_t{0}), 64 * 33);
+  EXPECT_GT(*std::min_element(seen.begin() + 100, seen.begin() + 110), 120);
+  EXPECT_GT(ones, 16);
+  EXPECT_LT(ones, 48);
+  const Dataset same =
+      Dataset::random_tokens({.count = 64, .length = 33, .vocab_begin = 100, .vocab_end = 110});
+  const Dataset other =
+      Dataset::random_tokens({.count = 64, .length = 33, .vocab_begin = 100, .vocab_end = 110, .seed = 1});
+  EXPECT_EQ(copy(same.input_ids(63)), copy(dataset.input_ids(63)));
+  EXPECT_NE(copy(other.input_ids(63)), copy(dataset.input_ids(63)));
+  EXPECT_NE(copy(dataset.input_ids(0)), copy(dataset.input_ids(1)));
+  EXPECT_THROW(Dataset::random_tokens({.count = 0}), UserError);
+  EXPECT_THROW(Dataset::random_tokens({.vocab_begin = 5, .vocab_end = 5}), UserError);
+}
+
+// Stands for a tokenizer: one id a byte, 1 in front, 2 behind each text, second texts of type 1.
+std::vector<TokenizedExample> tokenize_bytes(std::span<const TextExample> examples) {
+  std::vector<TokenizedExample> encodings;
+  for (const TextExample& example : examples) {
+    TokenizedExample& encoding = encodings.emplace_back();
+    encoding.input_ids.push_back(1);
+    for (const char c : example.text) encoding.input_ids.push_back(static_cast<unsigned char>(c));
+    encoding.input_ids.push_back(2);
+    encoding.token_type_ids.resize(encoding.input_ids.size());
+    if (!example.has_pair) continue;
+    for (const char c : example.pair) encoding.input_ids.push_back(static_cast<unsigned char>(c));
+    encoding.input_ids.push_back(2);
+    encoding.token_type_ids.resize(encoding.input_ids.size(), 1);
+  }
+  return encodings;
+}
+
+TEST(LoadDataset, TextsPairsAndLabels) {
+  const TemporaryDirectory directory;
+  const auto train_file =
+      directory.write("train.csv", "sentence1,sentence2,label\na,bc,no\nd,,yes\n\xff,e,no\n");
+  const LoadedDataset train = load_dataset(train_file, tokenize_bytes);
+  EXPECT_EQ(train.dataset.size(), 3);
+  EXPECT_EQ(copy(train.dataset.input_ids(0)), (std::vector<int32_t>{1, 'a', 2, 'b', 'c', 2}));
+  EXPECT_EQ(copy(train.dataset.token_type_ids(0)), (std::vector<uint8_t>{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(copy(train.dataset.input_ids(1)), (std::vector<int32_t>{1, 'd', 2, 2}));
+  EXPECT_EQ(train.labels.names, (std::vector<std::string>{"no", "yes"}));
+  EXPECT_EQ(train.dataset.class_label(1), 1);
+  EXPECT_EQ(train.empty_texts, 1);
+  EXPECT_EQ(train.invalid_utf8, 1);
+
+  // A validation file with one class only has the training file's ids.
+  const auto validation_file = directory.write("validation.csv", "sentence1,sentence2,label\na,b,yes\n");
+  const LoadedDataset validation = load_dataset(validation_file, tokenize_bytes, {.labels = &train.labels});
+  EXPECT_EQ(validation.dataset.class_label(0), 1);
+  const auto bad_file = directory.write("bad.csv", "sentence1,sentence2,label\na,b,maybe\n");
+  expect_contains(
+      message_of<UserError>([&] { load_dataset(bad_file, tokenize_bytes, {.labels = &train.labels}); }),
+      "bad.csv:2]");
+  EXPECT_EQ(load_dataset(bad_file, tokenize_bytes, {.read_labels = false}).dataset.label_kind(),
+            LabelKind::kNone);
+}
+
+TEST(LoadDataset, RegressionChunksAndMaxSamples) {
+  const TemporaryDirectory directory;
+  std::string content = "text,label\n";
+  for (int i = 0; i < 1300; ++i) content += fmt::format("t{},{}.5\n", i, i);
+  const auto path = directory.write("a.csv", content);
+  const LoadedDataset all = load_dataset(path, tokenize_bytes);
+  EXPECT_TRUE(all.labels.is_regression);
+  EXPECT_EQ(all.dataset.size(), 1300);
+  EXPECT_EQ(all.dataset.value_label(1299), 1299.5F);
+  EXPECT_EQ(copy(all.dataset.input_ids(1299)), (std::vector<int32_t>{1, 't', '1', '2', '9', '9', 2}));
+  EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 7}).dataset.size(), 7);
+  EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 5000}).dataset.size(), 1300);
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,231 @@
+// JSON lines, and one JSON array of objects. Values go from the parser straight into columns: no document is
+// built.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "data/table_formats.h"
+#include "data/utf8.h"
+
+namespace shoehorn {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Value {
+  std::string text;
+  CellKind kind = CellKind::kNull;
+  bool present = false;
+};
+
+// Takes the events of the JSON parser. The first object sets the columns; each object becomes a row.
+class RowHandler : public nlohmann::json_sax<Json> {
+ public:
+  RowHandler(const LineReader& lines, bool in_array, Table& table)
+      : lines_(lines), in_array_(in_array), array_open_(false), table_(table) {}
+
+  bool null() override { return value("", CellKind::kNull); }
+  bool boolean(bool v) override { return value(v ? "true" : "false", CellKind::kString); }
+  bool number_integer(number_integer_t v) override { return value(std::to_string(v), CellKind::kInteger); }
+  bool number_unsigned(number_unsigned_t v) override {
+    const bool fits = v <= static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max());
+    return value(std::to_string(v), fits ? CellKind::kInteger : CellKind::kReal);
+  }
+  bool number_float(number_float_t, const string_t& text) override { return value(text, CellKind::kReal); }
+  bool string(string_t& v) override { return value(v, CellKind::kString); }
+  bool binary(binary_t&) override { return false; }
+
+  bool start_object(std::size_t) override {
+    if (in_object_) nested("an object");
+    in_object_ = true;
+    line_ = lines_.line_number();
+    next_ = 0;
+    for (Value& v : values_) v.present = false;
+    return true;
+  }
+
+  bool key(string_t& name) override {
+    if (table_.columns.empty()) {
+      names_.push_back(name);
+      values_.emplace_back();
+      current_ = values_.size() - 1;
+      return true;
+    }
+    // Objects of one file mostly have their keys in the same order.
+    current_ = next_;
+    if (current_ >= names_.size() || names_[current_] != name) {
+      current_ = static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+    }
+    if (current_ == names_.size()) {
+      throw user_error(
+          "[{}:{}] expected the keys of the first object ({}), got another key '{}'; give every row the same "
+          "keys",
+          table_.source, lines_.line_number(), fmt::join(names_, ", "), name);
+    }
+    if (values_[current_].present) {
+      throw user_error("[{}:{}] expected every key once, got '{}' twice", table_.source, lines_.line_number(),
+                       name);
+    }
+    next_ = current_ + 1;
+    return true;
+  }
+
+  bool end_object() override {
+    in_object_ = false;
+    if (table_.columns.empty()) {
+      if (names_.empty())
+        throw user_error("[{}:{}] expected an object with keys, got an empty one", table_.source, line_);
+      set_columns(table_, names_, line_);
+    }
+    const auto missing =
+        std::find_if(values_.begin(), values_.end(), [](const Value& v) { return !v.present; });
+    if (missing != values_.end()) {
+      throw user_error(
+          "[{}:{}] expected {} keys as in the first object, got {}: '{}' is missing; give every row the same "
+          "keys",
+          table_.source, line_, values_.size(),
+          std::count_if(values_.begin(), values_.end(), [](const Value& v) { return v.present; }),
+          names_[static_cast<size_t>(missing - values_.begin())]);
+    }
+    for (size_t i = 0; i < values_.size(); ++i) table_.columns[i].append(values_[i].text, values_[i].kind);
+    table_.row_lines.push_back(line_);
+    return true;
+  }
+
+  bool start_array(std::size_t) override {
+    if (in_object_ || !in_array_ || array_open_) nested("an array");
+    array_open_ = true;
+    return true;
+  }
+  bool end_array() override { return true; }
+
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    // The parser's own place counts bytes of its input; the useful part of its text comes after the last ":
+    // ".
+    const std::string_view text = error.what();
+    const size_t cut = text.rfind("; expected");
+    const size_t begin = text.find("syntax error");
+    throw user_error(
+        "[{}:{}] expected {}, got malformed JSON ({}); write one object a line, or one array of objects",
+        table_.source, lines_.line_number(), in_array_ ? "an array of objects" : "one JSON object",
+        begin == std::string_view::npos ? text : text.substr(begin, cut < begin ? cut : cut - begin));
+  }
+
+ private:
+  bool value(std::string_view text, CellKind kind) {
+    if (!in_object_) nested("a bare value");
+    Value& cell = values_[current_];
+    cell.text = text;
+    cell.kind = kind;
+    cell.present = true;
+    return true;
+  }
+
+  [[noreturn]] void nested(std::string_view found) const {
+    const bool in_cell = in_object_ && current_ < names_.size();
+    throw user_error(
+        "[{}:{}] expected {}, got {}{}; write one object a line, or one array of objects, with plain values",
+        table_.source, lines_.line_number(), in_object_ ? "a text, number, boolean or null" : "an object",
+        found, in_cell ? fmt::format(" under '{}'", names_[current_]) : "");
+  }
+
+  const LineReader& lines_;
+  bool in_array_;
+  bool array_open_;
+  Table& table_;
+  std::vector<std::string> names_;
+  std::vector<Value> values_;
+  size_t current_ = 0;
+  size_t next_ = 0;
+  bool in_object_ = false;
+  int64_t line_ = 0;
+};
+
+bool next_valid_line(LineReader& lines, std::string& line) {
+  const int64_t invalid_before = lines.invalid_utf8();
+  if (!lines.next(line)) return false;
+  if (lines.invalid_utf8() > invalid_before) replace_invalid_utf8(line);
+  return true;
+}
+
+// The characters of the lines that are left, for the parser to pull: an input iterator, all of whose copies
+// share one position, so that lines_.line_number() is where the parser is.
+class CharacterSource {
+ public:
+  CharacterSource(LineReader& lines, std::string first_line) : lines_(lines), line_(std::move(first_line)) {
+    line_ += '\n';
+  }
+
+  bool done() const { return at_ == line_.size(); }
+  char current() const { return line_[at_]; }
+  void advance() {
+    if (++at_ < line_.size()) return;
+    at_ = 0;
+    if (next_valid_line(lines_, line_)) {
+      line_ += '\n';
+    } else {
+      line_.clear();
+    }
+  }
+
+ private:
+  LineReader& lines_;
+  std::string line_;
+  size_t at_ = 0;
+};
+
+class CharacterIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  CharacterIterator() = default;
+  explicit CharacterIterator(CharacterSource& source) : source_(&source) {}
+
+  char operator*() const { return source_->current(); }
+  CharacterIterator& operator++() {
+    source_->advance();
+    return *this;
+  }
+  void operator++(int) { source_->advance(); }
+  // Only ever asked whether it has reached the end, which is the default-constructed one.
+  bool operator==(const CharacterIterator& other) const { return at_end() == other.at_end(); }
+  bool operator!=(const CharacterIterator& other) const { return !(*this == other); }
+
+ private:
+  bool at_end() const { return source_ == nullptr || source_->done(); }
+
+  CharacterSource* source_ = nullptr;
+};
+
+}  // namespace
+
+void read_json_rows(LineReader& lines, Table& table) {
+  constexpr std::string_view kSpace = " \t\r";
+  std::string line;
+  bool any = false;
+  while (!any && next_valid_line(lines, line)) any = line.find_first_not_of(kSpace) != std::string::npos;
+  if (!any) throw user_error("[{}] expected JSON objects, got an empty file", table.source);
+
+  if (line[line.find_first_not_of(kSpace)] == '[') {
+    CharacterSource source(lines, std::move(line));
+    RowHandler handler(lines, true, table);
+    Json::sax_parse(CharacterIterator(source), CharacterIterator(), &handler);
+  } else {
+    RowHandler handler(lines, false, table);
+    do {
+      if (line.find_first_not_of(kSpace) == std::string::npos) continue;
+      Json::sax_parse(line, &handler);
+    } while (next_valid_line(lines, line));
+  }
+  if (table.rows() == 0)
+    throw user_error("[{}] expected at least one object, got an empty array", table.source);
+}
+
+}  // namespace shoehorn

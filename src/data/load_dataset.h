@@ -1,0 +1,56 @@
+// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/table.h"
+#include "data/text_columns.h"
+
+namespace shoehorn {
+
+// A text, or a pair of texts. A missing text (a null cell) is an empty one. The views are valid during the
+// call.
+struct TextExample {
+  std::string_view text;
+  std::string_view pair;
+  bool has_pair = false;
+};
+
+struct TokenizedExample {
+  std::vector<int32_t> input_ids;       // with special tokens, cut to the maximal length
+  std::vector<int32_t> token_type_ids;  // as many, or none for zeros
+};
+
+// Tokenizes a batch of examples, in order. Whatever threads it uses are its own; it is called from one
+// thread.
+using TokenizeFunction = std::function<std::vector<TokenizedExample>(std::span<const TextExample>)>;
+
+struct LoadOptions {
+  ColumnOptions columns = {};
+  TableOptions table = {};
+  int64_t max_samples = 0;  // above 0: only that many rows from the start (--max_train_samples)
+  bool read_labels = true;  // false for a file to be predicted, whatever its label column holds
+  // Validation data take the classes of the training data; null makes them from this file. Not owned.
+  const LabelMap* labels = nullptr;
+};
+
+struct LoadedDataset {
+  Dataset dataset;
+  LabelMap labels;           // without names if no labels were read
+  int64_t invalid_utf8 = 0;  // ill-formed stretches of bytes in the file
+  int64_t empty_texts = 0;   // cells without text, which become empty texts
+};
+
+// The texts live only during the call; the tokenizer is given a few hundred at a time. UserError and
+// SystemError of read_table and find_text_columns; UserError: a label that the map does not have, a tokenizer
+// that gives no tokens.
+LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+                           const LoadOptions& options = {});
+
+}  // namespace shoehorn

@@ -1,0 +1,90 @@
+#include "data/sampler.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "data/torch_random.h"
+
+namespace shoehorn {
+
+SamplingStrategy parse_sampling_strategy(std::string_view name) {
+  if (name == "random") return SamplingStrategy::kRandom;
+  if (name == "sequential") return SamplingStrategy::kSequential;
+  if (name == "group_by_length") return SamplingStrategy::kGroupByLength;
+  const std::string nearest = nearest_name(name, {"random", "sequential", "group_by_length"});
+  throw user_error("[train_sampling_strategy] expected random, sequential or group_by_length, got '{}'{}",
+                   name, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
+}
+
+Sampler::Sampler(const SamplerOptions& options, std::span<const int32_t> lengths)
+    : options_(options), size_(static_cast<int64_t>(lengths.size())) {
+  if (size_ == 0) throw user_error("[sampler] expected at least one sample, got none; the data set is empty");
+  if (options_.strategy != SamplingStrategy::kGroupByLength) return;
+  if (options_.group_size < 1) {
+    throw user_error("[group_by_length] expected a batch of at least 1 sample, got {}", options_.group_size);
+  }
+  // As many as 50 groups, but at least four mega-batches, and at least one group.
+  const int64_t group = std::min(options_.group_size, size_);
+  const int64_t multiple = options_.group_size > size_ ? 1 : std::clamp<int64_t>(size_ / (group * 4), 1, 50);
+  mega_batch_size_ = std::min(group * multiple, size_);
+  lengths_.assign(lengths.begin(), lengths.end());
+  positions_.resize(static_cast<size_t>(mega_batch_size_));
+  ranks_.resize(static_cast<size_t>(mega_batch_size_));
+}
+
+void Sampler::epoch_order(int64_t epoch, std::span<int64_t> order) {
+  CHECK(static_cast<int64_t>(order.size()) == size_, "an order of {} samples for a sampler of {}",
+        order.size(), size_);
+  CHECK(epoch >= 0, "epoch {}", epoch);
+  switch (options_.strategy) {
+    case SamplingStrategy::kRandom: {
+      const int64_t seed = options_.data_seed.value_or(options_.seed);
+      TorchGenerator(static_cast<uint64_t>(seed) + static_cast<uint64_t>(epoch)).randperm(order);
+      break;
+    }
+    case SamplingStrategy::kSequential:
+      std::iota(order.begin(), order.end(), int64_t{0});
+      break;
+    case SamplingStrategy::kGroupByLength:
+      group_by_length(epoch, order);
+      break;
+  }
+}
+
+void Sampler::group_by_length(int64_t epoch, std::span<int64_t> order) {
+  TorchGenerator generator(static_cast<uint64_t>(options_.seed));
+  for (int64_t e = 0; e <= epoch; ++e) {
+    generator.random_int64();  // the loader's base seed for worker processes
+    generator.randperm(order);
+  }
+
+  const auto length_of = [&](int64_t sample) { return lengths_[static_cast<size_t>(sample)]; };
+  int64_t longest = 0;  // where the mega-batch with the longest sample starts
+  for (int64_t begin = 0; begin < size_; begin += mega_batch_size_) {
+    const auto count = static_cast<size_t>(std::min(mega_batch_size_, size_ - begin));
+    const auto batch = order.subspan(static_cast<size_t>(begin), count);
+    // A stable sort without a buffer of its own: places, ordered by length and then by place.
+    std::copy(batch.begin(), batch.end(), positions_.begin());
+    const auto ranks = std::span(ranks_).first(count);
+    std::iota(ranks.begin(), ranks.end(), int64_t{0});
+    std::sort(ranks.begin(), ranks.end(), [&](int64_t a, int64_t b) {
+      const int32_t length_a = length_of(positions_[static_cast<size_t>(a)]);
+      const int32_t length_b = length_of(positions_[static_cast<size_t>(b)]);
+      return length_a != length_b ? length_a > length_b : a < b;
+    });
+    for (size_t i = 0; i < count; ++i) batch[i] = positions_[static_cast<size_t>(ranks[i])];
+    if (length_of(order[static_cast<size_t>(begin)]) > length_of(order[static_cast<size_t>(longest)]))
+      longest = begin;
+  }
+  std::swap(order[0], order[static_cast<size_t>(longest)]);
+}
+
+int64_t Sampler::memory_bytes() const {
+  return static_cast<int64_t>(lengths_.capacity() * sizeof(int32_t) +
+                              positions_.capacity() * sizeof(int64_t) + ranks_.capacity() * sizeof(int64_t));
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,112 @@
+#include "data/table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "data/table_formats.h"
+
+namespace shoehorn {
+namespace {
+
+template <typename T>
+bool parses_as(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+std::string_view Column::text(int64_t row) const {
+  const auto i = static_cast<size_t>(row);
+  const int64_t begin = i == 0 ? 0 : ends_[i - 1];
+  return std::string_view(bytes_).substr(static_cast<size_t>(begin), static_cast<size_t>(ends_[i] - begin));
+}
+
+void Column::append(std::string_view text, CellKind kind) {
+  bytes_ += text;
+  ends_.push_back(static_cast<int64_t>(bytes_.size()));
+  kinds_.push_back(kind);
+}
+
+void Column::truncate(int64_t rows) {
+  CHECK(rows <= size(), "{} rows of {}", rows, size());
+  ends_.resize(static_cast<size_t>(rows));
+  kinds_.resize(static_cast<size_t>(rows));
+  bytes_.resize(static_cast<size_t>(rows == 0 ? 0 : ends_.back()));
+}
+
+int64_t Column::memory_bytes() const {
+  return static_cast<int64_t>(bytes_.capacity() + ends_.capacity() * sizeof(int64_t) +
+                              kinds_.capacity() * sizeof(CellKind));
+}
+
+int64_t Table::find_column(std::string_view name) const {
+  const auto found = std::find(column_names.begin(), column_names.end(), name);
+  return found == column_names.end() ? -1 : found - column_names.begin();
+}
+
+std::string Table::place(int64_t row) const {
+  return fmt::format("{}:{}", source, row_lines[static_cast<size_t>(row)]);
+}
+
+int64_t Table::memory_bytes() const {
+  auto bytes = static_cast<int64_t>(row_lines.capacity() * sizeof(int64_t));
+  for (const Column& column : columns) bytes += column.memory_bytes();
+  return bytes;
+}
+
+CellKind classify_field(std::string_view text) {
+  if (text.empty()) return CellKind::kNull;
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  // Cheaper than parsing every word: a number begins with a digit, a sign or a point ("inf" and "nan" are
+  // words here).
+  if (text.empty() || text.find_first_of("0123456789-.") != 0) return CellKind::kString;
+  int64_t integer = 0;
+  if (parses_as(text, integer)) return CellKind::kInteger;
+  double real = 0;
+  return parses_as(text, real) && std::isfinite(real) ? CellKind::kReal : CellKind::kString;
+}
+
+void set_columns(Table& table, std::vector<std::string> names, int64_t line) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (std::find(names.begin(), names.begin() + static_cast<int64_t>(i), names[i]) !=
+        names.begin() + static_cast<int64_t>(i)) {
+      throw user_error("[{}:{}] expected every column once, got '{}' twice; rename one of them", table.source,
+                       line, names[i]);
+    }
+  }
+  table.columns.resize(names.size());
+  table.column_names = std::move(names);
+}
+
+Table read_table(const std::filesystem::path& path, const TableOptions& options) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
+  });
+  const bool csv = extension == ".csv";
+  const bool tabs = extension == ".tsv" || extension == ".txt";
+  if (!csv && !tabs && extension != ".json" && extension != ".jsonl") {
+    throw user_error(
+        "[{}] expected a file named .csv, .tsv, .txt, .json or .jsonl, got '{}'; rename or convert it",
+        path.string(), extension);
+  }
+  LineReader lines(path, options.max_record_bytes);
+  Table table;
+  table.source = lines.source();
+  if (csv) {
+    read_delimited(lines, ',', Quoting::kQuoted, options, table);
+  } else if (tabs) {
+    read_delimited(lines, '\t', Quoting::kLiteral, options, table);
+  } else {
+    read_json_rows(lines, table);
+  }
+  table.invalid_utf8 = lines.invalid_utf8();
+  return table;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,78 @@
+// Rows of text from a file: csv, tab-separated values, JSON lines, or one JSON array.
+//
+//   .csv           RFC 4180: a header line, commas, fields in double quotes may hold commas, line ends and
+//   doubled
+//                  quotes. A quote inside a field that does not begin with one is an ordinary character.
+//   .tsv .txt      a header line and tabs. Quotes are ordinary characters: GLUE's files, MRPC among them, are
+//   written
+//                  without quoting and hold unbalanced quotes.
+//   .jsonl .json   one JSON object a line, or a file that is one array of objects. The first object's keys
+//   are the
+//                  columns; each object has the same keys, in any order, with scalar values.
+//
+// Lines end with LF or CRLF; empty lines are skipped; a UTF-8 byte order mark is skipped. A header field
+// without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8
+// are kept in csv and tsv cells, and replaced by U+FFFD in JSON; both are counted.
+//
+// A file is read line by line: beyond the table itself, memory holds one record.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shoehorn {
+
+// What a cell is, as far as labels care. A null is an empty csv or tsv field, quoted or not, or JSON's null.
+// An integer fits in int64; a real is any other finite number. JSON's true and false are the strings "true"
+// and "false".
+enum class CellKind : uint8_t { kNull, kInteger, kReal, kString };
+
+// The cells of one column, their text end to end.
+class Column {
+ public:
+  int64_t size() const { return static_cast<int64_t>(kinds_.size()); }
+  std::string_view text(int64_t row) const;
+  CellKind kind(int64_t row) const { return kinds_[static_cast<size_t>(row)]; }
+  void append(std::string_view text, CellKind kind);
+  // Keeps the first `rows` rows.
+  void truncate(int64_t rows);
+  int64_t memory_bytes() const;
+
+ private:
+  std::string bytes_;
+  std::vector<int64_t> ends_;
+  std::vector<CellKind> kinds_;
+};
+
+struct Table {
+  std::string source;  // the file, for messages
+  std::vector<std::string> column_names;
+  std::vector<Column> columns;     // one for each name, all of the same size
+  std::vector<int64_t> row_lines;  // the line in the file, from 1, on which each row begins
+  int64_t invalid_utf8 = 0;        // ill-formed stretches of bytes in the file
+
+  int64_t rows() const { return static_cast<int64_t>(row_lines.size()); }
+  // The column's index, or -1.
+  int64_t find_column(std::string_view name) const;
+  // "train.csv:17", for messages.
+  std::string place(int64_t row) const;
+  int64_t memory_bytes() const;
+};
+
+struct TableOptions {
+  int64_t max_record_bytes = int64_t{64} << 20;  // the longest line, and the longest quoted record
+};
+
+// Reads a whole file. UserError, which names the file and the line: no such file, an extension not listed
+// above, an empty file, a header without rows, a column twice, a row with another number of fields or other
+// keys, a quote that never closes or text after a closing one, malformed or nested JSON, a line over the
+// limit, UTF-16. SystemError: the file cannot be read to its end.
+Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
+
+// The kind of a csv or tsv field: spaces around a number do not count.
+CellKind classify_field(std::string_view text);
+
+}  // namespace shoehorn

@@ -1,0 +1,246 @@
+#include "data/table.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/error.h"
+#include "data/test_support.h"
+#include "data/utf8.h"
+
+namespace shoehorn {
+namespace {
+
+using Cells = std::vector<std::vector<std::string>>;
+
+Cells cells_of(const Table& table) {
+  Cells cells;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    auto& texts = cells.emplace_back();
+    for (const Column& column : table.columns) texts.emplace_back(column.text(row));
+  }
+  return cells;
+}
+
+Table read(const std::string& name, std::string_view content, const TableOptions& options = {}) {
+  const TemporaryDirectory directory;
+  return read_table(directory.write(name, content), options);
+}
+
+std::string error_of(const std::string& name, std::string_view content, const TableOptions& options = {}) {
+  return message_of<UserError>([&] { read(name, content, options); });
+}
+
+TEST(Csv, QuotesLineEndsAndByteOrderMark) {
+  const Table table =
+      read("a.csv", "\xef\xbb\xbflabel,text\r\n1,\"a, \"\"b\"\"\r\nc\"\r\n\r\n2,pl\"ain\r\n3,\"\"");
+  EXPECT_EQ(table.column_names, (std::vector<std::string>{"label", "text"}));
+  EXPECT_EQ(cells_of(table), (Cells{{"1", "a, \"b\"\r\nc"}, {"2", "pl\"ain"}, {"3", ""}}));
+  EXPECT_EQ(table.row_lines, (std::vector<int64_t>{2, 5, 6}));
+  EXPECT_EQ(table.columns[0].kind(0), CellKind::kInteger);
+  EXPECT_EQ(table.columns[1].kind(0), CellKind::kString);
+  EXPECT_EQ(table.columns[1].kind(2), CellKind::kNull);
+  EXPECT_EQ(table.find_column("text"), 1);
+  EXPECT_EQ(table.find_column("Text"), -1);
+  EXPECT_GT(table.memory_bytes(), 0);
+}
+
+TEST(Csv, EmptyFieldsAndUnnamedIndex) {
+  const Table table = read("a.CSV", ",text,label\n0,,x\n1,b,\n");
+  EXPECT_EQ(table.column_names[0], "Unnamed: 0");
+  EXPECT_EQ(cells_of(table), (Cells{{"0", "", "x"}, {"1", "b", ""}}));
+}
+
+TEST(Csv, WhatPythonWritesComesBack) {
+  for (const auto& golden : read_golden("text")["tables"]) {
+    const Table table = read("a.csv", golden["csv"].get<std::string>());
+    EXPECT_EQ(cells_of(table), golden["rows"].get<Cells>()) << golden["csv"];
+  }
+}
+
+TEST(Csv, Errors) {
+  expect_contains(error_of("a.csv", ""), "got an empty file");
+  expect_contains(error_of("a.csv", "\n\n"), "got an empty file");
+  expect_contains(error_of("a.csv", "a,b\n"), "expected rows after the header");
+  expect_contains(error_of("a.csv", "a,b,a\n1,2,3\n"), "'a' twice");
+  const auto ragged = error_of("a.csv", "a,b\n1,2\n\n1,2,3\n");
+  expect_contains(ragged, "a.csv:4]");
+  expect_contains(ragged, "expected 2 fields as in the header, got 3");
+  expect_contains(error_of("a.csv", "a,b\n1\n"), "a.csv:2] expected 2 fields as in the header, got 1");
+  expect_contains(error_of("a.csv", "a,b\n1,\"x\ny\n"), "a.csv:2] expected a closing quote");
+  expect_contains(error_of("a.csv", "a,b\n1,\"x\ny\"z\n"), "a.csv:3] expected a delimiter");
+  expect_contains(error_of("a.csv", "a\n" + std::string(1000, 'x') + "\n", {.max_record_bytes = 999}),
+                  "a.csv:2]");
+  expect_contains(error_of("a.csv", "a\n\"" + std::string(1000, '\n'), {.max_record_bytes = 99}),
+                  "size limit");
+  expect_contains(error_of("a.csv",
+                           "\xff\xfe"
+                           "a\0"),
+                  "UTF-16");
+  expect_contains(error_of("a.parquet", "x"), "expected a file named .csv");
+  expect_contains(message_of<UserError>([] { read_table("/nonexistent/a.csv"); }), "No such file");
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() / "d.csv");
+  expect_contains(message_of<UserError>([&] { read_table(directory.path() / "d.csv"); }), "got a directory");
+}
+
+TEST(Tsv, QuotesAreLiteral) {
+  const Table table = read("a.tsv", "q\tt\n1\t\"He said\n0\tsaid \"no\"\n");
+  EXPECT_EQ(cells_of(table), (Cells{{"1", "\"He said"}, {"0", "said \"no\""}}));
+  expect_contains(error_of("a.txt", "a\tb\n1\t2\t3\n"), "expected 2 fields");
+}
+
+TEST(Tsv, Mrpc) {
+  const std::string path = std::string(SHOEHORN_SHARED_DIR) + "/data/mrpc/msr_paraphrase_train.txt";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << path;
+  const Table table = read_table(path);
+  EXPECT_EQ(table.column_names,
+            (std::vector<std::string>{"Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"}));
+  EXPECT_EQ(table.rows(), 4076);
+  EXPECT_EQ(table.row_lines.back(), 4077);
+  EXPECT_EQ(table.invalid_utf8, 0);
+}
+
+TEST(JsonRows, Lines) {
+  const Table table = read("a.jsonl",
+                           "{\"t\": \"a\\nb\", \"n\": 3, \"r\": 2.50, \"b\": true, \"z\": null}\n"
+                           "  \n{\"z\": null, \"b\": false, \"t\": \"\\u00e9\", \"r\": -1e3, \"n\": -4}\r\n");
+  EXPECT_EQ(table.column_names, (std::vector<std::string>{"t", "n", "r", "b", "z"}));
+  EXPECT_EQ(cells_of(table), (Cells{{"a\nb", "3", "2.50", "true", ""}, {"é", "-4", "-1e3", "false", ""}}));
+  EXPECT_EQ(table.columns[1].kind(0), CellKind::kInteger);
+  EXPECT_EQ(table.columns[2].kind(1), CellKind::kReal);
+  EXPECT_EQ(table.columns[3].kind(0), CellKind::kString);
+  EXPECT_EQ(table.columns[4].kind(0), CellKind::kNull);
+  EXPECT_EQ(table.row_lines, (std::vector<int64_t>{1, 3}));
+}
+
+TEST(JsonRows, Array) {
+  const Table table =
+      read("a.json", "\n[{\"t\": \"a\", \"l\": \"1\"},\n {\"t\": \"b\",\n  \"l\": \"0\"}\n]\n");
+  EXPECT_EQ(cells_of(table), (Cells{{"a", "1"}, {"b", "0"}}));
+  EXPECT_EQ(table.columns[1].kind(0), CellKind::kString);
+  EXPECT_EQ(table.row_lines, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(read("a.json", "[{\"t\":\"a\"},{\"t\":\"b\"}]").rows(), 2);
+}
+
+TEST(JsonRows, Errors) {
+  expect_contains(error_of("a.json", " \n"), "empty file");
+  expect_contains(error_of("a.json", "[]"), "empty array");
+  expect_contains(error_of("a.json", "{\"a\": 1}\n{\"a\": }\n"),
+                  "a.json:2] expected one JSON object, got malformed JSON");
+  expect_contains(error_of("a.json", "[{\"a\": 1},\n{\"a\": 2}\n"), "a.json:");
+  expect_contains(error_of("a.json", "{\"a\": 1} {\"a\": 2}"), "malformed");
+  expect_contains(error_of("a.json", "{\"data\": [{\"a\": 1}]}"), "got an array under 'data'");
+  expect_contains(error_of("a.json", "{\"a\": {\"b\": 1}}"), "got an object under 'a'");
+  expect_contains(error_of("a.json", "[[1]]"), "expected an object, got an array");
+  expect_contains(error_of("a.json", "3"), "got a bare value");
+  expect_contains(error_of("a.json", "{}"), "empty one");
+  expect_contains(error_of("a.json", "{\"a\": 1, \"a\": 2}"), "'a' twice");
+  expect_contains(error_of("a.json", "{\"a\": 1}\n{\"a\": 1, \"a\": 2}"), "'a' twice");
+  expect_contains(error_of("a.json", "{\"a\": 1}\n{\"b\": 1}"),
+                  "a.json:2] expected the keys of the first object (a)");
+  expect_contains(error_of("a.json", "{\"a\": 1, \"b\": 2}\n{\"b\": 1}"),
+                  "expected 2 keys as in the first object, got 1: 'a'");
+  expect_contains(error_of("a.json", std::string(100000, '[')), "a.json:1]");
+  expect_contains(error_of("a.json", "{\"a\": 1e999}"), "a.json:1]");
+}
+
+TEST(Utf8, CountsAndReplacesAsPythonDoes) {
+  for (const auto& golden : read_golden("text")["utf8"]) {
+    const auto bytes = [](const std::string& hex) {
+      std::string text;
+      for (size_t i = 0; i < hex.size(); i += 2)
+        text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+      return text;
+    };
+    const std::string source = bytes(golden[0]);
+    const std::string expected = bytes(golden[1]);
+    std::string replaced = source;
+    replace_invalid_utf8(replaced);
+    EXPECT_EQ(replaced, expected) << golden[0];
+    EXPECT_EQ(count_invalid_utf8(replaced), 0);
+    EXPECT_EQ(count_invalid_utf8(source) == 0, source == expected);
+  }
+  EXPECT_EQ(count_invalid_utf8("12345678\xff"
+                               "abcdefgh\xe4\xb8"
+                               "xyz\xed\xa0\x80"),
+            5);
+}
+
+TEST(Utf8, KeptInCsvReplacedInJsonCountedInBoth) {
+  const Table csv = read("a.csv",
+                         "t\na\xff"
+                         "b\nc\n");
+  EXPECT_EQ(csv.columns[0].text(0),
+            "a\xff"
+            "b");
+  EXPECT_EQ(csv.invalid_utf8, 1);
+  for (const char* content : {"{\"t\": \"a\xff"
+                              "b\"}\n{\"t\": \"c\"}",
+                              "[{\"t\": \"a\xff"
+                              "b\"}]"}) {
+    const Table json = read("a.json", content);
+    EXPECT_EQ(json.columns[0].text(0),
+              "a\xef\xbf\xbd"
+              "b");
+    EXPECT_EQ(json.invalid_utf8, 1);
+  }
+}
+
+TEST(ClassifyField, Kinds) {
+  for (const char* text : {"0", "-7", "+7", " 12 ", "007", "9223372036854775807"}) {
+    EXPECT_EQ(classify_field(text), CellKind::kInteger) << text;
+  }
+  for (const char* text : {"1.0", "-.5", "1e3", "9223372036854775808", "+2.5"}) {
+    EXPECT_EQ(classify_field(text), CellKind::kReal) << text;
+  }
+  for (const char* text :
+       {"x", "1x", "--1", "+-1", " ", "inf", "nan", "-nan", "-inf", "1e999", "1 2", "0x10", "+", "-", "."}) {
+    EXPECT_EQ(classify_field(text), CellKind::kString) << text;
+  }
+  EXPECT_EQ(classify_field(""), CellKind::kNull);
+}
+
+// Whatever the bytes: a table whose columns agree in size, or a UserError.
+TEST(ReadTable, RandomBytesNeverCrash) {
+  const TemporaryDirectory directory;
+  std::mt19937 engine(5);
+  const std::string alphabet = "{}[]\",:\\\n\r\t ab01.-etrufalsn\xff\xc3\xa9";
+  const std::vector<std::string> seeds = {"a,b\n1,\"x,y\"\n2,z\n", "a\tb\n1\tx\n",
+                                          "{\"a\": 1, \"b\": \"x\"}\n{\"a\": 2, \"b\": \"y\"}\n",
+                                          "[{\"a\": 1},\n{\"a\": 2}]\n"};
+  int64_t parsed = 0;
+  // One file under four names, so that each content meets every reader.
+  const char* names[] = {"f.csv", "f.tsv", "f.json", "f.jsonl"};
+  for (int i = 1; i < 4; ++i) std::filesystem::create_symlink(names[0], directory.path() / names[i]);
+  for (int i = 0; i < 1200; ++i) {
+    std::string content = i % 3 == 0 ? "" : seeds[engine() % seeds.size()];
+    const size_t mutations = i % 3 == 0 ? engine() % 60 : engine() % 6;
+    for (size_t m = 0; m < mutations; ++m) {
+      const size_t at = engine() % (content.size() + 1);
+      const char byte =
+          engine() % 8 == 0 ? static_cast<char>(engine()) : alphabet[engine() % alphabet.size()];
+      if (engine() % 3 == 0 && at < content.size()) {
+        content.erase(at, 1 + engine() % 3);
+      } else {
+        content.insert(at, 1, byte);
+      }
+    }
+    // Truncating the old file instead would have some file systems flush the new one to disk.
+    std::filesystem::remove(directory.path() / names[0]);
+    directory.write(names[0], content);
+    for (const char* name : names) {
+      const auto path = directory.path() / name;
+      try {
+        const Table table = read_table(path, {.max_record_bytes = 64});
+        ++parsed;
+        for (const Column& column : table.columns) ASSERT_EQ(column.size(), table.rows());
+      } catch (const UserError& error) {
+        ASSERT_TRUE(std::string_view(error.what()).starts_with("[" + path.string())) << error.what();
+      }
+    }
+  }
+  EXPECT_GT(parsed, 500);
+}
+
+}  // namespace
+}  // namespace shoehorn

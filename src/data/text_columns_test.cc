@@ -1,0 +1,110 @@
+#include "data/text_columns.h"
+
+#include "base/error.h"
+#include "data/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+Table csv(std::string_view content) {
+  const TemporaryDirectory directory;
+  return read_table(directory.write("t.csv", content));
+}
+
+TEST(TextColumns, RulesOfRunGlue) {
+  TextColumns columns = find_text_columns(csv("sentence2,label,x,sentence1\na,1,b,c\n"));
+  EXPECT_EQ(columns.text, 3);
+  EXPECT_EQ(columns.pair, 0);
+  EXPECT_EQ(columns.label, 1);
+  columns = find_text_columns(csv("premise,hypothesis,more,labels\na,b,c,1\n"));
+  EXPECT_EQ(columns.text, 0);
+  EXPECT_EQ(columns.pair, 1);
+  EXPECT_EQ(columns.label, 3);
+  columns = find_text_columns(csv("label,sentence1\n1,a\n"));
+  EXPECT_EQ(columns.text, 1);
+  EXPECT_EQ(columns.pair, -1);
+  EXPECT_EQ(find_text_columns(csv("text\nhello\n")).label, -1);
+}
+
+TEST(TextColumns, NumbersAreNoText) {
+  const TextColumns columns = find_text_columns(csv(",idx,text,label\n0,5,a,1\n1,6,b,0\n"));
+  EXPECT_EQ(columns.text, 2);
+  EXPECT_EQ(columns.pair, -1);
+}
+
+TEST(TextColumns, Mrpc) {
+  const TextColumns columns = find_text_columns(csv("Quality,#1 ID,#2 ID,#1 String,#2 String\n1,2,3,a,b\n"));
+  EXPECT_EQ(columns.label, 0);
+  EXPECT_EQ(columns.text, 3);
+  EXPECT_EQ(columns.pair, 4);
+}
+
+TEST(TextColumns, NamedOnes) {
+  const Table table = csv("a,b,label,year\nx,y,1,1999\n");
+  TextColumns columns =
+      find_text_columns(table, {.text_column_names = {"year", "a"}, .label_column_name = "b"});
+  EXPECT_EQ(columns.text, 3);
+  EXPECT_EQ(columns.pair, 0);
+  EXPECT_EQ(columns.label, 1);
+  columns = find_text_columns(table, {.text_column_names = {"label"}, .label_column_name = ""});
+  EXPECT_EQ(columns.text, 2);
+  EXPECT_EQ(columns.label, -1);
+  columns = find_text_columns(table, {.text_column_names = {}, .label_column_name = "a"});
+  EXPECT_EQ(columns.text, 1);
+}
+
+TEST(TextColumns, Errors) {
+  const Table table = csv("text,label\nx,1\n");
+  const auto error = [&](ColumnOptions options) {
+    return message_of<UserError>([&] { find_text_columns(table, options); });
+  };
+  const std::string absent = error({.text_column_names = {"txt"}, .label_column_name = ""});
+  expect_contains(absent, "[text_column_names]");
+  expect_contains(absent, "did you mean 'text'?");
+  expect_contains(absent, "it has: text, label");
+  expect_contains(error({.text_column_names = {}, .label_column_name = "l"}), "[label_column_name]");
+  expect_contains(error({.text_column_names = {"a", "b", "c"}, .label_column_name = ""}), "got 3");
+  expect_contains(error({.text_column_names = {"label"}, .label_column_name = "label"}), "for both");
+  expect_contains(message_of<UserError>([] { find_text_columns(csv("id,label\n1,2\n")); }),
+                  "expected a column of text");
+}
+
+TEST(Labels, IntegersInNumericOrder) {
+  const Table table = csv("t,label\na,10\nb,2\nc,002\nd,-1\n");
+  const LabelMap map = find_labels(table, 1);
+  EXPECT_FALSE(map.is_regression);
+  EXPECT_TRUE(map.are_integers);
+  EXPECT_EQ(map.names, (std::vector<std::string>{"-1", "2", "10"}));
+  EXPECT_EQ(class_labels(table, 1, map), (std::vector<int32_t>{2, 1, 1, 0}));
+  EXPECT_EQ(map.num_labels(), 3);
+}
+
+TEST(Labels, StringsInTheOrderOfTheirBytes) {
+  const Table table = csv("t,label\na,neutral\nb,Entail\nc,10\nd,9\n");
+  const LabelMap map = find_labels(table, 1);
+  EXPECT_FALSE(map.are_integers);
+  EXPECT_EQ(map.names, (std::vector<std::string>{"10", "9", "Entail", "neutral"}));
+  EXPECT_EQ(class_labels(table, 1, map), (std::vector<int32_t>{3, 2, 0, 1}));
+}
+
+TEST(Labels, FloatsAreRegression) {
+  const Table table = csv("t,label\na,1\nb,2.5\nc,-3e-1\n");
+  const LabelMap map = find_labels(table, 1);
+  EXPECT_TRUE(map.is_regression);
+  EXPECT_EQ(map.num_labels(), 1);
+  EXPECT_EQ(value_labels(table, 1), (std::vector<float>{1.0F, 2.5F, -0.3F}));
+  expect_contains(message_of<UserError>([] { value_labels(csv("t,label\na,1.5\nb,x\n"), 1); }), "t.csv:3]");
+}
+
+TEST(Labels, UnseenAndMissing) {
+  const LabelMap map = find_labels(csv("t,label\na,yes\nb,no\n"), 1);
+  const std::string unseen =
+      message_of<UserError>([&] { class_labels(csv("t,label\na,yes\nb,maybe\n"), 1, map); });
+  expect_contains(unseen, "t.csv:3] expected a label of the training set (no, yes), got 'maybe'");
+  expect_contains(message_of<UserError>([] { find_labels(csv("t,label\na,yes\nb,\n"), 1); }),
+                  "t.csv:3] expected a label");
+  expect_contains(message_of<UserError>([&] { class_labels(csv("t,label\na,\n"), 1, map); }), "t.csv:2]");
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,177 @@
+#include "data/window_iterator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "data/training_steps.h"
+
+namespace shoehorn {
+namespace {
+
+constexpr int64_t kStages = 2;
+
+}  // namespace
+
+WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
+                               int64_t num_workers)
+    : dataset_(dataset),
+      sampler_(std::move(sampler)),
+      options_(options),
+      capacity_(micro_batch_capacity(dataset, options)) {
+  CHECK(sampler_.size() == dataset.size(), "a sampler of {} samples for a data set of {}", sampler_.size(),
+        dataset.size());
+  if (num_workers < 0) throw user_error("[dataloader_num_workers] expected at least 0, got {}", num_workers);
+  const TrainingSteps steps =
+      training_steps({.samples = dataset.size(),
+                      .micro_batch_size = options.micro_batch_size,
+                      .gradient_accumulation_steps = options.gradient_accumulation_steps,
+                      .drop_last = options.drop_last});
+  micro_batches_per_epoch_ = steps.micro_batches_per_epoch;
+  update_steps_per_epoch_ = steps.update_steps_per_epoch;
+  order_.resize(static_cast<size_t>(dataset.size()));
+  if (num_workers > 0) {
+    reserve_stages();
+    worker_ = std::thread([this] { work(); });
+  }
+}
+
+WindowIterator::~WindowIterator() {
+  if (!worker_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+}
+
+void WindowIterator::reserve_stages() {
+  const int64_t count = std::min(options_.gradient_accumulation_steps, micro_batches_per_epoch_);
+  const int64_t bytes = micro_batch_bytes(capacity_, dataset_.label_kind());
+  stages_.resize(kStages);
+  for (Stage& stage : stages_) {
+    // Zeroed, and so touched: what is reserved here is resident before training begins.
+    stage.memory = std::make_unique<std::byte[]>(static_cast<size_t>(count * bytes));
+    for (int64_t i = 0; i < count; ++i) {
+      const std::span<std::byte> memory(stage.memory.get() + i * bytes, static_cast<size_t>(bytes));
+      stage.micro_batches.push_back(lay_out_micro_batch(memory, capacity_, dataset_.label_kind()));
+    }
+  }
+}
+
+int64_t WindowIterator::order_bytes() const {
+  return static_cast<int64_t>(order_.capacity() * sizeof(int64_t)) + sampler_.memory_bytes();
+}
+
+int64_t WindowIterator::staging_bytes() const {
+  int64_t micro_batches = 0;
+  for (const Stage& stage : stages_) micro_batches += static_cast<int64_t>(stage.micro_batches.size());
+  return micro_batches * micro_batch_bytes(capacity_, dataset_.label_kind());
+}
+
+std::span<const int64_t> WindowIterator::samples_of(int64_t micro_batch) const {
+  const int64_t begin = micro_batch * options_.micro_batch_size;
+  const int64_t end = std::min(begin + options_.micro_batch_size, dataset_.size());
+  return std::span(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+}
+
+Window WindowIterator::describe(int64_t update_step) const {
+  const int64_t first = update_step * options_.gradient_accumulation_steps;
+  Window window{
+      .epoch = epoch_,
+      .update_step = update_step,
+      .micro_batches = std::min(options_.gradient_accumulation_steps, micro_batches_per_epoch_ - first),
+      .last_of_epoch = update_step == update_steps_per_epoch_ - 1};
+  for (int64_t i = 0; i < window.micro_batches; ++i) {
+    for (const int64_t sample : samples_of(first + i)) {
+      ++window.sequences;
+      window.tokens += dataset_.length(sample);
+      window.target_items += dataset_.target_items(sample);
+    }
+  }
+  return window;
+}
+
+void WindowIterator::pack(const Window& window, int64_t index, MicroBatch& destination) const {
+  const int64_t micro_batch = window.update_step * options_.gradient_accumulation_steps + index;
+  pack_micro_batch(dataset_, samples_of(micro_batch), index * options_.micro_batch_size, options_,
+                   destination);
+}
+
+void WindowIterator::start_epoch(int64_t epoch, int64_t first_update_step) {
+  CHECK(first_update_step >= 0 && first_update_step <= update_steps_per_epoch_, "update step {} of {}",
+        first_update_step, update_steps_per_epoch_);
+  std::unique_lock lock(mutex_);
+  stop_before_ = 0;
+  changed_.wait(lock, [this] { return !busy_; });
+  epoch_ = epoch;
+  sampler_.epoch_order(epoch, order_);
+  has_current_ = false;
+  failure_ = nullptr;
+  taken_ = staged_ = first_update_step;
+  stop_before_ = update_steps_per_epoch_;
+  lock.unlock();
+  changed_.notify_all();
+}
+
+bool WindowIterator::next_window(Window& window) {
+  has_current_ = false;
+  if (taken_ >= stop_before_) return false;
+  if (stages_.empty()) {
+    current_ = describe(taken_++);
+  } else {
+    std::unique_lock lock(mutex_);
+    ++taken_;  // which gives the stage of the window before back to the worker
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return staged_ >= taken_ || failure_ != nullptr; });
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+    current_ = stages_[static_cast<size_t>((taken_ - 1) % kStages)].window;
+  }
+  has_current_ = true;
+  window = current_;
+  return true;
+}
+
+void WindowIterator::load(int64_t index, MicroBatch& destination) {
+  CHECK(has_current_ && index >= 0 && index < current_.micro_batches, "micro-batch {} of {}", index,
+        has_current_ ? current_.micro_batches : 0);
+  if (stages_.empty()) {
+    pack(current_, index, destination);
+    return;
+  }
+  const Stage& stage = stages_[static_cast<size_t>(current_.update_step % kStages)];
+  copy_micro_batch(stage.micro_batches[static_cast<size_t>(index)], dataset_.label_kind(), destination);
+}
+
+void WindowIterator::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    // Window staged_ goes where window staged_ - kStages was, which the caller reads until it has taken the
+    // next.
+    changed_.wait(lock, [this] {
+      return quit_ || (failure_ == nullptr && staged_ < stop_before_ && staged_ - kStages < taken_ - 1);
+    });
+    if (quit_) return;
+    const int64_t update_step = staged_;
+    busy_ = true;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      Stage& stage = stages_[static_cast<size_t>(update_step % kStages)];
+      stage.window = describe(update_step);
+      for (int64_t i = 0; i < stage.window.micro_batches; ++i) {
+        pack(stage.window, i, stage.micro_batches[static_cast<size_t>(i)]);
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    busy_ = false;
+    failure_ = failure;
+    if (failure == nullptr) ++staged_;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,112 @@
+// Effective batches, one after the other: what an optimizer step is made of.
+//
+// A window is gradient_accumulation_steps micro-batches; the last one of an epoch may be shorter, and its
+// last micro-batch smaller, as in the Hugging Face Trainer. The number of target items of the whole window is
+// known before its first micro-batch is read, so that losses can divide by it.
+//
+//   WindowIterator windows(dataset, sampler, options, dataloader_num_workers);
+//   for (windows.start_epoch(0); windows.next_window(window);)
+//     for (int64_t i = 0; i < window.micro_batches; ++i) windows.load(i, batch);
+//
+// With num_workers 0 a micro-batch is packed straight into the caller's memory. With more, one thread of our
+// own packs the next window while the caller computes; it never enters OpenMP. Its two windows of staging are
+// reserved by the constructor (staging_bytes), and both ways give the same bytes. (Packing is a copy: one
+// thread is always enough.)
+//
+// After construction nothing allocates. One thread uses the object; the data set must outlive it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+
+namespace shoehorn {
+
+struct Window {
+  int64_t epoch = 0;
+  int64_t update_step = 0;    // within the epoch
+  int64_t micro_batches = 0;  // gradient_accumulation_steps, or fewer at the end of an epoch
+  int64_t sequences = 0;
+  int64_t tokens = 0;        // real tokens
+  int64_t target_items = 0;  // labels that count, over the whole window
+  bool last_of_epoch = false;
+};
+
+class WindowIterator {
+ public:
+  // UserError: an option out of range, a sample longer than pad_to_max_length, drop_last that leaves nothing.
+  WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
+                 int64_t num_workers = 0);
+  ~WindowIterator();
+  WindowIterator(const WindowIterator&) = delete;
+  WindowIterator& operator=(const WindowIterator&) = delete;
+
+  int64_t micro_batches_per_epoch() const { return micro_batches_per_epoch_; }
+  int64_t update_steps_per_epoch() const { return update_steps_per_epoch_; }
+  const MicroBatchCapacity& capacity() const { return capacity_; }
+
+  // Goes to window `first_update_step` of an epoch, for resuming in its middle; no earlier window is looked
+  // at.
+  void start_epoch(int64_t epoch, int64_t first_update_step = 0);
+
+  // The next window of the epoch that start_epoch began; false after its last one.
+  bool next_window(Window& window);
+
+  // Micro-batch `index` of the current window, into memory of the caller's with room for capacity(). Any
+  // order, any number of times, until the next call of next_window or start_epoch.
+  void load(int64_t index, MicroBatch& destination);
+
+  // Bytes held besides the data set: the epoch's order and the sampler's tables; and staging, 0 without
+  // workers.
+  int64_t order_bytes() const;
+  int64_t staging_bytes() const;
+
+ private:
+  // What the worker has made ready: a window and its packed micro-batches.
+  struct Stage {
+    Window window;
+    std::unique_ptr<std::byte[]> memory;
+    std::vector<MicroBatch> micro_batches;
+  };
+
+  std::span<const int64_t> samples_of(int64_t micro_batch) const;
+  Window describe(int64_t update_step) const;
+  void pack(const Window& window, int64_t index, MicroBatch& destination) const;
+  void reserve_stages();
+  void work();
+
+  const Dataset& dataset_;
+  Sampler sampler_;
+  BatchOptions options_;
+  MicroBatchCapacity capacity_;
+  int64_t micro_batches_per_epoch_;
+  int64_t update_steps_per_epoch_;
+
+  std::vector<int64_t> order_;  // the epoch's; read by the worker while it is busy
+  int64_t epoch_ = 0;
+  Window current_;
+  bool has_current_ = false;
+
+  // Update steps of the epoch, guarded by mutex_. The caller has taken those below taken_ and may still read
+  // the last of them; the worker has staged those below staged_, at most one more than that.
+  std::vector<Stage> stages_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t taken_ = 0;
+  int64_t staged_ = 0;
+  int64_t stop_before_ = 0;
+  bool busy_ = false;
+  bool quit_ = false;
+  std::exception_ptr failure_;
+  std::thread worker_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,240 @@
+#include "data/window_iterator.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "base/error.h"
+#include "data/test_support.h"
+#include "data/training_steps.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void* count_and_allocate(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return count_and_allocate(size);
+}
+void* operator new[](std::size_t size) {
+  return count_and_allocate(size);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace shoehorn {
+namespace {
+
+// Samples that can be told apart by their class, which is their index.
+Dataset indexed_dataset(const std::vector<int32_t>& lengths) {
+  DatasetBuilder builder;
+  std::vector<int32_t> labels;
+  for (const int32_t length : lengths) {
+    labels.push_back(static_cast<int32_t>(labels.size()));
+    builder.add(std::vector<int32_t>(static_cast<size_t>(length), labels.back() + 1));
+  }
+  builder.set_class_labels(std::move(labels));
+  return builder.finish();
+}
+
+std::vector<int32_t> some_lengths(size_t count) {
+  std::vector<int32_t> lengths(count);
+  for (size_t i = 0; i < count; ++i) lengths[i] = static_cast<int32_t>(i * 37 % 23 + 1);
+  return lengths;
+}
+
+struct Memory {
+  explicit Memory(const MicroBatchCapacity& capacity, LabelKind labels = LabelKind::kClass)
+      : bytes(static_cast<size_t>(micro_batch_bytes(capacity, labels))),
+        batch(lay_out_micro_batch(bytes, capacity, labels)) {}
+
+  std::vector<std::byte> bytes;
+  MicroBatch batch;
+};
+
+using Windows = std::vector<std::vector<std::vector<int64_t>>>;  // windows of micro-batches of samples
+
+// Order and sizes of windows equal those that the Trainer gives its model, epoch by epoch, for each strategy,
+// with drop_last, short windows and after resuming; without and with the worker.
+TEST(WindowIterator, EqualsTheTrainer) {
+  for (const auto& golden : read_golden("sampler")) {
+    const auto lengths = golden["lengths"].get<std::vector<int32_t>>();
+    const Dataset dataset = indexed_dataset(lengths);
+    const BatchOptions options{.micro_batch_size = golden["micro_batch_size"],
+                               .gradient_accumulation_steps = golden["gradient_accumulation_steps"],
+                               .drop_last = golden["drop_last"]};
+    SamplerOptions order{.strategy = parse_sampling_strategy(golden["strategy"].get<std::string>()),
+                         .seed = golden["seed"],
+                         .group_size = options.micro_batch_size * options.gradient_accumulation_steps};
+    if (!golden["data_seed"].is_null()) order.data_seed = golden["data_seed"].get<int64_t>();
+    const TrainingSteps steps =
+        training_steps({.samples = dataset.size(),
+                        .micro_batch_size = options.micro_batch_size,
+                        .gradient_accumulation_steps = options.gradient_accumulation_steps,
+                        .drop_last = options.drop_last});
+    const ResumePoint resume = resume_point(steps, golden["resume_after"]);
+    for (const int64_t workers : {0, 1}) {
+      WindowIterator windows(dataset, Sampler(order, lengths), options, workers);
+      Memory memory(windows.capacity());
+      Windows ours;
+      Window window;
+      for (int64_t epoch = resume.epoch; epoch < 3; ++epoch) {
+        for (windows.start_epoch(epoch, epoch == resume.epoch ? resume.update_step : 0);
+             windows.next_window(window);) {
+          auto& micro_batches = ours.emplace_back();
+          for (int64_t i = 0; i < window.micro_batches; ++i) {
+            windows.load(i, memory.batch);
+            micro_batches.emplace_back(memory.batch.class_labels.begin(),
+                                       memory.batch.class_labels.begin() + memory.batch.sequences);
+          }
+        }
+      }
+      EXPECT_EQ(ours, golden["windows"].get<Windows>())
+          << golden["strategy"] << " n " << golden["n"] << " seed " << golden["seed"] << " workers "
+          << workers;
+    }
+  }
+}
+
+TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
+  Dataset::Rows ids(11);
+  Dataset::Rows labels(11);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i].assign(i + 1, 3);
+    labels[i].assign(i + 1, static_cast<int64_t>(i % 2 == 0 ? 7 : -100));
+  }
+  const Dataset dataset = Dataset::from_columns({{"input_ids", ids}, {"labels", labels}});
+  const BatchOptions options{.micro_batch_size = 2, .gradient_accumulation_steps = 4, .token_multiple = 4};
+  for (const int64_t workers : {0, 2}) {
+    WindowIterator windows(dataset, Sampler({.strategy = SamplingStrategy::kSequential}, dataset.lengths()),
+                           options, workers);
+    EXPECT_EQ(windows.micro_batches_per_epoch(), 6);
+    EXPECT_EQ(windows.update_steps_per_epoch(), 2);
+    Window window;
+    EXPECT_FALSE(windows.next_window(window));
+    windows.start_epoch(5);
+    ASSERT_TRUE(windows.next_window(window));
+    EXPECT_EQ(window.epoch, 5);
+    EXPECT_EQ(window.micro_batches, 4);
+    EXPECT_EQ(window.sequences, 8);
+    EXPECT_EQ(window.tokens, 36);
+    EXPECT_EQ(window.target_items, 1 + 3 + 5 + 7);
+    EXPECT_FALSE(window.last_of_epoch);
+    ASSERT_TRUE(windows.next_window(window));
+    EXPECT_EQ(window.update_step, 1);
+    EXPECT_EQ(window.micro_batches, 2);
+    EXPECT_EQ(window.sequences, 3);
+    EXPECT_EQ(window.target_items, 9 + 11);
+    EXPECT_TRUE(window.last_of_epoch);
+    Memory memory(windows.capacity(), LabelKind::kToken);
+    windows.load(1, memory.batch);
+    EXPECT_EQ(memory.batch.sequences, 1);
+    EXPECT_EQ(memory.batch.token_sample[0], 2);  // counted over the window
+    EXPECT_THROW(windows.load(2, memory.batch), InternalError);
+    EXPECT_FALSE(windows.next_window(window));
+    EXPECT_FALSE(windows.next_window(window));
+    EXPECT_THROW(windows.load(0, memory.batch), InternalError);
+  }
+}
+
+// The same bytes with and without the worker, micro-batches read twice and backwards, epochs left in their
+// middle.
+TEST(WindowIterator, TheWorkerChangesNothing) {
+  const auto lengths = some_lengths(83);
+  const Dataset dataset = indexed_dataset(lengths);
+  const BatchOptions options{.micro_batch_size = 3, .gradient_accumulation_steps = 4};
+  WindowIterator inline_windows(dataset, Sampler({}, lengths), options, 0);
+  WindowIterator staged_windows(dataset, Sampler({}, lengths), options, 1);
+  EXPECT_EQ(inline_windows.staging_bytes(), 0);
+  EXPECT_EQ(staged_windows.staging_bytes(),
+            2 * 4 * micro_batch_bytes(staged_windows.capacity(), LabelKind::kClass));
+  EXPECT_EQ(staged_windows.order_bytes(), 83 * 8);
+  Memory a(inline_windows.capacity());
+  Memory b(staged_windows.capacity());
+  Window window;
+  Window staged;
+  for (int64_t round = 0; round < 60; ++round) {
+    const int64_t first = round % 7;
+    const int64_t leave_after = round % 5 == 0 ? round % 3 : 100;
+    inline_windows.start_epoch(round, first);
+    staged_windows.start_epoch(round, first);
+    for (int64_t w = 0; w < leave_after && inline_windows.next_window(window); ++w) {
+      ASSERT_TRUE(staged_windows.next_window(staged));
+      ASSERT_EQ(window.update_step, staged.update_step);
+      ASSERT_EQ(window.epoch, staged.epoch);
+      ASSERT_EQ(window.tokens, staged.tokens);
+      ASSERT_EQ(window.target_items, staged.target_items);
+      for (int64_t k = 0; k < 2 * window.micro_batches; ++k) {
+        const int64_t i = (2 * window.micro_batches - 1 - k) / 2;
+        inline_windows.load(i, a.batch);
+        staged_windows.load(i, b.batch);
+        ASSERT_EQ(a.bytes, b.bytes) << "round " << round << " window " << window.update_step
+                                    << " micro-batch " << i;
+        ASSERT_EQ(a.batch.tokens_padded, b.batch.tokens_padded);
+      }
+    }
+  }
+}
+
+TEST(WindowIterator, AllocatesNothingAfterConstruction) {
+  const auto lengths = some_lengths(200);
+  const Dataset dataset = indexed_dataset(lengths);
+  const BatchOptions options{.micro_batch_size = 4, .gradient_accumulation_steps = 3};
+  for (const auto strategy : {SamplingStrategy::kRandom, SamplingStrategy::kGroupByLength}) {
+    for (const int64_t workers : {0, 1}) {
+      WindowIterator windows(dataset, Sampler({.strategy = strategy, .group_size = 12}, lengths), options,
+                             workers);
+      Memory memory(windows.capacity());
+      Window window;
+      int64_t tokens = 0;
+      const int64_t before = allocations;
+      for (int64_t epoch = 0; epoch < 3; ++epoch) {
+        for (windows.start_epoch(epoch); windows.next_window(window);) {
+          for (int64_t i = 0; i < window.micro_batches; ++i) {
+            windows.load(i, memory.batch);
+            tokens += memory.batch.tokens;
+          }
+        }
+      }
+      EXPECT_EQ(allocations - before, 0) << "workers " << workers;
+      EXPECT_EQ(tokens, 3 * dataset.token_count());
+    }
+  }
+  const int64_t before = allocations;
+  std::vector<int> probe(100);
+  EXPECT_GT(allocations, before) << "the counter does not count";
+}
+
+TEST(WindowIterator, Errors) {
+  const auto lengths = some_lengths(5);
+  const Dataset dataset = indexed_dataset(lengths);
+  const Sampler sampler({}, lengths);
+  EXPECT_THROW(WindowIterator(dataset, sampler, {}, -1), UserError);
+  EXPECT_THROW(WindowIterator(dataset, sampler, {.drop_last = true}), UserError);
+  EXPECT_THROW(WindowIterator(dataset, Sampler({}, some_lengths(4)), {}), InternalError);
+  WindowIterator windows(dataset, sampler, {});
+  EXPECT_THROW(windows.start_epoch(0, 2), InternalError);
+  EXPECT_THROW(windows.start_epoch(-1), InternalError);
+}
+
+}  // namespace
+}  // namespace shoehorn

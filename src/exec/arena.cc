@@ -1,0 +1,58 @@
+#include "exec/arena.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace shoehorn {
+
+namespace {
+constexpr int64_t kHugePage = int64_t{2} << 20;
+}
+
+Arena::Arena(int64_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  mapping_bytes_ = bytes + kHugePage;
+  void* mapping = mmap(nullptr, static_cast<size_t>(mapping_bytes_), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    throw system_error("[arena] expected {} of memory, got '{}'; close other programs or choose a smaller plan", format_bytes(bytes),
+                       std::strerror(errno));
+  }
+  mapping_ = static_cast<std::byte*>(mapping);
+  const auto address = std::bit_cast<uintptr_t>(mapping);
+  data_ = mapping_ + (kHugePage - static_cast<int64_t>(address % kHugePage)) % kHugePage;
+  // Huge pages cover whole 2 MiB only, so the arena's last part stays on small pages and residency stays exact.
+  if (bytes >= kHugePage) madvise(data_, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
+  std::memset(data_, 0, static_cast<size_t>(bytes));
+}
+
+Arena::~Arena() {
+  if (mapping_ != nullptr) munmap(mapping_, static_cast<size_t>(mapping_bytes_));
+}
+
+Arena::Arena(Arena&& other) noexcept
+    : data_(other.data_), bytes_(other.bytes_), mapping_(other.mapping_), mapping_bytes_(other.mapping_bytes_) {
+  other.mapping_ = nullptr;
+  other.data_ = nullptr;
+  other.bytes_ = 0;
+}
+
+int64_t Arena::resident_bytes() const {
+  if (bytes_ == 0) return 0;
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  std::vector<unsigned char> pages(static_cast<size_t>((bytes_ + page - 1) / page));
+  CHECK(mincore(data_, static_cast<size_t>(bytes_), pages.data()) == 0, "mincore failed");
+  const auto resident = std::count_if(pages.begin(), pages.end(), [](unsigned char state) { return (state & 1) != 0; });
+  return std::min<int64_t>(bytes_, resident * page);
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,58 @@
+#include "exec/cpu/cpu_backend.h"
+
+#include <omp.h>
+
+#include <array>
+
+#include "exec/cpu/kernel_entry.h"
+
+namespace shoehorn {
+
+namespace cpu {
+
+Dropout bind_dropout(const shoehorn::Dropout& dropout, const NodeBuffers& buffers, size_t first) {
+  return {dropout.p, dropout.seed, dropout.stream_id, input<const uint32_t>(buffers, first),
+          input<const int32_t>(buffers, first + 1), input<const int32_t>(buffers, first + 2)};
+}
+
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(int threads) : threads_(threads > 0 ? threads : omp_get_max_threads()) {
+    omp_set_num_threads(threads_);
+    for (const auto& family :
+         {movement_kernels(), rowwise_kernels(), matmul_kernels(), attention_kernels(), loss_kernels(), update_kernels()}) {
+      for (const KernelEntry& entry : family) entries_[static_cast<size_t>(entry.kind)] = entry;
+    }
+  }
+
+  std::string name() const override { return "cpu"; }
+
+  int64_t workspace_bytes(const Program& program, const Node& node) const override {
+    const KernelEntry& kernel = entry(node);
+    return kernel.workspace == nullptr ? 0 : kernel.workspace({program, node}, threads_);
+  }
+
+  PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers) const override {
+    return entry(node).bind({program, node}, buffers, threads_);
+  }
+
+ private:
+  const KernelEntry& entry(const Node& node) const {
+    const KernelEntry& found = entries_[static_cast<size_t>(node.kind)];
+    CHECK(found.bind != nullptr, "the CPU has no kernel for {}", op_info(node.kind).name);
+    return found;
+  }
+
+  int threads_;
+  std::array<KernelEntry, static_cast<size_t>(OpKind::kOpKindCount)> entries_{};
+};
+
+}  // namespace
+
+}  // namespace cpu
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<cpu::CpuBackend>(threads); }
+
+}  // namespace shoehorn

@@ -1,0 +1,69 @@
+// Rows looked up in tables and put back: token, position and type embeddings; the rows that a loss is taken
+// of.
+//
+// R rows, S selected rows, H hidden, V entries of the table; row-major and dense. Activations are stored as
+// `dtype` (float32 or bfloat16, checked: InternalError). An id outside the table is a UserError, raised
+// before anything is written. Gradients are added in the order of the rows whatever the number of threads: a
+// thread owns columns, not rows. Nothing is allocated.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace shoehorn::cpu {
+
+// y[r] = table[ids[r]] (+ addend[r])
+struct EmbeddingForward {
+  DType table_dtype;  // bfloat16 also for the high half of a split master
+  DType dtype;        // of addend and y
+  int64_t rows;
+  int64_t hidden;
+  int64_t entries;
+  const void* table;   // [V, H]
+  const int32_t* ids;  // [R]
+  const void* addend;  // [R, H], or null: none
+  void* y;             // [R, H]; may be addend
+};
+void embedding_forward(const EmbeddingForward& arguments);
+
+// dtable[ids[r]] += dy[r]
+struct EmbeddingBackward {
+  DType dtype;  // of dy
+  int64_t rows;
+  int64_t hidden;
+  int64_t entries;
+  const void* dy;         // [R, H]
+  const int32_t* ids;     // [R]
+  int64_t padding_index;  // rows of this id give no gradient (torch.nn.Embedding's padding_idx); -1: none
+  bool accumulate;        // add to dtable as it is rather than to zeros
+  float* dtable;          // [V, H]
+};
+void embedding_backward(const EmbeddingBackward& arguments);
+
+// y[s] = x[index[s]]
+struct GatherRows {
+  DType dtype;
+  int64_t rows;
+  int64_t selected;
+  int64_t hidden;
+  const void* x;         // [R, H]
+  const int32_t* index;  // [S]
+  void* y;               // [S, H]
+};
+void gather_rows(const GatherRows& arguments);
+
+// y = 0, then y[index[s]] = x[s]: the gradient of gather_rows where no index comes twice. (Where one does,
+// the last row stays.)
+struct ScatterRows {
+  DType dtype;
+  int64_t rows;
+  int64_t selected;
+  int64_t hidden;
+  const void* x;         // [S, H]
+  const int32_t* index;  // [S]
+  void* y;               // [R, H]
+};
+void scatter_rows(const ScatterRows& arguments);
+
+}  // namespace shoehorn::cpu

@@ -1,0 +1,54 @@
+// How kernels are bound to nodes: each family of ops has one file of entries (bind_*.cc), collected by cpu_backend.cc.
+#pragma once
+
+#include <vector>
+
+#include "exec/cpu/elementwise.h"
+#include "ops/op_info.h"
+#include "plan/backend.h"
+
+namespace shoehorn::cpu {
+
+struct KernelEntry {
+  OpKind kind;
+  // Bytes of workspace at the maximum of every count; null: none. `threads` is the size of the OpenMP team.
+  int64_t (*workspace)(const OpContext& node, int threads);
+  PreparedNode (*bind)(const OpContext& node, const NodeBuffers& buffers, int threads);
+};
+
+std::vector<KernelEntry> movement_kernels();
+std::vector<KernelEntry> rowwise_kernels();
+std::vector<KernelEntry> matmul_kernels();
+std::vector<KernelEntry> attention_kernels();
+std::vector<KernelEntry> loss_kernels();
+std::vector<KernelEntry> update_kernels();
+
+// A dimension resolved at run time.
+struct RuntimeDim {
+  int64_t maximum = 0;
+  int32_t count = -1;
+  RuntimeDim() = default;
+  explicit RuntimeDim(const Dim& dim) : maximum(dim.maximum), count(dim.count.index) {}
+  int64_t operator()(const int64_t* counts) const { return count < 0 ? maximum : counts[count]; }
+};
+
+// Rows of a value: its first dimension; and the product of the others.
+inline RuntimeDim rows(const TensorType& type) { return RuntimeDim(type.shape[0]); }
+inline int64_t row_elements(const TensorType& type) {
+  return type.shape[0].maximum == 0 ? 0 : type.shape.elements() / type.shape[0].maximum;
+}
+
+// Input i as a pointer; null where absent.
+template <typename T>
+T* input(const NodeBuffers& buffers, size_t i) {
+  return i < buffers.inputs.size() ? reinterpret_cast<T*>(buffers.inputs[i]) : nullptr;
+}
+template <typename T>
+T* output(const NodeBuffers& buffers, size_t i) {
+  return reinterpret_cast<T*>(buffers.outputs[i]);
+}
+
+// The kernels' dropout, with step, sample and position at inputs `first`, `first` + 1, `first` + 2.
+Dropout bind_dropout(const shoehorn::Dropout& dropout, const NodeBuffers& buffers, size_t first);
+
+}  // namespace shoehorn::cpu

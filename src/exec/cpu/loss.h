@@ -1,0 +1,80 @@
+// Losses and their gradients.
+//
+// S rows with a target, C classes; row-major and dense. Logits and their gradients are stored as `dtype`
+// (float32 or bfloat16, checked: InternalError), losses are float32, arithmetic is float32 and the sum over
+// rows double. Losses are divided by target_count, a scalar of the whole effective batch (all micro-batches,
+// all ranks), so partial losses and gradients simply add up. Results do not depend on the number of threads.
+// Nothing is allocated.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace shoehorn::cpu {
+
+// Rows with this label have no loss and a gradient of zero.
+inline constexpr int32_t kIgnoredLabel = -100;
+
+// loss[0] (+)= sum over rows of (1 - e) (-log p[label]) + e mean over classes of (-log p), over target_count,
+// with p = softmax(logits) and e = label_smoothing: torch's cross_entropy for e = 0 and Hugging Face's
+// LabelSmoother else. A label that is neither a class nor kIgnoredLabel is a UserError, raised before
+// anything is written.
+struct CrossEntropyForward {
+  DType dtype;
+  int64_t rows;
+  int64_t classes;
+  float label_smoothing;
+  const void* logits;         // [S, C]
+  const int32_t* labels;      // [S]
+  const float* target_count;  // [1]
+  float* row_maximum;         // [S] for the backward pass: largest logit
+  float* row_sum;             // [S] for the backward pass: sum of exp(logit - largest)
+  float* loss;                // [1]
+  bool accumulate;            // add to the loss rather than write it
+  void* workspace;            // cross_entropy_workspace_bytes(S), aligned to 4
+};
+int64_t cross_entropy_workspace_bytes(int64_t rows);
+void cross_entropy_forward(const CrossEntropyForward& arguments);
+
+// dlogits = (p - (1 - e) [c = label] - e / C) / target_count
+struct CrossEntropyBackward {
+  DType dtype;
+  int64_t rows;
+  int64_t classes;
+  float label_smoothing;
+  const void* logits;           // [S, C]
+  const int32_t* labels;        // [S]
+  const float* target_count;    // [1]
+  const float* row_maximum;     // [S]
+  const float* row_sum;         // [S]
+  const float* gradient_scale;  // [1] gradient of the loss itself (a loss scale), or null: 1
+  void* dlogits;                // [S, C]; may be logits
+};
+void cross_entropy_backward(const CrossEntropyBackward& arguments);
+
+// Regression with one output: loss[0] (+)= sum of (prediction - target)^2 over target_count.
+struct MeanSquaredErrorForward {
+  DType dtype;
+  int64_t rows;
+  const void* predictions;    // [S]
+  const float* targets;       // [S]
+  const float* target_count;  // [1]
+  float* loss;                // [1]
+  bool accumulate;
+};
+void mean_squared_error_forward(const MeanSquaredErrorForward& arguments);
+
+// dpredictions = 2 (prediction - target) / target_count
+struct MeanSquaredErrorBackward {
+  DType dtype;
+  int64_t rows;
+  const void* predictions;      // [S]
+  const float* targets;         // [S]
+  const float* target_count;    // [1]
+  const float* gradient_scale;  // [1] or null: 1
+  void* dpredictions;           // [S]; may be predictions
+};
+void mean_squared_error_backward(const MeanSquaredErrorBackward& arguments);
+
+}  // namespace shoehorn::cpu

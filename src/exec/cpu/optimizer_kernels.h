@@ -1,0 +1,82 @@
+// Optimizer updates over lists of tensors, in one pass over memory.
+//
+// A weight is float32, or a split master (exec/cpu/elementwise.h) whose high half the products read.
+// Gradients are float32 or bfloat16 (checked: InternalError), read only and left as they are; state is
+// float32. Every element is computed on its own: results depend neither on the number of threads nor on how a
+// list is cut into tensors. Scalars lie in memory that earlier operations of the step wrote. Nothing is
+// allocated.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/bfloat16.h"
+#include "base/dtype.h"
+
+namespace shoehorn::cpu {
+
+// Exactly one of the two forms.
+struct WeightView {
+  float* value = nullptr;    // [count]
+  bfloat16* high = nullptr;  // [count] with rest
+  int16_t* rest = nullptr;   // [count]
+};
+
+// Scalars every update reads.
+struct UpdateScalars {
+  const float* learning_rate;             // [1]
+  const float* gradient_scale = nullptr;  // [1] multiplied into gradients (a clip coefficient); null: 1
+  const int32_t* skip = nullptr;          // [1] not zero: leave everything as it is; null: never
+};
+
+// ---- AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization", in the arithmetic of
+// torch.optim.AdamW
+//
+//   w *= 1 - lr * weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2
+//   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
+//
+// t counts from 1: it is one more than the updates that were applied before this one.
+
+struct AdamWTensor {
+  int64_t count;
+  WeightView weight;
+  DType gradient_dtype;
+  const void* gradient;  // [count]
+  float* m;              // [count] first moment
+  float* v;              // [count] second moment
+  float weight_decay;
+};
+
+struct AdamWConstants {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+void adamw_update(std::span<const AdamWTensor> tensors, const AdamWConstants& constants,
+                  const UpdateScalars& scalars, const uint32_t* applied_updates);
+
+// ---- SGD with momentum, as torch.optim.SGD with dampening 0
+//
+//   g += weight_decay w;  b = momentum b + g;  w -= lr (nesterov ? g + momentum b : b)
+//
+// The buffer starts as zeros. Without momentum there is none, and w -= lr g.
+
+struct SgdTensor {
+  int64_t count;
+  WeightView weight;
+  DType gradient_dtype;
+  const void* gradient;    // [count]
+  float* momentum_buffer;  // [count]; null where momentum is 0
+  float weight_decay;
+};
+
+struct SgdConstants {
+  float momentum = 0.0F;
+  bool nesterov = false;
+};
+
+void sgd_update(std::span<const SgdTensor> tensors, const SgdConstants& constants,
+                const UpdateScalars& scalars);
+
+}  // namespace shoehorn::cpu

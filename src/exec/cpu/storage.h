@@ -1,0 +1,39 @@
+// The element types activations are stored in: float32 and bfloat16. Arithmetic is in float32 either way.
+#pragma once
+
+#include "base/bfloat16.h"
+#include "base/dtype.h"
+#include "base/error.h"
+
+namespace shoehorn::cpu {
+
+inline void check_storage(DType dtype, const char* what) {
+  CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "[{}] expected float32 or bfloat16, got {}", what,
+        dtype_name(dtype));
+}
+
+// Calls function(T{}) with the C++ type that a checked dtype is stored as.
+template <class Function>
+inline void with_storage(DType dtype, const Function& function) {
+  if (dtype == DType::kBF16) {
+    function(bfloat16{});
+  } else {
+    function(float{});
+  }
+}
+
+// One element of either type.
+inline float read_element(const float* from) {
+  return *from;
+}
+inline float read_element(const bfloat16* from) {
+  return to_float(*from);
+}
+inline void write_element(float value, float* to) {
+  *to = value;
+}
+inline void write_element(float value, bfloat16* to) {
+  *to = to_bfloat16(value);
+}
+
+}  // namespace shoehorn::cpu

@@ -1,0 +1,68 @@
+// Runs planned programs: reserves the arenas, binds every node, then calls kernels in order. Nothing allocates once the
+// constructor is done.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/arena.h"
+#include "plan/backend.h"
+#include "plan/memory_plan.h"
+
+namespace shoehorn {
+
+struct ExecutorOptions {
+  // For tests: before a node runs, bytes of the transient arena in which nothing lives are filled with NaN patterns, so
+  // that a read of a dead or never written byte shows; after it, the same bytes are checked to be untouched.
+  bool poison = false;
+};
+
+class Executor {
+ public:
+  // The programs, their state table and the backend must outlive the executor.
+  Executor(const StateTable& state, const std::vector<Program>& programs, const MemoryPlan& plan, const Backend& backend,
+           ExecutorOptions options = {});
+
+  // Runs the program of that name. `counts` has the value of each of its counts; throws InternalError above a maximum.
+  void run(std::string_view program, std::span<const int64_t> counts);
+
+  // Called after each node while set: for --detect_anomaly and profiles. Not owned.
+  using Observer = std::function<void(const Program&, size_t node)>;
+  void set_observer(Observer after_node) { observer_ = std::move(after_node); }
+
+  // The bytes of a persistent storage.
+  std::byte* storage(StorageId id) const { return persistent_.data() + plan_.storage_offset[id.at()]; }
+  template <typename T>
+  T* storage_as(StorageId id) const {
+    return reinterpret_cast<T*>(storage(id));
+  }
+  // The bytes of a value of a program; meaningful while it lives, results until the next run.
+  std::byte* value(std::string_view program, ValueId id) const;
+
+  int64_t arena_bytes() const { return persistent_.bytes() + transient_.bytes(); }
+  int64_t resident_arena_bytes() const { return persistent_.resident_bytes() + transient_.resident_bytes(); }
+
+ private:
+  struct Bound {
+    const Program* program;
+    const ProgramPlan* plan;
+    std::vector<PreparedNode> nodes;
+  };
+  std::byte* at(const Location& location) const;
+  Bound bind(const Program& program, const ProgramPlan& plan, const Backend& backend) const;
+  const Bound& find(std::string_view program) const;
+  void fill_dead(const Bound& bound, size_t node) const;
+  void check_dead(const Bound& bound, size_t node) const;
+
+  const MemoryPlan& plan_;
+  ExecutorOptions options_;
+  Arena persistent_;
+  Arena transient_;
+  std::vector<Bound> programs_;
+  Observer observer_;
+};
+
+}  // namespace shoehorn

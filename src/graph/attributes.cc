@@ -1,0 +1,16 @@
+#include "graph/attributes.h"
+
+namespace shoehorn {
+
+std::string_view activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kGelu: return "gelu";
+    case Activation::kGeluTanh: return "gelu_new";
+    case Activation::kRelu: return "relu";
+    case Activation::kSilu: return "silu";
+    case Activation::kTanh: return "tanh";
+  }
+  return "unknown";
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,101 @@
+// The static attributes of nodes: one struct a family of ops.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/types.h"
+
+namespace shoehorn {
+
+enum class Activation : uint8_t { kGelu, kGeluTanh, kRelu, kSilu, kTanh };
+std::string_view activation_name(Activation activation);
+
+// Which dropout mask: see base/philox.h. p = 0 means none.
+struct Dropout {
+  float p = 0;
+  uint64_t seed = 0;
+  uint32_t stream_id = 0;
+  bool operator==(const Dropout&) const = default;
+};
+
+struct MatmulAttributes {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  DType output = DType::kF32;
+};
+
+struct NormalizationAttributes {
+  float epsilon = 1e-12F;
+  Dropout dropout;  // of the fused residual form
+};
+
+struct ActivationAttributes {
+  Activation kind = Activation::kGelu;
+};
+
+struct DropoutAttributes {
+  Dropout dropout;
+};
+
+struct AttentionAttributes {
+  int64_t heads = 1;
+  int64_t max_sequence_length = 0;
+  float scale = 1;
+  bool causal = false;
+  Dropout dropout;  // of the probabilities
+};
+
+struct LossAttributes {
+  float label_smoothing = 0;
+};
+
+// The output is a window of the input: its type, and where it starts in the innermost dimension's elements.
+struct ViewAttributes {
+  TensorType type;
+  int64_t offset_elements = 0;
+};
+
+struct CastAttributes {
+  DType to = DType::kF32;
+};
+
+struct EmbeddingAttributes {
+  int64_t rows = 0;            // of the table: the gradient's first dimension
+  int64_t padding_index = -1;  // rows of this id give no gradient
+  DType output = DType::kF32;
+};
+
+struct ScatterAttributes {
+  Dim rows;  // of the output
+};
+
+struct ClipAttributes {
+  float max_norm = 1;
+};
+
+// AdamW as torch.optim.AdamW; a weight decay for each tensor of a multi-tensor node.
+struct AdamWAttributes {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::vector<float> weight_decay;
+  bool split_master = false;  // weights are bf16 high halves with 16-bit rests
+};
+
+// SGD as torch.optim.SGD with dampening 0.
+struct SgdAttributes {
+  float momentum = 0;
+  bool nesterov = false;
+  std::vector<float> weight_decay;
+  bool split_master = false;
+};
+
+using Attributes =
+    std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes, DropoutAttributes,
+                 AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes, EmbeddingAttributes,
+                 ScatterAttributes, ClipAttributes, AdamWAttributes, SgdAttributes>;
+
+}  // namespace shoehorn

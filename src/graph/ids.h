@@ -1,0 +1,30 @@
+// Typed ids: an index into one table of a program. Names are for reading only; nothing parses them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+
+namespace shoehorn {
+
+template <typename Tag>
+struct Id {
+  int32_t index = -1;
+
+  bool valid() const { return index >= 0; }
+  size_t at() const { return static_cast<size_t>(index); }
+  auto operator<=>(const Id&) const = default;
+};
+
+using ValueId = Id<struct ValueTag>;      // a value of one program
+using NodeId = Id<struct NodeTag>;        // a node of one program
+using CountId = Id<struct CountTag>;      // a run-time count of one program
+using StorageId = Id<struct StorageTag>;  // a persistent storage, shared by a family of programs
+using ParameterId = Id<struct ParameterTag>;
+
+}  // namespace shoehorn
+
+template <typename Tag>
+struct std::hash<shoehorn::Id<Tag>> {
+  size_t operator()(shoehorn::Id<Tag> id) const noexcept { return std::hash<int32_t>()(id.index); }
+};

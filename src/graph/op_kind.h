@@ -1,0 +1,53 @@
+// The names of all ops. What each means, its shapes, gradient and cost: ops/.
+#pragma once
+
+#include <cstdint>
+
+namespace shoehorn {
+
+enum class OpKind : uint8_t {
+  // data movement
+  kView,
+  kCast,
+  kCopy,
+  kGatherRows,
+  kScatterRows,
+  // element-wise and row-wise
+  kAdd,
+  kBiasAdd,
+  kColumnSum,
+  kActivation,
+  kActivationGrad,
+  kDropout,
+  kLayerNorm,
+  kLayerNormGrad,
+  kEmbedding,
+  kEmbeddingGrad,
+  // products
+  kMatmul,
+  // attention
+  kAttentionScores,
+  kAttentionScoresGrad,
+  kAttentionSoftmax,
+  kAttentionSoftmaxGrad,
+  kAttentionContext,
+  kAttentionContextGrad,
+  // fused
+  kBiasActivation,
+  kBiasActivationGrad,
+  kBiasDropoutResidualLayerNorm,
+  kBiasDropoutResidualLayerNormGrad,
+  kAttention,
+  kAttentionGrad,
+  // loss
+  kCrossEntropy,
+  kCrossEntropyGrad,
+  // update
+  kSumOfSquares,
+  kClipCoefficient,
+  kAdamW,
+  kSgd,
+  kOpKindCount,
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,115 @@
+#include "graph/program.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+CountId Program::add_count(std::string name, int64_t maximum, int64_t multiple) {
+  counts_.push_back({std::move(name), maximum, multiple});
+  return CountId{static_cast<int32_t>(counts_.size()) - 1};
+}
+
+ValueId Program::add_value(Value value) {
+  values_.push_back(std::move(value));
+  return ValueId{static_cast<int32_t>(values_.size()) - 1};
+}
+
+ValueId Program::read_state(StorageId storage) {
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].storage == storage && values_[i].version == 0) return ValueId{static_cast<int32_t>(i)};
+  }
+  const Storage& source = state_->storage(storage);
+  Value value;
+  value.type = source.type;
+  value.role = source.role;
+  value.storage = storage;
+  value.name = source.name;
+  return add_value(std::move(value));
+}
+
+NodeId Program::add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name) {
+  const NodeId id{static_cast<int32_t>(nodes_.size())};
+  node.outputs.clear();
+  for (size_t i = 0; i < output_types.size(); ++i) {
+    Value value;
+    value.type = output_types[i];
+    value.producer = id;
+    value.output = static_cast<int32_t>(i);
+    value.name = i == 0 ? name : fmt::format("{}.{}", name, i);
+    node.outputs.push_back(add_value(std::move(value)));
+  }
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+ValueId Program::result(std::string_view name) const {
+  for (const Result& result : results_) {
+    if (result.name == name) return result.value;
+  }
+  return {};
+}
+
+void Program::reorder(const std::vector<NodeId>& order) {
+  std::vector<Node> ordered;
+  std::vector<NodeId> moved(nodes_.size());
+  ordered.reserve(order.size());
+  for (const NodeId id : order) {
+    CHECK(!moved[id.at()].valid(), "node {} stands twice in the order", id.index);
+    moved[id.at()] = NodeId{static_cast<int32_t>(ordered.size())};
+    ordered.push_back(std::move(nodes_[id.at()]));
+  }
+  for (Node& node : ordered) {
+    if (node.clone_of.valid()) node.clone_of = moved[node.clone_of.at()];
+  }
+  for (Value& value : values_) {
+    if (value.producer.valid()) value.producer = moved[value.producer.at()];
+  }
+  nodes_ = std::move(ordered);
+}
+
+void Program::replace_uses(ValueId from, ValueId to) {
+  for (Node& node : nodes_) {
+    for (ValueId& input : node.inputs) {
+      if (input == from) input = to;
+    }
+  }
+  for (Result& result : results_) {
+    if (result.value == from) result.value = to;
+  }
+}
+
+std::vector<std::vector<NodeId>> Program::readers() const {
+  std::vector<std::vector<NodeId>> readers(values_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const ValueId input : nodes_[i].inputs) {
+      if (input.valid()) readers[input.at()].push_back(NodeId{static_cast<int32_t>(i)});
+    }
+  }
+  return readers;
+}
+
+int64_t Program::remove_dead_nodes() {
+  std::vector<bool> needed(values_.size(), false);
+  for (const Result& result : results_) {
+    if (result.value.valid()) needed[result.value.at()] = true;
+  }
+  std::vector<NodeId> kept;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    bool alive = false;
+    for (const ValueId output : nodes_[i].outputs) {
+      alive = alive || needed[output.at()] || values_[output.at()].storage.valid();
+    }
+    if (!alive) continue;
+    for (const ValueId input : nodes_[i].inputs) {
+      if (input.valid()) needed[input.at()] = true;
+    }
+    kept.push_back(NodeId{static_cast<int32_t>(i)});
+  }
+  const auto removed = static_cast<int64_t>(nodes_.size() - kept.size());
+  if (removed > 0) reorder({kept.rbegin(), kept.rend()});
+  return removed;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,103 @@
+// The program: a list of nodes in SSA form over values. The list's order is the order in which it runs.
+//
+// A value is not a storage: values are immutable, and where one lies is the planner's decision. State (weights, optimizer
+// moments) is read as version 0 of a storage of the StateTable; a node that updates it consumes version k and yields
+// version k+1, bound to the same bytes. Names are for people; nothing parses them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/attributes.h"
+#include "graph/ids.h"
+#include "graph/op_kind.h"
+#include "graph/state_table.h"
+#include "graph/types.h"
+
+namespace shoehorn {
+
+struct Value {
+  TensorType type;
+  Role role = Role::kTemporary;
+  NodeId producer;     // invalid: read from state
+  int32_t output = 0;  // which output of the producer
+  StorageId storage;   // valid: a version of this persistent storage
+  int32_t version = 0;
+  std::string name;
+};
+
+struct Node {
+  OpKind kind = OpKind::kCopy;
+  std::vector<ValueId> inputs;  // an invalid id: an optional input that is absent
+  std::vector<ValueId> outputs;
+  Attributes attributes;
+  Region region;
+  int32_t lane = 0;
+  // For a clone made by recompute: the node it repeats. Passes never merge a clone with its original.
+  NodeId clone_of;
+};
+
+// A run-time count: how many of a dimension's maximum are present in this call.
+struct Count {
+  std::string name;
+  int64_t maximum = 0;
+  int64_t multiple = 1;  // every value of it is a multiple of this
+};
+
+class Program {
+ public:
+  Program() = default;
+  Program(std::string name, StateTable* state) : name_(std::move(name)), state_(state) {}
+
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  // The shared table. Owned by whoever built the family; outlives its programs.
+  StateTable& state() const { return *state_; }
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  std::vector<Node>& nodes() { return nodes_; }
+  const std::vector<Value>& values() const { return values_; }
+  std::vector<Value>& values() { return values_; }
+  const std::vector<Count>& counts() const { return counts_; }
+  const Node& node(NodeId id) const { return nodes_[id.at()]; }
+  Node& node(NodeId id) { return nodes_[id.at()]; }
+  const Value& value(ValueId id) const { return values_[id.at()]; }
+  Value& value(ValueId id) { return values_[id.at()]; }
+  const TensorType& type(ValueId id) const { return values_[id.at()].type; }
+
+  CountId add_count(std::string name, int64_t maximum, int64_t multiple = 1);
+  ValueId add_value(Value value);
+  // The value that reads version 0 of a storage; one a storage.
+  ValueId read_state(StorageId storage);
+  // Appends a node whose outputs have the given types. Prefer OpBuilder of ops/, which knows types, roles and aliases.
+  NodeId add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name);
+
+  // Values that the caller reads after a run, by name: "loss", "logits", …
+  struct Result {
+    std::string name;
+    ValueId value;
+  };
+  const std::vector<Result>& results() const { return results_; }
+  std::vector<Result>& results() { return results_; }
+  void add_result(std::string name, ValueId value) { results_.push_back({std::move(name), value}); }
+  ValueId result(std::string_view name) const;  // invalid if absent
+
+  // Puts the nodes into a new order (a permutation, or a subset where the rest is dead) and renumbers them.
+  void reorder(const std::vector<NodeId>& order);
+  // Every read of `from` becomes a read of `to` (results included).
+  void replace_uses(ValueId from, ValueId to);
+  // Positions of the nodes that read each value.
+  std::vector<std::vector<NodeId>> readers() const;
+  // Drops nodes none of whose outputs is read, is a result or updates state; returns how many.
+  int64_t remove_dead_nodes();
+
+ private:
+  std::string name_;
+  StateTable* state_ = nullptr;
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+  std::vector<Count> counts_;
+  std::vector<Result> results_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,74 @@
+// The persistent storages that a family of programs shares (weights, optimizer state, gradients under accumulation,
+// inputs, scalars), and the parameters that lie in them.
+//
+// A parameter is a logical tensor with its Hugging Face name; a storage may hold several (query, key and value in one),
+// so that checkpoints, decay groups and freezing follow the parameter while kernels follow the storage.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/ids.h"
+#include "graph/types.h"
+
+namespace shoehorn {
+
+struct Storage {
+  std::string name;
+  TensorType type;
+  Role role = Role::kWeight;
+  Region region;  // layer and component
+  // Where the bytes went when merge() joined this storage with others; invalid for a storage of its own.
+  StorageId merged_into;
+};
+
+// How a parameter starts when no checkpoint has it.
+struct Initializer {
+  enum class Kind : uint8_t { kNormal, kZeros, kOnes } kind = Kind::kZeros;
+  float standard_deviation = 0.02F;
+  int64_t zero_row = -1;  // this row is zero (an embedding's padding index)
+};
+
+struct Parameter {
+  std::string name;  // as in a Hugging Face checkpoint
+  std::vector<int64_t> shape;
+  StorageId storage;  // fp32, or the bf16 high half of a split master
+  StorageId rest;     // the 16-bit rest of a split master; invalid otherwise
+  int64_t offset_elements = 0;
+  bool trainable = true;
+  float weight_decay = 0;
+  Initializer initializer;
+
+  int64_t elements() const;
+};
+
+class StateTable {
+ public:
+  StorageId add_storage(Storage storage);
+  ParameterId add_parameter(Parameter parameter);
+
+  const Storage& storage(StorageId id) const { return storages_[id.at()]; }
+  Storage& storage(StorageId id) { return storages_[id.at()]; }
+  const Parameter& parameter(ParameterId id) const { return parameters_[id.at()]; }
+  Parameter& parameter(ParameterId id) { return parameters_[id.at()]; }
+
+  const std::vector<Storage>& storages() const { return storages_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::vector<Parameter>& parameters() { return parameters_; }
+
+  // The parameters that lie in a storage, by offset.
+  std::vector<ParameterId> parameters_of(StorageId storage) const;
+  ParameterId find_parameter(std::string_view name) const;  // invalid if absent
+  StorageId find_storage(std::string_view name) const;      // invalid if absent
+
+  // Lays the storages one behind the other in a new one and moves their parameters there; the first dimension adds up.
+  // The old storages stay in the table, empty.
+  StorageId merge(const std::vector<StorageId>& parts, std::string name);
+
+ private:
+  std::vector<Storage> storages_;
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace shoehorn

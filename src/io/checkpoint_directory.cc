@@ -1,0 +1,263 @@
+#include "io/checkpoint_directory.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "io/checkpoint_manifest.h"
+
+namespace shoehorn {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kStagingPrefix = ".tmp-";
+constexpr std::string_view kOldPrefix = ".old-";
+constexpr std::string_view kTrashPrefix = ".trash-";
+constexpr std::string_view kCheckpointPrefix = "checkpoint-";
+
+// All digits and fits; otherwise nothing.
+std::optional<int64_t> parse_number(std::string_view text) {
+  int64_t number = 0;
+  if (text.empty() || text[0] == '-') return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<int64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
+  return parse_number(name.substr(kCheckpointPrefix.size()));
+}
+
+// .PREFIX-checkpoint-N-PID, taken apart.
+struct Leftover {
+  std::string_view prefix;
+  std::string checkpoint;  // checkpoint-N
+  int64_t process;
+};
+
+std::optional<Leftover> parse_leftover(std::string_view name) {
+  for (const std::string_view prefix : {kStagingPrefix, kOldPrefix, kTrashPrefix}) {
+    if (!name.starts_with(prefix)) continue;
+    const size_t dash = name.rfind('-');
+    const std::string_view checkpoint =
+        dash < prefix.size() ? "" : name.substr(prefix.size(), dash - prefix.size());
+    const auto process = parse_number(name.substr(dash + 1));
+    if (checkpoint_step(checkpoint) && process && is_process_id(*process))
+      return Leftover{prefix, std::string(checkpoint), *process};
+  }
+  return std::nullopt;
+}
+
+std::string leftover_name(std::string_view prefix, std::string_view checkpoint) {
+  return fmt::format("{}{}-{}", prefix, checkpoint, getpid());
+}
+
+// Opens a file or directory and locks it; not open if somebody else (or this process, through another
+// descriptor) holds the lock. Where a file system has no locks, the process id alone decides whose it is.
+FileDescriptor try_lock(const fs::path& path) {
+  FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor.is_open()) throw_system_error(path, "open it", errno);
+  if (flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
+  return descriptor;
+}
+
+// Whether what a process left is nobody's now. Our own id is an earlier life's (in a container it often is
+// the same again) unless the lock is held.
+bool is_abandoned(const fs::path& path, int64_t process) {
+  const bool lives = kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
+  return (!lives || process == getpid()) && try_lock(path).is_open();
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw_system_error(path, "delete it", error.value());
+}
+
+// Takes the checkpoint's name away before deleting it, so that a kill never leaves a part under that name.
+void discard(const fs::path& path, std::string_view checkpoint) {
+  const fs::path trash = parent_directory(path) / leftover_name(kTrashPrefix, checkpoint);
+  remove_tree(trash);
+  rename_path(path, trash);
+  remove_tree(trash);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+struct Numbered {
+  int64_t step;
+  std::string name;
+  auto operator<=>(const Numbered&) const = default;
+};
+
+std::vector<Numbered> numbered_checkpoints(const fs::path& output_dir) {
+  std::vector<Numbered> result;
+  if (!is_there(output_dir)) return result;
+  for (const std::string& name : list_directory(output_dir)) {
+    std::error_code error;
+    const auto step = checkpoint_step(name);
+    if (step && fs::is_directory(output_dir / name, error)) result.push_back({*step, name});
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+}  // namespace
+
+StagedDirectory::StagedDirectory(fs::path output_dir, int64_t step)
+    : output_dir_(std::move(output_dir)), name_(fmt::format("{}{}", kCheckpointPrefix, step)) {
+  CHECK(step >= 0, "step {}", step);
+  std::error_code error;
+  fs::create_directories(output_dir_, error);
+  if (error) throw_system_error(output_dir_, "create this directory", error.value());
+  const fs::path staging = output_dir_ / leftover_name(kStagingPrefix, name_);
+  if (is_there(staging)) {
+    CHECK(try_lock(staging).is_open(), "'{}' is being written already", staging.string());
+    remove_tree(staging);
+  }
+  if (mkdir(staging.c_str(), 0777) != 0) throw_system_error(staging, "create this directory", errno);
+  staging_ = staging;
+  lock_ = try_lock(staging_);
+}
+
+StagedDirectory::~StagedDirectory() {
+  if (staging_.empty()) return;
+  std::error_code ignored;  // what stays is removed at the next start
+  fs::remove_all(staging_, ignored);
+}
+
+fs::path StagedDirectory::commit() {
+  CHECK(!staging_.empty(), "{} committed twice", name_);
+  const fs::path final = output_dir_ / name_;
+  if (std::error_code error; is_there(final) && !fs::is_directory(final, error)) {
+    throw user_error("[{}] expected a directory or nothing, got a file; move it away", final.string());
+  }
+  write_manifest(staging_);
+  sync_tree(staging_);
+  replace(final);
+  staging_.clear();
+  lock_.close();
+  return final;
+}
+
+void StagedDirectory::replace(const fs::path& final) {
+  if (!is_there(final)) {
+    rename_path(staging_, final);
+    sync_path(output_dir_);
+    return;
+  }
+  const fs::path old = output_dir_ / leftover_name(kOldPrefix, name_);
+  rename_path(final, old);
+  try {
+    rename_path(staging_, final);
+  } catch (const SystemError&) {
+    rename_path(old, final);
+    throw;
+  }
+  sync_path(output_dir_);
+  try {
+    discard(old, name_);
+  } catch (const SystemError&) {
+    // The new checkpoint is complete; what stays of the old one is removed at the next start.
+  }
+}
+
+RecoveredCheckpoints recover_checkpoints(const fs::path& output_dir) {
+  RecoveredCheckpoints result;
+  if (!is_there(output_dir)) return result;
+  for (const std::string& name : list_directory(output_dir)) {
+    const fs::path path = output_dir / name;
+    std::error_code error;
+    if (const int64_t process = temporary_file_process(name);
+        process > 0 && fs::is_regular_file(path, error)) {
+      if (!is_abandoned(path, process)) continue;
+      remove_tree(path);
+      result.removed.push_back(path);
+      continue;
+    }
+    const auto leftover = parse_leftover(name);
+    if (!leftover || !fs::is_directory(path, error) || !is_abandoned(path, leftover->process)) continue;
+    const fs::path final = output_dir / leftover->checkpoint;
+    if (leftover->prefix == kOldPrefix && !is_there(final)) {
+      rename_path(path, final);
+      result.restored.push_back(final);
+      continue;
+    }
+    // An old checkpoint whose successor is in place must not come back in part: it goes by way of the trash.
+    leftover->prefix == kOldPrefix ? discard(path, leftover->checkpoint) : remove_tree(path);
+    result.removed.push_back(path);
+  }
+  if (!result.removed.empty() || !result.restored.empty()) sync_path(output_dir);
+  return result;
+}
+
+std::string checkpoint_defect(const fs::path& checkpoint) {
+  return manifest_defect(checkpoint);
+}
+
+LatestCheckpoint latest_checkpoint(const fs::path& output_dir) {
+  LatestCheckpoint result;
+  const std::vector<Numbered> all = numbered_checkpoints(output_dir);
+  for (auto one = all.rbegin(); one != all.rend(); ++one) {
+    const fs::path path = output_dir / one->name;
+    std::string defect = checkpoint_defect(path);
+    if (defect.empty()) {
+      result.path = path;
+      result.step = one->step;
+      return result;
+    }
+    result.skipped.push_back({path, std::move(defect)});
+  }
+  return result;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& output_dir) {
+  std::vector<fs::path> result;
+  for (const Numbered& one : numbered_checkpoints(output_dir)) result.push_back(output_dir / one.name);
+  return result;
+}
+
+std::vector<fs::path> rotate_checkpoints(const fs::path& output_dir, int64_t save_total_limit,
+                                         const fs::path& best_checkpoint) {
+  std::vector<fs::path> deleted;
+  const std::vector<fs::path> all = list_checkpoints(output_dir);
+  auto remaining = static_cast<int64_t>(all.size());
+  if (save_total_limit <= 0 || remaining <= save_total_limit) return deleted;
+
+  std::set<fs::path> kept = {all.back()};
+  if (const LatestCheckpoint latest = latest_checkpoint(output_dir); latest.path) kept.insert(*latest.path);
+  std::error_code error;
+  kept.insert(*std::max_element(all.begin(), all.end(), [&](const fs::path& a, const fs::path& b) {
+    return fs::last_write_time(a, error) < fs::last_write_time(b, error);
+  }));
+  for (const fs::path& path : all) {
+    if (!best_checkpoint.empty() && fs::equivalent(path, best_checkpoint, error)) kept.insert(path);
+  }
+  for (const fs::path& path : all) {
+    if (remaining <= std::max<int64_t>(save_total_limit, static_cast<int64_t>(kept.size()))) break;
+    if (kept.contains(path)) continue;
+    discard(path, path.filename().string());
+    deleted.push_back(path);
+    --remaining;
+  }
+  return deleted;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,96 @@
+// Checkpoints that survive kill -9: `output_dir/checkpoint-N` appears whole or not at all.
+//
+//   .tmp-checkpoint-N-PID    being written (StagedDirectory); its owner holds a lock (flock) on it
+//   checkpoint-N             complete: every file was on the disk before it got this name
+//   .old-checkpoint-N-PID    for an instant, while a new checkpoint-N takes the place of an old one
+//   .trash-checkpoint-N-PID  being deleted: it lost its name first, so that half a checkpoint is never seen
+//   under it
+//
+// A manifest (shoehorn_manifest.json) in each checkpoint lists all its files with sizes, and the CRC-32 of
+// those of at most kChecksummedBytes; what the disk lost or somebody cut short is found by it before anything
+// is read.
+//
+// One process at a time writes checkpoints to an output_dir (rank 0), one thread at a time; any number may
+// read. Errors: SystemError naming the path where the system failed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/file.h"
+
+namespace shoehorn {
+
+inline constexpr std::string_view kManifestName = "shoehorn_manifest.json";
+inline constexpr int64_t kChecksummedBytes = int64_t{1} << 20;
+
+// A checkpoint under construction. Destroyed without commit() it is removed.
+class StagedDirectory {
+ public:
+  // Creates output_dir where needed, and the staging directory in it. `step` is N.
+  StagedDirectory(std::filesystem::path output_dir, int64_t step);
+  StagedDirectory(const StagedDirectory&) = delete;
+  StagedDirectory& operator=(const StagedDirectory&) = delete;
+  ~StagedDirectory();
+
+  // Where to write the files; subdirectories are allowed.
+  const std::filesystem::path& path() const { return staging_; }
+
+  // Writes the manifest, brings every file and directory to the disk, renames to checkpoint-N (in place of an
+  // older one of that name) and returns that path. UserError if checkpoint-N exists and is not a directory.
+  // If it throws, checkpoint-N is the older one or the new one, complete.
+  std::filesystem::path commit();
+
+ private:
+  void replace(const std::filesystem::path& final);
+
+  std::filesystem::path output_dir_;
+  std::string name_;               // checkpoint-N
+  std::filesystem::path staging_;  // empty once renamed
+  FileDescriptor lock_;
+};
+
+struct RecoveredCheckpoints {
+  std::vector<std::filesystem::path> removed;   // leftovers of killed runs
+  std::vector<std::filesystem::path> restored;  // checkpoints that were being replaced: the old one is back
+};
+
+// Cleans output_dir at the start of a run, before latest_checkpoint: undoes a replacement that was cut short,
+// removes staging directories, half-deleted checkpoints and temporary files (AtomicFile) whose process is
+// gone. Touches nothing else, and nothing of a process that lives. An absent output_dir is nothing to clean.
+RecoveredCheckpoints recover_checkpoints(const std::filesystem::path& output_dir);
+
+// Why a checkpoint is not complete, as its manifest tells; empty if it is. Files the manifest does not list
+// are allowed.
+std::string checkpoint_defect(const std::filesystem::path& checkpoint);
+
+struct SkippedCheckpoint {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+struct LatestCheckpoint {
+  std::optional<std::filesystem::path> path;  // none: there is no complete checkpoint
+  int64_t step = 0;
+  std::vector<SkippedCheckpoint> skipped;  // newer ones that are not complete, newest first
+};
+
+// The complete checkpoint with the highest number, among directories named ^checkpoint-(\d+)$.
+LatestCheckpoint latest_checkpoint(const std::filesystem::path& output_dir);
+
+// Directories named ^checkpoint-(\d+)$, by number, complete or not.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& output_dir);
+
+// Deletes the oldest checkpoints until save_total_limit are left (<= 0: no limit), as transformers does;
+// never `best_checkpoint` (may be empty), the highest number, the highest that is complete, or the one
+// written last (not the highest where training resumed from an earlier step). So more than the limit may
+// stay. Returns what it deleted.
+std::vector<std::filesystem::path> rotate_checkpoints(const std::filesystem::path& output_dir,
+                                                      int64_t save_total_limit,
+                                                      const std::filesystem::path& best_checkpoint);
+
+}  // namespace shoehorn

@@ -1,0 +1,287 @@
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <limits>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace shoehorn {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Linux moves at most 0x7ffff000 bytes a call.
+constexpr size_t kMostBytesPerCall = size_t{1} << 30;
+
+std::string free_space_hint(const fs::path& path) {
+  struct statvfs facts {};
+  if (statvfs(parent_directory(path).c_str(), &facts) != 0) return "free some space on this disk";
+  return fmt::format(
+      "{} are free there; free some space or choose another output directory",
+      format_bytes(static_cast<int64_t>(facts.f_bavail) * static_cast<int64_t>(facts.f_frsize)));
+}
+
+std::string hint_for(const fs::path& path, int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return free_space_hint(path);
+    case EFBIG:
+      return "the file system or the process's limit (ulimit -f) does not allow a file of this size";
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      return "check the permissions or choose another directory";
+    case ENOTDIR:
+      return "a part of this path is not a directory";
+    case ENOENT:
+      return "the directory does not exist";
+    case EMFILE:
+    case ENFILE:
+      return "too many open files (ulimit -n)";
+    default:
+      return "check the disk and the file system";
+  }
+}
+
+// Creates `.NAME.tmp-PID-K` beside `path`; K makes names of one process differ, O_EXCL steps over an earlier
+// process's leftover that had the same id.
+std::pair<fs::path, FileDescriptor> create_temporary(const fs::path& path) {
+  static std::atomic<int64_t> counter{0};
+  for (;;) {
+    const std::string name =
+        fmt::format(".{}.tmp-{}-{}", path.filename().string(), getpid(), counter.fetch_add(1));
+    fs::path temporary = parent_directory(path) / name;
+    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0) {
+      // Tells recover_checkpoints that this file has an owner; where there are no locks, the id in its name
+      // does.
+      flock(descriptor, LOCK_EX | LOCK_NB);
+      return {std::move(temporary), FileDescriptor(descriptor)};
+    }
+    if (errno != EEXIST && errno != EINTR) throw_system_error(path, "create this file", errno);
+  }
+}
+
+}  // namespace
+
+void throw_system_error(const fs::path& path, std::string_view action, int error_number) {
+  throw system_error("[{}] expected to {}, got '{}'; {}", path.string(), action,
+                     std::generic_category().message(error_number), hint_for(path, error_number));
+}
+
+fs::path parent_directory(const fs::path& path) {
+  fs::path parent = path.parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    close();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+  }
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  close();
+}
+
+int FileDescriptor::close() {
+  if (descriptor_ < 0) return 0;
+  const int result = ::close(std::exchange(descriptor_, -1));
+  // After EINTR Linux has closed the descriptor all the same.
+  return result == 0 || errno == EINTR ? 0 : errno;
+}
+
+ReadOnlyFile ReadOnlyFile::open(const fs::path& path) {
+  ReadOnlyFile file;
+  file.path_ = path;
+  // O_NONBLOCK: opening a named pipe must fail below rather than wait for a writer.
+  file.descriptor_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.descriptor_.is_open()) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      throw user_error("[{}] expected a file, got nothing of that name; check the path", path.string());
+    }
+    throw_system_error(path, "open this file", errno);
+  }
+  struct stat facts {};
+  if (fstat(file.descriptor_.get(), &facts) != 0) throw_system_error(path, "read this file's size", errno);
+  if (!S_ISREG(facts.st_mode)) {
+    throw user_error("[{}] expected a regular file, got a {}; check the path", path.string(),
+                     S_ISDIR(facts.st_mode) ? "directory" : "pipe or device");
+  }
+  file.bytes_ = facts.st_size;
+  return file;
+}
+
+void ReadOnlyFile::read_at(int64_t offset, std::span<std::byte> destination) const {
+  CHECK(offset >= 0, "offset {}", offset);
+  size_t done = 0;
+  while (done < destination.size()) {
+    const size_t wanted = std::min(destination.size() - done, kMostBytesPerCall);
+    const ssize_t got =
+        pread(descriptor_.get(), destination.data() + done, wanted, offset + static_cast<int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw_system_error(path_, fmt::format("read {} bytes at offset {}", destination.size(), offset), errno);
+    if (got == 0) {
+      throw system_error(
+          "[{}] expected {} bytes at offset {}, got {} before the file's end; was it changed while being "
+          "read?",
+          path_.string(), destination.size(), offset, done);
+    }
+    done += static_cast<size_t>(got);
+  }
+}
+
+std::string read_text_file(const fs::path& path) {
+  const ReadOnlyFile file = ReadOnlyFile::open(path);
+  std::string text(static_cast<size_t>(file.bytes()), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+AtomicFile::AtomicFile(fs::path path, int64_t expected_bytes) : path_(std::move(path)) {
+  CHECK(path_.has_filename() && expected_bytes >= 0, "path '{}', {} bytes", path_.string(), expected_bytes);
+  std::tie(temporary_, descriptor_) = create_temporary(path_);
+  if (expected_bytes == 0) return;
+  int error_number = 0;
+  do {
+    error_number = fallocate(descriptor_.get(), 0, 0, expected_bytes) == 0 ? 0 : errno;
+  } while (error_number == EINTR);
+  // Some file systems can't reserve: there a full disk is found while writing.
+  if (error_number == 0) reserved_bytes_ = expected_bytes;
+  if (error_number == 0 || error_number == EOPNOTSUPP || error_number == ENOSYS) return;
+  ::unlink(temporary_.c_str());  // no destructor runs for an object whose constructor throws
+  throw_system_error(path_, fmt::format("reserve {} bytes", expected_bytes), error_number);
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, fs::path())),
+      descriptor_(std::move(other.descriptor_)),
+      reserved_bytes_(other.reserved_bytes_),
+      bytes_written_(other.bytes_written_) {}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> data) {
+  CHECK(descriptor_.is_open(), "write to '{}' after it was sealed", path_.string());
+  while (!data.empty()) {
+    const ssize_t done = ::write(descriptor_.get(), data.data(), std::min(data.size(), kMostBytesPerCall));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) {
+      throw_system_error(path_, fmt::format("write {} bytes at offset {}", data.size(), bytes_written_),
+                         errno);
+    }
+    data = data.subspan(static_cast<size_t>(done));
+    bytes_written_ += done;
+  }
+}
+
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text)));
+}
+
+void AtomicFile::seal() {
+  if (!descriptor_.is_open()) return;
+  if (bytes_written_ < reserved_bytes_ && ftruncate(descriptor_.get(), bytes_written_) != 0) {
+    throw_system_error(path_, "give back reserved space", errno);
+  }
+  if (fsync(descriptor_.get()) != 0) throw_system_error(path_, "bring this file to the disk", errno);
+  if (const int error_number = descriptor_.close(); error_number != 0) {
+    throw_system_error(path_, "close this file", error_number);
+  }
+}
+
+void AtomicFile::commit() {
+  CHECK(!temporary_.empty(), "'{}' committed twice", path_.string());
+  seal();
+  rename_path(temporary_, path_);
+  temporary_.clear();
+  sync_path(parent_directory(path_));
+}
+
+void write_text_atomic(const fs::path& path, std::string_view text) {
+  AtomicFile file(path, static_cast<int64_t>(text.size()));
+  file.write(text);
+  file.commit();
+}
+
+void copy_file_atomic(const fs::path& source, const fs::path& destination) {
+  const ReadOnlyFile from = ReadOnlyFile::open(source);
+  AtomicFile to(destination, from.bytes());
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<int64_t>(from.bytes(), int64_t{1} << 20)));
+  for (int64_t at = 0; at < from.bytes();) {
+    const auto chunk = std::span(buffer).first(
+        static_cast<size_t>(std::min<int64_t>(from.bytes() - at, static_cast<int64_t>(buffer.size()))));
+    from.read_at(at, chunk);
+    to.write(chunk);
+    at += static_cast<int64_t>(chunk.size());
+  }
+  to.commit();
+}
+
+void sync_path(const fs::path& path) {
+  FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor.is_open()) throw_system_error(path, "open it to bring it to the disk", errno);
+  // EINVAL: this file system has no sync for directories (and needs none of us).
+  if (fsync(descriptor.get()) != 0 && errno != EINVAL)
+    throw_system_error(path, "bring it to the disk", errno);
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    throw_system_error(to, fmt::format("rename '{}' to it", from.filename().string()), errno);
+  }
+}
+
+std::vector<std::string> list_directory(const fs::path& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) throw_system_error(path, "list this directory", error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool is_process_id(int64_t number) {
+  return number > 0 && number <= std::numeric_limits<pid_t>::max();
+}
+
+int64_t temporary_file_process(std::string_view file_name) {
+  constexpr std::string_view kMark = ".tmp-";
+  const size_t mark = file_name.rfind(kMark);
+  if (file_name.empty() || file_name[0] != '.' || mark == std::string_view::npos || mark < 2) return 0;
+  const char* end = file_name.data() + file_name.size();
+  int64_t process = 0;
+  int64_t count = 0;
+  const auto id = std::from_chars(file_name.data() + mark + kMark.size(), end, process);
+  if (id.ec != std::errc() || id.ptr == end || *id.ptr != '-') return 0;
+  const auto number = std::from_chars(id.ptr + 1, end, count);
+  return number.ec == std::errc() && number.ptr == end && is_process_id(process) ? process : 0;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,117 @@
+// Files, the two ways this room touches them: opened once and read at offsets, or written under a temporary
+// name and renamed when complete, so that at any instant (kill -9, a full disk, a power cut) a path holds the
+// old bytes or the new ones and never a part.
+//
+// Errors: UserError where the path itself is wrong (absent, not a regular file); SystemError naming the path
+// where the system failed (a full disk, no permission, an input/output error).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shoehorn {
+
+// Owns one descriptor of an open file; -1 is none.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+  FileDescriptor(FileDescriptor&& other) noexcept;
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+
+  int get() const { return descriptor_; }
+  bool is_open() const { return descriptor_ >= 0; }
+  // Closes and returns 0 or errno: on network file systems a lost write is reported only here.
+  int close();
+
+ private:
+  int descriptor_ = -1;
+};
+
+// A regular file opened for reading. Reads are at offsets and share no state: any number of threads may read
+// at once.
+class ReadOnlyFile {
+ public:
+  static ReadOnlyFile open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  // Size when it was opened.
+  int64_t bytes() const { return bytes_; }
+
+  // Fills `destination` from byte `offset`. SystemError if the file ends before it is full.
+  void read_at(int64_t offset, std::span<std::byte> destination) const;
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor descriptor_;
+  int64_t bytes_ = 0;
+};
+
+// The whole of a small file.
+std::string read_text_file(const std::filesystem::path& path);
+
+// A file under construction beside its final name, as `.NAME.tmp-PID-K`. Destroyed without commit() it is
+// removed; what a killed process leaves is removed by recover_checkpoints() (checkpoint_directory.h). For one
+// thread at a time.
+class AtomicFile {
+ public:
+  // `expected_bytes`, if known, is reserved at once, so that a full disk is found before the work and not
+  // after it.
+  explicit AtomicFile(std::filesystem::path path, int64_t expected_bytes = 0);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  int64_t bytes_written() const { return bytes_written_; }
+
+  void write(std::span<const std::byte> data);
+  void write(std::string_view text);
+
+  // Brings every byte to the disk and closes; write() may not follow. Lets several files be made ready before
+  // the first is renamed.
+  void seal();
+  // seal(), rename to path(), sync the directory.
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;  // empty once renamed or moved from
+  FileDescriptor descriptor_;
+  int64_t reserved_bytes_ = 0;  // the file is at least this long until sealed
+  int64_t bytes_written_ = 0;
+};
+
+void write_text_atomic(const std::filesystem::path& path, std::string_view text);
+
+// Copies the bytes of a regular file; the destination appears complete or not at all.
+void copy_file_atomic(const std::filesystem::path& source, const std::filesystem::path& destination);
+
+// Brings a file or a directory's list of names to the disk.
+void sync_path(const std::filesystem::path& path);
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Directory a path lies in; "." for a bare name.
+std::filesystem::path parent_directory(const std::filesystem::path& path);
+
+// Names in a directory, sorted. SystemError if it can't be listed.
+std::vector<std::string> list_directory(const std::filesystem::path& path);
+
+// Whether a number taken from a file name can be a process id.
+bool is_process_id(int64_t number);
+
+// Process id in the name of a temporary file made by AtomicFile; 0 if `file_name` is not such a name.
+int64_t temporary_file_process(std::string_view file_name);
+
+// SystemError "[path] expected to ACTION, got REASON; hint".
+[[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view action,
+                                     int error_number);
+
+}  // namespace shoehorn

@@ -1,0 +1,109 @@
+#include "io/model_directory.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "io/file.h"
+
+namespace shoehorn {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<std::string_view, 13> kCompanions = {"tokenizer.json",
+                                                          "tokenizer_config.json",
+                                                          "vocab.txt",
+                                                          "vocab.json",
+                                                          "merges.txt",
+                                                          "special_tokens_map.json",
+                                                          "added_tokens.json",
+                                                          "tokenizer.model",
+                                                          "spiece.model",
+                                                          "sentencepiece.bpe.model",
+                                                          "generation_config.json",
+                                                          "chat_template.jinja",
+                                                          "preprocessor_config.json"};
+
+// Weights that need code or formats of other systems to read.
+constexpr std::array<std::string_view, 5> kForeignWeights = {"pytorch_model.bin",
+                                                             "pytorch_model.bin.index.json", "tf_model.h5",
+                                                             "flax_model.msgpack", "model.ckpt.index"};
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+// "vocab.txt, tokenizer.json, …": at most a dozen names, sorted.
+std::string contents_of(const fs::path& directory) {
+  constexpr size_t kMost = 12;
+  std::vector<std::string> names = list_directory(directory);
+  if (names.empty()) return "an empty directory";
+  const size_t more = names.size() - std::min(names.size(), kMost);
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+void check_is_directory(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return;
+  if (fs::exists(status)) {
+    throw user_error("[{}] expected a model directory, got a file; give the directory that holds it",
+                     path.string());
+  }
+  if (error && error.value() != ENOENT && error.value() != ENOTDIR)
+    throw_system_error(path, "look into this directory", error.value());
+  throw user_error(
+      "[{0}] expected a local directory with config.json and model.safetensors, got nothing of that name; "
+      "names on the Hugging "
+      "Face hub are not downloaded: fetch it first, for instance with 'hf download {0} --local-dir DIR', and "
+      "give DIR",
+      path.string());
+}
+
+}  // namespace
+
+WeightsFormat find_weights(const fs::path& directory) {
+  check_is_directory(directory);
+  if (is_file(directory / kSafetensorsFileName)) return WeightsFormat::kSingleFile;
+  if (is_file(directory / kSafetensorsIndexName)) return WeightsFormat::kSharded;
+  for (const std::string_view name : kForeignWeights) {
+    if (is_file(directory / name)) {
+      throw user_error(
+          "[{}] expected {}, got only {}; convert it to safetensors first, for instance with transformers' "
+          "from_pretrained and "
+          "save_pretrained",
+          directory.string(), kSafetensorsFileName, name);
+    }
+  }
+  throw user_error("[{}] expected weights ({} or {}), got {}; is it a model directory?", directory.string(),
+                   kSafetensorsFileName, kSafetensorsIndexName, contents_of(directory));
+}
+
+ModelDirectory open_model_directory(const fs::path& path) {
+  check_is_directory(path);
+  ModelDirectory model;
+  model.path = path;
+  model.config = path / kConfigFileName;
+  if (!is_file(model.config)) {
+    throw user_error("[{}] expected {}, got {}; is it a model directory?", path.string(), kConfigFileName,
+                     contents_of(path));
+  }
+  model.weights = find_weights(path);
+  model.companions = list_companions(path);
+  return model;
+}
+
+std::vector<fs::path> list_companions(const fs::path& directory) {
+  check_is_directory(directory);
+  std::vector<fs::path> present;
+  for (const std::string_view name : kCompanions) {
+    if (is_file(directory / name)) present.push_back(directory / name);
+  }
+  return present;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,49 @@
+#include "io/model_directory.h"
+
+#include "io/safetensors.h"
+#include "io/test_directory.h"
+
+namespace shoehorn {
+namespace {
+
+TEST(ModelDirectory, ListsWhatIsThere) {
+  const TestDirectory directory;
+  for (const char* name : {"config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "README.md",
+                           "generation_config.json"})
+    directory.write(name, "{}");
+  const ModelDirectory model = open_model_directory(directory.path());
+  EXPECT_EQ(model.config, directory.path() / "config.json");
+  EXPECT_EQ(model.weights, WeightsFormat::kSingleFile);
+  std::vector<std::string> names;
+  for (const auto& path : model.companions) names.push_back(path.filename());
+  EXPECT_EQ(names, (std::vector<std::string>{"tokenizer.json", "vocab.txt", "generation_config.json"}));
+  directory.write("model.safetensors.index.json", "{}");
+  EXPECT_EQ(open_model_directory(directory.path()).weights, WeightsFormat::kSingleFile);
+  std::filesystem::remove(directory.path() / "model.safetensors");
+  EXPECT_EQ(open_model_directory(directory.path()).weights, WeightsFormat::kSharded);
+}
+
+TEST(ModelDirectory, SaysWhatIsWrong) {
+  const TestDirectory directory;
+  const auto refusal = [](const std::filesystem::path& path) {
+    return message_of<UserError>([&] { open_model_directory(path); });
+  };
+  EXPECT_TRUE(contains(refusal("bert-base-uncased"), "local directory"));
+  EXPECT_TRUE(contains(refusal("google/flan-t5-base"), "hf download google/flan-t5-base"));
+  EXPECT_TRUE(contains(refusal(directory.path()), "an empty directory"));
+  EXPECT_TRUE(contains(refusal(directory.write("file", "")), "got a file"));
+  EXPECT_TRUE(contains(refusal(directory.path() / "file/below"), "got nothing of that name"));
+  EXPECT_TRUE(contains(refusal(directory.path()), "expected config.json, got file"));
+  directory.write("config.json", "{}");
+  EXPECT_TRUE(contains(refusal(directory.path()), "got config.json, file"));
+  directory.write("pytorch_model.bin", "");
+  EXPECT_TRUE(contains(refusal(directory.path()), "got only pytorch_model.bin; convert it to safetensors"));
+  EXPECT_TRUE(contains(message_of<UserError>([&] { SafetensorsModel::open(directory.path()); }),
+                       "convert it to safetensors"));
+  for (int i = 0; i < 30; ++i) directory.write(fmt::format("z{}", i), "");
+  std::filesystem::remove(directory.path() / "pytorch_model.bin");
+  EXPECT_TRUE(contains(refusal(directory.path()), "and 20 more"));
+}
+
+}  // namespace
+}  // namespace shoehorn

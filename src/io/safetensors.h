@@ -1,0 +1,103 @@
+// Reading weights: one safetensors file, or a model directory of one or several.
+//
+// Opening reads and validates headers only. Data is read with pread straight into the caller's memory:
+// nothing is mapped (a mapped file would count as resident) and nothing is allocated in proportion to a
+// tensor. Const functions may run on any number of threads at once.
+//
+// Errors: UserError naming file, tensor, expected and found where a file is absent, malformed or not what the
+// caller asks of it; SystemError where a read fails.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bfloat16.h"
+#include "io/file.h"
+#include "io/safetensors_header.h"
+
+namespace shoehorn {
+
+// The smallest staging buffer that read_converted takes.
+inline constexpr size_t kSmallestStagingBytes = 4096;
+
+class SafetensorsFile {
+ public:
+  static SafetensorsFile open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return file_.path(); }
+  const std::vector<TensorEntry>& tensors() const { return header_.tensors; }  // in file order
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+
+  // Null if there is none of that name. Valid as long as this object.
+  const TensorEntry* find(std::string_view name) const;
+  // UserError with the nearest name if there is none.
+  const TensorEntry& tensor(std::string_view name) const;
+
+  // The whole tensor as it lies in the file: `destination` has exactly its bytes.
+  void read_into(std::string_view name, std::span<std::byte> destination) const;
+  // Bytes [offset, offset + destination.size()) of the tensor.
+  void read_range(std::string_view name, int64_t offset, std::span<std::byte> destination) const;
+
+  // The whole tensor, of a float dtype, converted (float_convert.h) a `staging` at a time; `destination` has
+  // exactly its elements. `staging` has at least kSmallestStagingBytes, at any alignment, and is left alone
+  // where no conversion is needed.
+  void read_converted(std::string_view name, std::span<float> destination,
+                      std::span<std::byte> staging) const;
+  void read_converted(std::string_view name, std::span<bfloat16> destination,
+                      std::span<std::byte> staging) const;
+
+ private:
+  template <typename To>
+  void read_as(std::string_view name, DType to, std::span<To> destination,
+               std::span<std::byte> staging) const;
+
+  ReadOnlyFile file_;
+  SafetensorsHeader header_;
+  std::map<std::string_view, size_t> index_;  // into the names of header_.tensors, whose memory a move keeps
+};
+
+// The weights of a Hugging Face model directory: model.safetensors, or model.safetensors.index.json and the
+// shards it names. The single file wins where both are there, as it does in transformers.
+class SafetensorsModel {
+ public:
+  // UserError also if a shard is missing, the index and the shards disagree about a tensor, or there are only
+  // weights in another format (pytorch_model.bin, …).
+  static SafetensorsModel open(const std::filesystem::path& directory);
+
+  const std::filesystem::path& directory() const { return directory_; }
+  const std::vector<SafetensorsFile>& files() const { return files_; }
+
+  // Names of all tensors, sorted.
+  std::vector<std::string> names() const;
+  const TensorEntry* find(std::string_view name) const;
+  const TensorEntry& tensor(std::string_view name) const { return file_of(name).tensor(name); }
+  // The file a tensor lies in; UserError with the nearest name if there is none.
+  const SafetensorsFile& file_of(std::string_view name) const;
+
+  void read_into(std::string_view name, std::span<std::byte> destination) const {
+    file_of(name).read_into(name, destination);
+  }
+  void read_range(std::string_view name, int64_t offset, std::span<std::byte> destination) const {
+    file_of(name).read_range(name, offset, destination);
+  }
+  template <typename To>
+  void read_converted(std::string_view name, std::span<To> destination, std::span<std::byte> staging) const {
+    file_of(name).read_converted(name, destination, staging);
+  }
+
+ private:
+  void open_shards();
+  void check_weight_map(const std::map<std::string, std::string>& weight_map) const;
+
+  std::filesystem::path directory_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, size_t, std::less<>> owner_;  // tensor -> place in files_
+};
+
+}  // namespace shoehorn

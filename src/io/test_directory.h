@@ -1,0 +1,71 @@
+// What the tests of this room share: a directory that removes itself, files of given bytes, and the text of
+// an error.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "io/file.h"
+
+namespace shoehorn {
+
+class TestDirectory {
+ public:
+  TestDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "shoehorn-io-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw system_error("[{}] expected a new directory", pattern);
+    path_ = pattern;
+  }
+  TestDirectory(const TestDirectory&) = delete;
+  TestDirectory& operator=(const TestDirectory&) = delete;
+  ~TestDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  const std::filesystem::path& path() const { return path_; }
+
+  std::filesystem::path write(const std::filesystem::path& name, std::string_view bytes) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::error_code absent;
+    std::filesystem::remove(path_ / name, absent);  // ext4 syncs a file that is truncated and written anew
+    std::ofstream(path_ / name, std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The message of the Error that `run` throws; fails the test if it throws none or another kind.
+template <typename Error, typename Run>
+std::string message_of(Run run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another kind of error: " << error.what();
+    return "";
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+inline ::testing::AssertionResult contains(std::string_view text, std::string_view part) {
+  if (text.find(part) != std::string_view::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "'" << text << "' lacks '" << part << "'";
+}
+
+inline std::filesystem::path golden(std::string_view name) {
+  return std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden" / name;
+}
+
+}  // namespace shoehorn

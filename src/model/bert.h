@@ -1,0 +1,60 @@
+// BERT (Devlin et al., 2018) with a sequence-classification head, as transformers' BertForSequenceClassification.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "model/model_builder.h"
+
+namespace shoehorn {
+
+// The keys of config.json that the computation depends on, with transformers' defaults.
+struct BertConfig {
+  int64_t vocab_size = 30522;
+  int64_t hidden_size = 768;
+  int64_t num_hidden_layers = 12;
+  int64_t num_attention_heads = 12;
+  int64_t intermediate_size = 3072;
+  Activation hidden_act = Activation::kGelu;
+  float hidden_dropout_prob = 0.1F;
+  float attention_probs_dropout_prob = 0.1F;
+  float classifier_dropout = -1;  // negative: hidden_dropout_prob
+  int64_t max_position_embeddings = 512;
+  int64_t type_vocab_size = 2;
+  float initializer_range = 0.02F;
+  float layer_norm_eps = 1e-12F;
+  int64_t pad_token_id = 0;
+  int64_t num_labels = 2;
+
+  // Throws UserError naming `file`, the key, what was expected and found; also for other architectures.
+  static BertConfig from_json(const nlohmann::json& json, const std::string& file);
+  static BertConfig bert_base();
+  static BertConfig bert_large();
+};
+
+class BertForSequenceClassification final : public Model {
+ public:
+  // `config_json` is kept as the user's config.json, every key of it, and brought up to date with `config`.
+  explicit BertForSequenceClassification(BertConfig config, std::string config_json = {});
+
+  Tensor forward(ModelBuilder& builder) const override;
+  int64_t num_labels() const override { return config_.num_labels; }
+  int64_t max_positions() const override { return config_.max_position_embeddings; }
+  int64_t vocab_size() const override { return config_.vocab_size; }
+  std::string config_json() const override;
+  const BertConfig& config() const { return config_; }
+  // Writes id2label and label2id, and the number of labels with them.
+  void set_labels(const std::vector<std::string>& labels);
+  // In the order of the classes: id2label of the config, or LABEL_0, LABEL_1, …
+  std::vector<std::string> labels() const;
+
+ private:
+  Tensor embeddings(ModelBuilder& builder) const;
+  Tensor encoder_layer(ModelBuilder& builder, int32_t layer, Tensor x) const;
+
+  BertConfig config_;
+  std::string config_json_;
+};
+
+}  // namespace shoehorn

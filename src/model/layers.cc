@@ -1,0 +1,25 @@
+#include "model/layers.h"
+
+namespace shoehorn {
+
+Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs, float initializer_range) {
+  const int64_t inputs = x.shape().back().maximum;
+  const Tensor weight =
+      builder.parameter(name + ".weight", {outputs, inputs}, {Initializer::Kind::kNormal, initializer_range, -1});
+  const Tensor bias = builder.parameter(name + ".bias", {outputs}, {Initializer::Kind::kZeros, 0, -1});
+  return builder.linear(x, weight, bias);
+}
+
+Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon) {
+  const int64_t columns = x.shape().back().maximum;
+  const Tensor gamma = builder.parameter(name + ".weight", {columns}, {Initializer::Kind::kOnes, 0, -1});
+  const Tensor beta = builder.parameter(name + ".bias", {columns}, {Initializer::Kind::kZeros, 0, -1});
+  return builder.layer_norm(x, gamma, beta, epsilon);
+}
+
+Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns, float initializer_range,
+                       int64_t zero_row) {
+  return builder.parameter(name + ".weight", {rows, columns}, {Initializer::Kind::kNormal, initializer_range, zero_row});
+}
+
+}  // namespace shoehorn

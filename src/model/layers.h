@@ -1,0 +1,20 @@
+// Layers: parameters with Hugging Face names and the ops that use them.
+#pragma once
+
+#include <string>
+
+#include "model/model_builder.h"
+
+namespace shoehorn {
+
+// y = x·Wᵀ + b with parameters `name`.weight [outputs, inputs] and `name`.bias [outputs].
+Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs, float initializer_range);
+
+// Parameters `name`.weight and `name`.bias [H].
+Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
+
+// The table `name`.weight [rows, columns].
+Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns, float initializer_range,
+                       int64_t zero_row = -1);
+
+}  // namespace shoehorn

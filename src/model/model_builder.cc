@@ -1,0 +1,109 @@
+#include "model/model_builder.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+ModelBuilder::ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars,
+                           const BatchCapacity& capacity, bool training, uint64_t seed)
+    : program_(program), builder_(program), capacity_(capacity), training_(training), seed_(seed) {
+  batch_ = {read(batch.input_ids),       read(batch.token_type_ids),  read(batch.position_ids),
+            read(batch.token_sample),    read(batch.sequence_start),  read(batch.sequence_length),
+            read(batch.sequence_sample), read(batch.sequence_position), read(batch.labels)};
+  step_ = read(scalars.step);
+  target_count_ = read(scalars.target_count);
+}
+
+Tensor ModelBuilder::parameter(const std::string& name, const std::vector<int64_t>& shape, const Initializer& initializer) {
+  StateTable& state = program_.state();
+  if (const ParameterId known = state.find_parameter(name); known.valid()) {
+    const Parameter& parameter = state.parameter(known);
+    CHECK(parameter.shape == shape, "parameter {} is asked for in another shape", name);
+    return read(parameter.storage);
+  }
+  Storage storage;
+  storage.name = name;
+  storage.type.shape = Shape(std::vector<Dim>(shape.begin(), shape.end()));
+  storage.role = Role::kWeight;
+  storage.region = builder_.region();
+  Parameter parameter;
+  parameter.name = name;
+  parameter.shape = shape;
+  parameter.storage = state.add_storage(std::move(storage));
+  parameter.initializer = initializer;
+  const StorageId id = parameter.storage;
+  state.add_parameter(std::move(parameter));
+  return read(id);
+}
+
+void ModelBuilder::set_region(int32_t layer, Component component) {
+  Region region;
+  region.layer = layer;
+  region.component = component;
+  builder_.set_region(region);
+}
+
+Tensor ModelBuilder::embedding(Tensor table, Tensor ids, int64_t padding_index) {
+  EmbeddingAttributes attributes;
+  attributes.padding_index = padding_index;
+  return op(OpKind::kEmbedding, {table.id(), ids.id()}, attributes, "embedding");
+}
+
+Tensor ModelBuilder::add_embedding(Tensor addend, Tensor table, Tensor ids) {
+  return op(OpKind::kEmbedding, {table.id(), ids.id(), addend.id()}, EmbeddingAttributes{}, "embedding_sum");
+}
+
+Tensor ModelBuilder::linear(Tensor x, Tensor weight, Tensor bias) {
+  const Tensor product = op(OpKind::kMatmul, {x.id(), weight.id()}, MatmulAttributes{.transpose_b = true}, "product");
+  return op(OpKind::kBiasAdd, {product.id(), bias.id()}, {}, "linear");
+}
+
+Tensor ModelBuilder::add(Tensor a, Tensor b) { return op(OpKind::kAdd, {a.id(), b.id()}, {}, "sum"); }
+
+Tensor ModelBuilder::activation(Tensor x, Activation kind) {
+  return op(OpKind::kActivation, {x.id()}, ActivationAttributes{kind}, std::string(activation_name(kind)));
+}
+
+Tensor ModelBuilder::layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon) {
+  return op(OpKind::kLayerNorm, {x.id(), gamma.id(), beta.id()}, NormalizationAttributes{epsilon, {}}, "layer_norm");
+}
+
+Tensor ModelBuilder::dropout(Tensor x, float p, Tensor sample, Tensor position) {
+  if (!(p >= 0 && p < 1)) throw user_error("[dropout] expected a probability in [0, 1), got {}", p);
+  const uint32_t stream = next_stream();
+  if (!training_ || p == 0) return x;
+  return op(OpKind::kDropout, {x.id(), step_.id(), sample.id(), position.id()}, DropoutAttributes{{p, seed_, stream}}, "dropout");
+}
+
+Tensor ModelBuilder::token_dropout(Tensor x, float p) { return dropout(x, p, batch_.token_sample, batch_.position_ids); }
+
+Tensor ModelBuilder::sequence_dropout(Tensor x, float p) {
+  return dropout(x, p, batch_.sequence_sample, batch_.sequence_position);
+}
+
+Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, int64_t heads, float dropout) {
+  AttentionAttributes attributes;
+  attributes.heads = heads;
+  attributes.max_sequence_length = capacity_.longest_sequence;
+  attributes.scale = 1.0F / std::sqrt(static_cast<float>(q.shape().back().maximum / heads));
+  attributes.dropout = {training_ ? dropout : 0.0F, seed_, next_stream()};
+  const ValueId start = batch_.sequence_start.id();
+  const ValueId length = batch_.sequence_length.id();
+  const Tensor scores = op(OpKind::kAttentionScores, {q.id(), k.id(), start, length}, attributes, "attention_scores");
+  const Tensor probabilities = op(OpKind::kAttentionSoftmax,
+                                  {scores.id(), start, length, batch_.sequence_sample.id(), step_.id()}, attributes,
+                                  "attention_probabilities");
+  return op(OpKind::kAttentionContext, {probabilities.id(), v.id(), start, length}, attributes, "attention_context");
+}
+
+Tensor ModelBuilder::first_tokens(Tensor x) {
+  return op(OpKind::kGatherRows, {x.id(), batch_.sequence_start.id()}, {}, "first_tokens");
+}
+
+Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {
+  return op(OpKind::kCrossEntropy, {logits.id(), batch_.labels.id(), target_count_.id()}, LossAttributes{label_smoothing}, "loss");
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,101 @@
+// Defining models: layers are ordinary C++ that call ops on symbolic tensors; running a model's `forward` once is the
+// capture of its program. The same API serves the architectures shipped here and users' own (examples/).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/batch_inputs.h"
+#include "ops/op_builder.h"
+
+namespace shoehorn {
+
+// A value of the program being built. Cheap to copy; valid while its ModelBuilder lives.
+class Tensor {
+ public:
+  Tensor() = default;
+  ValueId id() const { return id_; }
+  const TensorType& type() const { return type_; }
+  const Shape& shape() const { return type_.shape; }
+
+ private:
+  friend class ModelBuilder;
+  Tensor(ValueId id, TensorType type) : id_(id), type_(std::move(type)) {}
+  ValueId id_;
+  TensorType type_;
+};
+
+// The inputs of a micro-batch as tensors: see batch_inputs.h.
+struct BatchTensors {
+  Tensor input_ids, token_type_ids, position_ids, token_sample;
+  Tensor sequence_start, sequence_length, sequence_sample, sequence_position, labels;
+};
+
+class ModelBuilder {
+ public:
+  // `training` false leaves dropout out. `seed` is that of the dropout masks.
+  ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars, const BatchCapacity& capacity,
+               bool training, uint64_t seed);
+
+  const BatchTensors& batch() const { return batch_; }
+  const BatchCapacity& capacity() const { return capacity_; }
+  bool training() const { return training_; }
+
+  // The parameter with this Hugging Face name, made on first use. float32.
+  Tensor parameter(const std::string& name, const std::vector<int64_t>& shape, const Initializer& initializer);
+
+  // Where the following ops stand in the model: bytes and time are reported by layer and component.
+  void set_region(int32_t layer, Component component);
+
+  // Ops. Shapes: N tokens, S sequences, R any rows, H columns.
+  // [V, H], [R] -> [R, H]; rows of `padding_index` are not trained.
+  Tensor embedding(Tensor table, Tensor ids, int64_t padding_index = -1);
+  Tensor add_embedding(Tensor addend, Tensor table, Tensor ids);     // addend + embedding
+  Tensor linear(Tensor x, Tensor weight, Tensor bias);               // [R, K], [N, K], [N] -> [R, N]
+  Tensor add(Tensor a, Tensor b);
+  Tensor activation(Tensor x, Activation kind);
+  Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
+  // Of tokens [N, H], and of the rows that stand for sequences [S, H].
+  Tensor token_dropout(Tensor x, float p);
+  Tensor sequence_dropout(Tensor x, float p);
+  // Scaled dot-product attention of each sequence to itself; q, k, v [N, heads · D].
+  Tensor attention(Tensor q, Tensor k, Tensor v, int64_t heads, float dropout);
+  Tensor first_tokens(Tensor x);                                     // [N, H] -> [S, H]
+  // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
+  Tensor cross_entropy(Tensor logits, float label_smoothing);
+
+ private:
+  Tensor wrap(ValueId id) const { return {id, program_.type(id)}; }
+  Tensor op(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name, int64_t output = 0) {
+    return wrap(builder_.value(kind, std::move(inputs), std::move(attributes), name, output));
+  }
+  Tensor dropout(Tensor x, float p, Tensor sample, Tensor position);
+  Tensor read(StorageId storage) { return wrap(program_.read_state(storage)); }
+  uint32_t next_stream() { return next_stream_++; }
+
+  Program& program_;
+  OpBuilder builder_;
+  BatchCapacity capacity_;
+  bool training_;
+  uint64_t seed_;
+  BatchTensors batch_;
+  Tensor step_;
+  Tensor target_count_;
+  uint32_t next_stream_ = 0;
+};
+
+// A model that can be trained: what it computes, and what its checkpoint says of itself.
+class Model {
+ public:
+  virtual ~Model() = default;
+  // Logits [S, C] of the batch. Called once for each program of the family.
+  virtual Tensor forward(ModelBuilder& builder) const = 0;
+  virtual int64_t num_labels() const = 0;
+  // Longest sequence it takes, and the number of token ids, so that data can be checked against them.
+  virtual int64_t max_positions() const = 0;
+  virtual int64_t vocab_size() const = 0;
+  // The text of config.json; empty for a model without one.
+  virtual std::string config_json() const { return {}; }
+};
+
+}  // namespace shoehorn

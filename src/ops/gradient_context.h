@@ -1,0 +1,42 @@
+// What a gradient rule sees and may do: read the node, ask for the gradients of its outputs, add those of its inputs.
+#pragma once
+
+#include "ops/op_builder.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+class GradientContext {
+ public:
+  GradientContext(OpBuilder& builder, NodeId node, std::vector<ValueId> output_gradients, std::vector<bool> needed)
+      : builder_(builder), node_(node), output_gradients_(std::move(output_gradients)), needed_(std::move(needed)),
+        input_gradients_(needed_.size()) {}
+
+  OpBuilder& builder() { return builder_; }
+  const Node& node() const { return builder_.program().node(node_); }
+  ValueId input(int64_t i) const {
+    const auto& inputs = node().inputs;
+    return i < static_cast<int64_t>(inputs.size()) ? inputs[static_cast<size_t>(i)] : ValueId{};
+  }
+  ValueId output(int64_t i) const { return node().outputs[static_cast<size_t>(i)]; }
+  const TensorType& type(ValueId value) const { return builder_.program().type(value); }
+  template <typename T>
+  const T& attributes() const {
+    return std::get<T>(node().attributes);
+  }
+  // The gradient of output i; invalid where nothing depends on it.
+  ValueId gradient(int64_t output) const { return output_gradients_[static_cast<size_t>(output)]; }
+  // Whether anything trainable lies behind input i.
+  bool needed(int64_t input) const { return input < static_cast<int64_t>(needed_.size()) && needed_[static_cast<size_t>(input)]; }
+  void set(int64_t input, ValueId gradient) { input_gradients_[static_cast<size_t>(input)] = gradient; }
+  const std::vector<ValueId>& input_gradients() const { return input_gradients_; }
+
+ private:
+  OpBuilder& builder_;
+  NodeId node_;
+  std::vector<ValueId> output_gradients_;
+  std::vector<bool> needed_;
+  std::vector<ValueId> input_gradients_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,50 @@
+#include "ops/op_builder.h"
+
+#include <algorithm>
+
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+NodeId OpBuilder::add(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name) {
+  const OpInfo& info = op_info(kind);
+  const auto count = static_cast<int64_t>(inputs.size());
+  CHECK(count >= info.min_inputs && (info.max_inputs < 0 || count <= info.max_inputs), "{} takes {} to {} inputs, got {}",
+        info.name, info.min_inputs, info.max_inputs, count);
+  for (int64_t i = 0; i < info.min_inputs; ++i) {
+    CHECK(inputs[static_cast<size_t>(i)].valid(), "input {} of {} '{}' is absent", i, info.name, name);
+  }
+  Node node;
+  node.kind = kind;
+  node.inputs = std::move(inputs);
+  node.attributes = std::move(attributes);
+  node.region = region_;
+  const std::vector<TensorType> types = info.infer({program_, node});
+  const NodeId id = program_.add_node(std::move(node), types, name);
+  for (const AliasRule& rule : alias_rules(program_, program_.node(id))) {
+    const Value& source = program_.value(program_.node(id).inputs[static_cast<size_t>(rule.input)]);
+    if (!rule.must || kind == OpKind::kView || !source.storage.valid()) continue;
+    const StorageId storage = source.storage;
+    const int32_t version = source.version + 1;
+    const Role role = source.role;
+    Value& updated = program_.value(program_.node(id).outputs[static_cast<size_t>(rule.output)]);
+    updated.storage = storage;
+    updated.version = version;
+    updated.role = role;
+  }
+  return id;
+}
+
+void OpBuilder::bind_output(ValueId value, StorageId storage) {
+  int32_t version = 0;
+  for (const Value& other : program_.values()) {
+    if (other.storage == storage) version = std::max(version, other.version);
+  }
+  Value& bound = program_.value(value);
+  CHECK(bound.producer.valid() && !bound.storage.valid(), "'{}' cannot be bound to a state", bound.name);
+  bound.storage = storage;
+  bound.version = version + 1;
+  bound.role = program_.state().storage(storage).role;
+}
+
+}  // namespace shoehorn

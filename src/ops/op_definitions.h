@@ -1,0 +1,31 @@
+// The families of op definitions that make up the table; one file each.
+#pragma once
+
+#include <vector>
+
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+std::vector<OpInfo> movement_ops();
+std::vector<OpInfo> rowwise_ops();
+std::vector<OpInfo> matmul_ops();
+std::vector<OpInfo> attention_ops();
+std::vector<OpInfo> fused_ops();
+std::vector<OpInfo> loss_ops();
+std::vector<OpInfo> update_ops();
+
+// Type rules shared by the families; each throws through fail_type.
+void expect_rank(const OpContext& context, int64_t input, int64_t rank);
+void expect_float(const OpContext& context, int64_t input);
+void expect_dtype(const OpContext& context, int64_t input, DType dtype);
+void expect_same_type(const OpContext& context, int64_t input, int64_t other);
+// A vector as long as the innermost dimension of `of`.
+void expect_row_vector(const OpContext& context, int64_t input, int64_t of);
+
+inline const Dim& innermost(const TensorType& type) { return type.shape.back(); }
+inline int64_t rows_of(const TensorType& type) {
+  return innermost(type).maximum == 0 ? 0 : type.shape.elements() / innermost(type).maximum;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,91 @@
+// One entry of the op table: everything the system knows of an op besides its kernels.
+//
+// Adding an op: its OpKind, its OpInfo here in ops/, one kernel file a backend, a naive double-precision reference and a
+// test; nothing else changes. docs/how-to-add-an-op.md walks through one.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/program.h"
+
+namespace shoehorn {
+
+class GradientContext;
+
+// A node seen by the rules of its op.
+struct OpContext {
+  const Program& program;
+  const Node& node;
+
+  bool has(int64_t input) const {
+    return input < static_cast<int64_t>(node.inputs.size()) && node.inputs[static_cast<size_t>(input)].valid();
+  }
+  const TensorType& type(int64_t input) const { return program.type(node.inputs[static_cast<size_t>(input)]); }
+  const TensorType& output_type(int64_t output) const { return program.type(node.outputs[static_cast<size_t>(output)]); }
+  template <typename T>
+  const T& attributes() const {
+    const T* found = std::get_if<T>(&node.attributes);
+    CHECK(found != nullptr, "a node carries another op's attributes");
+    return *found;
+  }
+};
+
+// Work at the maximum of every count. A product of M×K by K×N has 2·M·N·K flops. Bytes are those that must cross the
+// memory bus when nothing is cached: every input read once, every output written once, unless the op says otherwise.
+struct Cost {
+  double flops = 0;
+  double bytes_read = 0;
+  double bytes_written = 0;
+};
+
+// Output `output` may lie (or, for state, must lie) in the bytes of input `input`.
+struct AliasRule {
+  int64_t output;
+  int64_t input;
+  bool must;
+  int64_t offset_elements = 0;  // of a view: where in the input the output begins
+};
+
+// The class of work, as the literature splits a transformer's operations ("Data movement is all you need", 2020).
+enum class OpClass : uint8_t { kContraction, kNormalization, kElementwise, kMovement, kUpdate };
+
+struct OpInfo {
+  OpKind kind;
+  std::string_view name;
+  OpClass op_class;
+  int64_t min_inputs;
+  int64_t max_inputs;  // -1: any number
+  // The types of the outputs; throws UserError on types or shapes that do not go together.
+  std::vector<TensorType> (*infer)(const OpContext&);
+  Cost (*cost)(const OpContext&);
+  // Nothing: a fresh output for each.
+  std::vector<AliasRule> (*aliases)(const OpContext&) = nullptr;
+  // Adds the gradients of the inputs; null where the op has none.
+  void (*gradient)(GradientContext&) = nullptr;
+  // For each output that is a parameter's gradient: the optional input that it is added to. Such an output must lie in
+  // that input's bytes where it is given.
+  struct Accumulator {
+    int64_t output;
+    int64_t input;
+  };
+  std::vector<Accumulator> accumulators = {};
+  // Costs so little beside the bytes of its output that the output is made again in the backward rather than kept.
+  bool cheap_to_recompute = false;
+};
+
+// The table. Every OpKind has an entry.
+const OpInfo& op_info(OpKind kind);
+
+// The alias rules of a node: its op's own and those of the accumulators given.
+std::vector<AliasRule> alias_rules(const Program& program, const Node& node);
+
+// Every input read once, every output written once, `flops_per_output` for each element of output 0.
+Cost streaming_cost(const OpContext& context, double flops_per_output);
+
+// Throws UserError "[op] expected …, got …" naming the op and the value.
+[[noreturn]] void fail_type(const OpContext& context, int64_t input, std::string_view expected);
+
+}  // namespace shoehorn

@@ -1,0 +1,67 @@
+#include <array>
+
+#include "ops/op_definitions.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+namespace {
+
+using Table = std::array<OpInfo, static_cast<size_t>(OpKind::kOpKindCount)>;
+
+Table make_table() {
+  Table table{};
+  std::array<bool, std::tuple_size_v<Table>> present{};
+  for (const auto& family : {movement_ops(), rowwise_ops(), matmul_ops(), attention_ops(), fused_ops(), loss_ops(), update_ops()}) {
+    for (const OpInfo& info : family) {
+      const auto at = static_cast<size_t>(info.kind);
+      CHECK(!present[at], "op {} is defined twice", info.name);
+      present[at] = true;
+      table[at] = info;
+    }
+  }
+  for (size_t at = 0; at < present.size(); ++at) CHECK(present[at], "op number {} is not defined", at);
+  return table;
+}
+
+}  // namespace
+
+const OpInfo& op_info(OpKind kind) {
+  static const Table table = make_table();
+  return table[static_cast<size_t>(kind)];
+}
+
+std::vector<AliasRule> alias_rules(const Program& program, const Node& node) {
+  const OpInfo& info = op_info(node.kind);
+  const OpContext context{program, node};
+  std::vector<AliasRule> rules = info.aliases != nullptr ? info.aliases(context) : std::vector<AliasRule>{};
+  for (const OpInfo::Accumulator& accumulator : info.accumulators) {
+    if (context.has(accumulator.input)) rules.push_back({accumulator.output, accumulator.input, true});
+  }
+  return rules;
+}
+
+Cost streaming_cost(const OpContext& context, double flops_per_output) {
+  Cost cost;
+  for (const ValueId input : context.node.inputs) {
+    if (input.valid()) cost.bytes_read += static_cast<double>(context.program.type(input).bytes());
+  }
+  for (const ValueId output : context.node.outputs) {
+    cost.bytes_written += static_cast<double>(context.program.type(output).bytes());
+  }
+  cost.flops = flops_per_output * static_cast<double>(context.output_type(0).shape.elements());
+  return cost;
+}
+
+void fail_type(const OpContext& context, int64_t input, std::string_view expected) {
+  std::string inputs;
+  for (const ValueId value : context.node.inputs) {
+    if (!value.valid()) continue;
+    inputs += fmt::format("{}{} {}", inputs.empty() ? "" : ", ", context.program.value(value).name,
+                          type_name(context.program.type(value)));
+  }
+  throw user_error("[{} in {}] expected input {} to be {}, got {} ({})", op_info(context.node.kind).name,
+                   region_name(context.node.region), input, expected, type_name(context.type(input)), inputs);
+}
+
+}  // namespace shoehorn

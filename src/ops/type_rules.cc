@@ -1,0 +1,29 @@
+#include "ops/op_definitions.h"
+
+namespace shoehorn {
+
+void expect_rank(const OpContext& context, int64_t input, int64_t rank) {
+  if (context.type(input).shape.rank() != rank) fail_type(context, input, fmt::format("of rank {}", rank));
+}
+
+void expect_float(const OpContext& context, int64_t input) {
+  if (!is_float(context.type(input).dtype)) fail_type(context, input, "of a floating-point type");
+}
+
+void expect_dtype(const OpContext& context, int64_t input, DType dtype) {
+  if (context.type(input).dtype != dtype) fail_type(context, input, fmt::format("of type {}", dtype_name(dtype)));
+}
+
+void expect_same_type(const OpContext& context, int64_t input, int64_t other) {
+  if (!(context.type(input) == context.type(other))) fail_type(context, input, type_name(context.type(other)));
+}
+
+void expect_row_vector(const OpContext& context, int64_t input, int64_t of) {
+  const TensorType& vector = context.type(input);
+  const Dim& columns = innermost(context.type(of));
+  if (vector.shape.rank() != 1 || vector.shape[0].maximum != columns.maximum) {
+    fail_type(context, input, fmt::format("a vector of {} elements", columns.maximum));
+  }
+}
+
+}  // namespace shoehorn

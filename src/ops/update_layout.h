@@ -1,0 +1,21 @@
+// How an optimizer's node lays out its inputs:
+//
+//   learning_rate f32[1], updates applied so far i32[1], clip coefficient f32[1] or absent,
+//   then for each tensor: weight (or its bf16 high half and 16-bit rest), gradient, states…
+//
+// Outputs, for each tensor: the next versions of all of these but the gradient.
+#pragma once
+
+#include "graph/program.h"
+
+namespace shoehorn {
+
+struct UpdateLayout {
+  int64_t shared_inputs;
+  int64_t inputs_per_tensor;
+  int64_t gradient_input;  // within a tensor's inputs
+};
+
+UpdateLayout update_layout(const Node& node);
+
+}  // namespace shoehorn

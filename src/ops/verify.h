@@ -1,0 +1,19 @@
+// The executable specification of programs; run after every pass. Throws InternalError naming the node and the rule.
+//
+//   1. every input is made before it is read, or is version 0 of a state;
+//   2. outputs have the types that the op's shape rule gives, and point back to their node;
+//   3. an update consumes the newest version of its state, and no read of an older version (or of a view of one) is
+//      ordered after it;
+//   4. results exist.
+#pragma once
+
+#include "graph/program.h"
+
+namespace shoehorn {
+
+void verify(const Program& program);
+
+// The value at the bottom of a chain of views: where the bytes are. Itself for anything else.
+ValueId view_root(const Program& program, ValueId value);
+
+}  // namespace shoehorn

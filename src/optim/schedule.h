@@ -1,0 +1,106 @@
+// Learning-rate schedules: the multiplier of the learning rate at each optimizer step.
+//
+// The formulas are those of transformers 5.23 (get_linear_schedule_with_warmup and its siblings); step 0 is
+// the first update. W = warm-up steps, T = training steps, s = step:
+//
+//   warm-up (s < W)        s / max(1, W)
+//   linear                 max(0, (T - s) / max(1, T - W))
+//   cosine                 max(0, (1 + cos(2 pi num_cycles progress)) / 2),  progress = (s - W) / max(1, T -
+//   W) cosine_with_restarts   0 from progress 1 on, else (1 + cos(pi frac(num_cycles progress))) / 2
+//   polynomial             ((lr - lr_end) (1 - progress)^power + lr_end) / lr,  lr_end / lr beyond T
+//   inverse_sqrt           1 / sqrt((s + timescale - W) / timescale)
+//   …_with_min_lr          the cosine, squeezed into [min_lr_rate, 1]
+//   warmup_stable_decay    warm-up, 1 for num_stable_steps, decay over num_decay_steps, then min_lr_ratio
+//
+// A Schedule is an immutable value: a pure function of the step, so resuming needs the step alone. Safe to
+// share between threads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shoehorn {
+
+enum class ScheduleType : uint8_t {
+  kLinear,
+  kCosine,
+  kCosineWithRestarts,
+  kPolynomial,
+  kConstant,
+  kConstantWithWarmup,
+  kInverseSqrt,
+  kCosineWithMinLr,
+  kCosineWarmupWithMinLr,
+  kWarmupStableDecay,
+};
+
+// Hugging Face's lr_scheduler_kwargs. Unset members have transformers' defaults for the type; a member that
+// the type does not take is an error.
+struct ScheduleOptions {
+  std::optional<double> num_cycles{};        // cosines 0.5, cosine_with_restarts 1, warmup_stable_decay 0.5
+  std::optional<double> power{};             // polynomial 1
+  std::optional<double> lr_end{};            // polynomial 1e-7, a learning rate
+  std::optional<double> timescale{};         // inverse_sqrt, steps: W, or 10,000 without warm-up
+  std::optional<double> min_lr{};            // …_with_min_lr: this learning rate …
+  std::optional<double> min_lr_rate{};       // … or this share of the first: exactly one of the two
+  std::optional<double> warmup_lr_rate{};    // cosine_warmup_with_min_lr: the share of the first step
+  std::optional<double> num_stable_steps{};  // warmup_stable_decay: T - W - num_decay_steps
+  std::optional<double> num_decay_steps{};   // warmup_stable_decay: required
+  std::optional<double> min_lr_ratio{};      // warmup_stable_decay 0
+  std::optional<std::string> warmup_type{};  // warmup_stable_decay: linear (or cosine, 1-sqrt)
+  std::optional<std::string> decay_type{};   // warmup_stable_decay: cosine (or linear, 1-sqrt)
+};
+
+// The names of all types, as lr_scheduler_type spells them.
+const std::vector<std::string>& schedule_names();
+
+// "cosine_with_min_lr" -> kCosineWithMinLr. UserError for a name that is unknown, or known but not built
+// (reduce_lr_on_plateau, greedy: they follow a metric and are no function of the step).
+ScheduleType parse_schedule_type(std::string_view name);
+
+class Schedule {
+ public:
+  // learning_rate: the largest, > 0 unless no option refers to it; warmup_steps, total_steps >= 0.
+  // Throws UserError naming the option that the type does not take, lacks, or finds out of range.
+  Schedule(ScheduleType type, double learning_rate, int64_t warmup_steps, int64_t total_steps,
+           const ScheduleOptions& options = {});
+
+  double multiplier(int64_t step) const;
+  double learning_rate(int64_t step) const { return learning_rate_ * multiplier(step); }
+
+ private:
+  enum class Shape : uint8_t { kLinear, kCosine, kOneMinusSqrt };
+
+  static Shape parse_shape(std::string_view option, const std::string& name);
+  void check_options(const ScheduleOptions& options) const;
+  void set_min_lr_rate(const ScheduleOptions& options);
+  double cosine(double progress) const;
+  double polynomial(double step) const;
+  double cosine_warmup_with_min_lr(double step) const;
+  double warmup_stable_decay(double step) const;
+  double after_warmup(double step) const;
+
+  ScheduleType type_;
+  double learning_rate_;
+  double warmup_steps_;
+  double total_steps_;
+  double num_cycles_ = 0.5;
+  double power_ = 1.0;
+  double lr_end_ = 1e-7;
+  double timescale_ = 0.0;
+  double min_lr_rate_ = 0.0;
+  std::optional<double> warmup_lr_rate_;
+  double num_stable_steps_ = 0.0;
+  double num_decay_steps_ = 0.0;
+  Shape warmup_shape_ = Shape::kLinear;
+  Shape decay_shape_ = Shape::kCosine;
+};
+
+// Warm-up steps out of `total_steps`: a value of warmup_steps below 1 is a share of them, rounded up, as
+// TrainingArguments.get_warmup_steps does.
+int64_t warmup_step_count(double warmup_steps, int64_t total_steps);
+
+}  // namespace shoehorn

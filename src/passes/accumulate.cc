@@ -1,0 +1,187 @@
+#include "passes/accumulate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ops/op_builder.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+namespace {
+
+// The node that makes `value` adds it to `accumulator`: through its op's own accumulator input where it has one.
+// Returns the sum.
+ValueId add_into(Program& program, ValueId value, ValueId accumulator, const Region& region) {
+  const NodeId producer = program.value(value).producer;
+  Node& node = program.node(producer);
+  for (const OpInfo::Accumulator& slot : op_info(node.kind).accumulators) {
+    if (slot.output != program.value(value).output) continue;
+    const auto at = static_cast<size_t>(slot.input);
+    if (node.inputs.size() <= at) node.inputs.resize(at + 1);
+    if (node.inputs[at].valid()) break;
+    node.inputs[at] = accumulator;
+    return value;
+  }
+  OpBuilder builder(program);
+  builder.set_region(region);
+  return builder.value(OpKind::kAdd, {accumulator, value}, {}, program.value(value).name + ".sum");
+}
+
+StorageId add_gradient_storage(StateTable& state, StorageId weight) {
+  Storage storage = state.storage(weight);
+  storage.name += ".gradient";
+  storage.type.dtype = DType::kF32;
+  storage.role = Role::kGradient;
+  return state.add_storage(std::move(storage));
+}
+
+// The accumulated value becomes version 1 of the storage whose version 0 its node consumes.
+void accumulate_in_state(Program& program, ValueId value, StorageId storage) {
+  const ValueId sum = add_into(program, value, program.read_state(storage), program.node(program.value(value).producer).region);
+  program.value(sum).storage = storage;
+  program.value(sum).version = 1;
+  program.value(sum).role = program.state().storage(storage).role;
+}
+
+void split_by_micro_batch(ProgramFamily& family) {
+  Program& first = family.programs[0];
+  first.set_name("micro_batch_first");
+  Program next = first;
+  next.set_name("micro_batch_next");
+  Program update("update", family.state.get());
+  std::vector<std::pair<ValueId, StorageId>> accumulated = {{first.result("loss"), family.loss}};
+  std::vector<ParameterGradient> complete;
+  for (const ParameterGradient& gradient : family.gradients) {
+    const StorageId storage = add_gradient_storage(*family.state, gradient.storage);
+    accumulated.emplace_back(gradient.gradient, storage);
+    complete.push_back({gradient.storage, update.read_state(storage)});
+  }
+  OpBuilder builder(first);
+  for (const auto& [value, storage] : accumulated) {
+    builder.bind_output(value, storage);
+    accumulate_in_state(next, value, storage);
+  }
+  next.results().clear();
+  first.results().clear();
+  family.gradients = std::move(complete);
+  family.programs.insert(family.programs.begin() + 1, {std::move(next), std::move(update)});
+}
+
+// Which micro-batches go through together: the embeddings, each group of layers, and with the last group the head.
+int64_t segment_of(const Node& node, int32_t last_layer, int64_t layers_a_segment) {
+  if (node.region.layer >= 0) return node.region.layer / layers_a_segment;
+  return node.region.component == Component::kEmbeddings ? -1 : last_layer / layers_a_segment;
+}
+
+// Copies the program once for each micro-batch, segment by segment.
+class Unroller {
+ public:
+  Unroller(ProgramFamily& family, int64_t micro_batches)
+      : family_(family), source_(family.programs[0]), target_(source_.name(), family.state.get()),
+        values_(static_cast<size_t>(micro_batches)) {
+    for (int64_t m = 0; m < micro_batches; ++m) {
+      add_batch_counts(target_, family.train_capacity);
+      if (m > 0) family.train_batches.push_back(add_batch_storages(*family.state, family.train_capacity, static_cast<int32_t>(m)));
+    }
+    map_batches();
+    accumulated_[source_.result("loss")] = {};
+    for (const ParameterGradient& gradient : family.gradients) accumulated_[gradient.gradient] = {};
+  }
+
+  void copy(NodeId id, int32_t micro_batch) {
+    const Node& original = source_.node(id);
+    Node node = original;
+    node.region.micro_batch = micro_batch;
+    node.clone_of = {};
+    node.outputs.clear();
+    for (ValueId& input : node.inputs) {
+      if (input.valid()) input = mapped(input, micro_batch);
+    }
+    if (auto* scatter = std::get_if<ScatterAttributes>(&node.attributes)) shift(scatter->rows, micro_batch);
+    std::vector<TensorType> types = op_info(node.kind).infer({target_, node});
+    const NodeId copy = target_.add_node(std::move(node), types, source_.value(original.outputs[0]).name);
+    for (size_t i = 0; i < original.outputs.size(); ++i) {
+      const ValueId value = original.outputs[i];
+      ValueId made = target_.node(copy).outputs[i];
+      target_.value(made).role = source_.value(value).role;
+      if (const auto sum = accumulated_.find(value); sum != accumulated_.end()) {
+        if (sum->second.valid()) made = add_into(target_, made, sum->second, target_.node(copy).region);
+        target_.value(made).role = source_.value(value).role;
+        sum->second = made;
+      }
+      values_[static_cast<size_t>(micro_batch)][value] = made;
+    }
+  }
+
+  void finish() {
+    target_.add_result("loss", accumulated_.at(source_.result("loss")));
+    for (ParameterGradient& gradient : family_.gradients) gradient.gradient = accumulated_.at(gradient.gradient);
+    family_.programs[0] = std::move(target_);
+  }
+
+ private:
+  static void shift(Dim& dim, int32_t micro_batch) {
+    if (dim.count.valid()) dim.count.index += 2 * micro_batch;
+  }
+
+  void map_batches() {
+    const BatchStorages& from = family_.train_batches[0];
+    const auto members = {&BatchStorages::input_ids,       &BatchStorages::token_type_ids,  &BatchStorages::position_ids,
+                          &BatchStorages::token_sample,    &BatchStorages::sequence_start,  &BatchStorages::sequence_length,
+                          &BatchStorages::sequence_sample, &BatchStorages::sequence_position, &BatchStorages::labels};
+    for (size_t m = 0; m < values_.size(); ++m) {
+      for (const auto member : members) batch_[m][from.*member] = family_.train_batches[m].*member;
+    }
+  }
+
+  ValueId mapped(ValueId value, int32_t micro_batch) {
+    const Value& source = source_.value(value);
+    if (source.producer.valid()) return values_[static_cast<size_t>(micro_batch)].at(value);
+    auto& batch = batch_[static_cast<size_t>(micro_batch)];
+    const auto storage = batch.find(source.storage);
+    return target_.read_state(storage == batch.end() ? source.storage : storage->second);
+  }
+
+  ProgramFamily& family_;
+  const Program source_;
+  Program target_;
+  std::vector<std::map<ValueId, ValueId>> values_;                // of each micro-batch: value of the source -> of the target
+  std::map<size_t, std::map<StorageId, StorageId>> batch_;        // of each micro-batch: its inputs
+  std::map<ValueId, ValueId> accumulated_;                        // value of the source -> sum so far
+};
+
+void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {
+  const Program source = family.programs[0];
+  int32_t last_layer = 0;
+  for (const Node& node : source.nodes()) last_layer = std::max(last_layer, node.region.layer);
+  const int64_t layers_a_segment = std::max<int64_t>(1, options.recompute_every_n_layers);
+  Unroller unroller(family, options.gradient_accumulation_steps);
+  const size_t nodes = source.nodes().size();
+  for (size_t from = 0; from < nodes;) {
+    const int64_t segment = segment_of(source.nodes()[from], last_layer, layers_a_segment);
+    size_t to = from + 1;
+    while (to < nodes && segment_of(source.nodes()[to], last_layer, layers_a_segment) == segment) ++to;
+    for (int32_t m = 0; m < options.gradient_accumulation_steps; ++m) {
+      for (size_t i = from; i < to; ++i) unroller.copy(NodeId{static_cast<int32_t>(i)}, m);
+    }
+    from = to;
+  }
+  unroller.finish();
+}
+
+}  // namespace
+
+void accumulate(ProgramFamily& family, const StepOptions& options) {
+  if (family.programs[0].name() == "evaluate") return;
+  if (options.gradient_accumulation_steps > 1 && options.accumulation_order == AccumulationOrder::kMicroBatch) {
+    split_by_micro_batch(family);
+    return;
+  }
+  if (options.gradient_accumulation_steps > 1) interleave_by_layer(family, options);
+  Program& program = family.programs[0];
+  OpBuilder(program).bind_output(program.result("loss"), family.loss);
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,20 @@
+// Forward fusion: chains of ops become one kernel each, with a backward of its own.
+//
+//   attention   q, k, v = x·Wᵀ + b (three products)      qkv = x·[Wq; Wk; Wv]ᵀ + [bq; bk; bv]   (one product)
+//               scores ─► softmax ─► dropout ─► ·v   ─►   attention(qkv): never stores a T×T matrix
+//   residual    bias ─► dropout ─► + residual ─► LayerNorm  ─►  bias_dropout_residual_layer_norm
+//   activation  bias ─► activation                       ─►  bias_activation
+//   bias        product ─► bias                          ─►  product with bias
+//
+// Safe because each value inside a chain has one reader. The three weights become one storage; the parameters in it keep
+// their names. Memory: no [A, N, T] probabilities, no copies between the ops of a chain. Time: one pass over the bytes.
+// Rounding only: sums inside a kernel may be taken in another order.
+#pragma once
+
+#include "passes/program_family.h"
+
+namespace shoehorn {
+
+void fuse(ProgramFamily& family, const StepOptions& options);
+
+}  // namespace shoehorn

@@ -1,0 +1,141 @@
+#include "passes/pipeline.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "ops/dump.h"
+#include "ops/verify.h"
+#include "passes/accumulate.h"
+#include "passes/fuse.h"
+#include "passes/mixed_precision.h"
+#include "passes/recompute.h"
+#include "passes/update.h"
+
+namespace shoehorn {
+
+namespace {
+
+void backward(ProgramFamily& family, const StepOptions&) {
+  Program& program = family.programs[0];
+  if (program.name() == "evaluate") return;
+  family.gradients = append_backward(program, program.result("loss"));
+}
+
+void dump_programs(const ProgramFamily& family, const std::string& directory, size_t number, const std::string& pass) {
+  std::filesystem::create_directories(directory);
+  for (const Program& program : family.programs) {
+    const auto file = std::filesystem::path(directory) / fmt::format("{:02}-{}.{}.txt", number, pass, program.name());
+    std::ofstream out(file);
+    out << dump(program);
+    if (!out.flush()) throw system_error("[--dump_program] expected to write {}, got an error; is the disk full?", file.string());
+  }
+}
+
+Program capture(const Model& model, ProgramFamily& family, const StepOptions& options, bool training) {
+  Program program(training ? "train_step" : "evaluate", family.state.get());
+  const BatchCapacity& capacity = training ? family.train_capacity : family.evaluation_capacity;
+  add_batch_counts(program, capacity);
+  ModelBuilder builder(program, training ? family.train_batches[0] : family.evaluation_batch, family.scalars, capacity, training,
+                       options.seed);
+  const Tensor logits = model.forward(builder);
+  program.add_result("loss", builder.cross_entropy(logits, options.label_smoothing).id());
+  if (!training) program.add_result("logits", logits.id());
+  return program;
+}
+
+StorageId add_scalar(StateTable& state, const char* name) {
+  Storage storage;
+  storage.name = name;
+  storage.type = {DType::kF32, {1}};
+  storage.role = Role::kScalar;
+  return state.add_storage(storage);
+}
+
+void check_options(const StepOptions& options) {
+  for (const std::string& skipped : options.skip_passes) {
+    std::vector<std::string> names;
+    bool known = false;
+    for (const Pass& pass : pass_list()) {
+      if (!pass.can_skip) continue;
+      names.push_back(pass.name);
+      known = known || pass.name == skipped;
+    }
+    if (!known) throw user_error("[--skip_pass] expected one of {}, got '{}'", fmt::join(names, ", "), skipped);
+  }
+  if (options.update_in_backward && options.max_grad_norm > 0) {
+    throw user_error("[--update_in_backward] expected --max_grad_norm 0, got {}: clipping by the global norm needs every "
+                     "gradient before the first update",
+                     options.max_grad_norm);
+  }
+  if (options.update_in_backward && options.gradient_accumulation_steps > 1 &&
+      options.accumulation_order != AccumulationOrder::kLayer) {
+    throw user_error("[--update_in_backward] expected --accumulation_order layer with {} accumulation steps, got micro_batch: "
+                     "a gradient is complete only after the last micro-batch",
+                     options.gradient_accumulation_steps);
+  }
+}
+
+}  // namespace
+
+const std::vector<Pass>& pass_list() {
+  static const std::vector<Pass> list = {
+      // Types first: fusion and the backward then see what will run.
+      {"mixed_precision", Exactness::kChangesNumerics, true, mixed_precision},
+      // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
+      {"fuse", Exactness::kRoundingOnly, true, fuse},
+      // Gradients join the program; from here on passes move work and memory, not maths.
+      {"backward", Exactness::kExact, false, backward},
+      // Needs the backward, to see which values it keeps alive.
+      {"recompute", Exactness::kExact, true, recompute},
+      // After layers are recomputed as wholes, what is left of cheap outputs is made again one by one.
+      {"rematerialize", Exactness::kExact, true, rematerialize},
+      // Copies or splits the step by micro-batch, clones included.
+      {"accumulate", Exactness::kExact, false, accumulate},
+      // Once every gradient is complete, wherever that is.
+      {"update", Exactness::kExact, false, update},
+      // Moves updates to where their gradients become complete.
+      {"update_in_backward", Exactness::kExact, false, update_in_backward},
+      // Joins the updates that are left at the end.
+      {"fuse_update", Exactness::kExact, true, fuse_update},
+  };
+  return list;
+}
+
+ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train, const BatchCapacity& evaluation,
+                             const StepOptions& options, std::vector<PassRecord>* records) {
+  check_options(options);
+  ProgramFamily family;
+  family.train_capacity = train;
+  family.evaluation_capacity = evaluation;
+  family.scalars = add_scalar_storages(*family.state);
+  family.loss = add_scalar(*family.state, "loss");
+  if (kind == RunKind::kTrain) {
+    if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm");
+    family.train_batches.push_back(add_batch_storages(*family.state, train, 0));
+    family.programs.push_back(capture(model, family, options, true));
+  }
+  if (evaluation.sequences > 0) {
+    family.evaluation_batch = add_batch_storages(*family.state, evaluation, 0, "evaluation.");
+    family.programs.push_back(capture(model, family, options, false));
+  }
+  assign_weight_decay(*family.state, options.optimizer.weight_decay);
+  if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, 0, "capture");
+  size_t number = 0;
+  for (const Pass& pass : pass_list()) {
+    ++number;
+    if (options.skip_passes.contains(pass.name)) continue;
+    const auto start = std::chrono::steady_clock::now();
+    pass.run(family, options);
+    for (const Program& program : family.programs) verify(program);
+    if (records != nullptr) {
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      records->push_back({pass.name, elapsed.count(), static_cast<int64_t>(family.programs[0].nodes().size())});
+    }
+    if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, number, pass.name);
+  }
+  return family;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,39 @@
+// The pass list: from a model's forward to the programs of a run.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "passes/program_family.h"
+
+namespace shoehorn {
+
+// Whether loss and gradients stay bit for bit what they were, change by rounding only, or are other maths.
+enum class Exactness : uint8_t { kExact, kRoundingOnly, kChangesNumerics };
+
+struct Pass {
+  std::string name;
+  Exactness exactness;
+  bool can_skip;  // by --skip_pass; the others are the pipeline itself
+  void (*run)(ProgramFamily&, const StepOptions&);
+};
+
+// In the order in which they run.
+const std::vector<Pass>& pass_list();
+
+struct PassRecord {
+  std::string name;
+  double seconds;
+  int64_t nodes;  // of the first program, afterwards
+};
+
+enum class RunKind : uint8_t { kTrain, kEvaluate };
+
+// Captures `model` and runs the pass list over it: each pass is timed, verified, dumped where asked and can be skipped.
+// A training run has an evaluation program only where `evaluation.sequences` > 0; an evaluation run has nothing else.
+// Throws UserError for settings that do not go together (naming the flags).
+ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train, const BatchCapacity& evaluation,
+                             const StepOptions& options, std::vector<PassRecord>* records = nullptr);
+
+}  // namespace shoehorn

@@ -1,0 +1,40 @@
+// The programs of a run over one table of persistent storages.
+//
+//   one micro-batch a step, or layer-major   train_step
+//   micro-batch-major accumulation           micro_batch_first, micro_batch_next, update
+//   evaluation and prediction                evaluate
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "autodiff/backward.h"
+#include "graph/program.h"
+#include "model/model_builder.h"
+#include "passes/step_options.h"
+
+namespace shoehorn {
+
+struct ProgramFamily {
+  std::unique_ptr<StateTable> state = std::make_unique<StateTable>();
+  ScalarStorages scalars;
+  std::vector<BatchStorages> train_batches;  // one, or one a micro-batch where a program holds several
+  BatchStorages evaluation_batch;
+  BatchCapacity train_capacity;
+  BatchCapacity evaluation_capacity;
+  StorageId loss;       // f32[1], role scalar: the step's loss, summed over micro-batches
+  StorageId grad_norm;  // f32[1]; invalid without clipping
+  std::vector<Program> programs;
+
+  // Between passes: the gradients that the backward of programs[0] makes.
+  std::vector<ParameterGradient> gradients;
+
+  const Program* find(std::string_view name) const {
+    for (const Program& program : programs) {
+      if (program.name() == name) return &program;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace shoehorn

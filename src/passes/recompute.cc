@@ -1,0 +1,149 @@
+#include "passes/recompute.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ops/op_builder.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+namespace {
+
+// Clones forward nodes of one set for readers in the backward.
+class Cloner {
+ public:
+  // `members`: the nodes that may be cloned. A value that a node outside the set and its backward reads stays as it is.
+  Cloner(Program& program, std::vector<bool> members) : program_(program), members_(std::move(members)) {}
+
+  // The clone of a value, with all it needs; the value itself where it is not of the set.
+  ValueId clone(ValueId id) {
+    const NodeId producer = program_.value(id).producer;
+    if (!producer.valid() || !members_[producer.at()]) return id;
+    if (const auto found = clones_.find(id); found != clones_.end()) return found->second;
+    const Node original = program_.node(producer);
+    std::vector<ValueId> inputs;
+    for (const ValueId input : original.inputs) inputs.push_back(input.valid() ? clone(input) : input);
+    OpBuilder builder(program_);
+    Region region = original.region;
+    region.phase = Phase::kRecompute;
+    builder.set_region(region);
+    const NodeId copy = builder.add(original.kind, std::move(inputs), original.attributes,
+                                    program_.value(original.outputs[0]).name + ".again");
+    program_.node(copy).clone_of = producer;
+    for (size_t i = 0; i < original.outputs.size(); ++i) clones_[original.outputs[i]] = program_.node(copy).outputs[i];
+    made_.push_back(copy);
+    return clones_.at(id);
+  }
+
+  const std::vector<NodeId>& made() const { return made_; }
+
+ private:
+  Program& program_;
+  std::vector<bool> members_;
+  std::map<ValueId, ValueId> clones_;
+  std::vector<NodeId> made_;
+};
+
+// Moves nodes appended at the end to stand before others: `before[i]` for node i.
+void place_before(Program& program, size_t appended_from, const std::map<NodeId, std::vector<NodeId>>& before) {
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < appended_from; ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    if (const auto found = before.find(id); found != before.end()) {
+      order.insert(order.end(), found->second.begin(), found->second.end());
+    }
+    order.push_back(id);
+  }
+  program.reorder(order);
+}
+
+// Whether a value is read in the forward by a node that is not of its own group: it lives on until then in any case.
+bool leaves_group(const Program& program, const std::vector<NodeId>& readers, const std::vector<bool>& group) {
+  return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) {
+    return program.node(reader).region.phase == Phase::kForward && !group[reader.at()];
+  });
+}
+
+}  // namespace
+
+void recompute(ProgramFamily& family, const StepOptions& options) {
+  Program& program = family.programs[0];
+  const int64_t every = options.recompute_every_n_layers;
+  if (every <= 0 || program.name() == "evaluate") return;
+  int32_t last_layer = -1;
+  for (const Node& node : program.nodes()) last_layer = std::max(last_layer, node.region.layer);
+  const auto group_of = [&](const Node& node) { return node.region.layer < 0 ? int64_t{-1} : node.region.layer / every; };
+  const int64_t last_group = last_layer / every;
+  const size_t nodes = program.nodes().size();
+  const auto readers = program.readers();
+
+  std::map<NodeId, std::vector<NodeId>> before;
+  for (int64_t group = 0; group < last_group; ++group) {
+    std::vector<bool> members(nodes, false);
+    NodeId first_backward;
+    for (size_t i = 0; i < nodes; ++i) {
+      const Node& node = program.nodes()[i];
+      if (group_of(node) != group) continue;
+      if (node.region.phase == Phase::kForward) members[i] = true;
+      else if (!first_backward.valid()) first_backward = NodeId{static_cast<int32_t>(i)};
+    }
+    if (!first_backward.valid()) continue;
+    // Nodes all of whose readers in the backward find their value alive anyway need no clone.
+    std::vector<bool> cloned = members;
+    for (size_t i = 0; i < nodes; ++i) {
+      if (!members[i]) continue;
+      for (const ValueId output : program.nodes()[i].outputs) {
+        if (leaves_group(program, readers[output.at()], members)) cloned[i] = false;
+      }
+    }
+    Cloner cloner(program, cloned);
+    for (size_t i = 0; i < nodes; ++i) {
+      if (program.nodes()[i].region.phase != Phase::kBackward) continue;
+      for (size_t input = 0; input < program.nodes()[i].inputs.size(); ++input) {
+        const ValueId value = program.nodes()[i].inputs[input];
+        if (!value.valid()) continue;
+        const NodeId producer = program.value(value).producer;
+        if (!producer.valid() || producer.at() >= nodes || !cloned[producer.at()]) continue;
+        const ValueId clone = cloner.clone(value);
+        program.nodes()[i].inputs[input] = clone;
+      }
+    }
+    before[first_backward] = cloner.made();
+  }
+  place_before(program, nodes, before);
+  program.remove_dead_nodes();
+}
+
+void rematerialize(ProgramFamily& family, const StepOptions&) {
+  Program& program = family.programs[0];
+  if (program.name() == "evaluate") return;
+  const size_t nodes = program.nodes().size();
+  std::map<NodeId, std::vector<NodeId>> before;
+  for (size_t i = 0; i < nodes; ++i) {
+    const Node& node = program.nodes()[i];
+    if (node.region.phase != Phase::kForward || !op_info(node.kind).cheap_to_recompute) continue;
+    const ValueId output = node.outputs[0];
+    std::vector<bool> members(nodes, false);
+    members[i] = true;
+    Cloner cloner(program, members);
+    NodeId first;
+    for (size_t reader = i + 1; reader < nodes; ++reader) {
+      if (program.nodes()[reader].region.phase == Phase::kForward) continue;
+      for (size_t input = 0; input < program.nodes()[reader].inputs.size(); ++input) {
+        if (program.nodes()[reader].inputs[input] != output) continue;
+        if (!first.valid()) first = NodeId{static_cast<int32_t>(reader)};
+        const ValueId clone = cloner.clone(output);
+        program.nodes()[reader].inputs[input] = clone;
+      }
+    }
+    if (first.valid()) {
+      auto& list = before[first];
+      list.insert(list.end(), cloner.made().begin(), cloner.made().end());
+    }
+  }
+  place_before(program, nodes, before);
+}
+
+}  // namespace shoehorn

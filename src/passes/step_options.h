@@ -1,0 +1,29 @@
+// What shapes the programs of a run: the settings that passes act on.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "optim/optimizer.h"
+
+namespace shoehorn {
+
+enum class Precision : uint8_t { kFloat32, kBfloat16 };
+enum class AccumulationOrder : uint8_t { kMicroBatch, kLayer };
+
+struct StepOptions {
+  Precision precision = Precision::kFloat32;
+  int64_t gradient_accumulation_steps = 1;
+  AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;
+  int64_t recompute_every_n_layers = 0;  // 0: off
+  bool update_in_backward = false;
+  OptimizerOptions optimizer;
+  float max_grad_norm = 1.0F;  // 0: no clipping
+  float label_smoothing = 0;
+  uint64_t seed = 42;
+  std::set<std::string> skip_passes;  // names of the pass list
+  std::string dump_directory;         // where every program is written after every pass; empty: nowhere
+};
+
+}  // namespace shoehorn

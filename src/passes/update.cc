@@ -1,0 +1,120 @@
+#include "passes/update.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ops/op_builder.h"
+#include "ops/update_layout.h"
+
+namespace shoehorn {
+
+namespace {
+
+// The program that updates: the one of that name, or the step itself. Null in an evaluation run.
+Program* updating_program(ProgramFamily& family) {
+  for (Program& program : family.programs) {
+    if (program.name() == "update" || program.name() == "train_step") return &program;
+  }
+  return nullptr;
+}
+
+bool is_update(const Node& node) { return node.kind == OpKind::kAdamW || node.kind == OpKind::kSgd; }
+
+StorageId rest_of(const StateTable& state, StorageId weight) {
+  const auto parameters = state.parameters_of(weight);
+  return state.parameter(parameters.at(0)).rest;
+}
+
+}  // namespace
+
+void assign_weight_decay(StateTable& state, float weight_decay) {
+  for (Parameter& parameter : state.parameters()) {
+    parameter.weight_decay = is_decayed(parameter.name) ? weight_decay : 0;
+  }
+}
+
+void update(ProgramFamily& family, const StepOptions& options) {
+  Program* program = updating_program(family);
+  if (program == nullptr) return;
+  OpBuilder builder(*program);
+  Region region;
+  region.component = Component::kOptimizer;
+  region.phase = Phase::kUpdate;
+  builder.set_region(region);
+  ValueId coefficient;
+  if (options.max_grad_norm > 0) {
+    std::vector<ValueId> gradients;
+    for (const ParameterGradient& gradient : family.gradients) gradients.push_back(gradient.gradient);
+    const ValueId squares = builder.value(OpKind::kSumOfSquares, std::move(gradients), {}, "sum_of_squares");
+    const NodeId clip = builder.add(OpKind::kClipCoefficient, {squares}, ClipAttributes{options.max_grad_norm}, "clip");
+    coefficient = program->node(clip).outputs[0];
+    builder.bind_output(program->node(clip).outputs[1], family.grad_norm);
+  }
+  const ValueId learning_rate = program->read_state(family.scalars.learning_rate);
+  const ValueId applied_updates = program->read_state(family.scalars.applied_updates);
+  for (const ParameterGradient& gradient : family.gradients) {
+    append_update(builder, options.optimizer, learning_rate, applied_updates, coefficient, gradient.storage,
+                  rest_of(*family.state, gradient.storage), gradient.gradient);
+  }
+}
+
+void update_in_backward(ProgramFamily& family, const StepOptions& options) {
+  Program* program = updating_program(family);
+  if (program == nullptr || !options.update_in_backward) return;
+  // An update stands behind the last node that makes its gradient or reads the weight that it overwrites.
+  std::map<size_t, std::vector<NodeId>> behind;
+  std::vector<bool> moved(program->nodes().size(), false);
+  const auto readers = program->readers();
+  for (size_t i = 0; i < program->nodes().size(); ++i) {
+    const Node& node = program->nodes()[i];
+    if (!is_update(node)) continue;
+    size_t last = 0;
+    const UpdateLayout layout = update_layout(node);
+    for (size_t input = static_cast<size_t>(layout.shared_inputs); input < node.inputs.size(); ++input) {
+      const NodeId producer = program->value(node.inputs[input]).producer;
+      if (producer.valid()) last = std::max(last, producer.at());
+      for (const NodeId reader : readers[node.inputs[input].at()]) {
+        if (reader.at() != i) last = std::max(last, reader.at());
+      }
+    }
+    behind[last].push_back(NodeId{static_cast<int32_t>(i)});
+    moved[i] = true;
+  }
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < program->nodes().size(); ++i) {
+    if (!moved[i]) order.push_back(NodeId{static_cast<int32_t>(i)});
+    if (const auto found = behind.find(i); found != behind.end()) {
+      order.insert(order.end(), found->second.begin(), found->second.end());
+    }
+  }
+  program->reorder(order);
+}
+
+void fuse_update(ProgramFamily& family, const StepOptions&) {
+  Program* program = updating_program(family);
+  if (program == nullptr) return;
+  size_t tail = program->nodes().size();
+  while (tail > 0 && is_update(program->nodes()[tail - 1])) --tail;
+  std::vector<NodeId> updates;
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < program->nodes().size(); ++i) {
+    (i < tail ? order : updates).push_back(NodeId{static_cast<int32_t>(i)});
+  }
+  if (updates.size() < 2) return;
+  // A split master and an fp32 weight are updated by kernels of their own: one joined node for each.
+  for (const bool split : {false, true}) {
+    std::vector<NodeId> alike;
+    for (const NodeId id : updates) {
+      const auto* adamw = std::get_if<AdamWAttributes>(&program->node(id).attributes);
+      const auto* sgd = std::get_if<SgdAttributes>(&program->node(id).attributes);
+      if ((adamw != nullptr ? adamw->split_master : sgd->split_master) == split) alike.push_back(id);
+    }
+    if (alike.empty()) continue;
+    OpBuilder builder(*program);
+    order.push_back(append_joined_update(builder, alike));
+  }
+  program->reorder(order);
+}
+
+}  // namespace shoehorn

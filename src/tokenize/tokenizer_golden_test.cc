@@ -1,0 +1,169 @@
+// Against Hugging Face's `tokenizers`: the files are made by tests/golden/tokenizer_make.py.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "tokenize/tokenizer.h"
+#include "tokenize/unicode.h"
+
+namespace shoehorn {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const fs::path kGolden = fs::path(SHOEHORN_SOURCE_DIR) / "tests/golden";
+
+std::string read(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// zlib's CRC-32, continued from `crc`.
+uint32_t crc32(std::string_view bytes, uint32_t crc) {
+  static const auto table = [] {
+    std::array<uint32_t, 256> entries{};
+    for (uint32_t i = 0; i < 256; ++i) {
+      entries[i] = i;
+      for (int k = 0; k < 8; ++k) entries[i] = entries[i] >> 1 ^ (entries[i] & 1 ? 0xEDB88320u : 0u);
+    }
+    return entries;
+  }();
+  crc = ~crc;
+  for (char byte : bytes) crc = table[(crc ^ static_cast<uint8_t>(byte)) & 0xFF] ^ crc >> 8;
+  return ~crc;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+std::optional<std::string> text_of(const Json& test_case, const std::string& key) {
+  if (test_case.contains(key)) return test_case[key].get<std::string>();
+  if (test_case.contains(key + "_hex")) return from_hex(test_case[key + "_hex"].get<std::string>());
+  return std::nullopt;
+}
+
+void merge(Json& target, const Json& patch) {
+  for (const auto& [key, value] : patch.items()) {
+    if (value.is_object() && target.contains(key) && target[key].is_object())
+      merge(target[key], value);
+    else
+      target[key] = value;
+  }
+}
+
+TEST(TokenizerGolden, EveryConfiguration) {
+  const fs::path dir = fs::path(testing::TempDir()) / fmt::format("tokenizer_golden_{}", ::getpid());
+  fs::create_directories(dir);
+  for (const Json& configuration : Json::parse(read(kGolden / "tokenizer_cases.json"))) {
+    SCOPED_TRACE(configuration["name"].get<std::string>());
+    Json file = Json::parse(read(kGolden / "tokenizer_small/tokenizer.json"));
+    merge(file, configuration["patch"]);
+    // Keys come out sorted, so this also reads a vocabulary whose ids are not in order.
+    std::ofstream(dir / "tokenizer.json") << file;
+    const auto tokenizer = Tokenizer::load(dir);
+    for (const Json& expected : configuration["cases"]) {
+      const std::string text = *text_of(expected, "text");
+      const std::optional<std::string> pair = text_of(expected, "pair");
+      const int64_t max_length = expected.value("max_length", kNoTruncation);
+      const Encoding got = pair ? tokenizer->encode(text, *pair, max_length) : tokenizer->encode(text, max_length);
+      const auto ids = expected["ids"].get<std::vector<int32_t>>();
+      EXPECT_EQ(got.input_ids, ids) << expected;
+      EXPECT_EQ(got.token_type_ids, expected.value("types", std::vector<int32_t>(ids.size(), 0))) << expected;
+    }
+  }
+  fs::remove_all(dir);
+}
+
+// Each code point alone, between letters, after marks of accents, and among marks that are kept.
+std::string surround(int32_t code_point) {
+  std::string c;
+  append_utf8(code_point, c);
+  return c + "a" + c + "B e\u0301\u0327" + c + " \u302E\u302F" + c + "\u0327\u302E\U0001D165";
+}
+
+TEST(TokenizerGolden, NormalizesEveryCodePoint) {
+  const Json hashes = Json::parse(read(kGolden / "tokenizer_hashes.json"))["code_points"];
+  for (const std::string options : {"1111", "1110", "1101", "1100", "0011"}) {
+    const Normalizer normalizer({options[0] == '1', options[1] == '1', options[2] == '1', options[3] == '1'});
+    Normalizer::Scratch scratch;
+    std::string normalized;
+    uint32_t crc = 0;
+    for (int32_t c = 0; c < 0x110000; ++c) {
+      if (c >= 0xD800 && c < 0xE000) continue;
+      normalized.clear();
+      normalizer.append_normalized(surround(c), scratch, normalized);
+      normalized += '\n';
+      crc = crc32(normalized, crc);
+    }
+    EXPECT_EQ(crc, hashes["normalized " + options].get<uint32_t>()) << options;
+  }
+}
+
+TEST(TokenizerGolden, SplitsAtEveryCodePoint) {
+  uint32_t crc = 0;
+  for (int32_t c = 0; c < 0x110000; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    const std::string text = surround(c);
+    std::string words;
+    size_t position = 0;
+    for (auto word = next_word(text, position); !word.empty(); word = next_word(text, position)) {
+      words += word;
+      words += '\n';
+    }
+    crc = crc32(words, crc);
+  }
+  const Json hashes = Json::parse(read(kGolden / "tokenizer_hashes.json"))["code_points"];
+  EXPECT_EQ(crc, hashes["words"].get<uint32_t>());
+}
+
+uint32_t crc_of(const std::vector<Encoding>& encodings) {
+  uint32_t crc = 0;
+  const auto bytes = [](const std::vector<int32_t>& numbers) {
+    return std::string_view(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int32_t));
+  };
+  for (const Encoding& encoding : encodings)
+    crc = crc32(bytes(encoding.token_type_ids), crc32(bytes(encoding.input_ids), crc));
+  return crc;
+}
+
+// Set SHOEHORN_MINILM_DIR to the directory of all-MiniLM-L6-v2. Uses the texts of the shared data and of Debian's
+// `fortunes` that are there.
+TEST(TokenizerGolden, MiniLmOnWholeFiles) {
+  const char* model = std::getenv("SHOEHORN_MINILM_DIR");
+  if (model == nullptr) GTEST_SKIP() << "SHOEHORN_MINILM_DIR is not set";
+  const auto tokenizer = Tokenizer::load(model);
+  const Json hashes = Json::parse(read(kGolden / "tokenizer_hashes.json"));
+  int files = 0;
+  for (const auto& [name, expected] : hashes["files"].items()) {
+    const bool shared = name.starts_with("shared/");
+    const fs::path path = shared ? fs::path(SHOEHORN_SHARED_DIR) / name.substr(7)
+                                 : fs::path("/usr/share/games/fortunes") / name.substr(9);
+    if (!fs::exists(path) || static_cast<int64_t>(fs::file_size(path)) != expected["bytes"].get<int64_t>()) continue;
+    ++files;
+    const std::string text = read(path);
+    std::vector<TextPair> lines;
+    std::vector<TextPair> pairs;
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      lines.push_back({std::string_view(text).substr(begin, end - begin), std::nullopt});
+      begin = end + 1;
+    }
+    for (size_t i = 0; i + 1 < lines.size(); i += 2) pairs.push_back({lines[i].first, lines[i + 1].first});
+    EXPECT_EQ(crc_of(tokenizer->encode_batch(lines, kNoTruncation, 2)), expected["lines"].get<uint32_t>()) << name;
+    EXPECT_EQ(crc_of(tokenizer->encode_batch(pairs, 33, 1)), expected["pairs"].get<uint32_t>()) << name;
+  }
+  if (files == 0) GTEST_SKIP() << "none of the texts is here";
+  RecordProperty("files", files);
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,271 @@
+#include "tokenize/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <span>
+
+namespace shoehorn {
+namespace {
+
+struct Range {
+  int32_t first;
+  int32_t last;
+};
+
+// Cf of Unicode 15 that the older table does not hold.
+constexpr Range kNotControl[] = {{0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
+
+// P* of Unicode 15 that the older table does not hold.
+constexpr Range kNotPunctuation[] = {
+    {0x61D, 0x61D},     {0x9FD, 0x9FD},     {0xA76, 0xA76},     {0xC77, 0xC77},     {0xC84, 0xC84},
+    {0x1B7D, 0x1B7E},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},   {0x10EAD, 0x10EAD}, {0x10F55, 0x10F59},
+    {0x10F86, 0x10F89}, {0x1144B, 0x1144F}, {0x1145A, 0x1145B}, {0x1145D, 0x1145D}, {0x11660, 0x1166C},
+    {0x116B9, 0x116B9}, {0x1183B, 0x1183B}, {0x11944, 0x11946}, {0x119E2, 0x119E2}, {0x11A3F, 0x11A46},
+    {0x11A9A, 0x11A9C}, {0x11A9E, 0x11AA2}, {0x11B00, 0x11B09}, {0x11C41, 0x11C45}, {0x11C70, 0x11C71},
+    {0x11EF7, 0x11EF8}, {0x11F43, 0x11F4F}, {0x11FFF, 0x11FFF}, {0x12FF1, 0x12FF2}, {0x16E97, 0x16E9A},
+    {0x16FE2, 0x16FE2}, {0x1E95E, 0x1E95F}};
+
+// Mn of Unicode 15 that the older table does not hold.
+constexpr Range kNotNonspacing[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8E1},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},
+    {0xB55, 0xB55},     {0xC04, 0xC04},     {0xC3C, 0xC3C},     {0xD00, 0xD00},     {0xD3B, 0xD3C},
+    {0xD81, 0xD81},     {0xEBA, 0xEBA},     {0xECE, 0xECE},     {0x180F, 0x180F},   {0x1885, 0x1886},
+    {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFB},   {0xA82C, 0xA82C},   {0xA8C5, 0xA8C5},   {0xA8FF, 0xA8FF},
+    {0xA9BD, 0xA9BD},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x11073, 0x11074}, {0x110C2, 0x110C2}, {0x111C9, 0x111C9},
+    {0x111CF, 0x111CF}, {0x1123E, 0x1123E}, {0x11241, 0x11241}, {0x1133B, 0x1133B}, {0x11438, 0x1143F},
+    {0x11442, 0x11444}, {0x11446, 0x11446}, {0x1145E, 0x1145E}, {0x1182F, 0x11837}, {0x11839, 0x1183A},
+    {0x1193B, 0x1193C}, {0x1193E, 0x1193E}, {0x11943, 0x11943}, {0x119D4, 0x119D7}, {0x119DA, 0x119DB},
+    {0x119E0, 0x119E0}, {0x11A01, 0x11A0A}, {0x11A33, 0x11A38}, {0x11A3B, 0x11A3E}, {0x11A47, 0x11A47},
+    {0x11A51, 0x11A56}, {0x11A59, 0x11A5B}, {0x11A8A, 0x11A96}, {0x11A98, 0x11A99}, {0x11C30, 0x11C36},
+    {0x11C38, 0x11C3D}, {0x11C3F, 0x11C3F}, {0x11C92, 0x11CA7}, {0x11CAA, 0x11CB0}, {0x11CB2, 0x11CB3},
+    {0x11CB5, 0x11CB6}, {0x11D31, 0x11D36}, {0x11D3A, 0x11D3A}, {0x11D3C, 0x11D3D}, {0x11D3F, 0x11D45},
+    {0x11D47, 0x11D47}, {0x11D90, 0x11D91}, {0x11D95, 0x11D95}, {0x11D97, 0x11D97}, {0x11EF3, 0x11EF4},
+    {0x11F00, 0x11F01}, {0x11F36, 0x11F3A}, {0x11F40, 0x11F40}, {0x11F42, 0x11F42}, {0x13440, 0x13440},
+    {0x13447, 0x13455}, {0x16F4F, 0x16F4F}, {0x16FE4, 0x16FE4}, {0x1CF00, 0x1CF2D}, {0x1CF30, 0x1CF46},
+    {0x1E000, 0x1E006}, {0x1E008, 0x1E018}, {0x1E01B, 0x1E021}, {0x1E023, 0x1E024}, {0x1E026, 0x1E02A},
+    {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF},
+    {0x1E944, 0x1E94A}};
+
+// Combining characters of Unicode 15 that the older table takes for starters.
+constexpr Range kStarter[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
+    {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
+    {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
+    {0x1E4EC, 0x1E4EF}};
+
+// Upper case letters of Unicode 16 and 17, and two that are older but have their lower case elsewhere.
+struct LowerCaseRange {
+  int32_t first;
+  int32_t last;
+  int32_t first_lower;
+};
+constexpr LowerCaseRange kLowerCase[] = {
+    {0x1C89, 0x1C89, 0x1C8A},   {0xA7CB, 0xA7CB, 0x264},      {0xA7CC, 0xA7CC, 0xA7CD},    {0xA7CE, 0xA7CE, 0xA7CF},
+    {0xA7D2, 0xA7D2, 0xA7D3},   {0xA7D4, 0xA7D4, 0xA7D5},     {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x19B},
+    {0x10D50, 0x10D65, 0x10D70}, {0x16EA0, 0x16EB8, 0x16EBB}};
+
+bool contains(std::span<const Range> ranges, int32_t code_point) {
+  auto range = std::ranges::lower_bound(ranges, code_point, {}, &Range::last);
+  return range != ranges.end() && range->first <= code_point;
+}
+
+utf8proc_category_t category(int32_t code_point) { return utf8proc_category(code_point); }
+
+}  // namespace
+
+bool is_control(int32_t code_point) {
+  if (code_point == '\t' || code_point == '\n' || code_point == '\r') return false;
+  switch (category(code_point)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CO:
+      return true;
+    case UTF8PROC_CATEGORY_CF:
+      return !contains(kNotControl, code_point);
+    default:
+      return false;
+  }
+}
+
+bool is_whitespace(int32_t code_point) {
+  if (code_point < 0x80) return code_point == ' ' || (code_point >= '\t' && code_point <= '\r');
+  switch (code_point) {
+    case 0x85:
+    case 0xA0:
+    case 0x1680:
+    case 0x2028:
+    case 0x2029:
+    case 0x202F:
+    case 0x205F:
+    case 0x3000:
+      return true;
+    default:
+      return code_point >= 0x2000 && code_point <= 0x200A;
+  }
+}
+
+bool is_punctuation(int32_t code_point) {
+  if (code_point < 0x80) {
+    const int lower = code_point | 0x20;
+    return code_point > ' ' && code_point < 0x7F && !(code_point >= '0' && code_point <= '9') &&
+           !(lower >= 'a' && lower <= 'z');
+  }
+  const utf8proc_category_t c = category(code_point);
+  if (c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO) return !contains(kNotPunctuation, code_point);
+  // Punctuation in the older table, since moved to other categories.
+  return code_point == 0x166D || code_point == 0x111C9;
+}
+
+bool is_chinese(int32_t code_point) {
+  constexpr Range kBlocks[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
+                               {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
+  return code_point >= 0x3400 && contains(kBlocks, code_point);
+}
+
+bool is_nonspacing_mark(int32_t code_point) {
+  if (category(code_point) == UTF8PROC_CATEGORY_MN) return !contains(kNotNonspacing, code_point);
+  // Hanunoo sign pamudpod: Mn in the older table, now Mc.
+  return code_point == 0x1734;
+}
+
+bool is_word_character(int32_t code_point) {
+  switch (category(code_point)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      break;
+  }
+  // Join_Control, and the circled and squared letters, which are symbols that Unicode calls alphabetic.
+  constexpr Range kOthers[] = {{0x200C, 0x200D},   {0x24B6, 0x24E9},   {0x1F130, 0x1F149},
+                               {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
+  return contains(kOthers, code_point);
+}
+
+int canonical_combining_class(int32_t code_point) {
+  const int combining_class = utf8proc_get_property(code_point)->combining_class;
+  return combining_class != 0 && contains(kStarter, code_point) ? 0 : combining_class;
+}
+
+CodePoints canonical_decomposition(int32_t code_point) {
+  CodePoints result{{code_point}, 1};
+  // U+11938 decomposes since Unicode 13.
+  const bool hangul = code_point >= 0xAC00 && code_point <= 0xD7A3;
+  if (code_point < 0xC0 || code_point == 0x11938) return result;
+  if (!hangul && utf8proc_get_property(code_point)->decomp_seqindex == UINT16_MAX) return result;
+  int boundary_class = 0;
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
+  result.count = static_cast<int>(utf8proc_decompose_char(code_point, result.values.data(),
+                                                          static_cast<utf8proc_ssize_t>(result.values.size()),
+                                                          options, &boundary_class));
+  return result;
+}
+
+CodePoints lower_case(int32_t code_point) {
+  // The one code point with a lower case of two.
+  if (code_point == 0x130) return {{'i', 0x307}, 2};
+  const int32_t lower = utf8proc_tolower(code_point);
+  if (lower == code_point && code_point >= kLowerCase[0].first) {
+    const auto* range = std::ranges::lower_bound(kLowerCase, code_point, {}, &LowerCaseRange::last);
+    if (range != std::end(kLowerCase) && range->first <= code_point)
+      return {{range->first_lower + (code_point - range->first)}, 1};
+  }
+  return {{lower}, 1};
+}
+
+int32_t decode_utf8(std::string_view text, size_t& position) {
+  const auto byte = [&](size_t i) { return static_cast<int32_t>(static_cast<uint8_t>(text[position + i])); };
+  const int32_t lead = byte(0);
+  int32_t code_point = lead;
+  size_t length = 1;
+  if (lead >= 0xF0) {
+    code_point = (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+    length = 4;
+  } else if (lead >= 0xE0) {
+    code_point = (lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+    length = 3;
+  } else if (lead >= 0x80) {
+    code_point = (lead & 0x1F) << 6 | (byte(1) & 0x3F);
+    length = 2;
+  }
+  position += length;
+  return code_point;
+}
+
+void append_utf8(int32_t code_point, std::string& text) {
+  char bytes[4];
+  const auto length = utf8proc_encode_char(code_point, reinterpret_cast<utf8proc_uint8_t*>(bytes));
+  text.append(bytes, static_cast<size_t>(length));
+}
+
+namespace {
+
+// The length of the well-formed sequence at text[position] (positive), or minus the length of the maximal subpart of
+// the ill-formed one: Unicode 15, table 3-7 and section 3.9 "U+FFFD substitution of maximal subparts".
+int sequence_length(std::string_view text, size_t position) {
+  const auto byte = [&](size_t i) -> int {
+    return position + i < text.size() ? static_cast<uint8_t>(text[position + i]) : 0;
+  };
+  const int lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return -1;
+  const int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  const int lowest = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const int highest = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < lowest || byte(1) > highest) return -1;
+  for (int i = 2; i < length; ++i)
+    if ((byte(static_cast<size_t>(i)) & 0xC0) != 0x80) return -i;
+  return length;
+}
+
+}  // namespace
+
+bool is_valid_utf8(std::string_view text) {
+  size_t position = 0;
+  // Eight ASCII bytes at a time: most text is ASCII.
+  while (position < text.size()) {
+    uint64_t word = 0;
+    while (position + 8 <= text.size()) {
+      std::copy_n(text.data() + position, 8, reinterpret_cast<char*>(&word));
+      if (word & 0x8080808080808080u) break;
+      position += 8;
+    }
+    if (position == text.size()) break;
+    const int length = sequence_length(text, position);
+    if (length < 0) return false;
+    position += static_cast<size_t>(length);
+  }
+  return true;
+}
+
+std::string replace_invalid_utf8(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t position = 0; position < text.size();) {
+    const int length = sequence_length(text, position);
+    if (length > 0) {
+      result.append(text.substr(position, static_cast<size_t>(length)));
+      position += static_cast<size_t>(length);
+    } else {
+      append_utf8(0xFFFD, result);
+      position += static_cast<size_t>(-length);
+    }
+  }
+  return result;
+}
+
+}  // namespace shoehorn

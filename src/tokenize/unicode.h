@@ -1,0 +1,55 @@
+// Code points as Hugging Face's `tokenizers` sees them, and UTF-8.
+//
+// utf8proc 2.8 (Unicode 15.0) is the library below, but "what is a control, a mark, a punctuation character" is asked
+// of the tables Hugging Face compiles in, and those come from several versions of Unicode:
+//   - categories (control, nonspacing mark, punctuation): the crate `unicode_categories`, about Unicode 8;
+//   - canonical decomposition and combining classes: `unicode-normalization-alignments`, about Unicode 9;
+//   - lower case and white space: the Rust standard library, Unicode 17.
+// unicode.cc lists every code point where these differ from utf8proc (found by comparing all 1,112,064 of them):
+// 6 ranges of format controls, 32 of punctuation, 92 of marks, 36 of combining classes, one decomposition (U+11938)
+// and 10 ranges of lower case. Compared with tokenizers 0.23.3; tests/golden/tokenizer_make.py repeats the comparison.
+//
+// All functions are pure, thread-safe and do not throw. A code point is an int32_t in 0..0x10FFFF.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace shoehorn {
+
+struct CodePoints {
+  std::array<int32_t, 8> values;
+  int count;
+};
+
+// Cc, Cf or Co, without tab, line feed and carriage return.
+bool is_control(int32_t code_point);
+// Unicode White_Space (Rust's char::is_whitespace, and \s of its regex crate).
+bool is_whitespace(int32_t code_point);
+// ASCII punctuation (which includes $ + < = > ^ ` | ~) or category P*.
+bool is_punctuation(int32_t code_point);
+// The CJK ideograph blocks that BERT puts spaces around.
+bool is_chinese(int32_t code_point);
+// Category Mn.
+bool is_nonspacing_mark(int32_t code_point);
+// \w of Rust's regex crate: Alphabetic, M*, Nd, Pc, Join_Control.
+bool is_word_character(int32_t code_point);
+
+// Canonical combining class; 0 for a starter.
+int canonical_combining_class(int32_t code_point);
+// Full canonical decomposition of one code point, at most 4 code points, itself if it has none.
+CodePoints canonical_decomposition(int32_t code_point);
+// Lower case without context (no final sigma), at most 2 code points.
+CodePoints lower_case(int32_t code_point);
+
+// Decodes the code point at text[position] and moves position past it. The text must be valid UTF-8.
+int32_t decode_utf8(std::string_view text, size_t& position);
+void append_utf8(int32_t code_point, std::string& text);
+
+bool is_valid_utf8(std::string_view text);
+// Each maximal subpart of an ill-formed sequence becomes one U+FFFD, as Python's bytes.decode(errors="replace") does.
+std::string replace_invalid_utf8(std::string_view text);
+
+}  // namespace shoehorn

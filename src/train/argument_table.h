@@ -1,0 +1,147 @@
+// The one table of flags. Parsing, configuration files, help, JSON and the refusal of what this version lacks
+// are all driven by it: to add a flag is to add a member to TrainingArguments and a row here.
+//
+// A row is supported, known but not yet built, or refused for a stated reason. A flag of the last two kinds
+// is accepted while its value is the default (or "off"), so that complete configurations carry over; anything
+// else is a UserError naming it. Nothing is accepted and ignored.
+//
+// The table is immutable and safe to read from any thread.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+enum class Command : uint8_t { kTrain, kEval, kPredict, kPlan, kBenchStep, kEnv };
+
+enum class ArgumentGroup : uint8_t {
+  kGeneral,
+  kModel,
+  kData,
+  kOutput,
+  kPrediction,
+  kBatch,
+  kPrecision,
+  kMemory,
+  kOptimizer,
+  kDataLoading,
+  kSaving,
+  kEvaluation,
+  kLogging,
+  kDebugging,
+  kDistributed,
+  kHub,
+};
+
+enum class ArgumentKind : uint8_t { kFromField, kFlag, kInteger, kNumber, kText, kList, kBytes, kKwargs };
+
+enum class ArgumentStatus : uint8_t { kSupported, kNotYet, kRefused };
+
+// monostate: not given.
+using ArgumentValue =
+    std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>, Kwargs>;
+
+using ArgumentField =
+    std::variant<std::monostate, bool TrainingArguments::*, std::optional<bool> TrainingArguments::*,
+                 int64_t TrainingArguments::*, std::optional<int64_t> TrainingArguments::*,
+                 double TrainingArguments::*, std::optional<double> TrainingArguments::*,
+                 std::string TrainingArguments::*, std::vector<std::string> TrainingArguments::*,
+                 Kwargs TrainingArguments::*>;
+
+// One value that a flag may have. A `why` makes it one that we know and lack.
+struct ArgumentChoice {
+  std::string_view value;
+  std::string_view why = {};
+};
+
+// The flags and texts that an old spelling stands for.
+using ArgumentRewrite = std::vector<std::pair<std::string_view, std::string>> (*)(const std::string& text);
+
+struct ArgumentSpec {
+  std::string_view name;
+  ArgumentGroup group{};
+  ArgumentField field = {};
+  ArgumentKind kind = ArgumentKind::kFromField;  // given only for rows without a field and for bytes
+  ArgumentValue standard = {};  // the default; taken from TrainingArguments where there is a field
+  std::string_view help = {};
+  ArgumentStatus status = ArgumentStatus::kSupported;
+  std::string_view why = {};  // why it is not supported
+  std::vector<std::string_view> aliases = {};
+  std::vector<ArgumentChoice> choices = {};
+  std::string_view true_text = {};   // a text flag that may also be given as a boolean: what true means …
+  std::string_view false_text = {};  // … and what false means
+  ArgumentRewrite rewrite = nullptr;
+};
+
+const std::vector<ArgumentSpec>& argument_table();
+
+// By name or alias, with '-' for '_'. Null if there is none.
+const ArgumentSpec* find_argument(std::string_view name);
+
+// "; did you mean --x?" or "".
+std::string did_you_mean(std::string_view name);
+
+bool command_takes(Command command, ArgumentGroup group);
+std::string_view command_name(Command command);
+std::string_view group_title(ArgumentGroup group);
+
+// The member that a row with a field stands for.
+ArgumentValue argument_value(const ArgumentSpec& spec, const TrainingArguments& args);
+void set_argument(const ArgumentSpec& spec, const ArgumentValue& value, TrainingArguments& args);
+
+// Throws UserError, "[`source`] …", if `value` is no choice of the row, or is one that this version lacks.
+void check_argument(const ArgumentSpec& spec, const ArgumentValue& value, std::string_view source);
+
+// Values from and to text and JSON. UserError, "[`source`] …", for what has not the row's kind.
+ArgumentValue argument_from_text(const ArgumentSpec& spec, const std::string& text, std::string_view source);
+ArgumentValue argument_from_json(const ArgumentSpec& spec, const nlohmann::json& json,
+                                 std::string_view source);
+std::string argument_to_text(const ArgumentValue& value);
+nlohmann::json argument_to_json(const ArgumentValue& value);
+
+// "true", "No", "1" … -> a boolean; nothing for any other text.
+std::optional<bool> parse_boolean(std::string_view text);
+
+// Sets every argument in `object` (a JSON object); keys as flags, without dashes.
+void apply_json(const nlohmann::json& object, const std::string& source, TrainingArguments& args);
+
+// Sets one argument from its text, through the row's rewrite if it is an old spelling.
+void apply_text(const ArgumentSpec& spec, const std::string& text, std::string_view source,
+                TrainingArguments& args);
+
+struct ParsedArguments {
+  TrainingArguments arguments;     // resolved and valid for the command, unless help is set
+  bool help = false;               // --help or -h: nothing else was looked at
+  std::vector<std::string> given;  // the rows set on the command line, by name
+};
+
+// Reads flags: --name value, --name=value, --bf16, --no_bf16, --bf16 false, --some-name; lists as several
+// words, with commas, or both; kwargs as JSON or a=b,c=d. `--config file.json` (or that file alone, without a
+// flag) is applied first, whatever its place; its keys may belong to other commands. The last of a repeated
+// flag counts. Throws UserError naming the flag, or the file and key; SystemError if the file cannot be read.
+ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words);
+
+// What a command needs besides valid arguments: its model and files.
+void validate_command(Command command, const TrainingArguments& args);
+
+// The command's flags by group, aligned, at most 100 columns wide; then the names known but not yet built.
+std::string help_text(Command command);
+
+namespace argument_rows {
+// The parts of the table, each in a file of its own.
+std::vector<ArgumentSpec> model_and_data();
+std::vector<ArgumentSpec> training();
+std::vector<ArgumentSpec> running();
+std::vector<ArgumentSpec> not_built();
+std::vector<ArgumentSpec> old_names();
+}  // namespace argument_rows
+
+}  // namespace shoehorn

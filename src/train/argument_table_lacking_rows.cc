@@ -1,0 +1,337 @@
+// Rows of the table: names of TrainingArguments that this version knows and lacks or refuses, and old
+// spellings.
+#include "train/argument_table.h"
+
+namespace shoehorn::argument_rows {
+namespace {
+
+using Args = TrainingArguments;
+using Pairs = std::vector<std::pair<std::string_view, std::string>>;
+using enum ArgumentGroup;
+using enum ArgumentKind;
+using enum ArgumentStatus;
+
+constexpr std::string_view kOneRank = "training runs on one rank";
+constexpr std::string_view kNoNetwork = "nothing is sent over the network; output_dir is what is uploaded";
+constexpr std::string_view kNoTracker =
+    "log lines, trainer_state.json and the result files are written instead";
+constexpr std::string_view kFusedAlways = "our own fused kernels always run";
+
+std::vector<ArgumentSpec> distributed() {
+  return {
+      {.name = "deepspeed",
+       .group = kDistributed,
+       .field = &Args::deepspeed,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "fsdp", .group = kDistributed, .field = &Args::fsdp, .status = kNotYet, .why = kOneRank},
+      {.name = "fsdp_config",
+       .group = kDistributed,
+       .field = &Args::fsdp_config,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "parallelism_config",
+       .group = kDistributed,
+       .field = &Args::parallelism_config,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "accelerator_config",
+       .group = kDistributed,
+       .kind = kKwargs,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "local_rank",
+       .group = kDistributed,
+       .kind = kInteger,
+       .standard = int64_t{-1},
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "ddp_backend", .group = kDistributed, .kind = kText, .status = kNotYet, .why = kOneRank},
+      {.name = "ddp_bucket_cap_mb",
+       .group = kDistributed,
+       .field = &Args::ddp_bucket_cap_mb,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "ddp_timeout",
+       .group = kDistributed,
+       .field = &Args::ddp_timeout,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "ddp_find_unused_parameters",
+       .group = kDistributed,
+       .kind = kFlag,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "ddp_broadcast_buffers",
+       .group = kDistributed,
+       .kind = kFlag,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "ddp_static_graph", .group = kDistributed, .kind = kFlag, .status = kNotYet, .why = kOneRank},
+      {.name = "log_on_each_node",
+       .group = kDistributed,
+       .kind = kFlag,
+       .standard = true,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "save_on_each_node",
+       .group = kDistributed,
+       .kind = kFlag,
+       .standard = false,
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "log_level_replica",
+       .group = kDistributed,
+       .kind = kText,
+       .standard = std::string("warning"),
+       .status = kNotYet,
+       .why = kOneRank},
+      {.name = "tpu_num_cores",
+       .group = kDistributed,
+       .kind = kInteger,
+       .status = kRefused,
+       .why = "there is no TPU backend"},
+      {.name = "tpu_metrics_debug",
+       .group = kDistributed,
+       .kind = kFlag,
+       .standard = false,
+       .status = kRefused,
+       .why = "there is no TPU backend"},
+  };
+}
+
+std::vector<ArgumentSpec> hub_and_trackers() {
+  const std::string none;
+  return {
+      {.name = "push_to_hub",
+       .group = kHub,
+       .kind = kFlag,
+       .standard = false,
+       .status = kRefused,
+       .why = kNoNetwork},
+      {.name = "hub_model_id", .group = kHub, .kind = kText, .status = kRefused, .why = kNoNetwork},
+      {.name = "hub_token", .group = kHub, .kind = kText, .status = kRefused, .why = kNoNetwork},
+      {.name = "hub_strategy",
+       .group = kHub,
+       .kind = kText,
+       .standard = std::string("every_save"),
+       .status = kRefused,
+       .why = kNoNetwork},
+      {.name = "hub_private_repo", .group = kHub, .kind = kFlag, .status = kRefused, .why = kNoNetwork},
+      {.name = "hub_always_push",
+       .group = kHub,
+       .kind = kFlag,
+       .standard = false,
+       .status = kRefused,
+       .why = kNoNetwork},
+      {.name = "hub_revision", .group = kHub, .kind = kText, .status = kRefused, .why = kNoNetwork},
+      {.name = "run_name", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
+      {.name = "project",
+       .group = kHub,
+       .kind = kText,
+       .standard = std::string("huggingface"),
+       .status = kNotYet,
+       .why = kNoTracker},
+      {.name = "trackio_space_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
+      {.name = "trackio_bucket_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
+      {.name = "trackio_static_space_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
+      {.name = "logging_dir", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
+  };
+}
+
+std::vector<ArgumentSpec> other() {
+  return {
+      {.name = "optim_target_modules",
+       .group = kOptimizer,
+       .kind = kList,
+       .status = kNotYet,
+       .why = "no low-rank optimizer is built"},
+      {.name = "neftune_noise_alpha",
+       .group = kOptimizer,
+       .kind = kNumber,
+       .status = kNotYet,
+       .why = "no noise is added to embeddings"},
+      {.name = "liger_kernel_config",
+       .group = kMemory,
+       .kind = kKwargs,
+       .status = kRefused,
+       .why = kFusedAlways},
+      {.name = "use_cache",
+       .group = kMemory,
+       .kind = kFlag,
+       .standard = false,
+       .status = kRefused,
+       .why = "a training step keeps no key/value cache"},
+      {.name = "torch_empty_cache_steps",
+       .group = kMemory,
+       .kind = kInteger,
+       .status = kRefused,
+       .why = "memory is planned: there is no allocator cache to empty"},
+      {.name = "use_ipex",
+       .group = kMemory,
+       .kind = kFlag,
+       .standard = false,
+       .status = kRefused,
+       .why = kFusedAlways},
+      {.name = "jit_mode_eval",
+       .group = kMemory,
+       .kind = kFlag,
+       .standard = false,
+       .help = "accepted; evaluation is always compiled"},
+      {.name = "half_precision_backend",
+       .group = kPrecision,
+       .kind = kText,
+       .standard = std::string("auto"),
+       .status = kRefused,
+       .why = "there is one",
+       .aliases = {"fp16_backend"}},
+      {.name = "fp16_opt_level",
+       .group = kPrecision,
+       .kind = kText,
+       .standard = std::string("O1"),
+       .status = kRefused,
+       .why = "apex is not used"},
+      {.name = "dataloader_multiprocessing_context",
+       .group = kDataLoading,
+       .kind = kText,
+       .status = kRefused,
+       .why = "workers are threads"},
+      {.name = "dataloader_in_order",
+       .group = kDataLoading,
+       .kind = kFlag,
+       .standard = true,
+       .status = kRefused,
+       .why = "batches always come in order"},
+      {.name = "label_names",
+       .group = kDataLoading,
+       .kind = kList,
+       .status = kNotYet,
+       .why = "labels are in the column `label` or in label_column_name"},
+      {.name = "length_column_name",
+       .group = kDataLoading,
+       .kind = kText,
+       .standard = std::string("length"),
+       .status = kNotYet,
+       .why = "lengths are measured"},
+      {.name = "enable_jit_checkpoint",
+       .group = kSaving,
+       .kind = kFlag,
+       .standard = false,
+       .status = kNotYet,
+       .why = "checkpoints are written where save_strategy says"},
+      {.name = "ignore_data_skip",
+       .group = kSaving,
+       .kind = kFlag,
+       .standard = false,
+       .status = kRefused,
+       .why = "resuming goes on at the next sample, and replays nothing to find it"},
+      {.name = "restore_callback_states_from_checkpoint",
+       .group = kSaving,
+       .kind = kFlag,
+       .standard = false,
+       .status = kNotYet,
+       .why = "there are no stateful callbacks"},
+      {.name = "eval_do_concat_batches",
+       .group = kEvaluation,
+       .kind = kFlag,
+       .standard = true,
+       .status = kNotYet,
+       .why = "metrics are counted batch by batch"},
+      {.name = "eval_use_gather_object",
+       .group = kEvaluation,
+       .kind = kFlag,
+       .standard = false,
+       .status = kNotYet,
+       .why = "metrics are counted batch by batch"},
+      {.name = "include_for_metrics",
+       .group = kEvaluation,
+       .kind = kList,
+       .status = kNotYet,
+       .why = "metrics see predictions and labels"},
+      {.name = "include_inputs_for_metrics",
+       .group = kEvaluation,
+       .kind = kFlag,
+       .standard = false,
+       .status = kNotYet,
+       .why = "metrics see predictions and labels"},
+      {.name = "include_tokens_per_second",
+       .group = kLogging,
+       .kind = kFlag,
+       .standard = false,
+       .status = kNotYet,
+       .why = "samples and steps per second are reported"},
+  };
+}
+
+// Old booleans are given as any text that parse_boolean takes; `name` `value` is what true stands for.
+Pairs if_true(const std::string& text, std::string_view name, const char* value) {
+  const std::optional<bool> flag = parse_boolean(text);
+  return flag.value_or(true) ? Pairs{{name, value}} : Pairs{};
+}
+
+// Lightning's and Accelerate's precision, of the names that the row's choices support.
+Pairs precision(const std::string& text) {
+  return text.starts_with("bf16") ? Pairs{{"bf16", "true"}} : Pairs{};
+}
+
+}  // namespace
+
+std::vector<ArgumentSpec> not_built() {
+  std::vector<ArgumentSpec> rows = distributed();
+  for (ArgumentSpec& row : hub_and_trackers()) rows.push_back(std::move(row));
+  for (ArgumentSpec& row : other()) rows.push_back(std::move(row));
+  return rows;
+}
+
+std::vector<ArgumentSpec> old_names() {
+  return {
+      {.name = "group_by_length",
+       .group = kDataLoading,
+       .kind = kFlag,
+       .help = "old name of --train_sampling_strategy group_by_length",
+       .rewrite =
+           [](const std::string& text) {
+             return if_true(text, "train_sampling_strategy", "group_by_length");
+           }},
+      {.name = "evaluate_during_training",
+       .group = kEvaluation,
+       .kind = kFlag,
+       .help = "old name of --eval_strategy steps",
+       .rewrite = [](const std::string& text) { return if_true(text, "eval_strategy", "steps"); }},
+      {.name = "adafactor",
+       .group = kOptimizer,
+       .kind = kFlag,
+       .help = "old name of --optim adafactor, which is not built",
+       .rewrite = [](const std::string& text) { return if_true(text, "optim", "adafactor"); }},
+      {.name = "mixed_precision",
+       .group = kPrecision,
+       .kind = kText,
+       .help = "Accelerate's and Lightning's name of --bf16",
+       .aliases = {"precision"},
+       .choices = {{"no"},
+                   {"32"},
+                   {"32-true"},
+                   {"bf16"},
+                   {"bf16-mixed"},
+                   {"fp16", "not in this version yet"},
+                   {"16", "not in this version yet"},
+                   {"16-mixed", "not in this version yet"},
+                   {"fp8", "not in this version yet"},
+                   {"16-true", "not in this version yet"},
+                   {"bf16-true", "not in this version yet"},
+                   {"64-true", "not in this version yet"}},
+       .rewrite = precision},
+      {.name = "debug",
+       .group = kDebugging,
+       .kind = kText,
+       .standard = std::string(),
+       .help = "underflow_overflow: --detect_anomaly",
+       .choices = {{"underflow_overflow"}, {"tpu_metrics_debug", "refused: there is no TPU backend"}},
+       .rewrite =
+           [](const std::string& text) {
+             return text.empty() ? Pairs{} : Pairs{{"detect_anomaly", "true"}};
+           }},
+  };
+}
+
+}  // namespace shoehorn::argument_rows

@@ -1,0 +1,279 @@
+// Rows of the table: what training computes and in what memory.
+#include "train/argument_table.h"
+
+namespace shoehorn::argument_rows {
+namespace {
+
+using Args = TrainingArguments;
+using enum ArgumentGroup;
+using enum ArgumentKind;
+using enum ArgumentStatus;
+
+constexpr std::string_view kNotBuilt = "not in this version yet";
+constexpr std::string_view kOtherDevice = "refused: there is no TPU, NPU or XLA backend";
+
+std::vector<ArgumentChoice> optimizers() {
+  std::vector<ArgumentChoice> choices = {
+      {"adamw_torch_fused"}, {"adamw_torch"}, {"adamw_hf"}, {"adamw_apex_fused"}, {"sgd"}};
+  for (const std::string_view name : {"adafactor",
+                                      "adagrad",
+                                      "adalomo",
+                                      "adamw_8bit",
+                                      "adamw_anyprecision",
+                                      "adamw_bnb_8bit",
+                                      "adamw_torch_4bit",
+                                      "adamw_torch_8bit",
+                                      "ademamix",
+                                      "ademamix_8bit",
+                                      "apollo_adamw",
+                                      "apollo_adamw_layerwise",
+                                      "galore_adafactor",
+                                      "galore_adafactor_layerwise",
+                                      "galore_adamw",
+                                      "galore_adamw_8bit",
+                                      "galore_adamw_8bit_layerwise",
+                                      "galore_adamw_layerwise",
+                                      "grokadamw",
+                                      "lion_32bit",
+                                      "lion_8bit",
+                                      "lomo",
+                                      "muon",
+                                      "paged_adamw_32bit",
+                                      "paged_adamw_8bit",
+                                      "paged_ademamix_32bit",
+                                      "paged_ademamix_8bit",
+                                      "paged_lion_32bit",
+                                      "paged_lion_8bit",
+                                      "rmsprop",
+                                      "rmsprop_bnb",
+                                      "rmsprop_bnb_32bit",
+                                      "rmsprop_bnb_8bit",
+                                      "schedule_free_adamw",
+                                      "schedule_free_radam",
+                                      "schedule_free_sgd",
+                                      "stable_adamw"}) {
+    choices.push_back({name, kNotBuilt});
+  }
+  choices.push_back({"adamw_torch_xla", kOtherDevice});
+  choices.push_back({"adamw_torch_npu_fused", kOtherDevice});
+  return choices;
+}
+
+std::vector<ArgumentChoice> schedulers() {
+  std::vector<ArgumentChoice> choices;
+  for (const std::string& name : schedule_names()) choices.push_back({name});
+  choices.push_back({"reduce_lr_on_plateau", "not in this version yet: it follows a metric"});
+  choices.push_back({"greedy", "not in this version yet: it follows a metric"});
+  return choices;
+}
+
+std::vector<ArgumentSpec> batch_and_precision() {
+  return {
+      {.name = "per_device_train_batch_size",
+       .group = kBatch,
+       .field = &Args::per_device_train_batch_size,
+       .help = "sequences in a micro-batch",
+       .aliases = {"per_gpu_train_batch_size"}},
+      {.name = "per_device_eval_batch_size",
+       .group = kBatch,
+       .field = &Args::per_device_eval_batch_size,
+       .help = "sequences in an evaluation batch",
+       .aliases = {"per_gpu_eval_batch_size"}},
+      {.name = "gradient_accumulation_steps",
+       .group = kBatch,
+       .field = &Args::gradient_accumulation_steps,
+       .help = "micro-batches in an optimizer step; losses are normalised over all of them"},
+      {.name = "num_train_epochs",
+       .group = kBatch,
+       .field = &Args::num_train_epochs,
+       .help = "passes over the training data; may be a fraction"},
+      {.name = "max_steps",
+       .group = kBatch,
+       .field = &Args::max_steps,
+       .help = "optimizer steps; above 0 it overrides num_train_epochs"},
+      {.name = "auto_find_batch_size",
+       .group = kBatch,
+       .field = &Args::auto_find_batch_size,
+       .status = kNotYet,
+       .why = "a batch is never tried until it fails; `plan` says beforehand whether it fits"},
+      {.name = "average_tokens_across_devices",
+       .group = kBatch,
+       .field = &Args::average_tokens_across_devices,
+       .help = "losses are normalised over the whole effective batch",
+       .status = kRefused,
+       .why = "losses are always normalised over the whole effective batch"},
+
+      {.name = "bf16",
+       .group = kPrecision,
+       .field = &Args::bf16,
+       .help = "bfloat16 products, fp32 master weights and optimizer"},
+      {.name = "bf16_full_eval",
+       .group = kPrecision,
+       .field = &Args::bf16_full_eval,
+       .help = "evaluate with bfloat16 weights only"},
+      {.name = "fp16",
+       .group = kPrecision,
+       .field = &Args::fp16,
+       .status = kNotYet,
+       .why = "use bf16 or fp32"},
+      {.name = "fp16_full_eval",
+       .group = kPrecision,
+       .field = &Args::fp16_full_eval,
+       .status = kNotYet,
+       .why = "use bf16_full_eval"},
+      {.name = "tf32",
+       .group = kPrecision,
+       .field = &Args::tf32,
+       .status = kNotYet,
+       .why = "it needs an NVIDIA backend; CPU products are fp32 or bf16"},
+  };
+}
+
+std::vector<ArgumentSpec> memory_and_speed() {
+  return {
+      {.name = "memory_budget",
+       .group = kMemory,
+       .field = &Args::memory_budget,
+       .kind = kBytes,
+       .help = "most memory the whole process may take, as 6GiB; a plan beyond it is refused before it runs"},
+      {.name = "gradient_checkpointing",
+       .group = kMemory,
+       .field = &Args::gradient_checkpointing,
+       .help = "recompute activations in the backward pass; bit-identical",
+       .aliases = {"activation_checkpointing"}},
+      {.name = "gradient_checkpointing_kwargs",
+       .group = kMemory,
+       .field = &Args::gradient_checkpointing_kwargs,
+       .help = "every_n_layers=N: keep the input of each Nth layer only",
+       .aliases = {"activation_checkpointing_kwargs"}},
+      {.name = "accumulation_order",
+       .group = kMemory,
+       .field = &Args::accumulation_order,
+       .help = "layer_major: all micro-batches pass backward through a layer before the next layer",
+       .choices = {{"micro_batch"}, {"layer_major"}}},
+      {.name = "update_in_backward",
+       .group = kMemory,
+       .field = &Args::update_in_backward,
+       .help = "use and free each gradient as soon as it exists; needs max_grad_norm 0"},
+      {.name = "torch_compile",
+       .group = kMemory,
+       .field = &Args::torch_compile,
+       .help = "accepted; the training step is always compiled"},
+      {.name = "torch_compile_backend",
+       .group = kMemory,
+       .field = &Args::torch_compile_backend,
+       .help = "eager and aot_eager: the unfused reference run, for debugging",
+       .aliases = {"torchdynamo"},
+       .choices = {{"inductor"},
+                   {"eager"},
+                   {"aot_eager"},
+                   {"cudagraphs", "it needs an NVIDIA backend"},
+                   {"aot_cudagraphs", "it needs an NVIDIA backend"},
+                   {"nvfuser", "refused: our own fusion runs instead; use inductor"},
+                   {"aot_nvfuser", "refused: our own fusion runs instead; use inductor"},
+                   {"ofi", "refused: our own fusion runs instead; use inductor"},
+                   {"fx2trt", "refused: no outside inference engine is called"},
+                   {"onnxrt", "refused: no outside inference engine is called"},
+                   {"ipex", "refused: our own kernels run instead; use inductor"},
+                   {"openxla", kOtherDevice}}},
+      {.name = "torch_compile_mode",
+       .group = kMemory,
+       .field = &Args::torch_compile_mode,
+       .help = "accepted; there is one mode",
+       .choices = {{"default"},
+                   {"reduce-overhead", "it needs an NVIDIA backend"},
+                   {"max-autotune", kNotBuilt},
+                   {"max-autotune-no-cudagraphs", kNotBuilt}}},
+      {.name = "use_liger_kernel",
+       .group = kMemory,
+       .field = &Args::use_liger_kernel,
+       .help = "accepted; fused kernels always run"},
+      {.name = "eval_accumulation_steps",
+       .group = kMemory,
+       .field = &Args::eval_accumulation_steps,
+       .help = "accepted; evaluation counts as it goes and never gathers logits"},
+      {.name = "batch_eval_metrics",
+       .group = kMemory,
+       .field = &Args::batch_eval_metrics,
+       .help = "accepted; metrics are always counted batch by batch"},
+      {.name = "prediction_loss_only",
+       .group = kMemory,
+       .field = &Args::prediction_loss_only,
+       .help = "evaluate the loss only"},
+      {.name = "skip_memory_metrics",
+       .group = kMemory,
+       .field = &Args::skip_memory_metrics,
+       .help = "false: add memory to the metrics"},
+  };
+}
+
+std::vector<ArgumentSpec> optimizer_and_schedule() {
+  return {
+      {.name = "optim",
+       .group = kOptimizer,
+       .field = &Args::optim,
+       .help = "all AdamW names are one AdamW",
+       .choices = optimizers()},
+      {.name = "optim_args",
+       .group = kOptimizer,
+       .field = &Args::optim_args,
+       .help = "for sgd: momentum=0.9,nesterov=true"},
+      {.name = "learning_rate",
+       .group = kOptimizer,
+       .field = &Args::learning_rate,
+       .help = "the largest of the schedule"},
+      {.name = "weight_decay",
+       .group = kOptimizer,
+       .field = &Args::weight_decay,
+       .help = "not for biases and norms; decoupled in AdamW"},
+      {.name = "adam_beta1",
+       .group = kOptimizer,
+       .field = &Args::adam_beta1,
+       .help = "decay of the first moment"},
+      {.name = "adam_beta2",
+       .group = kOptimizer,
+       .field = &Args::adam_beta2,
+       .help = "decay of the second moment"},
+      {.name = "adam_epsilon",
+       .group = kOptimizer,
+       .field = &Args::adam_epsilon,
+       .help = "added to the root of the second moment"},
+      {.name = "max_grad_norm",
+       .group = kOptimizer,
+       .field = &Args::max_grad_norm,
+       .help = "clip the global norm of the gradient; 0 is off"},
+      {.name = "label_smoothing_factor",
+       .group = kOptimizer,
+       .field = &Args::label_smoothing_factor,
+       .help = "share of the target spread over all classes",
+       .aliases = {"label_smoothing"}},
+      {.name = "lr_scheduler_type",
+       .group = kOptimizer,
+       .field = &Args::lr_scheduler_type,
+       .help = "how the learning rate moves",
+       .choices = schedulers()},
+      {.name = "lr_scheduler_kwargs",
+       .group = kOptimizer,
+       .field = &Args::lr_scheduler_kwargs,
+       .help = "its options, as num_cycles=2 or JSON"},
+      {.name = "warmup_steps",
+       .group = kOptimizer,
+       .field = &Args::warmup_steps,
+       .help = "steps of linear warm-up; below 1 a share of all steps"},
+      {.name = "warmup_ratio",
+       .group = kOptimizer,
+       .field = &Args::warmup_ratio,
+       .help = "the share, where warmup_steps is 0"},
+  };
+}
+
+}  // namespace
+
+std::vector<ArgumentSpec> training() {
+  std::vector<ArgumentSpec> rows = batch_and_precision();
+  for (ArgumentSpec& row : memory_and_speed()) rows.push_back(std::move(row));
+  for (ArgumentSpec& row : optimizer_and_schedule()) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace shoehorn::argument_rows

@@ -1,0 +1,65 @@
+// Metrics of evaluation, counted batch by batch: no logits are kept.
+//
+// C classes, S sequences. For two classes eval_f1 is the F1 of class 1, as GLUE's MRPC and QQP have it; for
+// more it is the macro average. Definitions are scikit-learn's with zero_division 0: a class that is never
+// predicted, or never true, has F1 0; averages run over the classes that occur as a label or as a prediction.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace shoehorn {
+
+// Named results, as in log_history and all_results.json: whole numbers stay whole.
+using MetricValue = std::variant<int64_t, double>;
+using Metrics = std::map<std::string, MetricValue>;
+
+double metric_number(const MetricValue& value);
+
+// Index of the largest of `logits`; of equal ones the first. A NaN counts as the largest, as in numpy, so
+// that it gives a prediction like any other (the loss shows it). `logits` is not empty.
+int64_t predicted_class(std::span<const float> logits);
+
+// For one thread at a time.
+class ConfusionCounts {
+ public:
+  static constexpr int64_t kIgnoredLabel = -100;
+
+  explicit ConfusionCounts(int64_t num_labels);
+
+  // label in [0, C), or kIgnoredLabel: not counted. UserError for any other label; prediction in [0, C).
+  void add(int64_t label, int64_t prediction);
+  // logits (S, C) row by row, labels (S).
+  void add_batch(std::span<const float> logits, std::span<const int32_t> labels);
+  // Sums what another has counted (a later part of the data, or another rank's). The same C.
+  void merge(const ConfusionCounts& other);
+
+  int64_t num_labels() const { return num_labels_; }
+  int64_t total() const;
+  int64_t count(int64_t label, int64_t prediction) const;
+
+  // 0 where nothing was counted.
+  double accuracy() const;
+  double precision(int64_t label) const;
+  double recall(int64_t label) const;
+  double f1(int64_t label) const;
+  double macro_f1() const;
+  double weighted_f1() const;
+
+  // eval_accuracy and eval_f1 with the given prefix, for instance "eval_"; for more than two classes also
+  // f1_weighted.
+  Metrics metrics(const std::string& prefix) const;
+
+ private:
+  int64_t labelled(int64_t label) const;
+  int64_t predicted(int64_t prediction) const;
+
+  int64_t num_labels_;
+  std::vector<int64_t> counts_;  // (C, C): label by prediction
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,168 @@
+#include "train/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace shoehorn {
+namespace {
+
+constexpr int64_t kDefaultColumns = 80;
+constexpr int64_t kShortestBar = 5;
+constexpr int64_t kLongestBar = 40;
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string_view value = environment(name);
+    if (value.empty()) continue;
+    return value.find("UTF-8") != std::string_view::npos || value.find("utf8") != std::string_view::npos;
+  }
+  return false;
+}
+
+int64_t terminal_columns(int descriptor) {
+  winsize size{};
+  if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultColumns;
+  return size.ws_col;
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void repeat(std::string& text, std::string_view piece, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) text += piece;
+}
+
+// `filled` of `cells` cells.
+std::string draw_bar(int64_t filled, int64_t cells, const ProgressOptions& options) {
+  std::string bar;
+  if (options.color) bar += "\x1b[32m";
+  repeat(bar, options.unicode ? "━" : "#", filled);
+  if (options.color) bar += "\x1b[0m";
+  repeat(bar, options.unicode ? "─" : "-", cells - filled);
+  return bar;
+}
+
+}  // namespace
+
+ProgressOptions detect_terminal(std::FILE* file, std::ostream& stream) {
+  const int descriptor = fileno(file);
+  ProgressOptions options;
+  options.stream = &stream;
+  options.terminal = descriptor >= 0 && isatty(descriptor) == 1 && environment("TERM") != "dumb";
+  options.color = options.terminal && environment("NO_COLOR").empty();
+  options.unicode = locale_is_utf8();
+  const int64_t fixed = std::atoll(std::string(environment("COLUMNS")).c_str());
+  options.columns = [descriptor, fixed] { return fixed > 0 ? fixed : terminal_columns(descriptor); };
+  return options;
+}
+
+Progress::Progress(std::string label, int64_t first_step, int64_t total_steps, ProgressOptions options)
+    : label_(std::move(label)),
+      first_step_(first_step),
+      total_steps_(total_steps),
+      options_(std::move(options)),
+      step_(first_step) {
+  if (!options_.clock_seconds) options_.clock_seconds = steady_seconds;
+  if (!options_.columns) options_.columns = [] { return kDefaultColumns; };
+  start_seconds_ = options_.clock_seconds();
+  drawn_seconds_ = -std::numeric_limits<double>::infinity();
+}
+
+Progress::~Progress() {
+  try {
+    finish();
+  } catch (...) {
+    // A stream that throws must not end a program that is unwinding.
+  }
+}
+
+void Progress::update(int64_t step, int64_t samples, std::optional<double> loss) {
+  if (is_finished_) return;
+  step_ = step;
+  samples_ = samples;
+  if (loss) loss_ = loss;
+  const double now = options_.clock_seconds();
+  if (now - drawn_seconds_ >= options_.refresh_seconds || step >= total_steps_) draw(now);
+}
+
+void Progress::log_line(const std::string& line) {
+  if (options_.stream == nullptr || !options_.terminal) {
+    if (options_.on_log_line) options_.on_log_line(line);
+    return;
+  }
+  erase();
+  *options_.stream << line << '\n';
+  if (is_finished_) {
+    options_.stream->flush();
+  } else {
+    draw(options_.clock_seconds());
+  }
+}
+
+void Progress::finish() {
+  if (is_finished_) return;
+  is_finished_ = true;
+  if (options_.stream == nullptr || !options_.terminal) return;
+  draw(options_.clock_seconds());
+  *options_.stream << '\n' << std::flush;
+  is_drawn_ = false;
+}
+
+void Progress::draw(double now) {
+  if (options_.stream == nullptr || !options_.terminal) return;
+  erase();
+  *options_.stream << line_at(now) << std::flush;
+  drawn_seconds_ = now;
+  is_drawn_ = true;
+}
+
+void Progress::erase() {
+  if (is_drawn_) *options_.stream << "\r\x1b[K";
+  is_drawn_ = false;
+}
+
+std::string Progress::line_at(double now) const {
+  const double share =
+      total_steps_ <= 0
+          ? 1.0
+          : std::clamp(static_cast<double>(step_) / static_cast<double>(total_steps_), 0.0, 1.0);
+  const std::string head = fmt::format("{} {:3.0f}% ", label_, std::floor(share * 100));
+  std::string tail = fmt::format(" {}/{}", step_, total_steps_);
+  const double elapsed = now - start_seconds_;
+  if (elapsed > 0 && samples_ > 0) {
+    tail += fmt::format("  {:.1f} samples/s", static_cast<double>(samples_) / elapsed);
+  }
+  if (loss_) tail += fmt::format("  loss {:.4f}", *loss_);
+  if (elapsed > 0 && step_ >= total_steps_) {
+    tail += "  " + format_seconds(elapsed);
+  } else if (elapsed > 0 && step_ > first_step_) {
+    const double left =
+        elapsed * static_cast<double>(total_steps_ - step_) / static_cast<double>(step_ - first_step_);
+    tail += "  " + format_seconds(left) + " left";
+  }
+
+  // The last column stays free: a terminal would wrap there.
+  const int64_t width = std::max<int64_t>(1, options_.columns() - 1);
+  const int64_t room = width - static_cast<int64_t>(head.size() + tail.size());
+  if (room < kShortestBar) return (head + tail.substr(1)).substr(0, static_cast<size_t>(width));
+  const int64_t cells = std::min(room, kLongestBar);
+  return head + draw_bar(static_cast<int64_t>(share * static_cast<double>(cells)), cells, options_) + tail;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,144 @@
+#include "train/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+namespace shoehorn {
+namespace {
+
+class ProgressTest : public testing::Test {
+ protected:
+  ProgressOptions options(bool terminal) {
+    ProgressOptions options;
+    options.stream = &stream_;
+    options.terminal = terminal;
+    options.unicode = false;
+    options.columns = [this] { return columns_; };
+    options.clock_seconds = [this] { return now_; };
+    options.on_log_line = [this](const std::string& line) { lines_.push_back(line); };
+    return options;
+  }
+
+  // What was written since the last call.
+  std::string written() {
+    std::string text = stream_.str();
+    stream_.str("");
+    return text;
+  }
+
+  std::ostringstream stream_;
+  double now_ = 100.0;
+  int64_t columns_ = 80;
+  std::vector<std::string> lines_;
+};
+
+TEST_F(ProgressTest, DrawsOneLineThatFitsTheTerminal) {
+  Progress progress("train", 0, 100, options(true));
+  now_ = 110.0;
+  progress.update(42, 336, 0.42126);
+  EXPECT_EQ(written(), "train  42% #######------------ 42/100  33.6 samples/s  loss 0.4213  13.8 s left");
+}
+
+TEST_F(ProgressTest, NeverWiderThanTheTerminal) {
+  for (columns_ = 1; columns_ < 160; ++columns_) {
+    Progress progress("train", 0, 100000, options(true));
+    now_ += 10.0;
+    progress.update(777, 12345, 0.5);
+    const std::string line = written();
+    EXPECT_LE(static_cast<int64_t>(line.size()), std::max<int64_t>(1, columns_ - 1));
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    progress.finish();
+    written();
+  }
+}
+
+TEST_F(ProgressTest, RedrawsAtMostOncePerRefreshAndAlwaysAtTheEnd) {
+  Progress progress("train", 0, 10, options(true));
+  progress.update(1, 8);
+  EXPECT_NE(written(), "");
+  now_ += 0.05;
+  progress.update(2, 16);
+  EXPECT_EQ(written(), "");
+  now_ += 0.06;
+  progress.update(3, 24);
+  EXPECT_TRUE(written().starts_with("\r\x1b[Ktrain  30%"));
+  progress.update(10, 80);
+  EXPECT_NE(written().find("100%"), std::string::npos);
+}
+
+TEST_F(ProgressTest, FinishLeavesTheLastStateOnce) {
+  {
+    Progress progress("eval", 0, 4, options(true));
+    now_ += 2.0;
+    progress.update(4, 16);
+    written();
+    progress.finish();
+    EXPECT_EQ(written(),
+              "\r\x1b[Keval 100% ######################################## 4/4  8.0 samples/s  2.0 s\n");
+    progress.finish();
+    progress.update(4, 16);
+  }
+  EXPECT_EQ(written(), "");
+}
+
+TEST_F(ProgressTest, LogLinesStandAboveTheBar) {
+  Progress progress("train", 0, 10, options(true));
+  now_ += 1.0;
+  progress.update(5, 40);
+  written();
+  progress.log_line("loss 0.5");
+  EXPECT_TRUE(written().starts_with("\r\x1b[Kloss 0.5\ntrain  50%"));
+  EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(ProgressTest, WritesNothingWhereThereIsNoTerminal) {
+  {
+    Progress progress("train", 0, 10, options(false));
+    now_ += 1.0;
+    progress.update(5, 40, 0.5);
+    progress.log_line("loss 0.5");
+    progress.update(10, 80, 0.25);
+    progress.log_line("loss 0.25");
+  }
+  EXPECT_EQ(written(), "");
+  EXPECT_EQ(lines_, (std::vector<std::string>{"loss 0.5", "loss 0.25"}));
+}
+
+TEST_F(ProgressTest, ResumedRunsCountTheirOwnTime) {
+  Progress progress("train", 90, 100, options(true));
+  now_ += 5.0;
+  progress.update(95, 40);
+  EXPECT_NE(written().find(" 95/100  8.0 samples/s  5.0 s left"), std::string::npos);
+}
+
+TEST_F(ProgressTest, ColorAndUnicodeOnlyWhenAsked) {
+  ProgressOptions plain = options(true);
+  plain.color = true;
+  plain.unicode = true;
+  Progress progress("train", 0, 2, plain);
+  now_ += 1.0;
+  progress.update(1, 8);
+  const std::string line = written();
+  EXPECT_NE(line.find("\x1b[32m━"), std::string::npos);
+  EXPECT_NE(line.find("━\x1b[0m─"), std::string::npos);
+}
+
+TEST_F(ProgressTest, AFileIsNoTerminal) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  const ProgressOptions detected = detect_terminal(file, stream_);
+  EXPECT_FALSE(detected.terminal);
+  EXPECT_FALSE(detected.color);
+  EXPECT_EQ(detected.stream, &stream_);
+  setenv("COLUMNS", "123", 1);
+  EXPECT_EQ(detect_terminal(file, stream_).columns(), 123);
+  unsetenv("COLUMNS");
+  EXPECT_EQ(detect_terminal(file, stream_).columns(), 80);
+  std::fclose(file);
+}
+
+}  // namespace
+}  // namespace shoehorn

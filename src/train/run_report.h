@@ -1,0 +1,44 @@
+// What a run says when it is done: speed, the result files, the table of metrics, the guides' print_summary.
+// Functions return text or write the named file; none prints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "train/metrics.h"
+
+namespace shoehorn {
+
+// `value` rounded to `digits` decimals as Python's round() does.
+double round_to(double value, int digits);
+
+// SPLIT_runtime (seconds, 4 decimals), SPLIT_samples_per_second and SPLIT_steps_per_second (3 decimals), as
+// transformers' speed_metrics; the rates are left out where runtime is 0.
+Metrics speed_metrics(const std::string& split, double runtime_seconds, int64_t samples, int64_t steps);
+
+// "***** train metrics *****" and one aligned line a metric, in order of name, as Trainer.log_metrics prints
+// them: keys with _mem_ in MB (2^20), _runtime as h:mm:ss.cc, total_flos in GF (2^30), other floats with 4
+// decimals.
+std::string format_metrics(std::string_view split, const Metrics& metrics);
+
+// Writes output_dir/SPLIT_results.json; where `combined` also updates output_dir/all_results.json, whose
+// other entries stay. The bytes are those of Trainer.save_metrics. UserError if all_results.json is
+// malformed, SystemError if a file cannot be written; each file is replaced at once or not at all.
+void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
+                  bool combined = true);
+
+// The guides' print_summary of a training result:
+//
+//   Time: 57.82
+//   Samples/second: 8.86
+//   GPU memory occupied: 14949 MB.
+//
+// The last line begins with `memory_of` ("GPU memory", "Memory") and counts MiB. UserError if `metrics` lacks
+// train_runtime or train_samples_per_second.
+std::string format_summary(const Metrics& metrics, int64_t memory_bytes,
+                           std::string_view memory_of = "Memory");
+
+}  // namespace shoehorn

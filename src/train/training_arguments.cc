@@ -1,0 +1,313 @@
+#include "train/training_arguments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "train/argument_table.h"
+
+namespace shoehorn {
+namespace {
+
+void require(bool met, std::string_view name, std::string_view expected, double value) {
+  if (!met) throw user_error("[{}] expected {}, got {}", name, expected, value);
+}
+
+void require_positive(std::string_view name, int64_t value) {
+  require(value >= 1, name, "1 or more", static_cast<double>(value));
+}
+
+void require_positive(std::string_view name, const std::optional<int64_t>& value) {
+  if (value) require_positive(name, *value);
+}
+
+void require_between(std::string_view name, double value, double low, double high,
+                     std::string_view expected) {
+  require(value >= low && value <= high, name, expected, value);
+}
+
+// A share of the run's steps (below 1), or a whole number of them.
+void require_interval(std::string_view name, double steps) {
+  require(steps > 0, name, "more than 0", steps);
+  require(steps < 1 || steps == std::floor(steps), name, "an integer, or a share below 1", steps);
+}
+
+void validate_numbers(const TrainingArguments& args) {
+  require_positive("per_device_train_batch_size", args.per_device_train_batch_size);
+  require_positive("per_device_eval_batch_size", args.per_device_eval_batch_size);
+  require_positive("gradient_accumulation_steps", args.gradient_accumulation_steps);
+  require_positive("max_seq_length", args.max_seq_length);
+  require_positive("max_train_samples", args.max_train_samples);
+  require_positive("max_eval_samples", args.max_eval_samples);
+  require_positive("max_predict_samples", args.max_predict_samples);
+  require_positive("save_total_limit", args.save_total_limit);
+  require_positive("memory_budget", args.memory_budget);
+  require_positive("eval_accumulation_steps", args.eval_accumulation_steps);
+  require(args.max_steps == -1 || args.max_steps > 0, "max_steps", "more than 0, or -1 for none",
+          static_cast<double>(args.max_steps));
+  constexpr double kInfinity = std::numeric_limits<double>::max();
+  if (args.max_steps < 0) {
+    require(args.num_train_epochs > 0 && args.num_train_epochs < 1e9, "num_train_epochs", "more than 0",
+            args.num_train_epochs);
+  }
+  require_between("learning_rate", args.learning_rate, 0, kInfinity, "0 or more");
+  require_between("weight_decay", args.weight_decay, 0, kInfinity, "0 or more");
+  require_between("max_grad_norm", args.max_grad_norm, 0, kInfinity, "0 (off) or more");
+  require_between("adam_epsilon", args.adam_epsilon, 0, kInfinity, "0 or more");
+  require_between("eval_delay", args.eval_delay, 0, kInfinity, "0 or more");
+  require_between("warmup_steps", args.warmup_steps, 0, 1e15, "0 or more");
+  require_between("warmup_ratio", args.warmup_ratio, 0, 1, "a number from 0 to 1");
+  require(args.adam_beta1 >= 0 && args.adam_beta1 < 1, "adam_beta1", "a number in [0, 1)", args.adam_beta1);
+  require(args.adam_beta2 >= 0 && args.adam_beta2 < 1, "adam_beta2", "a number in [0, 1)", args.adam_beta2);
+  require(args.label_smoothing_factor >= 0 && args.label_smoothing_factor < 1, "label_smoothing_factor",
+          "a number in [0, 1)", args.label_smoothing_factor);
+  require_between("seed", static_cast<double>(args.seed), 0, kInfinity, "0 or more");
+  if (args.data_seed)
+    require_between("data_seed", static_cast<double>(*args.data_seed), 0, kInfinity, "0 or more");
+}
+
+void validate_strategies(const TrainingArguments& args) {
+  if (args.logging_strategy == "steps") require_interval("logging_steps", args.logging_steps);
+  if (args.eval_strategy == "steps")
+    require_interval("eval_steps", args.eval_steps.value_or(args.logging_steps));
+  if (args.save_strategy == "steps") require_interval("save_steps", args.save_steps);
+  if (args.save_strategy == "best" && args.metric_for_best_model.empty()) {
+    throw user_error("[metric_for_best_model] expected a metric, because save_strategy is best, got nothing");
+  }
+  if (args.save_strategy == "best" && args.eval_strategy == "no") {
+    throw user_error("[eval_strategy] expected steps or epoch, because save_strategy is best, got 'no'");
+  }
+}
+
+void validate_best_model(const TrainingArguments& args) {
+  if (!args.load_best_model_at_end || args.save_strategy == "best") return;
+  if (args.eval_strategy != args.save_strategy) {
+    throw user_error(
+        "[load_best_model_at_end] expected equal save_strategy and eval_strategy, got {} and {}; "
+        "every checkpoint needs its evaluation",
+        args.save_strategy, args.eval_strategy);
+  }
+  if (args.eval_strategy == "no") {
+    throw user_error("[load_best_model_at_end] expected eval_strategy steps or epoch, got 'no'");
+  }
+  if (args.eval_strategy != "steps") return;
+  const double eval_steps = args.eval_steps.value_or(args.logging_steps);
+  if ((args.save_steps < 1) != (eval_steps < 1)) {
+    throw user_error(
+        "[load_best_model_at_end] expected save_steps and eval_steps both as steps or both as shares, "
+        "got {} and {}; their multiples cannot be told",
+        args.save_steps, eval_steps);
+  }
+  // Shares are compared in millionths, as transformers does, so that 0.3 is a multiple of 0.1.
+  const double scale = eval_steps < 1 ? 1e6 : 1.0;
+  if (std::fmod(std::round(args.save_steps * scale), std::max(1.0, std::round(eval_steps * scale))) != 0) {
+    throw user_error(
+        "[load_best_model_at_end] expected save_steps to be a multiple of eval_steps, got {} and {}; "
+        "every checkpoint needs its evaluation",
+        args.save_steps, eval_steps);
+  }
+}
+
+void validate_combinations(const TrainingArguments& args) {
+  if (args.update_in_backward && args.max_grad_norm > 0) {
+    throw user_error(
+        "[update_in_backward] expected max_grad_norm 0, got {}; clipping needs the norm of the whole "
+        "gradient, which is never there at once when each gradient is used and freed as it appears",
+        args.max_grad_norm);
+  }
+  if (args.dataloader_prefetch_factor) {
+    if (args.dataloader_num_workers == 0) {
+      throw user_error(
+          "[dataloader_prefetch_factor] expected dataloader_num_workers above 0, got 0; without workers "
+          "nothing is prefetched");
+    }
+    if (*args.dataloader_prefetch_factor != 2) {
+      throw user_error(
+          "[dataloader_prefetch_factor] expected 2, got {}; known, but not in this version yet: one "
+          "effective batch is used while the next is prepared",
+          *args.dataloader_prefetch_factor);
+    }
+  }
+  require(args.dataloader_num_workers >= 0, "dataloader_num_workers", "0 or more",
+          static_cast<double>(args.dataloader_num_workers));
+  if (args.text_column_names.size() > 2) {
+    throw user_error("[text_column_names] expected one or two columns, got {}",
+                     fmt::join(args.text_column_names, ", "));
+  }
+}
+
+// A dictionary whose keys are known, read key by key.
+class KwargsReader {
+ public:
+  KwargsReader(std::string_view flag, const Kwargs& kwargs, std::vector<std::string> known)
+      : flag_(flag), kwargs_(kwargs) {
+    for (const auto& [key, value] : kwargs) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const std::string nearest = nearest_name(key, known);
+      throw user_error("[{}: {}] expected {}, got '{}'{}", flag, key,
+                       known.empty() ? "no options" : fmt::format("one of {}", fmt::join(known, ", ")), key,
+                       nearest.empty() ? "" : "; did you mean " + nearest + "?");
+    }
+  }
+
+  std::optional<double> number(const std::string& key) const {
+    const KwargValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (const auto* integer = std::get_if<int64_t>(value)) return static_cast<double>(*integer);
+    if (const auto* number = std::get_if<double>(value)) return *number;
+    throw wrong(key, "a number", *value);
+  }
+  std::optional<bool> flag(const std::string& key) const {
+    const KwargValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (const bool* flag = std::get_if<bool>(value)) return *flag;
+    throw wrong(key, "true or false", *value);
+  }
+  std::optional<std::string> text(const std::string& key) const {
+    const KwargValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (const auto* text = std::get_if<std::string>(value)) return *text;
+    throw wrong(key, "a text", *value);
+  }
+
+ private:
+  const KwargValue* find(const std::string& key) const {
+    const auto found = kwargs_.find(key);
+    return found == kwargs_.end() ? nullptr : &found->second;
+  }
+  UserError wrong(const std::string& key, std::string_view expected, const KwargValue& value) const {
+    return user_error("[{}: {}] expected {}, got {}", flag_, key, expected,
+                      argument_to_text(Kwargs{{key, value}}));
+  }
+
+  std::string flag_;
+  const Kwargs& kwargs_;
+};
+
+}  // namespace
+
+TrainingArguments resolved(TrainingArguments args) {
+  if (args.eval_strategy != "no") args.do_eval = true;
+  if (args.eval_strategy == "steps" && args.eval_steps.value_or(0) == 0) args.eval_steps = args.logging_steps;
+  if (args.load_best_model_at_end && args.metric_for_best_model.empty()) args.metric_for_best_model = "loss";
+  if (!args.greater_is_better && !args.metric_for_best_model.empty()) {
+    args.greater_is_better = !args.metric_for_best_model.ends_with("loss");
+  }
+  if (args.report_to == std::vector<std::string>{"none"}) args.report_to.clear();
+  return args;
+}
+
+void validate(const TrainingArguments& args) {
+  for (const ArgumentSpec& spec : argument_table()) {
+    if (spec.field.index() != 0) check_argument(spec, argument_value(spec, args), spec.name);
+  }
+  validate_numbers(args);
+  validate_strategies(args);
+  validate_best_model(args);
+  validate_combinations(args);
+  recompute_every_n_layers(args);
+  sgd_options(args);
+  schedule_of(args, 1);
+}
+
+nlohmann::json to_json(const TrainingArguments& args) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const ArgumentSpec& spec : argument_table()) {
+    if (spec.field.index() != 0)
+      object[std::string(spec.name)] = argument_to_json(argument_value(spec, args));
+  }
+  return object;
+}
+
+TrainingArguments training_arguments_from_json(const nlohmann::json& object, const std::string& source) {
+  TrainingArguments args;
+  apply_json(object, source, args);
+  return args;
+}
+
+int64_t warmup_steps_of(const TrainingArguments& args, int64_t total_steps) {
+  if (args.warmup_steps > 0) return warmup_step_count(args.warmup_steps, total_steps);
+  return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * args.warmup_ratio));
+}
+
+Schedule schedule_of(const TrainingArguments& args, int64_t total_steps) {
+  const ScheduleType type = parse_schedule_type(args.lr_scheduler_type);
+  const KwargsReader reader(
+      "lr_scheduler_kwargs", args.lr_scheduler_kwargs,
+      {"num_cycles", "power", "lr_end", "timescale", "min_lr", "min_lr_rate", "warmup_lr_rate",
+       "num_stable_steps", "num_decay_steps", "min_lr_ratio", "warmup_type", "decay_type"});
+  ScheduleOptions options;
+  options.num_cycles = reader.number("num_cycles");
+  options.power = reader.number("power");
+  options.lr_end = reader.number("lr_end");
+  options.timescale = reader.number("timescale");
+  options.min_lr = reader.number("min_lr");
+  options.min_lr_rate = reader.number("min_lr_rate");
+  options.warmup_lr_rate = reader.number("warmup_lr_rate");
+  options.num_stable_steps = reader.number("num_stable_steps");
+  options.num_decay_steps = reader.number("num_decay_steps");
+  options.min_lr_ratio = reader.number("min_lr_ratio");
+  options.warmup_type = reader.text("warmup_type");
+  options.decay_type = reader.text("decay_type");
+  return {type, args.learning_rate, warmup_steps_of(args, total_steps), total_steps, options};
+}
+
+int64_t recompute_every_n_layers(const TrainingArguments& args) {
+  const KwargsReader reader("gradient_checkpointing_kwargs", args.gradient_checkpointing_kwargs,
+                            {"every_n_layers", "offload", "use_reentrant", "preserve_rng_state"});
+  const double layers = reader.number("every_n_layers").value_or(1);
+  require(layers >= 1 && layers == std::floor(layers) && layers < 1e9,
+          "gradient_checkpointing_kwargs: every_n_layers", "an integer of 1 or more", layers);
+  if (reader.flag("offload").value_or(false)) {
+    throw user_error(
+        "[gradient_checkpointing_kwargs: offload] expected false, got true; known, but not in this "
+        "version yet");
+  }
+  // Both ways of torch give the same result, and so does ours.
+  reader.flag("use_reentrant");
+  if (!reader.flag("preserve_rng_state").value_or(true)) {
+    throw user_error(
+        "[gradient_checkpointing_kwargs: preserve_rng_state] expected true, got false; refused: "
+        "recomputed dropout always equals the first");
+  }
+  return args.gradient_checkpointing ? static_cast<int64_t>(layers) : 0;
+}
+
+SgdOptions sgd_options(const TrainingArguments& args) {
+  std::vector<std::string> known;
+  if (args.optim == "sgd") known = {"momentum", "nesterov"};
+  const KwargsReader reader("optim_args", args.optim_args, known);
+  SgdOptions options;
+  options.momentum = reader.number("momentum").value_or(0.0);
+  options.nesterov = reader.flag("nesterov").value_or(false);
+  require(options.momentum >= 0 && options.momentum < 1, "optim_args: momentum", "a number in [0, 1)",
+          options.momentum);
+  if (options.nesterov && options.momentum == 0) {
+    throw user_error("[optim_args: nesterov] expected a momentum above 0, got 0");
+  }
+  return options;
+}
+
+bool wants_unfused_run(const TrainingArguments& args) {
+  return args.torch_compile_backend == "eager" || args.torch_compile_backend == "aot_eager";
+}
+
+std::vector<std::string> text_columns_of(const TrainingArguments& args) {
+  if (!args.text_column_names.empty()) return args.text_column_names;
+  // mrpc, rte and wnli are sentence1 and sentence2, or what the published files call them: the data's own
+  // rules.
+  static const std::map<std::string, std::vector<std::string>> kGlueColumns = {
+      {"cola", {"sentence"}},
+      {"mnli", {"premise", "hypothesis"}},
+      {"qnli", {"question", "sentence"}},
+      {"qqp", {"question1", "question2"}},
+      {"sst2", {"sentence"}},
+  };
+  const auto found = kGlueColumns.find(args.task_name);
+  return found == kGlueColumns.end() ? std::vector<std::string>() : found->second;
+}
+
+}  // namespace shoehorn

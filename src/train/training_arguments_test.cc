@@ -1,0 +1,183 @@
+#include "train/training_arguments.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace shoehorn {
+namespace {
+
+std::string validation_error(const std::function<void(TrainingArguments&)>& change) {
+  TrainingArguments args;
+  change(args);
+  try {
+    validate(resolved(args));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+#define EXPECT_REFUSED(part, change)                                                                 \
+  EXPECT_NE(validation_error([](TrainingArguments& args) { change; }).find(part), std::string::npos) \
+      << #change
+#define EXPECT_VALID(change) \
+  EXPECT_EQ(validation_error([](TrainingArguments& args) { change; }), "") << #change
+
+TEST(TrainingArguments, DefaultsAreValid) {
+  EXPECT_VALID((void)args);
+}
+
+TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
+  EXPECT_REFUSED("[per_device_train_batch_size] expected 1 or more, got 0",
+                 args.per_device_train_batch_size = 0);
+  EXPECT_REFUSED("[per_device_eval_batch_size]", args.per_device_eval_batch_size = -1);
+  EXPECT_REFUSED("[gradient_accumulation_steps]", args.gradient_accumulation_steps = 0);
+  EXPECT_REFUSED("[max_steps]", args.max_steps = 0);
+  EXPECT_REFUSED("[num_train_epochs]", args.num_train_epochs = 0);
+  EXPECT_VALID(args.num_train_epochs = 0; args.max_steps = 5);
+  EXPECT_REFUSED("[learning_rate]", args.learning_rate = -1);
+  EXPECT_REFUSED("[learning_rate]", args.learning_rate = std::numeric_limits<double>::quiet_NaN());
+  EXPECT_REFUSED("[adam_beta1]", args.adam_beta1 = 1);
+  EXPECT_REFUSED("[adam_beta2]", args.adam_beta2 = -0.1);
+  EXPECT_REFUSED("[label_smoothing_factor]", args.label_smoothing_factor = 1);
+  EXPECT_REFUSED("[max_grad_norm]", args.max_grad_norm = -1);
+  EXPECT_REFUSED("[warmup_steps]", args.warmup_steps = -1);
+  EXPECT_REFUSED("[warmup_ratio]", args.warmup_ratio = 1.5);
+  EXPECT_REFUSED("[save_total_limit]", args.save_total_limit = 0);
+  EXPECT_REFUSED("[memory_budget]", args.memory_budget = 0);
+  EXPECT_REFUSED("[max_seq_length]", args.max_seq_length = 0);
+  EXPECT_REFUSED("[seed]", args.seed = -1);
+  EXPECT_REFUSED("[logging_steps]", args.logging_steps = 0);
+  EXPECT_REFUSED("[logging_steps] expected an integer", args.logging_steps = 2.5);
+  EXPECT_VALID(args.logging_steps = 0.25);
+  EXPECT_REFUSED("[save_steps]", args.save_steps = 0);
+  EXPECT_VALID(args.save_steps = 0; args.save_strategy = "no");
+}
+
+TEST(TrainingArguments, WhatThisVersionLacksIsRefusedInTheStructToo) {
+  EXPECT_REFUSED("[fp16] expected false, got true; known, but not in this version yet", args.fp16 = true);
+  EXPECT_REFUSED("[optim] expected one of adamw_torch_fused", args.optim = "adafactor");
+  EXPECT_REFUSED("[eval_strategy] expected one of no, steps, epoch", args.eval_strategy = "step");
+  EXPECT_REFUSED("[lr_scheduler_type]", args.lr_scheduler_type = "reduce_lr_on_plateau");
+  EXPECT_REFUSED("[tf32]", args.tf32 = true);
+  EXPECT_VALID(args.tf32 = false);
+  EXPECT_REFUSED("[average_tokens_across_devices]", args.average_tokens_across_devices = false);
+  EXPECT_REFUSED("[report_to]", args.report_to = {"wandb"});
+  EXPECT_VALID(args.report_to = {"none"});
+}
+
+TEST(TrainingArguments, Contradictions) {
+  EXPECT_REFUSED("[update_in_backward] expected max_grad_norm 0, got 1; clipping needs",
+                 args.update_in_backward = true);
+  EXPECT_VALID(args.update_in_backward = true; args.max_grad_norm = 0);
+  EXPECT_REFUSED("[dataloader_prefetch_factor]", args.dataloader_prefetch_factor = 2);
+  EXPECT_VALID(args.dataloader_prefetch_factor = 2; args.dataloader_num_workers = 1);
+  EXPECT_REFUSED("not in this version yet", args.dataloader_prefetch_factor = 3;
+                 args.dataloader_num_workers = 1);
+  EXPECT_REFUSED("[text_column_names]", args.text_column_names = {"a"};
+                 args.text_column_names.resize(3, "b"));
+  EXPECT_REFUSED("[metric_for_best_model]", args.save_strategy = "best"; args.eval_strategy = "epoch");
+  EXPECT_REFUSED("[eval_strategy]", args.save_strategy = "best"; args.metric_for_best_model = "f1");
+}
+
+TEST(TrainingArguments, BestModelNeedsAnEvaluationPerCheckpoint) {
+  EXPECT_REFUSED("[load_best_model_at_end]", args.load_best_model_at_end = true);
+  EXPECT_REFUSED("[load_best_model_at_end]", args.load_best_model_at_end = true;
+                 args.eval_strategy = "epoch");
+  EXPECT_REFUSED("[load_best_model_at_end]", args.load_best_model_at_end = true; args.save_strategy = "no");
+  EXPECT_VALID(args.load_best_model_at_end = true; args.eval_strategy = "epoch";
+               args.save_strategy = "epoch");
+  EXPECT_VALID(args.load_best_model_at_end = true; args.eval_strategy = "steps"; args.eval_steps = 250);
+  EXPECT_REFUSED("multiple", args.load_best_model_at_end = true; args.eval_strategy = "steps";
+                 args.eval_steps = 300);
+  EXPECT_VALID(args.load_best_model_at_end = true; args.eval_strategy = "steps"; args.eval_steps = 0.1;
+               args.save_steps = 0.3);
+  EXPECT_REFUSED("multiple", args.load_best_model_at_end = true; args.eval_strategy = "steps";
+                 args.eval_steps = 0.2; args.save_steps = 0.3);
+  EXPECT_REFUSED("shares", args.load_best_model_at_end = true; args.eval_strategy = "steps";
+                 args.eval_steps = 0.2);
+  EXPECT_VALID(args.load_best_model_at_end = true; args.eval_strategy = "epoch"; args.save_strategy = "best");
+}
+
+TEST(TrainingArguments, ResolvesWhatFollows) {
+  TrainingArguments args;
+  args.eval_strategy = "steps";
+  args.save_strategy = "steps";
+  args.logging_steps = 50;
+  args.load_best_model_at_end = true;
+  const TrainingArguments once = resolved(args);
+  EXPECT_TRUE(once.do_eval);
+  EXPECT_EQ(once.eval_steps, 50);
+  EXPECT_EQ(once.metric_for_best_model, "loss");
+  EXPECT_EQ(once.greater_is_better, false);
+  EXPECT_EQ(resolved(once), once);
+  args.metric_for_best_model = "accuracy";
+  EXPECT_EQ(resolved(args).greater_is_better, true);
+  args.greater_is_better = false;
+  EXPECT_EQ(resolved(args).greater_is_better, false);
+}
+
+TEST(TrainingArguments, Warmup) {
+  TrainingArguments args;
+  EXPECT_EQ(warmup_steps_of(args, 100), 0);
+  args.warmup_ratio = 0.06;
+  EXPECT_EQ(warmup_steps_of(args, 51), 4);
+  args.warmup_steps = 0.5;
+  EXPECT_EQ(warmup_steps_of(args, 51), 26);
+  args.warmup_steps = 20;
+  EXPECT_EQ(warmup_steps_of(args, 51), 20);
+  args.learning_rate = 1e-3;
+  EXPECT_DOUBLE_EQ(schedule_of(args, 120).learning_rate(10), 5e-4);
+  EXPECT_DOUBLE_EQ(schedule_of(args, 120).learning_rate(70), 5e-4);
+}
+
+TEST(TrainingArguments, KwargsAreReadAndRefusedByName) {
+  TrainingArguments args;
+  args.gradient_checkpointing_kwargs = {{"every_n_layers", 3}};
+  EXPECT_EQ(recompute_every_n_layers(args), 0);
+  args.gradient_checkpointing = true;
+  EXPECT_EQ(recompute_every_n_layers(args), 3);
+  EXPECT_EQ(recompute_every_n_layers(TrainingArguments{.gradient_checkpointing = true}), 1);
+  EXPECT_REFUSED("gradient_checkpointing_kwargs: every_n_layers",
+                 args.gradient_checkpointing_kwargs["every_n_layers"] = 0);
+  EXPECT_REFUSED("gradient_checkpointing_kwargs: every_n_layers",
+                 args.gradient_checkpointing_kwargs["every_n_layers"] = 1.5);
+  EXPECT_REFUSED("expected a number, got every_n_layers=all",
+                 args.gradient_checkpointing_kwargs["every_n_layers"] = "all");
+  EXPECT_REFUSED("not in this version yet", args.gradient_checkpointing_kwargs["offload"] = true);
+  EXPECT_REFUSED("preserve_rng_state", args.gradient_checkpointing_kwargs["preserve_rng_state"] = false);
+  EXPECT_VALID(args.gradient_checkpointing_kwargs["use_reentrant"] = false);
+  EXPECT_REFUSED("did you mean use_reentrant?", args.gradient_checkpointing_kwargs["use_reentrent"] = false);
+
+  EXPECT_REFUSED("[optim_args: momentum] expected no options", args.optim_args["momentum"] = 0.9);
+  EXPECT_VALID(args.optim = "sgd"; args.optim_args["momentum"] = 0.9);
+  EXPECT_REFUSED("optim_args: momentum", args.optim = "sgd"; args.optim_args["momentum"] = 1);
+  EXPECT_REFUSED("optim_args: nesterov", args.optim = "sgd"; args.optim_args["nesterov"] = true);
+
+  EXPECT_REFUSED("lr_scheduler_kwargs: power", args.lr_scheduler_kwargs["power"] = 2);
+  EXPECT_REFUSED("did you mean power?", args.lr_scheduler_kwargs["powr"] = 2);
+  EXPECT_VALID(args.lr_scheduler_type = "polynomial"; args.lr_scheduler_kwargs["power"] = 2);
+  EXPECT_REFUSED("neither", args.lr_scheduler_type = "cosine_with_min_lr");
+}
+
+TEST(TrainingArguments, GlueColumns) {
+  TrainingArguments args;
+  EXPECT_TRUE(text_columns_of(args).empty());
+  args.task_name = "mnli";
+  EXPECT_EQ(text_columns_of(args), (std::vector<std::string>{"premise", "hypothesis"}));
+  args.text_column_names = {"text"};
+  EXPECT_EQ(text_columns_of(args), std::vector<std::string>{"text"});
+}
+
+TEST(TrainingArguments, UnfusedRun) {
+  EXPECT_FALSE(wants_unfused_run(TrainingArguments{.torch_compile_backend = "inductor"}));
+  EXPECT_TRUE(wants_unfused_run(TrainingArguments{.torch_compile_backend = "aot_eager"}));
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""Writes bert_small/: a small BERT classifier and what PyTorch and the Hugging Face Trainer compute with it.
+
+  python bert_make.py [--output_dir bert_small]
+
+bert_small/config.json, model.safetensors   the initial model, as save_pretrained writes it (fp32)
+bert_small/golden.json                      what each number below means: rows, losses, norms, curves, tolerances
+bert_small/golden.safetensors
+  input_ids, token_type_ids [32, 64] i32, lengths, labels [32] i32   samples; row r attends to its first lengths[r] tokens
+  logits, pooled_output, logits_gradient                             batch `main` (rows 0..7), float64
+  logits_float32                                                     the same logits as fp32 PyTorch gives them
+  hidden_states [L+1, 7, 40]                                         row 2 alone: embeddings, then each layer, float64
+  gradient64.NAME, gradient32.NAME                                   d(mean loss of `main`)/d(NAME)
+  adamw.NAME                                                         weights after the Trainer's AdamW curve, fp32
+bert_small/variants/NAME/                   one small model each: other activation, two labels, one token type, and token
+                                            0 (which never gets a gradient: padding_idx) inside the attended text
+
+Dropout is 0 everywhere. float64 is the reference (the losses of its curves pass through an fp32 sum in the Trainer);
+fp32 is there to show how far a correct fp32 program is from it.
+Biases of attention keys have no gradient (softmax ignores a shift of its row): what fp32 leaves there is rounding noise,
+which AdamW scales up to whole steps, so their weights after `adamw` agree with no other program's. Nothing depends on them.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForSequenceClassification
+
+SEED = 20240517
+SAMPLES = 32
+MAIN_ROWS = list(range(8))
+MICRO_BATCHES = [[0, 1, 2], [3, 4, 5], [6, 7]]
+MAIN_LENGTHS = [1, 64, 7, 33, 16, 64, 2, 50]
+SMOOTHING = 0.1
+HIDDEN_STATES_ROW = 2
+CONFIG = dict(
+    vocab_size=97,
+    hidden_size=40,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=72,
+    max_position_embeddings=64,
+    type_vocab_size=2,
+    num_labels=3,
+)
+VARIANT_CONFIG = dict(
+    vocab_size=23,
+    hidden_size=12,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=20,
+    max_position_embeddings=16,
+    type_vocab_size=2,
+    num_labels=3,
+)
+VARIANTS = {
+    "relu": dict(hidden_act="relu"),
+    "gelu_new": dict(hidden_act="gelu_new"),
+    "two_labels": dict(num_labels=2),
+    "one_token_type": dict(type_vocab_size=1),
+    "token_zero_inside": dict(),
+}
+COMMON = dict(per_device_train_batch_size=4, max_grad_norm=1.0, weight_decay=0.01, seed=42)
+CURVES = {
+    "adamw": dict(COMMON, max_steps=20, learning_rate=1e-3, warmup_steps=4, optim="adamw_torch_fused"),
+    "sgd": dict(
+        COMMON, max_steps=10, learning_rate=0.05, lr_scheduler_type="constant", optim="sgd", optim_args="momentum=0.9"
+    ),
+}
+
+
+def build_model(shape, seed):
+    """Random weights, wide enough (0.2) that logits and gradients are far from zero; biases and norms are not trivial."""
+    torch.manual_seed(seed)
+    config = BertConfig(
+        **shape, initializer_range=0.2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, classifier_dropout=0.0
+    )
+    config._attn_implementation = "eager"
+    model = BertForSequenceClassification(config).float()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(0.0, 0.1)
+            elif "LayerNorm" in name:
+                parameter.normal_(1.0, 0.1)
+            elif "word_embeddings" in name:
+                # from_config leaves the padding row zero; checkpoints of real models do not.
+                parameter[0].normal_(0.0, 0.2)
+    return model.eval()
+
+
+def build_samples(shape, lengths, seed):
+    """Token ids 1..V-1 up to each length and 0 after it; the second segment starts at a random token."""
+    generator = torch.Generator().manual_seed(seed)
+    count, tokens = len(lengths), shape["max_position_embeddings"]
+    input_ids = torch.randint(1, shape["vocab_size"], (count, tokens), generator=generator)
+    position = torch.arange(tokens)
+    attended = position[None, :] < torch.tensor(lengths)[:, None]
+    start = (torch.rand(count, generator=generator) * torch.tensor(lengths)).ceil().long()
+    segment = (position[None, :] >= start[:, None]).long() if shape["type_vocab_size"] > 1 else torch.zeros_like(input_ids)
+    return {
+        "input_ids": input_ids * attended,
+        "token_type_ids": segment * attended,
+        "attention_mask": attended.long(),
+        "labels": torch.randint(0, shape["num_labels"], (count,), generator=generator),
+    }
+
+
+def take(samples, rows):
+    return {key: value[rows] for key, value in samples.items()}
+
+
+def loss_and_gradients(model, batch, smoothing=0.0):
+    """Loss (mean over the batch's samples whose label is not -100), logits, d loss/d logits, parameter gradients."""
+    model.zero_grad()
+    inputs = {key: value for key, value in batch.items() if key != "labels"}
+    outputs = model(**inputs, output_hidden_states=True)
+    outputs.logits.retain_grad()
+    loss = torch.nn.functional.cross_entropy(outputs.logits, batch["labels"], label_smoothing=smoothing)
+    if smoothing == 0:
+        theirs = model(**batch).loss
+        assert torch.equal(theirs, loss), (theirs, loss)
+    else:
+        theirs = transformers.trainer_pt_utils.LabelSmoother(epsilon=smoothing)({"logits": outputs.logits}, batch["labels"])
+        assert torch.allclose(theirs, loss, rtol=1e-6), (theirs, loss)
+    loss.backward()
+    gradients = {name: parameter.grad.detach().clone() for name, parameter in model.named_parameters()}
+    return loss.item(), outputs, gradients
+
+
+def norm(tensors):
+    return torch.sqrt(sum(tensor.double().square().sum() for tensor in tensors)).item()
+
+
+def largest_difference(first, second):
+    return {name: (first[name].double() - second[name].double()).abs().max().item() for name in first}
+
+
+def main_batch(model, samples, tensors):
+    """Everything about one evaluation of the batch `main`; adds its tensors, returns its part of golden.json."""
+    batch = take(samples, MAIN_ROWS)
+    model64 = build_like(model).double()
+    loss32, outputs32, gradients32 = loss_and_gradients(model, batch)
+    loss64, outputs64, gradients64 = loss_and_gradients(model64, batch)
+    tensors["logits"] = outputs64.logits
+    tensors["logits_float32"] = outputs32.logits
+    tensors["logits_gradient"] = outputs64.logits.grad
+    tensors["pooled_output"] = model64.bert(**{k: v for k, v in batch.items() if k != "labels"}).pooler_output
+    length = MAIN_LENGTHS[HIDDEN_STATES_ROW]
+    tensors["hidden_states"] = torch.stack([state[HIDDEN_STATES_ROW, :length] for state in outputs64.hidden_states])
+    for name in gradients64:
+        tensors[f"gradient64.{name}"] = gradients64[name]
+        tensors[f"gradient32.{name}"] = gradients32[name]
+
+    smoothed_loss, smoothed, smoothed_gradients = loss_and_gradients(model64, batch, SMOOTHING)
+    tensors["smoothed_logits_gradient"] = smoothed.logits.grad
+    ignored = dict(batch, labels=batch["labels"].clone())
+    ignored["labels"][[1, 4]] = -100
+    ignored_loss, ignored_outputs, ignored_gradients = loss_and_gradients(model64, ignored)
+    tensors["ignored_logits_gradient"] = ignored_outputs.logits.grad
+    micro_losses = [loss_and_gradients(model64, take(samples, rows))[0] for rows in MICRO_BATCHES]
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        autocast = model(**batch)
+    return {
+        "main": {
+            "rows": MAIN_ROWS,
+            "loss": loss64,
+            "loss_float32": loss32,
+            "gradient_norm": norm(gradients64.values()),
+            "gradient_norm_float32": norm(gradients32.values()),
+            "gradient_float32_largest_error": largest_difference(gradients32, gradients64),
+            "gradient_largest": {name: gradient.abs().max().item() for name, gradient in gradients64.items()},
+        },
+        "label_smoothing": {
+            "label_smoothing_factor": SMOOTHING,
+            "loss": smoothed_loss,
+            "gradient_norm": norm(smoothed_gradients.values()),
+        },
+        "ignored_labels": {
+            "note": "batch main with labels of rows 1 and 4 set to -100",
+            "loss": ignored_loss,
+            "gradient_norm": norm(ignored_gradients.values()),
+        },
+        "gradient_accumulation": {
+            "note": "loss and gradients over these micro-batches are those of main: divide by the 8 samples of the whole",
+            "micro_batches": MICRO_BATCHES,
+            "loss": loss64,
+            "micro_batch_losses": micro_losses,
+            "wrong_mean_of_means": sum(micro_losses) / len(micro_losses),
+            "wrong_sum_of_means": sum(micro_losses),
+        },
+        "bf16_autocast": {
+            "note": "logits of main under torch.autocast(bfloat16), fp32 weights: shows the size of bf16's error",
+            "loss": autocast.loss.item(),
+            "logits": autocast.logits.float().tolist(),
+        },
+    }
+
+
+def build_like(model):
+    """A copy with the same weights."""
+    copy = BertForSequenceClassification(model.config)
+    copy.load_state_dict(model.state_dict())
+    return copy.eval()
+
+
+def train_curve(model, samples, arguments, rows):
+    """The Trainer over the samples in the given order; per-step logs and the final weights."""
+
+    class Ordered(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(rows)
+
+        def __getitem__(self, index):
+            return {key: value[rows[index]] for key, value in samples.items()}
+
+    with tempfile.TemporaryDirectory() as output_dir:
+        training_arguments = transformers.TrainingArguments(
+            output_dir,
+            **arguments,
+            train_sampling_strategy="sequential",
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=True,
+            disable_tqdm=True,
+        )
+        trainer = transformers.Trainer(model, training_arguments, train_dataset=Ordered())
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+    logs = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
+    curve = {key: [entry[key] for entry in logs] for key in ("loss", "grad_norm", "learning_rate")}
+    return curve, {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def curves(model, samples, tensors):
+    """Both training curves, fp32 and float64 from the same start."""
+    golden = {}
+    for name, arguments in CURVES.items():
+        generator = torch.Generator().manual_seed(SEED + len(name))
+        count = arguments["max_steps"] * arguments["per_device_train_batch_size"]
+        rows = torch.randint(0, SAMPLES, (count,), generator=generator).tolist()
+        curve32, weights32 = train_curve(build_like(model), samples, arguments, rows)
+        curve64, weights64 = train_curve(build_like(model).double(), samples, arguments, rows)
+        if name == "adamw":
+            tensors.update({f"{name}.{key}": value for key, value in weights32.items()})
+        batch = arguments["per_device_train_batch_size"]
+        golden[name] = {
+            "arguments": arguments,
+            "rows": [rows[start : start + batch] for start in range(0, count, batch)],
+            "float32": curve32,
+            "float64": {key: curve64[key] for key in ("loss", "grad_norm")},
+            "final_weights_sum_and_norm": {
+                key: [value.sum().item(), value.norm().item()] for key, value in weights64.items()
+            },
+            "final_weights_float32_to_float64": largest_difference(weights32, weights64),
+        }
+    return golden
+
+
+def write_variant(directory, name, overrides, seed):
+    shape = dict(VARIANT_CONFIG, **{key: value for key, value in overrides.items() if key in VARIANT_CONFIG})
+    model = build_model(dict(VARIANT_CONFIG, **overrides), seed)
+    lengths = [16, 1, 9, 5, 16]
+    samples = build_samples(shape, lengths, seed)
+    if name == "token_zero_inside":
+        samples["input_ids"][0, 3] = samples["input_ids"][2, 0] = samples["input_ids"][4, 15] = 0
+    loss, outputs, gradients = loss_and_gradients(build_like(model).double(), samples)
+    write(
+        directory,
+        model,
+        {**sample_tensors(samples), "logits": outputs.logits, **{f"gradient64.{k}": v for k, v in gradients.items()}},
+        {"loss": loss, "gradient_norm": norm(gradients.values())},
+    )
+
+
+def sample_tensors(samples):
+    tensors = {key: samples[key].int() for key in ("input_ids", "token_type_ids", "labels")}
+    return {**tensors, "lengths": samples["attention_mask"].sum(1).int()}
+
+
+def write(directory, model, tensors, golden):
+    model.save_pretrained(directory)
+    saved = load_file(os.path.join(directory, "model.safetensors"))
+    assert all(torch.equal(saved[name], parameter) for name, parameter in model.named_parameters())
+    save_file({key: value.detach().contiguous() for key, value in tensors.items()}, f"{directory}/golden.safetensors")
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    golden = {"made_by": "tests/golden/bert_make.py", "versions": versions, **golden}
+    with open(f"{directory}/golden.json", "w", encoding="utf-8") as file:
+        # One line a key of the two outer levels keeps the file small and its changes readable.
+        parts = []
+        for key, value in golden.items():
+            if isinstance(value, dict):
+                inner = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
+                parts.append(f"{json.dumps(key)}: {{\n{inner}\n }}")
+            else:
+                parts.append(f"{json.dumps(key)}: {json.dumps(value)}")
+        file.write("{\n " + ",\n ".join(parts) + "\n}\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser.add_argument("--output_dir", default=os.path.join(here, "bert_small"))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+
+    model = build_model(CONFIG, SEED)
+    generator = torch.Generator().manual_seed(SEED)
+    lengths = MAIN_LENGTHS + torch.randint(1, 65, (SAMPLES - len(MAIN_LENGTHS),), generator=generator).tolist()
+    samples = build_samples(CONFIG, lengths, SEED)
+    tensors = sample_tensors(samples)
+    golden = {"hidden_states": {"row": HIDDEN_STATES_ROW, "length": MAIN_LENGTHS[HIDDEN_STATES_ROW]}}
+    golden.update(main_batch(model, samples, tensors))
+    golden.update(curves(model, samples, tensors))
+
+    shutil.rmtree(args.output_dir, ignore_errors=True)
+    write(args.output_dir, model, tensors, golden)
+    for index, (name, overrides) in enumerate(VARIANTS.items()):
+        write_variant(f"{args.output_dir}/variants/{name}", name, overrides, SEED + 1 + index)
+
+
+if __name__ == "__main__":
+    main()

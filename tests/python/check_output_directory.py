@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Does Hugging Face read what Shoehorn wrote, and get the same answers?
+
+  check_output_directory.py OUTPUT_DIR --texts FILE --predictions FILE.jsonl [--max_seq_length N] [--tolerance 1e-4]
+
+Loads OUTPUT_DIR with AutoModelForSequenceClassification and AutoTokenizer, runs every text, and compares with the lines
+of `shoehorn predict --logits`: {"label": name or id, "scores": [logit of each id] or {name: logit}}.
+
+--texts: a text a line; a tab separates a pair. With the suffix .jsonl, {"text": …, "text_pair": …} a line instead.
+Exit: 0 the same, 1 different or unreadable, 77 no transformers here (CTest's SKIP_RETURN_CODE).
+"""
+
+import argparse
+import json
+import sys
+
+SKIPPED = 77
+# Between the two largest logits; closer ones may swap places without either program being wrong.
+TIE_IN_TOLERANCES = 2
+
+
+def read_texts(path):
+    """List of (text, pair or None). Empty lines are texts too."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    lines = lines[:-1] if lines and not lines[-1] else lines
+    if path.endswith(".jsonl"):
+        rows = [json.loads(line) for line in lines]
+        return [(row["text"], row.get("text_pair")) for row in rows]
+    return [(first, pair if tab else None) for first, tab, pair in (line.partition("\t") for line in lines)]
+
+
+def logits_of(model, tokenizer, text, pair, max_seq_length):
+    """One text at a time, so that padding has no part in it."""
+    import torch
+
+    inputs = tokenizer(text, pair, truncation=True, max_length=max_seq_length, return_tensors="pt")
+    with torch.no_grad():
+        return model(**inputs).logits[0].double().tolist()
+
+
+def problems_of(index, prediction, logits, labels, tolerance):
+    """What is wrong with one prediction line, as texts (none when nothing is), and its largest difference."""
+    scores = prediction["scores"]
+    if isinstance(scores, dict):
+        if sorted(scores) != sorted(labels):
+            return [f"line {index}: expected scores of {labels}, got {sorted(scores)}"], 0.0
+        scores = [scores[name] for name in labels]
+    if len(scores) != len(logits):
+        return [f"line {index}: expected {len(logits)} scores, got {len(scores)}"], 0.0
+    problems = []
+    for name, ours, theirs in zip(labels, scores, logits):
+        # Written so that a NaN on either side fails.
+        if not abs(ours - theirs) <= tolerance * max(1.0, abs(theirs)):
+            problems.append(f"line {index}, {name}: expected {theirs:.6f}, got {ours:.6f}")
+    best, second = sorted(logits, reverse=True)[:2] if len(logits) > 1 else (logits[0], float("-inf"))
+    expected = logits.index(best)
+    label = prediction["label"]
+    if label not in (labels[expected], expected) and best - second > TIE_IN_TOLERANCES * tolerance * max(1.0, abs(best)):
+        problems.append(f"line {index}: expected label {labels[expected]}, got {label}")
+    return problems, max(abs(ours - theirs) for ours, theirs in zip(scores, logits))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output_dir")
+    parser.add_argument("--texts", required=True)
+    parser.add_argument("--predictions", required=True)
+    parser.add_argument("--max_seq_length", type=int, help="default: the tokenizer's model_max_length, at most the positions")
+    parser.add_argument("--tolerance", type=float, default=1e-4, help="relative above 1, absolute below")
+    args = parser.parse_args()
+    try:
+        import torch  # noqa: F401
+        import transformers
+    except ImportError as error:
+        print(f"skipped: {error}")
+        return SKIPPED
+
+    model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+        args.output_dir, output_loading_info=True, dtype="float32", local_files_only=True
+    )
+    model.eval()
+    unread = {kind: sorted(map(str, names)) for kind, names in report.items() if names}
+    if unread:
+        print(f"weights: expected every one to be read, got {unread}")
+        return 1
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.output_dir, local_files_only=True)
+    positions = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
+    max_seq_length = args.max_seq_length or min(tokenizer.model_max_length, positions)
+    labels = [model.config.id2label[index] for index in range(model.config.num_labels)]
+
+    texts = read_texts(args.texts)
+    with open(args.predictions, encoding="utf-8") as file:
+        predictions = [json.loads(line) for line in file if line.strip()]
+    if len(predictions) != len(texts) or not texts:
+        print(f"{args.predictions}: expected {len(texts)} lines (and at least one), got {len(predictions)}")
+        return 1
+    problems, largest = [], 0.0
+    for index, ((text, pair), prediction) in enumerate(zip(texts, predictions), start=1):
+        logits = logits_of(model, tokenizer, text, pair, max_seq_length)
+        found, difference = problems_of(index, prediction, logits, labels, args.tolerance)
+        problems += found
+        largest = max(largest, difference)
+    print("\n".join(problems[:20]) if problems else f"{len(texts)} texts agree, largest difference {largest:.2e}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
