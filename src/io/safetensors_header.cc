@@ -43,7 +43,8 @@ int64_t checked_bytes(DType dtype, const std::vector<int64_t>& shape) {
   return bytes;
 }
 
-// A text of a possibly hostile file, made fit for a message: short, and without control characters (a NUL would end it).
+// A text of a possibly hostile file, made fit for a message: short, and without control characters (a NUL
+// would end it).
 std::string shortened(std::string_view text) {
   constexpr size_t kMost = 120;
   std::string result;

@@ -40,7 +40,12 @@ void gradient_matmul(GradientContext& context) {
   const auto attributes = context.attributes<MatmulAttributes>();
   const bool ta = attributes.transpose_a;
   const bool tb = attributes.transpose_b;
-  const ValueId dc = context.gradient(0);
+  ValueId dc = context.gradient(0);
+  if (context.needed(2)) context.set(2, context.builder().value(OpKind::kColumnSum, {dc}, {}, "bias_gradient"));
+  const DType operands = context.type(context.input(0)).dtype;
+  if (context.type(dc).dtype != operands) {
+    dc = context.builder().value(OpKind::kCast, {dc}, CastAttributes{operands}, "product_gradient_cast");
+  }
   const auto gradient_type = [&](int64_t input) {
     const Value& operand = context.builder().program().value(context.input(input));
     return operand.storage.valid() ? DType::kF32 : operand.type.dtype;
@@ -56,7 +61,6 @@ void gradient_matmul(GradientContext& context) {
     context.set(1, tb ? product(dc, true, context.input(0), ta, gradient_type(1), "matmul_gradient_b")
                       : product(context.input(0), !ta, dc, false, gradient_type(1), "matmul_gradient_b"));
   }
-  if (context.needed(2)) context.set(2, context.builder().value(OpKind::kColumnSum, {dc}, {}, "bias_gradient"));
 }
 
 }  // namespace

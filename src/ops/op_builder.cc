@@ -40,11 +40,24 @@ void OpBuilder::bind_output(ValueId value, StorageId storage) {
   for (const Value& other : program_.values()) {
     if (other.storage == storage) version = std::max(version, other.version);
   }
-  Value& bound = program_.value(value);
-  CHECK(bound.producer.valid() && !bound.storage.valid(), "'{}' cannot be bound to a state", bound.name);
-  bound.storage = storage;
-  bound.version = version + 1;
-  bound.role = program_.state().storage(storage).role;
+  // A sum that grows in place lies in one buffer from its first term on: all of it goes to the storage.
+  std::vector<ValueId> chain = {value};
+  for (bool grows = true; grows;) {
+    grows = false;
+    const Value& last = program_.value(chain.back());
+    CHECK(last.producer.valid() && !last.storage.valid(), "'{}' cannot be bound to a state", last.name);
+    const Node& node = program_.node(last.producer);
+    for (const AliasRule& rule : alias_rules(program_, node)) {
+      if (!rule.must || rule.output != last.output) continue;
+      chain.push_back(node.inputs[static_cast<size_t>(rule.input)]);
+      grows = true;
+    }
+  }
+  for (auto bound = chain.rbegin(); bound != chain.rend(); ++bound) {
+    program_.value(*bound).storage = storage;
+    program_.value(*bound).version = ++version;
+    program_.value(*bound).role = program_.state().storage(storage).role;
+  }
 }
 
 }  // namespace shoehorn

@@ -70,7 +70,7 @@ void verify(const Program& program) {
       const Value& output = program.value(node.outputs[static_cast<size_t>(rule.output)]);
       CHECK(input.type.bytes() == output.type.bytes(), "{}: output {} cannot lie in input {}", node_name(program, at),
             rule.output, rule.input);
-      if (!input.storage.valid()) continue;
+      if (!input.storage.valid() && !output.storage.valid()) continue;
       CHECK(output.storage == input.storage && output.version == input.version + 1,
             "{}: output {} is not the next version of its state '{}'", node_name(program, at), rule.output, input.name);
     }

@@ -71,7 +71,7 @@ void check_options(const StepOptions& options) {
   }
   if (options.update_in_backward && options.gradient_accumulation_steps > 1 &&
       options.accumulation_order != AccumulationOrder::kLayer) {
-    throw user_error("[--update_in_backward] expected --accumulation_order layer with {} accumulation steps, got micro_batch: "
+    throw user_error("[--update_in_backward] expected --accumulation_order layer_major with {} accumulation steps, got micro_batch: "
                      "a gradient is complete only after the last micro-batch",
                      options.gradient_accumulation_steps);
   }

@@ -113,7 +113,6 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
     before[first_backward] = cloner.made();
   }
   place_before(program, nodes, before);
-  program.remove_dead_nodes();
 }
 
 void rematerialize(ProgramFamily& family, const StepOptions&) {

@@ -18,9 +18,12 @@ using packing::Item;
 using packing::Layout;
 using packing::SearchResult;
 
-// Above this the quadratic constructions and the searches, whose steps cost as much as a part has items, are
-// left out.
-constexpr int64_t kMaxSearchedItems = 5'000;
+// Above this the constructions and searches whose every round is quadratic are left out.
+constexpr int64_t kMaxReorderedItems = 5'000;
+
+// Above this the canonical search is left out: its stack and its copies of the state grow with depth times
+// items.
+constexpr int64_t kMaxSearchedItems = 2'000;
 
 // Visits an item granted to each search of the first round; later rounds double it.
 constexpr int64_t kFirstSlice = 2'000;
@@ -156,7 +159,7 @@ class Packer {
 
   Layout run() {
     construct();
-    if (instance_.item_count() <= kMaxSearchedItems) search();
+    if (instance_.item_count() <= kMaxReorderedItems) search();
     return std::move(best_);
   }
 
@@ -194,7 +197,7 @@ class Packer {
     for (int64_t slice = kFirstSlice * int64_t{instance_.item_count()}; !is_done() && !effort_.exhausted();
          slice *= 4) {
       for (const bool halfway : {false, true}) {
-        if (search_orders(slice, halfway)) return;
+        if (instance_.item_count() <= kMaxSearchedItems && search_orders(slice, halfway)) return;
       }
       spend_at_most(slice,
                     [&](Effort& share) { packing::improve_by_reordering(instance_, goal_, share, best_); });

@@ -40,7 +40,8 @@ size_t skip_space_after(std::string_view text, size_t position) {
 }  // namespace
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  std::ranges::stable_sort(tokens_, std::ranges::greater{}, [](const AddedToken& t) { return t.content.size(); });
+  std::ranges::stable_sort(tokens_, std::ranges::greater{},
+                           [](const AddedToken& t) { return t.content.size(); });
   for (const AddedToken& token : tokens_) starts_[static_cast<uint8_t>(token.content[0])] = true;
   if (std::ranges::count(starts_, true) == 1)
     single_start_ = static_cast<int>(std::ranges::find(starts_, true) - starts_.begin());

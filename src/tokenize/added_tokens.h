@@ -1,8 +1,9 @@
 // Tokens found in the text itself before it is split into words: "[MASK]" and what a user added.
 //
-// They are matched leftmost first, the longest at a place, without overlap. A match with single_word that touches a
-// word character is dropped (its text is not searched again); lstrip and rstrip take the white space around into the
-// match. Those with `normalized` are searched, in their normalized form, in the normalized text between the others.
+// They are matched leftmost first, the longest at a place, without overlap. A match with single_word that
+// touches a word character is dropped (its text is not searched again); lstrip and rstrip take the white
+// space around into the match. Those with `normalized` are searched, in their normalized form, in the
+// normalized text between the others.
 #pragma once
 
 #include <array>
@@ -43,9 +44,9 @@ class AddedTokenMatcher {
   // The longest token at text[position]; null where there is none.
   const AddedToken* match(std::string_view text, size_t position) const;
 
-  std::vector<AddedToken> tokens_;     // longest first
-  std::array<bool, 256> starts_{};     // whether a token starts with this byte
-  int single_start_ = -1;              // that byte where there is only one
+  std::vector<AddedToken> tokens_;  // longest first
+  std::array<bool, 256> starts_{};  // whether a token starts with this byte
+  int single_start_ = -1;           // that byte where there is only one
 };
 
 }  // namespace shoehorn

@@ -14,10 +14,10 @@ constexpr std::array<CharacterClass, 256> make_classes() {
   for (int c = 0; c < 256; ++c) {
     const bool letter = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     const bool space = c == ' ' || (c >= '\t' && c <= '\r');
-    classes[static_cast<size_t>(c)] = c >= 0x80                             ? CharacterClass::kNotAscii
-                                      : space                               ? CharacterClass::kSpace
+    classes[static_cast<size_t>(c)] = c >= 0x80                          ? CharacterClass::kNotAscii
+                                      : space                            ? CharacterClass::kSpace
                                       : (c > ' ' && c < 0x7F && !letter) ? CharacterClass::kPunctuation
-                                                                            : CharacterClass::kWord;
+                                                                         : CharacterClass::kWord;
   }
   return classes;
 }

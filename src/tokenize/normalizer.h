@@ -2,10 +2,10 @@
 //
 //   "  Café, 你好"  --normalize-->  "  cafe,  你  好 "  --next_word-->  "cafe" "," "你" "好"
 //
-// The steps of the normalizer, each over the whole text: clean (drop U+0000, U+FFFD and controls, any white space
-// becomes a space), spaces around CJK ideographs, strip accents (canonical decomposition, then drop nonspacing marks),
-// lower case. Here they run in one pass per code point; only the canonical ordering of marks that are kept looks
-// further than one code point. Code points: unicode.h.
+// The steps of the normalizer, each over the whole text: clean (drop U+0000, U+FFFD and controls, any white
+// space becomes a space), spaces around CJK ideographs, strip accents (canonical decomposition, then drop
+// nonspacing marks), lower case. Here they run in one pass per code point; only the canonical ordering of
+// marks that are kept looks further than one code point. Code points: unicode.h.
 #pragma once
 
 #include <array>
@@ -50,8 +50,9 @@ class Normalizer {
   std::array<uint8_t, 128> ascii_;  // what each ASCII character becomes, or kDropped
 };
 
-// Finds the next word of normalized text at or after `position`: a punctuation character by itself or a run of
-// characters that are neither white space nor punctuation. Moves position past it. Empty at the end of the text.
+// Finds the next word of normalized text at or after `position`: a punctuation character by itself or a run
+// of characters that are neither white space nor punctuation. Moves position past it. Empty at the end of the
+// text.
 std::string_view next_word(std::string_view normalized, size_t& position);
 
 }  // namespace shoehorn

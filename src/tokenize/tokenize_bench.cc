@@ -14,7 +14,9 @@
 namespace shoehorn {
 namespace {
 
-const char* model_dir() { return std::getenv("SHOEHORN_MINILM_DIR"); }
+const char* model_dir() {
+  return std::getenv("SHOEHORN_MINILM_DIR");
+}
 
 struct Texts {
   std::string bytes;

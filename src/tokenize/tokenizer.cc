@@ -10,11 +10,12 @@
 namespace shoehorn {
 namespace {
 
-// Texts that a thread takes at a time: many enough to hide the cost of taking, few enough to share a long tail.
+// Texts that a thread takes at a time: many enough to hide the cost of taking, few enough to share a long
+// tail.
 constexpr int kTextsPerTurn = 16;
 
-// longest_first: a sequence that fits its half is kept whole, else the halves are equal and the longer sequence has
-// the odd token.
+// longest_first: a sequence that fits its half is kept whole, else the halves are equal and the longer
+// sequence has the odd token.
 std::pair<int64_t, int64_t> truncated_lengths(int64_t first, int64_t second, int64_t room) {
   if (room >= first && room - first >= second) return {first, second};
   const int64_t shorter = std::min(first, second);
@@ -54,8 +55,8 @@ Tokenizer::Tokenizer(TokenizerFile file)
   mask_id_ = id_of(file.mask_token);
 }
 
-// As `tokenizers` does: a token that the vocabulary has keeps its id, another is appended; the id in the file must say
-// the same. Of two entries with one content the later counts.
+// As `tokenizers` does: a token that the vocabulary has keeps its id, another is appended; the id in the file
+// must say the same. Of two entries with one content the later counts.
 void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
   std::vector<AddedToken> tokens;
   Normalizer::Scratch marks;
@@ -67,8 +68,9 @@ void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
       appended_.push_back(token.content);
     }
     if (token.id >= 0 && token.id != id)
-      throw user_error("[{}] expected the added token '{}' to have the id {}, got {}; ids must follow the vocabulary",
-                       file.path.string(), token.content, id, token.id);
+      throw user_error(
+          "[{}] expected the added token '{}' to have the id {}, got {}; ids must follow the vocabulary",
+          file.path.string(), token.content, id, token.id);
     token.id = id;
     if (token.normalized) {
       std::string normalized;
@@ -84,8 +86,8 @@ void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
   for (size_t i = 0; i < tokens.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (tokens[i].normalized == tokens[j].normalized && tokens[i].content == tokens[j].content)
-        throw user_error("[{}] expected added tokens to differ once normalized, got '{}' twice", file.path.string(),
-                         tokens[i].content);
+        throw user_error("[{}] expected added tokens to differ once normalized, got '{}' twice",
+                         file.path.string(), tokens[i].content);
   file.added_tokens = std::move(tokens);
 }
 
@@ -102,8 +104,8 @@ void Tokenizer::check_template(std::vector<TemplatePiece>& pieces, const std::st
     if (piece.ids.empty()) piece.ids.push_back(id_of(piece.token));
     for (int32_t id : piece.ids)
       if (id < 0 || id >= vocab_size())
-        throw user_error("[{}] expected the id of the special token '{}' to be in 0..{}, got {}", file, piece.token,
-                         vocab_size() - 1, id);
+        throw user_error("[{}] expected the id of the special token '{}' to be in 0..{}, got {}", file,
+                         piece.token, vocab_size() - 1, id);
   }
 }
 
@@ -117,19 +119,22 @@ int32_t Tokenizer::id_of(std::string_view token) const {
 
 std::string_view Tokenizer::token_of(int64_t id) const {
   if (id < 0 || id >= vocab_size())
-    throw user_error("[token id] expected 0..{}, got {}; is this the tokenizer of the model?", vocab_size() - 1, id);
+    throw user_error("[token id] expected 0..{}, got {}; is this the tokenizer of the model?",
+                     vocab_size() - 1, id);
   return id < word_piece_.size() ? word_piece_.token_of(id) : appended_[id - word_piece_.size()];
 }
 
 int64_t Tokenizer::added_token_count(bool is_pair) const {
   int64_t count = 0;
-  for (const TemplatePiece& piece : is_pair ? pair_ : single_) count += static_cast<int64_t>(piece.ids.size());
+  for (const TemplatePiece& piece : is_pair ? pair_ : single_)
+    count += static_cast<int64_t>(piece.ids.size());
   return count;
 }
 
 void Tokenizer::append_words(std::string_view normalized, Scratch& scratch, std::vector<int32_t>& ids) const {
   size_t position = 0;
-  for (std::string_view word = next_word(normalized, position); !word.empty(); word = next_word(normalized, position))
+  for (std::string_view word = next_word(normalized, position); !word.empty();
+       word = next_word(normalized, position))
     word_piece_.append_pieces(word, scratch.hashes, ids);
 }
 
@@ -165,7 +170,8 @@ Encoding Tokenizer::encode_text(const TextPair& text, int64_t max_length, Scratc
   scratch.second.clear();
   append_text(text.first, scratch, scratch.first);
   if (text.second) append_text(*text.second, scratch, scratch.second);
-  const int64_t room = max_length == kNoTruncation ? kNoTruncation : max_length - added_token_count(text.second.has_value());
+  const int64_t room =
+      max_length == kNoTruncation ? kNoTruncation : max_length - added_token_count(text.second.has_value());
   const auto [first_length, second_length] = truncated_lengths(
       static_cast<int64_t>(scratch.first.size()), static_cast<int64_t>(scratch.second.size()), room);
   scratch.first.resize(static_cast<size_t>(first_length));
@@ -199,10 +205,12 @@ Encoding Tokenizer::encode(std::string_view text, std::string_view pair, int64_t
   return std::move(encode_batch(texts, max_length, 1)[0]);
 }
 
-std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextPair> texts, int64_t max_length, int threads) const {
+std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextPair> texts, int64_t max_length,
+                                              int threads) const {
   const bool pairs = std::ranges::any_of(texts, [](const TextPair& text) { return text.second.has_value(); });
   if (max_length < added_token_count(pairs))
-    throw user_error("[max_length] expected at least the {} special tokens, got {}", added_token_count(pairs), max_length);
+    throw user_error("[max_length] expected at least the {} special tokens, got {}", added_token_count(pairs),
+                     max_length);
   CHECK(threads >= 1, "[threads] expected at least 1, got {}", threads);
   std::vector<Encoding> encodings(texts.size());
   if (threads == 1 || texts.size() <= 1) {

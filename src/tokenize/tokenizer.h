@@ -1,10 +1,11 @@
-// Hugging Face's WordPiece tokenizers of BERT-type models: text -> ids, identical to `tokenizers` on every text.
+// Hugging Face's WordPiece tokenizers of BERT-type models: text -> ids, identical to `tokenizers` on every
+// text.
 //
 // Files and what of them is used: tokenizer_file.h. Text: normalizer.h and unicode.h. Words: word_piece.h.
 // Special tokens in the text ("[SEP]") become their ids: added_tokens.h.
 //
-// Text that is not valid UTF-8 is read as Python's bytes.decode(errors="replace") reads it: each maximal subpart of an
-// ill-formed sequence is one U+FFFD (which clean_text then drops).
+// Text that is not valid UTF-8 is read as Python's bytes.decode(errors="replace") reads it: each maximal
+// subpart of an ill-formed sequence is one U+FFFD (which clean_text then drops).
 #pragma once
 
 #include <cstdint>
@@ -42,15 +43,18 @@ constexpr int64_t kNoTruncation = INT64_MAX;
 // Immutable after load; all const methods may be called from several threads.
 class Tokenizer {
  public:
-  // UserError: no tokenizer in the directory, a malformed file, an unsupported component. SystemError: unreadable file.
+  // UserError: no tokenizer in the directory, a malformed file, an unsupported component. SystemError:
+  // unreadable file.
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& model_dir);
   explicit Tokenizer(TokenizerFile file);
 
   // max_length counts the special tokens, which are kept: a single text is cut at its right end, a pair by
-  // longest_first as transformers' truncation=True does. UserError where max_length has no room for the special tokens.
+  // longest_first as transformers' truncation=True does. UserError where max_length has no room for the
+  // special tokens.
   Encoding encode(std::string_view text, int64_t max_length = kNoTruncation) const;
   Encoding encode(std::string_view text, std::string_view pair, int64_t max_length = kNoTruncation) const;
-  // Encodings in the order of the texts, whatever the number of threads (>= 1). One thread does not enter OpenMP.
+  // Encodings in the order of the texts, whatever the number of threads (>= 1). One thread does not enter
+  // OpenMP.
   std::vector<Encoding> encode_batch(std::span<const TextPair> texts, int64_t max_length, int threads) const;
 
   // Tokens of the model and those added to it: ids are 0..vocab_size()-1.

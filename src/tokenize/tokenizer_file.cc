@@ -18,22 +18,26 @@ namespace fs = std::filesystem;
 std::string read_text(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
   const auto size = stream ? static_cast<int64_t>(stream.tellg()) : -1;
-  if (size < 0 || !fs::is_regular_file(path)) throw system_error("[{}] expected a readable file", path.string());
+  if (size < 0 || !fs::is_regular_file(path))
+    throw system_error("[{}] expected a readable file", path.string());
   std::string text(static_cast<size_t>(size), '\0');
   stream.seekg(0);
   stream.read(text.data(), size);
-  if (!stream) throw system_error("[{}] expected {} readable bytes, got {}", path.string(), size, stream.gcount());
+  if (!stream)
+    throw system_error("[{}] expected {} readable bytes, got {}", path.string(), size, stream.gcount());
   return text;
 }
 
 // A JSON value with its place, so that each error names file and key.
 class Node {
  public:
-  Node(const Json& value, const fs::path& path, std::string key) : value_(value), path_(path), key_(std::move(key)) {}
+  Node(const Json& value, const fs::path& path, std::string key)
+      : value_(value), path_(path), key_(std::move(key)) {}
 
   [[noreturn]] void fail(std::string_view expected, std::string_view hint = "") const {
-    std::string got = value_.is_object() || value_.is_array() ? value_.type_name()
-                                                             : value_.dump(-1, ' ', true, Json::error_handler_t::replace);
+    std::string got = value_.is_object() || value_.is_array()
+                          ? value_.type_name()
+                          : value_.dump(-1, ' ', true, Json::error_handler_t::replace);
     throw user_error("[{}] expected {} to be {}, got {}{}{}", path_.string(), key_, expected, got,
                      hint.empty() ? "" : "; ", hint);
   }
@@ -49,7 +53,8 @@ class Node {
   std::vector<Node> items() const {
     if (!value_.is_array()) fail("an array");
     std::vector<Node> nodes;
-    for (size_t i = 0; i < value_.size(); ++i) nodes.emplace_back(value_[i], path_, fmt::format("{}[{}]", key_, i));
+    for (size_t i = 0; i < value_.size(); ++i)
+      nodes.emplace_back(value_[i], path_, fmt::format("{}[{}]", key_, i));
     return nodes;
   }
   const std::string& text() const {
@@ -110,8 +115,9 @@ class VocabularyCollector {
     } else if (event == Event::value && element.is_number_unsigned()) {
       ids_.push_back(element.get<uint64_t>());
     } else {
-      throw user_error("[{}] expected the id of '{}' in model.vocab to be a whole number, got {}", path_.string(),
-                       tokens_[tokens_.size() - 1], element.is_primitive() ? element.dump() : element.type_name());
+      throw user_error("[{}] expected the id of '{}' in model.vocab to be a whole number, got {}",
+                       path_.string(), tokens_[tokens_.size() - 1],
+                       element.is_primitive() ? element.dump() : element.type_name());
     }
     return true;
   }
@@ -124,12 +130,13 @@ class VocabularyCollector {
     for (size_t i = 0; i < count; ++i) {
       const std::string_view token = tokens_[static_cast<int64_t>(i)];
       if (ids_[i] >= count)
-        throw user_error("[{}] expected the ids of {} tokens to be 0..{}, got {} for '{}'", path_.string(), count,
-                         count - 1, ids_[i], token);
+        throw user_error("[{}] expected the ids of {} tokens to be 0..{}, got {} for '{}'", path_.string(),
+                         count, count - 1, ids_[i], token);
       uint32_t& place = position[ids_[i]];
       if (place != UINT32_MAX)
-        throw user_error("[{}] expected each token and each id of model.vocab once, got id {} for '{}' and '{}'",
-                         path_.string(), ids_[i], tokens_[place], token);
+        throw user_error(
+            "[{}] expected each token and each id of model.vocab once, got id {} for '{}' and '{}'",
+            path_.string(), ids_[i], tokens_[place], token);
       place = static_cast<uint32_t>(i);
       ordered = ordered && ids_[i] == i;
     }
@@ -167,7 +174,8 @@ NormalizerOptions read_normalizer(const std::optional<Node>& node, const Node& c
   std::optional<bool> strip_accents;
   const auto read_strip_accents = [&](const Node& from) {
     if (from.has("strip_accents"))
-      strip_accents = from["strip_accents"].is_null() ? std::nullopt : std::optional(from["strip_accents"].flag());
+      strip_accents =
+          from["strip_accents"].is_null() ? std::nullopt : std::optional(from["strip_accents"].flag());
   };
   if (node) {
     expect_type(*node, "BertNormalizer");
@@ -207,7 +215,9 @@ std::vector<TemplatePiece> read_template(const Node& processor, const char* name
       piece["id"].fail("A, or B in the template for pairs");
     }
   }
-  const auto uses = [&](Kind kind) { return std::ranges::find(pieces, kind, &TemplatePiece::kind) != pieces.end(); };
+  const auto uses = [&](Kind kind) {
+    return std::ranges::find(pieces, kind, &TemplatePiece::kind) != pieces.end();
+  };
   if (!uses(Kind::kFirst) || (name == std::string_view("pair") && !uses(Kind::kSecond)))
     processor[name].fail("a template that uses every sequence");
   return pieces;
@@ -216,7 +226,8 @@ std::vector<TemplatePiece> read_template(const Node& processor, const char* name
 // [CLS] A [SEP], and for a pair [CLS] A [SEP] B [SEP] with the second half of type 1.
 void set_bert_template(TokenizerFile& file, std::vector<int32_t> cls, std::vector<int32_t> sep) {
   using Kind = TemplatePiece::Kind;
-  file.single = {{Kind::kSpecial, cls, file.cls_token, 0}, {Kind::kFirst, {}, "", 0},
+  file.single = {{Kind::kSpecial, cls, file.cls_token, 0},
+                 {Kind::kFirst, {}, "", 0},
                  {Kind::kSpecial, sep, file.sep_token, 0}};
   file.pair = file.single;
   file.pair.push_back({Kind::kSecond, {}, "", 1});
@@ -239,7 +250,8 @@ void read_post_processor(const Node& node, TokenizerFile& file) {
     file.single = read_template(node, "single");
     file.pair = read_template(node, "pair");
   } else {
-    node["type"].fail("TemplateProcessing or BertProcessing", "only BERT's WordPiece tokenizers are read so far");
+    node["type"].fail("TemplateProcessing or BertProcessing",
+                      "only BERT's WordPiece tokenizers are read so far");
   }
 }
 
@@ -299,8 +311,8 @@ void read_vocab_txt(TokenizerFile& file) {
   file.tokens.ends.shrink_to_fit();
 }
 
-// The tokens that transformers adds where there is only vocab.txt: those that tokenizer_config.json lists by id, then
-// the special tokens.
+// The tokens that transformers adds where there is only vocab.txt: those that tokenizer_config.json lists by
+// id, then the special tokens.
 void add_special_tokens(const Node& config, TokenizerFile& file) {
   if (config.has("added_tokens_decoder")) {
     const Node decoder = config["added_tokens_decoder"];
@@ -317,7 +329,8 @@ void add_special_tokens(const Node& config, TokenizerFile& file) {
   std::vector<std::string> special = {file.model.unk_token, file.sep_token, file.pad_token, file.cls_token,
                                       file.mask_token};
   if (config.has("additional_special_tokens") && !config["additional_special_tokens"].is_null())
-    for (const Node& token : config["additional_special_tokens"].items()) special.push_back(token.token_text());
+    for (const Node& token : config["additional_special_tokens"].items())
+      special.push_back(token.token_text());
   for (const std::string& content : special)
     if (std::ranges::find(file.added_tokens, content, &AddedToken::content) == file.added_tokens.end())
       file.added_tokens.push_back({.content = content});

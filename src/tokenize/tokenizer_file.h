@@ -1,10 +1,11 @@
 // What a Hugging Face model directory says of its tokenizer, read and checked.
 //
-// tokenizer.json where there is one, else vocab.txt (one token a line, ids in order of lines). tokenizer_config.json and
-// special_tokens_map.json give the names of the special tokens. As transformers' BertTokenizer does, do_lower_case,
-// strip_accents and tokenize_chinese_chars written in tokenizer_config.json win over the normalizer of tokenizer.json,
-// unless tokenizer_class says that tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend).
-// The truncation, padding and decoder sections of tokenizer.json are not used.
+// tokenizer.json where there is one, else vocab.txt (one token a line, ids in order of lines).
+// tokenizer_config.json and special_tokens_map.json give the names of the special tokens. As transformers'
+// BertTokenizer does, do_lower_case, strip_accents and tokenize_chinese_chars written in
+// tokenizer_config.json win over the normalizer of tokenizer.json, unless tokenizer_class says that
+// tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend). The truncation, padding and
+// decoder sections of tokenizer.json are not used.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ struct TokenizerFile {
   std::string mask_token = "[MASK]";
 };
 
-// UserError: neither file is there, a file is malformed, or a component is not of the BERT kind; names file and problem.
-// SystemError: a file can't be read.
+// UserError: neither file is there, a file is malformed, or a component is not of the BERT kind; names file
+// and problem. SystemError: a file can't be read.
 TokenizerFile read_tokenizer_file(const std::filesystem::path& model_dir);
 
 }  // namespace shoehorn

@@ -1,12 +1,12 @@
 // Against Hugging Face's `tokenizers`: the files are made by tests/golden/tokenizer_make.py.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <unistd.h>
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "tokenize/tokenizer.h"
 #include "tokenize/unicode.h"
@@ -41,7 +41,8 @@ uint32_t crc32(std::string_view bytes, uint32_t crc) {
 
 std::string from_hex(const std::string& hex) {
   std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  for (size_t i = 0; i < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   return bytes;
 }
 
@@ -74,7 +75,8 @@ TEST(TokenizerGolden, EveryConfiguration) {
       const std::string text = *text_of(expected, "text");
       const std::optional<std::string> pair = text_of(expected, "pair");
       const int64_t max_length = expected.value("max_length", kNoTruncation);
-      const Encoding got = pair ? tokenizer->encode(text, *pair, max_length) : tokenizer->encode(text, max_length);
+      const Encoding got =
+          pair ? tokenizer->encode(text, *pair, max_length) : tokenizer->encode(text, max_length);
       const auto ids = expected["ids"].get<std::vector<int32_t>>();
       EXPECT_EQ(got.input_ids, ids) << expected;
       EXPECT_EQ(got.token_type_ids, expected.value("types", std::vector<int32_t>(ids.size(), 0))) << expected;
@@ -135,8 +137,8 @@ uint32_t crc_of(const std::vector<Encoding>& encodings) {
   return crc;
 }
 
-// Set SHOEHORN_MINILM_DIR to the directory of all-MiniLM-L6-v2. Uses the texts of the shared data and of Debian's
-// `fortunes` that are there.
+// Set SHOEHORN_MINILM_DIR to the directory of all-MiniLM-L6-v2. Uses the texts of the shared data and of
+// Debian's `fortunes` that are there.
 TEST(TokenizerGolden, MiniLmOnWholeFiles) {
   const char* model = std::getenv("SHOEHORN_MINILM_DIR");
   if (model == nullptr) GTEST_SKIP() << "SHOEHORN_MINILM_DIR is not set";
@@ -147,7 +149,8 @@ TEST(TokenizerGolden, MiniLmOnWholeFiles) {
     const bool shared = name.starts_with("shared/");
     const fs::path path = shared ? fs::path(SHOEHORN_SHARED_DIR) / name.substr(7)
                                  : fs::path("/usr/share/games/fortunes") / name.substr(9);
-    if (!fs::exists(path) || static_cast<int64_t>(fs::file_size(path)) != expected["bytes"].get<int64_t>()) continue;
+    if (!fs::exists(path) || static_cast<int64_t>(fs::file_size(path)) != expected["bytes"].get<int64_t>())
+      continue;
     ++files;
     const std::string text = read(path);
     std::vector<TextPair> lines;
@@ -158,7 +161,8 @@ TEST(TokenizerGolden, MiniLmOnWholeFiles) {
       begin = end + 1;
     }
     for (size_t i = 0; i + 1 < lines.size(); i += 2) pairs.push_back({lines[i].first, lines[i + 1].first});
-    EXPECT_EQ(crc_of(tokenizer->encode_batch(lines, kNoTruncation, 2)), expected["lines"].get<uint32_t>()) << name;
+    EXPECT_EQ(crc_of(tokenizer->encode_batch(lines, kNoTruncation, 2)), expected["lines"].get<uint32_t>())
+        << name;
     EXPECT_EQ(crc_of(tokenizer->encode_batch(pairs, 33, 1)), expected["pairs"].get<uint32_t>()) << name;
   }
   if (files == 0) GTEST_SKIP() << "none of the texts is here";

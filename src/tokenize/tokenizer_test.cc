@@ -27,7 +27,9 @@ class ModelDir : public testing::Test {
     fs::create_directories(dir_);
   }
   void TearDown() override { fs::remove_all(dir_); }
-  void write(const char* name, std::string_view text) const { std::ofstream(dir_ / name, std::ios::binary) << text; }
+  void write(const char* name, std::string_view text) const {
+    std::ofstream(dir_ / name, std::ios::binary) << text;
+  }
   static std::string read(const fs::path& path) {
     std::ifstream stream(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
@@ -65,7 +67,8 @@ TEST(Tokenizer, SpecialTokensAndIds) {
   EXPECT_EQ(tokenizer->mask_id(), 4);
   EXPECT_EQ(tokenizer->added_token_count(false), 2);
   EXPECT_EQ(tokenizer->added_token_count(true), 3);
-  for (int64_t id = 0; id < tokenizer->vocab_size(); ++id) EXPECT_EQ(tokenizer->id_of(tokenizer->token_of(id)), id);
+  for (int64_t id = 0; id < tokenizer->vocab_size(); ++id)
+    EXPECT_EQ(tokenizer->id_of(tokenizer->token_of(id)), id);
   EXPECT_EQ(tokenizer->id_of("no such token"), -1);
   EXPECT_THROW(tokenizer->token_of(-1), UserError);
   EXPECT_THROW(tokenizer->token_of(tokenizer->vocab_size()), UserError);
@@ -78,7 +81,11 @@ TEST(Tokenizer, SpecialTokensAndIds) {
 TEST(Tokenizer, TruncatesTheLongerFirst) {
   const auto tokenizer = Tokenizer::load(kSmall);
   const auto lengths = [&](int first, int second, int64_t max_length) {
-    const auto masks = [](int count) { std::string text; while (count-- > 0) text += "[MASK]"; return text; };
+    const auto masks = [](int count) {
+      std::string text;
+      while (count-- > 0) text += "[MASK]";
+      return text;
+    };
     const Encoding encoding = tokenizer->encode(masks(first), masks(second), max_length);
     const auto ones = std::ranges::count(encoding.token_type_ids, 1);
     return std::pair<int64_t, int64_t>(static_cast<int64_t>(encoding.input_ids.size()) - ones - 2, ones - 1);
@@ -117,16 +124,18 @@ TEST(Tokenizer, AnyBytesGiveIdsInRangeOnAnyNumberOfThreads) {
     ASSERT_LE(one[i].input_ids.size(), 64u);
     ASSERT_EQ(one[i].input_ids.size(), one[i].token_type_ids.size());
     for (int32_t id : one[i].input_ids) ASSERT_TRUE(id >= 0 && id < tokenizer->vocab_size());
-    EXPECT_EQ(one[i], pairs[i].second ? tokenizer->encode(texts[i], texts[i + 1], 64) : tokenizer->encode(texts[i], 64));
+    EXPECT_EQ(one[i], pairs[i].second ? tokenizer->encode(texts[i], texts[i + 1], 64)
+                                      : tokenizer->encode(texts[i], 64));
   }
   EXPECT_TRUE(tokenizer->encode_batch({}, 64, 4).empty());
 }
 
 TEST_F(ModelDir, TheSectionsForTruncationAndPaddingDoNotCount) {
-  write_changed(R"("truncation":null,"padding":null)",
-                R"("truncation":{"direction":"Right","max_length":8,"strategy":"LongestFirst","stride":0},)"
-                R"("padding":{"strategy":{"Fixed":9},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,)"
-                R"("pad_type_id":0,"pad_token":"[PAD]"})");
+  write_changed(
+      R"("truncation":null,"padding":null)",
+      R"("truncation":{"direction":"Right","max_length":8,"strategy":"LongestFirst","stride":0},)"
+      R"("padding":{"strategy":{"Fixed":9},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,)"
+      R"("pad_type_id":0,"pad_token":"[PAD]"})");
   const auto tokenizer = Tokenizer::load(dir_);
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "[MASK]";
@@ -138,10 +147,12 @@ TEST_F(ModelDir, VocabTxtGivesTheSameIds) {
   fs::copy(kSmall / "vocab.txt", dir_ / "vocab.txt");
   const auto small = Tokenizer::load(kSmall);
   const auto plain = Tokenizer::load(dir_);
-  for (const char* text : {"The Ferry leaves the h\u00E1rbour [MASK] at \u4F60\u597D", "", "unaffable [SEP] \xFF x"}) {
+  for (const char* text :
+       {"The Ferry leaves the h\u00E1rbour [MASK] at \u4F60\u597D", "", "unaffable [SEP] \xFF x"}) {
     EXPECT_EQ(small->encode(text, text), plain->encode(text, text));
   }
-  write("tokenizer_config.json", R"({"do_lower_case": false, "strip_accents": null, "mask_token": {"content": "the"}})");
+  write("tokenizer_config.json",
+        R"({"do_lower_case": false, "strip_accents": null, "mask_token": {"content": "the"}})");
   const auto cased = Tokenizer::load(dir_);
   EXPECT_NE(cased->encode("THE").input_ids, small->encode("THE").input_ids);
   EXPECT_EQ(cased->mask_id(), small->id_of("the"));
@@ -176,12 +187,14 @@ TEST_F(ModelDir, RefusesMissingAndBrokenFiles) {
   expect_error("'a' twice");
   write("vocab.txt", "[UNK]\n\xFF\n");
   expect_error("UTF-8");
-  for (const char* text : {"", "{", "[]", "null", "{}", "{\"model\": 3}", "{\"model\": {\"vocab\": {\"a\": 0}"}) {
+  for (const char* text :
+       {"", "{", "[]", "null", "{}", "{\"model\": 3}", "{\"model\": {\"vocab\": {\"a\": 0}"}) {
     write("tokenizer.json", text);
     expect_error("expected");
   }
   fs::copy(kSmall / "tokenizer.json", dir_ / "tokenizer.json", fs::copy_options::overwrite_existing);
-  for (const char* text : {"[1]", "{\"do_lower_case\": 1}", "{\"pad_token\": []}", "{\"tokenizer_class\": 5}", "{"}) {
+  for (const char* text :
+       {"[1]", "{\"do_lower_case\": 1}", "{\"pad_token\": []}", "{\"tokenizer_class\": 5}", "{"}) {
     write("tokenizer_config.json", text);
     expect_error("tokenizer_config.json");
   }
@@ -206,7 +219,8 @@ TEST_F(ModelDir, NamesWhatItDoesNotSupport) {
 }
 
 TEST_F(ModelDir, RefusesBadIds) {
-  for (const char* id : {"-1", "1.0", "\"1\"", "null", "[1]", "{}", "99999", "18446744073709551615", "1e99", "0"}) {
+  for (const char* id :
+       {"-1", "1.0", "\"1\"", "null", "[1]", "{}", "99999", "18446744073709551615", "1e99", "0"}) {
     write_changed(R"("[UNK]":1,)", fmt::format(R"("[UNK]":{},)", id));
     expect_error("expected");
   }

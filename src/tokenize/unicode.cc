@@ -49,15 +49,15 @@ constexpr Range kNotNonspacing[] = {
     {0x1E944, 0x1E94A}};
 
 // Combining characters of Unicode 15 that the older table takes for starters.
-constexpr Range kStarter[] = {
-    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
-    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
-    {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
-    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
-    {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
-    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
-    {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
-    {0x1E4EC, 0x1E4EF}};
+constexpr Range kStarter[] = {{0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
+                              {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},
+                              {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},   {0x10D24, 0x10D27},
+                              {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85},
+                              {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+                              {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34},
+                              {0x11A47, 0x11A47}, {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45},
+                              {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F},
+                              {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}};
 
 // Upper case letters of Unicode 16 and 17, and two that are older but have their lower case elsewhere.
 struct LowerCaseRange {
@@ -65,17 +65,20 @@ struct LowerCaseRange {
   int32_t last;
   int32_t first_lower;
 };
-constexpr LowerCaseRange kLowerCase[] = {
-    {0x1C89, 0x1C89, 0x1C8A},   {0xA7CB, 0xA7CB, 0x264},      {0xA7CC, 0xA7CC, 0xA7CD},    {0xA7CE, 0xA7CE, 0xA7CF},
-    {0xA7D2, 0xA7D2, 0xA7D3},   {0xA7D4, 0xA7D4, 0xA7D5},     {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x19B},
-    {0x10D50, 0x10D65, 0x10D70}, {0x16EA0, 0x16EB8, 0x16EBB}};
+constexpr LowerCaseRange kLowerCase[] = {{0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x264},
+                                         {0xA7CC, 0xA7CC, 0xA7CD},    {0xA7CE, 0xA7CE, 0xA7CF},
+                                         {0xA7D2, 0xA7D2, 0xA7D3},    {0xA7D4, 0xA7D4, 0xA7D5},
+                                         {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x19B},
+                                         {0x10D50, 0x10D65, 0x10D70}, {0x16EA0, 0x16EB8, 0x16EBB}};
 
 bool contains(std::span<const Range> ranges, int32_t code_point) {
   auto range = std::ranges::lower_bound(ranges, code_point, {}, &Range::last);
   return range != ranges.end() && range->first <= code_point;
 }
 
-utf8proc_category_t category(int32_t code_point) { return utf8proc_category(code_point); }
+utf8proc_category_t category(int32_t code_point) {
+  return utf8proc_category(code_point);
+}
 
 }  // namespace
 
@@ -151,8 +154,8 @@ bool is_word_character(int32_t code_point) {
       break;
   }
   // Join_Control, and the circled and squared letters, which are symbols that Unicode calls alphabetic.
-  constexpr Range kOthers[] = {{0x200C, 0x200D},   {0x24B6, 0x24E9},   {0x1F130, 0x1F149},
-                               {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
+  constexpr Range kOthers[] = {
+      {0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
   return contains(kOthers, code_point);
 }
 
@@ -214,8 +217,9 @@ void append_utf8(int32_t code_point, std::string& text) {
 
 namespace {
 
-// The length of the well-formed sequence at text[position] (positive), or minus the length of the maximal subpart of
-// the ill-formed one: Unicode 15, table 3-7 and section 3.9 "U+FFFD substitution of maximal subparts".
+// The length of the well-formed sequence at text[position] (positive), or minus the length of the maximal
+// subpart of the ill-formed one: Unicode 15, table 3-7 and section 3.9 "U+FFFD substitution of maximal
+// subparts".
 int sequence_length(std::string_view text, size_t position) {
   const auto byte = [&](size_t i) -> int {
     return position + i < text.size() ? static_cast<uint8_t>(text[position + i]) : 0;

@@ -1,13 +1,14 @@
 // Code points as Hugging Face's `tokenizers` sees them, and UTF-8.
 //
-// utf8proc 2.8 (Unicode 15.0) is the library below, but "what is a control, a mark, a punctuation character" is asked
-// of the tables Hugging Face compiles in, and those come from several versions of Unicode:
+// utf8proc 2.8 (Unicode 15.0) is the library below, but "what is a control, a mark, a punctuation character"
+// is asked of the tables Hugging Face compiles in, and those come from several versions of Unicode:
 //   - categories (control, nonspacing mark, punctuation): the crate `unicode_categories`, about Unicode 8;
 //   - canonical decomposition and combining classes: `unicode-normalization-alignments`, about Unicode 9;
 //   - lower case and white space: the Rust standard library, Unicode 17.
-// unicode.cc lists every code point where these differ from utf8proc (found by comparing all 1,112,064 of them):
-// 6 ranges of format controls, 32 of punctuation, 92 of marks, 36 of combining classes, one decomposition (U+11938)
-// and 10 ranges of lower case. Compared with tokenizers 0.23.3; tests/golden/tokenizer_make.py repeats the comparison.
+// unicode.cc lists every code point where these differ from utf8proc (found by comparing all 1,112,064 of
+// them): 6 ranges of format controls, 32 of punctuation, 92 of marks, 36 of combining classes, one
+// decomposition (U+11938) and 10 ranges of lower case. Compared with tokenizers 0.23.3;
+// tests/golden/tokenizer_make.py repeats the comparison.
 //
 // All functions are pure, thread-safe and do not throw. A code point is an int32_t in 0..0x10FFFF.
 #pragma once
@@ -49,7 +50,8 @@ int32_t decode_utf8(std::string_view text, size_t& position);
 void append_utf8(int32_t code_point, std::string& text);
 
 bool is_valid_utf8(std::string_view text);
-// Each maximal subpart of an ill-formed sequence becomes one U+FFFD, as Python's bytes.decode(errors="replace") does.
+// Each maximal subpart of an ill-formed sequence becomes one U+FFFD, as Python's
+// bytes.decode(errors="replace") does.
 std::string replace_invalid_utf8(std::string_view text);
 
 }  // namespace shoehorn

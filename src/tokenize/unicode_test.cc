@@ -12,9 +12,12 @@ namespace {
 TEST(Unicode, ReplacesMaximalSubparts) {
   // Unicode 15, table 3-8 and its neighbours; the right side is what Python gives.
   const std::string r = "\uFFFD";
-  EXPECT_EQ(replace_invalid_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"), r + r + r + r + r + r + r + r + "A");
-  EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"), r + r + r + r + r + r + r + r + "A");
-  EXPECT_EQ(replace_invalid_utf8("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"), r + r + r + r + r + "A" + r + r + "B");
+  EXPECT_EQ(replace_invalid_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"),
+            r + r + r + r + r + r + r + r + "A");
+  EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"),
+            r + r + r + r + r + r + r + r + "A");
+  EXPECT_EQ(replace_invalid_utf8("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"),
+            r + r + r + r + r + "A" + r + r + "B");
   EXPECT_EQ(replace_invalid_utf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"), r + r + r + r + "A");
   EXPECT_EQ(replace_invalid_utf8("abc\xE2\x82"), "abc" + r);
   EXPECT_EQ(replace_invalid_utf8("\xF0\x9F\x98\x80"), "\xF0\x9F\x98\x80");
@@ -79,11 +82,13 @@ TEST(Normalizer, Steps) {
   EXPECT_EQ(normalize("\u0130", {true, true, false, true}), "i\u0307");
   EXPECT_EQ(normalize("\u03A3\u0391\u03A3"), "\u03C3\u03B1\u03C3");
   EXPECT_EQ(normalize("\u00C9", {true, true, true, false}), "E");
-  EXPECT_EQ(normalize(std::string_view("\0A\x01", 3), {false, false, false, false}), std::string_view("\0A\x01", 3));
+  EXPECT_EQ(normalize(std::string_view("\0A\x01", 3), {false, false, false, false}),
+            std::string_view("\0A\x01", 3));
 }
 
 TEST(Normalizer, OrdersMarksThatAreKept) {
-  // U+1D165 (class 216) comes before U+302E (224) though it stands behind it; a starter between them keeps them apart.
+  // U+1D165 (class 216) comes before U+302E (224) though it stands behind it; a starter between them keeps
+  // them apart.
   EXPECT_EQ(normalize("a\u302E\U0001D165"), "a\U0001D165\u302E");
   EXPECT_EQ(normalize("a\u302E\u0301\U0001D165"), "a\U0001D165\u302E");
   EXPECT_EQ(normalize("a\u302Eb\U0001D165"), "a\u302Eb\U0001D165");
@@ -100,7 +105,8 @@ TEST(Words, SplitsAtSpaceAndPunctuation) {
   std::vector<std::string_view> words;
   const std::string text = "  don't\u2014stop  x\u00A0y. ";
   size_t position = 0;
-  for (auto word = next_word(text, position); !word.empty(); word = next_word(text, position)) words.push_back(word);
+  for (auto word = next_word(text, position); !word.empty(); word = next_word(text, position))
+    words.push_back(word);
   EXPECT_EQ(words, (std::vector<std::string_view>{"don", "'", "t", "\u2014", "stop", "x", "y", "."}));
   EXPECT_EQ(position, text.size());
 }

@@ -11,7 +11,9 @@ namespace {
 constexpr uint64_t kHashStart = 0x9E3779B97F4A7C15u;
 constexpr uint64_t kHashMultiplier = 0xD6E8FEB86659FD93u;
 
-uint64_t extend_hash(uint64_t hash, char byte) { return (hash ^ static_cast<uint8_t>(byte)) * kHashMultiplier; }
+uint64_t extend_hash(uint64_t hash, char byte) {
+  return (hash ^ static_cast<uint8_t>(byte)) * kHashMultiplier;
+}
 
 uint64_t extend_hash(uint64_t hash, std::string_view bytes) {
   for (char byte : bytes) hash = extend_hash(hash, byte);
@@ -19,10 +21,16 @@ uint64_t extend_hash(uint64_t hash, std::string_view bytes) {
 }
 
 // The high bits depend on every byte: they choose the slot, the bits below them are its tag.
-uint64_t slot_of(uint64_t hash) { return hash >> 40; }
-uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 16); }
+uint64_t slot_of(uint64_t hash) {
+  return hash >> 40;
+}
+uint32_t tag_of(uint64_t hash) {
+  return static_cast<uint32_t>(hash >> 16);
+}
 
-bool is_continuation_byte(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
+bool is_continuation_byte(char byte) {
+  return (static_cast<uint8_t>(byte) & 0xC0) == 0x80;
+}
 
 }  // namespace
 
@@ -48,8 +56,10 @@ WordPiece::WordPiece(TokenList tokens, WordPieceOptions options, std::string_vie
   }
   unk_id_ = id_of(options.unk_token);
   if (unk_id_ < 0)
-    throw user_error("[{}] expected the unknown token '{}' in the vocabulary of {} tokens, got none; unknown words need it",
-                     file, options.unk_token, tokens_.size());
+    throw user_error(
+        "[{}] expected the unknown token '{}' in the vocabulary of {} tokens, got none; unknown words need "
+        "it",
+        file, options.unk_token, tokens_.size());
 }
 
 int32_t WordPiece::find(uint64_t hash, std::string_view prefix, std::string_view piece) const {
@@ -63,12 +73,15 @@ int32_t WordPiece::find(uint64_t hash, std::string_view prefix, std::string_view
   return -1;
 }
 
-int32_t WordPiece::id_of(std::string_view token) const { return find(extend_hash(kHashStart, token), "", token); }
+int32_t WordPiece::id_of(std::string_view token) const {
+  return find(extend_hash(kHashStart, token), "", token);
+}
 
 void WordPiece::append_pieces(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const {
   // A word's code points are at most its bytes: most words need no count.
   if (static_cast<int64_t>(word.size()) > max_input_chars_per_word_ &&
-      std::ranges::count_if(word, [](char byte) { return !is_continuation_byte(byte); }) > max_input_chars_per_word_) {
+      std::ranges::count_if(word, [](char byte) { return !is_continuation_byte(byte); }) >
+          max_input_chars_per_word_) {
     ids.push_back(unk_id_);
     return;
   }

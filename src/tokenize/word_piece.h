@@ -2,9 +2,9 @@
 //
 //   "unaffable" -> "un" "##aff" "##able"
 //
-// Tokens lie end to end in one string, in order of id. An open-addressed table of (hash, id), at most half full, finds
-// them; the hash runs byte by byte, so one walk over a word gives the hashes of all its prefixes. A whole word is tried
-// first: in ordinary text nine of ten words are one token.
+// Tokens lie end to end in one string, in order of id. An open-addressed table of (hash, id), at most half
+// full, finds them; the hash runs byte by byte, so one walk over a word gives the hashes of all its prefixes.
+// A whole word is tried first: in ordinary text nine of ten words are one token.
 #pragma once
 
 #include <cstdint>

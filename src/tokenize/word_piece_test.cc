@@ -18,8 +18,8 @@ TokenList list_of(const std::vector<std::string>& tokens) {
 }
 
 // The definition: the longest token that starts the rest of the word, or the whole word is unknown.
-std::vector<int32_t> naive_pieces(const std::map<std::string, int32_t>& ids, std::u32string word, const std::string& prefix,
-                                  size_t max_chars) {
+std::vector<int32_t> naive_pieces(const std::map<std::string, int32_t>& ids, std::u32string word,
+                                  const std::string& prefix, size_t max_chars) {
   const auto utf8 = [](std::u32string_view text) {
     std::string result;
     for (char32_t c : text) append_utf8(static_cast<int32_t>(c), result);

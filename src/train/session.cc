@@ -1,0 +1,55 @@
+#include "train/session.h"
+
+#include <chrono>
+
+#include "exec/cpu/cpu_backend.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+namespace {
+
+// Work of one optimizer step: every program of it, the repeated one as often as it runs.
+double sum_flops(const ProgramFamily& family, const StepOptions& options, bool (*counts)(const OpInfo&)) {
+  double flops = 0;
+  for (const Program& program : family.programs) {
+    if (program.name() == "evaluate") continue;
+    double once = 0;
+    for (const Node& node : program.nodes()) {
+      const OpInfo& info = op_info(node.kind);
+      if (counts(info)) once += info.cost({program, node}).flops;
+    }
+    const bool repeated = program.name() == "micro_batch_next";
+    flops += repeated ? once * static_cast<double>(options.gradient_accumulation_steps - 1) : once;
+  }
+  return flops;
+}
+
+}  // namespace
+
+Session::Session(const Model& model, SessionOptions options) : options_(std::move(options)), backend_(make_cpu_backend(options_.threads)) {
+  const auto start = std::chrono::steady_clock::now();
+  family_ = build_programs(model, options_.kind, options_.train, options_.evaluation, options_.step, &passes_);
+  plan_ = plan_memory(*family_.state, family_.programs, *backend_);
+  planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Session::reserve() {
+  executor_.emplace(*family_.state, family_.programs, plan_, *backend_, options_.executor);
+}
+
+int64_t Session::parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter& parameter : state().parameters()) count += parameter.elements();
+  return count;
+}
+
+double Session::step_flops() const {
+  return sum_flops(family_, options_.step, [](const OpInfo&) { return true; });
+}
+
+double Session::step_product_flops() const {
+  return sum_flops(family_, options_.step, [](const OpInfo& info) { return info.op_class == OpClass::kContraction; });
+}
+
+}  // namespace shoehorn

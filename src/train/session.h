@@ -1,0 +1,60 @@
+// A model made ready to run: its programs, their memory plan and, once reserved, their executor.
+//
+// Construction plans and prepares (products are made, so that their workspace is known) but reserves nothing; a caller
+// looks at plan() and decides. Not copyable or movable: the executor refers to the family and the plan.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "exec/executor.h"
+#include "passes/pipeline.h"
+#include "plan/memory_plan.h"
+
+namespace shoehorn {
+
+struct SessionOptions {
+  RunKind kind = RunKind::kTrain;
+  BatchCapacity train;
+  BatchCapacity evaluation;  // no sequences: no evaluation program
+  StepOptions step;
+  ExecutorOptions executor;
+  int threads = 0;  // 0: OpenMP's default
+};
+
+class Session {
+ public:
+  // UserError for settings that do not go together, or a model that cannot be trained.
+  Session(const Model& model, SessionOptions options);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const SessionOptions& options() const { return options_; }
+  const ProgramFamily& family() const { return family_; }
+  const StateTable& state() const { return *family_.state; }
+  const MemoryPlan& plan() const { return plan_; }
+  const std::vector<PassRecord>& passes() const { return passes_; }
+  double planning_seconds() const { return planning_seconds_; }
+
+  // Reserves both arenas and binds every node. SystemError where the memory is not to be had.
+  void reserve();
+  bool is_reserved() const { return executor_.has_value(); }
+  Executor& executor() { return *executor_; }
+
+  int64_t parameter_count() const;
+  // Flops of one micro-batch's forward, backward and recompute, and of the products among them, at full capacity.
+  double step_flops() const;
+  double step_product_flops() const;
+
+ private:
+  SessionOptions options_;
+  std::unique_ptr<Backend> backend_;
+  std::vector<PassRecord> passes_;
+  ProgramFamily family_;
+  MemoryPlan plan_;
+  double planning_seconds_ = 0;
+  std::optional<Executor> executor_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,197 @@
+#include "train/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "exec/cpu/elementwise.h"
+#include "io/float_convert.h"
+
+namespace shoehorn {
+
+namespace {
+
+// Conversions pass through this much at a time; static, so that saving during a run allocates nothing of size.
+constexpr int64_t kChunkElements = int64_t{1} << 16;
+struct Staging {
+  std::array<float, kChunkElements> values;
+  std::array<std::byte, kChunkElements * 8> bytes;
+};
+Staging& staging() {
+  static Staging buffers;
+  return buffers;
+}
+
+std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+// The name under which the files have a parameter; empty if they have not.
+std::string find_name(const SafetensorsModel& files, const std::string& name) {
+  std::vector<std::string> candidates = {name};
+  if (name.rfind("bert.", 0) == 0) candidates.push_back(name.substr(5));
+  for (size_t i = 0, count = candidates.size(); i < count; ++i) {
+    const std::string candidate = candidates[i];
+    for (const auto& [modern, old] : {std::pair<std::string, std::string>{"LayerNorm.weight", "LayerNorm.gamma"},
+                                      {"LayerNorm.bias", "LayerNorm.beta"}}) {
+      if (candidate.size() > modern.size() && candidate.ends_with(modern)) {
+        candidates.push_back(candidate.substr(0, candidate.size() - modern.size()) + old);
+      }
+    }
+  }
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const std::string& candidate) { return files.find(candidate) != nullptr; });
+  return found == candidates.end() ? std::string{} : *found;
+}
+
+void initialize(const StateTable& state, Executor& executor, const Parameter& parameter, TorchGenerator& generator) {
+  const int64_t count = parameter.elements();
+  std::vector<float> values(static_cast<size_t>(count), 0.0F);
+  switch (parameter.initializer.kind) {
+    case Initializer::Kind::kZeros: break;
+    case Initializer::Kind::kOnes: std::fill(values.begin(), values.end(), 1.0F); break;
+    case Initializer::Kind::kNormal: generator.normal(values, 0, parameter.initializer.standard_deviation); break;
+  }
+  if (parameter.initializer.zero_row >= 0 && parameter.initializer.zero_row < parameter.shape[0]) {
+    const int64_t columns = count / parameter.shape[0];
+    std::fill_n(values.begin() + parameter.initializer.zero_row * columns, columns, 0.0F);
+  }
+  write_parameter(state, executor, parameter, 0, values);
+}
+
+// Where the elements of an optimizer state of a parameter lie.
+float* optimizer_state(const StateTable& state, const Executor& executor, const Parameter& parameter, const std::string& name) {
+  const StorageId storage = state.find_storage(state.storage(parameter.storage).name + "." + name);
+  if (!storage.valid()) return nullptr;
+  return executor.storage_as<float>(storage) + parameter.offset_elements;
+}
+
+std::vector<TensorSpec> optimizer_specs(const StateTable& state, const Executor& executor, const std::vector<std::string>& names) {
+  std::vector<TensorSpec> specs;
+  for (const Parameter& parameter : state.parameters()) {
+    for (const std::string& name : names) {
+      if (optimizer_state(state, executor, parameter, name) == nullptr) continue;
+      specs.push_back({parameter.name + "." + name, DType::kF32, parameter.shape});
+    }
+  }
+  return specs;
+}
+
+}  // namespace
+
+void read_parameter(const StateTable&, const Executor& executor, const Parameter& parameter, int64_t offset, std::span<float> values) {
+  const int64_t from = parameter.offset_elements + offset;
+  if (parameter.rest.valid()) {
+    cpu::join_master(executor.storage_as<bfloat16>(parameter.storage) + from, executor.storage_as<int16_t>(parameter.rest) + from,
+                     static_cast<int64_t>(values.size()), values.data());
+  } else {
+    std::memcpy(values.data(), executor.storage_as<float>(parameter.storage) + from, values.size_bytes());
+  }
+}
+
+void write_parameter(const StateTable&, Executor& executor, const Parameter& parameter, int64_t offset,
+                     std::span<const float> values) {
+  const int64_t to = parameter.offset_elements + offset;
+  if (parameter.rest.valid()) {
+    cpu::split_master(values.data(), static_cast<int64_t>(values.size()), executor.storage_as<bfloat16>(parameter.storage) + to,
+                      executor.storage_as<int16_t>(parameter.rest) + to);
+  } else {
+    std::memcpy(executor.storage_as<float>(parameter.storage) + to, values.data(), values.size_bytes());
+  }
+}
+
+LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor, TorchGenerator& generator) {
+  LoadedWeights loaded;
+  std::set<std::string> used;
+  Staging& buffers = staging();
+  for (const Parameter& parameter : state.parameters()) {
+    const std::string name = find_name(files, parameter.name);
+    if (name.empty()) {
+      if (state.storage(parameter.storage).region.component != Component::kHead) {
+        throw user_error("[{}] expected a tensor '{}', got none of that name; is this a BERT checkpoint that goes with its config.json?",
+                         files.directory().string(), parameter.name);
+      }
+      initialize(state, executor, parameter, generator);
+      loaded.initialized.push_back(parameter.name);
+      continue;
+    }
+    used.insert(name);
+    const TensorEntry& entry = files.tensor(name);
+    if (entry.shape != parameter.shape) {
+      throw user_error("[{}: {}] expected shape {} as config.json says, got {}", files.directory().string(), name,
+                       shape_text(parameter.shape), shape_text(entry.shape));
+    }
+    if (!is_float(entry.dtype)) {
+      throw user_error("[{}: {}] expected a floating-point tensor, got {}", files.directory().string(), name, dtype_name(entry.dtype));
+    }
+    const int64_t element = dtype_bytes(entry.dtype);
+    for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
+      const auto count = static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at));
+      const std::span<std::byte> raw = std::span(buffers.bytes).first(count * static_cast<size_t>(element));
+      const std::span<float> values = std::span(buffers.values).first(count);
+      files.read_range(name, at * element, raw);
+      convert_elements(entry.dtype, raw, values);
+      write_parameter(state, executor, parameter, at, values);
+    }
+  }
+  for (const std::string& name : files.names()) {
+    if (!used.contains(name)) loaded.unused.push_back(name);
+  }
+  return loaded;
+}
+
+void initialize_weights(const StateTable& state, Executor& executor, TorchGenerator& generator) {
+  for (const Parameter& parameter : state.parameters()) initialize(state, executor, parameter, generator);
+}
+
+std::vector<TensorSpec> weight_specs(const StateTable& state) {
+  std::vector<TensorSpec> specs;
+  for (const Parameter& parameter : state.parameters()) specs.push_back({parameter.name, DType::kF32, parameter.shape});
+  return specs;
+}
+
+void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor) {
+  SafetensorsModelWriter writer(directory, weight_specs(state));
+  for (const TensorSpec& spec : writer.order()) {
+    const Parameter& parameter = state.parameter(state.find_parameter(spec.name));
+    writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging().values)),
+                         [&](int64_t offset, std::span<std::byte> chunk) {
+                           const std::span<float> values(reinterpret_cast<float*>(chunk.data()), chunk.size() / sizeof(float));
+                           read_parameter(state, executor, parameter, offset / 4, values);
+                         });
+  }
+  writer.commit();
+}
+
+void save_optimizer_states(const std::filesystem::path& file, const StateTable& state, const Executor& executor,
+                           const std::vector<std::string>& state_names) {
+  SafetensorsWriter writer(file, optimizer_specs(state, executor, state_names));
+  for (const Parameter& parameter : state.parameters()) {
+    for (const std::string& name : state_names) {
+      const float* values = optimizer_state(state, executor, parameter, name);
+      if (values == nullptr) continue;
+      writer.append(parameter.name + "." + name, std::as_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
+    }
+  }
+  writer.commit();
+}
+
+void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
+                           const std::vector<std::string>& state_names) {
+  const SafetensorsFile source = SafetensorsFile::open(file);
+  for (const Parameter& parameter : state.parameters()) {
+    for (const std::string& name : state_names) {
+      float* values = optimizer_state(state, executor, parameter, name);
+      if (values == nullptr) continue;
+      const std::string full_name = parameter.name + "." + name;
+      const TensorEntry& entry = source.tensor(full_name);
+      if (entry.dtype != DType::kF32 || entry.shape != parameter.shape) {
+        throw user_error("[{}: {}] expected float32 of shape {}, got {} of shape {}; was it saved by a run with another model?",
+                         file.string(), full_name, shape_text(parameter.shape), dtype_name(entry.dtype), shape_text(entry.shape));
+      }
+      source.read_into(full_name, std::as_writable_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
+    }
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,48 @@
+// Parameters between files and the persistent arena: by Hugging Face name, whatever the layout they have here.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/torch_random.h"
+#include "exec/executor.h"
+#include "graph/state_table.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+
+namespace shoehorn {
+
+struct LoadedWeights {
+  std::vector<std::string> initialized;  // parameters that the files lack: new, from their initializers
+  std::vector<std::string> unused;       // tensors that the model has no parameter for
+};
+
+// Reads every parameter into place. Names: as they are, without the leading "bert." (a base model's files), and with the
+// old endings gamma and beta. Only parameters of the head may be absent: they are initialized from `generator`.
+// UserError naming file and tensor: another shape, a missing tensor.
+LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor, TorchGenerator& generator);
+
+// Every parameter from its initializer, in the order of the state table.
+void initialize_weights(const StateTable& state, Executor& executor, TorchGenerator& generator);
+
+// The names, dtypes (float32) and shapes of all parameters, in the order of the state table.
+std::vector<TensorSpec> weight_specs(const StateTable& state);
+
+// Writes model.safetensors (or shards) into an existing directory.
+void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor);
+
+// Optimizer states, as "<parameter>.<state>" in the parameter's shape.
+void save_optimizer_states(const std::filesystem::path& file, const StateTable& state, const Executor& executor,
+                           const std::vector<std::string>& state_names);
+void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
+                           const std::vector<std::string>& state_names);
+
+// Copies parameters to and from fp32 (the best model of a run): `values` has parameter_elements() elements.
+void read_parameter(const StateTable& state, const Executor& executor, const Parameter& parameter, int64_t offset,
+                    std::span<float> values);
+void write_parameter(const StateTable& state, Executor& executor, const Parameter& parameter, int64_t offset,
+                     std::span<const float> values);
+
+}  // namespace shoehorn
