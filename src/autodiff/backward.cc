@@ -1,6 +1,7 @@
 #include "autodiff/backward.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ops/gradient_context.h"
 #include "ops/op_info.h"
@@ -85,6 +86,20 @@ class Backward {
   ValueId loss_;
 };
 
+// Micro-batches add to a parameter's gradient in place, so it is a value that nothing else reads. Where a parameter was
+// added to something, its gradient is also another's, or goes on to other nodes: then it gets a copy.
+void separate_shared(Program& program, std::vector<ParameterGradient>& gradients) {
+  const auto readers = program.readers();
+  std::map<ValueId, int64_t> owners;
+  for (const ParameterGradient& gradient : gradients) ++owners[gradient.gradient];
+  OpBuilder builder(program);
+  for (ParameterGradient& gradient : gradients) {
+    if (owners.at(gradient.gradient) == 1 && readers[gradient.gradient.at()].empty()) continue;
+    builder.set_region(program.node(program.value(gradient.gradient).producer).region);
+    gradient.gradient = builder.value(OpKind::kCopy, {gradient.gradient}, {}, "gradient_copy");
+  }
+}
+
 }  // namespace
 
 std::vector<ParameterGradient> append_backward(Program& program, ValueId loss) {
@@ -93,15 +108,18 @@ std::vector<ParameterGradient> append_backward(Program& program, ValueId loss) {
   backward.run();
   std::vector<ParameterGradient> gradients;
   for (int32_t i = 0; i < forward_values; ++i) {
-    const Value value = program.values()[static_cast<size_t>(i)];
+    const Value& value = program.value(ValueId{i});
     if (!value.storage.valid() || value.producer.valid() || !is_trainable(program, value.storage)) continue;
     const ValueId gradient = backward.gradient(ValueId{i});
     if (!gradient.valid()) {
       throw user_error("[parameter {}] expected a path from it to the loss, got none; use it in forward or freeze it", value.name);
     }
-    program.value(gradient).role = Role::kGradient;
-    program.value(gradient).name = value.name + ".gradient";
     gradients.push_back({value.storage, gradient});
+  }
+  separate_shared(program, gradients);
+  for (const ParameterGradient& gradient : gradients) {
+    program.value(gradient.gradient).role = Role::kGradient;
+    program.value(gradient.gradient).name = program.state().storage(gradient.storage).name + ".gradient";
   }
   std::sort(gradients.begin(), gradients.end(), [](const auto& a, const auto& b) { return a.storage < b.storage; });
   for (size_t i = 0; i < program.state().parameters().size(); ++i) {

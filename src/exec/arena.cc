@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -47,12 +47,17 @@ Arena::Arena(Arena&& other) noexcept
 }
 
 int64_t Arena::resident_bytes() const {
-  if (bytes_ == 0) return 0;
+  constexpr int64_t kPagesAtOnce = 4096;
   const int64_t page = sysconf(_SC_PAGESIZE);
-  std::vector<unsigned char> pages(static_cast<size_t>((bytes_ + page - 1) / page));
-  CHECK(mincore(data_, static_cast<size_t>(bytes_), pages.data()) == 0, "mincore failed");
-  const auto resident = std::count_if(pages.begin(), pages.end(), [](unsigned char state) { return (state & 1) != 0; });
-  return std::min<int64_t>(bytes_, resident * page);
+  std::array<unsigned char, kPagesAtOnce> states{};
+  int64_t resident = 0;
+  for (int64_t from = 0; from < bytes_; from += kPagesAtOnce * page) {
+    const int64_t length = std::min(kPagesAtOnce * page, bytes_ - from);
+    CHECK(mincore(data_ + from, static_cast<size_t>(length), states.data()) == 0, "mincore failed");
+    const int64_t pages = (length + page - 1) / page;
+    resident += std::count_if(states.begin(), states.begin() + pages, [](unsigned char state) { return (state & 1) != 0; });
+  }
+  return std::min(bytes_, resident * page);
 }
 
 }  // namespace shoehorn

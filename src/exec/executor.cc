@@ -79,7 +79,7 @@ void Executor::run(std::string_view program, std::span<const int64_t> counts) {
     if (options_.poison) fill_dead(bound, i);
     bound.nodes[i](counts.data());
     if (options_.poison) check_dead(bound, i);
-    if (observer_) observer_(*bound.program, i);
+    if (observer_) observer_(*bound.program, i, counts);
   }
 }
 

@@ -29,8 +29,8 @@ class Executor {
   // Runs the program of that name. `counts` has the value of each of its counts; throws InternalError above a maximum.
   void run(std::string_view program, std::span<const int64_t> counts);
 
-  // Called after each node while set: for --detect_anomaly and profiles. Not owned.
-  using Observer = std::function<void(const Program&, size_t node)>;
+  // Called after each node while set: for --detect_anomaly and profiles.
+  using Observer = std::function<void(const Program&, size_t node, std::span<const int64_t> counts)>;
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
   // The bytes of a persistent storage.

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -104,7 +105,9 @@ bool is_there(const fs::path& path) {
 struct Numbered {
   int64_t step;
   std::string name;
-  auto operator<=>(const Numbered&) const = default;
+  bool operator<(const Numbered& other) const {
+    return std::tie(step, name) < std::tie(other.step, other.name);
+  }
 };
 
 std::vector<Numbered> numbered_checkpoints(const fs::path& output_dir) {
@@ -145,7 +148,7 @@ StagedDirectory::~StagedDirectory() {
 
 fs::path StagedDirectory::commit() {
   CHECK(!staging_.empty(), "{} committed twice", name_);
-  const fs::path final = output_dir_ / name_;
+  fs::path final = output_dir_ / name_;
   if (std::error_code error; is_there(final) && !fs::is_directory(final, error)) {
     throw user_error("[{}] expected a directory or nothing, got a file; move it away", final.string());
   }

@@ -210,6 +210,7 @@ TEST(SafetensorsFile, ConvertsThroughAnyStaging) {
         std::ldexp(1.0 + i * 0x1p-14, static_cast<int>(i % 41) - 20) * (i % 3 == 0 ? -1 : 1);
   std::vector<float> floats(values.begin(), values.end());
   std::vector<bfloat16> bfloats;
+  bfloats.reserve(kCount);
   for (const float value : floats) bfloats.push_back(to_bfloat16(value));
   SafetensorsWriter writer(directory.path() / "m.safetensors", {{"f64", DType::kF64, {kCount}},
                                                                 {"f32", DType::kF32, {kCount}},
@@ -257,6 +258,7 @@ TEST(SafetensorsFile, ReadsOnManyThreads) {
   const SafetensorsFile file = SafetensorsFile::open(directory.path() / "m.safetensors");
   std::vector<std::string> results(4, std::string(data.size(), '\0'));
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (std::string& result : results)
     threads.emplace_back([&] { file.read_into("x", std::as_writable_bytes(std::span(result))); });
   for (std::thread& thread : threads) thread.join();

@@ -120,7 +120,7 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
     family.evaluation_batch = add_batch_storages(*family.state, evaluation, 0, "evaluation.");
     family.programs.push_back(capture(model, family, options, false));
   }
-  assign_weight_decay(*family.state, options.optimizer.weight_decay);
+  assign_weight_decay(*family.state, options);
   if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, 0, "capture");
   size_t number = 0;
   for (const Pass& pass : pass_list()) {

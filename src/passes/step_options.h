@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -19,6 +20,8 @@ struct StepOptions {
   int64_t recompute_every_n_layers = 0;  // 0: off
   bool update_in_backward = false;
   OptimizerOptions optimizer;
+  // The weight decay of a parameter, given its name and what the two standard groups say; unset: as they say.
+  std::function<float(const std::string& name, float standard)> decay_of;
   float max_grad_norm = 1.0F;  // 0: no clipping
   float label_smoothing = 0;
   uint64_t seed = 42;

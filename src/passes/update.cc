@@ -28,9 +28,10 @@ StorageId rest_of(const StateTable& state, StorageId weight) {
 
 }  // namespace
 
-void assign_weight_decay(StateTable& state, float weight_decay) {
+void assign_weight_decay(StateTable& state, const StepOptions& options) {
   for (Parameter& parameter : state.parameters()) {
-    parameter.weight_decay = is_decayed(parameter.name) ? weight_decay : 0;
+    const float standard = is_decayed(parameter.name) ? options.optimizer.weight_decay : 0;
+    parameter.weight_decay = options.decay_of ? options.decay_of(parameter.name, standard) : standard;
   }
 }
 

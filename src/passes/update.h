@@ -16,7 +16,7 @@ void update(ProgramFamily& family, const StepOptions& options);
 void update_in_backward(ProgramFamily& family, const StepOptions& options);
 void fuse_update(ProgramFamily& family, const StepOptions& options);
 
-// Two parameter groups: weight_decay 0 for biases and norms.
-void assign_weight_decay(StateTable& state, float weight_decay);
+// Two parameter groups, weight_decay 0 for biases and norms; or the options' own.
+void assign_weight_decay(StateTable& state, const StepOptions& options);
 
 }  // namespace shoehorn

@@ -55,8 +55,7 @@ struct Packing {
   int64_t lower_bound_bytes = 0;  // the largest sum of (rounded) sizes alive at one position; <= bytes
 };
 
-// A quarter of a second or so where no packing meets the lower bound; nothing is spent where a construction
-// does.
+// Under a second where no packing meets the lower bound; nothing is spent where a construction does.
 inline constexpr int64_t kDefaultPackEffort = 100'000'000;
 
 // Packs `intervals`. Sizes are rounded up to `alignment` (any positive number of bytes); an interval of no

@@ -26,8 +26,9 @@ int64_t rounded(int64_t size, int64_t alignment) {
 
 // The definition, pair by pair.
 bool shares_a_byte(const Interval& a, int64_t a_offset, const Interval& b, int64_t b_offset) {
-  return a.first <= b.last && b.first <= a.last && a_offset < b_offset + b.size_bytes &&
-         b_offset < a_offset + a.size_bytes;
+  const int64_t begin = std::max(a_offset, b_offset);
+  const int64_t end = std::min(a_offset + a.size_bytes, b_offset + b.size_bytes);
+  return a.first <= b.last && b.first <= a.last && begin < end;
 }
 
 bool has_overlap(std::span<const Interval> intervals, std::span<const int64_t> offsets) {

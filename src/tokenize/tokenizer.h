@@ -32,7 +32,8 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
 };
 
-// The texts stay the caller's. An empty second text is a second text.
+// The texts stay the caller's. An empty second text is a second text (as in a batch of transformers; a call
+// of it with one example takes an empty pair for none).
 struct TextPair {
   std::string_view first;
   std::optional<std::string_view> second;

@@ -59,7 +59,7 @@ constexpr Range kStarter[] = {{0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x
                               {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F},
                               {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}};
 
-// Upper case letters of Unicode 16 and 17, and two that are older but have their lower case elsewhere.
+// Upper case letters of Unicode 16 and 17.
 struct LowerCaseRange {
   int32_t first;
   int32_t last;

@@ -154,8 +154,8 @@ def make_cases():
             decode = lambda raw: raw.decode(errors="replace")
             tokenizer.no_truncation()
             if length is not None:
-                # `tokenizers` itself does not truncate at all where there is room for the special tokens only.
-                if length <= tokenizer.num_special_tokens_to_add(pair is not None):
+                # `tokenizers` does not truncate at all where there is no room for the special tokens; Shoehorn refuses.
+                if length < tokenizer.num_special_tokens_to_add(pair is not None):
                     continue
                 tokenizer.enable_truncation(length)
             encoding = tokenizer.encode(decode(text), None if pair is None else decode(pair))

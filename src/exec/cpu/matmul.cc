@@ -199,10 +199,8 @@ class PanelMatmul final : public Matmul {
 }  // namespace
 
 std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
-  static std::map<MatmulShape, std::weak_ptr<const Matmul>> known;
-  if (const auto found = known.find(shape); found != known.end()) {
-    if (auto matmul = found->second.lock()) return matmul;
-  }
+  static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
+  if (const auto found = known.find(shape); found != known.end()) return found->second;
   std::shared_ptr<const Matmul> matmul;
   if (shape.operands == DType::kBF16 && !has_bf16_products()) {
     matmul = std::make_shared<const PanelMatmul>(shape);

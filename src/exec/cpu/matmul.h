@@ -43,7 +43,8 @@ class Matmul {
   virtual void run(int64_t count, const void* a, const void* b, const float* bias, void* c, void* workspace) const = 0;
 };
 
-// Products are shared: asking twice for a shape gives the same object. Call from one thread only.
+// Products are shared and kept for the life of the process: asking twice for a shape gives the same object. Call from
+// one thread only.
 std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape);
 
 // Whether bf16 products run as such on this machine.

@@ -108,13 +108,9 @@ void Product::run(const void* a, const void* b, const float* bias, void* c, void
 }
 
 std::shared_ptr<const Product> prepare_product(const ProductShape& shape) {
-  static std::map<ProductShape, std::weak_ptr<const Product>> known;
-  std::weak_ptr<const Product>& entry = known[shape];
-  std::shared_ptr<const Product> product = entry.lock();
-  if (product == nullptr) {
-    product = std::make_shared<const Product>(shape);
-    entry = product;
-  }
+  static std::map<ProductShape, std::shared_ptr<const Product>> known;
+  std::shared_ptr<const Product>& product = known[shape];
+  if (product == nullptr) product = std::make_shared<const Product>(shape);
   return product;
 }
 

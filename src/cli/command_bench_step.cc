@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "cli/model_source.h"
+#include "exec/cpu/machine_limits.h"
+#include "train/argument_table.h"
+#include "train/trainer.h"
+
+namespace shoehorn {
+
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// The run that is timed: no files, no log, no checkpoint; a few steps unless the arguments say how many.
+TrainingArguments timed_arguments(const TrainingArguments& args) {
+  TrainingArguments timed = args;
+  timed.save_strategy = "no";
+  timed.eval_strategy = "no";
+  timed.logging_strategy = "no";
+  if (timed.max_steps <= 0) timed.max_steps = 4;
+  return timed;
+}
+
+nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, const MachineLimits& limits, bool bf16) {
+  std::vector<double> steps = trainer.step_seconds();
+  if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
+  const double seconds = median(steps);
+  const TrainingArguments& args = trainer.arguments();
+  const auto samples = static_cast<double>(args.per_device_train_batch_size * args.gradient_accumulation_steps);
+  const double product_flops = trainer.session().step_product_flops();
+  const double limit = bf16 ? std::max(limits.bf16_flops, limits.fp32_flops) : limits.fp32_flops;
+  nlohmann::json result = {{"samples_per_second", samples / seconds},
+                           {"step_seconds", seconds},
+                           {"first_step_seconds", trainer.seconds_to_first_step()},
+                           {"flops_per_step", trainer.session().step_flops()},
+                           {"product_flops_per_step", product_flops},
+                           {"limit_flops", limit},
+                           {"limit_share", product_flops / seconds / limit},
+                           {"planning_seconds", trainer.session().planning_seconds()},
+                           {"steps", trainer.step_seconds().size()},
+                           {"train_loss", output.training_loss}};
+  for (const auto& [name, value] : output.metrics) {
+    if (name.rfind("memory_", 0) == 0) result[name] = static_cast<int64_t>(metric_number(value));
+  }
+  return result;
+}
+
+void print_table(const nlohmann::json& result) {
+  const auto row = [](const char* what, const std::string& value) { fmt::print("  {:<34}{:>16}\n", what, value); };
+  const auto bytes = [&](const char* key) { return format_bytes(result[key].get<int64_t>()); };
+  fmt::print("Training step, median of {} after the first\n", std::max<int64_t>(1, result["steps"].get<int64_t>() - 1));
+  row("step", fmt::format("{:.3f} s", result["step_seconds"].get<double>()));
+  row("samples a second", fmt::format("{:.3f}", result["samples_per_second"].get<double>()));
+  row("flops a step", fmt::format("{:.3f} T", result["flops_per_step"].get<double>() / 1e12));
+  row("this machine's products", fmt::format("{:.1f} GFLOP/s", result["limit_flops"].get<double>() / 1e9));
+  row("share of that limit", fmt::format("{:.1f} %", 100 * result["limit_share"].get<double>()));
+  row("planning", fmt::format("{:.0f} ms", 1000 * result["planning_seconds"].get<double>()));
+  row("until the first step", fmt::format("{:.2f} s", result["first_step_seconds"].get<double>()));
+  row("arenas, predicted", bytes("memory_arena_predicted_bytes"));
+  row("arenas, measured", bytes("memory_arena_measured_bytes"));
+  row("whole process, predicted", bytes("memory_process_predicted_bytes"));
+  row("whole process, measured", bytes("memory_process_measured_bytes"));
+}
+
+}  // namespace
+
+int run_bench_step(const std::vector<std::string>& words) {
+  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, words);
+  if (parsed.help) {
+    fmt::print("{}", help_text(Command::kBenchStep));
+    return 0;
+  }
+  validate_command(Command::kBenchStep, parsed.arguments);
+  const TrainingArguments args = timed_arguments(parsed.arguments);
+  const ModelSource source = open_model(args.model_name_or_path, true, false);
+  if (args.max_seq_length > source.model->max_positions()) {
+    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}", source.model->max_positions(),
+                     args.max_seq_length);
+  }
+  const int64_t samples_a_step = args.per_device_train_batch_size * args.gradient_accumulation_steps;
+  Dataset data = Dataset::random_tokens({.count = samples_a_step * args.max_steps,
+                                         .length = args.max_seq_length,
+                                         .vocab_begin = std::min<int32_t>(100, static_cast<int32_t>(source.model->vocab_size()) - 1),
+                                         .vocab_end = std::min<int32_t>(30000, static_cast<int32_t>(source.model->vocab_size())),
+                                         .num_labels = static_cast<int32_t>(source.model->num_labels()),
+                                         .seed = static_cast<uint64_t>(args.seed)});
+  nlohmann::json result;
+  {
+    TrainerOptions options;
+    options.weights = source.directory.empty() || !std::filesystem::exists(source.directory / "model.safetensors")
+                          ? std::filesystem::path()
+                          : source.directory;
+    Trainer trainer(*source.model, args, std::move(data), {}, std::move(options));
+    if (!args.json) fmt::print("{}", format_forecast(trainer.forecast()));
+    const TrainOutput output = trainer.train();
+    result = result_of(trainer, output, measure_machine_limits(), args.bf16);
+  }
+  if (args.json) {
+    fmt::print("{}\n", result.dump());
+  } else {
+    print_table(result);
+  }
+  return 0;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,33 @@
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/model_source.h"
+#include "train/argument_table.h"
+#include "train/run_report.h"
+#include "train/trainer.h"
+
+namespace shoehorn {
+
+int run_eval(const std::vector<std::string>& words) {
+  const ParsedArguments parsed = parse_arguments(Command::kEval, words);
+  if (parsed.help) {
+    fmt::print("{}", help_text(Command::kEval));
+    return 0;
+  }
+  const TrainingArguments& args = parsed.arguments;
+  validate_command(Command::kEval, args);
+  const ModelSource source = open_model(args.model_name_or_path, false, true);
+  const auto tokenizer = Tokenizer::load(source.directory);
+  const std::string& file = args.validation_file.empty() ? args.test_file : args.validation_file;
+  LoadedDataset data = load_labelled_file(args, source, *tokenizer, file, true, args.max_eval_samples);
+  TrainerOptions options;
+  options.weights = source.directory;
+  Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
+  const Metrics metrics = trainer.evaluate();
+  fmt::print("{}", format_metrics("eval", metrics));
+  save_metrics(args.output_dir, "eval", metrics);
+  return 0;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,38 @@
+// The model, tokenizer and data that a command's arguments name.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "data/load_dataset.h"
+#include "model/bert.h"
+#include "tokenize/tokenizer.h"
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+struct ModelSource {
+  std::filesystem::path directory;  // empty for a built-in shape (bert-base, bert-large)
+  std::unique_ptr<BertForSequenceClassification> model;
+  std::vector<std::filesystem::path> companions;
+};
+
+// A directory, or where `allow_shapes` the names bert-base and bert-large, which have no weights. With `need_weights`
+// the directory must have them.
+ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights);
+
+struct TextTask {
+  std::unique_ptr<Tokenizer> tokenizer;
+  LoadedDataset train;
+  LoadedDataset validation;
+};
+
+// Loads --train_file and --validation_file and gives the model the classes of the training file.
+TextTask load_text_task(const TrainingArguments& args, ModelSource& source);
+
+// One file; labels must be among the model's.
+LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
+                                 const std::string& file, bool read_labels, std::optional<int64_t> max_samples);
+
+}  // namespace shoehorn

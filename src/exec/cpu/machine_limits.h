@@ -1,0 +1,27 @@
+// What this machine can do at most, measured: the floor under every other figure.
+#pragma once
+
+#include <string>
+
+namespace shoehorn {
+
+struct MachineLimits {
+  double fp32_flops = 0;       // products of 1024³, floating-point operations a second
+  double bf16_flops = 0;       // the same of bf16 operands; fp32 panels where the machine has no bf16 product
+  double bytes_per_second = 0; // read and written by a copy far larger than the caches
+};
+
+struct MachineFacts {
+  std::string cpu;       // model name
+  std::string isa;       // "AVX-512 BF16", "AVX-512", "AVX2"
+  std::string products;  // the library of matrix products
+  int threads = 0;
+  bool bf16_products = false;
+};
+
+MachineFacts machine_facts();
+
+// Medians of several runs each, about a second in all; takes 0.3 GB while it runs.
+MachineLimits measure_machine_limits();
+
+}  // namespace shoehorn

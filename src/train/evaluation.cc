@@ -1,0 +1,75 @@
+#include "train/evaluation.h"
+
+#include <chrono>
+#include <numeric>
+
+#include "base/error.h"
+#include "train/batch_feed.h"
+#include "train/run_report.h"
+
+namespace shoehorn {
+
+BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int64_t pad_to_max_length) {
+  BatchOptions options;
+  options.micro_batch_size = batch_size;
+  options.token_multiple = kTokenMultiple;
+  options.pad_to_max_length = pad_to_max_length;
+  const MicroBatchCapacity capacity = micro_batch_capacity(dataset, options);
+  return {capacity.tokens, capacity.sequences, dataset.max_length()};
+}
+
+EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels, const EvaluationOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  EvaluationResult result{.counts = ConfusionCounts(num_labels)};
+  const ProgramFamily& family = session.family();
+  const Program* program = family.find("evaluate");
+  CHECK(program != nullptr, "the session has no evaluation program");
+  Executor& executor = session.executor();
+  MicroBatch batch = micro_batch_in(executor, family.evaluation_batch, family.evaluation_capacity);
+  BatchOptions packing;
+  packing.micro_batch_size = options.batch_size;
+  packing.token_multiple = kTokenMultiple;
+  packing.pad_to_max_length = options.pad_to_max_length;
+  const bool has_labels = dataset.label_kind() == LabelKind::kClass;
+  std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> counts;
+  double loss_sum = 0;
+  int64_t labelled = 0;
+  for (int64_t from = 0; from < dataset.size(); from += options.batch_size) {
+    const auto size = static_cast<size_t>(std::min(options.batch_size, dataset.size() - from));
+    pack_micro_batch(dataset, std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size), 0, packing, batch);
+    int64_t targets = 0;
+    for (size_t s = 0; s < size; ++s) {
+      if (!has_labels) batch.class_labels[s] = kIgnoredLabel;
+      targets += batch.class_labels[s] != kIgnoredLabel ? 1 : 0;
+    }
+    counts.clear();
+    finish_micro_batch(executor, family.evaluation_batch, batch, counts);
+    *executor.storage_as<float>(family.scalars.target_count) = static_cast<float>(std::max<int64_t>(1, targets));
+    executor.run("evaluate", counts);
+    const auto* logits = reinterpret_cast<const float*>(executor.value("evaluate", program->result("logits")));
+    const auto* loss = reinterpret_cast<const float*>(executor.value("evaluate", program->result("loss")));
+    const std::span<const float> rows(logits, size * static_cast<size_t>(num_labels));
+    loss_sum += static_cast<double>(*loss) * static_cast<double>(targets);
+    labelled += targets;
+    result.counts.add_batch(rows, std::span<const int32_t>(batch.class_labels).first(size));
+    if (options.on_logits) options.on_logits(rows);
+    result.samples += static_cast<int64_t>(size);
+    ++result.batches;
+    if (options.on_progress) options.on_progress(result.samples);
+  }
+  result.loss = labelled > 0 ? loss_sum / static_cast<double>(labelled) : 0;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+Metrics evaluation_metrics(const EvaluationResult& result, const std::string& prefix) {
+  Metrics metrics = result.counts.metrics(prefix);
+  metrics[prefix + "loss"] = result.loss;
+  const std::string split = prefix.substr(0, prefix.size() - 1);
+  metrics.merge(speed_metrics(split, result.seconds, result.samples, result.batches));
+  return metrics;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,39 @@
+// Runs the evaluation program over a data set.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "data/dataset.h"
+#include "train/metrics.h"
+#include "train/session.h"
+
+namespace shoehorn {
+
+struct EvaluationOptions {
+  int64_t batch_size = 8;
+  int64_t pad_to_max_length = 0;
+  // Called for each batch with its logits (S, C), row by row, in the order of the data; may be unset.
+  std::function<void(std::span<const float> logits)> on_logits = {};
+  // Called with the samples done so far; may be unset.
+  std::function<void(int64_t samples)> on_progress = {};
+};
+
+struct EvaluationResult {
+  double loss = 0;  // mean over the samples with a label; 0 without labels
+  int64_t samples = 0;
+  int64_t batches = 0;
+  double seconds = 0;
+  ConfusionCounts counts;
+};
+
+// `session` is reserved and has an evaluation program with room for the batches.
+EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels, const EvaluationOptions& options);
+
+// eval_loss, eval_accuracy, eval_f1, eval_runtime, eval_samples_per_second, eval_steps_per_second.
+Metrics evaluation_metrics(const EvaluationResult& result, const std::string& prefix = "eval_");
+
+// What any batch of the data set needs of the evaluation program.
+BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int64_t pad_to_max_length);
+
+}  // namespace shoehorn

@@ -1,0 +1,65 @@
+#include "train/find_anomaly.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/bfloat16.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+namespace {
+
+double element(const std::byte* data, DType dtype, int64_t i) {
+  if (dtype == DType::kBF16) return to_float(reinterpret_cast<const bfloat16*>(data)[i]);
+  if (dtype == DType::kF64) return reinterpret_cast<const double*>(data)[i];
+  return reinterpret_cast<const float*>(data)[i];
+}
+
+// Scores of masked keys are -inf by design.
+bool is_checked(const Node& node, const TensorType& type) {
+  return node.kind != OpKind::kAttentionScores && is_float(type.dtype) && type.dtype != DType::kF16;
+}
+
+}  // namespace
+
+std::string find_anomaly(const Executor& executor, const Program& program, size_t node_at, std::span<const int64_t> counts) {
+  const Node& node = program.nodes()[node_at];
+  for (const ValueId id : node.outputs) {
+    const TensorType& type = program.type(id);
+    if (!is_checked(node, type)) continue;
+    // Rows in use: the outermost dimension that has a count; what lies behind it is whole.
+    int64_t outer = 1;
+    int64_t used = type.shape.elements();
+    int64_t stride = used;
+    for (int64_t axis = 0; axis < type.shape.rank(); ++axis) {
+      const Dim& dim = type.shape[axis];
+      stride = dim.maximum == 0 ? 0 : stride / dim.maximum;
+      if (dim.count.valid()) {
+        used = counts[dim.count.at()] * stride;
+        stride *= dim.maximum;
+        break;
+      }
+      outer *= dim.maximum;
+      used = stride;
+    }
+    if (type.shape.rank() == 0 || (outer == type.shape.elements() && used != type.shape.elements())) {
+      outer = 1;
+      used = stride = type.shape.elements();
+    }
+    const std::byte* data = executor.value(program.name(), id);
+    for (int64_t block = 0; block < outer; ++block) {
+      for (int64_t i = 0; i < used; ++i) {
+        const double value = element(data, type.dtype, block * stride + i);
+        if (std::isfinite(value)) continue;
+        return fmt::format("[--detect_anomaly] expected finite numbers, got {} from op {} ('{}', {}, {}) of program {}", value,
+                           op_info(node.kind).name, program.value(id).name, region_name(node.region), phase_name(node.region.phase),
+                           program.name());
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace shoehorn

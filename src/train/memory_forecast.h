@@ -1,0 +1,59 @@
+// What a run will take, said before it takes it.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/session.h"
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+struct ArenaForecast {
+  std::string space;  // address space: "host"
+  std::string name;   // "persistent", "transient"
+  int64_t bytes = 0;
+  int64_t lower_bound_bytes = 0;
+};
+
+struct MemoryForecast {
+  std::vector<ArenaForecast> arenas;
+  std::map<std::string, int64_t> by_role;
+  std::map<std::string, int64_t> by_component;
+  int64_t process_overhead_bytes = 0;  // libraries, tokenizer, data, products' code, stacks
+  int64_t budget_bytes = 0;
+  int64_t parameters = 0;
+  double planning_seconds = 0;
+
+  int64_t arena_bytes() const;
+  int64_t process_peak_bytes() const { return arena_bytes() + process_overhead_bytes; }
+  bool fits() const { return process_peak_bytes() <= budget_bytes; }
+};
+
+// Call when everything that the run keeps besides its arenas is in memory (tokenizer, data, prepared products): what is
+// resident then, and what a run is known to add, is the process's overhead. `budget` unset: what the machine or cgroup
+// has available now.
+MemoryForecast forecast_memory(const Session& session, std::optional<int64_t> budget);
+
+// A change of flags and the peak of the whole process with it.
+struct Alternative {
+  std::string flags;
+  int64_t process_peak_bytes = 0;
+  bool changes_numerics = false;
+};
+
+// Changes that make the plan fit: first those that leave the maths alone, smallest change first.
+std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options, const MemoryForecast& forecast,
+                                           int64_t micro_batch_size);
+
+// Tables for people; colours where `color`.
+std::string format_forecast(const MemoryForecast& forecast);
+nlohmann::json to_json(const MemoryForecast& forecast);
+
+// The refusal of a plan that does not fit: by how much, what would fit, and who else holds memory.
+std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alternative>& alternatives);
+
+}  // namespace shoehorn

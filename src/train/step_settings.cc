@@ -1,0 +1,32 @@
+#include "train/step_settings.h"
+
+namespace shoehorn {
+
+StepOptions step_options_of(const TrainingArguments& args) {
+  StepOptions step;
+  step.precision = args.bf16 ? Precision::kBfloat16 : Precision::kFloat32;
+  step.gradient_accumulation_steps = args.gradient_accumulation_steps;
+  step.accumulation_order = args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
+  step.recompute_every_n_layers = recompute_every_n_layers(args);
+  step.update_in_backward = args.update_in_backward;
+  step.max_grad_norm = static_cast<float>(args.max_grad_norm);
+  step.label_smoothing = static_cast<float>(args.label_smoothing_factor);
+  step.seed = static_cast<uint64_t>(args.seed);
+  step.skip_passes = {args.skip_pass.begin(), args.skip_pass.end()};
+  if (wants_unfused_run(args)) step.skip_passes.insert("fuse");
+  step.dump_directory = args.dump_program;
+  OptimizerOptions& optimizer = step.optimizer;
+  optimizer.weight_decay = static_cast<float>(args.weight_decay);
+  optimizer.beta1 = args.adam_beta1;
+  optimizer.beta2 = args.adam_beta2;
+  optimizer.epsilon = args.adam_epsilon;
+  if (args.optim == "sgd") {
+    const SgdOptions sgd = sgd_options(args);
+    optimizer.kind = OptimizerKind::kSgd;
+    optimizer.momentum = static_cast<float>(sgd.momentum);
+    optimizer.nesterov = sgd.nesterov;
+  }
+  return step;
+}
+
+}  // namespace shoehorn

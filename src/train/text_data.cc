@@ -1,0 +1,32 @@
+#include "train/text_data.h"
+
+#include <algorithm>
+
+namespace shoehorn {
+
+TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, int threads) {
+  return [&tokenizer, max_length, threads](std::span<const TextExample> examples) {
+    std::vector<TextPair> texts;
+    texts.reserve(examples.size());
+    for (const TextExample& example : examples) {
+      texts.push_back({example.text, example.has_pair ? std::optional(example.pair) : std::nullopt});
+    }
+    std::vector<TokenizedExample> tokenized;
+    tokenized.reserve(examples.size());
+    for (Encoding& encoding : tokenizer.encode_batch(texts, max_length, threads)) {
+      tokenized.push_back({std::move(encoding.input_ids), std::move(encoding.token_type_ids)});
+    }
+    return tokenized;
+  };
+}
+
+LoadOptions load_options_of(const TrainingArguments& args) {
+  LoadOptions options;
+  options.columns.text_column_names = text_columns_of(args);
+  options.columns.label_column_name = args.label_column_name;
+  return options;
+}
+
+int64_t max_tokens_of(const TrainingArguments& args, int64_t model_positions) { return std::min(args.max_seq_length, model_positions); }
+
+}  // namespace shoehorn

@@ -1,0 +1,22 @@
+// Files of texts to data sets, by the model's own tokenizer.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "data/load_dataset.h"
+#include "tokenize/tokenizer.h"
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+// Tokenizes with `threads` threads, cut to max_length tokens.
+TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, int threads);
+
+// Options of load_dataset from the arguments' column names.
+LoadOptions load_options_of(const TrainingArguments& args);
+
+// Texts longer than `model_positions` cannot be: the smaller of --max_seq_length and that.
+int64_t max_tokens_of(const TrainingArguments& args, int64_t model_positions);
+
+}  // namespace shoehorn

@@ -1,0 +1,373 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "data/training_steps.h"
+#include "data/window_iterator.h"
+#include "io/checkpoint_directory.h"
+#include "train/batch_feed.h"
+#include "train/find_anomaly.h"
+#include "train/run_report.h"
+#include "train/step_settings.h"
+#include "train/weights.h"
+
+namespace shoehorn {
+
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t padding_of(const TrainingArguments& args) { return args.pad_to_max_length ? args.max_seq_length : 0; }
+
+BatchOptions batch_options(const TrainingArguments& args) {
+  BatchOptions options;
+  options.micro_batch_size = args.per_device_train_batch_size;
+  options.gradient_accumulation_steps = args.gradient_accumulation_steps;
+  options.drop_last = args.dataloader_drop_last;
+  options.token_multiple = kTokenMultiple;
+  options.pad_to_max_length = padding_of(args);
+  return options;
+}
+
+SamplerOptions sampler_options(const TrainingArguments& args) {
+  return {.strategy = parse_sampling_strategy(args.train_sampling_strategy),
+          .seed = args.seed,
+          .data_seed = args.data_seed,
+          .group_size = args.per_device_train_batch_size * args.gradient_accumulation_steps};
+}
+
+TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
+  return training_steps({.samples = samples,
+                         .micro_batch_size = args.per_device_train_batch_size,
+                         .gradient_accumulation_steps = args.gradient_accumulation_steps,
+                         .drop_last = args.dataloader_drop_last,
+                         .num_train_epochs = args.num_train_epochs,
+                         .max_steps = args.max_steps});
+}
+
+void check_data(const Model& model, const Dataset& dataset, const char* which) {
+  if (dataset.size() == 0) return;
+  if (dataset.max_length() > model.max_positions()) {
+    throw user_error("[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a smaller "
+                     "--max_seq_length",
+                     which, model.max_positions(), dataset.max_length());
+  }
+  if (dataset.label_kind() != LabelKind::kClass && dataset.label_kind() != LabelKind::kNone) {
+    throw user_error("[{} data] expected one class a sample as label, got another kind; regression and token labels are not supported yet",
+                     which);
+  }
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    for (const int32_t id : dataset.input_ids(i)) {
+      if (id >= model.vocab_size()) {
+        throw user_error("[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the tokenizer the model's?",
+                         which, model.vocab_size(), id, i);
+      }
+    }
+    if (dataset.label_kind() == LabelKind::kClass && dataset.class_label(i) >= model.num_labels()) {
+      throw user_error("[{} data] expected labels below {}, the model's classes, got {} in sample {}", which, model.num_labels(),
+                       dataset.class_label(i), i);
+    }
+  }
+}
+
+std::string log_text(const Metrics& entry) {
+  std::string text;
+  const auto add = [&](const char* name) {
+    const auto found = entry.find(name);
+    if (found != entry.end()) text += fmt::format("{}{} {:.6g}", text.empty() ? "" : "  ", name, metric_number(found->second));
+  };
+  for (const char* name : {"step", "epoch", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1"}) add(name);
+  return text;
+}
+
+}  // namespace
+
+Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset, TrainerOptions options)
+    : model_(model), args_(resolved(std::move(args))), train_dataset_(std::move(train_dataset)),
+      eval_dataset_(std::move(eval_dataset)), options_(std::move(options)), constructed_seconds_(now_seconds()) {
+  validate(args_);
+  check_data(model, train_dataset_, "training");
+  check_data(model, eval_dataset_, "evaluation");
+  if (args_.eval_strategy != "no" && eval_dataset_.size() == 0) {
+    throw user_error("[--eval_strategy {}] expected an evaluation set, got none; give --validation_file", args_.eval_strategy);
+  }
+  SessionOptions session;
+  session.step = step_options_of(args_);
+  if (options_.optimizer) session.step.optimizer = *options_.optimizer;
+  if (train_dataset_.size() > 0) {
+    windows_ = std::make_unique<WindowIterator>(train_dataset_, Sampler(sampler_options(args_), train_dataset_.lengths()),
+                                                batch_options(args_), args_.dataloader_num_workers);
+    session.train = {windows_->capacity().tokens, windows_->capacity().sequences,
+                     std::max(train_dataset_.max_length(), padding_of(args_))};
+  } else {
+    session.kind = RunKind::kEvaluate;
+  }
+  if (eval_dataset_.size() > 0) {
+    session.evaluation = batch_capacity_of(eval_dataset_, args_.per_device_eval_batch_size, padding_of(args_));
+  }
+  if (!options_.optimizer_groups.empty()) {
+    session.step.decay_of = [groups = options_.optimizer_groups](const std::string& name, float standard) {
+      for (const ParameterGroup& group : groups) {
+        if (group.matches(name)) return group.weight_decay;
+      }
+      return standard;
+    };
+  }
+  session_ = std::make_unique<Session>(model, std::move(session));
+  if (windows_ != nullptr) {
+    const TrainingSteps steps = steps_of(args_, train_dataset_.size());
+    state_.max_steps = steps.max_steps;
+    state_.num_train_epochs = steps.num_train_epochs;
+    state_.train_batch_size = args_.per_device_train_batch_size;
+    state_.compute_steps(args_, steps.max_steps);
+    schedule_ = schedule_of(args_, steps.max_steps);
+  }
+  counts_.reserve(2 * std::max<size_t>(1, session_->family().train_batches.size()));
+  forecast_ = forecast_memory(*session_, args_.memory_budget);
+}
+
+Trainer::~Trainer() = default;
+
+std::vector<Alternative> Trainer::alternatives() const {
+  return find_alternatives(model_, session_->options(), forecast_, args_.per_device_train_batch_size);
+}
+
+void Trainer::say(const std::string& line) const {
+  if (options_.on_line) options_.on_line(line);
+}
+
+void Trainer::prepare() {
+  if (session_->is_reserved()) return;
+  if (!forecast_.fits()) throw UserError(format_refusal(forecast_, alternatives()));
+  session_->reserve();
+  load_start();
+}
+
+void Trainer::load_start() {
+  Executor& executor = session_->executor();
+  if (windows_ != nullptr && !args_.resume_from_checkpoint.empty()) {
+    std::vector<std::string> notes;
+    const std::filesystem::path checkpoint = find_checkpoint(args_, notes);
+    for (const std::string& note : notes) say(note);
+    ResumedRun run = load_checkpoint(checkpoint, args_, *session_);
+    const int64_t max_steps = state_.max_steps;
+    const int64_t epochs = state_.num_train_epochs;
+    state_ = std::move(run.state);
+    state_.max_steps = max_steps;
+    state_.num_train_epochs = epochs;
+    state_.compute_steps(args_, max_steps);
+    state_.control = {};
+    position_ = run.position;
+    first_step_ = state_.global_step;
+    say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
+    return;
+  }
+  TorchGenerator generator(static_cast<uint64_t>(args_.seed));
+  if (options_.weights.empty()) {
+    initialize_weights(session_->state(), executor, generator);
+    return;
+  }
+  const LoadedWeights loaded = load_weights(SafetensorsModel::open(options_.weights), session_->state(), executor, generator);
+  if (!loaded.initialized.empty()) say(fmt::format("new weights, to be trained: {}", fmt::join(loaded.initialized, ", ")));
+}
+
+TrainOutput Trainer::train() {
+  CHECK(windows_ != nullptr, "there is no training data");
+  recover_checkpoints(args_.output_dir);
+  prepare();
+  if (args_.detect_anomaly) watch_for_anomaly();
+  const double start = now_seconds();
+  Progress progress("train", state_.global_step, state_.max_steps, options_.progress);
+  if (args_.eval_on_start && state_.global_step == 0) evaluate_and_note(progress);
+  train_epochs(progress);
+  progress.finish();
+  if (args_.load_best_model_at_end) load_best_model();
+
+  TrainOutput output;
+  output.global_step = state_.global_step;
+  output.training_loss = (position_.loss_total + position_.loss_since_log) / static_cast<double>(std::max<int64_t>(1, state_.global_step));
+  const double seconds = now_seconds() - start;
+  output.metrics = speed_metrics("train", seconds, samples_this_run_, state_.global_step - first_step_);
+  output.metrics["train_loss"] = output.training_loss;
+  output.metrics["total_flos"] = state_.total_flos;
+  output.metrics["epoch"] = state_.epoch;
+  if (position_.nonfinite_losses > 0) {
+    output.metrics["nonfinite_losses"] = position_.nonfinite_losses;
+    say(fmt::format("{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
+                    position_.nonfinite_losses, state_.global_step));
+  }
+  state_.log(output.metrics);
+  output.metrics.merge(memory_metrics());
+  return output;
+}
+
+void Trainer::train_epochs(Progress& progress) {
+  const TrainingSteps steps = steps_of(args_, train_dataset_.size());
+  ResumePoint point = resume_point(steps, state_.global_step);
+  Window window;
+  while (state_.global_step < state_.max_steps) {
+    windows_->start_epoch(point.epoch, point.update_step);
+    while (state_.global_step < state_.max_steps && windows_->next_window(window)) {
+      if (seconds_to_first_step_ == 0) seconds_to_first_step_ = now_seconds() - constructed_seconds_;
+      const double step_start = now_seconds();
+      step(*windows_, window);
+      step_seconds_.push_back(now_seconds() - step_start);
+      const int64_t done = std::min(steps.micro_batches_per_epoch,
+                                    window.update_step * args_.gradient_accumulation_steps + window.micro_batches);
+      state_.epoch = static_cast<double>(window.epoch) +
+                     static_cast<double>(done) / static_cast<double>(steps.micro_batches_per_epoch);
+      decide_after_step(args_, state_);
+      after_step(progress);
+      progress.update(state_.global_step, samples_this_run_, *session_->executor().storage_as<float>(session_->family().loss));
+    }
+    point = {point.epoch + 1, 0};
+    if (state_.global_step < state_.max_steps || args_.max_steps <= 0) {
+      decide_after_epoch(args_, state_);
+      after_step(progress);
+    }
+  }
+}
+
+// One optimizer step: all micro-batches of a window.
+void Trainer::step(WindowIterator& windows, const Window& window) {
+  const ProgramFamily& family = session_->family();
+  Executor& executor = session_->executor();
+  last_learning_rate_ = schedule_->learning_rate(state_.global_step);
+  *executor.storage_as<uint32_t>(family.scalars.step) = static_cast<uint32_t>(state_.global_step);
+  *executor.storage_as<uint32_t>(family.scalars.applied_updates) = static_cast<uint32_t>(position_.applied_updates);
+  *executor.storage_as<float>(family.scalars.learning_rate) = static_cast<float>(last_learning_rate_);
+  *executor.storage_as<float>(family.scalars.target_count) = static_cast<float>(std::max<int64_t>(1, window.target_items));
+
+  counts_.clear();
+  const bool one_program = family.find("train_step") != nullptr;
+  const auto batches = static_cast<int64_t>(family.train_batches.size());
+  for (int64_t m = 0; m < window.micro_batches; ++m) {
+    const BatchStorages& storages = family.train_batches[static_cast<size_t>(one_program ? m : 0)];
+    MicroBatch batch = micro_batch_in(executor, storages, family.train_capacity);
+    windows.load(m, batch);
+    if (!one_program) counts_.clear();
+    finish_micro_batch(executor, storages, batch, counts_);
+    if (!one_program) executor.run(m == 0 ? "micro_batch_first" : "micro_batch_next", counts_);
+  }
+  if (one_program) {
+    counts_.resize(static_cast<size_t>(2 * batches), 0);  // micro-batches that a short last window lacks
+    executor.run("train_step", counts_);
+  } else {
+    executor.run("update", {});
+  }
+
+  const float loss = *executor.storage_as<float>(family.loss);
+  if (!std::isfinite(loss)) ++position_.nonfinite_losses;
+  position_.loss_since_log += loss;
+  if (family.grad_norm.valid()) last_grad_norm_ = *executor.storage_as<float>(family.grad_norm);
+  ++position_.applied_updates;
+  ++state_.global_step;
+  position_.samples_consumed += window.sequences;
+  samples_this_run_ += window.sequences;
+  tokens_this_run_ += window.tokens;
+  int64_t weights = 0;
+  for (const Parameter& parameter : session_->state().parameters()) {
+    if (session_->state().storage(parameter.storage).region.component != Component::kEmbeddings) weights += parameter.elements();
+  }
+  state_.total_flos += 6.0 * static_cast<double>(window.tokens) * static_cast<double>(weights);
+}
+
+void Trainer::after_step(Progress& progress) {
+  if (state_.control.should_log && state_.global_step > position_.last_logged_step) log_losses(progress);
+  if (state_.control.should_evaluate) evaluate_and_note(progress);
+  if (state_.control.should_save) save(progress);
+}
+
+void Trainer::log_losses(Progress& progress) {
+  Metrics entry;
+  entry["loss"] = position_.loss_since_log / static_cast<double>(state_.global_step - position_.last_logged_step);
+  if (session_->family().grad_norm.valid()) entry["grad_norm"] = static_cast<double>(last_grad_norm_);
+  entry["learning_rate"] = last_learning_rate_;
+  position_.loss_total += position_.loss_since_log;
+  position_.loss_since_log = 0;
+  position_.last_logged_step = state_.global_step;
+  const Metrics& logged = state_.log(std::move(entry));
+  progress.log_line(log_text(logged));
+}
+
+Metrics Trainer::evaluate() {
+  prepare();
+  CHECK(eval_dataset_.size() > 0, "there is no evaluation data");
+  const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
+                                                     {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
+  Metrics metrics = evaluation_metrics(result);
+  if (options_.compute_metrics) {
+    for (const auto& [name, value] : options_.compute_metrics(result.counts)) metrics["eval_" + name] = value;
+  }
+  return metrics;
+}
+
+void Trainer::predict(const std::function<void(std::span<const float> logits)>& on_logits) {
+  prepare();
+  shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
+                     {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_), .on_logits = on_logits});
+}
+
+void Trainer::evaluate_and_note(Progress& progress) {
+  Metrics metrics = evaluate();
+  const bool best = update_best_metric(args_, metrics, state_);
+  if (best && (state_.control.should_save || args_.save_strategy == "best")) {
+    state_.best_model_checkpoint = (std::filesystem::path(args_.output_dir) / fmt::format("checkpoint-{}", state_.global_step)).string();
+  }
+  if (args_.save_strategy == "best") state_.control.should_save = best;
+  progress.log_line(log_text(state_.log(std::move(metrics))));
+}
+
+CheckpointContents Trainer::contents() const {
+  return {model_, *session_, args_, state_, position_, options_.companions};
+}
+
+void Trainer::save(Progress& progress) {
+  const std::filesystem::path saved = save_checkpoint(contents(), session_->executor());
+  rotate_checkpoints(args_.output_dir, args_.save_total_limit.value_or(0), state_.best_model_checkpoint.value_or(""));
+  progress.log_line(fmt::format("saved {}", saved.string()));
+}
+
+void Trainer::save_model(const std::filesystem::path& directory) {
+  prepare();
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw system_error("[{}] expected to make the directory, got '{}'", directory.string(), error.message());
+  save_model_files(contents(), session_->executor(), directory);
+}
+
+void Trainer::save_state() const { save_trainer_state(state_, std::filesystem::path(args_.output_dir) / "trainer_state.json"); }
+
+void Trainer::load_best_model() {
+  if (!state_.best_model_checkpoint) return;
+  TorchGenerator generator(static_cast<uint64_t>(args_.seed));
+  load_weights(SafetensorsModel::open(*state_.best_model_checkpoint), session_->state(), session_->executor(), generator);
+  say(fmt::format("loaded the best model, of {}", *state_.best_model_checkpoint));
+}
+
+void Trainer::watch_for_anomaly() {
+  Executor& executor = session_->executor();
+  executor.set_observer([&executor](const Program& program, size_t node, std::span<const int64_t> counts) {
+    const std::string found = find_anomaly(executor, program, node, counts);
+    if (!found.empty()) throw SystemError(found);
+  });
+}
+
+int64_t Trainer::measured_process_peak_bytes() const { return process_peak_bytes(); }
+
+Metrics Trainer::memory_metrics() const {
+  return {{"memory_arena_predicted_bytes", forecast_.arena_bytes()},
+          {"memory_arena_measured_bytes", session_->executor().resident_arena_bytes()},
+          {"memory_process_predicted_bytes", forecast_.process_peak_bytes()},
+          {"memory_process_measured_bytes", measured_process_peak_bytes()}};
+}
+
+std::string print_summary(const TrainOutput& output) { return format_summary(output.metrics, process_resident_bytes()); }
+
+}  // namespace shoehorn

@@ -1,0 +1,136 @@
+// Training as the Hugging Face Trainer does it, on planned programs.
+//
+//   TrainingArguments args{.output_dir = "out", .per_device_train_batch_size = 4};
+//   Trainer trainer(model, args, train_dataset);
+//   const TrainOutput result = trainer.train();
+//   std::cout << print_summary(result);
+//
+// The constructor plans; memory is reserved by the first call of train(), evaluate() or predict() and given back when the
+// trainer is destroyed. One thread at a time; several trainers in a process may follow each other.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "model/model_builder.h"
+#include "optim/optimizer.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/memory_forecast.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/trainer_state.h"
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+// Parameters whose name `matches` says yes to get this weight decay; the first group that matches counts.
+struct ParameterGroup {
+  std::function<bool(const std::string& name)> matches;
+  float weight_decay = 0;
+};
+
+struct TrainerOptions {
+  // Own optimizer in place of what the arguments say; groups in place of the two of the Trainer.
+  std::optional<OptimizerOptions> optimizer;
+  std::vector<ParameterGroup> optimizer_groups;
+  // Own metrics of an evaluation, added to the standard ones; names without "eval_".
+  std::function<Metrics(const ConfusionCounts&)> compute_metrics;
+  // Weights to start from; empty: every parameter from its initializer, seeded by `seed`.
+  std::filesystem::path weights;
+  // Files copied beside the saved weights (tokenizer, vocabulary).
+  std::vector<std::filesystem::path> companions;
+  // Told about the run: one line a log entry and one a notice. Unset: silent.
+  std::function<void(const std::string& line)> on_line;
+  ProgressOptions progress;
+};
+
+struct TrainOutput {
+  int64_t global_step = 0;
+  double training_loss = 0;
+  Metrics metrics;  // train_runtime, train_loss, …, and the four memory_* keys
+};
+
+class Trainer {
+ public:
+  // `model` outlives the trainer. UserError for arguments or data that do not go together.
+  Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset = {}, TrainerOptions options = {});
+
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // What training will take; before train() this reserves nothing.
+  const MemoryForecast& forecast() const { return forecast_; }
+  std::vector<Alternative> alternatives() const;
+
+  // Refuses with UserError (format_refusal) what does not fit the budget. Resumes where resume_from_checkpoint says.
+  TrainOutput train();
+  // Of the evaluation data set, or of another that fits the planned batch.
+  Metrics evaluate();
+
+  // The logits (S, C) of each batch of the evaluation data set, in order.
+  void predict(const std::function<void(std::span<const float> logits)>& on_logits);
+
+  // config.json, weights and companions into `directory` (made where absent).
+  void save_model(const std::filesystem::path& directory);
+  // trainer_state.json into output_dir.
+  void save_state() const;
+
+  const Session& session() const { return *session_; }
+  Session& session() { return *session_; }
+  const TrainerState& state() const { return state_; }
+  const TrainingArguments& arguments() const { return args_; }
+  // Of the whole run so far, measured.
+  int64_t measured_process_peak_bytes() const;
+  // Seconds from the construction of the trainer to the start of step 1; 0 before.
+  double seconds_to_first_step() const { return seconds_to_first_step_; }
+  // Seconds of each optimizer step of the last train().
+  const std::vector<double>& step_seconds() const { return step_seconds_; }
+
+ private:
+  void prepare();
+  void load_start();
+  void train_epochs(class Progress& progress);
+  void step(class WindowIterator& windows, const struct Window& window);
+  void after_step(class Progress& progress);
+  void log_losses(class Progress& progress);
+  void evaluate_and_note(class Progress& progress);
+  void save(class Progress& progress);
+  void watch_for_anomaly();
+  void load_best_model();
+  void say(const std::string& line) const;
+  CheckpointContents contents() const;
+  Metrics memory_metrics() const;
+
+  const Model& model_;
+  TrainingArguments args_;
+  Dataset train_dataset_;
+  Dataset eval_dataset_;
+  TrainerOptions options_;
+  double constructed_seconds_;
+  std::unique_ptr<class WindowIterator> windows_;
+  std::unique_ptr<Session> session_;
+  MemoryForecast forecast_;
+  std::optional<Schedule> schedule_;
+  TrainerState state_;
+  RunPosition position_;
+  int64_t first_step_ = 0;
+  int64_t samples_this_run_ = 0;
+  int64_t tokens_this_run_ = 0;
+  float last_grad_norm_ = 0;
+  double last_learning_rate_ = 0;
+  double seconds_to_first_step_ = 0;
+  std::vector<double> step_seconds_;
+  std::vector<int64_t> counts_;
+};
+
+// "Time: …", "Samples/second: …", "Memory occupied: … MB." of a training result, as the guides print it.
+std::string print_summary(const TrainOutput& output);
+
+}  // namespace shoehorn

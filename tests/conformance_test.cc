@@ -1,0 +1,300 @@
+// Toy programs that hold the decisions which later features stand on (docs/architecture.md).
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "exec/cpu/cpu_backend.h"
+#include "model/layers.h"
+#include "ops/verify.h"
+#include "toy_training.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+constexpr int64_t kVocabulary = ToyModel::kVocabulary;
+constexpr int64_t kHidden = 9;
+
+// Predicts a token from a sequence's first one; the head multiplies by `head`, which may be the embedding table itself.
+Tensor predict_token(ModelBuilder& builder, const std::string& head) {
+  builder.set_region(-1, Component::kEmbeddings);
+  const Tensor table = embedding_table(builder, "table", kVocabulary, kHidden, 0.2F);
+  Tensor x = builder.embedding(table, builder.batch().input_ids);
+  builder.set_region(0, Component::kFeedForward);
+  x = builder.activation(linear_layer(builder, "dense", x, kHidden, 0.2F), Activation::kGelu);
+  builder.set_region(-1, Component::kHead);
+  const Tensor weight = embedding_table(builder, head, kVocabulary, kHidden, 0.2F);
+  const Tensor bias = builder.parameter("head.bias", {kVocabulary}, {});
+  return builder.linear(builder.first_tokens(x), weight, bias);
+}
+
+struct Order {
+  std::string name;
+  int64_t steps;
+  AccumulationOrder order;
+};
+
+void PrintTo(const Order& order, std::ostream* out) { *out << order.name; }
+
+class TiedWeights : public ::testing::TestWithParam<Order> {
+ protected:
+  static StepOptions step() {
+    StepOptions step = gradient_options();
+    step.gradient_accumulation_steps = GetParam().steps;
+    step.accumulation_order = GetParam().order;
+    return step;
+  }
+  static Split split() { return GetParam().steps == 1 ? Split{{0, 1, 2, 3, 4}} : Split{{0, 1}, {2, 3}, {4}}; }
+};
+
+// The model of two tables, both with the tied table's values, has the two terms of the tied gradient.
+TEST_P(TiedWeights, TheGradientIsTheSumOfBothUses) {
+  const ToyModel tied([](ModelBuilder& builder) { return predict_token(builder, "table"); });
+  const ToyModel apart([](ModelBuilder& builder) { return predict_token(builder, "head"); });
+  const std::vector<Sample> samples = random_samples(5, 3, 20, kVocabulary);
+  const Gradients sum = gradients_of(tied, step(), samples, split());
+
+  TrainingRun run(apart, session_options(step()));
+  Weights weights = random_weights(run.session());
+  weights["head.weight"] = weights.at("table.weight");
+  write_weights(run.session(), weights);
+  run.step(samples, split(), 1.0F);
+  const Weights after = read_weights(run.session());
+  Gradients expected{run.loss(), {}};
+  for (const auto& [name, values] : sum.values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      double gradient = static_cast<double>(weights.at(name)[i]) - after.at(name)[i];
+      if (name == "table.weight") gradient += static_cast<double>(weights.at("head.weight")[i]) - after.at("head.weight")[i];
+      expected.values[name].push_back(gradient);
+    }
+  }
+  expect_close(sum, expected);
+  double head = 0;
+  for (size_t i = 0; i < weights.at("head.weight").size(); ++i) {
+    head = std::max(head, std::abs(static_cast<double>(weights.at("head.weight")[i]) - after.at("head.weight")[i]));
+  }
+  EXPECT_GT(head, 0.01) << "the head's term would not be missed";
+}
+
+TEST_P(TiedWeights, OneStorageOneParameterOneUpdate) {
+  const ToyModel tied([](ModelBuilder& builder) { return predict_token(builder, "table"); });
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    StepOptions options = step();
+    options.precision = precision;
+    const Session session(tied, session_options(options));
+    int64_t tables = 0;
+    for (const Storage& storage : session.state().storages()) {
+      if (storage.role == Role::kWeight && storage.type.shape.elements() == kVocabulary * kHidden) ++tables;
+    }
+    EXPECT_EQ(tables, 1);
+    EXPECT_EQ(session.parameter_count(), kVocabulary * kHidden + kHidden * kHidden + kHidden + kVocabulary);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, TiedWeights,
+                         ::testing::Values(Order{"whole", 1, AccumulationOrder::kMicroBatch},
+                                           Order{"micro_batch", 3, AccumulationOrder::kMicroBatch},
+                                           Order{"layer", 3, AccumulationOrder::kLayer}),
+                         [](const auto& info) { return info.param.name; });
+
+// A program of one weight: a view of it, read before and after the update.
+Program view_and_update(StateTable& state, bool read_after) {
+  const StorageId weight = state.add_storage({"weight", {DType::kF32, {4, 3}}, Role::kWeight, {}, {}});
+  const StorageId gradient = state.add_storage({"gradient", {DType::kF32, {4, 3}}, Role::kGradient, {}, {}});
+  const StorageId rate = state.add_storage({"rate", {DType::kF32, {1}}, Role::kScalar, {}, {}});
+  const StorageId applied = state.add_storage({"applied", {DType::kI32, {1}}, Role::kScalar, {}, {}});
+  Program program("toy", &state);
+  OpBuilder builder(program);
+  const ValueId view =
+      builder.value(OpKind::kView, {program.read_state(weight)}, ViewAttributes{{DType::kF32, {6}}, 3}, "window");
+  const auto update = [&] {
+    builder.add(OpKind::kSgd,
+                {program.read_state(rate), program.read_state(applied), {}, program.read_state(weight), program.read_state(gradient)},
+                SgdAttributes{0, false, {0.0F}, false}, "update");
+  };
+  if (read_after) update();
+  program.add_result("copy", builder.value(OpKind::kCopy, {view}, {}, "copy"));
+  if (!read_after) update();
+  return program;
+}
+
+TEST(ViewOfAnUpdatedWeight, ReadBeforeTheUpdateSeesTheOldBytes) {
+  StateTable state;
+  std::vector<Program> programs = {view_and_update(state, false)};
+  verify(programs[0]);
+  const auto backend = make_cpu_backend(1);
+  const MemoryPlan plan = plan_memory(state, programs, *backend);
+  Executor executor(state, programs, plan, *backend, {.poison = true});
+  for (int i = 0; i < 12; ++i) {
+    executor.storage_as<float>(StorageId{0})[i] = static_cast<float>(i);
+    executor.storage_as<float>(StorageId{1})[i] = 1;
+  }
+  *executor.storage_as<float>(StorageId{2}) = 0.5F;
+  executor.run("toy", {});
+  const auto* copy = reinterpret_cast<const float*>(executor.value("toy", programs[0].result("copy")));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(copy[i], static_cast<float>(i + 3));
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(executor.storage_as<float>(StorageId{0})[i], static_cast<float>(i) - 0.5F);
+}
+
+TEST(ViewOfAnUpdatedWeight, ReadAfterTheUpdateIsRejected) {
+  StateTable state;
+  const Program program = view_and_update(state, true);
+  try {
+    verify(program);
+    FAIL() << "accepted";
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("reads version 0 of 'weight' after version 1"), std::string::npos) << error.what();
+  }
+}
+
+const BertForSequenceClassification& dropless() {
+  static const BertForSequenceClassification model(small_bert(0));
+  return model;
+}
+
+StepOptions accumulating(AccumulationOrder order) {
+  StepOptions step = gradient_options();
+  step.gradient_accumulation_steps = 3;
+  step.accumulation_order = order;
+  return step;
+}
+
+// An epoch's last window may have fewer micro-batches than the others: programs planned for three serve one or two.
+TEST(ShortLastWindow, EqualsTheSameSamplesAtOnce) {
+  const std::vector<Sample> samples = random_samples(5, 11);
+  const Gradients whole = gradients_of(dropless(), gradient_options(), samples, {{0, 1, 2, 3, 4}});
+  for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
+    for (const Split& split : {Split{{0, 1, 2, 3, 4}}, Split{{0, 1}, {2, 3, 4}}, Split{{0, 1, 2}, {3}, {4}}}) {
+      SCOPED_TRACE(split.size());
+      expect_close(gradients_of(dropless(), accumulating(order), samples, split), whole);
+    }
+  }
+}
+
+// The window after a short one starts afresh: what the absent micro-batches left behind is gone.
+TEST(ShortLastWindow, LeavesNothingForTheNextWindow) {
+  const std::vector<Sample> samples = random_samples(6, 12);
+  for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
+    TrainingRun run(dropless(), session_options(accumulating(order)));
+    const Weights weights = read_weights(run.session());
+    run.step(samples, {{0, 1}, {2, 3}, {4, 5}}, 0.0F);
+    run.step(samples, {{5}}, 0.0F);
+    EXPECT_EQ(read_weights(run.session()), weights);
+    const float loss = run.step(samples, {{0, 1}, {2, 3}, {4, 5}}, 1.0F);
+    const Gradients fresh = gradients_of(dropless(), accumulating(order), samples, {{0, 1}, {2, 3}, {4, 5}});
+    EXPECT_EQ(loss, fresh.loss);
+    Weights expected = weights;
+    for (auto& [name, values] : expected) {
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(values[i] - fresh.values.at(name)[i]);
+    }
+    EXPECT_EQ(read_weights(run.session()), expected);
+  }
+}
+
+TEST(SkippedUpdate, GradientsThatAreNeverAppliedChangeNothing) {
+  const std::vector<Sample> samples = random_samples(6, 13);
+  StepOptions step;
+  step.gradient_accumulation_steps = 2;
+  TrainingRun run(dropless(), session_options(step));
+  const Weights weights = read_weights(run.session());
+  run.accumulate(samples, {{0, 1, 2}, {3, 4, 5}}, 1.0F);
+  EXPECT_EQ(read_weights(run.session()), weights);
+  for (const Storage& storage : run.session().state().storages()) {
+    if (storage.role != Role::kOptimizerState) continue;
+    const auto* values = run.executor().storage_as<float>(run.session().state().find_storage(storage.name));
+    EXPECT_TRUE(std::all_of(values, values + storage.type.shape.elements(), [](float v) { return v == 0; })) << storage.name;
+  }
+  // The next window overwrites what was not applied.
+  run.accumulate(samples, {{0, 1, 2}}, 1.0F);
+  TrainingRun fresh(dropless(), session_options(step));
+  fresh.accumulate(samples, {{0, 1, 2}}, 1.0F);
+  EXPECT_EQ(run.loss(), fresh.loss());
+}
+
+TEST(SkippedUpdate, APredicateInsideTheProgram) {
+  GTEST_SKIP() << "update ops take no found_inf yet: nothing makes one before fp16 with dynamic loss scaling";
+}
+
+TEST(TwoPrograms, EvaluationSeesTheUpdatedWeights) {
+  const std::vector<Sample> samples = random_samples(6, 14);
+  const std::vector<int32_t> all = {0, 1, 2, 3, 4, 5};
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    StepOptions step;
+    step.precision = precision;
+    TrainingRun trained(dropless(), session_options(step));
+    const auto before = trained.evaluate(samples, all, 3);
+    for (int i = 0; i < 2; ++i) trained.step(samples, {all}, 1e-2F);
+    const auto after = trained.evaluate(samples, all, 3);
+    EXPECT_NE(after, before);
+
+    SessionOptions options = session_options(step);
+    options.kind = RunKind::kEvaluate;
+    TrainingRun loaded(dropless(), options);
+    write_weights(loaded.session(), read_weights(trained.session()));
+    EXPECT_EQ(loaded.evaluate(samples, all, 3), after);
+    // And the evaluation, in the same bytes as the step's temporaries, leaves training as it was.
+    TrainingRun plain(dropless(), session_options(step));
+    for (int i = 0; i < 2; ++i) plain.step(samples, {all}, 1e-2F);
+    EXPECT_EQ(trained.step(samples, {all}, 1e-2F), plain.step(samples, {all}, 1e-2F));
+    EXPECT_EQ(read_weights(trained.session()), read_weights(plain.session()));
+  }
+}
+
+TEST(TwoPrograms, LieInOneTransientArena) {
+  const Session session(dropless(), session_options(StepOptions{}));
+  const MemoryPlan& plan = session.plan();
+  ASSERT_EQ(plan.programs.size(), 2U);
+  EXPECT_GT(plan.programs[1].bytes, 0);
+  EXPECT_EQ(plan.transient_bytes, std::max(plan.programs[0].bytes, plan.programs[1].bytes));
+}
+
+TEST(Regions, EveryNodeKeepsItsOwnThroughAllPasses) {
+  for (const auto& [steps, order] : {std::pair{1, AccumulationOrder::kMicroBatch}, std::pair{3, AccumulationOrder::kMicroBatch},
+                                     std::pair{3, AccumulationOrder::kLayer}}) {
+    StepOptions step;
+    step.gradient_accumulation_steps = steps;
+    step.accumulation_order = order;
+    step.recompute_every_n_layers = 1;
+    const Session session(BertForSequenceClassification(small_bert()), session_options(step));
+    for (const Program& program : session.family().programs) {
+      std::set<int32_t> layers, micro_batches;
+      for (const Node& node : program.nodes()) {
+        EXPECT_NE(node.region.component, Component::kNone) << program.name() << ": " << program.value(node.outputs[0]).name;
+        layers.insert(node.region.layer);
+        micro_batches.insert(node.region.micro_batch);
+      }
+      if (program.name() == "update") continue;
+      EXPECT_EQ(layers, (std::set<int32_t>{-1, 0, 1, 2})) << program.name();
+      const bool unrolled = order == AccumulationOrder::kLayer && program.name() == "train_step";
+      EXPECT_EQ(micro_batches.size(), unrolled ? 3U : 1U) << program.name();
+    }
+  }
+}
+
+// Masks belong to samples, positions and features: not to a micro-batch, a row or an order.
+TEST(DropoutMasks, DoNotDependOnSplitPackingOrOrder) {
+  const BertForSequenceClassification model(small_bert(0.3F));
+  const std::vector<Sample> samples = random_samples(6, 15);
+  for (const std::set<std::string>& skipped : {std::set<std::string>{}, std::set<std::string>{"fuse"}}) {
+    StepOptions step = gradient_options();
+    step.skip_passes = skipped;
+    const Gradients whole = gradients_of(model, step, samples, {{0, 1, 2, 3, 4, 5}});
+    const Gradients dropless_gradients = gradients_of(dropless(), step, samples, {{0, 1, 2, 3, 4, 5}});
+    EXPECT_GT(std::abs(whole.loss - dropless_gradients.loss), 1e-3) << "dropout is on";
+    expect_close(gradients_of(model, step, samples, {{5, 3, 1, 0, 2, 4}}), whole);
+    for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
+      StepOptions split = accumulating(order);
+      split.skip_passes = skipped;
+      expect_close(gradients_of(model, split, samples, {{0, 1, 2}, {3, 4, 5}}), whole);
+      expect_close(gradients_of(model, split, samples, {{4, 1}, {0, 3}, {5, 2}}), whole);
+      split.recompute_every_n_layers = 1;
+      expect_close(gradients_of(model, split, samples, {{4, 1}, {0, 3}, {5, 2}}), whole);
+    }
+  }
+}
+
+TEST(TwoAddressSpaces, ABufferLivesInEach) { GTEST_SKIP() << "plans have one address space: the host's"; }
+TEST(TwoLanes, ACopyOverlapsComputing) { GTEST_SKIP() << "nodes carry a lane, but only lane 0 is scheduled"; }
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,157 @@
+// Passes that call themselves exact, on against off: three AdamW steps with dropout leave bit-identical losses and weights.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "toy_training.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+struct Trained {
+  std::vector<float> losses;
+  std::vector<float> norms;
+  Weights weights;
+  bool operator==(const Trained&) const = default;
+};
+
+Trained train(const StepOptions& step, int threads = 2) {
+  SessionOptions options = session_options(step);
+  options.threads = threads;
+  TrainingRun run(BertForSequenceClassification(small_bert()), options);
+  Trained trained;
+  for (uint32_t i = 0; i < 3; ++i) {
+    const std::vector<Sample> samples = random_samples(6, 17 + i);
+    const Split split = step.gradient_accumulation_steps == 1 ? Split{{0, 1, 2, 3, 4, 5}} : Split{{0, 1, 2}, {3, 4}, {5}};
+    trained.losses.push_back(run.step(samples, split, 1e-3F));
+    if (run.session().family().grad_norm.valid()) trained.norms.push_back(run.scalar(run.session().family().grad_norm));
+  }
+  trained.weights = read_weights(run.session());
+  return trained;
+}
+
+// Names the first difference instead of printing thousands of numbers.
+void expect_identical(const Trained& a, const Trained& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.norms, b.norms);
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (const auto& [name, values] : b.weights) EXPECT_TRUE(a.weights.at(name) == values) << name << " differs";
+}
+
+struct Case {
+  std::string name;
+  std::function<void(StepOptions&)> base;     // both sides
+  std::function<void(StepOptions&)> changed;  // one side
+};
+
+void PrintTo(const Case& exact, std::ostream* out) { *out << exact.name; }
+
+class ExactPass : public ::testing::TestWithParam<std::tuple<Case, Precision>> {
+ protected:
+  static StepOptions base() {
+    StepOptions step;
+    step.precision = std::get<1>(GetParam());
+    step.optimizer.weight_decay = 0.01F;
+    std::get<0>(GetParam()).base(step);
+    return step;
+  }
+};
+
+TEST_P(ExactPass, ThreeStepsAreBitIdentical) {
+  StepOptions step = base();
+  const Trained off = train(step);
+  for (const float loss : off.losses) ASSERT_TRUE(std::isfinite(loss) && loss > 0);
+  ASSERT_NE(off.losses[0], off.losses[2]);
+  std::get<0>(GetParam()).changed(step);
+  expect_identical(train(step), off);
+}
+
+void nothing(StepOptions&) {}
+void no_clipping(StepOptions& o) { o.max_grad_norm = 0; }
+void layer_major(StepOptions& o) {
+  o.gradient_accumulation_steps = 3;
+  o.accumulation_order = AccumulationOrder::kLayer;
+}
+void layer_major_no_clipping(StepOptions& o) {
+  layer_major(o);
+  no_clipping(o);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Passes, ExactPass,
+    ::testing::Combine(
+        ::testing::Values(
+            Case{"recompute_every_layer", nothing, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"recompute_every_2_layers", nothing, [](StepOptions& o) { o.recompute_every_n_layers = 2; }},
+            Case{"recompute_unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; },
+                 [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"recompute_layer_major", layer_major, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"rematerialize", nothing, [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }},
+            Case{"fuse_update", nothing, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
+            Case{"update_in_backward", no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"update_in_layer_major_backward", layer_major_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"accumulation_order", layer_major,
+                 [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }},
+            Case{"all_at_once", no_clipping,
+                 [](StepOptions& o) {
+                   o.recompute_every_n_layers = 2;
+                   o.update_in_backward = true;
+                   o.skip_passes = {"rematerialize", "fuse_update"};
+                 }}),
+        ::testing::Values(Precision::kFloat32, Precision::kBfloat16)),
+    [](const auto& info) {
+      return std::get<0>(info.param).name + (std::get<1>(info.param) == Precision::kFloat32 ? "_fp32" : "_bf16");
+    });
+
+class Determinism : public ::testing::TestWithParam<Precision> {};
+
+TEST_P(Determinism, TwoRunsAndTwoThreadCountsAreBitIdentical) {
+  StepOptions step;
+  step.precision = GetParam();
+  const Trained once = train(step);
+  expect_identical(train(step), once);
+  expect_identical(train(step, 1), once);
+}
+
+TEST_P(Determinism, TheSeedSelectsTheMasks) {
+  StepOptions step;
+  step.precision = GetParam();
+  const Trained once = train(step);
+  step.seed = 43;
+  EXPECT_NE(train(step).losses, once.losses);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Determinism, ::testing::Values(Precision::kFloat32, Precision::kBfloat16),
+                         [](const auto& info) { return info.param == Precision::kFloat32 ? "fp32" : "bf16"; });
+
+// Every exact pass that can be skipped has a case above.
+TEST(PassList, EveryExactPassIsHeldToIt) {
+  const std::set<std::string> held = {"recompute", "rematerialize", "accumulate", "update_in_backward", "fuse_update"};
+  for (const Pass& pass : pass_list()) {
+    const bool exact = pass.exactness == Exactness::kExact && pass.can_skip;
+    EXPECT_TRUE(!exact || held.contains(pass.name)) << pass.name;
+  }
+}
+
+TEST(PassList, SkippingAnUnknownPassIsTheUsersError) {
+  StepOptions step;
+  step.skip_passes = {"fuze"};
+  try {
+    Session session(BertForSequenceClassification(small_bert()), session_options(step));
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("fuze"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("recompute"), std::string::npos) << error.what();
+  }
+}
+
+// The backward is not a technique: a run without it would train nothing.
+TEST(PassList, NeededPassesCannotBeSkipped) {
+  StepOptions step;
+  step.skip_passes = {"backward"};
+  EXPECT_THROW(Session(BertForSequenceClassification(small_bert()), session_options(step)), UserError);
+}
+
+}  // namespace
+}  // namespace shoehorn

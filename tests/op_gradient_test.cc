@@ -1,0 +1,251 @@
+// Every op that has a gradient, fused and unfused, on the CPU executor with poisoned memory: its forward against a naive
+// double-precision reference, the gradients of all its inputs against central differences of that reference. A second
+// micro-batch with other values must add to the first one's gradients.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <set>
+
+#include "autodiff/backward.h"
+#include "exec/cpu/cpu_backend.h"
+#include "exec/executor.h"
+#include "op_reference.h"
+#include "ops/op_info.h"
+#include "ops/verify.h"
+#include "passes/accumulate.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+using Inputs = std::vector<Doubles>;
+
+// Builds the op under test: trainable inputs are parameters, integers and scalars are constants.
+class Graph {
+ public:
+  explicit Graph(ProgramFamily& family) : family_(family), program_("train_step", family.state.get()), builder_(program_) {
+    Region region;
+    region.component = Component::kHead;
+    builder_.set_region(region);
+  }
+
+  ValueId parameter(const std::vector<int64_t>& shape, bool trainable = true) {
+    const StorageId id = add({DType::kF32, Shape(std::vector<Dim>(shape.begin(), shape.end()))}, Role::kWeight);
+    Parameter parameter;
+    parameter.name = family_.state->storage(id).name;
+    parameter.shape = shape;
+    parameter.storage = id;
+    parameter.trainable = trainable;
+    family_.state->add_parameter(std::move(parameter));
+    (trainable ? parameters_ : frozen_).push_back(id);
+    return program_.read_state(id);
+  }
+  ValueId integers(const std::vector<int32_t>& values) {
+    const StorageId id = add({DType::kI32, {Dim(static_cast<int64_t>(values.size()))}}, Role::kInput);
+    integers_.emplace_back(id, values);
+    return program_.read_state(id);
+  }
+  ValueId scalar(float value) {
+    const StorageId id = add({DType::kF32, {1}}, Role::kScalar);
+    scalars_.emplace_back(id, value);
+    return program_.read_state(id);
+  }
+  ValueId op(OpKind kind, std::vector<ValueId> inputs, Attributes attributes = {}, int64_t output = 0) {
+    return builder_.value(kind, std::move(inputs), std::move(attributes), "y", output);
+  }
+  Program& program() { return program_; }
+  const std::vector<StorageId>& parameters() const { return parameters_; }
+  const std::vector<StorageId>& frozen() const { return frozen_; }
+  void write_constants(Executor& executor) const {
+    for (const auto& [id, values] : integers_) std::copy(values.begin(), values.end(), executor.storage_as<int32_t>(id));
+    for (const auto& [id, value] : scalars_) *executor.storage_as<float>(id) = value;
+  }
+
+ private:
+  StorageId add(TensorType type, Role role) {
+    Storage storage;
+    storage.name = fmt::format("x{}", family_.state->storages().size());
+    storage.type = std::move(type);
+    storage.role = role;
+    return family_.state->add_storage(std::move(storage));
+  }
+
+  ProgramFamily& family_;
+  Program program_;
+  OpBuilder builder_;
+  std::vector<StorageId> parameters_, frozen_;
+  std::vector<std::pair<StorageId, std::vector<int32_t>>> integers_;
+  std::vector<std::pair<StorageId, float>> scalars_;
+};
+
+constexpr int32_t kStep = 7;
+constexpr int64_t kClasses = 5;
+
+struct OpCase {
+  std::string name;
+  int64_t rows;  // of y [rows, columns]
+  int64_t columns;
+  std::vector<std::vector<int64_t>> shapes;  // of the trainable inputs
+  std::function<ValueId(Graph&, const std::vector<ValueId>&)> build;
+  std::function<Doubles(const Inputs&)> reference;
+  double epsilon = 0x1p-23;
+  double smoothing = 0;
+  int32_t ignored_row = -1;
+};
+
+void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name; }
+
+#include "op_gradient_cases.h"
+
+class OpGradient : public ::testing::TestWithParam<OpCase> {
+ protected:
+  // Values that fp32 holds exactly, so that the reference computes with the same numbers.
+  static Doubles random(int64_t count, uint32_t seed) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    Doubles values;
+    for (int64_t i = 0; i < count; ++i) {
+      float value = normal(generator);
+      if (std::abs(value) < 0.01F) value = 0.01F;  // away from relu's kink
+      values.push_back(value);
+    }
+    return values;
+  }
+  static int64_t elements(const std::vector<int64_t>& shape) {
+    int64_t product = 1;
+    for (const int64_t dim : shape) product *= dim;
+    return product;
+  }
+  Inputs inputs(uint32_t seed) const {
+    Inputs made;
+    for (const auto& shape : op_.shapes) made.push_back(random(elements(shape), seed += 100));
+    return made;
+  }
+  // The loss: y times a frozen matrix, then cross-entropy.
+  double loss(const Inputs& x) const {
+    const Doubles logits = matmul_reference(op_.reference(x), false, mixing_, true, op_.rows, kClasses, op_.columns);
+    return cross_entropy_reference(logits, labels_, static_cast<double>(op_.rows), op_.smoothing);
+  }
+  Inputs differences(Inputs x) const {
+    Inputs gradients = x;
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (size_t j = 0; j < x[i].size(); ++j) {
+        const double value = x[i][j];
+        const double h = 1e-5;
+        x[i][j] = value + h;
+        const double above = loss(x);
+        x[i][j] = value - h;
+        gradients[i][j] = (above - loss(x)) / (2 * h);
+        x[i][j] = value;
+      }
+    }
+    return gradients;
+  }
+  void build() {
+    std::vector<ValueId> x;
+    for (const auto& shape : op_.shapes) x.push_back(graph_.parameter(shape));
+    const ValueId y = op_.build(graph_, x);
+    for (int64_t row = 0; row < op_.rows; ++row) labels_.push_back(static_cast<int32_t>(row * 3 % kClasses));
+    if (op_.ignored_row >= 0) labels_[static_cast<size_t>(op_.ignored_row)] = -100;
+    const ValueId logits = graph_.op(OpKind::kMatmul, {y, graph_.parameter({kClasses, op_.columns}, false)},
+                                     MatmulAttributes{.transpose_b = true});
+    Program& program = graph_.program();
+    const ValueId loss =
+        graph_.op(OpKind::kCrossEntropy, {logits, graph_.integers(labels_), graph_.scalar(static_cast<float>(op_.rows))},
+                  LossAttributes{static_cast<float>(op_.smoothing)});
+    program.add_result("loss", loss);
+    Program forward = program;
+    forward.set_name("forward");
+    forward.add_result("y", y);
+    family_.gradients = append_backward(program, loss);
+    family_.loss = family_.state->add_storage({"loss", {DType::kF32, {1}}, Role::kScalar, {}, {}});
+    family_.programs.push_back(std::move(program));
+    StepOptions step;
+    step.gradient_accumulation_steps = 2;
+    accumulate(family_, step);
+    family_.programs.back() = std::move(forward);  // in the place of an empty "update"
+    for (const Program& made : family_.programs) verify(made);
+  }
+  void write(Executor& executor, const Inputs& x) const {
+    for (size_t i = 0; i < x.size(); ++i) {
+      std::copy(x[i].begin(), x[i].end(), executor.storage_as<float>(graph_.parameters()[i]));
+    }
+  }
+  // Sums of up to rows · columns terms, a few ops deep; of the largest value in the tensor, at least `floor`.
+  void expect_near(const float* found, const Doubles& expected, double floor, const std::string& what) const {
+    double scale = floor;
+    for (const double value : expected) scale = std::max(scale, std::abs(value));
+    const double tolerance = op_.epsilon * (16 + std::sqrt(static_cast<double>(op_.rows * op_.columns))) * scale;
+    double error = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double difference = std::abs(found[i] - expected[i]);
+      error = std::isnan(difference) ? difference : std::max(error, difference);
+      ASSERT_LE(error, tolerance) << what << " at " << i << ": " << found[i] << ", expected " << expected[i];
+    }
+  }
+
+  const OpCase& op_ = GetParam();
+  ProgramFamily family_;
+  Graph graph_{family_};
+  std::vector<int32_t> labels_;
+  Doubles mixing_ = random(kClasses * op_.columns, 5);
+};
+
+TEST_P(OpGradient, ForwardAndBackward) {
+  build();
+  const auto backend = make_cpu_backend(2);
+  const MemoryPlan plan = plan_memory(*family_.state, family_.programs, *backend);
+  Executor executor(*family_.state, family_.programs, plan, *backend, {.poison = true});
+  graph_.write_constants(executor);
+  std::copy(mixing_.begin(), mixing_.end(), executor.storage_as<float>(graph_.frozen()[0]));
+
+  const Inputs first = inputs(1);
+  write(executor, first);
+  executor.run("forward", {});
+  const ValueId y = family_.programs.back().result("y");
+  expect_near(reinterpret_cast<const float*>(executor.value("forward", y)), op_.reference(first), 1, "y");
+
+  const auto gradient = [&](size_t i) {
+    const std::string name = family_.state->storage(graph_.parameters()[i]).name + ".gradient";
+    return executor.storage_as<float>(family_.state->find_storage(name));
+  };
+  executor.run("micro_batch_first", {});
+  Inputs expected = differences(first);
+  double total = loss(first);
+  expect_near(executor.storage_as<float>(family_.loss), {total}, 1, "loss");
+  for (size_t i = 0; i < first.size(); ++i) expect_near(gradient(i), expected[i], 0.1, fmt::format("gradient {}", i));
+
+  const Inputs second = inputs(2);
+  write(executor, second);
+  executor.run("micro_batch_next", {});
+  const Inputs more = differences(second);
+  total += loss(second);
+  expect_near(executor.storage_as<float>(family_.loss), {total}, 1, "loss of both");
+  for (size_t i = 0; i < second.size(); ++i) {
+    expect_near(gradient(i), add_reference(expected[i], more[i]), 0.1, fmt::format("gradient {} of both", i));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpGradient, ::testing::ValuesIn(op_cases()), [](const auto& info) { return info.param.name; });
+
+TEST(OpGradientCases, HoldEveryOpThatHasAGradient) {
+  std::set<OpKind> tested;
+  for (const OpCase& op : op_cases()) {
+    ProgramFamily family;
+    Graph graph(family);
+    std::vector<ValueId> x;
+    for (const auto& shape : op.shapes) x.push_back(graph.parameter(shape));
+    op.build(graph, x);
+    for (const Node& node : graph.program().nodes()) tested.insert(node.kind);
+  }
+  tested.insert(OpKind::kCrossEntropy);  // the root of every case
+  for (int kind = 0; kind < static_cast<int>(OpKind::kOpKindCount); ++kind) {
+    const OpInfo& info = op_info(static_cast<OpKind>(kind));
+    EXPECT_TRUE(info.gradient == nullptr || tested.contains(info.kind)) << info.name;
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

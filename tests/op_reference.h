@@ -1,0 +1,141 @@
+// Naive double-precision references of the ops' forwards, for op_gradient_test.cc. Row-major; R rows, H columns.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/philox.h"
+#include "graph/attributes.h"
+
+namespace shoehorn::testing {
+
+using Doubles = std::vector<double>;
+
+// op(A)[M, K] · op(B)[K, N]
+inline Doubles matmul_reference(const Doubles& a, bool transpose_a, const Doubles& b, bool transpose_b, int64_t m, int64_t n,
+                                int64_t k) {
+  Doubles c(static_cast<size_t>(m * n), 0);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t x = 0; x < k; ++x) {
+        c[static_cast<size_t>(i * n + j)] += a[static_cast<size_t>(transpose_a ? x * m + i : i * k + x)] *
+                                             b[static_cast<size_t>(transpose_b ? j * k + x : x * n + j)];
+      }
+    }
+  }
+  return c;
+}
+
+inline Doubles add_reference(Doubles a, const Doubles& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i % b.size()];  // b may be a row
+  return a;
+}
+
+inline Doubles activation_reference(Doubles x, Activation kind) {
+  for (double& v : x) {
+    switch (kind) {
+      case Activation::kGelu: v = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); break;
+      case Activation::kGeluTanh: v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); break;
+      case Activation::kRelu: v = std::max(v, 0.0); break;
+      case Activation::kSilu: v = v / (1 + std::exp(-v)); break;
+      case Activation::kTanh: v = std::tanh(v); break;
+    }
+  }
+  return x;
+}
+
+// What an element is multiplied by.
+inline double mask_reference(const Dropout& dropout, uint32_t step, int32_t sample, int32_t position, int64_t feature,
+                             uint32_t extra = 0) {
+  if (dropout.p == 0) return 1;
+  const auto block = philox4x32_10(philox_key(dropout.seed, step, dropout.stream_id),
+                                   {static_cast<uint32_t>(feature / 8), static_cast<uint32_t>(position),
+                                    static_cast<uint32_t>(sample), extra});
+  const uint32_t bits = block[static_cast<size_t>(feature % 8 / 2)] >> (feature % 2 * 16) & 0xFFFFU;
+  const double threshold = std::floor(static_cast<double>(dropout.p) * 65536 + 0.5);
+  return bits < threshold ? 0 : 65536 / (65536 - threshold);
+}
+
+inline Doubles dropout_reference(Doubles x, int64_t columns, const Dropout& dropout, uint32_t step,
+                                 const std::vector<int32_t>& sample, const std::vector<int32_t>& position) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t row = i / static_cast<size_t>(columns);
+    x[i] *= mask_reference(dropout, step, sample[row], position[row], static_cast<int64_t>(i) % columns);
+  }
+  return x;
+}
+
+inline Doubles layer_norm_reference(Doubles x, const Doubles& gamma, const Doubles& beta, double epsilon) {
+  const size_t columns = gamma.size();
+  for (size_t row = 0; row < x.size() / columns; ++row) {
+    double mean = 0;
+    double variance = 0;
+    for (size_t i = 0; i < columns; ++i) mean += x[row * columns + i] / static_cast<double>(columns);
+    for (size_t i = 0; i < columns; ++i) variance += std::pow(x[row * columns + i] - mean, 2) / static_cast<double>(columns);
+    for (size_t i = 0; i < columns; ++i) {
+      double& v = x[row * columns + i];
+      v = (v - mean) / std::sqrt(variance + epsilon) * gamma[i] + beta[i];
+    }
+  }
+  return x;
+}
+
+struct Sequences {
+  std::vector<int32_t> start, length, sample;
+};
+
+// softmax(scale · q·kᵀ)·v of each sequence and head, probabilities dropped; rows in no sequence are zero.
+inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Doubles& v, int64_t hidden,
+                                   const AttentionAttributes& attributes, const Sequences& sequences, uint32_t step) {
+  Doubles context(q.size(), 0);
+  const int64_t head_size = hidden / attributes.heads;
+  for (size_t s = 0; s < sequences.start.size(); ++s) {
+    for (int64_t head = 0; head < attributes.heads; ++head) {
+      const auto at = [&](int64_t token, int64_t d) {
+        return static_cast<size_t>((sequences.start[s] + token) * hidden + head * head_size + d);
+      };
+      for (int64_t query = 0; query < sequences.length[s]; ++query) {
+        const int64_t keys = attributes.causal ? query + 1 : sequences.length[s];
+        Doubles weights(static_cast<size_t>(keys), 0);
+        double largest = -std::numeric_limits<double>::infinity();
+        for (int64_t key = 0; key < keys; ++key) {
+          double& score = weights[static_cast<size_t>(key)];
+          for (int64_t d = 0; d < head_size; ++d) score += attributes.scale * q[at(query, d)] * k[at(key, d)];
+          largest = std::max(largest, score);
+        }
+        double sum = 0;
+        for (double& weight : weights) sum += weight = std::exp(weight - largest);
+        for (int64_t key = 0; key < keys; ++key) {
+          const double mask = mask_reference(attributes.dropout, step, sequences.sample[s], static_cast<int32_t>(query), key,
+                                             static_cast<uint32_t>(head));
+          const double probability = weights[static_cast<size_t>(key)] / sum * mask;
+          for (int64_t d = 0; d < head_size; ++d) context[at(query, d)] += probability * v[at(key, d)];
+        }
+      }
+    }
+  }
+  return context;
+}
+
+// Sum over rows of the smoothed cross-entropy, over the number of targets; labels below zero are ignored.
+inline double cross_entropy_reference(const Doubles& logits, const std::vector<int32_t>& labels, double target_count,
+                                      double smoothing) {
+  const size_t classes = logits.size() / labels.size();
+  double loss = 0;
+  for (size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] < 0) continue;
+    const double* x = &logits[row * classes];
+    double largest = x[0];
+    double sum = 0;
+    double mean = 0;
+    for (size_t c = 0; c < classes; ++c) largest = std::max(largest, x[c]);
+    for (size_t c = 0; c < classes; ++c) sum += std::exp(x[c] - largest);
+    for (size_t c = 0; c < classes; ++c) mean += x[c] / static_cast<double>(classes);
+    const double log_sum = largest + std::log(sum);
+    loss += log_sum - (1 - smoothing) * x[labels[row]] - smoothing * mean;
+  }
+  return loss / target_count;
+}
+
+}  // namespace shoehorn::testing

@@ -1,0 +1,244 @@
+// Helpers of the tests that cross rooms: small models, random samples, and runs of a few optimizer steps whose losses and
+// weights are compared.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "model/bert.h"
+#include "train/session.h"
+#include "train/weights.h"
+
+namespace shoehorn::testing {
+
+// A model from a function; what only checkpoints and data ask for is made up.
+class ToyModel final : public Model {
+ public:
+  explicit ToyModel(std::function<Tensor(ModelBuilder&)> forward) : forward_(std::move(forward)) {}
+  Tensor forward(ModelBuilder& builder) const override { return forward_(builder); }
+  int64_t num_labels() const override { return 2; }
+  int64_t max_positions() const override { return 32; }
+  int64_t vocab_size() const override { return kVocabulary; }
+
+  static constexpr int64_t kVocabulary = 53;
+
+ private:
+  std::function<Tensor(ModelBuilder&)> forward_;
+};
+
+inline BertConfig small_bert(float dropout = 0.1F) {
+  BertConfig config;
+  config.vocab_size = ToyModel::kVocabulary;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  config.max_position_embeddings = 32;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.classifier_dropout = dropout;
+  config.num_labels = 3;
+  return config;
+}
+
+struct Sample {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> types;
+  int32_t label = 0;
+};
+
+inline std::vector<Sample> random_samples(int64_t count, uint32_t seed, int32_t longest = 20, int32_t labels = 3) {
+  std::mt19937 generator(seed);
+  const auto below = [&](int32_t n) { return static_cast<int32_t>(generator() % static_cast<uint32_t>(n)); };
+  std::vector<Sample> samples(static_cast<size_t>(count));
+  for (Sample& sample : samples) {
+    const int32_t length = 1 + below(longest);
+    for (int32_t t = 0; t < length; ++t) {
+      sample.ids.push_back(1 + below(ToyModel::kVocabulary - 1));
+      sample.types.push_back(t * 2 < length ? 0 : 1);
+    }
+    sample.label = below(labels);
+  }
+  return samples;
+}
+
+// Packs the samples of these indices, in this order, into a micro-batch; the index is the sample's place in the effective
+// batch. Returns the micro-batch's counts. No indices: an absent micro-batch.
+inline std::vector<int64_t> load_batch(Executor& executor, const BatchStorages& to, const std::vector<Sample>& samples,
+                                       const std::vector<int32_t>& indices) {
+  const auto set = [&](StorageId storage, int64_t at, int32_t value) { executor.storage_as<int32_t>(storage)[at] = value; };
+  int64_t row = 0;
+  for (size_t s = 0; s < indices.size(); ++s) {
+    const Sample& sample = samples[static_cast<size_t>(indices[s])];
+    const auto at = static_cast<int64_t>(s);
+    set(to.sequence_start, at, static_cast<int32_t>(row));
+    set(to.sequence_length, at, static_cast<int32_t>(sample.ids.size()));
+    set(to.sequence_sample, at, indices[s]);
+    set(to.sequence_position, at, 0);
+    set(to.labels, at, sample.label);
+    for (size_t t = 0; t < sample.ids.size(); ++t, ++row) {
+      set(to.input_ids, row, sample.ids[t]);
+      set(to.token_type_ids, row, sample.types[t]);
+      set(to.position_ids, row, static_cast<int32_t>(t));
+      set(to.token_sample, row, indices[s]);
+    }
+  }
+  for (; row % kTokenMultiple != 0; ++row) {
+    for (const StorageId id : {to.input_ids, to.token_type_ids, to.position_ids, to.token_sample}) set(id, row, 0);
+  }
+  return {row, static_cast<int64_t>(indices.size())};
+}
+
+using Weights = std::map<std::string, std::vector<float>>;
+
+inline Weights read_weights(Session& session) {
+  Weights weights;
+  for (const Parameter& parameter : session.state().parameters()) {
+    std::vector<float>& values = weights[parameter.name];
+    values.resize(static_cast<size_t>(parameter.elements()));
+    read_parameter(session.state(), session.executor(), parameter, 0, values);
+  }
+  return weights;
+}
+
+inline void write_weights(Session& session, const Weights& weights) {
+  for (const Parameter& parameter : session.state().parameters()) {
+    write_parameter(session.state(), session.executor(), parameter, 0, weights.at(parameter.name));
+  }
+}
+
+// Every parameter away from zero, one by one by its name: the same for every arrangement of the step.
+inline Weights random_weights(const Session& session) {
+  Weights weights;
+  for (const Parameter& parameter : session.state().parameters()) {
+    uint32_t seed = 1;
+    for (const char c : parameter.name) seed = seed * 31 + static_cast<unsigned char>(c);
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal(parameter.initializer.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F, 0.2F);
+    std::vector<float>& values = weights[parameter.name];
+    values.resize(static_cast<size_t>(parameter.elements()));
+    for (float& value : values) value = normal(generator);
+  }
+  return weights;
+}
+
+// Samples of one effective batch, by micro-batch; an empty one is absent.
+using Split = std::vector<std::vector<int32_t>>;
+
+inline SessionOptions session_options(const StepOptions& step, int64_t sequences = 8) {
+  SessionOptions options;
+  options.step = step;
+  options.train = {160, sequences, 20};
+  options.evaluation = {160, sequences, 20};
+  options.executor.poison = true;
+  options.threads = 2;
+  return options;
+}
+
+// A reserved session with random weights.
+class TrainingRun {
+ public:
+  TrainingRun(const Model& model, const SessionOptions& options) : session_(model, options) {
+    session_.reserve();
+    write_weights(session_, random_weights(session_));
+  }
+
+  Session& session() { return session_; }
+  Executor& executor() { return session_.executor(); }
+  float& scalar(StorageId id) { return *executor().storage_as<float>(id); }
+  float loss() { return scalar(session_.family().loss); }
+
+  // Forward and backward of every micro-batch; the update too where it is part of the same program.
+  void accumulate(const std::vector<Sample>& samples, const Split& split, float learning_rate) {
+    const ProgramFamily& family = session_.family();
+    scalar(family.scalars.learning_rate) = learning_rate;
+    size_t targets = 0;
+    for (const auto& indices : split) targets += indices.size();
+    scalar(family.scalars.target_count) = static_cast<float>(targets);
+    if (family.find("train_step") != nullptr) {
+      ASSERT_LE(split.size(), family.train_batches.size());
+      std::vector<int64_t> counts;
+      for (size_t m = 0; m < family.train_batches.size(); ++m) {
+        const auto loaded =
+            load_batch(executor(), family.train_batches[m], samples, m < split.size() ? split[m] : std::vector<int32_t>{});
+        counts.insert(counts.end(), loaded.begin(), loaded.end());
+      }
+      executor().run("train_step", counts);
+      return;
+    }
+    for (size_t m = 0; m < split.size(); ++m) {
+      executor().run(m == 0 ? "micro_batch_first" : "micro_batch_next",
+                     load_batch(executor(), family.train_batches[0], samples, split[m]));
+    }
+  }
+
+  // One optimizer step; returns its loss.
+  float step(const std::vector<Sample>& samples, const Split& split, float learning_rate) {
+    accumulate(samples, split, learning_rate);
+    if (session_.family().find("update") != nullptr) executor().run("update", {});
+    ++*executor().storage_as<int32_t>(session_.family().scalars.step);
+    ++*executor().storage_as<int32_t>(session_.family().scalars.applied_updates);
+    return loss();
+  }
+
+  // Loss and logits of the evaluation program.
+  std::vector<float> evaluate(const std::vector<Sample>& samples, const std::vector<int32_t>& indices, int64_t labels) {
+    const ProgramFamily& family = session_.family();
+    scalar(family.scalars.target_count) = static_cast<float>(indices.size());
+    executor().run("evaluate", load_batch(executor(), family.evaluation_batch, samples, indices));
+    const Program& program = *family.find("evaluate");
+    const auto* logits = reinterpret_cast<const float*>(executor().value("evaluate", program.result("logits")));
+    std::vector<float> values(logits, logits + static_cast<int64_t>(indices.size()) * labels);
+    values.push_back(*reinterpret_cast<const float*>(executor().value("evaluate", program.result("loss"))));
+    return values;
+  }
+
+ private:
+  Session session_;
+};
+
+// Settings under which one step of learning rate 1 shows every gradient as w - w'.
+inline StepOptions gradient_options() {
+  StepOptions step;
+  step.optimizer.kind = OptimizerKind::kSgd;
+  step.max_grad_norm = 0;
+  return step;
+}
+
+struct Gradients {
+  float loss = 0;
+  std::map<std::string, std::vector<double>> values;
+};
+
+inline Gradients gradients_of(const Model& model, const StepOptions& step, const std::vector<Sample>& samples, const Split& split) {
+  TrainingRun run(model, session_options(step));
+  const Weights before = read_weights(run.session());
+  Gradients gradients;
+  gradients.loss = run.step(samples, split, 1.0F);
+  for (const auto& [name, after] : read_weights(run.session())) {
+    std::vector<double>& values = gradients.values[name];
+    for (size_t i = 0; i < after.size(); ++i) values.push_back(static_cast<double>(before.at(name)[i]) - after[i]);
+  }
+  return gradients;
+}
+
+// Equal to rounding. `roundings`: how many half steps of fp32, of each tensor's largest gradient (at least 1/20) and of
+// the weights that the gradients were read from (below 2).
+inline void expect_close(const Gradients& a, const Gradients& b, double roundings = 64) {
+  EXPECT_NEAR(a.loss, b.loss, roundings * 0x1p-24 * std::max(1.0, std::abs(static_cast<double>(b.loss))));
+  ASSERT_EQ(a.values.size(), b.values.size());
+  for (const auto& [name, expected] : b.values) {
+    const std::vector<double>& found = a.values.at(name);
+    double largest = 0.05;
+    double error = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      largest = std::max(largest, std::abs(expected[i]));
+      error = std::max(error, std::abs(expected[i] - found[i]));
+    }
+    EXPECT_LE(error, roundings * 0x1p-24 * largest + 4 * 0x1p-23) << name;
+  }
+}
+
+}  // namespace shoehorn::testing
