@@ -115,7 +115,7 @@ TEST_P(BertGolden, LossAndEveryGradient) {
   std::vector<std::vector<float>> before;
   for (const Parameter& parameter : session.state().parameters()) {
     before.emplace_back(static_cast<size_t>(parameter.elements()));
-    read_parameter(session.state(), executor, parameter, 0, before.back());
+    read_parameter(executor, parameter, 0, before.back());
   }
   if (session.family().find("train_step") != nullptr) {
     std::vector<int64_t> counts;
@@ -135,7 +135,7 @@ TEST_P(BertGolden, LossAndEveryGradient) {
     const Parameter& parameter = session.state().parameters()[p];
     const std::vector<double> expected = read_doubles(golden, "gradient64." + parameter.name);
     std::vector<float> after(expected.size());
-    read_parameter(session.state(), executor, parameter, 0, after);
+    read_parameter(executor, parameter, 0, after);
     double largest = 0.05;
     for (const double value : expected) largest = std::max(largest, std::abs(value));
     double error = 0;

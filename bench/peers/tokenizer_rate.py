@@ -16,6 +16,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -59,7 +60,7 @@ def main():
         # Hugging Face's pool of threads takes its size when the process first uses it.
         for threads in (1, 2):
             environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
-            subprocess.run([os.sys.executable, __file__, *os.sys.argv[1:], "--threads", str(threads)], env=environment, check=True)
+            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--threads", str(threads)], env=environment, check=True)
         return
     from tokenizers import Tokenizer
 

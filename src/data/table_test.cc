@@ -51,7 +51,7 @@ TEST(Csv, EmptyFieldsAndUnnamedIndex) {
 }
 
 TEST(Csv, WhatPythonWritesComesBack) {
-  for (const auto& golden : read_golden("text")["tables"]) {
+  for (const auto& golden : read_golden("text", "tables")) {
     const Table table = read("a.csv", golden["csv"].get<std::string>());
     EXPECT_EQ(cells_of(table), golden["rows"].get<Cells>()) << golden["csv"];
   }
@@ -145,7 +145,7 @@ TEST(JsonRows, Errors) {
 }
 
 TEST(Utf8, CountsAndReplacesAsPythonDoes) {
-  for (const auto& golden : read_golden("text")["utf8"]) {
+  for (const auto& golden : read_golden("text", "utf8")) {
     const auto bytes = [](const std::string& hex) {
       std::string text;
       for (size_t i = 0; i < hex.size(); i += 2)

@@ -20,6 +20,13 @@ inline nlohmann::json read_golden(const std::string& name) {
   return nlohmann::json::parse(file);
 }
 
+// One part of it, which a loop may run over: it is a value of its own, and not empty.
+inline nlohmann::json read_golden(const std::string& name, const std::string& part) {
+  nlohmann::json value = read_golden(name)[part];
+  EXPECT_FALSE(value.empty()) << name << ": " << part;
+  return value;
+}
+
 // A directory of this test alone, removed with it.
 class TemporaryDirectory {
  public:

@@ -29,7 +29,7 @@ std::string fnv1a(const Words& words) {
 }
 
 TEST(TorchRandom, DrawsTheIntegersOfPyTorch) {
-  for (const auto& golden : read_golden("torch_random")["random_int64"]) {
+  for (const auto& golden : read_golden("torch_random", "random_int64")) {
     TorchGenerator generator(seed_of(golden["seed"]));
     for (const auto& draw : golden["draws"])
       EXPECT_EQ(generator.random_int64(), draw.get<int64_t>()) << golden["seed"];
@@ -37,7 +37,7 @@ TEST(TorchRandom, DrawsTheIntegersOfPyTorch) {
 }
 
 TEST(TorchRandom, RandpermOfPyTorch) {
-  for (const auto& golden : read_golden("torch_random")["randperm"]) {
+  for (const auto& golden : read_golden("torch_random", "randperm")) {
     TorchGenerator generator(seed_of(golden["seed"]));
     for (const auto& order : golden["orders"]) {
       std::vector<int64_t> ours(golden["n"].get<size_t>());
@@ -48,7 +48,7 @@ TEST(TorchRandom, RandpermOfPyTorch) {
 }
 
 TEST(TorchRandom, RandpermOfPyTorchAtSize) {
-  const auto golden = read_golden("torch_random")["randperm_hash"];
+  const auto golden = read_golden("torch_random", "randperm_hash");
   std::vector<int64_t> order(golden["n"].get<size_t>());
   TorchGenerator(seed_of(golden["seed"])).randperm(order);
   EXPECT_EQ(fnv1a(std::vector<uint32_t>(order.begin(), order.end())), golden["fnv1a"].get<std::string>());
@@ -78,7 +78,7 @@ TEST(TorchRandom, RandpermOfPyTorchWhereTheAlgorithmChanges) {
 }
 
 TEST(TorchRandom, NormalOfPyTorchBitForBit) {
-  for (const auto& golden : read_golden("torch_random")["normal"]) {
+  for (const auto& golden : read_golden("torch_random", "normal")) {
     TorchGenerator generator(seed_of(golden["seed"]));
     for (size_t i = 0; i < golden["sizes"].size(); ++i) {
       std::vector<float> ours(golden["sizes"][i].get<size_t>());
@@ -91,7 +91,7 @@ TEST(TorchRandom, NormalOfPyTorchBitForBit) {
 }
 
 TEST(TorchRandom, NormalOfPyTorchAtSize) {
-  const auto golden = read_golden("torch_random")["normal_hash"];
+  const auto golden = read_golden("torch_random", "normal_hash");
   std::vector<float> values(golden["n"].get<size_t>());
   TorchGenerator(seed_of(golden["seed"]))
       .normal(values, golden["mean"].get<double>(), golden["std"].get<double>());

@@ -22,6 +22,8 @@ class Arena {
   int64_t resident_bytes() const;
 
  private:
+  void touch();
+
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
   std::byte* mapping_ = nullptr;

@@ -217,15 +217,16 @@ void SafetensorsModel::check_weight_map(const std::map<std::string, std::string>
     }
   }
   if (found == weight_map.size()) return;
-  for (const auto& [name, file_name] : weight_map) {
+  for (const auto& entry : weight_map) {
     const auto file = std::find_if(files_.begin(), files_.end(), [&](const SafetensorsFile& one) {
-      return one.path().filename() == file_name;
+      return one.path().filename() == entry.second;
     });
-    if (file->find(name) == nullptr) {
+    CHECK(file != files_.end(), "shard {} was not opened", entry.second);
+    if (file->find(entry.first) == nullptr) {
       throw user_error(
           "[{}: tensor '{}'] expected it in {}, got none of that name there; the index does not belong to "
           "these shards",
-          what, name, file_name);
+          what, entry.first, entry.second);
     }
   }
 }

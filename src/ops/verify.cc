@@ -41,6 +41,7 @@ ValueId view_root(const Program& program, ValueId value) {
 
 void verify(const Program& program) {
   std::unordered_map<StorageId, int32_t> newest;
+  const auto readers = program.readers();
   for (size_t at = 0; at < program.nodes().size(); ++at) {
     const Node& node = program.nodes()[at];
     for (const ValueId input : node.inputs) {
@@ -49,6 +50,9 @@ void verify(const Program& program) {
       const Value& value = program.value(input);
       CHECK(value.producer.valid() ? value.producer.at() < at : value.storage.valid() && value.version == 0,
             "{} reads '{}' before it is made", node_name(program, at), value.name);
+      CHECK(value.producer.valid() || value.type == program.state().storage(value.storage).type,
+            "{} reads '{}' as {}, its storage is {}", node_name(program, at), value.name, type_name(value.type),
+            type_name(program.state().storage(value.storage).type));
       const Value& root = program.value(view_root(program, input));
       if (root.storage.valid()) {
         CHECK(root.version == newest[root.storage], "{} reads version {} of '{}' after version {} was written",
@@ -70,6 +74,9 @@ void verify(const Program& program) {
       const Value& output = program.value(node.outputs[static_cast<size_t>(rule.output)]);
       CHECK(input.type.bytes() == output.type.bytes(), "{}: output {} cannot lie in input {}", node_name(program, at),
             rule.output, rule.input);
+      const NodeId last_reader = readers[node.inputs[static_cast<size_t>(rule.input)].at()].back();
+      CHECK(last_reader.at() == at, "{} overwrites '{}', which node {} reads later", node_name(program, at), input.name,
+            last_reader.at());
       if (!input.storage.valid() && !output.storage.valid()) continue;
       CHECK(output.storage == input.storage && output.version == input.version + 1,
             "{}: output {} is not the next version of its state '{}'", node_name(program, at), rule.output, input.name);

@@ -100,6 +100,11 @@ class Unroller {
       if (input.valid()) input = mapped(input, micro_batch);
     }
     if (auto* scatter = std::get_if<ScatterAttributes>(&node.attributes)) shift(scatter->rows, micro_batch);
+    if (auto* view = std::get_if<ViewAttributes>(&node.attributes)) {
+      std::vector<Dim> dims = view->type.shape.dims();
+      for (Dim& dim : dims) shift(dim, micro_batch);
+      view->type.shape = Shape(std::move(dims));
+    }
     std::vector<TensorType> types = op_info(node.kind).infer({target_, node});
     const NodeId copy = target_.add_node(std::move(node), types, source_.value(original.outputs[0]).name);
     for (size_t i = 0; i < original.outputs.size(); ++i) {

@@ -18,6 +18,9 @@ class Fuser {
   explicit Fuser(Program& program) : program_(program), nodes_(program.nodes().size()) { count_readers(); }
 
   void run() {
+    for (const Node& node : program_.nodes()) {
+      if (const auto chain = match_attention(node)) ++chains_[chain->parameters()];
+    }
     for (size_t i = 0; i < nodes_; ++i) fuse_attention(NodeId{static_cast<int32_t>(i)});
     place();
     for (size_t i = 0; i < nodes_; ++i) fuse_residual_norm(NodeId{static_cast<int32_t>(i)});
@@ -31,6 +34,16 @@ class Fuser {
   struct Linear {
     ValueId x, weight, bias;
     Attributes attributes;
+  };
+
+  // Attention of linear layers' outputs.
+  struct AttentionChain {
+    std::array<Linear, 3> parts;  // query, key, value
+    NodeId softmax;
+
+    std::array<ValueId, 6> parameters() const {
+      return {parts[0].weight, parts[0].bias, parts[1].weight, parts[1].bias, parts[2].weight, parts[2].bias};
+    }
   };
 
   void count_readers() {
@@ -56,6 +69,18 @@ class Fuser {
     const Node* product = bias == nullptr ? nullptr : sole(bias->inputs[0], OpKind::kMatmul);
     if (product == nullptr || product->inputs.size() > 2) return std::nullopt;
     return Linear{product->inputs[0], product->inputs[1], bias->inputs[1], product->attributes};
+  }
+
+  std::optional<AttentionChain> match_attention(const Node& context) const {
+    if (context.kind != OpKind::kAttentionContext) return std::nullopt;
+    const Node* softmax = sole(context.inputs[0], OpKind::kAttentionSoftmax);
+    const Node* scores = softmax == nullptr ? nullptr : sole(softmax->inputs[0], OpKind::kAttentionScores);
+    if (scores == nullptr) return std::nullopt;
+    const auto q = match_linear(scores->inputs[0]);
+    const auto k = match_linear(scores->inputs[1]);
+    const auto v = match_linear(context.inputs[1]);
+    if (!q || !k || !v) return std::nullopt;
+    return AttentionChain{{*q, *k, *v}, program_.value(context.inputs[0]).producer};
   }
 
   NodeId append(NodeId anchor, OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name) {
@@ -100,7 +125,14 @@ class Fuser {
     return program_.read_state(whole);
   }
 
-  bool mergeable(const std::array<Linear, 3>& parts) const {
+  // Whether the parameters can become one storage: of a kind, and read by nothing but attention (several times where a
+  // layer is used several times).
+  bool mergeable(const AttentionChain& chain) const {
+    const int64_t uses = chains_.at(chain.parameters());
+    for (const ValueId parameter : chain.parameters()) {
+      if (readers_[parameter.at()] != uses) return false;
+    }
+    const auto& parts = chain.parts;
     const StateTable& state = program_.state();
     const auto alike = [&](ValueId a, ValueId b) {
       const Value& first = program_.value(a);
@@ -118,18 +150,13 @@ class Fuser {
 
   void fuse_attention(NodeId anchor) {
     const Node context = program_.node(anchor);
-    if (context.kind != OpKind::kAttentionContext) return;
-    const Node* softmax = sole(context.inputs[0], OpKind::kAttentionSoftmax);
-    const Node* scores = softmax == nullptr ? nullptr : sole(softmax->inputs[0], OpKind::kAttentionScores);
-    if (scores == nullptr) return;
-    const auto q = match_linear(scores->inputs[0]);
-    const auto k = match_linear(scores->inputs[1]);
-    const auto v = match_linear(context.inputs[1]);
-    if (!q || !k || !v || !mergeable({*q, *k, *v})) return;
-    const Node probabilities = *softmax;
-    const ValueId weight = merged({q->weight, k->weight, v->weight}, ".qkv");
-    const ValueId bias = merged({q->bias, k->bias, v->bias}, ".qkv");
-    const NodeId product = append(anchor, OpKind::kMatmul, {q->x, weight, bias}, q->attributes, "qkv");
+    const auto chain = match_attention(context);
+    if (!chain || !mergeable(*chain)) return;
+    const auto& [q, k, v] = chain->parts;
+    const Node probabilities = program_.node(chain->softmax);
+    const ValueId weight = merged({q.weight, k.weight, v.weight}, ".qkv");
+    const ValueId bias = merged({q.bias, k.bias, v.bias}, ".qkv");
+    const NodeId product = append(anchor, OpKind::kMatmul, {q.x, weight, bias}, q.attributes, "qkv");
     const NodeId fused = append(anchor, OpKind::kAttention,
                                 {program_.node(product).outputs[0], probabilities.inputs[1], probabilities.inputs[2],
                                  probabilities.inputs[3], probabilities.inputs[4]},
@@ -183,6 +210,7 @@ class Fuser {
   Program& program_;
   size_t nodes_;
   std::vector<int64_t> readers_;
+  std::map<std::array<ValueId, 6>, int64_t> chains_;  // how many read these parameters
   std::map<NodeId, std::vector<NodeId>> replacements_;
 };
 

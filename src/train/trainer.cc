@@ -168,11 +168,11 @@ void Trainer::load_start() {
     say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
     return;
   }
-  TorchGenerator generator(static_cast<uint64_t>(args_.seed));
   if (options_.weights.empty()) {
-    initialize_weights(session_->state(), executor, generator);
+    initialize_weights(session_->state(), executor, static_cast<uint64_t>(args_.seed));
     return;
   }
+  TorchGenerator generator(static_cast<uint64_t>(args_.seed));
   const LoadedWeights loaded = load_weights(SafetensorsModel::open(options_.weights), session_->state(), executor, generator);
   if (!loaded.initialized.empty()) say(fmt::format("new weights, to be trained: {}", fmt::join(loaded.initialized, ", ")));
 }

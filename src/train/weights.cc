@@ -4,9 +4,11 @@
 #include <array>
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "exec/cpu/elementwise.h"
+#include "exec/cpu/random_normal.h"
 #include "io/float_convert.h"
 
 namespace shoehorn {
@@ -44,19 +46,39 @@ std::string find_name(const SafetensorsModel& files, const std::string& name) {
   return found == candidates.end() ? std::string{} : *found;
 }
 
-void initialize(const StateTable& state, Executor& executor, const Parameter& parameter, TorchGenerator& generator) {
-  const int64_t count = parameter.elements();
-  std::vector<float> values(static_cast<size_t>(count), 0.0F);
-  switch (parameter.initializer.kind) {
-    case Initializer::Kind::kZeros: break;
-    case Initializer::Kind::kOnes: std::fill(values.begin(), values.end(), 1.0F); break;
-    case Initializer::Kind::kNormal: generator.normal(values, 0, parameter.initializer.standard_deviation); break;
+// Fills a parameter a chunk at a time: fill(offset, values).
+template <typename Fill>
+void fill_parameter(Executor& executor, const Parameter& parameter, const Fill& fill) {
+  const int64_t columns = parameter.elements() / std::max<int64_t>(1, parameter.shape[0]);
+  const int64_t zero_from = parameter.initializer.zero_row * columns;
+  for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
+    const std::span<float> values = std::span(staging().values).first(static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at)));
+    fill(at, values);
+    for (int64_t i = 0; parameter.initializer.zero_row >= 0 && i < static_cast<int64_t>(values.size()); ++i) {
+      if (at + i >= zero_from && at + i < zero_from + columns) values[static_cast<size_t>(i)] = 0;
+    }
+    write_parameter(executor, parameter, at, values);
   }
-  if (parameter.initializer.zero_row >= 0 && parameter.initializer.zero_row < parameter.shape[0]) {
-    const int64_t columns = count / parameter.shape[0];
-    std::fill_n(values.begin() + parameter.initializer.zero_row * columns, columns, 0.0F);
+}
+
+bool is_normal(const Parameter& parameter) { return parameter.initializer.kind == Initializer::Kind::kNormal; }
+
+void fill_constant(Executor& executor, const Parameter& parameter) {
+  const float value = parameter.initializer.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F;
+  fill_parameter(executor, parameter, [&](int64_t, std::span<float> values) { std::fill(values.begin(), values.end(), value); });
+}
+
+// A parameter that a checkpoint lacks, drawn as PyTorch draws it: the whole tensor at once.
+void initialize_as_torch(Executor& executor, const Parameter& parameter, TorchGenerator& generator) {
+  if (!is_normal(parameter)) {
+    fill_constant(executor, parameter);
+    return;
   }
-  write_parameter(state, executor, parameter, 0, values);
+  std::vector<float> drawn(static_cast<size_t>(parameter.elements()));
+  generator.normal(drawn, 0, parameter.initializer.standard_deviation);
+  fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
+    std::copy_n(drawn.begin() + at, values.size(), values.begin());
+  });
 }
 
 // Where the elements of an optimizer state of a parameter lie.
@@ -79,7 +101,7 @@ std::vector<TensorSpec> optimizer_specs(const StateTable& state, const Executor&
 
 }  // namespace
 
-void read_parameter(const StateTable&, const Executor& executor, const Parameter& parameter, int64_t offset, std::span<float> values) {
+void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset, std::span<float> values) {
   const int64_t from = parameter.offset_elements + offset;
   if (parameter.rest.valid()) {
     cpu::join_master(executor.storage_as<bfloat16>(parameter.storage) + from, executor.storage_as<int16_t>(parameter.rest) + from,
@@ -89,8 +111,7 @@ void read_parameter(const StateTable&, const Executor& executor, const Parameter
   }
 }
 
-void write_parameter(const StateTable&, Executor& executor, const Parameter& parameter, int64_t offset,
-                     std::span<const float> values) {
+void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset, std::span<const float> values) {
   const int64_t to = parameter.offset_elements + offset;
   if (parameter.rest.valid()) {
     cpu::split_master(values.data(), static_cast<int64_t>(values.size()), executor.storage_as<bfloat16>(parameter.storage) + to,
@@ -111,7 +132,7 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
         throw user_error("[{}] expected a tensor '{}', got none of that name; is this a BERT checkpoint that goes with its config.json?",
                          files.directory().string(), parameter.name);
       }
-      initialize(state, executor, parameter, generator);
+      initialize_as_torch(executor, parameter, generator);
       loaded.initialized.push_back(parameter.name);
       continue;
     }
@@ -131,7 +152,7 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
       const std::span<float> values = std::span(buffers.values).first(count);
       files.read_range(name, at * element, raw);
       convert_elements(entry.dtype, raw, values);
-      write_parameter(state, executor, parameter, at, values);
+      write_parameter(executor, parameter, at, values);
     }
   }
   for (const std::string& name : files.names()) {
@@ -140,8 +161,19 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
   return loaded;
 }
 
-void initialize_weights(const StateTable& state, Executor& executor, TorchGenerator& generator) {
-  for (const Parameter& parameter : state.parameters()) initialize(state, executor, parameter, generator);
+void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed) {
+  uint32_t stream = 0;
+  for (const Parameter& parameter : state.parameters()) {
+    ++stream;
+    if (!is_normal(parameter)) {
+      fill_constant(executor, parameter);
+      continue;
+    }
+    fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
+      cpu::fill_normal({.seed = seed, .stream = stream, .first = at, .mean = 0,
+                        .standard_deviation = parameter.initializer.standard_deviation, .values = values});
+    });
+  }
 }
 
 std::vector<TensorSpec> weight_specs(const StateTable& state) {
@@ -157,7 +189,7 @@ void save_weights(const std::filesystem::path& directory, const StateTable& stat
     writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging().values)),
                          [&](int64_t offset, std::span<std::byte> chunk) {
                            const std::span<float> values(reinterpret_cast<float*>(chunk.data()), chunk.size() / sizeof(float));
-                           read_parameter(state, executor, parameter, offset / 4, values);
+                           read_parameter(executor, parameter, offset / 4, values);
                          });
   }
   writer.commit();

@@ -24,8 +24,8 @@ struct LoadedWeights {
 // UserError naming file and tensor: another shape, a missing tensor.
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor, TorchGenerator& generator);
 
-// Every parameter from its initializer, in the order of the state table.
-void initialize_weights(const StateTable& state, Executor& executor, TorchGenerator& generator);
+// Every parameter from its initializer; normal ones counter-based (exec/cpu/random_normal.h), a stream each.
+void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
 
 // The names, dtypes (float32) and shapes of all parameters, in the order of the state table.
 std::vector<TensorSpec> weight_specs(const StateTable& state);
@@ -39,10 +39,8 @@ void save_optimizer_states(const std::filesystem::path& file, const StateTable& 
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const std::vector<std::string>& state_names);
 
-// Copies parameters to and from fp32 (the best model of a run): `values` has parameter_elements() elements.
-void read_parameter(const StateTable& state, const Executor& executor, const Parameter& parameter, int64_t offset,
-                    std::span<float> values);
-void write_parameter(const StateTable& state, Executor& executor, const Parameter& parameter, int64_t offset,
-                     std::span<const float> values);
+// Elements [offset, offset + values.size()) of a parameter as fp32, whatever its storage.
+void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset, std::span<float> values);
+void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset, std::span<const float> values);
 
 }  // namespace shoehorn

@@ -53,6 +53,8 @@ int64_t cut_a(const MatmulShape& shape, int64_t from) {
 void check_cut(const MatmulShape& shape) {
   CHECK(shape.dynamic != DynamicDimension::kM || !shape.transpose_a, "rows of a transposed operand cannot be cut");
   CHECK(shape.dynamic != DynamicDimension::kK || (shape.transpose_a && !shape.transpose_b), "the summed dimension cannot be cut");
+  CHECK(shape.dynamic != DynamicDimension::kK || (!shape.bias && shape.result == DType::kF32),
+        "sums of a run-time length are fp32 and have no bias");
   CHECK(!shape.accumulate || shape.result == DType::kF32, "only fp32 results accumulate");
 }
 
@@ -121,7 +123,9 @@ class PanelMatmul final : public Matmul {
     panel.dynamic = cut_k_ ? DynamicDimension::kK : DynamicDimension::kM;
     if (shape.dynamic == DynamicDimension::kNone) panel.count_multiple = std::gcd(shape.m, kPanelRows);
     int64_t& rows = cut_k_ ? panel.k : panel.m;
-    panel_rows_ = rows = std::min(rows, kPanelRows);
+    // Whole multiples of the count's, so that what is left behind full panels is one too.
+    const int64_t multiple = panel.count_multiple;
+    panel_rows_ = rows = std::min(rows, std::max(multiple, kPanelRows / multiple * multiple));
     product_ = prepare_matmul(panel);
     if (cut_k_) {
       panel.accumulate = true;

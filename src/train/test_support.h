@@ -1,0 +1,77 @@
+// What the tests of training share: a small BERT, samples that can be learned, and what a trainer holds after a run.
+#pragma once
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "model/bert.h"
+#include "train/trainer.h"
+#include "train/weights.h"
+
+namespace shoehorn::testing {
+
+inline BertConfig tiny_bert(float dropout = 0) {
+  BertConfig config;
+  config.vocab_size = 61;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  config.max_position_embeddings = 24;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.classifier_dropout = dropout;
+  config.num_labels = 3;
+  return config;
+}
+
+// Samples of 1 to `longest` random tokens; the label follows from the first one.
+inline Dataset tiny_samples(int64_t count, uint32_t seed, int64_t longest = 20) {
+  std::mt19937 random(seed);
+  Dataset::Rows ids;
+  Dataset::Rows types;
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t length = 1 + static_cast<int64_t>(random()) % longest;
+    std::vector<int64_t>& row = ids.emplace_back();
+    for (int64_t t = 0; t < length; ++t) row.push_back(1 + static_cast<int64_t>(random()) % 60);
+    std::vector<int64_t>& segments = types.emplace_back();
+    for (int64_t t = 0; t < length; ++t) segments.push_back(2 * t < length ? 0 : 1);
+    labels.push_back(row[0] % 3);
+  }
+  return Dataset::from_columns({{"input_ids", ids}, {"token_type_ids", types}, {"labels", labels}});
+}
+
+// Arguments of a run that logs every step and writes nothing.
+inline TrainingArguments quiet_arguments(int64_t batch_size = 4) {
+  TrainingArguments args;
+  args.per_device_train_batch_size = batch_size;
+  args.save_strategy = "no";
+  args.logging_steps = 1;
+  args.learning_rate = 1e-3;
+  return args;
+}
+
+using NamedWeights = std::map<std::string, std::vector<float>>;
+
+inline NamedWeights weights_of(Session& session) {
+  NamedWeights weights;
+  for (const Parameter& parameter : session.state().parameters()) {
+    std::vector<float>& values = weights[parameter.name];
+    values.resize(static_cast<size_t>(parameter.elements()));
+    read_parameter(session.state(), session.executor(), parameter, 0, values);
+  }
+  return weights;
+}
+
+// The entries of the log that have `key`, in order.
+inline std::vector<double> logged(const TrainerState& state, const std::string& key) {
+  std::vector<double> values;
+  for (const Metrics& entry : state.log_history) {
+    if (const auto found = entry.find(key); found != entry.end()) values.push_back(metric_number(found->second));
+  }
+  return values;
+}
+
+}  // namespace shoehorn::testing

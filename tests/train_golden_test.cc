@@ -1,0 +1,174 @@
+// The Trainer against Transformers' Trainer on a small BERT (tests/golden/bert_make.py): loss, gradient norm and learning
+// rate of every step, and the weights they lead to.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "io/json_file.h"
+#include "io/safetensors.h"
+#include "io/test_directory.h"
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+using nlohmann::json;
+
+const std::filesystem::path kGolden = golden("bert_small");
+
+std::vector<int32_t> read_integers(const SafetensorsFile& file, const std::string& name) {
+  std::vector<int32_t> values(static_cast<size_t>(file.tensor(name).bytes / 4));
+  file.read_into(name, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+// The golden's samples of these rows, in this order.
+Dataset samples_of(const std::vector<int64_t>& rows, const std::vector<size_t>& ignored = {}) {
+  const SafetensorsFile file = SafetensorsFile::open(kGolden / "golden.safetensors");
+  const auto width = static_cast<size_t>(file.tensor("input_ids").shape[1]);
+  const std::vector<int32_t> ids = read_integers(file, "input_ids");
+  const std::vector<int32_t> types = read_integers(file, "token_type_ids");
+  const std::vector<int32_t> lengths = read_integers(file, "lengths");
+  const std::vector<int32_t> labels = read_integers(file, "labels");
+  Dataset::Rows id_rows;
+  Dataset::Rows type_rows;
+  std::vector<int64_t> row_labels;
+  for (const int64_t row : rows) {
+    const auto begin = static_cast<int64_t>(width) * row;
+    const int64_t end = begin + lengths[static_cast<size_t>(row)];
+    id_rows.emplace_back(ids.begin() + begin, ids.begin() + end);
+    type_rows.emplace_back(types.begin() + begin, types.begin() + end);
+    row_labels.push_back(labels[static_cast<size_t>(row)]);
+  }
+  for (const size_t i : ignored) row_labels[i] = kIgnoredLabel;
+  return Dataset::from_columns({{"input_ids", id_rows}, {"token_type_ids", type_rows}, {"labels", row_labels}});
+}
+
+BertForSequenceClassification golden_model() {
+  const json config = read_json(kGolden / "config.json");
+  return BertForSequenceClassification(BertConfig::from_json(config, "config.json"), config.dump());
+}
+
+TrainingArguments golden_arguments(const json& golden) {
+  TrainingArguments args = training_arguments_from_json(golden["arguments"], "golden.json");
+  args.train_sampling_strategy = "sequential";
+  args.logging_steps = 1;
+  args.save_strategy = "no";
+  return args;
+}
+
+std::vector<int64_t> flattened(const json& rows) {
+  std::vector<int64_t> all;
+  for (const json& step : rows) all.insert(all.end(), step.begin(), step.end());
+  return all;
+}
+
+// A loss or a norm of a step: sums of some thousand terms, 20 ops deep, after up to 20 updates of fp32 weights. The goldens'
+// own fp32 is up to 2e-6 (relative) from their float64.
+void expect_curve(const std::vector<double>& ours, const json& theirs, double tolerance, const char* what) {
+  ASSERT_EQ(ours.size(), theirs.size());
+  double largest = 0;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const double expected = theirs[i].get<double>();
+    const double error = std::abs(ours[i] - expected) / std::max(1e-12, std::abs(expected));
+    EXPECT_LE(error, tolerance) << what << " of step " << i + 1 << ": " << ours[i] << " and " << expected;
+    largest = std::max(largest, error);
+  }
+  ::testing::Test::RecordProperty(std::string(what) + "_largest_relative_difference", fmt::format("{:.3g}", largest));
+}
+
+// Key biases have no gradient but rounding noise, which AdamW scales up to whole steps: they agree with no other program's.
+bool is_key_bias(const std::string& name) { return name.ends_with("attention.self.key.bias"); }
+
+class TrainGolden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
+  const json golden = read_json(kGolden / "golden.json")[GetParam()];
+  const BertForSequenceClassification model = golden_model();
+  Trainer trainer(model, golden_arguments(golden), samples_of(flattened(golden["rows"])), {}, {.weights = kGolden});
+  const TrainOutput output = trainer.train();
+  EXPECT_EQ(output.global_step, static_cast<int64_t>(golden["rows"].size()));
+  expect_curve(logged(trainer.state(), "loss"), golden["float64"]["loss"], 2e-5, "loss");
+  expect_curve(logged(trainer.state(), "grad_norm"), golden["float64"]["grad_norm"], 1e-4, "grad_norm");
+  expect_curve(logged(trainer.state(), "learning_rate"), golden["float32"]["learning_rate"], 1e-12, "learning_rate");
+
+  double mean = 0;
+  for (const json& loss : golden["float64"]["loss"]) mean += loss.get<double>() / static_cast<double>(golden["rows"].size());
+  EXPECT_NEAR(output.training_loss, mean, 2e-5 * mean);
+  for (const auto& [name, values] : weights_of(trainer.session())) {
+    if (is_key_bias(name)) continue;
+    double sum = 0;
+    double square = 0;
+    for (const float value : values) {
+      sum += value;
+      square += static_cast<double>(value) * value;
+    }
+    const json& expected = golden["final_weights_sum_and_norm"][name];
+    EXPECT_NEAR(std::sqrt(square), expected[1].get<double>(), 1e-5 * expected[1].get<double>()) << name;
+    EXPECT_NEAR(sum, expected[0].get<double>(), 1e-4 * std::max(1.0, std::sqrt(static_cast<double>(values.size())))) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, TrainGolden, ::testing::Values("adamw", "sgd"), [](const auto& info) { return info.param; });
+
+// The weights themselves after AdamW: a tenth of the last step's size, where a gradient near zero turns the direction.
+TEST(TrainGoldenWeights, AfterAdamW) {
+  const json golden = read_json(kGolden / "golden.json")["adamw"];
+  const SafetensorsFile file = SafetensorsFile::open(kGolden / "golden.safetensors");
+  const BertForSequenceClassification model = golden_model();
+  Trainer trainer(model, golden_arguments(golden), samples_of(flattened(golden["rows"])), {}, {.weights = kGolden});
+  trainer.train();
+  for (const auto& [name, values] : weights_of(trainer.session())) {
+    if (is_key_bias(name)) continue;
+    std::vector<float> expected(values.size());
+    file.read_into("adamw." + name, std::as_writable_bytes(std::span(expected)));
+    double largest = 0;
+    for (size_t i = 0; i < values.size(); ++i) largest = std::max(largest, std::abs(static_cast<double>(values[i]) - expected[i]));
+    const double theirs = golden["final_weights_float32_to_float64"][name].get<double>();
+    EXPECT_LE(largest, std::max(2e-5, 10 * theirs)) << name;
+  }
+}
+
+// One step without learning: loss and gradient norm of the golden's batch `main`, through the whole Trainer.
+class TrainGoldenBatch : public ::testing::Test {
+ protected:
+  void expect_step(TrainingArguments args, const json& golden, const std::vector<size_t>& ignored = {}) {
+    args.max_steps = 1;
+    args.learning_rate = 0;
+    args.train_sampling_strategy = "sequential";
+    const BertForSequenceClassification model = golden_model();
+    Trainer trainer(model, args, samples_of({0, 1, 2, 3, 4, 5, 6, 7}, ignored), {}, {.weights = kGolden});
+    trainer.train();
+    const double loss = golden["loss"].get<double>();
+    const double norm = golden["gradient_norm"].get<double>();
+    EXPECT_NEAR(logged(trainer.state(), "loss").at(0), loss, 4e-6 * loss);
+    EXPECT_NEAR(logged(trainer.state(), "grad_norm").at(0), norm, 4e-6 * norm);
+  }
+  const json golden_ = read_json(kGolden / "golden.json");
+};
+
+TEST_F(TrainGoldenBatch, Whole) { expect_step(quiet_arguments(8), golden_["main"]); }
+
+TEST_F(TrainGoldenBatch, LabelSmoothing) {
+  TrainingArguments args = quiet_arguments(8);
+  args.label_smoothing_factor = golden_["label_smoothing"]["label_smoothing_factor"].get<double>();
+  expect_step(args, golden_["label_smoothing"]);
+}
+
+TEST_F(TrainGoldenBatch, IgnoredLabels) { expect_step(quiet_arguments(8), golden_["ignored_labels"], {1, 4}); }
+
+// Micro-batches of 3, 3 and 2 samples equal the whole batch: the last one is short.
+TEST_F(TrainGoldenBatch, AccumulatedInBothOrders) {
+  for (const char* order : {"micro_batch", "layer_major"}) {
+    SCOPED_TRACE(order);
+    TrainingArguments args = quiet_arguments(3);
+    args.gradient_accumulation_steps = 3;
+    args.accumulation_order = order;
+    expect_step(args, golden_["main"]);
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

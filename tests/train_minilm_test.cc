@@ -1,0 +1,159 @@
+// MiniLM fine-tuned on MRPC pairs for 200 steps, laid over the curve of Transformers' Trainer (tests/golden/minilm_make.py).
+//
+// Skipped where the encoder (SHOEHORN_MINILM_DIR, else .cache/minilm of the source tree) or the texts are absent.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "data/sampler.h"
+#include "data/window_iterator.h"
+#include "io/json_file.h"
+#include "io/safetensors_writer.h"
+#include "io/test_directory.h"
+#include "train/test_support.h"
+#include "train/text_data.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+fs::path minilm_directory() {
+  const char* given = std::getenv("SHOEHORN_MINILM_DIR");
+  return given != nullptr ? fs::path(given) : fs::path(SHOEHORN_SOURCE_DIR) / ".cache/minilm";
+}
+
+// 64-bit FNV-1a over little-endian 32-bit integers, as the golden's script has it.
+class Fingerprint {
+ public:
+  void add(int32_t value) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      state_ ^= static_cast<uint64_t>(static_cast<uint32_t>(value) >> shift & 0xFFU);
+      state_ *= 0x100000001B3U;
+    }
+  }
+  std::string text() const { return fmt::format("{:016x}", state_); }
+
+ private:
+  uint64_t state_ = 0xCBF29CE484222325U;
+};
+
+class TrainMiniLm : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(minilm_directory() / "model.safetensors")) {
+      GTEST_SKIP() << "no MiniLM in " << minilm_directory() << "; set SHOEHORN_MINILM_DIR";
+    }
+    if (!fs::exists(train_file_)) GTEST_SKIP() << "no " << train_file_;
+    golden_ = read_json(golden("minilm_curve.json"));
+  }
+
+  // The encoder as one shard, the golden's classifier as another, and a config without dropout.
+  void make_model_directory() const {
+    json config = read_json(minilm_directory() / "config.json");
+    config["hidden_dropout_prob"] = config["attention_probs_dropout_prob"] = 0.0;
+    config["num_labels"] = 2;
+    write_json_atomic(directory_.path() / "config.json", config);
+    fs::create_symlink(fs::absolute(minilm_directory() / "model.safetensors"), directory_.path() / "model-00001-of-00002.safetensors");
+    json map;
+    for (const TensorEntry& entry : SafetensorsFile::open(minilm_directory() / "model.safetensors").tensors()) {
+      map[entry.name] = "model-00001-of-00002.safetensors";
+    }
+    SafetensorsWriter classifier(directory_.path() / "model-00002-of-00002.safetensors",
+                                 {{"classifier.weight", DType::kF32, {2, 384}}, {"classifier.bias", DType::kF32, {2}}});
+    for (const char* name : {"weight", "bias"}) {
+      std::vector<float> values;
+      for (const json& row : golden_["classifier"][name]) {
+        if (row.is_array()) {
+          for (const json& value : row) values.push_back(value.get<float>());
+        } else {
+          values.push_back(row.get<float>());
+        }
+      }
+      classifier.append(fmt::format("classifier.{}", name), std::as_bytes(std::span(values)));
+      map[fmt::format("classifier.{}", name)] = "model-00002-of-00002.safetensors";
+    }
+    classifier.commit();
+    write_json_atomic(directory_.path() / "model.safetensors.index.json", json{{"metadata", json::object()}, {"weight_map", map}});
+  }
+
+  LoadedDataset load() const {
+    const auto tokenizer = Tokenizer::load(minilm_directory());
+    TrainingArguments args;
+    args.task_name = "mrpc";
+    return load_dataset(train_file_, tokenize_with(*tokenizer, golden_["arguments"]["max_seq_length"].get<int64_t>(), 2),
+                        load_options_of(args));
+  }
+
+  const fs::path train_file_ = fs::path(SHOEHORN_SHARED_DIR) / "data/mrpc/msr_paraphrase_train.txt";
+  const TestDirectory directory_;
+  json golden_;
+};
+
+TEST_F(TrainMiniLm, BatchesAreTheirs) {
+  const LoadedDataset data = load();
+  const std::vector<int32_t> lengths = data.dataset.lengths();
+  std::vector<int64_t> order(lengths.size());
+  Sampler({.seed = 42}, lengths).epoch_order(0, order);
+  const BatchOptions options{.micro_batch_size = 8, .token_multiple = kTokenMultiple};
+  WindowIterator windows(data.dataset, Sampler({.seed = 42}, lengths), options);
+  const MicroBatchCapacity capacity = windows.capacity();
+  std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, LabelKind::kClass)));
+  MicroBatch batch = lay_out_micro_batch(memory, capacity, LabelKind::kClass);
+  windows.start_epoch(0);
+  Window window;
+  for (size_t step = 0; step < golden_["rows"].size(); ++step) {
+    const std::vector<int64_t> rows = golden_["rows"][step];
+    EXPECT_EQ(rows, std::vector<int64_t>(order.begin() + static_cast<int64_t>(8 * step), order.begin() + static_cast<int64_t>(8 * step + 8)))
+        << "step " << step + 1;
+    ASSERT_TRUE(windows.next_window(window));
+    windows.load(0, batch);
+    EXPECT_EQ(batch.tokens, golden_["tokens"][step].get<int64_t>());
+    Fingerprint fingerprint;
+    for (const int32_t id : batch.input_ids.first(static_cast<size_t>(batch.tokens))) fingerprint.add(id);
+    EXPECT_EQ(fingerprint.text(), golden_["input_ids_fnv1a"][step].get<std::string>()) << "step " << step + 1;
+  }
+}
+
+TEST_F(TrainMiniLm, TwoHundredStepsFollowTransformers) {
+  make_model_directory();
+  const json& given = golden_["arguments"];
+  TrainingArguments args = quiet_arguments(given["per_device_train_batch_size"].get<int64_t>());
+  args.learning_rate = given["learning_rate"].get<double>();
+  args.weight_decay = given["weight_decay"].get<double>();
+  args.warmup_steps = given["warmup_steps"].get<double>();
+  args.max_steps = given["max_steps"].get<int64_t>();
+  const json config = read_json(directory_.path() / "config.json");
+  const BertForSequenceClassification model(BertConfig::from_json(config, "config.json"), config.dump());
+  Trainer trainer(model, args, load().dataset, {}, {.weights = directory_.path()});
+  trainer.train();
+
+  const std::vector<double> loss = logged(trainer.state(), "loss");
+  const std::vector<double> norm = logged(trainer.state(), "grad_norm");
+  const std::vector<double> rate = logged(trainer.state(), "learning_rate");
+  const json& theirs = golden_["fp32_1_thread"];
+  ASSERT_EQ(loss.size(), theirs["loss"].size());
+  double largest_loss = 0;
+  double largest_norm = 0;
+  for (size_t i = 0; i < loss.size(); ++i) {
+    const double loss_error = std::abs(loss[i] - theirs["loss"][i].get<double>());
+    const double norm_error = std::abs(norm[i] / theirs["grad_norm"][i].get<double>() - 1);
+    EXPECT_LE(loss_error, 1e-4) << "loss of step " << i + 1;
+    // A norm is no mean: rounding of the weights shows in it some hundred times amplified near a small gradient.
+    EXPECT_LE(norm_error, 1e-3) << "grad_norm of step " << i + 1;
+    EXPECT_NEAR(rate[i], golden_["learning_rate"][i].get<double>(), 1e-17) << "learning_rate of step " << i + 1;
+    largest_loss = std::max(largest_loss, loss_error);
+    largest_norm = std::max(largest_norm, norm_error);
+  }
+  RecordProperty("largest_loss_difference", fmt::format("{:.3g}", largest_loss));
+  RecordProperty("largest_relative_grad_norm_difference", fmt::format("{:.3g}", largest_norm));
+  RecordProperty("median_step_seconds", fmt::format("{:.3f}", trainer.step_seconds()[trainer.step_seconds().size() / 2]));
+}
+
+}  // namespace
+}  // namespace shoehorn
