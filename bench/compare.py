@@ -99,13 +99,12 @@ def commands_for(args, model, setting):
         "--sequence_length", str(args.sequence_length),
         "--gradient_accumulation_steps", str(args.gradient_accumulation_steps),
         "--max_grad_norm", str(args.max_grad_norm),
-        "--steps", str(args.steps),
         *SETTINGS[setting],
         *shlex.split(args.extra),
     ]  # fmt: skip
     return {
-        "ours": [args.shoehorn, "bench", "step", *flags, "--json", *shlex.split(args.extra_ours)],
-        "theirs": [args.python, str(HERE / "peers" / "train_step.py"), *flags, *shlex.split(args.extra_theirs)],
+        "ours": [args.shoehorn, "bench", "step", *flags, "--max_steps", str(args.steps), "--json", *shlex.split(args.extra_ours)],
+        "theirs": [args.python, str(HERE / "peers" / "train_step.py"), *flags, "--steps", str(args.steps), *shlex.split(args.extra_theirs)],
     }
 
 
@@ -131,7 +130,7 @@ def judge(args, medians, runs):
         "memory": (memory and memory <= args.memory_goal, f"peak x{memory or 0:.3f}, goal <= {args.memory_goal}"),
         "first_step": (first and first <= args.first_step_goal, f"x{first or 0:.3f}, goal <= {args.first_step_goal}"),
     }
-    predicted = [(run["predicted_peak_bytes"], run["peak_bytes"]) for run in runs["ours"] if run.get("predicted_peak_bytes")]
+    predicted = [(run["memory_process_predicted_bytes"], run["peak_bytes"]) for run in runs["ours"] if run.get("memory_process_predicted_bytes")]
     if predicted:
         # The design's promise for a whole process: within 2% or 8 MiB, whichever is larger.
         misses = [abs(p - m) - max(PROCESS_SLACK_BYTES, PROCESS_SLACK_RATIO * m) for p, m in predicted]

@@ -98,14 +98,14 @@ inline Weights read_weights(Session& session) {
   for (const Parameter& parameter : session.state().parameters()) {
     std::vector<float>& values = weights[parameter.name];
     values.resize(static_cast<size_t>(parameter.elements()));
-    read_parameter(session.state(), session.executor(), parameter, 0, values);
+    read_parameter(session.executor(), parameter, 0, values);
   }
   return weights;
 }
 
 inline void write_weights(Session& session, const Weights& weights) {
   for (const Parameter& parameter : session.state().parameters()) {
-    write_parameter(session.state(), session.executor(), parameter, 0, weights.at(parameter.name));
+    write_parameter(session.executor(), parameter, 0, weights.at(parameter.name));
   }
 }
 

@@ -56,6 +56,13 @@ TEST(Philox, KeepScaleIsUnbiased) {
   }
 }
 
+TEST(Process, AgeGrows) {
+  const double age = process_age_seconds();
+  EXPECT_GE(age, 0);
+  EXPECT_LT(age, 3600);
+  EXPECT_GE(process_age_seconds(), age);
+}
+
 TEST(Process, PeakIsAtLeastResident) {
   EXPECT_GT(process_resident_bytes(), 0);
   EXPECT_GE(process_peak_bytes(), process_resident_bytes());

@@ -68,6 +68,21 @@ int64_t process_resident_bytes() { return kilobytes_of("/proc/self/status", "VmR
 
 int64_t process_peak_bytes() { return kilobytes_of("/proc/self/status", "VmHWM").value_or(0) * 1024; }
 
+double process_age_seconds() {
+  // Field 22 of stat, counted behind the command's closing parenthesis (field 2), is the start in clock ticks since boot.
+  std::ifstream stat("/proc/self/stat");
+  std::string text;
+  std::getline(stat, text);
+  std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) rest >> field;
+  double uptime = 0;
+  std::ifstream("/proc/uptime") >> uptime;
+  double started = 0;
+  std::istringstream(field) >> started;
+  return std::max(0.0, uptime - started / static_cast<double>(sysconf(_SC_CLK_TCK)));
+}
+
 int64_t available_memory_bytes() {
   const int64_t machine = kilobytes_of("/proc/meminfo", "MemAvailable").value_or(0) * 1024;
   const auto group = cgroup_available_bytes();

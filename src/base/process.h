@@ -11,6 +11,9 @@ namespace shoehorn {
 int64_t process_resident_bytes();
 int64_t process_peak_bytes();
 
+// Seconds since this process was started, to a hundredth.
+double process_age_seconds();
+
 // Bytes a new allocation can have before the machine or this process's cgroup runs out: the smaller of MemAvailable
 // and the cgroup's limit less what it uses (without reclaimable file cache).
 int64_t available_memory_bytes();

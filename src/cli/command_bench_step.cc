@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/process.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "exec/cpu/machine_limits.h"
@@ -32,7 +33,8 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
   return timed;
 }
 
-nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, const MachineLimits& limits, bool bf16) {
+nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds, bool bf16) {
+  const MachineLimits limits = measure_machine_limits();
   std::vector<double> steps = trainer.step_seconds();
   if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
   const double seconds = median(steps);
@@ -42,7 +44,7 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, cons
   const double limit = bf16 ? std::max(limits.bf16_flops, limits.fp32_flops) : limits.fp32_flops;
   nlohmann::json result = {{"samples_per_second", samples / seconds},
                            {"step_seconds", seconds},
-                           {"first_step_seconds", trainer.seconds_to_first_step()},
+                           {"first_step_seconds", before_trainer_seconds + trainer.seconds_to_first_step()},
                            {"flops_per_step", trainer.session().step_flops()},
                            {"product_flops_per_step", product_flops},
                            {"limit_flops", limit},
@@ -101,10 +103,11 @@ int run_bench_step(const std::vector<std::string>& words) {
     options.weights = source.directory.empty() || !std::filesystem::exists(source.directory / "model.safetensors")
                           ? std::filesystem::path()
                           : source.directory;
+    const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(options));
     if (!args.json) fmt::print("{}", format_forecast(trainer.forecast()));
     const TrainOutput output = trainer.train();
-    result = result_of(trainer, output, measure_machine_limits(), args.bf16);
+    result = result_of(trainer, output, before_trainer_seconds, args.bf16);
   }
   if (args.json) {
     fmt::print("{}\n", result.dump());

@@ -49,8 +49,11 @@ int run_train(const std::vector<std::string>& words) {
   TrainerOptions options;
   options.weights = source.directory;
   options.companions = source.companions;
-  options.on_line = [](const std::string& line) { fmt::print("{}\n", line); };
+  if (args.log_level != "error" && args.log_level != "critical") {
+    options.on_line = [](const std::string& line) { fmt::print("{}\n", line); };
+  }
   options.progress = detect_terminal(stderr, std::cerr);
+  if (args.disable_tqdm.value_or(false)) options.progress.terminal = false;
   options.progress.on_log_line = [](const std::string& line) {
     fmt::print("{}\n", line);
     std::fflush(stdout);

@@ -27,7 +27,7 @@ std::vector<ArgumentSpec> supported() {
       {.name = "log_level",
        .group = kGeneral,
        .field = &Args::log_level,
-       .help = "least severe message shown",
+       .help = "least severe message shown; error hides notices",
        .choices = {{"passive"}, {"debug"}, {"info"}, {"warning"}, {"error"}, {"critical"}}},
       {.name = "disable_tqdm", .group = kGeneral, .field = &Args::disable_tqdm, .help = "no progress bar"},
 
@@ -71,7 +71,9 @@ std::vector<ArgumentSpec> supported() {
       {.name = "do_predict",
        .group = kModel,
        .field = &Args::do_predict,
-       .help = "predict test_file after training"},
+       .help = "predict test_file after training",
+       .status = kNotYet,
+       .why = "run shoehorn predict on the saved directory"},
 
       {.name = "train_file",
        .group = kData,

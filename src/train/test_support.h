@@ -60,7 +60,7 @@ inline NamedWeights weights_of(Session& session) {
   for (const Parameter& parameter : session.state().parameters()) {
     std::vector<float>& values = weights[parameter.name];
     values.resize(static_cast<size_t>(parameter.elements()));
-    read_parameter(session.state(), session.executor(), parameter, 0, values);
+    read_parameter(session.executor(), parameter, 0, values);
   }
   return weights;
 }

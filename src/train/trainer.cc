@@ -76,6 +76,14 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
   }
 }
 
+int64_t weights_beside_embeddings(const StateTable& state) {
+  int64_t weights = 0;
+  for (const Parameter& parameter : state.parameters()) {
+    if (state.storage(parameter.storage).region.component != Component::kEmbeddings) weights += parameter.elements();
+  }
+  return weights;
+}
+
 std::string log_text(const Metrics& entry) {
   std::string text;
   const auto add = [&](const char* name) {
@@ -99,6 +107,13 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   }
   SessionOptions session;
   session.step = step_options_of(args_);
+  if (args_.bf16_full_eval && !args_.bf16) {
+    if (train_dataset_.size() > 0) {
+      throw user_error("[--bf16_full_eval] expected --bf16 with it in training, got fp32 weights, which evaluation shares; use "
+                       "shoehorn eval --bf16_full_eval on the saved model");
+    }
+    session.step.precision = Precision::kBfloat16;
+  }
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
   if (train_dataset_.size() > 0) {
     windows_ = std::make_unique<WindowIterator>(train_dataset_, Sampler(sampler_options(args_), train_dataset_.lengths()),
@@ -270,12 +285,9 @@ void Trainer::step(WindowIterator& windows, const Window& window) {
   ++state_.global_step;
   position_.samples_consumed += window.sequences;
   samples_this_run_ += window.sequences;
-  tokens_this_run_ += window.tokens;
-  int64_t weights = 0;
-  for (const Parameter& parameter : session_->state().parameters()) {
-    if (session_->state().storage(parameter.storage).region.component != Component::kEmbeddings) weights += parameter.elements();
-  }
-  state_.total_flos += 6.0 * static_cast<double>(window.tokens) * static_cast<double>(weights);
+    if (args_.include_num_input_tokens_seen != "no") state_.num_input_tokens_seen += window.tokens;
+  // As transformers counts it: six operations a token and weight that is no embedding.
+  state_.total_flos += 6.0 * static_cast<double>(window.tokens) * static_cast<double>(weights_beside_embeddings(session_->state()));
 }
 
 void Trainer::after_step(Progress& progress) {
@@ -302,6 +314,9 @@ Metrics Trainer::evaluate() {
   const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
                                                      {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
   Metrics metrics = evaluation_metrics(result);
+  if (args_.prediction_loss_only) {
+    std::erase_if(metrics, [](const auto& entry) { return entry.first == "eval_accuracy" || entry.first.starts_with("eval_f1"); });
+  }
   if (options_.compute_metrics) {
     for (const auto& [name, value] : options_.compute_metrics(result.counts)) metrics["eval_" + name] = value;
   }

@@ -122,7 +122,6 @@ class Trainer {
   RunPosition position_;
   int64_t first_step_ = 0;
   int64_t samples_this_run_ = 0;
-  int64_t tokens_this_run_ = 0;
   float last_grad_norm_ = 0;
   double last_learning_rate_ = 0;
   double seconds_to_first_step_ = 0;

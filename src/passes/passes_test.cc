@@ -1,0 +1,306 @@
+// What each pass does to a BERT of three layers, as programs; that it is right is for tests/ to show.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "model/bert.h"
+#include "model/layers.h"
+#include "ops/op_info.h"
+#include "ops/verify.h"
+#include "passes/pipeline.h"
+
+namespace shoehorn {
+namespace {
+
+constexpr BatchCapacity kCapacity{64, 4, 16};
+
+BertForSequenceClassification bert(float dropout = 0.1F, int64_t layers = 3) {
+  BertConfig config;
+  config.vocab_size = 50;
+  config.hidden_size = 12;
+  config.num_hidden_layers = layers;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 20;
+  config.max_position_embeddings = 16;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
+  return BertForSequenceClassification(config);
+}
+
+ProgramFamily build(const StepOptions& options, float dropout = 0.1F) {
+  return build_programs(bert(dropout), RunKind::kTrain, kCapacity, kCapacity, options);
+}
+
+int64_t count(const Program& program, OpKind kind, std::optional<Phase> phase = {}) {
+  return std::count_if(program.nodes().begin(), program.nodes().end(), [&](const Node& node) {
+    return node.kind == kind && (!phase || node.region.phase == *phase);
+  });
+}
+
+class FuseTest : public ::testing::TestWithParam<float> {};
+
+TEST_P(FuseTest, FindsEveryPattern) {
+  const ProgramFamily family = build({}, GetParam());
+  for (const Program& program : family.programs) {
+    EXPECT_EQ(count(program, OpKind::kAttention), 3) << program.name();
+    EXPECT_EQ(count(program, OpKind::kBiasDropoutResidualLayerNorm), 6);
+    EXPECT_EQ(count(program, OpKind::kBiasActivation, Phase::kForward), 4) << "three of feed-forward, the pooler's";
+    EXPECT_EQ(count(program, OpKind::kMatmul, Phase::kForward), 3 * 4 + 2);
+    EXPECT_EQ(count(program, OpKind::kLayerNorm), 1) << "of the embeddings, which have no bias before it";
+    for (const OpKind gone : {OpKind::kBiasAdd, OpKind::kActivation, OpKind::kAttentionScores, OpKind::kAttentionSoftmax,
+                              OpKind::kAttentionContext, OpKind::kAdd}) {
+      EXPECT_EQ(count(program, gone), 0) << op_info(gone).name;
+    }
+  }
+  EXPECT_EQ(count(family.programs[0], OpKind::kDropout, Phase::kForward), GetParam() > 0 ? 2 : 0);
+  const Parameter& key = family.state->parameter(family.state->find_parameter("bert.encoder.layer.1.attention.self.key.weight"));
+  EXPECT_EQ(key.offset_elements, 12 * 12);
+  EXPECT_EQ(family.state->storage(key.storage).type.shape, (Shape{36, 12}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Dropout, FuseTest, ::testing::Values(0.0F, 0.1F));
+
+TEST(Fuse, LeavesChainsWhoseMiddleOthersRead) {
+  StepOptions options;
+  options.skip_passes = {"fuse"};
+  const ProgramFamily family = build(options);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAttention), 0);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAttentionScores), 3);
+  EXPECT_EQ(count(family.programs[0], OpKind::kMatmul, Phase::kForward), 3 * 6 + 2);
+}
+
+// A layer used twice, and one whose query weight serves as another projection as well.
+class SharedLayer final : public Model {
+ public:
+  explicit SharedLayer(bool query_elsewhere) : query_elsewhere_(query_elsewhere) {}
+  Tensor forward(ModelBuilder& builder) const override {
+    builder.set_region(-1, Component::kEmbeddings);
+    Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F), builder.batch().input_ids);
+    for (int layer = 0; layer < 2; ++layer) {
+      builder.set_region(layer, Component::kAttention);
+      const auto part = [&](const char* name) { return linear_layer(builder, name, x, 12, 0.1F); };
+      x = builder.attention(part("query"), part("key"), part("value"), 3, 0.1F);
+      if (query_elsewhere_) x = builder.activation(linear_layer(builder, "query", x, 12, 0.1F), Activation::kTanh);
+    }
+    builder.set_region(-1, Component::kHead);
+    return linear_layer(builder, "head", builder.first_tokens(x), 2, 0.1F);
+  }
+  int64_t num_labels() const override { return 2; }
+  int64_t max_positions() const override { return 16; }
+  int64_t vocab_size() const override { return 50; }
+
+ private:
+  bool query_elsewhere_;
+};
+
+TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    StepOptions options;
+    options.precision = precision;
+    const ProgramFamily family = build_programs(SharedLayer(false), RunKind::kTrain, kCapacity, kCapacity, options);
+    for (const Program& program : family.programs) EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
+    EXPECT_TRUE(family.state->find_storage("query.weight.qkv").valid());
+  }
+}
+
+TEST(Fuse, LeavesWeightsThatOthersRead) {
+  const ProgramFamily family = build_programs(SharedLayer(true), RunKind::kTrain, kCapacity, kCapacity, {});
+  for (const Program& program : family.programs) {
+    verify(program);
+    EXPECT_EQ(count(program, OpKind::kAttention), 0) << program.name();
+  }
+}
+
+TEST(MixedPrecision, TypesWhatProductsReadAndWrite) {
+  StepOptions options;
+  options.precision = Precision::kBfloat16;
+  const ProgramFamily family = build(options);
+  for (const Program& program : family.programs) {
+    const ValueId logits = program.node(program.value(program.result("loss")).producer).inputs[0];
+    EXPECT_EQ(program.type(logits).dtype, DType::kF32);
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kMatmul) continue;
+      EXPECT_EQ(program.type(node.inputs[0]).dtype, DType::kBF16);
+      EXPECT_EQ(program.type(node.inputs[1]).dtype, DType::kBF16);
+      if (node.region.phase == Phase::kForward && node.outputs[0] != logits) {
+        EXPECT_EQ(program.type(node.outputs[0]).dtype, DType::kBF16);
+      }
+    }
+  }
+  for (const ParameterGradient& gradient : family.gradients) {
+    EXPECT_EQ(family.programs[0].type(gradient.gradient).dtype, DType::kF32);
+  }
+  for (const Parameter& parameter : family.state->parameters()) {
+    const bool product = parameter.shape.size() == 2 && parameter.name.find("embeddings") == std::string::npos;
+    EXPECT_EQ(parameter.rest.valid(), product) << parameter.name;
+    EXPECT_EQ(family.state->storage(parameter.storage).type.dtype, product ? DType::kBF16 : DType::kF32) << parameter.name;
+    if (product) EXPECT_EQ(family.state->storage(parameter.rest).type.dtype, DType::kI16);
+  }
+}
+
+class RecomputeTest : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(RecomputeTest, ClonesStandBeforeTheirGroupsBackward) {
+  StepOptions options;
+  options.recompute_every_n_layers = GetParam();
+  options.skip_passes = {"rematerialize"};
+  const ProgramFamily family = build(options);
+  const Program& program = family.programs[0];
+  const auto readers = program.readers();
+  const int32_t last_group = 2 / static_cast<int32_t>(GetParam());
+  std::set<int32_t> recomputed;
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    const Node& node = program.nodes()[i];
+    EXPECT_EQ(node.clone_of.valid(), node.region.phase == Phase::kRecompute);
+    if (!node.clone_of.valid()) continue;
+    const Node& original = program.node(node.clone_of);
+    recomputed.insert(node.region.layer);
+    EXPECT_EQ(original.kind, node.kind);
+    EXPECT_EQ(original.region.phase, Phase::kForward);
+    EXPECT_EQ(original.region.layer, node.region.layer);
+    EXPECT_LT(node.region.layer / GetParam(), last_group) << "the last group's backward follows at once";
+    // No dead work: somebody reads it.
+    EXPECT_TRUE(std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !readers[v.at()].empty(); }));
+    // And nobody behind the forward keeps the original alive.
+    for (const ValueId output : original.outputs) {
+      for (const NodeId reader : readers[output.at()]) EXPECT_EQ(program.node(reader).region.phase, Phase::kForward);
+    }
+  }
+  std::set<int32_t> expected;
+  for (int32_t layer = 0; layer < 3; ++layer) {
+    if (layer / GetParam() < last_group) expected.insert(layer);
+  }
+  EXPECT_EQ(recomputed, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, RecomputeTest, ::testing::Values(1, 2, 3));
+
+TEST(Recompute, LeavesTheOutputOfAGroupAlone) {
+  StepOptions options;
+  options.recompute_every_n_layers = 1;
+  const ProgramFamily family = build(options);
+  // Of each layer's two norms the second leaves the layer, and lives on in any case.
+  EXPECT_EQ(count(family.programs[0], OpKind::kBiasDropoutResidualLayerNorm, Phase::kRecompute), 2);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAttention, Phase::kRecompute), 2);
+  EXPECT_EQ(count(*family.find("evaluate"), OpKind::kAttention, Phase::kRecompute), 0);
+}
+
+TEST(Rematerialize, MakesActivationsAgain) {
+  const ProgramFamily family = build({});
+  EXPECT_EQ(count(family.programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
+  StepOptions skipped;
+  skipped.skip_passes = {"rematerialize"};
+  EXPECT_EQ(count(build(skipped).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 0);
+}
+
+TEST(Accumulate, MakesTheProgramsOfItsOrder) {
+  const auto names = [](const ProgramFamily& family) {
+    std::vector<std::string> found;
+    for (const Program& program : family.programs) found.push_back(program.name());
+    return found;
+  };
+  StepOptions options;
+  EXPECT_EQ(names(build(options)), (std::vector<std::string>{"train_step", "evaluate"}));
+  options.gradient_accumulation_steps = 3;
+  const ProgramFamily split = build(options);
+  EXPECT_EQ(names(split), (std::vector<std::string>{"micro_batch_first", "micro_batch_next", "update", "evaluate"}));
+  EXPECT_EQ(split.programs[0].nodes().size(), split.programs[1].nodes().size()) << "sums go into products and kernels";
+  options.accumulation_order = AccumulationOrder::kLayer;
+  const ProgramFamily whole = build(options);
+  EXPECT_EQ(names(whole), (std::vector<std::string>{"train_step", "evaluate"}));
+  EXPECT_EQ(whole.train_batches.size(), 3U);
+  EXPECT_EQ(whole.programs[0].counts().size(), 6U);
+  EXPECT_EQ(count(whole.programs[0], OpKind::kAttention), 9);
+}
+
+TEST(Update, FusedUpdatesAreOneNodeAKind) {
+  StepOptions options;
+  EXPECT_EQ(count(build(options).programs[0], OpKind::kAdamW), 1);
+  options.precision = Precision::kBfloat16;
+  EXPECT_EQ(count(build(options).programs[0], OpKind::kAdamW), 2) << "split masters and fp32 weights";
+  options.skip_passes = {"fuse_update"};
+  const ProgramFamily family = build(options);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAdamW), static_cast<int64_t>(family.gradients.size()));
+  EXPECT_EQ(count(family.programs[0], OpKind::kClipCoefficient), 1);
+}
+
+TEST(Update, InBackwardStandsRightBehindItsGradient) {
+  StepOptions options;
+  options.max_grad_norm = 0;
+  options.update_in_backward = true;
+  const ProgramFamily family = build(options);
+  const Program& program = family.programs[0];
+  EXPECT_FALSE(family.grad_norm.valid());
+  EXPECT_EQ(count(program, OpKind::kClipCoefficient), 0);
+  size_t first = 0;
+  while (program.nodes()[first].kind != OpKind::kAdamW) ++first;
+  EXPECT_LT(first, program.nodes().size() / 2 + program.nodes().size() / 8) << "the head's update does not wait for the end";
+}
+
+TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
+  const auto expect_error = [](const StepOptions& options, const std::string& flag, const std::string& other) {
+    try {
+      build(options);
+      FAIL() << "accepted";
+    } catch (const UserError& error) {
+      EXPECT_EQ(std::string(error.what()).find(flag), 0U) << error.what();
+      EXPECT_NE(std::string(error.what()).find(other), std::string::npos) << error.what();
+    }
+  };
+  StepOptions options;
+  options.update_in_backward = true;
+  expect_error(options, "[--update_in_backward]", "--max_grad_norm");
+  options.max_grad_norm = 0;
+  options.gradient_accumulation_steps = 2;
+  expect_error(options, "[--update_in_backward]", "--accumulation_order");
+  options = {};
+  options.skip_passes = {"nothing"};
+  expect_error(options, "[--skip_pass]", "nothing");
+}
+
+TEST(PassList, NamesAreUniqueAndInTheirOrder) {
+  std::vector<std::string> names;
+  for (const Pass& pass : pass_list()) names.push_back(pass.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"mixed_precision", "fuse", "backward", "recompute", "rematerialize", "accumulate",
+                                             "update", "update_in_backward", "fuse_update"}));
+  std::vector<PassRecord> records;
+  StepOptions options;
+  options.skip_passes = {"fuse", "rematerialize"};
+  build_programs(bert(), RunKind::kTrain, kCapacity, kCapacity, options, &records);
+  std::vector<std::string> ran;
+  for (const PassRecord& record : records) ran.push_back(record.name);
+  std::erase(names, "fuse");
+  std::erase(names, "rematerialize");
+  EXPECT_EQ(ran, names);
+}
+
+TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
+  const auto directory = std::filesystem::temp_directory_path() / fmt::format("shoehorn_dump_{}", std::random_device()());
+  StepOptions options;
+  options.gradient_accumulation_steps = 2;
+  options.dump_directory = directory.string();
+  build(options);
+  for (const char* name : {"00-capture.train_step.txt", "02-fuse.train_step.txt", "03-backward.evaluate.txt",
+                           "06-accumulate.micro_batch_next.txt", "09-fuse_update.update.txt"}) {
+    std::ifstream file(directory / name);
+    std::string line;
+    EXPECT_TRUE(std::getline(file, line)) << name;
+    EXPECT_EQ(line.find("program "), 0U) << line;
+  }
+  std::filesystem::remove_all(directory);
+}
+
+TEST(RunKinds, AnEvaluationRunHasNothingElse) {
+  const ProgramFamily family = build_programs(bert(), RunKind::kEvaluate, kCapacity, kCapacity, {});
+  ASSERT_EQ(family.programs.size(), 1U);
+  EXPECT_EQ(family.programs[0].name(), "evaluate");
+  EXPECT_EQ(count(family.programs[0], OpKind::kDropout), 0);
+  for (const Storage& storage : family.state->storages()) EXPECT_NE(storage.role, Role::kOptimizerState) << storage.name;
+}
+
+}  // namespace
+}  // namespace shoehorn
