@@ -15,97 +15,182 @@ std::vector<int32_t> ids(int64_t rows, int32_t entries) {
 
 void add_movement(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
   const auto same = [](const Inputs& x) { return x[0]; };
-  cases.push_back({"view" + size, rows, columns, {{columns, rows}}, [=](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kView, {x[0]}, ViewAttributes{{DType::kF32, {rows, columns}}, 0});
-  }, same});
-  cases.push_back({"copy" + size, rows, columns, {{rows, columns}}, [](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kCopy, {x[0]});
-  }, same});
-  cases.push_back({"cast" + size, rows, columns, {{rows, columns}}, [](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kCast, {graph.op(OpKind::kCast, {x[0]}, CastAttributes{DType::kBF16})}, CastAttributes{DType::kF32});
-  }, same, 0x1p-9});
+  cases.push_back(
+      {"view" + size,
+       rows,
+       columns,
+       {{columns, rows}},
+       [=](Graph& graph, const auto& x) {
+         return graph.op(OpKind::kView, {x[0]}, ViewAttributes{{DType::kF32, {rows, columns}}, 0});
+       },
+       same});
+  cases.push_back({"copy" + size,
+                   rows,
+                   columns,
+                   {{rows, columns}},
+                   [](Graph& graph, const auto& x) { return graph.op(OpKind::kCopy, {x[0]}); },
+                   same});
+  cases.push_back({"cast" + size,
+                   rows,
+                   columns,
+                   {{rows, columns}},
+                   [](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kCast,
+                                     {graph.op(OpKind::kCast, {x[0]}, CastAttributes{DType::kBF16})},
+                                     CastAttributes{DType::kF32});
+                   },
+                   same,
+                   0x1p-9});
   // The row of y that each row of x goes to, or comes from: last first, one row in between each.
   const std::vector<int32_t> index = row_numbers(rows, static_cast<int32_t>(2 * rows) - 2, -2);
-  cases.push_back({"gather_rows" + size, rows, columns, {{2 * rows, columns}}, [=](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kGatherRows, {x[0], graph.integers(index)});
-  }, [=](const Inputs& x) {
-    Doubles y;
-    for (const int32_t row : index) y.insert(y.end(), x[0].begin() + row * columns, x[0].begin() + (row + 1) * columns);
-    return y;
-  }});
-  cases.push_back({"scatter_rows" + size, 2 * rows, columns, {{rows, columns}}, [=](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kScatterRows, {x[0], graph.integers(index)}, ScatterAttributes{Dim(2 * rows)});
-  }, [=](const Inputs& x) {
-    Doubles y(static_cast<size_t>(2 * rows * columns), 0);
-    for (size_t i = 0; i < x[0].size(); ++i) {
-      const auto width = static_cast<size_t>(columns);
-      y[static_cast<size_t>(index[i / width]) * width + i % width] = x[0][i];
-    }
-    return y;
-  }});
+  cases.push_back({"gather_rows" + size,
+                   rows,
+                   columns,
+                   {{2 * rows, columns}},
+                   [=](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kGatherRows, {x[0], graph.integers(index)});
+                   },
+                   [=](const Inputs& x) {
+                     Doubles y;
+                     for (const int32_t row : index)
+                       y.insert(y.end(), x[0].begin() + row * columns, x[0].begin() + (row + 1) * columns);
+                     return y;
+                   }});
+  cases.push_back({"scatter_rows" + size,
+                   2 * rows,
+                   columns,
+                   {{rows, columns}},
+                   [=](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kScatterRows, {x[0], graph.integers(index)},
+                                     ScatterAttributes{Dim(2 * rows)});
+                   },
+                   [=](const Inputs& x) {
+                     Doubles y(static_cast<size_t>(2 * rows * columns), 0);
+                     for (size_t i = 0; i < x[0].size(); ++i) {
+                       const auto width = static_cast<size_t>(columns);
+                       y[static_cast<size_t>(index[i / width]) * width + i % width] = x[0][i];
+                     }
+                     return y;
+                   }});
   for (const bool addend : {false, true}) {
     const std::vector<int32_t> looked_up = ids(rows, 4);
     std::vector<std::vector<int64_t>> shapes = {{4, columns}};
     if (addend) shapes.push_back({rows, columns});
     cases.push_back({(addend ? "embedding_with_addend" : "embedding") + size, rows, columns, shapes,
                      [=](Graph& graph, const auto& x) {
-      return graph.op(OpKind::kEmbedding, {x[0], graph.integers(looked_up), addend ? x[1] : ValueId{}}, EmbeddingAttributes{});
-    }, [=](const Inputs& x) {
-      Doubles y;
-      for (const int32_t id : looked_up) y.insert(y.end(), x[0].begin() + id * columns, x[0].begin() + (id + 1) * columns);
-      return addend ? add_reference(y, x[1]) : y;
-    }});
+                       return graph.op(OpKind::kEmbedding,
+                                       {x[0], graph.integers(looked_up), addend ? x[1] : ValueId{}},
+                                       EmbeddingAttributes{});
+                     },
+                     [=](const Inputs& x) {
+                       Doubles y;
+                       for (const int32_t id : looked_up)
+                         y.insert(y.end(), x[0].begin() + id * columns, x[0].begin() + (id + 1) * columns);
+                       return addend ? add_reference(y, x[1]) : y;
+                     }});
   }
 }
 
 void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
   const std::vector<int64_t> matrix = {rows, columns};
-  cases.push_back({"add" + size, rows, columns, {matrix, matrix}, [](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kAdd, {x[0], x[1]});
-  }, [](const Inputs& x) { return add_reference(x[0], x[1]); }});
-  cases.push_back({"add_to_itself" + size, rows, columns, {matrix}, [](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kAdd, {x[0], x[0]});
-  }, [](const Inputs& x) { return add_reference(x[0], x[0]); }});
-  cases.push_back({"bias_add" + size, rows, columns, {matrix, {columns}}, [](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kBiasAdd, {x[0], x[1]});
-  }, [](const Inputs& x) { return add_reference(x[0], x[1]); }});
-  for (const Activation kind : {Activation::kGelu, Activation::kGeluTanh, Activation::kRelu, Activation::kSilu, Activation::kTanh}) {
+  cases.push_back({"add" + size,
+                   rows,
+                   columns,
+                   {matrix, matrix},
+                   [](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kAdd, {x[0], x[1]});
+                   },
+                   [](const Inputs& x) { return add_reference(x[0], x[1]); }});
+  cases.push_back({"add_to_itself" + size,
+                   rows,
+                   columns,
+                   {matrix},
+                   [](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kAdd, {x[0], x[0]});
+                   },
+                   [](const Inputs& x) { return add_reference(x[0], x[0]); }});
+  cases.push_back({"bias_add" + size,
+                   rows,
+                   columns,
+                   {matrix, {columns}},
+                   [](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kBiasAdd, {x[0], x[1]});
+                   },
+                   [](const Inputs& x) { return add_reference(x[0], x[1]); }});
+  for (const Activation kind :
+       {Activation::kGelu, Activation::kGeluTanh, Activation::kRelu, Activation::kSilu, Activation::kTanh}) {
     const std::string name(activation_name(kind));
-    cases.push_back({name + size, rows, columns, {matrix}, [=](Graph& graph, const auto& x) {
-      return graph.op(OpKind::kActivation, {x[0]}, ActivationAttributes{kind});
-    }, [=](const Inputs& x) { return activation_reference(x[0], kind); }});
-    cases.push_back({"bias_" + name + size, rows, columns, {matrix, {columns}}, [=](Graph& graph, const auto& x) {
-      return graph.op(OpKind::kBiasActivation, {x[0], x[1]}, ActivationAttributes{kind});
-    }, [=](const Inputs& x) { return activation_reference(add_reference(x[0], x[1]), kind); }});
+    cases.push_back({name + size,
+                     rows,
+                     columns,
+                     {matrix},
+                     [=](Graph& graph, const auto& x) {
+                       return graph.op(OpKind::kActivation, {x[0]}, ActivationAttributes{kind});
+                     },
+                     [=](const Inputs& x) { return activation_reference(x[0], kind); }});
+    cases.push_back({"bias_" + name + size,
+                     rows,
+                     columns,
+                     {matrix, {columns}},
+                     [=](Graph& graph, const auto& x) {
+                       return graph.op(OpKind::kBiasActivation, {x[0], x[1]}, ActivationAttributes{kind});
+                     },
+                     [=](const Inputs& x) { return activation_reference(add_reference(x[0], x[1]), kind); }});
   }
   const std::vector<int32_t> sample = row_numbers(rows, 3, 1);
   const std::vector<int32_t> position = row_numbers(rows, 40, -1);
   const Dropout dropout{0.3F, 0x123456789ABCULL, 11};
-  cases.push_back({"dropout" + size, rows, columns, {matrix}, [=](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kDropout, {x[0], graph.integers({kStep}), graph.integers(sample), graph.integers(position)},
-                    DropoutAttributes{dropout});
-  }, [=](const Inputs& x) { return dropout_reference(x[0], columns, dropout, kStep, sample, position); }});
-  cases.push_back({"layer_norm" + size, rows, columns, {matrix, {columns}, {columns}}, [](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kLayerNorm, {x[0], x[1], x[2]}, NormalizationAttributes{0.01F, {}});
-  }, [](const Inputs& x) { return layer_norm_reference(x[0], x[1], x[2], 0.01F); }});
+  cases.push_back(
+      {"dropout" + size,
+       rows,
+       columns,
+       {matrix},
+       [=](Graph& graph, const auto& x) {
+         return graph.op(OpKind::kDropout,
+                         {x[0], graph.integers({kStep}), graph.integers(sample), graph.integers(position)},
+                         DropoutAttributes{dropout});
+       },
+       [=](const Inputs& x) { return dropout_reference(x[0], columns, dropout, kStep, sample, position); }});
+  cases.push_back(
+      {"layer_norm" + size,
+       rows,
+       columns,
+       {matrix, {columns}, {columns}},
+       [](Graph& graph, const auto& x) {
+         return graph.op(OpKind::kLayerNorm, {x[0], x[1], x[2]}, NormalizationAttributes{0.01F, {}});
+       },
+       [](const Inputs& x) { return layer_norm_reference(x[0], x[1], x[2], 0.01F); }});
   for (const Dropout& mask : {Dropout{}, dropout}) {
-    cases.push_back({(mask.p > 0 ? "residual_norm_with_dropout" : "residual_norm") + size, rows, columns,
-                     {matrix, {columns}, matrix, {columns}, {columns}}, [=](Graph& graph, const auto& x) {
-      std::vector<ValueId> inputs = {x[0], x[1], x[2], x[3], x[4]};
-      if (mask.p > 0) {
-        inputs.insert(inputs.end(), {graph.integers({kStep}), graph.integers(sample), graph.integers(position)});
-      } else {
-        inputs.resize(8);
-      }
-      return graph.op(OpKind::kBiasDropoutResidualLayerNorm, inputs, NormalizationAttributes{0.01F, mask});
-    }, [=](const Inputs& x) {
-      const Doubles dropped = dropout_reference(add_reference(x[0], x[1]), columns, mask, kStep, sample, position);
-      return layer_norm_reference(add_reference(dropped, x[2]), x[3], x[4], 0.01F);
-    }});
+    cases.push_back({(mask.p > 0 ? "residual_norm_with_dropout" : "residual_norm") + size,
+                     rows,
+                     columns,
+                     {matrix, {columns}, matrix, {columns}, {columns}},
+                     [=](Graph& graph, const auto& x) {
+                       std::vector<ValueId> inputs = {x[0], x[1], x[2], x[3], x[4]};
+                       if (mask.p > 0) {
+                         inputs.insert(inputs.end(), {graph.integers({kStep}), graph.integers(sample),
+                                                      graph.integers(position)});
+                       } else {
+                         inputs.resize(8);
+                       }
+                       return graph.op(OpKind::kBiasDropoutResidualLayerNorm, inputs,
+                                       NormalizationAttributes{0.01F, mask});
+                     },
+                     [=](const Inputs& x) {
+                       const Doubles dropped = dropout_reference(add_reference(x[0], x[1]), columns, mask,
+                                                                 kStep, sample, position);
+                       return layer_norm_reference(add_reference(dropped, x[2]), x[3], x[4], 0.01F);
+                     }});
   }
-  cases.push_back({"smoothed_loss" + size, rows, columns, {matrix}, [](Graph& graph, const auto& x) {
-    return graph.op(OpKind::kCopy, {x[0]});
-  }, [](const Inputs& x) { return x[0]; }, 0x1p-23, 0.125, static_cast<int32_t>(rows) - 1});
+  cases.push_back({"smoothed_loss" + size,
+                   rows,
+                   columns,
+                   {matrix},
+                   [](Graph& graph, const auto& x) { return graph.op(OpKind::kCopy, {x[0]}); },
+                   [](const Inputs& x) { return x[0]; },
+                   0x1p-23,
+                   0.125,
+                   static_cast<int32_t>(rows) - 1});
 }
 
 void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
@@ -113,22 +198,28 @@ void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t columns, con
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       for (const bool bias : {false, true}) {
-        std::vector<std::vector<int64_t>> shapes = {ta ? std::vector{inner, rows} : std::vector{rows, inner},
-                                                    tb ? std::vector{columns, inner} : std::vector{inner, columns}};
+        std::vector<std::vector<int64_t>> shapes = {
+            ta ? std::vector{inner, rows} : std::vector{rows, inner},
+            tb ? std::vector{columns, inner} : std::vector{inner, columns}};
         if (bias) shapes.push_back({columns});
-        const std::string name = fmt::format("matmul_{}{}{}", ta ? "t" : "n", tb ? "t" : "n", bias ? "_bias" : "");
-        cases.push_back({name + size, rows, columns, shapes, [=](Graph& graph, std::vector<ValueId> x) {
-          return graph.op(OpKind::kMatmul, std::move(x), MatmulAttributes{ta, tb, DType::kF32});
-        }, [=](const Inputs& x) {
-          const Doubles product = matmul_reference(x[0], ta, x[1], tb, rows, columns, inner);
-          return bias ? add_reference(product, x[2]) : product;
-        }});
+        const std::string name =
+            fmt::format("matmul_{}{}{}", ta ? "t" : "n", tb ? "t" : "n", bias ? "_bias" : "");
+        cases.push_back(
+            {name + size, rows, columns, shapes,
+             [=](Graph& graph, std::vector<ValueId> x) {
+               return graph.op(OpKind::kMatmul, std::move(x), MatmulAttributes{ta, tb, DType::kF32});
+             },
+             [=](const Inputs& x) {
+               const Doubles product = matmul_reference(x[0], ta, x[1], tb, rows, columns, inner);
+               return bias ? add_reference(product, x[2]) : product;
+             }});
       }
     }
   }
 }
 
-void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int64_t head_size, const std::string& size) {
+void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int64_t head_size,
+                   const std::string& size) {
   const int64_t hidden = heads * head_size;
   // Two sequences of different lengths, a hole between them and one behind, where there is room.
   Sequences sequences{{0}, {static_cast<int32_t>(rows)}, {4}};
@@ -143,24 +234,43 @@ void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int6
       attributes.dropout = {p, 0xFEDCBA987654ULL, 3};
       const std::string name = fmt::format("{}{}{}", causal ? "_causal" : "", p > 0 ? "_dropout" : "", size);
       const std::vector<int64_t> matrix = {rows, hidden};
-      cases.push_back({"attention_unfused" + name, rows, hidden, {matrix, matrix, matrix}, [=](Graph& graph, const auto& x) {
-        const ValueId start = graph.integers(sequences.start);
-        const ValueId length = graph.integers(sequences.length);
-        const ValueId scores = graph.op(OpKind::kAttentionScores, {x[0], x[1], start, length}, attributes);
-        const ValueId dropped = graph.op(OpKind::kAttentionSoftmax,
-                                         {scores, start, length, graph.integers(sequences.sample), graph.integers({kStep})}, attributes);
-        return graph.op(OpKind::kAttentionContext, {dropped, x[2], start, length}, attributes);
-      }, [=](const Inputs& x) { return attention_reference(x[0], x[1], x[2], hidden, attributes, sequences, kStep); }});
-      cases.push_back({"attention" + name, rows, hidden, {{rows, 3 * hidden}}, [=](Graph& graph, const auto& x) {
-        return graph.op(OpKind::kAttention, {x[0], graph.integers(sequences.start), graph.integers(sequences.length),
-                                             graph.integers(sequences.sample), graph.integers({kStep})}, attributes);
-      }, [=](const Inputs& x) {
-        Inputs parts(3);
-        for (size_t i = 0; i < x[0].size(); ++i) {
-          parts[i % static_cast<size_t>(3 * hidden) / static_cast<size_t>(hidden)].push_back(x[0][i]);
-        }
-        return attention_reference(parts[0], parts[1], parts[2], hidden, attributes, sequences, kStep);
-      }});
+      cases.push_back(
+          {"attention_unfused" + name,
+           rows,
+           hidden,
+           {matrix, matrix, matrix},
+           [=](Graph& graph, const auto& x) {
+             const ValueId start = graph.integers(sequences.start);
+             const ValueId length = graph.integers(sequences.length);
+             const ValueId scores =
+                 graph.op(OpKind::kAttentionScores, {x[0], x[1], start, length}, attributes);
+             const ValueId dropped =
+                 graph.op(OpKind::kAttentionSoftmax,
+                          {scores, start, length, graph.integers(sequences.sample), graph.integers({kStep})},
+                          attributes);
+             return graph.op(OpKind::kAttentionContext, {dropped, x[2], start, length}, attributes);
+           },
+           [=](const Inputs& x) {
+             return attention_reference(x[0], x[1], x[2], hidden, attributes, sequences, kStep);
+           }});
+      cases.push_back(
+          {"attention" + name,
+           rows,
+           hidden,
+           {{rows, 3 * hidden}},
+           [=](Graph& graph, const auto& x) {
+             return graph.op(OpKind::kAttention,
+                             {x[0], graph.integers(sequences.start), graph.integers(sequences.length),
+                              graph.integers(sequences.sample), graph.integers({kStep})},
+                             attributes);
+           },
+           [=](const Inputs& x) {
+             Inputs parts(3);
+             for (size_t i = 0; i < x[0].size(); ++i) {
+               parts[i % static_cast<size_t>(3 * hidden) / static_cast<size_t>(hidden)].push_back(x[0][i]);
+             }
+             return attention_reference(parts[0], parts[1], parts[2], hidden, attributes, sequences, kStep);
+           }});
     }
   }
 }

@@ -1,4 +1,5 @@
-// Naive double-precision references of the ops' forwards, for op_gradient_test.cc. Row-major; R rows, H columns.
+// Naive double-precision references of the ops' forwards, for op_gradient_test.cc. Row-major; R rows, H
+// columns.
 #pragma once
 
 #include <cmath>
@@ -13,8 +14,8 @@ namespace shoehorn::testing {
 using Doubles = std::vector<double>;
 
 // op(A)[M, K] · op(B)[K, N]
-inline Doubles matmul_reference(const Doubles& a, bool transpose_a, const Doubles& b, bool transpose_b, int64_t m, int64_t n,
-                                int64_t k) {
+inline Doubles matmul_reference(const Doubles& a, bool transpose_a, const Doubles& b, bool transpose_b,
+                                int64_t m, int64_t n, int64_t k) {
   Doubles c(static_cast<size_t>(m * n), 0);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
@@ -35,19 +36,29 @@ inline Doubles add_reference(Doubles a, const Doubles& b) {
 inline Doubles activation_reference(Doubles x, Activation kind) {
   for (double& v : x) {
     switch (kind) {
-      case Activation::kGelu: v = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); break;
-      case Activation::kGeluTanh: v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); break;
-      case Activation::kRelu: v = std::max(v, 0.0); break;
-      case Activation::kSilu: v = v / (1 + std::exp(-v)); break;
-      case Activation::kTanh: v = std::tanh(v); break;
+      case Activation::kGelu:
+        v = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
+        break;
+      case Activation::kGeluTanh:
+        v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+        break;
+      case Activation::kRelu:
+        v = std::max(v, 0.0);
+        break;
+      case Activation::kSilu:
+        v = v / (1 + std::exp(-v));
+        break;
+      case Activation::kTanh:
+        v = std::tanh(v);
+        break;
     }
   }
   return x;
 }
 
 // What an element is multiplied by.
-inline double mask_reference(const Dropout& dropout, uint32_t step, int32_t sample, int32_t position, int64_t feature,
-                             uint32_t extra = 0) {
+inline double mask_reference(const Dropout& dropout, uint32_t step, int32_t sample, int32_t position,
+                             int64_t feature, uint32_t extra = 0) {
   if (dropout.p == 0) return 1;
   const auto block = philox4x32_10(philox_key(dropout.seed, step, dropout.stream_id),
                                    {static_cast<uint32_t>(feature / 8), static_cast<uint32_t>(position),
@@ -72,7 +83,8 @@ inline Doubles layer_norm_reference(Doubles x, const Doubles& gamma, const Doubl
     double mean = 0;
     double variance = 0;
     for (size_t i = 0; i < columns; ++i) mean += x[row * columns + i] / static_cast<double>(columns);
-    for (size_t i = 0; i < columns; ++i) variance += std::pow(x[row * columns + i] - mean, 2) / static_cast<double>(columns);
+    for (size_t i = 0; i < columns; ++i)
+      variance += std::pow(x[row * columns + i] - mean, 2) / static_cast<double>(columns);
     for (size_t i = 0; i < columns; ++i) {
       double& v = x[row * columns + i];
       v = (v - mean) / std::sqrt(variance + epsilon) * gamma[i] + beta[i];
@@ -87,7 +99,8 @@ struct Sequences {
 
 // softmax(scale · q·kᵀ)·v of each sequence and head, probabilities dropped; rows in no sequence are zero.
 inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Doubles& v, int64_t hidden,
-                                   const AttentionAttributes& attributes, const Sequences& sequences, uint32_t step) {
+                                   const AttentionAttributes& attributes, const Sequences& sequences,
+                                   uint32_t step) {
   Doubles context(q.size(), 0);
   const int64_t head_size = hidden / attributes.heads;
   for (size_t s = 0; s < sequences.start.size(); ++s) {
@@ -107,8 +120,8 @@ inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Dou
         double sum = 0;
         for (double& weight : weights) sum += weight = std::exp(weight - largest);
         for (int64_t key = 0; key < keys; ++key) {
-          const double mask = mask_reference(attributes.dropout, step, sequences.sample[s], static_cast<int32_t>(query), key,
-                                             static_cast<uint32_t>(head));
+          const double mask = mask_reference(attributes.dropout, step, sequences.sample[s],
+                                             static_cast<int32_t>(query), key, static_cast<uint32_t>(head));
           const double probability = weights[static_cast<size_t>(key)] / sum * mask;
           for (int64_t d = 0; d < head_size; ++d) context[at(query, d)] += probability * v[at(key, d)];
         }
@@ -119,8 +132,8 @@ inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Dou
 }
 
 // Sum over rows of the smoothed cross-entropy, over the number of targets; labels below zero are ignored.
-inline double cross_entropy_reference(const Doubles& logits, const std::vector<int32_t>& labels, double target_count,
-                                      double smoothing) {
+inline double cross_entropy_reference(const Doubles& logits, const std::vector<int32_t>& labels,
+                                      double target_count, double smoothing) {
   const size_t classes = logits.size() / labels.size();
   double loss = 0;
   for (size_t row = 0; row < labels.size(); ++row) {

@@ -1,5 +1,5 @@
-// Helpers of the tests that cross rooms: small models, random samples, and runs of a few optimizer steps whose losses and
-// weights are compared.
+// Helpers of the tests that cross rooms: small models, random samples, and runs of a few optimizer steps
+// whose losses and weights are compared.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,7 +49,8 @@ struct Sample {
   int32_t label = 0;
 };
 
-inline std::vector<Sample> random_samples(int64_t count, uint32_t seed, int32_t longest = 20, int32_t labels = 3) {
+inline std::vector<Sample> random_samples(int64_t count, uint32_t seed, int32_t longest = 20,
+                                          int32_t labels = 3) {
   std::mt19937 generator(seed);
   const auto below = [&](int32_t n) { return static_cast<int32_t>(generator() % static_cast<uint32_t>(n)); };
   std::vector<Sample> samples(static_cast<size_t>(count));
@@ -64,11 +65,14 @@ inline std::vector<Sample> random_samples(int64_t count, uint32_t seed, int32_t 
   return samples;
 }
 
-// Packs the samples of these indices, in this order, into a micro-batch; the index is the sample's place in the effective
-// batch. Returns the micro-batch's counts. No indices: an absent micro-batch.
-inline std::vector<int64_t> load_batch(Executor& executor, const BatchStorages& to, const std::vector<Sample>& samples,
+// Packs the samples of these indices, in this order, into a micro-batch; the index is the sample's place in
+// the effective batch. Returns the micro-batch's counts. No indices: an absent micro-batch.
+inline std::vector<int64_t> load_batch(Executor& executor, const BatchStorages& to,
+                                       const std::vector<Sample>& samples,
                                        const std::vector<int32_t>& indices) {
-  const auto set = [&](StorageId storage, int64_t at, int32_t value) { executor.storage_as<int32_t>(storage)[at] = value; };
+  const auto set = [&](StorageId storage, int64_t at, int32_t value) {
+    executor.storage_as<int32_t>(storage)[at] = value;
+  };
   int64_t row = 0;
   for (size_t s = 0; s < indices.size(); ++s) {
     const Sample& sample = samples[static_cast<size_t>(indices[s])];
@@ -86,7 +90,8 @@ inline std::vector<int64_t> load_batch(Executor& executor, const BatchStorages& 
     }
   }
   for (; row % kTokenMultiple != 0; ++row) {
-    for (const StorageId id : {to.input_ids, to.token_type_ids, to.position_ids, to.token_sample}) set(id, row, 0);
+    for (const StorageId id : {to.input_ids, to.token_type_ids, to.position_ids, to.token_sample})
+      set(id, row, 0);
   }
   return {row, static_cast<int64_t>(indices.size())};
 }
@@ -116,7 +121,8 @@ inline Weights random_weights(const Session& session) {
     uint32_t seed = 1;
     for (const char c : parameter.name) seed = seed * 31 + static_cast<unsigned char>(c);
     std::mt19937 generator(seed);
-    std::normal_distribution<float> normal(parameter.initializer.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F, 0.2F);
+    std::normal_distribution<float> normal(
+        parameter.initializer.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F, 0.2F);
     std::vector<float>& values = weights[parameter.name];
     values.resize(static_cast<size_t>(parameter.elements()));
     for (float& value : values) value = normal(generator);
@@ -161,8 +167,8 @@ class TrainingRun {
       ASSERT_LE(split.size(), family.train_batches.size());
       std::vector<int64_t> counts;
       for (size_t m = 0; m < family.train_batches.size(); ++m) {
-        const auto loaded =
-            load_batch(executor(), family.train_batches[m], samples, m < split.size() ? split[m] : std::vector<int32_t>{});
+        const auto loaded = load_batch(executor(), family.train_batches[m], samples,
+                                       m < split.size() ? split[m] : std::vector<int32_t>{});
         counts.insert(counts.end(), loaded.begin(), loaded.end());
       }
       executor().run("train_step", counts);
@@ -184,12 +190,14 @@ class TrainingRun {
   }
 
   // Loss and logits of the evaluation program.
-  std::vector<float> evaluate(const std::vector<Sample>& samples, const std::vector<int32_t>& indices, int64_t labels) {
+  std::vector<float> evaluate(const std::vector<Sample>& samples, const std::vector<int32_t>& indices,
+                              int64_t labels) {
     const ProgramFamily& family = session_.family();
     scalar(family.scalars.target_count) = static_cast<float>(indices.size());
     executor().run("evaluate", load_batch(executor(), family.evaluation_batch, samples, indices));
     const Program& program = *family.find("evaluate");
-    const auto* logits = reinterpret_cast<const float*>(executor().value("evaluate", program.result("logits")));
+    const auto* logits =
+        reinterpret_cast<const float*>(executor().value("evaluate", program.result("logits")));
     std::vector<float> values(logits, logits + static_cast<int64_t>(indices.size()) * labels);
     values.push_back(*reinterpret_cast<const float*>(executor().value("evaluate", program.result("loss"))));
     return values;
@@ -212,20 +220,22 @@ struct Gradients {
   std::map<std::string, std::vector<double>> values;
 };
 
-inline Gradients gradients_of(const Model& model, const StepOptions& step, const std::vector<Sample>& samples, const Split& split) {
+inline Gradients gradients_of(const Model& model, const StepOptions& step, const std::vector<Sample>& samples,
+                              const Split& split) {
   TrainingRun run(model, session_options(step));
   const Weights before = read_weights(run.session());
   Gradients gradients;
   gradients.loss = run.step(samples, split, 1.0F);
   for (const auto& [name, after] : read_weights(run.session())) {
     std::vector<double>& values = gradients.values[name];
-    for (size_t i = 0; i < after.size(); ++i) values.push_back(static_cast<double>(before.at(name)[i]) - after[i]);
+    for (size_t i = 0; i < after.size(); ++i)
+      values.push_back(static_cast<double>(before.at(name)[i]) - after[i]);
   }
   return gradients;
 }
 
-// Equal to rounding. `roundings`: how many half steps of fp32, of each tensor's largest gradient (at least 1/20) and of
-// the weights that the gradients were read from (below 2).
+// Equal to rounding. `roundings`: how many half steps of fp32, of each tensor's largest gradient (at least
+// 1/20) and of the weights that the gradients were read from (below 2).
 inline void expect_close(const Gradients& a, const Gradients& b, double roundings = 64) {
   EXPECT_NEAR(a.loss, b.loss, roundings * 0x1p-24 * std::max(1.0, std::abs(static_cast<double>(b.loss))));
   ASSERT_EQ(a.values.size(), b.values.size());

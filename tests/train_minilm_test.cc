@@ -61,7 +61,8 @@ class TrainMiniLm : public ::testing::Test {
     write_json_atomic(directory_.path() / "config.json", config);
     fs::create_symlink(fs::absolute(minilm_directory() / "model.safetensors"), directory_.path() / "model-00001-of-00002.safetensors");
     json map;
-    for (const TensorEntry& entry : SafetensorsFile::open(minilm_directory() / "model.safetensors").tensors()) {
+    const SafetensorsFile encoder = SafetensorsFile::open(minilm_directory() / "model.safetensors");
+    for (const TensorEntry& entry : encoder.tensors()) {
       map[entry.name] = "model-00001-of-00002.safetensors";
     }
     SafetensorsWriter classifier(directory_.path() / "model-00002-of-00002.safetensors",

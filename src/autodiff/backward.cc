@@ -12,9 +12,9 @@ namespace {
 
 bool is_trainable(const Program& program, StorageId storage) {
   const auto parameters = program.state().parameters_of(storage);
-  return std::any_of(parameters.begin(), parameters.end(),
-                     [&](ParameterId id) { return program.state().parameter(id).trainable &&
-                                                  program.state().parameter(id).storage == storage; });
+  return std::any_of(parameters.begin(), parameters.end(), [&](ParameterId id) {
+    return program.state().parameter(id).trainable && program.state().parameter(id).storage == storage;
+  });
 }
 
 // Whether a value depends on anything trainable.
@@ -35,7 +35,11 @@ std::vector<bool> find_needed(const Program& program) {
 class Backward {
  public:
   Backward(Program& program, ValueId loss)
-      : program_(program), builder_(program), needed_(find_needed(program)), gradients_(program.values().size()), loss_(loss) {}
+      : program_(program),
+        builder_(program),
+        needed_(find_needed(program)),
+        gradients_(program.values().size()),
+        loss_(loss) {}
 
   void run() {
     const auto forward_nodes = static_cast<int32_t>(program_.nodes().size());
@@ -59,9 +63,10 @@ class Backward {
     if (!reached || std::none_of(needed.begin(), needed.end(), [](bool b) { return b; })) return;
     const OpInfo& info = op_info(node.kind);
     if (info.gradient == nullptr) {
-      throw user_error("[{} in {}] expected an op with a backward between the loss and the parameters, got one without; "
-                       "freeze what lies behind it",
-                       info.name, region_name(node.region));
+      throw user_error(
+          "[{} in {}] expected an op with a backward between the loss and the parameters, got one without; "
+          "freeze what lies behind it",
+          info.name, region_name(node.region));
     }
     Region region = node.region;
     region.phase = Phase::kBackward;
@@ -69,13 +74,15 @@ class Backward {
     GradientContext context(builder_, id, std::move(output_gradients), needed);
     info.gradient(context);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (needed[i] && context.input_gradients()[i].valid()) add(node.inputs[i], context.input_gradients()[i]);
+      if (needed[i] && context.input_gradients()[i].valid())
+        add(node.inputs[i], context.input_gradients()[i]);
     }
   }
 
   void add(ValueId value, ValueId contribution) {
     ValueId& sum = gradients_[value.at()];
-    sum = sum.valid() ? builder_.value(OpKind::kAdd, {sum, contribution}, {}, program_.value(value).name + ".gradient_sum")
+    sum = sum.valid() ? builder_.value(OpKind::kAdd, {sum, contribution}, {},
+                                       program_.value(value).name + ".gradient_sum")
                       : contribution;
   }
 
@@ -86,8 +93,9 @@ class Backward {
   ValueId loss_;
 };
 
-// Micro-batches add to a parameter's gradient in place, so it is a value that nothing else reads. Where a parameter was
-// added to something, its gradient is also another's, or goes on to other nodes: then it gets a copy.
+// Micro-batches add to a parameter's gradient in place, so it is a value that nothing else reads. Where a
+// parameter was added to something, its gradient is also another's, or goes on to other nodes: then it gets a
+// copy.
 void separate_shared(Program& program, std::vector<ParameterGradient>& gradients) {
   const auto readers = program.readers();
   std::map<ValueId, int64_t> owners;
@@ -112,7 +120,9 @@ std::vector<ParameterGradient> append_backward(Program& program, ValueId loss) {
     if (!value.storage.valid() || value.producer.valid() || !is_trainable(program, value.storage)) continue;
     const ValueId gradient = backward.gradient(ValueId{i});
     if (!gradient.valid()) {
-      throw user_error("[parameter {}] expected a path from it to the loss, got none; use it in forward or freeze it", value.name);
+      throw user_error(
+          "[parameter {}] expected a path from it to the loss, got none; use it in forward or freeze it",
+          value.name);
     }
     gradients.push_back({value.storage, gradient});
   }
@@ -121,14 +131,17 @@ std::vector<ParameterGradient> append_backward(Program& program, ValueId loss) {
     program.value(gradient.gradient).role = Role::kGradient;
     program.value(gradient.gradient).name = program.state().storage(gradient.storage).name + ".gradient";
   }
-  std::sort(gradients.begin(), gradients.end(), [](const auto& a, const auto& b) { return a.storage < b.storage; });
+  std::sort(gradients.begin(), gradients.end(),
+            [](const auto& a, const auto& b) { return a.storage < b.storage; });
   for (size_t i = 0; i < program.state().parameters().size(); ++i) {
     const Parameter& parameter = program.state().parameters()[i];
-    const bool found = std::any_of(gradients.begin(), gradients.end(),
-                                   [&](const auto& gradient) { return gradient.storage == parameter.storage; });
+    const bool found = std::any_of(gradients.begin(), gradients.end(), [&](const auto& gradient) {
+      return gradient.storage == parameter.storage;
+    });
     if (parameter.trainable && !found) {
-      throw user_error("[parameter {}] expected a path from it to the loss, got none; use it in forward or freeze it",
-                       parameter.name);
+      throw user_error(
+          "[parameter {}] expected a path from it to the loss, got none; use it in forward or freeze it",
+          parameter.name);
     }
   }
   return gradients;

@@ -1,7 +1,8 @@
 // Appends the backward of a forward program to it.
 //
-// The nodes are walked once, last to first; each op's gradient rule appends the nodes that make its inputs' gradients.
-// Contributions of several uses are added in the order of the walk, explicitly, so that no scheduler reassociates them.
+// The nodes are walked once, last to first; each op's gradient rule appends the nodes that make its inputs'
+// gradients. Contributions of several uses are added in the order of the walk, explicitly, so that no
+// scheduler reassociates them.
 #pragma once
 
 #include <vector>
@@ -15,9 +16,10 @@ struct ParameterGradient {
   ValueId gradient;  // fp32, in the storage's shape
 };
 
-// The gradient of `loss` (the output of a loss op) for every trainable storage the program reads, in the order of the
-// storages. Appended nodes have phase kBackward and the layer and component of the node they come from.
-// Throws UserError naming a trainable parameter that the loss does not depend on, or an op that has no backward.
+// The gradient of `loss` (the output of a loss op) for every trainable storage the program reads, in the
+// order of the storages. Appended nodes have phase kBackward and the layer and component of the node they
+// come from. Throws UserError naming a trainable parameter that the loss does not depend on, or an op that
+// has no backward.
 std::vector<ParameterGradient> append_backward(Program& program, ValueId loss);
 
 }  // namespace shoehorn

@@ -10,7 +10,9 @@ struct bfloat16 {
   uint16_t bits;
 };
 
-inline float to_float(bfloat16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+inline float to_float(bfloat16 x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
+}
 
 inline bfloat16 to_bfloat16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);

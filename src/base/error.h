@@ -1,8 +1,8 @@
 // The two kinds of error.
 //
-// UserError: bad input, a bad flag, a plan that does not fit: the caller can mend it. The program exits with 2.
-// SystemError: the environment failed (a full disk, a read-only directory, an unreadable file). Exits with 1.
-// InternalError: our bug, raised through CHECK. Exits with 1.
+// UserError: bad input, a bad flag, a plan that does not fit: the caller can mend it. The program exits
+// with 2. SystemError: the environment failed (a full disk, a read-only directory, an unreadable file). Exits
+// with 1. InternalError: our bug, raised through CHECK. Exits with 1.
 //
 // A message reads "[what] expected …, got …; hint". Library code never prints and never exits.
 #pragma once

@@ -30,7 +30,8 @@ std::string format_seconds(double seconds) {
 
 std::string format_count(int64_t count) {
   std::string digits = std::to_string(count < 0 ? -count : count);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
   return count < 0 ? "-" + digits : digits;
 }
 
@@ -44,15 +45,16 @@ int64_t parse_bytes(std::string_view text, std::string_view what) {
   static constexpr struct {
     std::string_view name;
     double bytes;
-  } kUnits[] = {{"", 1},       {"b", 1},    {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40},
-                {"k", 0x1p10}, {"m", 0x1p20}, {"g", 0x1p30},   {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},
-                {"tb", 1e12}};
+  } kUnits[] = {{"", 1},         {"b", 1},      {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30},
+                {"tib", 0x1p40}, {"k", 0x1p10}, {"m", 0x1p20},   {"g", 0x1p30},   {"kb", 1e3},
+                {"mb", 1e6},     {"gb", 1e9},   {"tb", 1e12}};
   for (const auto& known : kUnits) {
     if (error == std::errc() && known.name == unit && number >= 0 && number * known.bytes < 0x1p62) {
       return static_cast<int64_t>(number * known.bytes);
     }
   }
-  throw user_error("[{}] expected a number of bytes such as 6GiB, 512MiB or 1073741824, got '{}'", what, text);
+  throw user_error("[{}] expected a number of bytes such as 6GiB, 512MiB or 1073741824, got '{}'", what,
+                   text);
 }
 
 int64_t edit_distance(std::string_view a, std::string_view b) {

@@ -1,15 +1,17 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011).
 //
-// The one definition of what a dropout mask is. Element (sample, position, feature) of stream `stream_id` at optimizer
-// step `step` draws 16 random bits, so eight neighbouring features share a block of 128:
+// The one definition of what a dropout mask is. Element (sample, position, feature) of stream `stream_id` at
+// optimizer step `step` draws 16 random bits, so eight neighbouring features share a block of 128:
 //
 //   key     = (seed low ^ stream_id * 0x9E3779B9, seed high ^ step)
 //   counter = (feature / 8, position, sample, extra)
 //   bits of feature f = half-word (f % 8) of the block: word (f % 8) / 2, low half first
 //
-// `sample` is the index in the effective batch, `position` the token's position in its sequence, so that masks survive
-// recompute, packing, accumulation and another number of ranks. Attention probabilities use position = query,
-// feature = key, extra = head; everything else has extra = 0. An element is dropped when its bits < drop_threshold(p).
+// `sample` is the index in the effective batch, `position` the token's position in its sequence, so that
+// masks survive recompute, packing, accumulation and another number of ranks. Attention probabilities use
+// position = query, feature = key, extra = head; everything else has extra = 0. An element is dropped when
+// its bits < drop_threshold(p).
 #pragma once
 
 #include <array>
@@ -39,9 +41,13 @@ inline std::array<uint32_t, 4> philox4x32_10(PhiloxKey key, std::array<uint32_t,
 }
 
 // 16-bit threshold of a drop probability p in [0, 1): p is honoured to within 2^-17.
-inline uint32_t drop_threshold(float p) { return static_cast<uint32_t>(static_cast<double>(p) * 65536.0 + 0.5); }
+inline uint32_t drop_threshold(float p) {
+  return static_cast<uint32_t>(static_cast<double>(p) * 65536.0 + 0.5);
+}
 
 // What kept elements are multiplied by: the exact inverse of the probability with which they are kept.
-inline float keep_scale(float p) { return static_cast<float>(65536.0 / (65536.0 - drop_threshold(p))); }
+inline float keep_scale(float p) {
+  return static_cast<float>(65536.0 / (65536.0 - drop_threshold(p)));
+}
 
 }  // namespace shoehorn

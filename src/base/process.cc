@@ -64,12 +64,17 @@ std::optional<int64_t> cgroup_available_bytes() {
 
 }  // namespace
 
-int64_t process_resident_bytes() { return kilobytes_of("/proc/self/status", "VmRSS").value_or(0) * 1024; }
+int64_t process_resident_bytes() {
+  return kilobytes_of("/proc/self/status", "VmRSS").value_or(0) * 1024;
+}
 
-int64_t process_peak_bytes() { return kilobytes_of("/proc/self/status", "VmHWM").value_or(0) * 1024; }
+int64_t process_peak_bytes() {
+  return kilobytes_of("/proc/self/status", "VmHWM").value_or(0) * 1024;
+}
 
 double process_age_seconds() {
-  // Field 22 of stat, counted behind the command's closing parenthesis (field 2), is the start in clock ticks since boot.
+  // Field 22 of stat, counted behind the command's closing parenthesis (field 2), is the start in clock ticks
+  // since boot.
   std::ifstream stat("/proc/self/stat");
   std::string text;
   std::getline(stat, text);

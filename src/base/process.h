@@ -14,8 +14,8 @@ int64_t process_peak_bytes();
 // Seconds since this process was started, to a hundredth.
 double process_age_seconds();
 
-// Bytes a new allocation can have before the machine or this process's cgroup runs out: the smaller of MemAvailable
-// and the cgroup's limit less what it uses (without reclaimable file cache).
+// Bytes a new allocation can have before the machine or this process's cgroup runs out: the smaller of
+// MemAvailable and the cgroup's limit less what it uses (without reclaimable file cache).
 int64_t available_memory_bytes();
 
 struct ProcessMemory {

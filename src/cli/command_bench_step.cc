@@ -33,13 +33,15 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
   return timed;
 }
 
-nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds, bool bf16) {
+nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds,
+                         bool bf16) {
   const MachineLimits limits = measure_machine_limits();
   std::vector<double> steps = trainer.step_seconds();
   if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
   const double seconds = median(steps);
   const TrainingArguments& args = trainer.arguments();
-  const auto samples = static_cast<double>(args.per_device_train_batch_size * args.gradient_accumulation_steps);
+  const auto samples =
+      static_cast<double>(args.per_device_train_batch_size * args.gradient_accumulation_steps);
   const double product_flops = trainer.session().step_product_flops();
   const double limit = bf16 ? std::max(limits.bf16_flops, limits.fp32_flops) : limits.fp32_flops;
   nlohmann::json result = {{"samples_per_second", samples / seconds},
@@ -59,9 +61,12 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, doub
 }
 
 void print_table(const nlohmann::json& result) {
-  const auto row = [](const char* what, const std::string& value) { fmt::print("  {:<34}{:>16}\n", what, value); };
+  const auto row = [](const char* what, const std::string& value) {
+    fmt::print("  {:<34}{:>16}\n", what, value);
+  };
   const auto bytes = [&](const char* key) { return format_bytes(result[key].get<int64_t>()); };
-  fmt::print("Training step, median of {} after the first\n", std::max<int64_t>(1, result["steps"].get<int64_t>() - 1));
+  fmt::print("Training step, median of {} after the first\n",
+             std::max<int64_t>(1, result["steps"].get<int64_t>() - 1));
   row("step", fmt::format("{:.3f} s", result["step_seconds"].get<double>()));
   row("samples a second", fmt::format("{:.3f}", result["samples_per_second"].get<double>()));
   row("flops a step", fmt::format("{:.3f} T", result["flops_per_step"].get<double>() / 1e12));
@@ -87,22 +92,24 @@ int run_bench_step(const std::vector<std::string>& words) {
   const TrainingArguments args = timed_arguments(parsed.arguments);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
   if (args.max_seq_length > source.model->max_positions()) {
-    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}", source.model->max_positions(),
-                     args.max_seq_length);
+    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}",
+                     source.model->max_positions(), args.max_seq_length);
   }
   const int64_t samples_a_step = args.per_device_train_batch_size * args.gradient_accumulation_steps;
-  Dataset data = Dataset::random_tokens({.count = samples_a_step * args.max_steps,
-                                         .length = args.max_seq_length,
-                                         .vocab_begin = std::min<int32_t>(100, static_cast<int32_t>(source.model->vocab_size()) - 1),
-                                         .vocab_end = std::min<int32_t>(30000, static_cast<int32_t>(source.model->vocab_size())),
-                                         .num_labels = static_cast<int32_t>(source.model->num_labels()),
-                                         .seed = static_cast<uint64_t>(args.seed)});
+  Dataset data = Dataset::random_tokens(
+      {.count = samples_a_step * args.max_steps,
+       .length = args.max_seq_length,
+       .vocab_begin = std::min<int32_t>(100, static_cast<int32_t>(source.model->vocab_size()) - 1),
+       .vocab_end = std::min<int32_t>(30000, static_cast<int32_t>(source.model->vocab_size())),
+       .num_labels = static_cast<int32_t>(source.model->num_labels()),
+       .seed = static_cast<uint64_t>(args.seed)});
   nlohmann::json result;
   {
     TrainerOptions options;
-    options.weights = source.directory.empty() || !std::filesystem::exists(source.directory / "model.safetensors")
-                          ? std::filesystem::path()
-                          : source.directory;
+    options.weights =
+        source.directory.empty() || !std::filesystem::exists(source.directory / "model.safetensors")
+            ? std::filesystem::path()
+            : source.directory;
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(options));
     if (!args.json) fmt::print("{}", format_forecast(trainer.forecast()));

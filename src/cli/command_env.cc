@@ -32,7 +32,9 @@ int run_env(const std::vector<std::string>& words) {
     fmt::print("{}\n", result.dump(2));
     return 0;
   }
-  const auto row = [](const char* what, const std::string& value) { fmt::print("  {:<22}{}\n", what, value); };
+  const auto row = [](const char* what, const std::string& value) {
+    fmt::print("  {:<22}{}\n", what, value);
+  };
   fmt::print("This machine\n");
   row("processor", facts.cpu);
   row("kernels for", facts.isa);

@@ -36,7 +36,8 @@ int run_plan(const std::vector<std::string>& words) {
   validate_command(Command::kPlan, args);
   ModelSource source = open_model(args.model_name_or_path, true, false);
   TextTask task = load_text_task(args, source);
-  Dataset train = args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train.dataset);
+  Dataset train =
+      args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train.dataset);
   task.tokenizer.reset();
   TrainingArguments planned = args;
   if (task.validation.dataset.size() == 0) planned.eval_strategy = "no";

@@ -47,7 +47,8 @@ int run_predict(const std::vector<std::string>& words) {
   validate_command(Command::kPredict, args);
   const ModelSource source = open_model(args.model_name_or_path, false, true);
   const auto tokenizer = Tokenizer::load(source.directory);
-  LoadedDataset data = load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples);
+  LoadedDataset data =
+      load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples);
   const int64_t samples = data.dataset.size();
   const std::vector<std::string> labels = source.model->labels();
   TrainerOptions options;

@@ -1,9 +1,9 @@
 #include <malloc.h>
 
-#include <cstdio>
 #include <fmt/format.h>
-#include <iostream>
 #include <unistd.h>
+#include <cstdio>
+#include <iostream>
 
 #include "base/format.h"
 #include "cli/commands.h"
@@ -40,8 +40,9 @@ int run_train(const std::vector<std::string>& words) {
   validate_command(Command::kTrain, args);
   ModelSource source = open_model(args.model_name_or_path, false, true);
   TextTask task = load_text_task(args, source);
-  fmt::print("{} training and {} validation samples, {} classes, longest {} tokens\n", task.train.dataset.size(),
-             task.validation.dataset.size(), task.train.labels.names.size(), task.train.dataset.max_length());
+  fmt::print("{} training and {} validation samples, {} classes, longest {} tokens\n",
+             task.train.dataset.size(), task.validation.dataset.size(), task.train.labels.names.size(),
+             task.train.dataset.max_length());
   if (task.train.invalid_utf8 > 0) {
     fmt::print("{} ill-formed stretches of UTF-8 are read as U+FFFD\n", task.train.invalid_utf8);
   }
@@ -60,7 +61,8 @@ int run_train(const std::vector<std::string>& words) {
   };
   const bool has_validation = task.validation.dataset.size() > 0;
   task.tokenizer.reset();
-  Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset), std::move(options));
+  Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset),
+                  std::move(options));
   fmt::print("{}", format_forecast(trainer.forecast()));
   std::fflush(stdout);
   const TrainOutput output = trainer.train();

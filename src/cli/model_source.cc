@@ -15,7 +15,8 @@ namespace {
 
 void refuse_regression(const LabelMap& labels, const std::string& file) {
   if (labels.is_regression) {
-    throw user_error("[{}] expected classes as labels, got numbers with fractions; regression is not supported yet", file);
+    throw user_error(
+        "[{}] expected classes as labels, got numbers with fractions; regression is not supported yet", file);
   }
 }
 
@@ -29,8 +30,10 @@ LabelMap labels_of(const BertForSequenceClassification& model) {
 
 ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights) {
   ModelSource source;
-  if (allow_shapes && (name_or_path == "bert-base" || name_or_path == "bert-large") && !std::filesystem::exists(name_or_path)) {
-    const BertConfig config = name_or_path == "bert-base" ? BertConfig::bert_base() : BertConfig::bert_large();
+  if (allow_shapes && (name_or_path == "bert-base" || name_or_path == "bert-large") &&
+      !std::filesystem::exists(name_or_path)) {
+    const BertConfig config =
+        name_or_path == "bert-base" ? BertConfig::bert_base() : BertConfig::bert_large();
     source.model = std::make_unique<BertForSequenceClassification>(config);
     return source;
   }
@@ -44,33 +47,38 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
     source.companions = list_companions(source.directory);
   }
   const nlohmann::json json = read_json(config);
-  source.model = std::make_unique<BertForSequenceClassification>(BertConfig::from_json(json, config.string()), json.dump());
+  source.model = std::make_unique<BertForSequenceClassification>(BertConfig::from_json(json, config.string()),
+                                                                 json.dump());
   return source;
 }
 
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
-                                 const std::string& file, bool read_labels, std::optional<int64_t> max_samples) {
+LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
+                                 const Tokenizer& tokenizer, const std::string& file, bool read_labels,
+                                 std::optional<int64_t> max_samples) {
   const LabelMap labels = labels_of(*source.model);
   LoadOptions options = load_options_of(args);
   options.max_samples = max_samples.value_or(0);
   options.read_labels = read_labels;
   options.labels = &labels;
-  return load_dataset(file, tokenize_with(tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads()), options);
+  return load_dataset(
+      file,
+      tokenize_with(tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads()),
+      options);
 }
 
 TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
   TextTask task;
   if (args.train_file.empty()) return task;
   task.tokenizer = Tokenizer::load(source.directory);
-  const TokenizeFunction tokenize =
-      tokenize_with(*task.tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads());
+  const TokenizeFunction tokenize = tokenize_with(
+      *task.tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads());
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);
   task.train = load_dataset(args.train_file, tokenize, options);
   refuse_regression(task.train.labels, args.train_file);
   if (task.train.labels.names.size() < 2) {
-    throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one", args.train_file,
-                     task.train.labels.names.size());
+    throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one",
+                     args.train_file, task.train.labels.names.size());
   }
   source.model->set_labels(task.train.labels.names);
   if (!args.validation_file.empty()) {

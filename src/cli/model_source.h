@@ -18,8 +18,8 @@ struct ModelSource {
   std::vector<std::filesystem::path> companions;
 };
 
-// A directory, or where `allow_shapes` the names bert-base and bert-large, which have no weights. With `need_weights`
-// the directory must have them.
+// A directory, or where `allow_shapes` the names bert-base and bert-large, which have no weights. With
+// `need_weights` the directory must have them.
 ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights);
 
 struct TextTask {
@@ -32,7 +32,8 @@ struct TextTask {
 TextTask load_text_task(const TrainingArguments& args, ModelSource& source);
 
 // One file; labels must be among the model's.
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
-                                 const std::string& file, bool read_labels, std::optional<int64_t> max_samples);
+LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
+                                 const Tokenizer& tokenizer, const std::string& file, bool read_labels,
+                                 std::optional<int64_t> max_samples);
 
 }  // namespace shoehorn

@@ -30,15 +30,15 @@ int dispatch(std::vector<std::string> words) {
     return words.empty() ? 2 : 0;
   }
   static const std::map<std::string, std::function<int(const std::vector<std::string>&)>> commands = {
-      {"train", run_train}, {"eval", run_eval}, {"predict", run_predict},
+      {"train", run_train}, {"eval", run_eval},        {"predict", run_predict},
       {"plan", run_plan},   {"bench", run_bench_step}, {"env", run_env}};
   const auto command = commands.find(words[0]);
   if (command == commands.end()) {
     std::vector<std::string> names;
     for (const auto& [name, run] : commands) names.push_back(name);
     const std::string nearest = nearest_name(words[0], names);
-    throw user_error("[shoehorn] expected one of the commands {}, got '{}'{}", fmt::join(names, ", "), words[0],
-                     nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+    throw user_error("[shoehorn] expected one of the commands {}, got '{}'{}", fmt::join(names, ", "),
+                     words[0], nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
   }
   words.erase(words.begin());
   if (command->first == "bench") {
@@ -55,7 +55,8 @@ int dispatch(std::vector<std::string> words) {
 int run_program(const std::vector<std::string>& words) {
   try {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-      throw user_error("[processor] expected one with AVX2 and FMA, got one without; the kernels have no slower form");
+      throw user_error(
+          "[processor] expected one with AVX2 and FMA, got one without; the kernels have no slower form");
     }
     return dispatch(words);
   } catch (const UserError& error) {

@@ -24,13 +24,15 @@ Arena::Arena(int64_t bytes) : bytes_(bytes) {
   void* mapping = mmap(nullptr, static_cast<size_t>(mapping_bytes_), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
-    throw system_error("[arena] expected {} of memory, got '{}'; close other programs or choose a smaller plan", format_bytes(bytes),
-                       std::strerror(errno));
+    throw system_error(
+        "[arena] expected {} of memory, got '{}'; close other programs or choose a smaller plan",
+        format_bytes(bytes), std::strerror(errno));
   }
   mapping_ = static_cast<std::byte*>(mapping);
   const auto address = std::bit_cast<uintptr_t>(mapping);
   data_ = mapping_ + (kHugePage - static_cast<int64_t>(address % kHugePage)) % kHugePage;
-  // Huge pages cover whole 2 MiB only, so the arena's last part stays on small pages and residency stays exact.
+  // Huge pages cover whole 2 MiB only, so the arena's last part stays on small pages and residency stays
+  // exact.
   if (bytes >= kHugePage) madvise(data_, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
   touch();
 }
@@ -50,7 +52,10 @@ Arena::~Arena() {
 }
 
 Arena::Arena(Arena&& other) noexcept
-    : data_(other.data_), bytes_(other.bytes_), mapping_(other.mapping_), mapping_bytes_(other.mapping_bytes_) {
+    : data_(other.data_),
+      bytes_(other.bytes_),
+      mapping_(other.mapping_),
+      mapping_bytes_(other.mapping_bytes_) {
   other.mapping_ = nullptr;
   other.data_ = nullptr;
   other.bytes_ = 0;
@@ -65,7 +70,8 @@ int64_t Arena::resident_bytes() const {
     const int64_t length = std::min(kPagesAtOnce * page, bytes_ - from);
     CHECK(mincore(data_ + from, static_cast<size_t>(length), states.data()) == 0, "mincore failed");
     const int64_t pages = (length + page - 1) / page;
-    resident += std::count_if(states.begin(), states.begin() + pages, [](unsigned char state) { return (state & 1) != 0; });
+    resident += std::count_if(states.begin(), states.begin() + pages,
+                              [](unsigned char state) { return (state & 1) != 0; });
   }
   return std::min(bytes_, resident * page);
 }

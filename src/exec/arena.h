@@ -1,4 +1,5 @@
-// A reservation of memory that is resident from the start: touched when made, so that nothing is left to fail later.
+// A reservation of memory that is resident from the start: touched when made, so that nothing is left to fail
+// later.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@ namespace shoehorn {
 
 class Arena {
  public:
-  // Zeroed memory, aligned to 2 MiB, on huge pages where the system gives them. Throws SystemError where it does not fit.
+  // Zeroed memory, aligned to 2 MiB, on huge pages where the system gives them. Throws SystemError where it
+  // does not fit.
   explicit Arena(int64_t bytes);
   ~Arena();
   Arena(Arena&& other) noexcept;

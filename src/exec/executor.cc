@@ -12,12 +12,15 @@ namespace {
 
 constexpr int kPoison = 0xFF;  // as fp32, bf16 and fp64: not a number
 
-// Calls function(offset, bytes) for each stretch of the transient arena in which no buffer lives at position `node`.
+// Calls function(offset, bytes) for each stretch of the transient arena in which no buffer lives at position
+// `node`.
 template <typename Function>
-void for_each_dead_stretch(const ProgramPlan& plan, int64_t arena_bytes, int64_t node, const Function& function) {
+void for_each_dead_stretch(const ProgramPlan& plan, int64_t arena_bytes, int64_t node,
+                           const Function& function) {
   std::vector<std::pair<int64_t, int64_t>> live;
   for (const Buffer& buffer : plan.buffers) {
-    if (buffer.first <= node && node <= buffer.last) live.emplace_back(buffer.offset, buffer.offset + buffer.bytes);
+    if (buffer.first <= node && node <= buffer.last)
+      live.emplace_back(buffer.offset, buffer.offset + buffer.bytes);
   }
   std::sort(live.begin(), live.end());
   int64_t from = 0;
@@ -30,12 +33,13 @@ void for_each_dead_stretch(const ProgramPlan& plan, int64_t arena_bytes, int64_t
 
 }  // namespace
 
-Executor::Executor(const StateTable& state, const std::vector<Program>& programs, const MemoryPlan& plan, const Backend& backend,
-                   ExecutorOptions options)
+Executor::Executor(const StateTable& state, const std::vector<Program>& programs, const MemoryPlan& plan,
+                   const Backend& backend, ExecutorOptions options)
     : plan_(plan), options_(options), persistent_(plan.persistent_bytes), transient_(plan.transient_bytes) {
   CHECK(plan.storage_offset.size() == state.storages().size() && plan.programs.size() == programs.size(),
         "the plan is of another family");
-  for (size_t i = 0; i < programs.size(); ++i) programs_.push_back(bind(programs[i], plan.programs[i], backend));
+  for (size_t i = 0; i < programs.size(); ++i)
+    programs_.push_back(bind(programs[i], plan.programs[i], backend));
 }
 
 std::byte* Executor::at(const Location& location) const {
@@ -43,12 +47,14 @@ std::byte* Executor::at(const Location& location) const {
   return (location.arena == ArenaKind::kPersistent ? persistent_ : transient_).data() + location.offset;
 }
 
-Executor::Bound Executor::bind(const Program& program, const ProgramPlan& plan, const Backend& backend) const {
+Executor::Bound Executor::bind(const Program& program, const ProgramPlan& plan,
+                               const Backend& backend) const {
   Bound bound{&program, &plan, {}};
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const Node& node = program.nodes()[i];
     NodeBuffers buffers;
-    for (const ValueId input : node.inputs) buffers.inputs.push_back(input.valid() ? at(plan.values[input.at()]) : nullptr);
+    for (const ValueId input : node.inputs)
+      buffers.inputs.push_back(input.valid() ? at(plan.values[input.at()]) : nullptr);
     for (const ValueId output : node.outputs) buffers.outputs.push_back(at(plan.values[output.at()]));
     buffers.workspace_bytes = plan.workspace_bytes[i];
     if (buffers.workspace_bytes > 0) buffers.workspace = transient_.data() + plan.workspace_offset[i];
@@ -64,12 +70,15 @@ const Executor::Bound& Executor::find(std::string_view program) const {
   return *found;
 }
 
-std::byte* Executor::value(std::string_view program, ValueId id) const { return at(find(program).plan->values[id.at()]); }
+std::byte* Executor::value(std::string_view program, ValueId id) const {
+  return at(find(program).plan->values[id.at()]);
+}
 
 void Executor::run(std::string_view program, std::span<const int64_t> counts) {
   const Bound& bound = find(program);
   const auto& declared = bound.program->counts();
-  CHECK(counts.size() == declared.size(), "program {} has {} counts, got {}", program, declared.size(), counts.size());
+  CHECK(counts.size() == declared.size(), "program {} has {} counts, got {}", program, declared.size(),
+        counts.size());
   for (size_t i = 0; i < counts.size(); ++i) {
     CHECK(counts[i] >= 0 && counts[i] <= declared[i].maximum && counts[i] % declared[i].multiple == 0,
           "program {}: {} is {}, planned for at most {} in steps of {}", program, declared[i].name, counts[i],
@@ -84,18 +93,21 @@ void Executor::run(std::string_view program, std::span<const int64_t> counts) {
 }
 
 void Executor::fill_dead(const Bound& bound, size_t node) const {
-  for_each_dead_stretch(*bound.plan, transient_.bytes(), static_cast<int64_t>(node), [&](int64_t offset, int64_t bytes) {
-    std::memset(transient_.data() + offset, kPoison, static_cast<size_t>(bytes));
-  });
+  for_each_dead_stretch(*bound.plan, transient_.bytes(), static_cast<int64_t>(node),
+                        [&](int64_t offset, int64_t bytes) {
+                          std::memset(transient_.data() + offset, kPoison, static_cast<size_t>(bytes));
+                        });
 }
 
 void Executor::check_dead(const Bound& bound, size_t node) const {
-  for_each_dead_stretch(*bound.plan, transient_.bytes(), static_cast<int64_t>(node), [&](int64_t offset, int64_t bytes) {
-    const std::byte* from = transient_.data() + offset;
-    const bool clean = std::all_of(from, from + bytes, [](std::byte b) { return b == std::byte{kPoison}; });
-    CHECK(clean, "node {} {} of program {} wrote outside its buffers", node, op_info(bound.program->nodes()[node].kind).name,
-          bound.program->name());
-  });
+  for_each_dead_stretch(
+      *bound.plan, transient_.bytes(), static_cast<int64_t>(node), [&](int64_t offset, int64_t bytes) {
+        const std::byte* from = transient_.data() + offset;
+        const bool clean =
+            std::all_of(from, from + bytes, [](std::byte b) { return b == std::byte{kPoison}; });
+        CHECK(clean, "node {} {} of program {} wrote outside its buffers", node,
+              op_info(bound.program->nodes()[node].kind).name, bound.program->name());
+      });
 }
 
 }  // namespace shoehorn

@@ -1,5 +1,5 @@
-// Runs planned programs: reserves the arenas, binds every node, then calls kernels in order. Nothing allocates once the
-// constructor is done.
+// Runs planned programs: reserves the arenas, binds every node, then calls kernels in order. Nothing
+// allocates once the constructor is done.
 #pragma once
 
 #include <functional>
@@ -15,18 +15,20 @@
 namespace shoehorn {
 
 struct ExecutorOptions {
-  // For tests: before a node runs, bytes of the transient arena in which nothing lives are filled with NaN patterns, so
-  // that a read of a dead or never written byte shows; after it, the same bytes are checked to be untouched.
+  // For tests: before a node runs, bytes of the transient arena in which nothing lives are filled with NaN
+  // patterns, so that a read of a dead or never written byte shows; after it, the same bytes are checked to
+  // be untouched.
   bool poison = false;
 };
 
 class Executor {
  public:
   // The programs, their state table and the backend must outlive the executor.
-  Executor(const StateTable& state, const std::vector<Program>& programs, const MemoryPlan& plan, const Backend& backend,
-           ExecutorOptions options = {});
+  Executor(const StateTable& state, const std::vector<Program>& programs, const MemoryPlan& plan,
+           const Backend& backend, ExecutorOptions options = {});
 
-  // Runs the program of that name. `counts` has the value of each of its counts; throws InternalError above a maximum.
+  // Runs the program of that name. `counts` has the value of each of its counts; throws InternalError above a
+  // maximum.
   void run(std::string_view program, std::span<const int64_t> counts);
 
   // Called after each node while set: for --detect_anomaly and profiles.

@@ -94,8 +94,8 @@ struct SgdAttributes {
 };
 
 using Attributes =
-    std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes, DropoutAttributes,
-                 AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes, EmbeddingAttributes,
-                 ScatterAttributes, ClipAttributes, AdamWAttributes, SgdAttributes>;
+    std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
+                 DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
+                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, AdamWAttributes, SgdAttributes>;
 
 }  // namespace shoehorn

@@ -1,8 +1,9 @@
 // The program: a list of nodes in SSA form over values. The list's order is the order in which it runs.
 //
-// A value is not a storage: values are immutable, and where one lies is the planner's decision. State (weights, optimizer
-// moments) is read as version 0 of a storage of the StateTable; a node that updates it consumes version k and yields
-// version k+1, bound to the same bytes. Names are for people; nothing parses them.
+// A value is not a storage: values are immutable, and where one lies is the planner's decision. State
+// (weights, optimizer moments) is read as version 0 of a storage of the StateTable; a node that updates it
+// consumes version k and yields version k+1, bound to the same bytes. Names are for people; nothing parses
+// them.
 #pragma once
 
 #include <string>
@@ -69,7 +70,8 @@ class Program {
   ValueId add_value(Value value);
   // The value that reads version 0 of a storage; one a storage.
   ValueId read_state(StorageId storage);
-  // Appends a node whose outputs have the given types. Prefer OpBuilder of ops/, which knows types, roles and aliases.
+  // Appends a node whose outputs have the given types. Prefer OpBuilder of ops/, which knows types, roles and
+  // aliases.
   NodeId add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name);
 
   // Values that the caller reads after a run, by name: "loss", "logits", …

@@ -63,7 +63,8 @@ StorageId StateTable::merge(const std::vector<StorageId>& parts, std::string nam
   int64_t offset = 0;
   for (const StorageId part : parts) {
     Storage& source = storage(part);
-    CHECK(source.type.dtype == whole.type.dtype && source.role == whole.role, "{} differs in kind", source.name);
+    CHECK(source.type.dtype == whole.type.dtype && source.role == whole.role, "{} differs in kind",
+          source.name);
     dims[0].maximum += source.type.shape[0].maximum;
     for (Parameter& parameter : parameters_) {
       if (parameter.storage == part) {

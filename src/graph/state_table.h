@@ -1,8 +1,9 @@
-// The persistent storages that a family of programs shares (weights, optimizer state, gradients under accumulation,
-// inputs, scalars), and the parameters that lie in them.
+// The persistent storages that a family of programs shares (weights, optimizer state, gradients under
+// accumulation, inputs, scalars), and the parameters that lie in them.
 //
-// A parameter is a logical tensor with its Hugging Face name; a storage may hold several (query, key and value in one),
-// so that checkpoints, decay groups and freezing follow the parameter while kernels follow the storage.
+// A parameter is a logical tensor with its Hugging Face name; a storage may hold several (query, key and
+// value in one), so that checkpoints, decay groups and freezing follow the parameter while kernels follow the
+// storage.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +63,8 @@ class StateTable {
   ParameterId find_parameter(std::string_view name) const;  // invalid if absent
   StorageId find_storage(std::string_view name) const;      // invalid if absent
 
-  // Lays the storages one behind the other in a new one and moves their parameters there; the first dimension adds up.
-  // The old storages stay in the table, empty.
+  // Lays the storages one behind the other in a new one and moves their parameters there; the first dimension
+  // adds up. The old storages stay in the table, empty.
   StorageId merge(const std::vector<StorageId>& parts, std::string name);
 
  private:

@@ -22,8 +22,8 @@ BatchStorages add_batch_storages(StateTable& state, const BatchCapacity& capacit
   };
   const auto tokens = [&](const char* name) { return add(name, capacity.tokens, counts.tokens); };
   const auto sequences = [&](const char* name) { return add(name, capacity.sequences, counts.sequences); };
-  return {tokens("input_ids"),          tokens("token_type_ids"),     tokens("position_ids"),
-          tokens("token_sample"),       sequences("sequence_start"),  sequences("sequence_length"),
+  return {tokens("input_ids"),          tokens("token_type_ids"),       tokens("position_ids"),
+          tokens("token_sample"),       sequences("sequence_start"),    sequences("sequence_length"),
           sequences("sequence_sample"), sequences("sequence_position"), sequences("labels")};
 }
 

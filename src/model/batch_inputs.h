@@ -1,4 +1,5 @@
-// What a program reads of a micro-batch: packed tokens, the sequences among them, labels; and the step's scalars.
+// What a program reads of a micro-batch: packed tokens, the sequences among them, labels; and the step's
+// scalars.
 //
 // N packed tokens (count "tokens", padded up to a multiple of the batch's), S sequences (count "sequences").
 #pragma once
@@ -7,8 +8,8 @@
 
 namespace shoehorn {
 
-// The storages of one micro-batch, all int32. Those of several micro-batches exist side by side only where a program
-// holds several (layer-major accumulation).
+// The storages of one micro-batch, all int32. Those of several micro-batches exist side by side only where a
+// program holds several (layer-major accumulation).
 struct BatchStorages {
   StorageId input_ids;          // [N]
   StorageId token_type_ids;     // [N]
@@ -43,7 +44,9 @@ struct BatchCounts {
   CountId tokens;
   CountId sequences;
 };
-inline BatchCounts batch_counts(int32_t micro_batch) { return {CountId{2 * micro_batch}, CountId{2 * micro_batch + 1}}; }
+inline BatchCounts batch_counts(int32_t micro_batch) {
+  return {CountId{2 * micro_batch}, CountId{2 * micro_batch + 1}};
+}
 void add_batch_counts(Program& program, const BatchCapacity& capacity);
 
 // `prefix` tells the storages of one family's batches apart ("" or "evaluation.").

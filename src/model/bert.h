@@ -1,4 +1,5 @@
-// BERT (Devlin et al., 2018) with a sequence-classification head, as transformers' BertForSequenceClassification.
+// BERT (Devlin et al., 2018) with a sequence-classification head, as transformers'
+// BertForSequenceClassification.
 #pragma once
 
 #include <map>

@@ -16,16 +16,19 @@ int64_t read_size(const json& config, const std::string& file, const char* key, 
   if (!config.contains(key) || config[key].is_null()) return fallback;
   const json& value = config[key];
   if (!value.is_number_integer() || value.get<double>() < 1 || value.get<double>() > 0x1p31) {
-    throw user_error("[{}] expected '{}' to be a whole number from 1 to 2^31, got {}", file, key, value.dump());
+    throw user_error("[{}] expected '{}' to be a whole number from 1 to 2^31, got {}", file, key,
+                     value.dump());
   }
   return value.get<int64_t>();
 }
 
-float read_number(const json& config, const std::string& file, const char* key, float fallback, float low, float high) {
+float read_number(const json& config, const std::string& file, const char* key, float fallback, float low,
+                  float high) {
   if (!config.contains(key) || config[key].is_null()) return fallback;
   const json& value = config[key];
   if (!value.is_number() || !(value.get<double>() >= low && value.get<double>() <= high)) {
-    throw user_error("[{}] expected '{}' to be a number from {} to {}, got {}", file, key, low, high, value.dump());
+    throw user_error("[{}] expected '{}' to be a number from {} to {}, got {}", file, key, low, high,
+                     value.dump());
   }
   return value.get<float>();
 }
@@ -37,23 +40,28 @@ Activation read_activation(const json& config, const std::string& file) {
   if (value == "relu") return Activation::kRelu;
   if (value == "silu" || value == "swish") return Activation::kSilu;
   if (value == "tanh") return Activation::kTanh;
-  throw user_error("[{}] expected 'hidden_act' to be one of gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish, tanh, got {}",
-                   file, value.dump());
+  throw user_error(
+      "[{}] expected 'hidden_act' to be one of gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish, tanh, "
+      "got {}",
+      file, value.dump());
 }
 
 void expect_bert(const json& config, const std::string& file) {
   if (!config.is_object()) throw user_error("[{}] expected a JSON object, got {}", file, config.type_name());
   const json type = config.value("model_type", json("bert"));
   if (type != "bert") {
-    throw user_error("[{}] expected 'model_type' to be \"bert\", got {}; other architectures are not supported yet", file,
-                     type.dump());
+    throw user_error(
+        "[{}] expected 'model_type' to be \"bert\", got {}; other architectures are not supported yet", file,
+        type.dump());
   }
   const json position = config.value("position_embedding_type", json("absolute"));
   if (!position.is_null() && position != "absolute") {
-    throw user_error("[{}] expected 'position_embedding_type' to be \"absolute\", got {}", file, position.dump());
+    throw user_error("[{}] expected 'position_embedding_type' to be \"absolute\", got {}", file,
+                     position.dump());
   }
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
-    if (config.value(key, json(false)) == true) throw user_error("[{}] expected '{}' to be false, got true", file, key);
+    if (config.value(key, json(false)) == true)
+      throw user_error("[{}] expected '{}' to be false, got true", file, key);
   }
 }
 
@@ -61,12 +69,14 @@ int64_t count_labels(const json& config, const std::string& file) {
   const auto labels = config.find("id2label");
   if (labels != config.end() && !labels->is_null()) {
     if (!labels->is_object() || labels->empty()) {
-      throw user_error("[{}] expected 'id2label' to map \"0\", \"1\", … to names, got {}", file, labels->dump());
+      throw user_error("[{}] expected 'id2label' to map \"0\", \"1\", … to names, got {}", file,
+                       labels->dump());
     }
     for (size_t i = 0; i < labels->size(); ++i) {
       const auto found = labels->find(std::to_string(i));
       if (found == labels->end() || !found->is_string()) {
-        throw user_error("[{}] expected 'id2label' to have a name for \"{}\", got {}", file, i, labels->dump());
+        throw user_error("[{}] expected 'id2label' to have a name for \"{}\", got {}", file, i,
+                         labels->dump());
       }
     }
     return static_cast<int64_t>(labels->size());
@@ -85,26 +95,31 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   config.num_attention_heads = read_size(source, file, "num_attention_heads", config.num_attention_heads);
   config.intermediate_size = read_size(source, file, "intermediate_size", config.intermediate_size);
   config.hidden_act = read_activation(source, file);
-  config.hidden_dropout_prob = read_number(source, file, "hidden_dropout_prob", config.hidden_dropout_prob, 0, 0.999F);
-  config.attention_probs_dropout_prob =
-      read_number(source, file, "attention_probs_dropout_prob", config.attention_probs_dropout_prob, 0, 0.999F);
+  config.hidden_dropout_prob =
+      read_number(source, file, "hidden_dropout_prob", config.hidden_dropout_prob, 0, 0.999F);
+  config.attention_probs_dropout_prob = read_number(source, file, "attention_probs_dropout_prob",
+                                                    config.attention_probs_dropout_prob, 0, 0.999F);
   config.classifier_dropout = read_number(source, file, "classifier_dropout", -1, 0, 0.999F);
-  config.max_position_embeddings = read_size(source, file, "max_position_embeddings", config.max_position_embeddings);
+  config.max_position_embeddings =
+      read_size(source, file, "max_position_embeddings", config.max_position_embeddings);
   config.type_vocab_size = read_size(source, file, "type_vocab_size", config.type_vocab_size);
-  config.initializer_range = read_number(source, file, "initializer_range", config.initializer_range, 0, 1e3F);
+  config.initializer_range =
+      read_number(source, file, "initializer_range", config.initializer_range, 0, 1e3F);
   config.layer_norm_eps = read_number(source, file, "layer_norm_eps", config.layer_norm_eps, 0, 1);
   if (source.contains("pad_token_id") && source["pad_token_id"].is_number_integer()) {
     config.pad_token_id = source["pad_token_id"].get<int64_t>();
   }
   config.num_labels = count_labels(source, file);
   if (config.hidden_size % config.num_attention_heads != 0) {
-    throw user_error("[{}] expected 'hidden_size' to be a multiple of 'num_attention_heads', got {} and {}", file,
-                     config.hidden_size, config.num_attention_heads);
+    throw user_error("[{}] expected 'hidden_size' to be a multiple of 'num_attention_heads', got {} and {}",
+                     file, config.hidden_size, config.num_attention_heads);
   }
   return config;
 }
 
-BertConfig BertConfig::bert_base() { return {}; }
+BertConfig BertConfig::bert_base() {
+  return {};
+}
 
 BertConfig BertConfig::bert_large() {
   BertConfig config;
@@ -134,7 +149,8 @@ std::vector<std::string> BertForSequenceClassification::labels() const {
   for (int64_t i = 0; i < config_.num_labels; ++i) {
     const std::string fallback = fmt::format("LABEL_{}", i);
     const auto names = config.find("id2label");
-    labels.push_back(names == config.end() || names->is_null() ? fallback : names->value(std::to_string(i), fallback));
+    labels.push_back(names == config.end() || names->is_null() ? fallback
+                                                               : names->value(std::to_string(i), fallback));
   }
   return labels;
 }

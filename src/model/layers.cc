@@ -2,10 +2,11 @@
 
 namespace shoehorn {
 
-Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs, float initializer_range) {
+Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
+                    float initializer_range) {
   const int64_t inputs = x.shape().back().maximum;
-  const Tensor weight =
-      builder.parameter(name + ".weight", {outputs, inputs}, {Initializer::Kind::kNormal, initializer_range, -1});
+  const Tensor weight = builder.parameter(name + ".weight", {outputs, inputs},
+                                          {Initializer::Kind::kNormal, initializer_range, -1});
   const Tensor bias = builder.parameter(name + ".bias", {outputs}, {Initializer::Kind::kZeros, 0, -1});
   return builder.linear(x, weight, bias);
 }
@@ -17,9 +18,10 @@ Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x
   return builder.layer_norm(x, gamma, beta, epsilon);
 }
 
-Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns, float initializer_range,
-                       int64_t zero_row) {
-  return builder.parameter(name + ".weight", {rows, columns}, {Initializer::Kind::kNormal, initializer_range, zero_row});
+Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns,
+                       float initializer_range, int64_t zero_row) {
+  return builder.parameter(name + ".weight", {rows, columns},
+                           {Initializer::Kind::kNormal, initializer_range, zero_row});
 }
 
 }  // namespace shoehorn

@@ -8,13 +8,14 @@
 namespace shoehorn {
 
 // y = x·Wᵀ + b with parameters `name`.weight [outputs, inputs] and `name`.bias [outputs].
-Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs, float initializer_range);
+Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
+                    float initializer_range);
 
 // Parameters `name`.weight and `name`.bias [H].
 Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
 
 // The table `name`.weight [rows, columns].
-Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns, float initializer_range,
-                       int64_t zero_row = -1);
+Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns,
+                       float initializer_range, int64_t zero_row = -1);
 
 }  // namespace shoehorn

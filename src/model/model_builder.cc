@@ -9,14 +9,15 @@ namespace shoehorn {
 ModelBuilder::ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars,
                            const BatchCapacity& capacity, bool training, uint64_t seed)
     : program_(program), builder_(program), capacity_(capacity), training_(training), seed_(seed) {
-  batch_ = {read(batch.input_ids),       read(batch.token_type_ids),  read(batch.position_ids),
-            read(batch.token_sample),    read(batch.sequence_start),  read(batch.sequence_length),
+  batch_ = {read(batch.input_ids),       read(batch.token_type_ids),    read(batch.position_ids),
+            read(batch.token_sample),    read(batch.sequence_start),    read(batch.sequence_length),
             read(batch.sequence_sample), read(batch.sequence_position), read(batch.labels)};
   step_ = read(scalars.step);
   target_count_ = read(scalars.target_count);
 }
 
-Tensor ModelBuilder::parameter(const std::string& name, const std::vector<int64_t>& shape, const Initializer& initializer) {
+Tensor ModelBuilder::parameter(const std::string& name, const std::vector<int64_t>& shape,
+                               const Initializer& initializer) {
   StateTable& state = program_.state();
   if (const ParameterId known = state.find_parameter(name); known.valid()) {
     const Parameter& parameter = state.parameter(known);
@@ -56,28 +57,35 @@ Tensor ModelBuilder::add_embedding(Tensor addend, Tensor table, Tensor ids) {
 }
 
 Tensor ModelBuilder::linear(Tensor x, Tensor weight, Tensor bias) {
-  const Tensor product = op(OpKind::kMatmul, {x.id(), weight.id()}, MatmulAttributes{.transpose_b = true}, "product");
+  const Tensor product =
+      op(OpKind::kMatmul, {x.id(), weight.id()}, MatmulAttributes{.transpose_b = true}, "product");
   return op(OpKind::kBiasAdd, {product.id(), bias.id()}, {}, "linear");
 }
 
-Tensor ModelBuilder::add(Tensor a, Tensor b) { return op(OpKind::kAdd, {a.id(), b.id()}, {}, "sum"); }
+Tensor ModelBuilder::add(Tensor a, Tensor b) {
+  return op(OpKind::kAdd, {a.id(), b.id()}, {}, "sum");
+}
 
 Tensor ModelBuilder::activation(Tensor x, Activation kind) {
   return op(OpKind::kActivation, {x.id()}, ActivationAttributes{kind}, std::string(activation_name(kind)));
 }
 
 Tensor ModelBuilder::layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon) {
-  return op(OpKind::kLayerNorm, {x.id(), gamma.id(), beta.id()}, NormalizationAttributes{epsilon, {}}, "layer_norm");
+  return op(OpKind::kLayerNorm, {x.id(), gamma.id(), beta.id()}, NormalizationAttributes{epsilon, {}},
+            "layer_norm");
 }
 
 Tensor ModelBuilder::dropout(Tensor x, float p, Tensor sample, Tensor position) {
   if (!(p >= 0 && p < 1)) throw user_error("[dropout] expected a probability in [0, 1), got {}", p);
   const uint32_t stream = next_stream();
   if (!training_ || p == 0) return x;
-  return op(OpKind::kDropout, {x.id(), step_.id(), sample.id(), position.id()}, DropoutAttributes{{p, seed_, stream}}, "dropout");
+  return op(OpKind::kDropout, {x.id(), step_.id(), sample.id(), position.id()},
+            DropoutAttributes{{p, seed_, stream}}, "dropout");
 }
 
-Tensor ModelBuilder::token_dropout(Tensor x, float p) { return dropout(x, p, batch_.token_sample, batch_.position_ids); }
+Tensor ModelBuilder::token_dropout(Tensor x, float p) {
+  return dropout(x, p, batch_.token_sample, batch_.position_ids);
+}
 
 Tensor ModelBuilder::sequence_dropout(Tensor x, float p) {
   return dropout(x, p, batch_.sequence_sample, batch_.sequence_position);
@@ -91,11 +99,13 @@ Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, int64_t heads, floa
   attributes.dropout = {training_ ? dropout : 0.0F, seed_, next_stream()};
   const ValueId start = batch_.sequence_start.id();
   const ValueId length = batch_.sequence_length.id();
-  const Tensor scores = op(OpKind::kAttentionScores, {q.id(), k.id(), start, length}, attributes, "attention_scores");
-  const Tensor probabilities = op(OpKind::kAttentionSoftmax,
-                                  {scores.id(), start, length, batch_.sequence_sample.id(), step_.id()}, attributes,
-                                  "attention_probabilities");
-  return op(OpKind::kAttentionContext, {probabilities.id(), v.id(), start, length}, attributes, "attention_context");
+  const Tensor scores =
+      op(OpKind::kAttentionScores, {q.id(), k.id(), start, length}, attributes, "attention_scores");
+  const Tensor probabilities =
+      op(OpKind::kAttentionSoftmax, {scores.id(), start, length, batch_.sequence_sample.id(), step_.id()},
+         attributes, "attention_probabilities");
+  return op(OpKind::kAttentionContext, {probabilities.id(), v.id(), start, length}, attributes,
+            "attention_context");
 }
 
 Tensor ModelBuilder::first_tokens(Tensor x) {
@@ -103,7 +113,8 @@ Tensor ModelBuilder::first_tokens(Tensor x) {
 }
 
 Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {
-  return op(OpKind::kCrossEntropy, {logits.id(), batch_.labels.id(), target_count_.id()}, LossAttributes{label_smoothing}, "loss");
+  return op(OpKind::kCrossEntropy, {logits.id(), batch_.labels.id(), target_count_.id()},
+            LossAttributes{label_smoothing}, "loss");
 }
 
 }  // namespace shoehorn

@@ -1,5 +1,6 @@
-// Defining models: layers are ordinary C++ that call ops on symbolic tensors; running a model's `forward` once is the
-// capture of its program. The same API serves the architectures shipped here and users' own (examples/).
+// Defining models: layers are ordinary C++ that call ops on symbolic tensors; running a model's `forward`
+// once is the capture of its program. The same API serves the architectures shipped here and users' own
+// (examples/).
 #pragma once
 
 #include <string>
@@ -34,15 +35,16 @@ struct BatchTensors {
 class ModelBuilder {
  public:
   // `training` false leaves dropout out. `seed` is that of the dropout masks.
-  ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars, const BatchCapacity& capacity,
-               bool training, uint64_t seed);
+  ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars,
+               const BatchCapacity& capacity, bool training, uint64_t seed);
 
   const BatchTensors& batch() const { return batch_; }
   const BatchCapacity& capacity() const { return capacity_; }
   bool training() const { return training_; }
 
   // The parameter with this Hugging Face name, made on first use. float32.
-  Tensor parameter(const std::string& name, const std::vector<int64_t>& shape, const Initializer& initializer);
+  Tensor parameter(const std::string& name, const std::vector<int64_t>& shape,
+                   const Initializer& initializer);
 
   // Where the following ops stand in the model: bytes and time are reported by layer and component.
   void set_region(int32_t layer, Component component);
@@ -50,8 +52,8 @@ class ModelBuilder {
   // Ops. Shapes: N tokens, S sequences, R any rows, H columns.
   // [V, H], [R] -> [R, H]; rows of `padding_index` are not trained.
   Tensor embedding(Tensor table, Tensor ids, int64_t padding_index = -1);
-  Tensor add_embedding(Tensor addend, Tensor table, Tensor ids);     // addend + embedding
-  Tensor linear(Tensor x, Tensor weight, Tensor bias);               // [R, K], [N, K], [N] -> [R, N]
+  Tensor add_embedding(Tensor addend, Tensor table, Tensor ids);  // addend + embedding
+  Tensor linear(Tensor x, Tensor weight, Tensor bias);            // [R, K], [N, K], [N] -> [R, N]
   Tensor add(Tensor a, Tensor b);
   Tensor activation(Tensor x, Activation kind);
   Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
@@ -60,13 +62,14 @@ class ModelBuilder {
   Tensor sequence_dropout(Tensor x, float p);
   // Scaled dot-product attention of each sequence to itself; q, k, v [N, heads · D].
   Tensor attention(Tensor q, Tensor k, Tensor v, int64_t heads, float dropout);
-  Tensor first_tokens(Tensor x);                                     // [N, H] -> [S, H]
+  Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
   // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
   Tensor cross_entropy(Tensor logits, float label_smoothing);
 
  private:
   Tensor wrap(ValueId id) const { return {id, program_.type(id)}; }
-  Tensor op(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name, int64_t output = 0) {
+  Tensor op(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name,
+            int64_t output = 0) {
     return wrap(builder_.value(kind, std::move(inputs), std::move(attributes), name, output));
   }
   Tensor dropout(Tensor x, float p, Tensor sample, Tensor position);

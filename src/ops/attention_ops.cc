@@ -1,7 +1,8 @@
 // Attention over packed sequences. N tokens, S sequences, A heads, D head size, H = A·D, T longest sequence.
 //
-// Sequences are given by start[S] and length[S] (rows of the packed tokens) and sample[S] (index in the effective batch,
-// for the dropout of the probabilities). The unfused chain stores [A, N, T] in fp32; the fused op (fused_ops.cc) never does.
+// Sequences are given by start[S] and length[S] (rows of the packed tokens) and sample[S] (index in the
+// effective batch, for the dropout of the probabilities). The unfused chain stores [A, N, T] in fp32; the
+// fused op (fused_ops.cc) never does.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 
@@ -22,7 +23,8 @@ void expect_heads(const OpContext& context, int64_t input) {
   }
 }
 
-// attention_scores: (q[N, H], k[N, H], start, length) -> f32[A, N, T], scaled; keys beyond a sequence are -inf
+// attention_scores: (q[N, H], k[N, H], start, length) -> f32[A, N, T], scaled; keys beyond a sequence are
+// -inf
 std::vector<TensorType> infer_scores(const OpContext& context) {
   expect_heads(context, 0);
   expect_same_type(context, 1, 0);
@@ -35,7 +37,8 @@ void gradient_scores(GradientContext& context) {
       OpKind::kAttentionScoresGrad,
       {context.gradient(0), context.input(0), context.input(1), context.input(2), context.input(3)},
       context.attributes<AttentionAttributes>(), "attention_scores_gradient");
-  for (int64_t i = 0; i < 2; ++i) context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < 2; ++i)
+    context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
 }
 
 // attention_softmax: (scores, start, length, sample, step) -> dropped probabilities, probabilities
@@ -46,10 +49,11 @@ std::vector<TensorType> infer_softmax(const OpContext& context) {
 
 // attention_softmax_grad: (ddropped, probabilities, start, length, sample, step) -> dscores
 void gradient_softmax(GradientContext& context) {
-  context.set(0, context.builder().value(OpKind::kAttentionSoftmaxGrad,
-                                         {context.gradient(0), context.output(1), context.input(1), context.input(2),
-                                          context.input(3), context.input(4)},
-                                         context.attributes<AttentionAttributes>(), "attention_softmax_gradient"));
+  context.set(
+      0, context.builder().value(OpKind::kAttentionSoftmaxGrad,
+                                 {context.gradient(0), context.output(1), context.input(1), context.input(2),
+                                  context.input(3), context.input(4)},
+                                 context.attributes<AttentionAttributes>(), "attention_softmax_gradient"));
 }
 
 // attention_context: (probabilities, v[N, H], start, length) -> [N, H]
@@ -67,57 +71,91 @@ void gradient_context(GradientContext& context) {
       OpKind::kAttentionContextGrad,
       {context.gradient(0), context.input(0), context.input(1), context.input(2), context.input(3)},
       context.attributes<AttentionAttributes>(), "attention_context_gradient");
-  for (int64_t i = 0; i < 2; ++i) context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < 2; ++i)
+    context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
 }
 
 double product_flops(const OpContext& context, const TensorType& tokens) {
   const auto& attributes = context.attributes<AttentionAttributes>();
-  return 2.0 * static_cast<double>(attributes.max_sequence_length) * static_cast<double>(tokens.shape.elements());
+  return 2.0 * static_cast<double>(attributes.max_sequence_length) *
+         static_cast<double>(tokens.shape.elements());
 }
 
 }  // namespace
 
 std::vector<OpInfo> attention_ops() {
   return {
-      {.kind = OpKind::kAttentionScores, .name = "attention_scores", .op_class = OpClass::kContraction, .min_inputs = 4,
-       .max_inputs = 4, .infer = infer_scores,
-       .cost = [](const OpContext& context) {
-         Cost cost = streaming_cost(context, 0);
-         cost.flops = product_flops(context, context.type(0));
-         return cost;
-       },
+      {.kind = OpKind::kAttentionScores,
+       .name = "attention_scores",
+       .op_class = OpClass::kContraction,
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .infer = infer_scores,
+       .cost =
+           [](const OpContext& context) {
+             Cost cost = streaming_cost(context, 0);
+             cost.flops = product_flops(context, context.type(0));
+             return cost;
+           },
        .gradient = gradient_scores},
-      {.kind = OpKind::kAttentionScoresGrad, .name = "attention_scores_grad", .op_class = OpClass::kContraction,
-       .min_inputs = 5, .max_inputs = 5,
-       .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(1), context.type(2)}; },
-       .cost = [](const OpContext& context) {
-         Cost cost = streaming_cost(context, 0);
-         cost.flops = 2 * product_flops(context, context.type(1));
-         return cost;
-       }},
-      {.kind = OpKind::kAttentionSoftmax, .name = "attention_softmax", .op_class = OpClass::kNormalization, .min_inputs = 5,
-       .max_inputs = 5, .infer = infer_softmax,
-       .cost = [](const OpContext& context) { return streaming_cost(context, 8); }, .gradient = gradient_softmax},
-      {.kind = OpKind::kAttentionSoftmaxGrad, .name = "attention_softmax_grad", .op_class = OpClass::kNormalization,
-       .min_inputs = 6, .max_inputs = 6,
+      {.kind = OpKind::kAttentionScoresGrad,
+       .name = "attention_scores_grad",
+       .op_class = OpClass::kContraction,
+       .min_inputs = 5,
+       .max_inputs = 5,
+       .infer =
+           [](const OpContext& context) {
+             return std::vector<TensorType>{context.type(1), context.type(2)};
+           },
+       .cost =
+           [](const OpContext& context) {
+             Cost cost = streaming_cost(context, 0);
+             cost.flops = 2 * product_flops(context, context.type(1));
+             return cost;
+           }},
+      {.kind = OpKind::kAttentionSoftmax,
+       .name = "attention_softmax",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 5,
+       .max_inputs = 5,
+       .infer = infer_softmax,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
+       .gradient = gradient_softmax},
+      {.kind = OpKind::kAttentionSoftmaxGrad,
+       .name = "attention_softmax_grad",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 6,
+       .max_inputs = 6,
        .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(0)}; },
        .cost = [](const OpContext& context) { return streaming_cost(context, 5); }},
-      {.kind = OpKind::kAttentionContext, .name = "attention_context", .op_class = OpClass::kContraction, .min_inputs = 4,
-       .max_inputs = 4, .infer = infer_context,
-       .cost = [](const OpContext& context) {
-         Cost cost = streaming_cost(context, 0);
-         cost.flops = product_flops(context, context.type(1));
-         return cost;
-       },
+      {.kind = OpKind::kAttentionContext,
+       .name = "attention_context",
+       .op_class = OpClass::kContraction,
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .infer = infer_context,
+       .cost =
+           [](const OpContext& context) {
+             Cost cost = streaming_cost(context, 0);
+             cost.flops = product_flops(context, context.type(1));
+             return cost;
+           },
        .gradient = gradient_context},
-      {.kind = OpKind::kAttentionContextGrad, .name = "attention_context_grad", .op_class = OpClass::kContraction,
-       .min_inputs = 5, .max_inputs = 5,
-       .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(1), context.type(2)}; },
-       .cost = [](const OpContext& context) {
-         Cost cost = streaming_cost(context, 0);
-         cost.flops = 2 * product_flops(context, context.type(2));
-         return cost;
-       }},
+      {.kind = OpKind::kAttentionContextGrad,
+       .name = "attention_context_grad",
+       .op_class = OpClass::kContraction,
+       .min_inputs = 5,
+       .max_inputs = 5,
+       .infer =
+           [](const OpContext& context) {
+             return std::vector<TensorType>{context.type(1), context.type(2)};
+           },
+       .cost =
+           [](const OpContext& context) {
+             Cost cost = streaming_cost(context, 0);
+             cost.flops = 2 * product_flops(context, context.type(2));
+             return cost;
+           }},
   };
 }
 

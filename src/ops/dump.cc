@@ -17,7 +17,8 @@ std::string line(const Program& program, const Node& node) {
   std::string outputs;
   for (const ValueId id : node.outputs) {
     const Value& value = program.value(id);
-    outputs += fmt::format("{}{} {} {}", outputs.empty() ? "" : ", ", reference(program, id), value.name, type_name(value.type));
+    outputs += fmt::format("{}{} {} {}", outputs.empty() ? "" : ", ", reference(program, id), value.name,
+                           type_name(value.type));
   }
   std::string inputs;
   for (const ValueId id : node.inputs) inputs += (inputs.empty() ? "" : ", ") + reference(program, id);

@@ -8,7 +8,8 @@ namespace {
 
 void set_all(GradientContext& context, NodeId node, std::initializer_list<int64_t> inputs) {
   size_t output = 0;
-  for (const int64_t input : inputs) context.set(input, context.builder().program().node(node).outputs[output++]);
+  for (const int64_t input : inputs)
+    context.set(input, context.builder().program().node(node).outputs[output++]);
 }
 
 // bias_activation: (x[rows, N], bias[N]) -> y
@@ -26,12 +27,14 @@ std::vector<TensorType> infer_bias_activation_grad(const OpContext& context) {
 
 void gradient_bias_activation(GradientContext& context) {
   set_all(context,
-          context.builder().add(OpKind::kBiasActivationGrad, {context.gradient(0), context.input(0), context.input(1)},
+          context.builder().add(OpKind::kBiasActivationGrad,
+                                {context.gradient(0), context.input(0), context.input(1)},
                                 context.attributes<ActivationAttributes>(), "bias_activation_gradient"),
           {0, 1});
 }
 
-// bias_dropout_residual_layer_norm: (x, bias, residual, gamma, beta, then with dropout: step, sample, position)
+// bias_dropout_residual_layer_norm: (x, bias, residual, gamma, beta, then with dropout: step, sample,
+// position)
 // -> y, z, mean, rstd
 // z = dropout(x + bias) + residual; y = layer_norm(z)
 std::vector<TensorType> infer_residual_norm(const OpContext& context) {
@@ -54,8 +57,8 @@ std::vector<TensorType> infer_residual_norm_grad(const OpContext& context) {
 void gradient_residual_norm(GradientContext& context) {
   set_all(context,
           context.builder().add(OpKind::kBiasDropoutResidualLayerNormGrad,
-                                {context.gradient(0), context.output(1), context.output(2), context.output(3), context.input(3),
-                                 context.input(5), context.input(6), context.input(7)},
+                                {context.gradient(0), context.output(1), context.output(2), context.output(3),
+                                 context.input(3), context.input(5), context.input(6), context.input(7)},
                                 context.attributes<NormalizationAttributes>(), "residual_norm_gradient"),
           {2, 0, 1, 3, 4});
 }
@@ -66,7 +69,8 @@ std::vector<TensorType> infer_attention(const OpContext& context) {
   expect_float(context, 0);
   expect_rank(context, 0, 2);
   const int64_t width = context.type(0).shape[1].maximum;
-  if (width % (3 * attributes.heads) != 0) fail_type(context, 0, fmt::format("three times {} heads wide", attributes.heads));
+  if (width % (3 * attributes.heads) != 0)
+    fail_type(context, 0, fmt::format("three times {} heads wide", attributes.heads));
   for (int64_t i = 1; i < 4; ++i) expect_dtype(context, i, DType::kI32);
   const Dim tokens = context.type(0).shape[0];
   return {{context.type(0).dtype, {tokens, Dim(width / 3)}}, {DType::kF32, {Dim(attributes.heads), tokens}}};
@@ -74,10 +78,11 @@ std::vector<TensorType> infer_attention(const OpContext& context) {
 
 // attention_grad: (dcontext, qkv, context, logsumexp, start, length, sample, step) -> dqkv
 void gradient_attention(GradientContext& context) {
-  context.set(0, context.builder().value(OpKind::kAttentionGrad,
-                                         {context.gradient(0), context.input(0), context.output(0), context.output(1),
-                                          context.input(1), context.input(2), context.input(3), context.input(4)},
-                                         context.attributes<AttentionAttributes>(), "attention_gradient"));
+  context.set(
+      0, context.builder().value(OpKind::kAttentionGrad,
+                                 {context.gradient(0), context.input(0), context.output(0), context.output(1),
+                                  context.input(1), context.input(2), context.input(3), context.input(4)},
+                                 context.attributes<AttentionAttributes>(), "attention_gradient"));
 }
 
 Cost attention_cost(const OpContext& context, double products) {
@@ -92,30 +97,69 @@ Cost attention_cost(const OpContext& context, double products) {
 
 std::vector<OpInfo> fused_ops() {
   return {
-      {.kind = OpKind::kBiasActivation, .name = "bias_activation", .op_class = OpClass::kElementwise, .min_inputs = 2,
-       .max_inputs = 2, .infer = infer_bias_activation,
+      {.kind = OpKind::kBiasActivation,
+       .name = "bias_activation",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_bias_activation,
        .cost = [](const OpContext& context) { return streaming_cost(context, 9); },
-       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
-       .gradient = gradient_bias_activation, .cheap_to_recompute = true},
-      {.kind = OpKind::kBiasActivationGrad, .name = "bias_activation_grad", .op_class = OpClass::kElementwise,
-       .min_inputs = 3, .max_inputs = 4, .infer = infer_bias_activation_grad,
+       .aliases =
+           [](const OpContext&) {
+             return std::vector<AliasRule>{{0, 0, false}};
+           },
+       .gradient = gradient_bias_activation,
+       .cheap_to_recompute = true},
+      {.kind = OpKind::kBiasActivationGrad,
+       .name = "bias_activation_grad",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .infer = infer_bias_activation_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 14); },
-       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; }, .accumulators = {{1, 3}}},
-      {.kind = OpKind::kBiasDropoutResidualLayerNorm, .name = "bias_dropout_residual_layer_norm",
-       .op_class = OpClass::kNormalization, .min_inputs = 5, .max_inputs = 8, .infer = infer_residual_norm,
+       .aliases =
+           [](const OpContext&) {
+             return std::vector<AliasRule>{{0, 0, false}};
+           },
+       .accumulators = {{1, 3}}},
+      {.kind = OpKind::kBiasDropoutResidualLayerNorm,
+       .name = "bias_dropout_residual_layer_norm",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 5,
+       .max_inputs = 8,
+       .infer = infer_residual_norm,
        .cost = [](const OpContext& context) { return streaming_cost(context, 12); },
-       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}}; },
+       .aliases =
+           [](const OpContext&) {
+             return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}};
+           },
        .gradient = gradient_residual_norm},
-      {.kind = OpKind::kBiasDropoutResidualLayerNormGrad, .name = "bias_dropout_residual_layer_norm_grad",
-       .op_class = OpClass::kNormalization, .min_inputs = 5, .max_inputs = 11, .infer = infer_residual_norm_grad,
+      {.kind = OpKind::kBiasDropoutResidualLayerNormGrad,
+       .name = "bias_dropout_residual_layer_norm_grad",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 5,
+       .max_inputs = 11,
+       .infer = infer_residual_norm_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 18); },
-       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
+       .aliases =
+           [](const OpContext&) {
+             return std::vector<AliasRule>{{0, 0, false}};
+           },
        .accumulators = {{2, 8}, {3, 9}, {4, 10}}},
-      {.kind = OpKind::kAttention, .name = "attention", .op_class = OpClass::kContraction, .min_inputs = 5, .max_inputs = 5,
+      {.kind = OpKind::kAttention,
+       .name = "attention",
+       .op_class = OpClass::kContraction,
+       .min_inputs = 5,
+       .max_inputs = 5,
        .infer = infer_attention,
-       .cost = [](const OpContext& context) { return attention_cost(context, 2.0 / 3.0); }, .gradient = gradient_attention},
-      {.kind = OpKind::kAttentionGrad, .name = "attention_grad", .op_class = OpClass::kContraction, .min_inputs = 8,
-       .max_inputs = 8, .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(1)}; },
+       .cost = [](const OpContext& context) { return attention_cost(context, 2.0 / 3.0); },
+       .gradient = gradient_attention},
+      {.kind = OpKind::kAttentionGrad,
+       .name = "attention_grad",
+       .op_class = OpClass::kContraction,
+       .min_inputs = 8,
+       .max_inputs = 8,
+       .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(1)}; },
        .cost = [](const OpContext& context) { return attention_cost(context, 5); }},
   };
 }

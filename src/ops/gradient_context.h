@@ -1,4 +1,5 @@
-// What a gradient rule sees and may do: read the node, ask for the gradients of its outputs, add those of its inputs.
+// What a gradient rule sees and may do: read the node, ask for the gradients of its outputs, add those of its
+// inputs.
 #pragma once
 
 #include "ops/op_builder.h"
@@ -8,8 +9,12 @@ namespace shoehorn {
 
 class GradientContext {
  public:
-  GradientContext(OpBuilder& builder, NodeId node, std::vector<ValueId> output_gradients, std::vector<bool> needed)
-      : builder_(builder), node_(node), output_gradients_(std::move(output_gradients)), needed_(std::move(needed)),
+  GradientContext(OpBuilder& builder, NodeId node, std::vector<ValueId> output_gradients,
+                  std::vector<bool> needed)
+      : builder_(builder),
+        node_(node),
+        output_gradients_(std::move(output_gradients)),
+        needed_(std::move(needed)),
         input_gradients_(needed_.size()) {}
 
   OpBuilder& builder() { return builder_; }
@@ -27,7 +32,9 @@ class GradientContext {
   // The gradient of output i; invalid where nothing depends on it.
   ValueId gradient(int64_t output) const { return output_gradients_[static_cast<size_t>(output)]; }
   // Whether anything trainable lies behind input i.
-  bool needed(int64_t input) const { return input < static_cast<int64_t>(needed_.size()) && needed_[static_cast<size_t>(input)]; }
+  bool needed(int64_t input) const {
+    return input < static_cast<int64_t>(needed_.size()) && needed_[static_cast<size_t>(input)];
+  }
   void set(int64_t input, ValueId gradient) { input_gradients_[static_cast<size_t>(input)] = gradient; }
   const std::vector<ValueId>& input_gradients() const { return input_gradients_; }
 

@@ -7,8 +7,12 @@ namespace shoehorn {
 
 namespace {
 
-Dim rows(const TensorType& type, bool transposed) { return type.shape[transposed ? 1 : 0]; }
-Dim columns(const TensorType& type, bool transposed) { return type.shape[transposed ? 0 : 1]; }
+Dim rows(const TensorType& type, bool transposed) {
+  return type.shape[transposed ? 1 : 0];
+}
+Dim columns(const TensorType& type, bool transposed) {
+  return type.shape[transposed ? 0 : 1];
+}
 
 std::vector<TensorType> infer_matmul(const OpContext& context) {
   const auto& attributes = context.attributes<MatmulAttributes>();
@@ -21,9 +25,11 @@ std::vector<TensorType> infer_matmul(const OpContext& context) {
   if (rows(context.type(1), attributes.transpose_b).maximum != inner.maximum) {
     fail_type(context, 1, fmt::format("a matrix whose inner dimension is {}", inner.maximum));
   }
-  TensorType output{attributes.output,
-                    {rows(context.type(0), attributes.transpose_a), columns(context.type(1), attributes.transpose_b)}};
-  if (context.has(2) && (context.type(2).shape.rank() != 1 || context.type(2).shape[0].maximum != output.shape[1].maximum)) {
+  TensorType output{
+      attributes.output,
+      {rows(context.type(0), attributes.transpose_a), columns(context.type(1), attributes.transpose_b)}};
+  if (context.has(2) &&
+      (context.type(2).shape.rank() != 1 || context.type(2).shape[0].maximum != output.shape[1].maximum)) {
     fail_type(context, 2, fmt::format("a bias of {} elements", output.shape[1].maximum));
   }
   return {output};
@@ -34,14 +40,15 @@ Cost cost_matmul(const OpContext& context) {
   return streaming_cost(context, 2.0 * static_cast<double>(inner.maximum));
 }
 
-// With C = op(A)·op(B): dop(A) = dC·op(B)ᵀ and dop(B) = op(A)ᵀ·dC, each turned round where its operand was transposed.
-// A parameter's gradient is fp32; an activation's has the activation's type.
+// With C = op(A)·op(B): dop(A) = dC·op(B)ᵀ and dop(B) = op(A)ᵀ·dC, each turned round where its operand was
+// transposed. A parameter's gradient is fp32; an activation's has the activation's type.
 void gradient_matmul(GradientContext& context) {
   const auto attributes = context.attributes<MatmulAttributes>();
   const bool ta = attributes.transpose_a;
   const bool tb = attributes.transpose_b;
   ValueId dc = context.gradient(0);
-  if (context.needed(2)) context.set(2, context.builder().value(OpKind::kColumnSum, {dc}, {}, "bias_gradient"));
+  if (context.needed(2))
+    context.set(2, context.builder().value(OpKind::kColumnSum, {dc}, {}, "bias_gradient"));
   const DType operands = context.type(context.input(0)).dtype;
   if (context.type(dc).dtype != operands) {
     dc = context.builder().value(OpKind::kCast, {dc}, CastAttributes{operands}, "product_gradient_cast");
@@ -50,8 +57,10 @@ void gradient_matmul(GradientContext& context) {
     const Value& operand = context.builder().program().value(context.input(input));
     return operand.storage.valid() ? DType::kF32 : operand.type.dtype;
   };
-  const auto product = [&](ValueId a, bool transpose_a, ValueId b, bool transpose_b, DType type, const char* name) {
-    return context.builder().value(OpKind::kMatmul, {a, b}, MatmulAttributes{transpose_a, transpose_b, type}, name);
+  const auto product = [&](ValueId a, bool transpose_a, ValueId b, bool transpose_b, DType type,
+                           const char* name) {
+    return context.builder().value(OpKind::kMatmul, {a, b}, MatmulAttributes{transpose_a, transpose_b, type},
+                                   name);
   };
   if (context.needed(0)) {
     context.set(0, ta ? product(context.input(1), tb, dc, true, gradient_type(0), "matmul_gradient_a")
@@ -66,8 +75,15 @@ void gradient_matmul(GradientContext& context) {
 }  // namespace
 
 std::vector<OpInfo> matmul_ops() {
-  return {{.kind = OpKind::kMatmul, .name = "matmul", .op_class = OpClass::kContraction, .min_inputs = 2, .max_inputs = 4,
-           .infer = infer_matmul, .cost = cost_matmul, .gradient = gradient_matmul, .accumulators = {{0, 3}}}};
+  return {{.kind = OpKind::kMatmul,
+           .name = "matmul",
+           .op_class = OpClass::kContraction,
+           .min_inputs = 2,
+           .max_inputs = 4,
+           .infer = infer_matmul,
+           .cost = cost_matmul,
+           .gradient = gradient_matmul,
+           .accumulators = {{0, 3}}}};
 }
 
 }  // namespace shoehorn

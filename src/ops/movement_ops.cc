@@ -9,8 +9,11 @@ namespace {
 std::vector<TensorType> infer_view(const OpContext& context) {
   const auto& view = context.attributes<ViewAttributes>();
   const int64_t end = view.offset_elements + view.type.shape.elements();
-  if (view.type.dtype != context.type(0).dtype || view.offset_elements < 0 || end > context.type(0).shape.elements()) {
-    fail_type(context, 0, fmt::format("large enough for a window of {} at element {}", type_name(view.type), view.offset_elements));
+  if (view.type.dtype != context.type(0).dtype || view.offset_elements < 0 ||
+      end > context.type(0).shape.elements()) {
+    fail_type(context, 0,
+              fmt::format("large enough for a window of {} at element {}", type_name(view.type),
+                          view.offset_elements));
   }
   return {view.type};
 }
@@ -18,10 +21,12 @@ std::vector<TensorType> infer_view(const OpContext& context) {
 void gradient_view(GradientContext& context) {
   const TensorType& source = context.type(context.input(0));
   if (source.shape.elements() != context.type(context.output(0)).shape.elements()) {
-    throw user_error("[view] expected a view of the whole tensor where a gradient is needed, got a part of {}",
-                     type_name(source));
+    throw user_error(
+        "[view] expected a view of the whole tensor where a gradient is needed, got a part of {}",
+        type_name(source));
   }
-  context.set(0, context.builder().value(OpKind::kView, {context.gradient(0)}, ViewAttributes{source, 0}, "view_gradient"));
+  context.set(0, context.builder().value(OpKind::kView, {context.gradient(0)}, ViewAttributes{source, 0},
+                                         "view_gradient"));
 }
 
 std::vector<TensorType> infer_cast(const OpContext& context) {
@@ -30,8 +35,9 @@ std::vector<TensorType> infer_cast(const OpContext& context) {
 }
 
 void gradient_cast(GradientContext& context) {
-  context.set(0, context.builder().value(OpKind::kCast, {context.gradient(0)},
-                                         CastAttributes{context.type(context.input(0)).dtype}, "cast_gradient"));
+  context.set(0,
+              context.builder().value(OpKind::kCast, {context.gradient(0)},
+                                      CastAttributes{context.type(context.input(0)).dtype}, "cast_gradient"));
 }
 
 std::vector<TensorType> infer_gather(const OpContext& context) {
@@ -43,7 +49,8 @@ std::vector<TensorType> infer_gather(const OpContext& context) {
 
 void gradient_gather(GradientContext& context) {
   context.set(0, context.builder().value(OpKind::kScatterRows, {context.gradient(0), context.input(1)},
-                                         ScatterAttributes{context.type(context.input(0)).shape[0]}, "gather_gradient"));
+                                         ScatterAttributes{context.type(context.input(0)).shape[0]},
+                                         "gather_gradient"));
 }
 
 std::vector<TensorType> infer_scatter(const OpContext& context) {
@@ -54,7 +61,8 @@ std::vector<TensorType> infer_scatter(const OpContext& context) {
 }
 
 void gradient_scatter(GradientContext& context) {
-  context.set(0, context.builder().value(OpKind::kGatherRows, {context.gradient(0), context.input(1)}, {}, "scatter_gradient"));
+  context.set(0, context.builder().value(OpKind::kGatherRows, {context.gradient(0), context.input(1)}, {},
+                                         "scatter_gradient"));
 }
 
 }  // namespace
@@ -62,26 +70,55 @@ void gradient_scatter(GradientContext& context) {
 std::vector<OpInfo> movement_ops() {
   const auto stream = [](const OpContext& context) { return streaming_cost(context, 0); };
   return {
-      {.kind = OpKind::kView, .name = "view", .op_class = OpClass::kMovement, .min_inputs = 1, .max_inputs = 1,
-       .infer = infer_view, .cost = [](const OpContext&) { return Cost{}; },
-       .aliases = [](const OpContext& context) {
-         return std::vector<AliasRule>{{0, 0, true, context.attributes<ViewAttributes>().offset_elements}};
-       },
+      {.kind = OpKind::kView,
+       .name = "view",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer_view,
+       .cost = [](const OpContext&) { return Cost{}; },
+       .aliases =
+           [](const OpContext& context) {
+             return std::vector<AliasRule>{
+                 {0, 0, true, context.attributes<ViewAttributes>().offset_elements}};
+           },
        .gradient = gradient_view},
-      {.kind = OpKind::kCast, .name = "cast", .op_class = OpClass::kMovement, .min_inputs = 1, .max_inputs = 1,
-       .infer = infer_cast, .cost = stream, .gradient = gradient_cast},
-      {.kind = OpKind::kCopy, .name = "copy", .op_class = OpClass::kMovement, .min_inputs = 1, .max_inputs = 1,
-       .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(0)}; }, .cost = stream,
+      {.kind = OpKind::kCast,
+       .name = "cast",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer_cast,
+       .cost = stream,
+       .gradient = gradient_cast},
+      {.kind = OpKind::kCopy,
+       .name = "copy",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(0)}; },
+       .cost = stream,
        .gradient = [](GradientContext& context) { context.set(0, context.gradient(0)); }},
-      {.kind = OpKind::kGatherRows, .name = "gather_rows", .op_class = OpClass::kMovement, .min_inputs = 2, .max_inputs = 2,
+      {.kind = OpKind::kGatherRows,
+       .name = "gather_rows",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 2,
+       .max_inputs = 2,
        .infer = infer_gather,
-       .cost = [](const OpContext& context) {
-         const auto bytes = static_cast<double>(context.output_type(0).bytes());
-         return Cost{0, bytes, bytes};
-       },
+       .cost =
+           [](const OpContext& context) {
+             const auto bytes = static_cast<double>(context.output_type(0).bytes());
+             return Cost{0, bytes, bytes};
+           },
        .gradient = gradient_gather},
-      {.kind = OpKind::kScatterRows, .name = "scatter_rows", .op_class = OpClass::kMovement, .min_inputs = 2, .max_inputs = 2,
-       .infer = infer_scatter, .cost = stream, .gradient = gradient_scatter},
+      {.kind = OpKind::kScatterRows,
+       .name = "scatter_rows",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_scatter,
+       .cost = stream,
+       .gradient = gradient_scatter},
   };
 }
 

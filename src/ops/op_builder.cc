@@ -6,11 +6,12 @@
 
 namespace shoehorn {
 
-NodeId OpBuilder::add(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name) {
+NodeId OpBuilder::add(OpKind kind, std::vector<ValueId> inputs, Attributes attributes,
+                      const std::string& name) {
   const OpInfo& info = op_info(kind);
   const auto count = static_cast<int64_t>(inputs.size());
-  CHECK(count >= info.min_inputs && (info.max_inputs < 0 || count <= info.max_inputs), "{} takes {} to {} inputs, got {}",
-        info.name, info.min_inputs, info.max_inputs, count);
+  CHECK(count >= info.min_inputs && (info.max_inputs < 0 || count <= info.max_inputs),
+        "{} takes {} to {} inputs, got {}", info.name, info.min_inputs, info.max_inputs, count);
   for (int64_t i = 0; i < info.min_inputs; ++i) {
     CHECK(inputs[static_cast<size_t>(i)].valid(), "input {} of {} '{}' is absent", i, info.name, name);
   }

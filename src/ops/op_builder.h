@@ -1,7 +1,7 @@
 // Appends nodes to a program: checks arity and types, infers outputs, binds updated state, marks the region.
 //
-// A node's output may also be bound to a state that it writes whole, without reading what was there (bind_output):
-// version 1 of that storage.
+// A node's output may also be bound to a state that it writes whole, without reading what was there
+// (bind_output): version 1 of that storage.
 #pragma once
 
 #include <string>
@@ -24,8 +24,10 @@ class OpBuilder {
   NodeId add(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name);
 
   // Output `output` of a new node.
-  ValueId value(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name, int64_t output = 0) {
-    return program_.node(add(kind, std::move(inputs), std::move(attributes), name)).outputs[static_cast<size_t>(output)];
+  ValueId value(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name,
+                int64_t output = 0) {
+    return program_.node(add(kind, std::move(inputs), std::move(attributes), name))
+        .outputs[static_cast<size_t>(output)];
   }
 
   // The value is written straight into the storage, as its next version. Sizes must agree.

@@ -23,7 +23,9 @@ void expect_same_type(const OpContext& context, int64_t input, int64_t other);
 // A vector as long as the innermost dimension of `of`.
 void expect_row_vector(const OpContext& context, int64_t input, int64_t of);
 
-inline const Dim& innermost(const TensorType& type) { return type.shape.back(); }
+inline const Dim& innermost(const TensorType& type) {
+  return type.shape.back();
+}
 inline int64_t rows_of(const TensorType& type) {
   return innermost(type).maximum == 0 ? 0 : type.shape.elements() / innermost(type).maximum;
 }

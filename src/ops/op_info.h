@@ -1,7 +1,7 @@
 // One entry of the op table: everything the system knows of an op besides its kernels.
 //
-// Adding an op: its OpKind, its OpInfo here in ops/, one kernel file a backend, a naive double-precision reference and a
-// test; nothing else changes. docs/how-to-add-an-op.md walks through one.
+// Adding an op: its OpKind, its OpInfo here in ops/, one kernel file a backend, a naive double-precision
+// reference and a test; nothing else changes. docs/how-to-add-an-op.md walks through one.
 #pragma once
 
 #include <span>
@@ -21,10 +21,15 @@ struct OpContext {
   const Node& node;
 
   bool has(int64_t input) const {
-    return input < static_cast<int64_t>(node.inputs.size()) && node.inputs[static_cast<size_t>(input)].valid();
+    return input < static_cast<int64_t>(node.inputs.size()) &&
+           node.inputs[static_cast<size_t>(input)].valid();
   }
-  const TensorType& type(int64_t input) const { return program.type(node.inputs[static_cast<size_t>(input)]); }
-  const TensorType& output_type(int64_t output) const { return program.type(node.outputs[static_cast<size_t>(output)]); }
+  const TensorType& type(int64_t input) const {
+    return program.type(node.inputs[static_cast<size_t>(input)]);
+  }
+  const TensorType& output_type(int64_t output) const {
+    return program.type(node.outputs[static_cast<size_t>(output)]);
+  }
   template <typename T>
   const T& attributes() const {
     const T* found = std::get_if<T>(&node.attributes);
@@ -33,8 +38,9 @@ struct OpContext {
   }
 };
 
-// Work at the maximum of every count. A product of M×K by K×N has 2·M·N·K flops. Bytes are those that must cross the
-// memory bus when nothing is cached: every input read once, every output written once, unless the op says otherwise.
+// Work at the maximum of every count. A product of M×K by K×N has 2·M·N·K flops. Bytes are those that must
+// cross the memory bus when nothing is cached: every input read once, every output written once, unless the
+// op says otherwise.
 struct Cost {
   double flops = 0;
   double bytes_read = 0;
@@ -49,7 +55,8 @@ struct AliasRule {
   int64_t offset_elements = 0;  // of a view: where in the input the output begins
 };
 
-// The class of work, as the literature splits a transformer's operations ("Data movement is all you need", 2020).
+// The class of work, as the literature splits a transformer's operations ("Data movement is all you need",
+// 2020).
 enum class OpClass : uint8_t { kContraction, kNormalization, kElementwise, kMovement, kUpdate };
 
 struct OpInfo {
@@ -65,14 +72,15 @@ struct OpInfo {
   std::vector<AliasRule> (*aliases)(const OpContext&) = nullptr;
   // Adds the gradients of the inputs; null where the op has none.
   void (*gradient)(GradientContext&) = nullptr;
-  // For each output that is a parameter's gradient: the optional input that it is added to. Such an output must lie in
-  // that input's bytes where it is given.
+  // For each output that is a parameter's gradient: the optional input that it is added to. Such an output
+  // must lie in that input's bytes where it is given.
   struct Accumulator {
     int64_t output;
     int64_t input;
   };
   std::vector<Accumulator> accumulators = {};
-  // Costs so little beside the bytes of its output that the output is made again in the backward rather than kept.
+  // Costs so little beside the bytes of its output that the output is made again in the backward rather than
+  // kept.
   bool cheap_to_recompute = false;
 };
 

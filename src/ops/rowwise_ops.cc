@@ -1,4 +1,5 @@
-// Unfused element-wise and row-wise ops. Rows are tokens (or sequences); the innermost dimension is the feature.
+// Unfused element-wise and row-wise ops. Rows are tokens (or sequences); the innermost dimension is the
+// feature.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 
@@ -6,7 +7,9 @@ namespace shoehorn {
 
 namespace {
 
-std::vector<TensorType> same_as_first(const OpContext& context) { return {context.type(0)}; }
+std::vector<TensorType> same_as_first(const OpContext& context) {
+  return {context.type(0)};
+}
 
 std::vector<TensorType> infer_add(const OpContext& context) {
   expect_float(context, 0);
@@ -28,7 +31,8 @@ std::vector<TensorType> infer_column_sum(const OpContext& context) {
 
 void gradient_bias_add(GradientContext& context) {
   context.set(0, context.gradient(0));
-  if (context.needed(1)) context.set(1, context.builder().value(OpKind::kColumnSum, {context.gradient(0)}, {}, "bias_gradient"));
+  if (context.needed(1))
+    context.set(1, context.builder().value(OpKind::kColumnSum, {context.gradient(0)}, {}, "bias_gradient"));
 }
 
 // activation_grad: (dy, x) -> dx
@@ -48,15 +52,17 @@ std::vector<TensorType> infer_dropout(const OpContext& context) {
   expect_rank(context, 0, 2);
   for (int64_t i = 2; i < 4; ++i) {
     expect_dtype(context, i, DType::kI32);
-    if (!(context.type(i).shape[0] == context.type(0).shape[0])) fail_type(context, i, "one number for each row of input 0");
+    if (!(context.type(i).shape[0] == context.type(0).shape[0]))
+      fail_type(context, i, "one number for each row of input 0");
   }
   return {context.type(0)};
 }
 
 void gradient_dropout(GradientContext& context) {
-  context.set(0, context.builder().value(OpKind::kDropout,
-                                         {context.gradient(0), context.input(1), context.input(2), context.input(3)},
-                                         context.attributes<DropoutAttributes>(), "dropout_gradient"));
+  context.set(
+      0, context.builder().value(OpKind::kDropout,
+                                 {context.gradient(0), context.input(1), context.input(2), context.input(3)},
+                                 context.attributes<DropoutAttributes>(), "dropout_gradient"));
 }
 
 // layer_norm: (x[rows, H], gamma[H], beta[H]) -> y, mean f32[rows], rstd f32[rows]
@@ -81,7 +87,8 @@ void gradient_layer_norm(GradientContext& context) {
       OpKind::kLayerNormGrad,
       {context.gradient(0), context.input(0), context.output(1), context.output(2), context.input(1)},
       context.attributes<NormalizationAttributes>(), "layer_norm_gradient");
-  for (int64_t i = 0; i < 3; ++i) context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < 3; ++i)
+    context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
 }
 
 // embedding: (table[V, H], ids[rows], addend[rows, H]?) -> [rows, H]
@@ -90,7 +97,8 @@ std::vector<TensorType> infer_embedding(const OpContext& context) {
   expect_rank(context, 0, 2);
   expect_rank(context, 1, 1);
   expect_dtype(context, 1, DType::kI32);
-  TensorType output{context.attributes<EmbeddingAttributes>().output, {context.type(1).shape[0], context.type(0).shape[1]}};
+  TensorType output{context.attributes<EmbeddingAttributes>().output,
+                    {context.type(1).shape[0], context.type(0).shape[1]}};
   if (context.has(2) && !(context.type(2) == output)) fail_type(context, 2, type_name(output));
   return {output};
 }
@@ -104,8 +112,8 @@ void gradient_embedding(GradientContext& context) {
   if (context.needed(0)) {
     EmbeddingAttributes attributes = context.attributes<EmbeddingAttributes>();
     attributes.rows = context.type(context.input(0)).shape[0].maximum;
-    context.set(0, context.builder().value(OpKind::kEmbeddingGrad, {context.gradient(0), context.input(1)}, attributes,
-                                           "embedding_gradient"));
+    context.set(0, context.builder().value(OpKind::kEmbeddingGrad, {context.gradient(0), context.input(1)},
+                                           attributes, "embedding_gradient"));
   }
   if (context.needed(2)) context.set(2, context.gradient(0));
 }
@@ -115,53 +123,112 @@ void gradient_embedding(GradientContext& context) {
 std::vector<OpInfo> rowwise_ops() {
   const auto in_place = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; };
   return {
-      {.kind = OpKind::kAdd, .name = "add", .op_class = OpClass::kElementwise, .min_inputs = 2, .max_inputs = 2,
-       .infer = infer_add, .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
-       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}}; },
-       .gradient = [](GradientContext& context) {
-         context.set(0, context.gradient(0));
-         context.set(1, context.gradient(0));
-       }},
-      {.kind = OpKind::kBiasAdd, .name = "bias_add", .op_class = OpClass::kElementwise, .min_inputs = 2, .max_inputs = 2,
-       .infer = infer_bias_add, .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
-       .aliases = in_place, .gradient = gradient_bias_add},
-      {.kind = OpKind::kColumnSum, .name = "column_sum", .op_class = OpClass::kElementwise, .min_inputs = 1, .max_inputs = 2,
+      {.kind = OpKind::kAdd,
+       .name = "add",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_add,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
+       .aliases =
+           [](const OpContext&) {
+             return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}};
+           },
+       .gradient =
+           [](GradientContext& context) {
+             context.set(0, context.gradient(0));
+             context.set(1, context.gradient(0));
+           }},
+      {.kind = OpKind::kBiasAdd,
+       .name = "bias_add",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_bias_add,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
+       .aliases = in_place,
+       .gradient = gradient_bias_add},
+      {.kind = OpKind::kColumnSum,
+       .name = "column_sum",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 1,
+       .max_inputs = 2,
        .infer = infer_column_sum,
-       .cost = [](const OpContext& context) {
-         Cost cost = streaming_cost(context, 0);
-         cost.flops = static_cast<double>(context.type(0).shape.elements());
-         return cost;
-       },
+       .cost =
+           [](const OpContext& context) {
+             Cost cost = streaming_cost(context, 0);
+             cost.flops = static_cast<double>(context.type(0).shape.elements());
+             return cost;
+           },
        .accumulators = {{0, 1}}},
-      {.kind = OpKind::kActivation, .name = "activation", .op_class = OpClass::kElementwise, .min_inputs = 1, .max_inputs = 1,
-       .infer = same_as_first, .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
-       .aliases = in_place, .gradient = gradient_activation, .cheap_to_recompute = true},
-      {.kind = OpKind::kActivationGrad, .name = "activation_grad", .op_class = OpClass::kElementwise, .min_inputs = 2,
-       .max_inputs = 2, .infer = infer_activation_grad,
-       .cost = [](const OpContext& context) { return streaming_cost(context, 12); }, .aliases = in_place},
-      {.kind = OpKind::kDropout, .name = "dropout", .op_class = OpClass::kElementwise, .min_inputs = 4, .max_inputs = 4,
-       .infer = infer_dropout, .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
-       .aliases = in_place, .gradient = gradient_dropout},
-      {.kind = OpKind::kLayerNorm, .name = "layer_norm", .op_class = OpClass::kNormalization, .min_inputs = 3,
-       .max_inputs = 3, .infer = infer_layer_norm,
-       .cost = [](const OpContext& context) { return streaming_cost(context, 8); }, .gradient = gradient_layer_norm},
-      {.kind = OpKind::kLayerNormGrad, .name = "layer_norm_grad", .op_class = OpClass::kNormalization, .min_inputs = 5,
-       .max_inputs = 7, .infer = infer_layer_norm_grad,
-       .cost = [](const OpContext& context) { return streaming_cost(context, 14); }, .aliases = in_place,
+      {.kind = OpKind::kActivation,
+       .name = "activation",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = same_as_first,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
+       .aliases = in_place,
+       .gradient = gradient_activation,
+       .cheap_to_recompute = true},
+      {.kind = OpKind::kActivationGrad,
+       .name = "activation_grad",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_activation_grad,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 12); },
+       .aliases = in_place},
+      {.kind = OpKind::kDropout,
+       .name = "dropout",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .infer = infer_dropout,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
+       .aliases = in_place,
+       .gradient = gradient_dropout},
+      {.kind = OpKind::kLayerNorm,
+       .name = "layer_norm",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .infer = infer_layer_norm,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
+       .gradient = gradient_layer_norm},
+      {.kind = OpKind::kLayerNormGrad,
+       .name = "layer_norm_grad",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 5,
+       .max_inputs = 7,
+       .infer = infer_layer_norm_grad,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 14); },
+       .aliases = in_place,
        .accumulators = {{1, 5}, {2, 6}}},
-      {.kind = OpKind::kEmbedding, .name = "embedding", .op_class = OpClass::kMovement, .min_inputs = 2, .max_inputs = 3,
+      {.kind = OpKind::kEmbedding,
+       .name = "embedding",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 2,
+       .max_inputs = 3,
        .infer = infer_embedding,
-       .cost = [](const OpContext& context) {
-         const auto bytes = static_cast<double>(context.output_type(0).bytes());
-         return Cost{0, context.has(2) ? 2 * bytes : bytes, bytes};
-       },
-       .aliases = [](const OpContext& context) {
-         return context.has(2) ? std::vector<AliasRule>{{0, 2, false}} : std::vector<AliasRule>{};
-       },
+       .cost =
+           [](const OpContext& context) {
+             const auto bytes = static_cast<double>(context.output_type(0).bytes());
+             return Cost{0, context.has(2) ? 2 * bytes : bytes, bytes};
+           },
+       .aliases =
+           [](const OpContext& context) {
+             return context.has(2) ? std::vector<AliasRule>{{0, 2, false}} : std::vector<AliasRule>{};
+           },
        .gradient = gradient_embedding},
-      {.kind = OpKind::kEmbeddingGrad, .name = "embedding_grad", .op_class = OpClass::kMovement, .min_inputs = 2,
-       .max_inputs = 3, .infer = infer_embedding_grad,
-       .cost = [](const OpContext& context) { return streaming_cost(context, 0); }, .accumulators = {{0, 2}}},
+      {.kind = OpKind::kEmbeddingGrad,
+       .name = "embedding_grad",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .infer = infer_embedding_grad,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 0); },
+       .accumulators = {{0, 2}}},
   };
 }
 

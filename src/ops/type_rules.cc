@@ -11,11 +11,13 @@ void expect_float(const OpContext& context, int64_t input) {
 }
 
 void expect_dtype(const OpContext& context, int64_t input, DType dtype) {
-  if (context.type(input).dtype != dtype) fail_type(context, input, fmt::format("of type {}", dtype_name(dtype)));
+  if (context.type(input).dtype != dtype)
+    fail_type(context, input, fmt::format("of type {}", dtype_name(dtype)));
 }
 
 void expect_same_type(const OpContext& context, int64_t input, int64_t other) {
-  if (!(context.type(input) == context.type(other))) fail_type(context, input, type_name(context.type(other)));
+  if (!(context.type(input) == context.type(other)))
+    fail_type(context, input, type_name(context.type(other)));
 }
 
 void expect_row_vector(const OpContext& context, int64_t input, int64_t of) {

@@ -1,4 +1,5 @@
-// The update: gradient norm, clip coefficient, optimizers. Scalars (learning rate, step, clip coefficient) are data.
+// The update: gradient norm, clip coefficient, optimizers. Scalars (learning rate, step, clip coefficient)
+// are data.
 //
 // A node updates one tensor or many: after the shared inputs come `inputs_per_tensor` for each.
 #include "ops/op_definitions.h"
@@ -10,23 +11,28 @@ namespace {
 
 // sum_of_squares: (gradient, gradient, …) -> f64[1], partials summed in a fixed order
 std::vector<TensorType> infer_sum_of_squares(const OpContext& context) {
-  for (size_t i = 0; i < context.node.inputs.size(); ++i) expect_dtype(context, static_cast<int64_t>(i), DType::kF32);
+  for (size_t i = 0; i < context.node.inputs.size(); ++i)
+    expect_dtype(context, static_cast<int64_t>(i), DType::kF32);
   return {{DType::kF64, {1}}};
 }
 
 // clip_coefficient: (sum of squares f64[1]) -> coefficient f32[1], norm f32[1]
-std::vector<TensorType> infer_clip(const OpContext&) { return {{DType::kF32, {1}}, {DType::kF32, {1}}}; }
+std::vector<TensorType> infer_clip(const OpContext&) {
+  return {{DType::kF32, {1}}, {DType::kF32, {1}}};
+}
 
 std::vector<TensorType> infer_update(const OpContext& context) {
   const UpdateLayout layout = update_layout(context.node);
   const auto count = static_cast<int64_t>(context.node.inputs.size()) - layout.shared_inputs;
-  CHECK(count > 0 && count % layout.inputs_per_tensor == 0, "{} inputs for {} a tensor", count, layout.inputs_per_tensor);
+  CHECK(count > 0 && count % layout.inputs_per_tensor == 0, "{} inputs for {} a tensor", count,
+        layout.inputs_per_tensor);
   std::vector<TensorType> types;
   for (int64_t tensor = 0; tensor < count / layout.inputs_per_tensor; ++tensor) {
     const int64_t first = layout.shared_inputs + tensor * layout.inputs_per_tensor;
     for (int64_t i = 0; i < layout.inputs_per_tensor; ++i) {
       if (!(context.type(first + i).shape.elements() == context.type(first).shape.elements())) {
-        fail_type(context, first + i, fmt::format("as large as its weight {}", type_name(context.type(first))));
+        fail_type(context, first + i,
+                  fmt::format("as large as its weight {}", type_name(context.type(first))));
       }
       if (i != layout.gradient_input) types.push_back(context.type(first + i));
     }
@@ -65,26 +71,50 @@ UpdateLayout update_layout(const Node& node) {
   }
   if (const auto* sgd = std::get_if<SgdAttributes>(&node.attributes)) {
     const int64_t weights = sgd->split_master ? 2 : 1;
-    return {.shared_inputs = 3, .inputs_per_tensor = weights + (sgd->momentum != 0 ? 2 : 1), .gradient_input = weights};
+    return {.shared_inputs = 3,
+            .inputs_per_tensor = weights + (sgd->momentum != 0 ? 2 : 1),
+            .gradient_input = weights};
   }
   throw InternalError("[update] expected an optimizer's node");
 }
 
 std::vector<OpInfo> update_ops() {
   return {
-      {.kind = OpKind::kSumOfSquares, .name = "sum_of_squares", .op_class = OpClass::kUpdate, .min_inputs = 1,
-       .max_inputs = -1, .infer = infer_sum_of_squares,
-       .cost = [](const OpContext& context) {
-         Cost cost = streaming_cost(context, 0);
-         cost.flops = cost.bytes_read / 2;
-         return cost;
-       }},
-      {.kind = OpKind::kClipCoefficient, .name = "clip_coefficient", .op_class = OpClass::kUpdate, .min_inputs = 1,
-       .max_inputs = 1, .infer = infer_clip, .cost = [](const OpContext& context) { return streaming_cost(context, 3); }},
-      {.kind = OpKind::kAdamW, .name = "adamw", .op_class = OpClass::kUpdate, .min_inputs = 2, .max_inputs = -1,
-       .infer = infer_update, .cost = update_cost, .aliases = update_aliases},
-      {.kind = OpKind::kSgd, .name = "sgd", .op_class = OpClass::kUpdate, .min_inputs = 2, .max_inputs = -1,
-       .infer = infer_update, .cost = update_cost, .aliases = update_aliases},
+      {.kind = OpKind::kSumOfSquares,
+       .name = "sum_of_squares",
+       .op_class = OpClass::kUpdate,
+       .min_inputs = 1,
+       .max_inputs = -1,
+       .infer = infer_sum_of_squares,
+       .cost =
+           [](const OpContext& context) {
+             Cost cost = streaming_cost(context, 0);
+             cost.flops = cost.bytes_read / 2;
+             return cost;
+           }},
+      {.kind = OpKind::kClipCoefficient,
+       .name = "clip_coefficient",
+       .op_class = OpClass::kUpdate,
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer_clip,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 3); }},
+      {.kind = OpKind::kAdamW,
+       .name = "adamw",
+       .op_class = OpClass::kUpdate,
+       .min_inputs = 2,
+       .max_inputs = -1,
+       .infer = infer_update,
+       .cost = update_cost,
+       .aliases = update_aliases},
+      {.kind = OpKind::kSgd,
+       .name = "sgd",
+       .op_class = OpClass::kUpdate,
+       .min_inputs = 2,
+       .max_inputs = -1,
+       .infer = infer_update,
+       .cost = update_cost,
+       .aliases = update_aliases},
   };
 }
 

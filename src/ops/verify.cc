@@ -11,20 +11,21 @@ namespace {
 std::string node_name(const Program& program, size_t at) {
   const Node& node = program.nodes()[at];
   return fmt::format("program {}: node {} {} '{}' in {}", program.name(), at, op_info(node.kind).name,
-                     node.outputs.empty() ? "" : program.value(node.outputs[0]).name, region_name(node.region));
+                     node.outputs.empty() ? "" : program.value(node.outputs[0]).name,
+                     region_name(node.region));
 }
 
 void verify_outputs(const Program& program, size_t at) {
   const Node& node = program.nodes()[at];
   const std::vector<TensorType> types = op_info(node.kind).infer({program, node});
-  CHECK(types.size() == node.outputs.size(), "{} has {} outputs, its op {}", node_name(program, at), node.outputs.size(),
-        types.size());
+  CHECK(types.size() == node.outputs.size(), "{} has {} outputs, its op {}", node_name(program, at),
+        node.outputs.size(), types.size());
   for (size_t i = 0; i < types.size(); ++i) {
     const Value& output = program.value(node.outputs[i]);
-    CHECK(output.type == types[i], "{}: output {} is {}, its op gives {}", node_name(program, at), i, type_name(output.type),
-          type_name(types[i]));
-    CHECK(output.producer.at() == at && output.output == static_cast<int32_t>(i), "{}: output {} points elsewhere",
-          node_name(program, at), i);
+    CHECK(output.type == types[i], "{}: output {} is {}, its op gives {}", node_name(program, at), i,
+          type_name(output.type), type_name(types[i]));
+    CHECK(output.producer.at() == at && output.output == static_cast<int32_t>(i),
+          "{}: output {} points elsewhere", node_name(program, at), i);
   }
 }
 
@@ -40,23 +41,30 @@ ValueId view_root(const Program& program, ValueId value) {
 }
 
 void verify(const Program& program) {
+  for (size_t at = 0; at < program.nodes().size(); ++at) {
+    for (const ValueId input : program.nodes()[at].inputs) {
+      CHECK(!input.valid() || input.at() < program.values().size(), "{} reads a value that does not exist", node_name(program, at));
+    }
+  }
   std::unordered_map<StorageId, int32_t> newest;
   const auto readers = program.readers();
   for (size_t at = 0; at < program.nodes().size(); ++at) {
     const Node& node = program.nodes()[at];
     for (const ValueId input : node.inputs) {
       if (!input.valid()) continue;
-      CHECK(input.at() < program.values().size(), "{} reads a value that does not exist", node_name(program, at));
+      CHECK(input.at() < program.values().size(), "{} reads a value that does not exist",
+            node_name(program, at));
       const Value& value = program.value(input);
       CHECK(value.producer.valid() ? value.producer.at() < at : value.storage.valid() && value.version == 0,
             "{} reads '{}' before it is made", node_name(program, at), value.name);
       CHECK(value.producer.valid() || value.type == program.state().storage(value.storage).type,
-            "{} reads '{}' as {}, its storage is {}", node_name(program, at), value.name, type_name(value.type),
-            type_name(program.state().storage(value.storage).type));
+            "{} reads '{}' as {}, its storage is {}", node_name(program, at), value.name,
+            type_name(value.type), type_name(program.state().storage(value.storage).type));
       const Value& root = program.value(view_root(program, input));
       if (root.storage.valid()) {
-        CHECK(root.version == newest[root.storage], "{} reads version {} of '{}' after version {} was written",
-              node_name(program, at), root.version, root.name, newest[root.storage]);
+        CHECK(root.version == newest[root.storage],
+              "{} reads version {} of '{}' after version {} was written", node_name(program, at),
+              root.version, root.name, newest[root.storage]);
       }
     }
     verify_outputs(program, at);
@@ -65,29 +73,30 @@ void verify(const Program& program) {
       if (!output.storage.valid()) continue;
       CHECK(output.version == newest[output.storage] + 1, "{} writes version {} of '{}', the newest is {}",
             node_name(program, at), output.version, output.name, newest[output.storage]);
-      CHECK(output.type.bytes() == program.state().storage(output.storage).type.bytes(), "{} writes '{}' in another size",
-            node_name(program, at), output.name);
+      CHECK(output.type.bytes() == program.state().storage(output.storage).type.bytes(),
+            "{} writes '{}' in another size", node_name(program, at), output.name);
     }
     for (const AliasRule& rule : alias_rules(program, node)) {
       if (!rule.must || node.kind == OpKind::kView) continue;
       const Value& input = program.value(node.inputs[static_cast<size_t>(rule.input)]);
       const Value& output = program.value(node.outputs[static_cast<size_t>(rule.output)]);
-      CHECK(input.type.bytes() == output.type.bytes(), "{}: output {} cannot lie in input {}", node_name(program, at),
-            rule.output, rule.input);
+      CHECK(input.type.bytes() == output.type.bytes(), "{}: output {} cannot lie in input {}",
+            node_name(program, at), rule.output, rule.input);
       const NodeId last_reader = readers[node.inputs[static_cast<size_t>(rule.input)].at()].back();
-      CHECK(last_reader.at() == at, "{} overwrites '{}', which node {} reads later", node_name(program, at), input.name,
-            last_reader.at());
+      CHECK(input.storage.valid() || last_reader.at() == at, "{} overwrites '{}', which node {} reads later", node_name(program, at),
+            input.name, last_reader.at());
       if (!input.storage.valid() && !output.storage.valid()) continue;
       CHECK(output.storage == input.storage && output.version == input.version + 1,
-            "{}: output {} is not the next version of its state '{}'", node_name(program, at), rule.output, input.name);
+            "{}: output {} is not the next version of its state '{}'", node_name(program, at), rule.output,
+            input.name);
     }
     for (const ValueId id : node.outputs) {
       if (program.value(id).storage.valid()) newest[program.value(id).storage] = program.value(id).version;
     }
   }
   for (const Program::Result& result : program.results()) {
-    CHECK(result.value.valid() && result.value.at() < program.values().size(), "program {}: result '{}' does not exist",
-          program.name(), result.name);
+    CHECK(result.value.valid() && result.value.at() < program.values().size(),
+          "program {}: result '{}' does not exist", program.name(), result.name);
   }
 }
 

@@ -10,7 +10,8 @@ namespace shoehorn {
 
 namespace {
 
-// As long as the weight storage: the weight decay of the parameters in it. Parameters of one storage share it.
+// As long as the weight storage: the weight decay of the parameters in it. Parameters of one storage share
+// it.
 float decay_of(const StateTable& state, StorageId weight) {
   const auto parameters = state.parameters_of(weight);
   CHECK(!parameters.empty(), "storage {} holds no parameter", state.storage(weight).name);
@@ -50,7 +51,8 @@ std::vector<std::string> optimizer_state_names(const OptimizerOptions& options) 
 
 bool is_decayed(std::string_view parameter_name) {
   std::string name(parameter_name);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const char* part : {"bias", "layernorm", "rmsnorm"}) {
     if (name.find(part) != std::string::npos) return false;
   }
@@ -63,23 +65,28 @@ bool is_decayed(std::string_view parameter_name) {
   return true;
 }
 
-NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueId learning_rate, ValueId applied_updates,
-                     ValueId clip_coefficient, StorageId weight, StorageId rest, ValueId gradient) {
+NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueId learning_rate,
+                     ValueId applied_updates, ValueId clip_coefficient, StorageId weight, StorageId rest,
+                     ValueId gradient) {
   Program& program = builder.program();
   Region region = program.state().storage(weight).region;
   region.phase = Phase::kUpdate;
   builder.set_region(region);
-  std::vector<ValueId> inputs = {learning_rate, applied_updates, clip_coefficient, program.read_state(weight)};
+  std::vector<ValueId> inputs = {learning_rate, applied_updates, clip_coefficient,
+                                 program.read_state(weight)};
   if (rest.valid()) inputs.push_back(program.read_state(rest));
   inputs.push_back(gradient);
-  for (const std::string& name : optimizer_state_names(options)) inputs.push_back(read_optimizer_state(program, weight, name));
+  for (const std::string& name : optimizer_state_names(options))
+    inputs.push_back(read_optimizer_state(program, weight, name));
   const std::vector<float> decay = {decay_of(program.state(), weight)};
   const std::string name = program.state().storage(weight).name + ".update";
   if (options.kind == OptimizerKind::kAdamW) {
     return builder.add(OpKind::kAdamW, std::move(inputs),
-                       AdamWAttributes{options.beta1, options.beta2, options.epsilon, decay, rest.valid()}, name);
+                       AdamWAttributes{options.beta1, options.beta2, options.epsilon, decay, rest.valid()},
+                       name);
   }
-  return builder.add(OpKind::kSgd, std::move(inputs), SgdAttributes{options.momentum, options.nesterov, decay, rest.valid()}, name);
+  return builder.add(OpKind::kSgd, std::move(inputs),
+                     SgdAttributes{options.momentum, options.nesterov, decay, rest.valid()}, name);
 }
 
 NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updates) {
@@ -101,7 +108,8 @@ NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updat
   region.phase = Phase::kUpdate;
   builder.set_region(region);
   const NodeId joined = builder.add(first.kind, std::move(inputs), std::move(attributes), "update");
-  for (size_t i = 0; i < replaced.size(); ++i) program.replace_uses(replaced[i], program.node(joined).outputs[i]);
+  for (size_t i = 0; i < replaced.size(); ++i)
+    program.replace_uses(replaced[i], program.node(joined).outputs[i]);
   return joined;
 }
 

@@ -11,8 +11,8 @@ namespace shoehorn {
 
 namespace {
 
-// The node that makes `value` adds it to `accumulator`: through its op's own accumulator input where it has one.
-// Returns the sum.
+// The node that makes `value` adds it to `accumulator`: through its op's own accumulator input where it has
+// one. Returns the sum.
 ValueId add_into(Program& program, ValueId value, ValueId accumulator, const Region& region) {
   const NodeId producer = program.value(value).producer;
   Node& node = program.node(producer);
@@ -39,7 +39,8 @@ StorageId add_gradient_storage(StateTable& state, StorageId weight) {
 
 // The accumulated value becomes version 1 of the storage whose version 0 its node consumes.
 void accumulate_in_state(Program& program, ValueId value, StorageId storage) {
-  const ValueId sum = add_into(program, value, program.read_state(storage), program.node(program.value(value).producer).region);
+  const ValueId sum = add_into(program, value, program.read_state(storage),
+                               program.node(program.value(value).producer).region);
   program.value(sum).storage = storage;
   program.value(sum).version = 1;
   program.value(sum).role = program.state().storage(storage).role;
@@ -69,7 +70,8 @@ void split_by_micro_batch(ProgramFamily& family) {
   family.programs.insert(family.programs.begin() + 1, {std::move(next), std::move(update)});
 }
 
-// Which micro-batches go through together: the embeddings, each group of layers, and with the last group the head.
+// Which micro-batches go through together: the embeddings, each group of layers, and with the last group the
+// head.
 int64_t segment_of(const Node& node, int32_t last_layer, int64_t layers_a_segment) {
   if (node.region.layer >= 0) return node.region.layer / layers_a_segment;
   return node.region.component == Component::kEmbeddings ? -1 : last_layer / layers_a_segment;
@@ -79,11 +81,15 @@ int64_t segment_of(const Node& node, int32_t last_layer, int64_t layers_a_segmen
 class Unroller {
  public:
   Unroller(ProgramFamily& family, int64_t micro_batches)
-      : family_(family), source_(family.programs[0]), target_(source_.name(), family.state.get()),
+      : family_(family),
+        source_(family.programs[0]),
+        target_(source_.name(), family.state.get()),
         values_(static_cast<size_t>(micro_batches)) {
     for (int64_t m = 0; m < micro_batches; ++m) {
       add_batch_counts(target_, family.train_capacity);
-      if (m > 0) family.train_batches.push_back(add_batch_storages(*family.state, family.train_capacity, static_cast<int32_t>(m)));
+      if (m > 0)
+        family.train_batches.push_back(
+            add_batch_storages(*family.state, family.train_capacity, static_cast<int32_t>(m)));
     }
     map_batches();
     accumulated_[source_.result("loss")] = {};
@@ -122,7 +128,8 @@ class Unroller {
 
   void finish() {
     target_.add_result("loss", accumulated_.at(source_.result("loss")));
-    for (ParameterGradient& gradient : family_.gradients) gradient.gradient = accumulated_.at(gradient.gradient);
+    for (ParameterGradient& gradient : family_.gradients)
+      gradient.gradient = accumulated_.at(gradient.gradient);
     family_.programs[0] = std::move(target_);
   }
 
@@ -133,9 +140,10 @@ class Unroller {
 
   void map_batches() {
     const BatchStorages& from = family_.train_batches[0];
-    const auto members = {&BatchStorages::input_ids,       &BatchStorages::token_type_ids,  &BatchStorages::position_ids,
-                          &BatchStorages::token_sample,    &BatchStorages::sequence_start,  &BatchStorages::sequence_length,
-                          &BatchStorages::sequence_sample, &BatchStorages::sequence_position, &BatchStorages::labels};
+    const auto members = {
+        &BatchStorages::input_ids,       &BatchStorages::token_type_ids,    &BatchStorages::position_ids,
+        &BatchStorages::token_sample,    &BatchStorages::sequence_start,    &BatchStorages::sequence_length,
+        &BatchStorages::sequence_sample, &BatchStorages::sequence_position, &BatchStorages::labels};
     for (size_t m = 0; m < values_.size(); ++m) {
       for (const auto member : members) batch_[m][from.*member] = family_.train_batches[m].*member;
     }
@@ -152,9 +160,10 @@ class Unroller {
   ProgramFamily& family_;
   const Program source_;
   Program target_;
-  std::vector<std::map<ValueId, ValueId>> values_;                // of each micro-batch: value of the source -> of the target
-  std::map<size_t, std::map<StorageId, StorageId>> batch_;        // of each micro-batch: its inputs
-  std::map<ValueId, ValueId> accumulated_;                        // value of the source -> sum so far
+  std::vector<std::map<ValueId, ValueId>>
+      values_;  // of each micro-batch: value of the source -> of the target
+  std::map<size_t, std::map<StorageId, StorageId>> batch_;  // of each micro-batch: its inputs
+  std::map<ValueId, ValueId> accumulated_;                  // value of the source -> sum so far
 };
 
 void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {
@@ -180,7 +189,8 @@ void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {
 
 void accumulate(ProgramFamily& family, const StepOptions& options) {
   if (family.programs[0].name() == "evaluate") return;
-  if (options.gradient_accumulation_steps > 1 && options.accumulation_order == AccumulationOrder::kMicroBatch) {
+  if (options.gradient_accumulation_steps > 1 &&
+      options.accumulation_order == AccumulationOrder::kMicroBatch) {
     split_by_micro_batch(family);
     return;
   }

@@ -1,15 +1,16 @@
 // Gradient accumulation: an effective batch of several micro-batches, equal to the whole batch taken at once.
 //
-// The loss is a sum over targets divided by the number of targets in the whole effective batch (known before its first
-// micro-batch), so micro-batches simply add: loss and gradients accumulate in place, in the order of the micro-batches.
+// The loss is a sum over targets divided by the number of targets in the whole effective batch (known before
+// its first micro-batch), so micro-batches simply add: loss and gradients accumulate in place, in the order
+// of the micro-batches.
 //
 // micro-batch order: one program a micro-batch, called in turn; never unrolled. Gradients are persistent.
 //
 //   micro_batch_first: gradient = …      micro_batch_next: gradient += …      update
 //
-// layer order: all micro-batches pass a layer before the next layer, forward and backward, in one program, so that a
-// layer's gradients live for that layer alone (and are used there at once under update_in_backward). A micro-batch that
-// is absent from a short last window has counts of zero.
+// layer order: all micro-batches pass a layer before the next layer, forward and backward, in one program, so
+// that a layer's gradients live for that layer alone (and are used there at once under update_in_backward). A
+// micro-batch that is absent from a short last window has counts of zero.
 //
 //   before   f1 f2 | b2 b1                    after   f1¹ f1² (f2 b2)¹ (f2 b2)² b1¹ b1²
 //

@@ -83,7 +83,8 @@ class Fuser {
     return AttentionChain{{*q, *k, *v}, program_.value(context.inputs[0]).producer};
   }
 
-  NodeId append(NodeId anchor, OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name) {
+  NodeId append(NodeId anchor, OpKind kind, std::vector<ValueId> inputs, Attributes attributes,
+                const std::string& name) {
     OpBuilder builder(program_);
     builder.set_region(program_.node(anchor).region);
     const NodeId made = builder.add(kind, std::move(inputs), std::move(attributes), name);
@@ -113,7 +114,8 @@ class Fuser {
     StateTable& state = program_.state();
     std::vector<StorageId> storages;
     for (const ValueId part : parts) storages.push_back(program_.value(part).storage);
-    if (const StorageId known = state.storage(storages[0]).merged_into; known.valid()) return program_.read_state(known);
+    if (const StorageId known = state.storage(storages[0]).merged_into; known.valid())
+      return program_.read_state(known);
     std::vector<StorageId> rests;
     for (const StorageId storage : storages) {
       const Parameter& parameter = state.parameter(state.parameters_of(storage).at(0));
@@ -125,8 +127,8 @@ class Fuser {
     return program_.read_state(whole);
   }
 
-  // Whether the parameters can become one storage: of a kind, and read by nothing but attention (several times where a
-  // layer is used several times).
+  // Whether the parameters can become one storage: of a kind, and read by nothing but attention (several
+  // times where a layer is used several times).
   bool mergeable(const AttentionChain& chain) const {
     const int64_t uses = chains_.at(chain.parameters());
     for (const ValueId parameter : chain.parameters()) {
@@ -145,7 +147,8 @@ class Fuser {
       return p.trainable == q.trainable && p.weight_decay == q.weight_decay && first.type == second.type;
     };
     return parts[0].x == parts[1].x && parts[0].x == parts[2].x && alike(parts[0].weight, parts[1].weight) &&
-           alike(parts[1].weight, parts[2].weight) && alike(parts[0].bias, parts[1].bias) && alike(parts[1].bias, parts[2].bias);
+           alike(parts[1].weight, parts[2].weight) && alike(parts[0].bias, parts[1].bias) &&
+           alike(parts[1].bias, parts[2].bias);
   }
 
   void fuse_attention(NodeId anchor) {
@@ -158,8 +161,8 @@ class Fuser {
     const ValueId bias = merged({q.bias, k.bias, v.bias}, ".qkv");
     const NodeId product = append(anchor, OpKind::kMatmul, {q.x, weight, bias}, q.attributes, "qkv");
     const NodeId fused = append(anchor, OpKind::kAttention,
-                                {program_.node(product).outputs[0], probabilities.inputs[1], probabilities.inputs[2],
-                                 probabilities.inputs[3], probabilities.inputs[4]},
+                                {program_.node(product).outputs[0], probabilities.inputs[1],
+                                 probabilities.inputs[2], probabilities.inputs[3], probabilities.inputs[4]},
                                 probabilities.attributes, "attention");
     program_.replace_uses(context.outputs[0], program_.node(fused).outputs[0]);
   }
@@ -174,14 +177,16 @@ class Fuser {
     const Node* bias = sole(dropout != nullptr ? dropout->inputs[0] : sum->inputs[0], OpKind::kBiasAdd);
     if (bias == nullptr) return;
     auto attributes = std::get<NormalizationAttributes>(norm.attributes);
-    std::vector<ValueId> inputs = {bias->inputs[0], bias->inputs[1], residual, norm.inputs[1], norm.inputs[2]};
+    std::vector<ValueId> inputs = {bias->inputs[0], bias->inputs[1], residual, norm.inputs[1],
+                                   norm.inputs[2]};
     if (dropout != nullptr) {
       attributes.dropout = std::get<DropoutAttributes>(dropout->attributes).dropout;
       inputs.insert(inputs.end(), dropout->inputs.begin() + 1, dropout->inputs.end());
     } else {
       inputs.resize(8);
     }
-    const NodeId fused = append(anchor, OpKind::kBiasDropoutResidualLayerNorm, std::move(inputs), attributes, "residual_norm");
+    const NodeId fused =
+        append(anchor, OpKind::kBiasDropoutResidualLayerNorm, std::move(inputs), attributes, "residual_norm");
     program_.replace_uses(norm.outputs[0], program_.node(fused).outputs[0]);
   }
 
@@ -191,7 +196,8 @@ class Fuser {
     const Node* bias = sole(activation.inputs[0], OpKind::kBiasAdd);
     if (bias == nullptr) return;
     const std::vector<ValueId> inputs = bias->inputs;
-    const NodeId fused = append(anchor, OpKind::kBiasActivation, inputs, activation.attributes, "bias_activation");
+    const NodeId fused =
+        append(anchor, OpKind::kBiasActivation, inputs, activation.attributes, "bias_activation");
     program_.replace_uses(activation.outputs[0], program_.node(fused).outputs[0]);
   }
 

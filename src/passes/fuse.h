@@ -6,9 +6,9 @@
 //   activation  bias ─► activation                       ─►  bias_activation
 //   bias        product ─► bias                          ─►  product with bias
 //
-// Safe because each value inside a chain has one reader. The three weights become one storage; the parameters in it keep
-// their names. Memory: no [A, N, T] probabilities, no copies between the ops of a chain. Time: one pass over the bytes.
-// Rounding only: sums inside a kernel may be taken in another order.
+// Safe because each value inside a chain has one reader. The three weights become one storage; the parameters
+// in it keep their names. Memory: no [A, N, T] probabilities, no copies between the ops of a chain. Time: one
+// pass over the bytes. Rounding only: sums inside a kernel may be taken in another order.
 #pragma once
 
 #include "passes/program_family.h"

@@ -23,7 +23,8 @@ void retype(Program& program) {
   for (Node& node : program.nodes()) {
     if (auto* matmul = std::get_if<MatmulAttributes>(&node.attributes)) {
       const Value& weight = program.value(node.inputs[1]);
-      CHECK(weight.storage.valid(), "matmul '{}' multiplies by no weight", program.value(node.outputs[0]).name);
+      CHECK(weight.storage.valid(), "matmul '{}' multiplies by no weight",
+            program.value(node.outputs[0]).name);
       split_master(program.state(), weight.storage);
       matmul->output = DType::kBF16;
     } else if (auto* embedding = std::get_if<EmbeddingAttributes>(&node.attributes)) {
@@ -40,7 +41,8 @@ void retype(Program& program) {
     if (producer.valid()) std::get<MatmulAttributes>(program.node(producer).attributes).output = DType::kF32;
   }
   for (Value& value : program.values()) {
-    if (value.storage.valid() && !value.producer.valid()) value.type = program.state().storage(value.storage).type;
+    if (value.storage.valid() && !value.producer.valid())
+      value.type = program.state().storage(value.storage).type;
   }
   for (const Node& node : program.nodes()) {
     const std::vector<TensorType> types = op_info(node.kind).infer({program, node});

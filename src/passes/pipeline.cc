@@ -23,13 +23,17 @@ void backward(ProgramFamily& family, const StepOptions&) {
   family.gradients = append_backward(program, program.result("loss"));
 }
 
-void dump_programs(const ProgramFamily& family, const std::string& directory, size_t number, const std::string& pass) {
+void dump_programs(const ProgramFamily& family, const std::string& directory, size_t number,
+                   const std::string& pass) {
   std::filesystem::create_directories(directory);
   for (const Program& program : family.programs) {
-    const auto file = std::filesystem::path(directory) / fmt::format("{:02}-{}.{}.txt", number, pass, program.name());
+    const auto file =
+        std::filesystem::path(directory) / fmt::format("{:02}-{}.{}.txt", number, pass, program.name());
     std::ofstream out(file);
     out << dump(program);
-    if (!out.flush()) throw system_error("[--dump_program] expected to write {}, got an error; is the disk full?", file.string());
+    if (!out.flush())
+      throw system_error("[--dump_program] expected to write {}, got an error; is the disk full?",
+                         file.string());
   }
 }
 
@@ -37,8 +41,8 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
   Program program(training ? "train_step" : "evaluate", family.state.get());
   const BatchCapacity& capacity = training ? family.train_capacity : family.evaluation_capacity;
   add_batch_counts(program, capacity);
-  ModelBuilder builder(program, training ? family.train_batches[0] : family.evaluation_batch, family.scalars, capacity, training,
-                       options.seed);
+  ModelBuilder builder(program, training ? family.train_batches[0] : family.evaluation_batch, family.scalars,
+                       capacity, training, options.seed);
   const Tensor logits = model.forward(builder);
   program.add_result("loss", builder.cross_entropy(logits, options.label_smoothing).id());
   if (!training) program.add_result("logits", logits.id());
@@ -62,18 +66,22 @@ void check_options(const StepOptions& options) {
       names.push_back(pass.name);
       known = known || pass.name == skipped;
     }
-    if (!known) throw user_error("[--skip_pass] expected one of {}, got '{}'", fmt::join(names, ", "), skipped);
+    if (!known)
+      throw user_error("[--skip_pass] expected one of {}, got '{}'", fmt::join(names, ", "), skipped);
   }
   if (options.update_in_backward && options.max_grad_norm > 0) {
-    throw user_error("[--update_in_backward] expected --max_grad_norm 0, got {}: clipping by the global norm needs every "
-                     "gradient before the first update",
-                     options.max_grad_norm);
+    throw user_error(
+        "[--update_in_backward] expected --max_grad_norm 0, got {}: clipping by the global norm needs every "
+        "gradient before the first update",
+        options.max_grad_norm);
   }
   if (options.update_in_backward && options.gradient_accumulation_steps > 1 &&
       options.accumulation_order != AccumulationOrder::kLayer) {
-    throw user_error("[--update_in_backward] expected --accumulation_order layer_major with {} accumulation steps, got micro_batch: "
-                     "a gradient is complete only after the last micro-batch",
-                     options.gradient_accumulation_steps);
+    throw user_error(
+        "[--update_in_backward] expected --accumulation_order layer_major with {} accumulation steps, got "
+        "micro_batch: "
+        "a gradient is complete only after the last micro-batch",
+        options.gradient_accumulation_steps);
   }
 }
 
@@ -103,8 +111,9 @@ const std::vector<Pass>& pass_list() {
   return list;
 }
 
-ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train, const BatchCapacity& evaluation,
-                             const StepOptions& options, std::vector<PassRecord>* records) {
+ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train,
+                             const BatchCapacity& evaluation, const StepOptions& options,
+                             std::vector<PassRecord>* records) {
   check_options(options);
   ProgramFamily family;
   family.train_capacity = train;
@@ -131,7 +140,8 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
     for (const Program& program : family.programs) verify(program);
     if (records != nullptr) {
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-      records->push_back({pass.name, elapsed.count(), static_cast<int64_t>(family.programs[0].nodes().size())});
+      records->push_back(
+          {pass.name, elapsed.count(), static_cast<int64_t>(family.programs[0].nodes().size())});
     }
     if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, number, pass.name);
   }

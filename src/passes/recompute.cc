@@ -14,7 +14,8 @@ namespace {
 // Clones forward nodes of one set for readers in the backward.
 class Cloner {
  public:
-  // `members`: the nodes that may be cloned. A value that a node outside the set and its backward reads stays as it is.
+  // `members`: the nodes that may be cloned. A value that a node outside the set and its backward reads stays
+  // as it is.
   Cloner(Program& program, std::vector<bool> members) : program_(program), members_(std::move(members)) {}
 
   // The clone of a value, with all it needs; the value itself where it is not of the set.
@@ -32,7 +33,8 @@ class Cloner {
     const NodeId copy = builder.add(original.kind, std::move(inputs), original.attributes,
                                     program_.value(original.outputs[0]).name + ".again");
     program_.node(copy).clone_of = producer;
-    for (size_t i = 0; i < original.outputs.size(); ++i) clones_[original.outputs[i]] = program_.node(copy).outputs[i];
+    for (size_t i = 0; i < original.outputs.size(); ++i)
+      clones_[original.outputs[i]] = program_.node(copy).outputs[i];
     made_.push_back(copy);
     return clones_.at(id);
   }
@@ -47,7 +49,8 @@ class Cloner {
 };
 
 // Moves nodes appended at the end to stand before others: `before[i]` for node i.
-void place_before(Program& program, size_t appended_from, const std::map<NodeId, std::vector<NodeId>>& before) {
+void place_before(Program& program, size_t appended_from,
+                  const std::map<NodeId, std::vector<NodeId>>& before) {
   std::vector<NodeId> order;
   for (size_t i = 0; i < appended_from; ++i) {
     const NodeId id{static_cast<int32_t>(i)};
@@ -59,8 +62,10 @@ void place_before(Program& program, size_t appended_from, const std::map<NodeId,
   program.reorder(order);
 }
 
-// Whether a value is read in the forward by a node that is not of its own group: it lives on until then in any case.
-bool leaves_group(const Program& program, const std::vector<NodeId>& readers, const std::vector<bool>& group) {
+// Whether a value is read in the forward by a node that is not of its own group: it lives on until then in
+// any case.
+bool leaves_group(const Program& program, const std::vector<NodeId>& readers,
+                  const std::vector<bool>& group) {
   return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) {
     return program.node(reader).region.phase == Phase::kForward && !group[reader.at()];
   });
@@ -74,7 +79,9 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
   if (every <= 0 || program.name() == "evaluate") return;
   int32_t last_layer = -1;
   for (const Node& node : program.nodes()) last_layer = std::max(last_layer, node.region.layer);
-  const auto group_of = [&](const Node& node) { return node.region.layer < 0 ? int64_t{-1} : node.region.layer / every; };
+  const auto group_of = [&](const Node& node) {
+    return node.region.layer < 0 ? int64_t{-1} : node.region.layer / every;
+  };
   const int64_t last_group = last_layer / every;
   const size_t nodes = program.nodes().size();
   const auto readers = program.readers();
@@ -86,8 +93,10 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
     for (size_t i = 0; i < nodes; ++i) {
       const Node& node = program.nodes()[i];
       if (group_of(node) != group) continue;
-      if (node.region.phase == Phase::kForward) members[i] = true;
-      else if (!first_backward.valid()) first_backward = NodeId{static_cast<int32_t>(i)};
+      if (node.region.phase == Phase::kForward)
+        members[i] = true;
+      else if (!first_backward.valid())
+        first_backward = NodeId{static_cast<int32_t>(i)};
     }
     if (!first_backward.valid()) continue;
     // Nodes all of whose readers in the backward find their value alive anyway need no clone.

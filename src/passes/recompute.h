@@ -1,15 +1,18 @@
 // Gradient checkpointing (Chen et al., "Training deep nets with sublinear memory cost", 2016).
 //
-//   before   forward: every layer keeps what its backward reads        after   forward: a group of n layers keeps its input
-//            backward: reads it                                                backward: runs the group again, then reads it
+//   before   forward: every layer keeps what its backward reads        after   forward: a group of n layers
+//   keeps its input
+//            backward: reads it                                                backward: runs the group
+//            again, then reads it
 //
-// `recompute` clones the forward nodes of each group of `every_n_layers` layers, right before the group's backward. What
-// a clone's reader does not need is not cloned (dead work is removed), what lives anyway (the next group's input) is read
-// as it is, and the last group, whose backward follows at once, is not recomputed. The head and the embeddings are kept.
-// `rematerialize` does the same for single outputs that cost little to make again (activation functions).
+// `recompute` clones the forward nodes of each group of `every_n_layers` layers, right before the group's
+// backward. What a clone's reader does not need is not cloned (dead work is removed), what lives anyway (the
+// next group's input) is read as it is, and the last group, whose backward follows at once, is not
+// recomputed. The head and the embeddings are kept. `rematerialize` does the same for single outputs that
+// cost little to make again (activation functions).
 //
-// Exact: clones call the identical kernel on identical inputs, dropout masks are counter-based. Memory: the group's
-// activations, of one group at a time. Time: at most one more forward (a third of a step).
+// Exact: clones call the identical kernel on identical inputs, dropout masks are counter-based. Memory: the
+// group's activations, of one group at a time. Time: at most one more forward (a third of a step).
 #pragma once
 
 #include "passes/program_family.h"

@@ -19,7 +19,9 @@ Program* updating_program(ProgramFamily& family) {
   return nullptr;
 }
 
-bool is_update(const Node& node) { return node.kind == OpKind::kAdamW || node.kind == OpKind::kSgd; }
+bool is_update(const Node& node) {
+  return node.kind == OpKind::kAdamW || node.kind == OpKind::kSgd;
+}
 
 StorageId rest_of(const StateTable& state, StorageId weight) {
   const auto parameters = state.parameters_of(weight);
@@ -48,7 +50,8 @@ void update(ProgramFamily& family, const StepOptions& options) {
     std::vector<ValueId> gradients;
     for (const ParameterGradient& gradient : family.gradients) gradients.push_back(gradient.gradient);
     const ValueId squares = builder.value(OpKind::kSumOfSquares, std::move(gradients), {}, "sum_of_squares");
-    const NodeId clip = builder.add(OpKind::kClipCoefficient, {squares}, ClipAttributes{options.max_grad_norm}, "clip");
+    const NodeId clip =
+        builder.add(OpKind::kClipCoefficient, {squares}, ClipAttributes{options.max_grad_norm}, "clip");
     coefficient = program->node(clip).outputs[0];
     builder.bind_output(program->node(clip).outputs[1], family.grad_norm);
   }

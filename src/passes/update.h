@@ -4,8 +4,8 @@
 //   update_in_backward  each update moves right behind the node that completes its gradient, which dies there
 //   fuse_update         the updates that stand at the end become one multi-tensor node
 //
-// update_in_backward is legal only where no update waits for a global scalar: without clipping by the global norm.
-// All exact: the same arithmetic on each element, at another time.
+// update_in_backward is legal only where no update waits for a global scalar: without clipping by the global
+// norm. All exact: the same arithmetic on each element, at another time.
 #pragma once
 
 #include "passes/program_family.h"

@@ -1,7 +1,7 @@
 // What a backend offers: how much workspace a node needs, and a prepared call of it.
 //
-// Workspace is a pure function of the node's types and attributes and of the machine profile the backend was made for
-// (threads, instruction set, library versions): the planner asks before anything is reserved.
+// Workspace is a pure function of the node's types and attributes and of the machine profile the backend was
+// made for (threads, instruction set, library versions): the planner asks before anything is reserved.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace shoehorn {
 
-// Where a node's values lie, once memory is reserved. Absent inputs are null. Alignment is kArenaAlignment at least for
-// values that are not views.
+// Where a node's values lie, once memory is reserved. Absent inputs are null. Alignment is kArenaAlignment at
+// least for values that are not views.
 struct NodeBuffers {
   std::vector<std::byte*> inputs;
   std::vector<std::byte*> outputs;
@@ -22,8 +22,8 @@ struct NodeBuffers {
   int64_t workspace_bytes = 0;
 };
 
-// A node ready to run: primitives made, pointers bound. `counts[c]` is the run-time value of the program's count c.
-// A call allocates nothing.
+// A node ready to run: primitives made, pointers bound. `counts[c]` is the run-time value of the program's
+// count c. A call allocates nothing.
 using PreparedNode = std::function<void(const int64_t* counts)>;
 
 class Backend {
@@ -32,7 +32,8 @@ class Backend {
   virtual std::string name() const = 0;
   virtual int64_t workspace_bytes(const Program& program, const Node& node) const = 0;
   // Throws UserError where this backend has no kernel for the node, naming it.
-  virtual PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers) const = 0;
+  virtual PreparedNode prepare(const Program& program, const Node& node,
+                               const NodeBuffers& buffers) const = 0;
 };
 
 inline constexpr int64_t kArenaAlignment = 64;  // bytes: a cache line, an AVX-512 register

@@ -13,7 +13,9 @@ namespace shoehorn {
 
 namespace {
 
-int64_t align(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+int64_t align(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
 
 // Which buffer each value lies in, and how long buffers live.
 class BufferAssignment {
@@ -67,8 +69,9 @@ class BufferAssignment {
       for (const AliasRule& rule : rules) {
         if (rule.output != static_cast<int64_t>(output)) continue;
         const Place source = place_of(node.inputs[static_cast<size_t>(rule.input)]);
-        if (!rule.must && (!dies_here(source, node.inputs[static_cast<size_t>(rule.input)], at, value.type.bytes()) ||
-                           std::find(taken.begin(), taken.end(), source.buffer) != taken.end())) {
+        if (!rule.must &&
+            (!dies_here(source, node.inputs[static_cast<size_t>(rule.input)], at, value.type.bytes()) ||
+             std::find(taken.begin(), taken.end(), source.buffer) != taken.end())) {
           continue;
         }
         place = source;
@@ -91,7 +94,8 @@ class BufferAssignment {
     return places_[id.at()];
   }
 
-  // Whether an output may take the buffer over: it is transient, of the same size, whole, and nothing reads it later.
+  // Whether an output may take the buffer over: it is transient, of the same size, whole, and nothing reads
+  // it later.
   bool dies_here(const Place& source, ValueId input, int64_t at, int64_t bytes) const {
     if (source.buffer < 0 || source.offset != 0) return false;
     const Buffer& buffer = buffers_[static_cast<size_t>(source.buffer)];
@@ -100,7 +104,8 @@ class BufferAssignment {
 
   int64_t new_buffer(int64_t at, const Value& value, const Node& node) {
     Role role = value.role;
-    if (role != Role::kGradient && node.region.phase == Phase::kForward && reads_in_backward(value)) role = Role::kActivation;
+    if (role != Role::kGradient && node.region.phase == Phase::kForward && reads_in_backward(value))
+      role = Role::kActivation;
     buffers_.push_back({at, at, value.type.bytes(), 0, role, node.region, value.name});
     return static_cast<int64_t>(buffers_.size()) - 1;
   }
@@ -118,7 +123,8 @@ class BufferAssignment {
   std::vector<Buffer> buffers_;
 };
 
-ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& storage_offset, const Backend& backend) {
+ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& storage_offset,
+                         const Backend& backend) {
   BufferAssignment assignment(program);
   ProgramPlan plan;
   plan.program = program.name();
@@ -144,7 +150,8 @@ ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& sto
   plan.bytes = packing.bytes;
   plan.lower_bound_bytes = packing.lower_bound_bytes;
   for (size_t i = 0; i < plan.buffers.size(); ++i) plan.buffers[i].offset = packing.offsets[i];
-  const auto live = live_bytes_by_position(intervals, static_cast<int64_t>(program.nodes().size()), kArenaAlignment);
+  const auto live =
+      live_bytes_by_position(intervals, static_cast<int64_t>(program.nodes().size()), kArenaAlignment);
   plan.peak_position = std::max_element(live.begin(), live.end()) - live.begin();
 
   for (size_t i = 0; i < program.values().size(); ++i) {
@@ -156,7 +163,8 @@ ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& sto
       location = {ArenaKind::kPersistent, storage_offset[storage.at()] + place.offset};
     } else if (place.buffer >= 0) {
       CHECK(place.buffer < value_buffers, "a value lies in a workspace");
-      location = {ArenaKind::kTransient, plan.buffers[static_cast<size_t>(place.buffer)].offset + place.offset};
+      location = {ArenaKind::kTransient,
+                  plan.buffers[static_cast<size_t>(place.buffer)].offset + place.offset};
     }
     plan.values.push_back(location);
   }
@@ -176,7 +184,8 @@ std::map<std::string, int64_t> account(const StateTable& state, const MemoryPlan
     bytes[key] += amount;
     total += amount;
   };
-  for (const Storage& storage : state.storages()) add(name(storage.role, storage.region), storage.type.bytes());
+  for (const Storage& storage : state.storages())
+    add(name(storage.role, storage.region), storage.type.bytes());
   if (!plan.programs.empty()) {
     const ProgramPlan& largest = plan.largest();
     for (const Buffer& buffer : largest.buffers) {
@@ -198,7 +207,8 @@ const ProgramPlan& MemoryPlan::largest() const {
                            [](const ProgramPlan& a, const ProgramPlan& b) { return a.bytes < b.bytes; });
 }
 
-MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs, const Backend& backend) {
+MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,
+                       const Backend& backend) {
   MemoryPlan plan;
   for (const Storage& storage : state.storages()) {
     plan.storage_offset.push_back(plan.persistent_bytes);
@@ -207,7 +217,8 @@ MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& prog
   for (const Program& program : programs) {
     plan.programs.push_back(plan_program(program, plan.storage_offset, backend));
     plan.transient_bytes = std::max(plan.transient_bytes, plan.programs.back().bytes);
-    plan.transient_lower_bound_bytes = std::max(plan.transient_lower_bound_bytes, plan.programs.back().lower_bound_bytes);
+    plan.transient_lower_bound_bytes =
+        std::max(plan.transient_lower_bound_bytes, plan.programs.back().lower_bound_bytes);
   }
   return plan;
 }

@@ -1,10 +1,10 @@
 // The memory of a run, to the byte, before it runs.
 //
-// Two arenas in the host's address space: `persistent` holds every storage of the state table, one after the other;
-// `transient` holds what a program makes while it runs, and is as large as the largest program of the family needs.
-// A value of a program lies in a buffer; views, in-place outputs and updated state share the buffer of their source.
-// A buffer is live from the node that makes it to the last node that reads it; buffers live at the same time never
-// overlap (checked in every plan).
+// Two arenas in the host's address space: `persistent` holds every storage of the state table, one after the
+// other; `transient` holds what a program makes while it runs, and is as large as the largest program of the
+// family needs. A value of a program lies in a buffer; views, in-place outputs and updated state share the
+// buffer of their source. A buffer is live from the node that makes it to the last node that reads it;
+// buffers live at the same time never overlap (checked in every plan).
 #pragma once
 
 #include <map>
@@ -59,8 +59,8 @@ struct MemoryPlan {
 // Plans a family of programs over one state table.
 MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs, const Backend& backend);
 
-// Bytes of both arenas by role and by component. The transient arena is split as it stands at its peak; what packing and
-// alignment leave free there is "slack". The values add up to arena_bytes().
+// Bytes of both arenas by role and by component. The transient arena is split as it stands at its peak; what
+// packing and alignment leave free there is "slack". The values add up to arena_bytes().
 std::map<std::string, int64_t> bytes_by_role(const StateTable& state, const MemoryPlan& plan);
 std::map<std::string, int64_t> bytes_by_component(const StateTable& state, const MemoryPlan& plan);
 

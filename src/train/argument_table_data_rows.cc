@@ -34,7 +34,8 @@ std::vector<ArgumentSpec> supported() {
       {.name = "model_name_or_path",
        .group = kModel,
        .field = &Args::model_name_or_path,
-       .help = "directory with config.json, weights and tokenizer; for plan and bench also bert-base, bert-large",
+       .help =
+           "directory with config.json, weights and tokenizer; for plan and bench also bert-base, bert-large",
        .aliases = {"model"}},
       {.name = "task",
        .group = kModel,

@@ -4,7 +4,8 @@
 
 namespace shoehorn {
 
-MicroBatch micro_batch_in(const Executor& executor, const BatchStorages& storages, const BatchCapacity& capacity) {
+MicroBatch micro_batch_in(const Executor& executor, const BatchStorages& storages,
+                          const BatchCapacity& capacity) {
   const auto span = [&](StorageId id, int64_t count) {
     return std::span<int32_t>(executor.storage_as<int32_t>(id), static_cast<size_t>(count));
   };

@@ -27,27 +27,30 @@ nlohmann::json identity_of(const TrainingArguments& args) {
 }
 
 nlohmann::json to_json(const RunPosition& position) {
-  return {{"applied_updates", position.applied_updates},   {"samples_consumed", position.samples_consumed},
-          {"loss_since_log", position.loss_since_log},     {"last_logged_step", position.last_logged_step},
-          {"loss_total", position.loss_total},             {"nonfinite_losses", position.nonfinite_losses}};
+  return {{"applied_updates", position.applied_updates}, {"samples_consumed", position.samples_consumed},
+          {"loss_since_log", position.loss_since_log},   {"last_logged_step", position.last_logged_step},
+          {"loss_total", position.loss_total},           {"nonfinite_losses", position.nonfinite_losses}};
 }
 
 template <typename T>
 T field(const nlohmann::json& object, const char* name, const std::filesystem::path& file) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_number()) {
-    throw user_error("[{}: {}] expected a number, got {}", file.string(), name, found == object.end() ? "nothing" : found->dump());
+    throw user_error("[{}: {}] expected a number, got {}", file.string(), name,
+                     found == object.end() ? "nothing" : found->dump());
   }
   return found->get<T>();
 }
 
 }  // namespace
 
-void save_model_files(const CheckpointContents& contents, const Executor& executor, const std::filesystem::path& directory) {
+void save_model_files(const CheckpointContents& contents, const Executor& executor,
+                      const std::filesystem::path& directory) {
   const std::string config = contents.model.config_json();
   if (!config.empty()) write_json_atomic(directory / "config.json", parse_json(config, "config.json"));
   save_weights(directory, contents.session.state(), executor);
-  for (const std::filesystem::path& companion : contents.companions) copy_file_atomic(companion, directory / companion.filename());
+  for (const std::filesystem::path& companion : contents.companions)
+    copy_file_atomic(companion, directory / companion.filename());
 }
 
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor) {
@@ -59,18 +62,22 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   if (!args.save_only_model) {
     save_optimizer_states(staged.path() / kOptimizerFile, contents.session.state(), executor,
                           optimizer_state_names(contents.session.options().step.optimizer));
-    write_json_atomic(staged.path() / kPositionFile,
-                      nlohmann::json{{"identity", identity_of(args)}, {"position", to_json(contents.position)}});
+    write_json_atomic(
+        staged.path() / kPositionFile,
+        nlohmann::json{{"identity", identity_of(args)}, {"position", to_json(contents.position)}});
   }
   return staged.commit();
 }
 
-ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments, Session& session) {
+ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
+                           Session& session) {
   const std::filesystem::path position_file = checkpoint / kPositionFile;
   if (!std::filesystem::exists(position_file)) {
-    throw user_error("[--resume_from_checkpoint {}] expected a checkpoint with optimizer state, got one without {}; it was saved "
-                     "with --save_only_model or by another program",
-                     checkpoint.string(), kPositionFile);
+    throw user_error(
+        "[--resume_from_checkpoint {}] expected a checkpoint with optimizer state, got one without {}; it "
+        "was saved "
+        "with --save_only_model or by another program",
+        checkpoint.string(), kPositionFile);
   }
   const nlohmann::json saved = read_json(position_file);
   const nlohmann::json expected = identity_of(arguments);
@@ -78,8 +85,8 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   for (const auto& [name, value] : expected.items()) {
     const nlohmann::json was = found.value(name, nlohmann::json());
     if (was != value) {
-      throw user_error("[--resume_from_checkpoint {}] expected --{} {} as in the interrupted run, got {}", checkpoint.string(), name,
-                       was.dump(), value.dump());
+      throw user_error("[--resume_from_checkpoint {}] expected --{} {} as in the interrupted run, got {}",
+                       checkpoint.string(), name, was.dump(), value.dump());
     }
   }
   ResumedRun run;
@@ -92,9 +99,11 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   run.position.loss_total = field<double>(position, "loss_total", position_file);
   run.position.nonfinite_losses = field<int64_t>(position, "nonfinite_losses", position_file);
   TorchGenerator generator(static_cast<uint64_t>(arguments.seed));
-  const LoadedWeights weights = load_weights(SafetensorsModel::open(checkpoint), session.state(), session.executor(), generator);
+  const LoadedWeights weights =
+      load_weights(SafetensorsModel::open(checkpoint), session.state(), session.executor(), generator);
   if (!weights.initialized.empty()) {
-    throw user_error("[--resume_from_checkpoint {}] expected every parameter, '{}' is missing", checkpoint.string(), weights.initialized[0]);
+    throw user_error("[--resume_from_checkpoint {}] expected every parameter, '{}' is missing",
+                     checkpoint.string(), weights.initialized[0]);
   }
   load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),
                         optimizer_state_names(session.options().step.optimizer));
@@ -105,7 +114,8 @@ std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::v
   if (arguments.resume_from_checkpoint != "true") {
     const std::filesystem::path named = arguments.resume_from_checkpoint;
     if (const std::string defect = checkpoint_defect(named); !defect.empty()) {
-      throw user_error("[--resume_from_checkpoint {}] expected a complete checkpoint, got one where {}", named.string(), defect);
+      throw user_error("[--resume_from_checkpoint {}] expected a complete checkpoint, got one where {}",
+                       named.string(), defect);
     }
     return named;
   }
@@ -114,8 +124,9 @@ std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::v
     notes.push_back(fmt::format("{} is skipped: {}", skipped.path.string(), skipped.reason));
   }
   if (!latest.path) {
-    throw user_error("[--resume_from_checkpoint] expected a complete checkpoint-N in {}, got none; start without it",
-                     arguments.output_dir);
+    throw user_error(
+        "[--resume_from_checkpoint] expected a complete checkpoint-N in {}, got none; start without it",
+        arguments.output_dir);
   }
   return *latest.path;
 }

@@ -1,11 +1,13 @@
-// Checkpoints of a run: output_dir/checkpoint-N, in the layout of the Hugging Face Trainer with our own state files.
+// Checkpoints of a run: output_dir/checkpoint-N, in the layout of the Hugging Face Trainer with our own state
+// files.
 //
 //   config.json, model.safetensors, tokenizer files   the model, loadable by transformers
 //   optimizer.safetensors                             "<parameter>.<state>" in the parameter's shape
 //   trainer_state.json, training_args.json            as the Trainer names them
 //   shoehorn_state.json                               position in the data and in the log, seed, profile
 //
-// A checkpoint is complete or absent (io/checkpoint_directory.h). It knows logical tensors only, never a physical layout.
+// A checkpoint is complete or absent (io/checkpoint_directory.h). It knows logical tensors only, never a
+// physical layout.
 #pragma once
 
 #include <filesystem>
@@ -39,21 +41,23 @@ struct CheckpointContents {
 };
 
 // Config, weights and companions into an existing directory.
-void save_model_files(const CheckpointContents& contents, const Executor& executor, const std::filesystem::path& directory);
+void save_model_files(const CheckpointContents& contents, const Executor& executor,
+                      const std::filesystem::path& directory);
 
 // Writes output_dir/checkpoint-<global_step>, rotates by save_total_limit; returns its path.
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor);
 
-// Loads weights and optimizer state into the session's executor and returns where the run stood. UserError where the
-// checkpoint is of another seed, batch or optimizer than `arguments` (naming what differs).
+// Loads weights and optimizer state into the session's executor and returns where the run stood. UserError
+// where the checkpoint is of another seed, batch or optimizer than `arguments` (naming what differs).
 struct ResumedRun {
   TrainerState state;
   RunPosition position;
 };
-ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments, Session& session);
+ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
+                           Session& session);
 
-// The checkpoint that --resume_from_checkpoint names: a directory, or the newest complete one for "true". Skipped
-// incomplete ones are appended to `notes`. UserError where there is none.
+// The checkpoint that --resume_from_checkpoint names: a directory, or the newest complete one for "true".
+// Skipped incomplete ones are appended to `notes`. UserError where there is none.
 std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes);
 
 }  // namespace shoehorn

@@ -18,7 +18,8 @@ BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int6
   return {capacity.tokens, capacity.sequences, dataset.max_length()};
 }
 
-EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels, const EvaluationOptions& options) {
+EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels,
+                          const EvaluationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   EvaluationResult result{.counts = ConfusionCounts(num_labels)};
   const ProgramFamily& family = session.family();
@@ -38,7 +39,8 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   int64_t labelled = 0;
   for (int64_t from = 0; from < dataset.size(); from += options.batch_size) {
     const auto size = static_cast<size_t>(std::min(options.batch_size, dataset.size() - from));
-    pack_micro_batch(dataset, std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size), 0, packing, batch);
+    pack_micro_batch(dataset, std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size), 0,
+                     packing, batch);
     int64_t targets = 0;
     for (size_t s = 0; s < size; ++s) {
       if (!has_labels) batch.class_labels[s] = kIgnoredLabel;
@@ -46,9 +48,11 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     }
     counts.clear();
     finish_micro_batch(executor, family.evaluation_batch, batch, counts);
-    *executor.storage_as<float>(family.scalars.target_count) = static_cast<float>(std::max<int64_t>(1, targets));
+    *executor.storage_as<float>(family.scalars.target_count) =
+        static_cast<float>(std::max<int64_t>(1, targets));
     executor.run("evaluate", counts);
-    const auto* logits = reinterpret_cast<const float*>(executor.value("evaluate", program->result("logits")));
+    const auto* logits =
+        reinterpret_cast<const float*>(executor.value("evaluate", program->result("logits")));
     const auto* loss = reinterpret_cast<const float*>(executor.value("evaluate", program->result("loss")));
     const std::span<const float> rows(logits, size * static_cast<size_t>(num_labels));
     loss_sum += static_cast<double>(*loss) * static_cast<double>(targets);

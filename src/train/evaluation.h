@@ -28,7 +28,8 @@ struct EvaluationResult {
 };
 
 // `session` is reserved and has an evaluation program with room for the batches.
-EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels, const EvaluationOptions& options);
+EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels,
+                          const EvaluationOptions& options);
 
 // eval_loss, eval_accuracy, eval_f1, eval_runtime, eval_samples_per_second, eval_steps_per_second.
 Metrics evaluation_metrics(const EvaluationResult& result, const std::string& prefix = "eval_");

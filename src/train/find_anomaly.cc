@@ -24,7 +24,8 @@ bool is_checked(const Node& node, const TensorType& type) {
 
 }  // namespace
 
-std::string find_anomaly(const Executor& executor, const Program& program, size_t node_at, std::span<const int64_t> counts) {
+std::string find_anomaly(const Executor& executor, const Program& program, size_t node_at,
+                         std::span<const int64_t> counts) {
   const Node& node = program.nodes()[node_at];
   for (const ValueId id : node.outputs) {
     const TensorType& type = program.type(id);
@@ -53,9 +54,10 @@ std::string find_anomaly(const Executor& executor, const Program& program, size_
       for (int64_t i = 0; i < used; ++i) {
         const double value = element(data, type.dtype, block * stride + i);
         if (std::isfinite(value)) continue;
-        return fmt::format("[--detect_anomaly] expected finite numbers, got {} from op {} ('{}', {}, {}) of program {}", value,
-                           op_info(node.kind).name, program.value(id).name, region_name(node.region), phase_name(node.region.phase),
-                           program.name());
+        return fmt::format(
+            "[--detect_anomaly] expected finite numbers, got {} from op {} ('{}', {}, {}) of program {}",
+            value, op_info(node.kind).name, program.value(id).name, region_name(node.region),
+            phase_name(node.region.phase), program.name());
       }
     }
   }

@@ -8,8 +8,9 @@
 
 namespace shoehorn {
 
-// Empty if every float output of the node is finite in the rows that its counts cover; else a message naming the op, its
-// output, and where in the model and the step it stands.
-std::string find_anomaly(const Executor& executor, const Program& program, size_t node, std::span<const int64_t> counts);
+// Empty if every float output of the node is finite in the rows that its counts cover; else a message naming
+// the op, its output, and where in the model and the step it stands.
+std::string find_anomaly(const Executor& executor, const Program& program, size_t node,
+                         std::span<const int64_t> counts);
 
 }  // namespace shoehorn

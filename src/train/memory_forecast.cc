@@ -13,15 +13,17 @@ namespace shoehorn {
 
 namespace {
 
-// What a run adds after the forecast besides its arenas: bound calls, stacks of the team, the conversion staging, log and
-// checkpoint buffers. Measured with the settings of tests/memory_promise_test.cc.
+// What a run adds after the forecast besides its arenas: bound calls, stacks of the team, the conversion
+// staging, log and checkpoint buffers. Measured with the settings of tests/memory_promise_test.cc.
 constexpr int64_t kRunOverheadBytes = int64_t{3} << 20;
 
 std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   std::vector<std::pair<std::string, int64_t>> rows(bytes.begin(), bytes.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
-  for (const auto& [name, amount] : rows) text += fmt::format("    {:<28}{:>14}\n", name, format_bytes(amount));
+  for (const auto& [name, amount] : rows)
+    text += fmt::format("    {:<28}{:>14}\n", name, format_bytes(amount));
   return text;
 }
 
@@ -64,8 +66,8 @@ MemoryForecast forecast_memory(const Session& session, std::optional<int64_t> bu
   return forecast;
 }
 
-std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options, const MemoryForecast& forecast,
-                                           int64_t micro_batch_size) {
+std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options,
+                                           const MemoryForecast& forecast, int64_t micro_batch_size) {
   std::vector<Alternative> found;
   const auto consider = [&](const SessionOptions& changed, const std::string& flags, bool changes_numerics) {
     const int64_t peak = peak_with(model, changed, forecast.process_overhead_bytes);
@@ -78,14 +80,18 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
     SessionOptions split = base;
     for (int64_t micro_batch = micro_batch_size; micro_batch >= 1;) {
       const int64_t steps = base.step.gradient_accumulation_steps * micro_batch_size / micro_batch;
-      split.train.tokens = (base.train.longest_sequence * micro_batch + kTokenMultiple - 1) / kTokenMultiple * kTokenMultiple;
+      split.train.tokens =
+          (base.train.longest_sequence * micro_batch + kTokenMultiple - 1) / kTokenMultiple * kTokenMultiple;
       split.train.sequences = micro_batch;
       split.step.gradient_accumulation_steps = steps;
       const std::string batch_flags =
-          micro_batch == micro_batch_size ? flags
-                                          : fmt::format("{} --per_device_train_batch_size {} --gradient_accumulation_steps {}", flags,
-                                                        micro_batch, steps);
-      if (micro_batch != micro_batch_size && !split.step.update_in_backward && consider(split, batch_flags, changes_numerics)) return;
+          micro_batch == micro_batch_size
+              ? flags
+              : fmt::format("{} --per_device_train_batch_size {} --gradient_accumulation_steps {}", flags,
+                            micro_batch, steps);
+      if (micro_batch != micro_batch_size && !split.step.update_in_backward &&
+          consider(split, batch_flags, changes_numerics))
+        return;
       SessionOptions recompute = split;
       recompute.step.recompute_every_n_layers = 1;
       if (!(split.step.update_in_backward && steps > 1) &&
@@ -94,7 +100,9 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
       }
       if (steps > 1) {
         recompute.step.accumulation_order = AccumulationOrder::kLayer;
-        if (consider(recompute, batch_flags + " --gradient_checkpointing --accumulation_order layer_major", changes_numerics)) return;
+        if (consider(recompute, batch_flags + " --gradient_checkpointing --accumulation_order layer_major",
+                     changes_numerics))
+          return;
       }
       int64_t next = micro_batch - 1;
       while (next > 0 && micro_batch_size % next != 0) --next;
@@ -105,8 +113,10 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
   SessionOptions unclipped = options;
   unclipped.step.max_grad_norm = 0;
   unclipped.step.update_in_backward = true;
-  if (unclipped.step.gradient_accumulation_steps > 1) unclipped.step.accumulation_order = AccumulationOrder::kLayer;
-  const char* order = unclipped.step.gradient_accumulation_steps > 1 ? " --accumulation_order layer_major" : "";
+  if (unclipped.step.gradient_accumulation_steps > 1)
+    unclipped.step.accumulation_order = AccumulationOrder::kLayer;
+  const char* order =
+      unclipped.step.gradient_accumulation_steps > 1 ? " --accumulation_order layer_major" : "";
   climb(unclipped, fmt::format(" --max_grad_norm 0 --update_in_backward{}", order), true);
   if (options.step.precision == Precision::kFloat32) {
     SessionOptions bf16 = options;
@@ -124,21 +134,28 @@ std::string format_forecast(const MemoryForecast& forecast) {
   text += "  by component\n" + rows_of(grouped_by_kind(forecast.by_component));
   for (const ArenaForecast& arena : forecast.arenas) {
     const double over = arena.lower_bound_bytes > 0
-                            ? 100.0 * static_cast<double>(arena.bytes - arena.lower_bound_bytes) / static_cast<double>(arena.lower_bound_bytes)
+                            ? 100.0 * static_cast<double>(arena.bytes - arena.lower_bound_bytes) /
+                                  static_cast<double>(arena.lower_bound_bytes)
                             : 0;
-    text += fmt::format("  {:<30}{:>14}   {:.2f}% above its lower bound\n", fmt::format("{} arena ({})", arena.name, arena.space),
-                        format_bytes(arena.bytes), over);
+    text +=
+        fmt::format("  {:<30}{:>14}   {:.2f}% above its lower bound\n",
+                    fmt::format("{} arena ({})", arena.name, arena.space), format_bytes(arena.bytes), over);
   }
-  text += fmt::format("  {:<30}{:>14}\n", "process besides the arenas", format_bytes(forecast.process_overhead_bytes));
-  text += fmt::format("  {:<30}{:>14}   of {} ({})\n", "peak of the whole process", format_bytes(forecast.process_peak_bytes()),
-                      format_bytes(forecast.budget_bytes), forecast.fits() ? "fits" : "does not fit");
+  text += fmt::format("  {:<30}{:>14}\n", "process besides the arenas",
+                      format_bytes(forecast.process_overhead_bytes));
+  text += fmt::format("  {:<30}{:>14}   of {} ({})\n", "peak of the whole process",
+                      format_bytes(forecast.process_peak_bytes()), format_bytes(forecast.budget_bytes),
+                      forecast.fits() ? "fits" : "does not fit");
   return text;
 }
 
 nlohmann::json to_json(const MemoryForecast& forecast) {
   nlohmann::json arenas = nlohmann::json::array();
   for (const ArenaForecast& arena : forecast.arenas) {
-    arenas.push_back({{"space", arena.space}, {"name", arena.name}, {"bytes", arena.bytes}, {"lower_bound_bytes", arena.lower_bound_bytes}});
+    arenas.push_back({{"space", arena.space},
+                      {"name", arena.name},
+                      {"bytes", arena.bytes},
+                      {"lower_bound_bytes", arena.lower_bound_bytes}});
   }
   return {{"fits", forecast.fits()},
           {"budget_bytes", forecast.budget_bytes},
@@ -153,9 +170,10 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
 }
 
 std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alternative>& alternatives) {
-  std::string text = fmt::format("[memory] expected a plan of at most {}, got one of {}: {} too much; nothing was reserved.",
-                                 format_bytes(forecast.budget_bytes), format_bytes(forecast.process_peak_bytes()),
-                                 format_bytes(forecast.process_peak_bytes() - forecast.budget_bytes));
+  std::string text =
+      fmt::format("[memory] expected a plan of at most {}, got one of {}: {} too much; nothing was reserved.",
+                  format_bytes(forecast.budget_bytes), format_bytes(forecast.process_peak_bytes()),
+                  format_bytes(forecast.process_peak_bytes() - forecast.budget_bytes));
   for (const bool changes_numerics : {false, true}) {
     std::string rows;
     for (const Alternative& alternative : alternatives) {
@@ -171,7 +189,8 @@ std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alt
   if (!others.empty()) {
     text += "\nOther processes that hold memory:";
     for (const ProcessMemory& other : others) {
-      text += fmt::format("\n  {:>12}  {} (pid {})", format_bytes(other.resident_bytes), other.name, other.pid);
+      text +=
+          fmt::format("\n  {:>12}  {} (pid {})", format_bytes(other.resident_bytes), other.name, other.pid);
     }
   }
   return text;

@@ -33,9 +33,9 @@ struct MemoryForecast {
   bool fits() const { return process_peak_bytes() <= budget_bytes; }
 };
 
-// Call when everything that the run keeps besides its arenas is in memory (tokenizer, data, prepared products): what is
-// resident then, and what a run is known to add, is the process's overhead. `budget` unset: what the machine or cgroup
-// has available now.
+// Call when everything that the run keeps besides its arenas is in memory (tokenizer, data, prepared
+// products): what is resident then, and what a run is known to add, is the process's overhead. `budget`
+// unset: what the machine or cgroup has available now.
 MemoryForecast forecast_memory(const Session& session, std::optional<int64_t> budget);
 
 // A change of flags and the peak of the whole process with it.
@@ -46,8 +46,8 @@ struct Alternative {
 };
 
 // Changes that make the plan fit: first those that leave the maths alone, smallest change first.
-std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options, const MemoryForecast& forecast,
-                                           int64_t micro_batch_size);
+std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options,
+                                           const MemoryForecast& forecast, int64_t micro_batch_size);
 
 // Tables for people; colours where `color`.
 std::string format_forecast(const MemoryForecast& forecast);

@@ -27,9 +27,11 @@ double sum_flops(const ProgramFamily& family, const StepOptions& options, bool (
 
 }  // namespace
 
-Session::Session(const Model& model, SessionOptions options) : options_(std::move(options)), backend_(make_cpu_backend(options_.threads)) {
+Session::Session(const Model& model, SessionOptions options)
+    : options_(std::move(options)), backend_(make_cpu_backend(options_.threads)) {
   const auto start = std::chrono::steady_clock::now();
-  family_ = build_programs(model, options_.kind, options_.train, options_.evaluation, options_.step, &passes_);
+  family_ =
+      build_programs(model, options_.kind, options_.train, options_.evaluation, options_.step, &passes_);
   plan_ = plan_memory(*family_.state, family_.programs, *backend_);
   planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -49,7 +51,8 @@ double Session::step_flops() const {
 }
 
 double Session::step_product_flops() const {
-  return sum_flops(family_, options_.step, [](const OpInfo& info) { return info.op_class == OpClass::kContraction; });
+  return sum_flops(family_, options_.step,
+                   [](const OpInfo& info) { return info.op_class == OpClass::kContraction; });
 }
 
 }  // namespace shoehorn

@@ -1,7 +1,8 @@
 // A model made ready to run: its programs, their memory plan and, once reserved, their executor.
 //
-// Construction plans and prepares (products are made, so that their workspace is known) but reserves nothing; a caller
-// looks at plan() and decides. Not copyable or movable: the executor refers to the family and the plan.
+// Construction plans and prepares (products are made, so that their workspace is known) but reserves nothing;
+// a caller looks at plan() and decides. Not copyable or movable: the executor refers to the family and the
+// plan.
 #pragma once
 
 #include <memory>
@@ -43,7 +44,8 @@ class Session {
   Executor& executor() { return *executor_; }
 
   int64_t parameter_count() const;
-  // Flops of one micro-batch's forward, backward and recompute, and of the products among them, at full capacity.
+  // Flops of one micro-batch's forward, backward and recompute, and of the products among them, at full
+  // capacity.
   double step_flops() const;
   double step_product_flops() const;
 

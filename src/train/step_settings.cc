@@ -6,7 +6,8 @@ StepOptions step_options_of(const TrainingArguments& args) {
   StepOptions step;
   step.precision = args.bf16 ? Precision::kBfloat16 : Precision::kFloat32;
   step.gradient_accumulation_steps = args.gradient_accumulation_steps;
-  step.accumulation_order = args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
+  step.accumulation_order =
+      args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
   step.update_in_backward = args.update_in_backward;
   step.max_grad_norm = static_cast<float>(args.max_grad_norm);

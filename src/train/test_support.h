@@ -1,4 +1,5 @@
-// What the tests of training share: a small BERT, samples that can be learned, and what a trainer holds after a run.
+// What the tests of training share: a small BERT, samples that can be learned, and what a trainer holds after
+// a run.
 #pragma once
 
 #include <map>
@@ -69,7 +70,8 @@ inline NamedWeights weights_of(Session& session) {
 inline std::vector<double> logged(const TrainerState& state, const std::string& key) {
   std::vector<double> values;
   for (const Metrics& entry : state.log_history) {
-    if (const auto found = entry.find(key); found != entry.end()) values.push_back(metric_number(found->second));
+    if (const auto found = entry.find(key); found != entry.end())
+      values.push_back(metric_number(found->second));
   }
   return values;
 }

@@ -23,7 +23,9 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-int64_t padding_of(const TrainingArguments& args) { return args.pad_to_max_length ? args.max_seq_length : 0; }
+int64_t padding_of(const TrainingArguments& args) {
+  return args.pad_to_max_length ? args.max_seq_length : 0;
+}
 
 BatchOptions batch_options(const TrainingArguments& args) {
   BatchOptions options;
@@ -54,24 +56,30 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
 void check_data(const Model& model, const Dataset& dataset, const char* which) {
   if (dataset.size() == 0) return;
   if (dataset.max_length() > model.max_positions()) {
-    throw user_error("[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a smaller "
-                     "--max_seq_length",
-                     which, model.max_positions(), dataset.max_length());
+    throw user_error(
+        "[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a "
+        "smaller "
+        "--max_seq_length",
+        which, model.max_positions(), dataset.max_length());
   }
   if (dataset.label_kind() != LabelKind::kClass && dataset.label_kind() != LabelKind::kNone) {
-    throw user_error("[{} data] expected one class a sample as label, got another kind; regression and token labels are not supported yet",
-                     which);
+    throw user_error(
+        "[{} data] expected one class a sample as label, got another kind; regression and token labels are "
+        "not supported yet",
+        which);
   }
   for (int64_t i = 0; i < dataset.size(); ++i) {
     for (const int32_t id : dataset.input_ids(i)) {
       if (id >= model.vocab_size()) {
-        throw user_error("[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the tokenizer the model's?",
-                         which, model.vocab_size(), id, i);
+        throw user_error(
+            "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
+            "tokenizer the model's?",
+            which, model.vocab_size(), id, i);
       }
     }
     if (dataset.label_kind() == LabelKind::kClass && dataset.class_label(i) >= model.num_labels()) {
-      throw user_error("[{} data] expected labels below {}, the model's classes, got {} in sample {}", which, model.num_labels(),
-                       dataset.class_label(i), i);
+      throw user_error("[{} data] expected labels below {}, the model's classes, got {} in sample {}", which,
+                       model.num_labels(), dataset.class_label(i), i);
     }
   }
 }
@@ -79,7 +87,8 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
 int64_t weights_beside_embeddings(const StateTable& state) {
   int64_t weights = 0;
   for (const Parameter& parameter : state.parameters()) {
-    if (state.storage(parameter.storage).region.component != Component::kEmbeddings) weights += parameter.elements();
+    if (state.storage(parameter.storage).region.component != Component::kEmbeddings)
+      weights += parameter.elements();
   }
   return weights;
 }
@@ -88,35 +97,47 @@ std::string log_text(const Metrics& entry) {
   std::string text;
   const auto add = [&](const char* name) {
     const auto found = entry.find(name);
-    if (found != entry.end()) text += fmt::format("{}{} {:.6g}", text.empty() ? "" : "  ", name, metric_number(found->second));
+    if (found != entry.end())
+      text += fmt::format("{}{} {:.6g}", text.empty() ? "" : "  ", name, metric_number(found->second));
   };
-  for (const char* name : {"step", "epoch", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1"}) add(name);
+  for (const char* name :
+       {"step", "epoch", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1"})
+    add(name);
   return text;
 }
 
 }  // namespace
 
-Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset, TrainerOptions options)
-    : model_(model), args_(resolved(std::move(args))), train_dataset_(std::move(train_dataset)),
-      eval_dataset_(std::move(eval_dataset)), options_(std::move(options)), constructed_seconds_(now_seconds()) {
+Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset,
+                 TrainerOptions options)
+    : model_(model),
+      args_(resolved(std::move(args))),
+      train_dataset_(std::move(train_dataset)),
+      eval_dataset_(std::move(eval_dataset)),
+      options_(std::move(options)),
+      constructed_seconds_(now_seconds()) {
   validate(args_);
   check_data(model, train_dataset_, "training");
   check_data(model, eval_dataset_, "evaluation");
   if (args_.eval_strategy != "no" && eval_dataset_.size() == 0) {
-    throw user_error("[--eval_strategy {}] expected an evaluation set, got none; give --validation_file", args_.eval_strategy);
+    throw user_error("[--eval_strategy {}] expected an evaluation set, got none; give --validation_file",
+                     args_.eval_strategy);
   }
   SessionOptions session;
   session.step = step_options_of(args_);
   if (args_.bf16_full_eval && !args_.bf16) {
     if (train_dataset_.size() > 0) {
-      throw user_error("[--bf16_full_eval] expected --bf16 with it in training, got fp32 weights, which evaluation shares; use "
-                       "shoehorn eval --bf16_full_eval on the saved model");
+      throw user_error(
+          "[--bf16_full_eval] expected --bf16 with it in training, got fp32 weights, which evaluation "
+          "shares; use "
+          "shoehorn eval --bf16_full_eval on the saved model");
     }
     session.step.precision = Precision::kBfloat16;
   }
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
   if (train_dataset_.size() > 0) {
-    windows_ = std::make_unique<WindowIterator>(train_dataset_, Sampler(sampler_options(args_), train_dataset_.lengths()),
+    windows_ = std::make_unique<WindowIterator>(train_dataset_,
+                                                Sampler(sampler_options(args_), train_dataset_.lengths()),
                                                 batch_options(args_), args_.dataloader_num_workers);
     session.train = {windows_->capacity().tokens, windows_->capacity().sequences,
                      std::max(train_dataset_.max_length(), padding_of(args_))};
@@ -124,7 +145,8 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     session.kind = RunKind::kEvaluate;
   }
   if (eval_dataset_.size() > 0) {
-    session.evaluation = batch_capacity_of(eval_dataset_, args_.per_device_eval_batch_size, padding_of(args_));
+    session.evaluation =
+        batch_capacity_of(eval_dataset_, args_.per_device_eval_batch_size, padding_of(args_));
   }
   if (!options_.optimizer_groups.empty()) {
     session.step.decay_of = [groups = options_.optimizer_groups](const std::string& name, float standard) {
@@ -188,8 +210,10 @@ void Trainer::load_start() {
     return;
   }
   TorchGenerator generator(static_cast<uint64_t>(args_.seed));
-  const LoadedWeights loaded = load_weights(SafetensorsModel::open(options_.weights), session_->state(), executor, generator);
-  if (!loaded.initialized.empty()) say(fmt::format("new weights, to be trained: {}", fmt::join(loaded.initialized, ", ")));
+  const LoadedWeights loaded =
+      load_weights(SafetensorsModel::open(options_.weights), session_->state(), executor, generator);
+  if (!loaded.initialized.empty())
+    say(fmt::format("new weights, to be trained: {}", fmt::join(loaded.initialized, ", ")));
 }
 
 TrainOutput Trainer::train() {
@@ -206,7 +230,8 @@ TrainOutput Trainer::train() {
 
   TrainOutput output;
   output.global_step = state_.global_step;
-  output.training_loss = (position_.loss_total + position_.loss_since_log) / static_cast<double>(std::max<int64_t>(1, state_.global_step));
+  output.training_loss = (position_.loss_total + position_.loss_since_log) /
+                         static_cast<double>(std::max<int64_t>(1, state_.global_step));
   const double seconds = now_seconds() - start;
   output.metrics = speed_metrics("train", seconds, samples_this_run_, state_.global_step - first_step_);
   output.metrics["train_loss"] = output.training_loss;
@@ -214,8 +239,9 @@ TrainOutput Trainer::train() {
   output.metrics["epoch"] = state_.epoch;
   if (position_.nonfinite_losses > 0) {
     output.metrics["nonfinite_losses"] = position_.nonfinite_losses;
-    say(fmt::format("{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
-                    position_.nonfinite_losses, state_.global_step));
+    say(fmt::format(
+        "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
+        position_.nonfinite_losses, state_.global_step));
   }
   state_.log(output.metrics);
   output.metrics.merge(memory_metrics());
@@ -233,13 +259,15 @@ void Trainer::train_epochs(Progress& progress) {
       const double step_start = now_seconds();
       step(*windows_, window);
       step_seconds_.push_back(now_seconds() - step_start);
-      const int64_t done = std::min(steps.micro_batches_per_epoch,
-                                    window.update_step * args_.gradient_accumulation_steps + window.micro_batches);
+      const int64_t done =
+          std::min(steps.micro_batches_per_epoch,
+                   window.update_step * args_.gradient_accumulation_steps + window.micro_batches);
       state_.epoch = static_cast<double>(window.epoch) +
                      static_cast<double>(done) / static_cast<double>(steps.micro_batches_per_epoch);
       decide_after_step(args_, state_);
       after_step(progress);
-      progress.update(state_.global_step, samples_this_run_, *session_->executor().storage_as<float>(session_->family().loss));
+      progress.update(state_.global_step, samples_this_run_,
+                      *session_->executor().storage_as<float>(session_->family().loss));
     }
     point = {point.epoch + 1, 0};
     if (state_.global_step < state_.max_steps || args_.max_steps <= 0) {
@@ -255,9 +283,11 @@ void Trainer::step(WindowIterator& windows, const Window& window) {
   Executor& executor = session_->executor();
   last_learning_rate_ = schedule_->learning_rate(state_.global_step);
   *executor.storage_as<uint32_t>(family.scalars.step) = static_cast<uint32_t>(state_.global_step);
-  *executor.storage_as<uint32_t>(family.scalars.applied_updates) = static_cast<uint32_t>(position_.applied_updates);
+  *executor.storage_as<uint32_t>(family.scalars.applied_updates) =
+      static_cast<uint32_t>(position_.applied_updates);
   *executor.storage_as<float>(family.scalars.learning_rate) = static_cast<float>(last_learning_rate_);
-  *executor.storage_as<float>(family.scalars.target_count) = static_cast<float>(std::max<int64_t>(1, window.target_items));
+  *executor.storage_as<float>(family.scalars.target_count) =
+      static_cast<float>(std::max<int64_t>(1, window.target_items));
 
   counts_.clear();
   const bool one_program = family.find("train_step") != nullptr;
@@ -285,9 +315,10 @@ void Trainer::step(WindowIterator& windows, const Window& window) {
   ++state_.global_step;
   position_.samples_consumed += window.sequences;
   samples_this_run_ += window.sequences;
-    if (args_.include_num_input_tokens_seen != "no") state_.num_input_tokens_seen += window.tokens;
+  if (args_.include_num_input_tokens_seen != "no") state_.num_input_tokens_seen += window.tokens;
   // As transformers counts it: six operations a token and weight that is no embedding.
-  state_.total_flos += 6.0 * static_cast<double>(window.tokens) * static_cast<double>(weights_beside_embeddings(session_->state()));
+  state_.total_flos += 6.0 * static_cast<double>(window.tokens) *
+                       static_cast<double>(weights_beside_embeddings(session_->state()));
 }
 
 void Trainer::after_step(Progress& progress) {
@@ -298,7 +329,8 @@ void Trainer::after_step(Progress& progress) {
 
 void Trainer::log_losses(Progress& progress) {
   Metrics entry;
-  entry["loss"] = position_.loss_since_log / static_cast<double>(state_.global_step - position_.last_logged_step);
+  entry["loss"] =
+      position_.loss_since_log / static_cast<double>(state_.global_step - position_.last_logged_step);
   if (session_->family().grad_norm.valid()) entry["grad_norm"] = static_cast<double>(last_grad_norm_);
   entry["learning_rate"] = last_learning_rate_;
   position_.loss_total += position_.loss_since_log;
@@ -311,11 +343,14 @@ void Trainer::log_losses(Progress& progress) {
 Metrics Trainer::evaluate() {
   prepare();
   CHECK(eval_dataset_.size() > 0, "there is no evaluation data");
-  const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
-                                                     {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
+  const EvaluationResult result = shoehorn::evaluate(
+      *session_, eval_dataset_, model_.num_labels(),
+      {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
   Metrics metrics = evaluation_metrics(result);
   if (args_.prediction_loss_only) {
-    std::erase_if(metrics, [](const auto& entry) { return entry.first == "eval_accuracy" || entry.first.starts_with("eval_f1"); });
+    std::erase_if(metrics, [](const auto& entry) {
+      return entry.first == "eval_accuracy" || entry.first.starts_with("eval_f1");
+    });
   }
   if (options_.compute_metrics) {
     for (const auto& [name, value] : options_.compute_metrics(result.counts)) metrics["eval_" + name] = value;
@@ -326,14 +361,17 @@ Metrics Trainer::evaluate() {
 void Trainer::predict(const std::function<void(std::span<const float> logits)>& on_logits) {
   prepare();
   shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
-                     {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_), .on_logits = on_logits});
+                     {.batch_size = args_.per_device_eval_batch_size,
+                      .pad_to_max_length = padding_of(args_),
+                      .on_logits = on_logits});
 }
 
 void Trainer::evaluate_and_note(Progress& progress) {
   Metrics metrics = evaluate();
   const bool best = update_best_metric(args_, metrics, state_);
   if (best && (state_.control.should_save || args_.save_strategy == "best")) {
-    state_.best_model_checkpoint = (std::filesystem::path(args_.output_dir) / fmt::format("checkpoint-{}", state_.global_step)).string();
+    state_.best_model_checkpoint =
+        (std::filesystem::path(args_.output_dir) / fmt::format("checkpoint-{}", state_.global_step)).string();
   }
   if (args_.save_strategy == "best") state_.control.should_save = best;
   progress.log_line(log_text(state_.log(std::move(metrics))));
@@ -345,7 +383,8 @@ CheckpointContents Trainer::contents() const {
 
 void Trainer::save(Progress& progress) {
   const std::filesystem::path saved = save_checkpoint(contents(), session_->executor());
-  rotate_checkpoints(args_.output_dir, args_.save_total_limit.value_or(0), state_.best_model_checkpoint.value_or(""));
+  rotate_checkpoints(args_.output_dir, args_.save_total_limit.value_or(0),
+                     state_.best_model_checkpoint.value_or(""));
   progress.log_line(fmt::format("saved {}", saved.string()));
 }
 
@@ -353,16 +392,20 @@ void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) throw system_error("[{}] expected to make the directory, got '{}'", directory.string(), error.message());
+  if (error)
+    throw system_error("[{}] expected to make the directory, got '{}'", directory.string(), error.message());
   save_model_files(contents(), session_->executor(), directory);
 }
 
-void Trainer::save_state() const { save_trainer_state(state_, std::filesystem::path(args_.output_dir) / "trainer_state.json"); }
+void Trainer::save_state() const {
+  save_trainer_state(state_, std::filesystem::path(args_.output_dir) / "trainer_state.json");
+}
 
 void Trainer::load_best_model() {
   if (!state_.best_model_checkpoint) return;
   TorchGenerator generator(static_cast<uint64_t>(args_.seed));
-  load_weights(SafetensorsModel::open(*state_.best_model_checkpoint), session_->state(), session_->executor(), generator);
+  load_weights(SafetensorsModel::open(*state_.best_model_checkpoint), session_->state(), session_->executor(),
+               generator);
   say(fmt::format("loaded the best model, of {}", *state_.best_model_checkpoint));
 }
 
@@ -374,7 +417,9 @@ void Trainer::watch_for_anomaly() {
   });
 }
 
-int64_t Trainer::measured_process_peak_bytes() const { return process_peak_bytes(); }
+int64_t Trainer::measured_process_peak_bytes() const {
+  return process_peak_bytes();
+}
 
 Metrics Trainer::memory_metrics() const {
   return {{"memory_arena_predicted_bytes", forecast_.arena_bytes()},
@@ -383,6 +428,8 @@ Metrics Trainer::memory_metrics() const {
           {"memory_process_measured_bytes", measured_process_peak_bytes()}};
 }
 
-std::string print_summary(const TrainOutput& output) { return format_summary(output.metrics, process_resident_bytes()); }
+std::string print_summary(const TrainOutput& output) {
+  return format_summary(output.metrics, process_resident_bytes());
+}
 
 }  // namespace shoehorn

@@ -5,8 +5,9 @@
 //   const TrainOutput result = trainer.train();
 //   std::cout << print_summary(result);
 //
-// The constructor plans; memory is reserved by the first call of train(), evaluate() or predict() and given back when the
-// trainer is destroyed. One thread at a time; several trainers in a process may follow each other.
+// The constructor plans; memory is reserved by the first call of train(), evaluate() or predict() and given
+// back when the trainer is destroyed. One thread at a time; several trainers in a process may follow each
+// other.
 #pragma once
 
 #include <filesystem>
@@ -37,17 +38,17 @@ struct ParameterGroup {
 
 struct TrainerOptions {
   // Own optimizer in place of what the arguments say; groups in place of the two of the Trainer.
-  std::optional<OptimizerOptions> optimizer;
-  std::vector<ParameterGroup> optimizer_groups;
+  std::optional<OptimizerOptions> optimizer = {};
+  std::vector<ParameterGroup> optimizer_groups = {};
   // Own metrics of an evaluation, added to the standard ones; names without "eval_".
-  std::function<Metrics(const ConfusionCounts&)> compute_metrics;
+  std::function<Metrics(const ConfusionCounts&)> compute_metrics = {};
   // Weights to start from; empty: every parameter from its initializer, seeded by `seed`.
-  std::filesystem::path weights;
+  std::filesystem::path weights = {};
   // Files copied beside the saved weights (tokenizer, vocabulary).
-  std::vector<std::filesystem::path> companions;
+  std::vector<std::filesystem::path> companions = {};
   // Told about the run: one line a log entry and one a notice. Unset: silent.
-  std::function<void(const std::string& line)> on_line;
-  ProgressOptions progress;
+  std::function<void(const std::string& line)> on_line = {};
+  ProgressOptions progress = {};
 };
 
 struct TrainOutput {
@@ -59,7 +60,8 @@ struct TrainOutput {
 class Trainer {
  public:
   // `model` outlives the trainer. UserError for arguments or data that do not go together.
-  Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset = {}, TrainerOptions options = {});
+  Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset = {},
+          TrainerOptions options = {});
 
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -69,7 +71,8 @@ class Trainer {
   const MemoryForecast& forecast() const { return forecast_; }
   std::vector<Alternative> alternatives() const;
 
-  // Refuses with UserError (format_refusal) what does not fit the budget. Resumes where resume_from_checkpoint says.
+  // Refuses with UserError (format_refusal) what does not fit the budget. Resumes where
+  // resume_from_checkpoint says.
   TrainOutput train();
   // Of the evaluation data set, or of another that fits the planned batch.
   Metrics evaluate();

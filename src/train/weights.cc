@@ -15,7 +15,8 @@ namespace shoehorn {
 
 namespace {
 
-// Conversions pass through this much at a time; static, so that saving during a run allocates nothing of size.
+// Conversions pass through this much at a time; static, so that saving during a run allocates nothing of
+// size.
 constexpr int64_t kChunkElements = int64_t{1} << 16;
 struct Staging {
   std::array<float, kChunkElements> values;
@@ -26,7 +27,9 @@ Staging& staging() {
   return buffers;
 }
 
-std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 // The name under which the files have a parameter; empty if they have not.
 std::string find_name(const SafetensorsModel& files, const std::string& name) {
@@ -34,15 +37,17 @@ std::string find_name(const SafetensorsModel& files, const std::string& name) {
   if (name.rfind("bert.", 0) == 0) candidates.push_back(name.substr(5));
   for (size_t i = 0, count = candidates.size(); i < count; ++i) {
     const std::string candidate = candidates[i];
-    for (const auto& [modern, old] : {std::pair<std::string, std::string>{"LayerNorm.weight", "LayerNorm.gamma"},
-                                      {"LayerNorm.bias", "LayerNorm.beta"}}) {
+    for (const auto& [modern, old] :
+         {std::pair<std::string, std::string>{"LayerNorm.weight", "LayerNorm.gamma"},
+          {"LayerNorm.bias", "LayerNorm.beta"}}) {
       if (candidate.size() > modern.size() && candidate.ends_with(modern)) {
         candidates.push_back(candidate.substr(0, candidate.size() - modern.size()) + old);
       }
     }
   }
-  const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const std::string& candidate) { return files.find(candidate) != nullptr; });
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const std::string& candidate) {
+    return files.find(candidate) != nullptr;
+  });
   return found == candidates.end() ? std::string{} : *found;
 }
 
@@ -52,7 +57,9 @@ void fill_parameter(Executor& executor, const Parameter& parameter, const Fill& 
   const int64_t columns = parameter.elements() / std::max<int64_t>(1, parameter.shape[0]);
   const int64_t zero_from = parameter.initializer.zero_row * columns;
   for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
-    const std::span<float> values = std::span(staging().values).first(static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at)));
+    const std::span<float> values =
+        std::span(staging().values)
+            .first(static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at)));
     fill(at, values);
     for (int64_t i = 0; parameter.initializer.zero_row >= 0 && i < static_cast<int64_t>(values.size()); ++i) {
       if (at + i >= zero_from && at + i < zero_from + columns) values[static_cast<size_t>(i)] = 0;
@@ -61,11 +68,14 @@ void fill_parameter(Executor& executor, const Parameter& parameter, const Fill& 
   }
 }
 
-bool is_normal(const Parameter& parameter) { return parameter.initializer.kind == Initializer::Kind::kNormal; }
+bool is_normal(const Parameter& parameter) {
+  return parameter.initializer.kind == Initializer::Kind::kNormal;
+}
 
 void fill_constant(Executor& executor, const Parameter& parameter) {
   const float value = parameter.initializer.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F;
-  fill_parameter(executor, parameter, [&](int64_t, std::span<float> values) { std::fill(values.begin(), values.end(), value); });
+  fill_parameter(executor, parameter,
+                 [&](int64_t, std::span<float> values) { std::fill(values.begin(), values.end(), value); });
 }
 
 // A parameter that a checkpoint lacks, drawn as PyTorch draws it: the whole tensor at once.
@@ -82,13 +92,15 @@ void initialize_as_torch(Executor& executor, const Parameter& parameter, TorchGe
 }
 
 // Where the elements of an optimizer state of a parameter lie.
-float* optimizer_state(const StateTable& state, const Executor& executor, const Parameter& parameter, const std::string& name) {
+float* optimizer_state(const StateTable& state, const Executor& executor, const Parameter& parameter,
+                       const std::string& name) {
   const StorageId storage = state.find_storage(state.storage(parameter.storage).name + "." + name);
   if (!storage.valid()) return nullptr;
   return executor.storage_as<float>(storage) + parameter.offset_elements;
 }
 
-std::vector<TensorSpec> optimizer_specs(const StateTable& state, const Executor& executor, const std::vector<std::string>& names) {
+std::vector<TensorSpec> optimizer_specs(const StateTable& state, const Executor& executor,
+                                        const std::vector<std::string>& names) {
   std::vector<TensorSpec> specs;
   for (const Parameter& parameter : state.parameters()) {
     for (const std::string& name : names) {
@@ -101,27 +113,32 @@ std::vector<TensorSpec> optimizer_specs(const StateTable& state, const Executor&
 
 }  // namespace
 
-void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset, std::span<float> values) {
+void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset,
+                    std::span<float> values) {
   const int64_t from = parameter.offset_elements + offset;
   if (parameter.rest.valid()) {
-    cpu::join_master(executor.storage_as<bfloat16>(parameter.storage) + from, executor.storage_as<int16_t>(parameter.rest) + from,
-                     static_cast<int64_t>(values.size()), values.data());
+    cpu::join_master(executor.storage_as<bfloat16>(parameter.storage) + from,
+                     executor.storage_as<int16_t>(parameter.rest) + from, static_cast<int64_t>(values.size()),
+                     values.data());
   } else {
     std::memcpy(values.data(), executor.storage_as<float>(parameter.storage) + from, values.size_bytes());
   }
 }
 
-void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset, std::span<const float> values) {
+void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset,
+                     std::span<const float> values) {
   const int64_t to = parameter.offset_elements + offset;
   if (parameter.rest.valid()) {
-    cpu::split_master(values.data(), static_cast<int64_t>(values.size()), executor.storage_as<bfloat16>(parameter.storage) + to,
+    cpu::split_master(values.data(), static_cast<int64_t>(values.size()),
+                      executor.storage_as<bfloat16>(parameter.storage) + to,
                       executor.storage_as<int16_t>(parameter.rest) + to);
   } else {
     std::memcpy(executor.storage_as<float>(parameter.storage) + to, values.data(), values.size_bytes());
   }
 }
 
-LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor, TorchGenerator& generator) {
+LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
+                           TorchGenerator& generator) {
   LoadedWeights loaded;
   std::set<std::string> used;
   Staging& buffers = staging();
@@ -129,8 +146,10 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
     const std::string name = find_name(files, parameter.name);
     if (name.empty()) {
       if (state.storage(parameter.storage).region.component != Component::kHead) {
-        throw user_error("[{}] expected a tensor '{}', got none of that name; is this a BERT checkpoint that goes with its config.json?",
-                         files.directory().string(), parameter.name);
+        throw user_error(
+            "[{}] expected a tensor '{}', got none of that name; is this a BERT checkpoint that goes with "
+            "its config.json?",
+            files.directory().string(), parameter.name);
       }
       initialize_as_torch(executor, parameter, generator);
       loaded.initialized.push_back(parameter.name);
@@ -139,11 +158,12 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
     used.insert(name);
     const TensorEntry& entry = files.tensor(name);
     if (entry.shape != parameter.shape) {
-      throw user_error("[{}: {}] expected shape {} as config.json says, got {}", files.directory().string(), name,
-                       shape_text(parameter.shape), shape_text(entry.shape));
+      throw user_error("[{}: {}] expected shape {} as config.json says, got {}", files.directory().string(),
+                       name, shape_text(parameter.shape), shape_text(entry.shape));
     }
     if (!is_float(entry.dtype)) {
-      throw user_error("[{}: {}] expected a floating-point tensor, got {}", files.directory().string(), name, dtype_name(entry.dtype));
+      throw user_error("[{}: {}] expected a floating-point tensor, got {}", files.directory().string(), name,
+                       dtype_name(entry.dtype));
     }
     const int64_t element = dtype_bytes(entry.dtype);
     for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
@@ -170,15 +190,20 @@ void initialize_weights(const StateTable& state, Executor& executor, uint64_t se
       continue;
     }
     fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
-      cpu::fill_normal({.seed = seed, .stream = stream, .first = at, .mean = 0,
-                        .standard_deviation = parameter.initializer.standard_deviation, .values = values});
+      cpu::fill_normal({.seed = seed,
+                        .stream = stream,
+                        .first = at,
+                        .mean = 0,
+                        .standard_deviation = parameter.initializer.standard_deviation,
+                        .values = values});
     });
   }
 }
 
 std::vector<TensorSpec> weight_specs(const StateTable& state) {
   std::vector<TensorSpec> specs;
-  for (const Parameter& parameter : state.parameters()) specs.push_back({parameter.name, DType::kF32, parameter.shape});
+  for (const Parameter& parameter : state.parameters())
+    specs.push_back({parameter.name, DType::kF32, parameter.shape});
   return specs;
 }
 
@@ -188,21 +213,23 @@ void save_weights(const std::filesystem::path& directory, const StateTable& stat
     const Parameter& parameter = state.parameter(state.find_parameter(spec.name));
     writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging().values)),
                          [&](int64_t offset, std::span<std::byte> chunk) {
-                           const std::span<float> values(reinterpret_cast<float*>(chunk.data()), chunk.size() / sizeof(float));
+                           const std::span<float> values(reinterpret_cast<float*>(chunk.data()),
+                                                         chunk.size() / sizeof(float));
                            read_parameter(executor, parameter, offset / 4, values);
                          });
   }
   writer.commit();
 }
 
-void save_optimizer_states(const std::filesystem::path& file, const StateTable& state, const Executor& executor,
-                           const std::vector<std::string>& state_names) {
+void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
+                           const Executor& executor, const std::vector<std::string>& state_names) {
   SafetensorsWriter writer(file, optimizer_specs(state, executor, state_names));
   for (const Parameter& parameter : state.parameters()) {
     for (const std::string& name : state_names) {
       const float* values = optimizer_state(state, executor, parameter, name);
       if (values == nullptr) continue;
-      writer.append(parameter.name + "." + name, std::as_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
+      writer.append(parameter.name + "." + name,
+                    std::as_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
     }
   }
   writer.commit();
@@ -218,10 +245,14 @@ void load_optimizer_states(const std::filesystem::path& file, const StateTable& 
       const std::string full_name = parameter.name + "." + name;
       const TensorEntry& entry = source.tensor(full_name);
       if (entry.dtype != DType::kF32 || entry.shape != parameter.shape) {
-        throw user_error("[{}: {}] expected float32 of shape {}, got {} of shape {}; was it saved by a run with another model?",
-                         file.string(), full_name, shape_text(parameter.shape), dtype_name(entry.dtype), shape_text(entry.shape));
+        throw user_error(
+            "[{}: {}] expected float32 of shape {}, got {} of shape {}; was it saved by a run with another "
+            "model?",
+            file.string(), full_name, shape_text(parameter.shape), dtype_name(entry.dtype),
+            shape_text(entry.shape));
       }
-      source.read_into(full_name, std::as_writable_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
+      source.read_into(full_name,
+                       std::as_writable_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
     }
   }
 }

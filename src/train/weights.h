@@ -1,4 +1,5 @@
-// Parameters between files and the persistent arena: by Hugging Face name, whatever the layout they have here.
+// Parameters between files and the persistent arena: by Hugging Face name, whatever the layout they have
+// here.
 #pragma once
 
 #include <filesystem>
@@ -19,10 +20,11 @@ struct LoadedWeights {
   std::vector<std::string> unused;       // tensors that the model has no parameter for
 };
 
-// Reads every parameter into place. Names: as they are, without the leading "bert." (a base model's files), and with the
-// old endings gamma and beta. Only parameters of the head may be absent: they are initialized from `generator`.
-// UserError naming file and tensor: another shape, a missing tensor.
-LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor, TorchGenerator& generator);
+// Reads every parameter into place. Names: as they are, without the leading "bert." (a base model's files),
+// and with the old endings gamma and beta. Only parameters of the head may be absent: they are initialized
+// from `generator`. UserError naming file and tensor: another shape, a missing tensor.
+LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
+                           TorchGenerator& generator);
 
 // Every parameter from its initializer; normal ones counter-based (exec/cpu/random_normal.h), a stream each.
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
@@ -34,13 +36,15 @@ std::vector<TensorSpec> weight_specs(const StateTable& state);
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor);
 
 // Optimizer states, as "<parameter>.<state>" in the parameter's shape.
-void save_optimizer_states(const std::filesystem::path& file, const StateTable& state, const Executor& executor,
-                           const std::vector<std::string>& state_names);
+void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
+                           const Executor& executor, const std::vector<std::string>& state_names);
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const std::vector<std::string>& state_names);
 
 // Elements [offset, offset + values.size()) of a parameter as fp32, whatever its storage.
-void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset, std::span<float> values);
-void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset, std::span<const float> values);
+void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset,
+                    std::span<float> values);
+void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset,
+                     std::span<const float> values);
 
 }  // namespace shoehorn

@@ -229,8 +229,8 @@ void attention_dropout(const AttentionBatch& batch, const float* probabilities, 
   for_each_head(batch, work, fill_score_rows(batch, dropped, 0.0F));
 }
 
-void attention_context(const AttentionBatch& batch, const float* probabilities, const void* v,
-                       int64_t stride, void* context) {
+void attention_context(const AttentionBatch& batch, const float* probabilities, const void* v, int64_t stride,
+                       void* context) {
   with_storage_type(batch, [&](auto type) {
     using T = decltype(type);
     const int64_t hidden = batch.heads * batch.head_size;

@@ -35,8 +35,8 @@ void attention_softmax_backward(const AttentionBatch& batch, const float* dproba
 void attention_dropout(const AttentionBatch& batch, const float* probabilities, float* dropped);
 
 // probabilities, v [rows, H] -> context [rows, H], dense.
-void attention_context(const AttentionBatch& batch, const float* probabilities, const void* v,
-                       int64_t stride, void* context);
+void attention_context(const AttentionBatch& batch, const float* probabilities, const void* v, int64_t stride,
+                       void* context);
 // dcontext [rows, H], dense -> dprobabilities, and dv with the stride of v.
 void attention_context_backward(const AttentionBatch& batch, const void* dcontext, const float* probabilities,
                                 const void* v, int64_t stride, float* dprobabilities, void* dv);

@@ -6,9 +6,10 @@ namespace shoehorn::cpu {
 
 namespace {
 
-// The parts of a batch that are known before it runs: `tokens` is [N, A·D·parts], the sequences' inputs start at `first`
-// (start, length, and for ops with dropout: sample, step).
-AttentionBatch bind_batch(const OpContext& node, const NodeBuffers& buffers, const TensorType& tokens, int64_t parts, size_t first) {
+// The parts of a batch that are known before it runs: `tokens` is [N, A·D·parts], the sequences' inputs start
+// at `first` (start, length, and for ops with dropout: sample, step).
+AttentionBatch bind_batch(const OpContext& node, const NodeBuffers& buffers, const TensorType& tokens,
+                          int64_t parts, size_t first) {
   const auto& attributes = node.attributes<AttentionAttributes>();
   AttentionBatch batch;
   batch.dtype = tokens.dtype;
@@ -72,22 +73,25 @@ PreparedNode bind_attention_grad(const OpContext& node, const NodeBuffers& buffe
 template <int64_t (*bytes)(int64_t, int64_t, int64_t, int), int64_t kTokens>
 int64_t attention_workspace(const OpContext& node, int threads) {
   const auto& attributes = node.attributes<AttentionAttributes>();
-  return bytes(attributes.max_sequence_length, attributes.heads, node.type(kTokens).shape[1].maximum / 3 / attributes.heads,
-               threads);
+  return bytes(attributes.max_sequence_length, attributes.heads,
+               node.type(kTokens).shape[1].maximum / 3 / attributes.heads, threads);
 }
 
 PreparedNode bind_scores(const OpContext& node, const NodeBuffers& buffers, int) {
-  return [batch = bind_batch(node, buffers, node.type(0), 1, 2), count = BatchCount{rows(node.type(0)), rows(node.type(2))},
-          stride = row_elements(node.type(0)), q = buffers.inputs[0], k = buffers.inputs[1], scores = output<float>(buffers, 0)](const int64_t* counts) mutable {
+  return [batch = bind_batch(node, buffers, node.type(0), 1, 2),
+          count = BatchCount{rows(node.type(0)), rows(node.type(2))}, stride = row_elements(node.type(0)),
+          q = buffers.inputs[0], k = buffers.inputs[1],
+          scores = output<float>(buffers, 0)](const int64_t* counts) mutable {
     count.set(batch, counts);
     attention_scores(batch, q, k, stride, scores);
   };
 }
 
 PreparedNode bind_scores_grad(const OpContext& node, const NodeBuffers& buffers, int) {
-  return [batch = bind_batch(node, buffers, node.type(1), 1, 3), count = BatchCount{rows(node.type(1)), rows(node.type(3))},
-          stride = row_elements(node.type(1)), dscores = input<const float>(buffers, 0), q = buffers.inputs[1], k = buffers.inputs[2], dq = buffers.outputs[0],
-          dk = buffers.outputs[1]](const int64_t* counts) mutable {
+  return [batch = bind_batch(node, buffers, node.type(1), 1, 3),
+          count = BatchCount{rows(node.type(1)), rows(node.type(3))}, stride = row_elements(node.type(1)),
+          dscores = input<const float>(buffers, 0), q = buffers.inputs[1], k = buffers.inputs[2],
+          dq = buffers.outputs[0], dk = buffers.outputs[1]](const int64_t* counts) mutable {
     count.set(batch, counts);
     attention_scores_backward(batch, dscores, q, k, stride, dq, dk);
   };
@@ -117,8 +121,9 @@ PreparedNode bind_softmax_grad(const OpContext& node, const NodeBuffers& buffers
 }
 
 PreparedNode bind_context(const OpContext& node, const NodeBuffers& buffers, int) {
-  return [batch = bind_batch(node, buffers, node.type(1), 1, 2), count = BatchCount{rows(node.type(1)), rows(node.type(2))},
-          stride = row_elements(node.type(1)), probabilities = input<const float>(buffers, 0), v = buffers.inputs[1],
+  return [batch = bind_batch(node, buffers, node.type(1), 1, 2),
+          count = BatchCount{rows(node.type(1)), rows(node.type(2))}, stride = row_elements(node.type(1)),
+          probabilities = input<const float>(buffers, 0), v = buffers.inputs[1],
           context = buffers.outputs[0]](const int64_t* counts) mutable {
     count.set(batch, counts);
     attention_context(batch, probabilities, v, stride, context);
@@ -126,12 +131,14 @@ PreparedNode bind_context(const OpContext& node, const NodeBuffers& buffers, int
 }
 
 PreparedNode bind_context_grad(const OpContext& node, const NodeBuffers& buffers, int) {
-  return [batch = bind_batch(node, buffers, node.type(2), 1, 3), count = BatchCount{rows(node.type(2)), rows(node.type(3))},
-          stride = row_elements(node.type(2)), dcontext = buffers.inputs[0], probabilities = input<const float>(buffers, 1), v = buffers.inputs[2],
-          dprobabilities = output<float>(buffers, 0), dv = buffers.outputs[1]](const int64_t* counts) mutable {
-    count.set(batch, counts);
-    attention_context_backward(batch, dcontext, probabilities, v, stride, dprobabilities, dv);
-  };
+  return
+      [batch = bind_batch(node, buffers, node.type(2), 1, 3),
+       count = BatchCount{rows(node.type(2)), rows(node.type(3))}, stride = row_elements(node.type(2)),
+       dcontext = buffers.inputs[0], probabilities = input<const float>(buffers, 1), v = buffers.inputs[2],
+       dprobabilities = output<float>(buffers, 0), dv = buffers.outputs[1]](const int64_t* counts) mutable {
+        count.set(batch, counts);
+        attention_context_backward(batch, dcontext, probabilities, v, stride, dprobabilities, dv);
+      };
 }
 
 }  // namespace
@@ -139,7 +146,8 @@ PreparedNode bind_context_grad(const OpContext& node, const NodeBuffers& buffers
 std::vector<KernelEntry> attention_kernels() {
   return {
       {OpKind::kAttention, attention_workspace<attention_forward_workspace_bytes, 0>, bind_attention},
-      {OpKind::kAttentionGrad, attention_workspace<attention_backward_workspace_bytes, 1>, bind_attention_grad},
+      {OpKind::kAttentionGrad, attention_workspace<attention_backward_workspace_bytes, 1>,
+       bind_attention_grad},
       {OpKind::kAttentionScores, nullptr, bind_scores},
       {OpKind::kAttentionScoresGrad, nullptr, bind_scores_grad},
       {OpKind::kAttentionSoftmax, nullptr, bind_softmax},

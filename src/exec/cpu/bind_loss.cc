@@ -6,11 +6,18 @@ namespace shoehorn::cpu {
 namespace {
 
 PreparedNode bind_cross_entropy(const OpContext& node, const NodeBuffers& buffers, int) {
-  CrossEntropyForward call{.dtype = node.type(0).dtype, .rows = 0, .classes = row_elements(node.type(0)),
-                           .label_smoothing = node.attributes<LossAttributes>().label_smoothing, .logits = buffers.inputs[0],
-                           .labels = input<const int32_t>(buffers, 1), .target_count = input<const float>(buffers, 2),
-                           .row_maximum = output<float>(buffers, 1), .row_sum = output<float>(buffers, 2),
-                           .loss = output<float>(buffers, 0), .accumulate = node.has(3), .workspace = buffers.workspace};
+  CrossEntropyForward call{.dtype = node.type(0).dtype,
+                           .rows = 0,
+                           .classes = row_elements(node.type(0)),
+                           .label_smoothing = node.attributes<LossAttributes>().label_smoothing,
+                           .logits = buffers.inputs[0],
+                           .labels = input<const int32_t>(buffers, 1),
+                           .target_count = input<const float>(buffers, 2),
+                           .row_maximum = output<float>(buffers, 1),
+                           .row_sum = output<float>(buffers, 2),
+                           .loss = output<float>(buffers, 0),
+                           .accumulate = node.has(3),
+                           .workspace = buffers.workspace};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     cross_entropy_forward(call);
@@ -18,11 +25,17 @@ PreparedNode bind_cross_entropy(const OpContext& node, const NodeBuffers& buffer
 }
 
 PreparedNode bind_cross_entropy_grad(const OpContext& node, const NodeBuffers& buffers, int) {
-  CrossEntropyBackward call{.dtype = node.type(0).dtype, .rows = 0, .classes = row_elements(node.type(0)),
-                            .label_smoothing = node.attributes<LossAttributes>().label_smoothing, .logits = buffers.inputs[0],
-                            .labels = input<const int32_t>(buffers, 1), .target_count = input<const float>(buffers, 2),
-                            .row_maximum = input<const float>(buffers, 3), .row_sum = input<const float>(buffers, 4),
-                            .gradient_scale = nullptr, .dlogits = buffers.outputs[0]};
+  CrossEntropyBackward call{.dtype = node.type(0).dtype,
+                            .rows = 0,
+                            .classes = row_elements(node.type(0)),
+                            .label_smoothing = node.attributes<LossAttributes>().label_smoothing,
+                            .logits = buffers.inputs[0],
+                            .labels = input<const int32_t>(buffers, 1),
+                            .target_count = input<const float>(buffers, 2),
+                            .row_maximum = input<const float>(buffers, 3),
+                            .row_sum = input<const float>(buffers, 4),
+                            .gradient_scale = nullptr,
+                            .dlogits = buffers.outputs[0]};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     cross_entropy_backward(call);
@@ -34,7 +47,10 @@ PreparedNode bind_cross_entropy_grad(const OpContext& node, const NodeBuffers& b
 std::vector<KernelEntry> loss_kernels() {
   return {
       {OpKind::kCrossEntropy,
-       [](const OpContext& node, int) { return cross_entropy_workspace_bytes(node.type(0).shape[0].maximum); }, bind_cross_entropy},
+       [](const OpContext& node, int) {
+         return cross_entropy_workspace_bytes(node.type(0).shape[0].maximum);
+       },
+       bind_cross_entropy},
       {OpKind::kCrossEntropyGrad, nullptr, bind_cross_entropy_grad},
   };
 }

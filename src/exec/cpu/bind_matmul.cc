@@ -35,15 +35,18 @@ Description describe(const OpContext& node) {
 
 PreparedNode bind_matmul(const OpContext& node, const NodeBuffers& buffers, int) {
   const Description description = describe(node);
-  return [matmul = prepare_matmul(description.shape), count = description.count, a = buffers.inputs[0], b = buffers.inputs[1],
-          bias = node.has(2) ? input<const float>(buffers, 2) : nullptr, c = buffers.outputs[0],
-          workspace = buffers.workspace](const int64_t* counts) { matmul->run(count(counts), a, b, bias, c, workspace); };
+  return [matmul = prepare_matmul(description.shape), count = description.count, a = buffers.inputs[0],
+          b = buffers.inputs[1], bias = node.has(2) ? input<const float>(buffers, 2) : nullptr,
+          c = buffers.outputs[0], workspace = buffers.workspace](const int64_t* counts) {
+    matmul->run(count(counts), a, b, bias, c, workspace);
+  };
 }
 
 }  // namespace
 
 std::vector<KernelEntry> matmul_kernels() {
-  return {{OpKind::kMatmul, [](const OpContext& node, int) { return prepare_matmul(describe(node).shape)->workspace_bytes(); },
+  return {{OpKind::kMatmul,
+           [](const OpContext& node, int) { return prepare_matmul(describe(node).shape)->workspace_bytes(); },
            bind_matmul}};
 }
 

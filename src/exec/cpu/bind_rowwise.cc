@@ -10,26 +10,40 @@ namespace {
 
 cpu::Activation kind_of(shoehorn::Activation activation) {
   switch (activation) {
-    case shoehorn::Activation::kGelu: return cpu::Activation::kGelu;
-    case shoehorn::Activation::kGeluTanh: return cpu::Activation::kGeluTanh;
-    case shoehorn::Activation::kRelu: return cpu::Activation::kRelu;
-    case shoehorn::Activation::kSilu: return cpu::Activation::kSilu;
-    case shoehorn::Activation::kTanh: return cpu::Activation::kTanh;
+    case shoehorn::Activation::kGelu:
+      return cpu::Activation::kGelu;
+    case shoehorn::Activation::kGeluTanh:
+      return cpu::Activation::kGeluTanh;
+    case shoehorn::Activation::kRelu:
+      return cpu::Activation::kRelu;
+    case shoehorn::Activation::kSilu:
+      return cpu::Activation::kSilu;
+    case shoehorn::Activation::kTanh:
+      return cpu::Activation::kTanh;
   }
   throw InternalError("[activation] unknown kind");
 }
 
 PreparedNode bind_add(const OpContext& node, const NodeBuffers& buffers, int) {
-  Add call{.dtype = node.type(0).dtype, .count = 0, .a = buffers.inputs[0], .b = buffers.inputs[1], .sum = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0)), width = row_elements(node.type(0))](const int64_t* counts) mutable {
-    call.count = rows(counts) * width;
-    add(call);
-  };
+  Add call{.dtype = node.type(0).dtype,
+           .count = 0,
+           .a = buffers.inputs[0],
+           .b = buffers.inputs[1],
+           .sum = buffers.outputs[0]};
+  return
+      [call, rows = rows(node.type(0)), width = row_elements(node.type(0))](const int64_t* counts) mutable {
+        call.count = rows(counts) * width;
+        add(call);
+      };
 }
 
 PreparedNode bind_bias_add(const OpContext& node, const NodeBuffers& buffers, int) {
-  BiasAdd call{.dtype = node.type(0).dtype, .rows = 0, .columns = row_elements(node.type(0)), .x = buffers.inputs[0],
-               .bias = input<const float>(buffers, 1), .y = buffers.outputs[0]};
+  BiasAdd call{.dtype = node.type(0).dtype,
+               .rows = 0,
+               .columns = row_elements(node.type(0)),
+               .x = buffers.inputs[0],
+               .bias = input<const float>(buffers, 1),
+               .y = buffers.outputs[0]};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     bias_add(call);
@@ -37,8 +51,13 @@ PreparedNode bind_bias_add(const OpContext& node, const NodeBuffers& buffers, in
 }
 
 PreparedNode bind_column_sum(const OpContext& node, const NodeBuffers& buffers, int) {
-  ColumnSum call{.dtype = node.type(0).dtype, .rows = 0, .columns = row_elements(node.type(0)), .x = buffers.inputs[0],
-                 .sum = output<float>(buffers, 0), .accumulate = node.has(1), .workspace = buffers.workspace};
+  ColumnSum call{.dtype = node.type(0).dtype,
+                 .rows = 0,
+                 .columns = row_elements(node.type(0)),
+                 .x = buffers.inputs[0],
+                 .sum = output<float>(buffers, 0),
+                 .accumulate = node.has(1),
+                 .workspace = buffers.workspace};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     column_sum(call);
@@ -46,9 +65,13 @@ PreparedNode bind_column_sum(const OpContext& node, const NodeBuffers& buffers, 
 }
 
 PreparedNode bind_activation(const OpContext& node, const NodeBuffers& buffers, int) {
-  BiasActivationForward call{.dtype = node.type(0).dtype, .kind = kind_of(node.attributes<ActivationAttributes>().kind),
-                             .rows = 0, .features = row_elements(node.type(0)), .x = buffers.inputs[0],
-                             .bias = node.has(1) ? input<const float>(buffers, 1) : nullptr, .y = buffers.outputs[0]};
+  BiasActivationForward call{.dtype = node.type(0).dtype,
+                             .kind = kind_of(node.attributes<ActivationAttributes>().kind),
+                             .rows = 0,
+                             .features = row_elements(node.type(0)),
+                             .x = buffers.inputs[0],
+                             .bias = node.has(1) ? input<const float>(buffers, 1) : nullptr,
+                             .y = buffers.outputs[0]};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     bias_activation_forward(call);
@@ -58,11 +81,17 @@ PreparedNode bind_activation(const OpContext& node, const NodeBuffers& buffers, 
 // activation_grad (dy, x) and bias_activation_grad (dy, x, bias, accumulator?).
 PreparedNode bind_activation_grad(const OpContext& node, const NodeBuffers& buffers, int) {
   const bool biased = node.has(2);
-  BiasActivationBackward call{.dtype = node.type(0).dtype, .kind = kind_of(node.attributes<ActivationAttributes>().kind),
-                              .rows = 0, .features = row_elements(node.type(0)), .dy = buffers.inputs[0],
-                              .x = buffers.inputs[1], .bias = biased ? input<const float>(buffers, 2) : nullptr,
-                              .dx = buffers.outputs[0], .dbias = biased ? output<float>(buffers, 1) : nullptr,
-                              .accumulate = node.has(3), .workspace = buffers.workspace};
+  BiasActivationBackward call{.dtype = node.type(0).dtype,
+                              .kind = kind_of(node.attributes<ActivationAttributes>().kind),
+                              .rows = 0,
+                              .features = row_elements(node.type(0)),
+                              .dy = buffers.inputs[0],
+                              .x = buffers.inputs[1],
+                              .bias = biased ? input<const float>(buffers, 2) : nullptr,
+                              .dx = buffers.outputs[0],
+                              .dbias = biased ? output<float>(buffers, 1) : nullptr,
+                              .accumulate = node.has(3),
+                              .workspace = buffers.workspace};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     bias_activation_backward(call);
@@ -70,8 +99,11 @@ PreparedNode bind_activation_grad(const OpContext& node, const NodeBuffers& buff
 }
 
 PreparedNode bind_dropout_node(const OpContext& node, const NodeBuffers& buffers, int) {
-  DropoutApply call{.dtype = node.type(0).dtype, .rows = 0, .columns = row_elements(node.type(0)),
-                    .dropout = bind_dropout(node.attributes<DropoutAttributes>().dropout, buffers, 1), .x = buffers.inputs[0],
+  DropoutApply call{.dtype = node.type(0).dtype,
+                    .rows = 0,
+                    .columns = row_elements(node.type(0)),
+                    .dropout = bind_dropout(node.attributes<DropoutAttributes>().dropout, buffers, 1),
+                    .x = buffers.inputs[0],
                     .y = buffers.outputs[0]};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
@@ -80,10 +112,16 @@ PreparedNode bind_dropout_node(const OpContext& node, const NodeBuffers& buffers
 }
 
 PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, int) {
-  LayerNormForward call{.dtype = node.type(0).dtype, .rows = 0, .hidden = row_elements(node.type(0)),
-                        .epsilon = node.attributes<NormalizationAttributes>().epsilon, .x = buffers.inputs[0],
-                        .gamma = input<const float>(buffers, 1), .beta = input<const float>(buffers, 2),
-                        .y = buffers.outputs[0], .mean = output<float>(buffers, 1), .rstd = output<float>(buffers, 2)};
+  LayerNormForward call{.dtype = node.type(0).dtype,
+                        .rows = 0,
+                        .hidden = row_elements(node.type(0)),
+                        .epsilon = node.attributes<NormalizationAttributes>().epsilon,
+                        .x = buffers.inputs[0],
+                        .gamma = input<const float>(buffers, 1),
+                        .beta = input<const float>(buffers, 2),
+                        .y = buffers.outputs[0],
+                        .mean = output<float>(buffers, 1),
+                        .rstd = output<float>(buffers, 2)};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     layer_norm_forward(call);
@@ -91,10 +129,19 @@ PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, 
 }
 
 PreparedNode bind_layer_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
-  LayerNormBackward call{.dtype = node.type(0).dtype, .rows = 0, .hidden = row_elements(node.type(0)), .dy = buffers.inputs[0],
-                         .x = buffers.inputs[1], .mean = input<const float>(buffers, 2), .rstd = input<const float>(buffers, 3),
-                         .gamma = input<const float>(buffers, 4), .dx = buffers.outputs[0], .dgamma = output<float>(buffers, 1),
-                         .dbeta = output<float>(buffers, 2), .accumulate = node.has(5), .workspace = buffers.workspace};
+  LayerNormBackward call{.dtype = node.type(0).dtype,
+                         .rows = 0,
+                         .hidden = row_elements(node.type(0)),
+                         .dy = buffers.inputs[0],
+                         .x = buffers.inputs[1],
+                         .mean = input<const float>(buffers, 2),
+                         .rstd = input<const float>(buffers, 3),
+                         .gamma = input<const float>(buffers, 4),
+                         .dx = buffers.outputs[0],
+                         .dgamma = output<float>(buffers, 1),
+                         .dbeta = output<float>(buffers, 2),
+                         .accumulate = node.has(5),
+                         .workspace = buffers.workspace};
   CHECK(node.has(5) == node.has(6), "layer_norm_grad accumulates into both parameters or none");
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
@@ -104,11 +151,20 @@ PreparedNode bind_layer_norm_grad(const OpContext& node, const NodeBuffers& buff
 
 PreparedNode bind_residual_norm(const OpContext& node, const NodeBuffers& buffers, int) {
   const auto& attributes = node.attributes<NormalizationAttributes>();
-  BiasDropoutResidualLayerNormForward call{
-      .dtype = node.type(0).dtype, .rows = 0, .hidden = row_elements(node.type(0)), .epsilon = attributes.epsilon,
-      .dropout = bind_dropout(attributes.dropout, buffers, 5), .x = buffers.inputs[0], .bias = input<const float>(buffers, 1),
-      .residual = buffers.inputs[2], .gamma = input<const float>(buffers, 3), .beta = input<const float>(buffers, 4),
-      .z = buffers.outputs[1], .y = buffers.outputs[0], .mean = output<float>(buffers, 2), .rstd = output<float>(buffers, 3)};
+  BiasDropoutResidualLayerNormForward call{.dtype = node.type(0).dtype,
+                                           .rows = 0,
+                                           .hidden = row_elements(node.type(0)),
+                                           .epsilon = attributes.epsilon,
+                                           .dropout = bind_dropout(attributes.dropout, buffers, 5),
+                                           .x = buffers.inputs[0],
+                                           .bias = input<const float>(buffers, 1),
+                                           .residual = buffers.inputs[2],
+                                           .gamma = input<const float>(buffers, 3),
+                                           .beta = input<const float>(buffers, 4),
+                                           .z = buffers.outputs[1],
+                                           .y = buffers.outputs[0],
+                                           .mean = output<float>(buffers, 2),
+                                           .rstd = output<float>(buffers, 3)};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     bias_dropout_residual_layer_norm_forward(call);
@@ -117,13 +173,25 @@ PreparedNode bind_residual_norm(const OpContext& node, const NodeBuffers& buffer
 
 PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
   BiasDropoutResidualLayerNormBackward call{
-      .dtype = node.type(0).dtype, .rows = 0, .hidden = row_elements(node.type(0)),
-      .dropout = bind_dropout(node.attributes<NormalizationAttributes>().dropout, buffers, 5), .dy = buffers.inputs[0],
-      .dz_addend = nullptr, .z = buffers.inputs[1], .mean = input<const float>(buffers, 2), .rstd = input<const float>(buffers, 3),
-      .gamma = input<const float>(buffers, 4), .dresidual = buffers.outputs[0], .dx = buffers.outputs[1],
-      .dbias = output<float>(buffers, 2), .dgamma = output<float>(buffers, 3), .dbeta = output<float>(buffers, 4),
-      .accumulate = node.has(8), .workspace = buffers.workspace};
-  CHECK(node.has(8) == node.has(9) && node.has(8) == node.has(10), "the fused norm accumulates into all parameters or none");
+      .dtype = node.type(0).dtype,
+      .rows = 0,
+      .hidden = row_elements(node.type(0)),
+      .dropout = bind_dropout(node.attributes<NormalizationAttributes>().dropout, buffers, 5),
+      .dy = buffers.inputs[0],
+      .dz_addend = nullptr,
+      .z = buffers.inputs[1],
+      .mean = input<const float>(buffers, 2),
+      .rstd = input<const float>(buffers, 3),
+      .gamma = input<const float>(buffers, 4),
+      .dresidual = buffers.outputs[0],
+      .dx = buffers.outputs[1],
+      .dbias = output<float>(buffers, 2),
+      .dgamma = output<float>(buffers, 3),
+      .dbeta = output<float>(buffers, 4),
+      .accumulate = node.has(8),
+      .workspace = buffers.workspace};
+  CHECK(node.has(8) == node.has(9) && node.has(8) == node.has(10),
+        "the fused norm accumulates into all parameters or none");
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     bias_dropout_residual_layer_norm_backward(call);
@@ -131,10 +199,15 @@ PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& b
 }
 
 PreparedNode bind_embedding(const OpContext& node, const NodeBuffers& buffers, int) {
-  EmbeddingForward call{.table_dtype = node.type(0).dtype, .dtype = node.output_type(0).dtype, .rows = 0,
-                        .hidden = row_elements(node.type(0)), .entries = node.type(0).shape[0].maximum,
-                        .table = buffers.inputs[0], .ids = input<const int32_t>(buffers, 1),
-                        .addend = node.has(2) ? buffers.inputs[2] : nullptr, .y = buffers.outputs[0]};
+  EmbeddingForward call{.table_dtype = node.type(0).dtype,
+                        .dtype = node.output_type(0).dtype,
+                        .rows = 0,
+                        .hidden = row_elements(node.type(0)),
+                        .entries = node.type(0).shape[0].maximum,
+                        .table = buffers.inputs[0],
+                        .ids = input<const int32_t>(buffers, 1),
+                        .addend = node.has(2) ? buffers.inputs[2] : nullptr,
+                        .y = buffers.outputs[0]};
   return [call, rows = rows(node.type(1))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     embedding_forward(call);
@@ -142,10 +215,14 @@ PreparedNode bind_embedding(const OpContext& node, const NodeBuffers& buffers, i
 }
 
 PreparedNode bind_embedding_grad(const OpContext& node, const NodeBuffers& buffers, int) {
-  EmbeddingBackward call{.dtype = node.type(0).dtype, .rows = 0, .hidden = row_elements(node.type(0)),
-                         .entries = node.output_type(0).shape[0].maximum, .dy = buffers.inputs[0],
+  EmbeddingBackward call{.dtype = node.type(0).dtype,
+                         .rows = 0,
+                         .hidden = row_elements(node.type(0)),
+                         .entries = node.output_type(0).shape[0].maximum,
+                         .dy = buffers.inputs[0],
                          .ids = input<const int32_t>(buffers, 1),
-                         .padding_index = node.attributes<EmbeddingAttributes>().padding_index, .accumulate = node.has(2),
+                         .padding_index = node.attributes<EmbeddingAttributes>().padding_index,
+                         .accumulate = node.has(2),
                          .dtable = output<float>(buffers, 0)};
   return [call, rows = rows(node.type(1))](const int64_t* counts) mutable {
     call.rows = rows(counts);
@@ -173,8 +250,8 @@ std::vector<KernelEntry> rowwise_kernels() {
       {OpKind::kLayerNorm, nullptr, bind_layer_norm},
       {OpKind::kLayerNormGrad, by_rows<layer_norm_backward_workspace_bytes>, bind_layer_norm_grad},
       {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
-      {OpKind::kBiasDropoutResidualLayerNormGrad, by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>,
-       bind_residual_norm_grad},
+      {OpKind::kBiasDropoutResidualLayerNormGrad,
+       by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},
       {OpKind::kEmbedding, nullptr, bind_embedding},
       {OpKind::kEmbeddingGrad, nullptr, bind_embedding_grad},
   };

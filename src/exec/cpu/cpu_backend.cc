@@ -11,8 +11,12 @@ namespace shoehorn {
 namespace cpu {
 
 Dropout bind_dropout(const shoehorn::Dropout& dropout, const NodeBuffers& buffers, size_t first) {
-  return {dropout.p, dropout.seed, dropout.stream_id, input<const uint32_t>(buffers, first),
-          input<const int32_t>(buffers, first + 1), input<const int32_t>(buffers, first + 2)};
+  return {dropout.p,
+          dropout.seed,
+          dropout.stream_id,
+          input<const uint32_t>(buffers, first),
+          input<const int32_t>(buffers, first + 1),
+          input<const int32_t>(buffers, first + 2)};
 }
 
 namespace {
@@ -21,8 +25,8 @@ class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(int threads) : threads_(threads > 0 ? threads : omp_get_max_threads()) {
     omp_set_num_threads(threads_);
-    for (const auto& family :
-         {movement_kernels(), rowwise_kernels(), matmul_kernels(), attention_kernels(), loss_kernels(), update_kernels()}) {
+    for (const auto& family : {movement_kernels(), rowwise_kernels(), matmul_kernels(), attention_kernels(),
+                               loss_kernels(), update_kernels()}) {
       for (const KernelEntry& entry : family) entries_[static_cast<size_t>(entry.kind)] = entry;
     }
   }
@@ -53,6 +57,8 @@ class CpuBackend final : public Backend {
 
 }  // namespace cpu
 
-std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<cpu::CpuBackend>(threads); }
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  return std::make_unique<cpu::CpuBackend>(threads);
+}
 
 }  // namespace shoehorn

@@ -7,7 +7,8 @@
 
 namespace shoehorn {
 
-// For a team of `threads` threads (0: OpenMP's default for this machine). Sets the team's size for the process.
+// For a team of `threads` threads (0: OpenMP's default for this machine). Sets the team's size for the
+// process.
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace shoehorn

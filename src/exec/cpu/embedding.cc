@@ -102,8 +102,10 @@ void embedding_backward(const EmbeddingBackward& g) {
   if (!g.accumulate) zero(g.dtable, g.entries * g.hidden * static_cast<int64_t>(sizeof(float)));
   parallel_ranges(g.hidden,
                   std::max(kColumnGrain, ceil_divide(row_grain(g.rows), kColumnGrain) * kColumnGrain),
-                  [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(backward_columns)
-                                                    (g, begin, end); });
+                  [&](int64_t begin, int64_t end) {
+                    HWY_DYNAMIC_DISPATCH(backward_columns)
+                    (g, begin, end);
+                  });
 }
 
 void gather_rows(const GatherRows& g) {

@@ -1,4 +1,5 @@
-// How kernels are bound to nodes: each family of ops has one file of entries (bind_*.cc), collected by cpu_backend.cc.
+// How kernels are bound to nodes: each family of ops has one file of entries (bind_*.cc), collected by
+// cpu_backend.cc.
 #pragma once
 
 #include <vector>
@@ -33,7 +34,9 @@ struct RuntimeDim {
 };
 
 // Rows of a value: its first dimension; and the product of the others.
-inline RuntimeDim rows(const TensorType& type) { return RuntimeDim(type.shape[0]); }
+inline RuntimeDim rows(const TensorType& type) {
+  return RuntimeDim(type.shape[0]);
+}
 inline int64_t row_elements(const TensorType& type) {
   return type.shape[0].maximum == 0 ? 0 : type.shape.elements() / type.shape[0].maximum;
 }

@@ -6,9 +6,9 @@
 namespace shoehorn {
 
 struct MachineLimits {
-  double fp32_flops = 0;       // products of 1024³, floating-point operations a second
-  double bf16_flops = 0;       // the same of bf16 operands; fp32 panels where the machine has no bf16 product
-  double bytes_per_second = 0; // read and written by a copy far larger than the caches
+  double fp32_flops = 0;  // products of 1024³, floating-point operations a second
+  double bf16_flops = 0;  // the same of bf16 operands; fp32 panels where the machine has no bf16 product
+  double bytes_per_second = 0;  // read and written by a copy far larger than the caches
 };
 
 struct MachineFacts {

@@ -14,9 +14,12 @@ namespace shoehorn::cpu {
 
 namespace {
 
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+int64_t align(int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
 
-// The sizes that a dynamic dimension is served in, largest first: the maximum, then powers of two times the multiple.
+// The sizes that a dynamic dimension is served in, largest first: the maximum, then powers of two times the
+// multiple.
 std::vector<int64_t> piece_sizes(int64_t maximum, const MatmulShape& shape) {
   std::vector<int64_t> sizes = {maximum};
   if (shape.dynamic == DynamicDimension::kNone) return sizes;
@@ -45,14 +48,17 @@ const std::byte* at(const void* base, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
 }
 
-// Where row (or summed index) `from` of an operand begins. Only a dimension whose stride is a whole row can be cut.
+// Where row (or summed index) `from` of an operand begins. Only a dimension whose stride is a whole row can
+// be cut.
 int64_t cut_a(const MatmulShape& shape, int64_t from) {
   return shape.dynamic == DynamicDimension::kM ? from * shape.k : from * shape.m;
 }
 
 void check_cut(const MatmulShape& shape) {
-  CHECK(shape.dynamic != DynamicDimension::kM || !shape.transpose_a, "rows of a transposed operand cannot be cut");
-  CHECK(shape.dynamic != DynamicDimension::kK || (shape.transpose_a && !shape.transpose_b), "the summed dimension cannot be cut");
+  CHECK(shape.dynamic != DynamicDimension::kM || !shape.transpose_a,
+        "rows of a transposed operand cannot be cut");
+  CHECK(shape.dynamic != DynamicDimension::kK || (shape.transpose_a && !shape.transpose_b),
+        "the summed dimension cannot be cut");
   CHECK(shape.dynamic != DynamicDimension::kK || (!shape.bias && shape.result == DType::kF32),
         "sums of a run-time length are fp32 and have no bias");
   CHECK(!shape.accumulate || shape.result == DType::kF32, "only fp32 results accumulate");
@@ -72,14 +78,16 @@ class PlainMatmul final : public Matmul {
       piece.first = prepare_product(product);
       product.accumulate = true;
       piece.rest = shape.dynamic == DynamicDimension::kK ? prepare_product(product) : piece.first;
-      workspace_bytes_ = std::max({workspace_bytes_, piece.first->workspace_bytes(), piece.rest->workspace_bytes()});
+      workspace_bytes_ =
+          std::max({workspace_bytes_, piece.first->workspace_bytes(), piece.rest->workspace_bytes()});
       pieces_.push_back(std::move(piece));
     }
   }
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
 
-  void run(int64_t count, const void* a, const void* b, const float* bias, void* c, void* workspace) const override {
+  void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
+           void* workspace) const override {
     if (shape_.dynamic == DynamicDimension::kNone) count = shape_.m;
     if (count == 0 && shape_.dynamic == DynamicDimension::kK && !shape_.accumulate) {
       std::memset(c, 0, static_cast<size_t>(shape_.m * shape_.n * dtype_bytes(shape_.result)));
@@ -89,10 +97,12 @@ class PlainMatmul final : public Matmul {
       for (; count - done >= piece.size; done += piece.size) {
         if (shape_.dynamic == DynamicDimension::kK) {
           const Product& product = done == 0 ? *piece.first : *piece.rest;
-          product.run(at(a, done * shape_.m, shape_.operands), at(b, done * shape_.n, shape_.operands), bias, c, workspace);
+          product.run(at(a, done * shape_.m, shape_.operands), at(b, done * shape_.n, shape_.operands), bias,
+                      c, workspace);
         } else {
-          piece.first->run(at(a, shape_.dynamic == DynamicDimension::kM ? cut_a(shape_, done) : 0, shape_.operands), b, bias,
-                           const_cast<std::byte*>(at(c, done * shape_.n, shape_.result)), workspace);
+          piece.first->run(
+              at(a, shape_.dynamic == DynamicDimension::kM ? cut_a(shape_, done) : 0, shape_.operands), b,
+              bias, const_cast<std::byte*>(at(c, done * shape_.n, shape_.result)), workspace);
         }
       }
     }
@@ -110,8 +120,8 @@ class PlainMatmul final : public Matmul {
   int64_t workspace_bytes_ = 0;
 };
 
-// bf16 operands multiplied as fp32, panel by panel: the stationary operand is widened whole, the other (and a bf16 result)
-// kPanelRows rows at a time, so that a panel stays in cache between widening and use.
+// bf16 operands multiplied as fp32, panel by panel: the stationary operand is widened whole, the other (and a
+// bf16 result) kPanelRows rows at a time, so that a panel stays in cache between widening and use.
 class PanelMatmul final : public Matmul {
  public:
   explicit PanelMatmul(const MatmulShape& shape) : shape_(shape) {
@@ -143,7 +153,8 @@ class PanelMatmul final : public Matmul {
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
 
-  void run(int64_t count, const void* a, const void* b, const float* bias, void* c, void* workspace) const override {
+  void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
+           void* workspace) const override {
     auto* scratch = static_cast<std::byte*>(workspace);
     if (shape_.dynamic == DynamicDimension::kNone) count = shape_.m;
     if (cut_k_) {
@@ -160,7 +171,8 @@ class PanelMatmul final : public Matmul {
     cast({.count = count, .from_dtype = DType::kBF16, .from = from, .to_dtype = DType::kF32, .to = to});
   }
 
-  void run_cut_rows(int64_t count, const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const {
+  void run_cut_rows(int64_t count, const void* a, const void* b, const float* bias, void* c,
+                    std::byte* scratch) const {
     if (count == 0) return;
     widen(b, shape_.k * shape_.n, scratch + b_offset_);
     for (int64_t from = 0; from < count; from += panel_rows_) {
@@ -168,9 +180,14 @@ class PanelMatmul final : public Matmul {
       widen(at(a, from * shape_.k, DType::kBF16), rows * shape_.k, scratch);
       auto* result = const_cast<std::byte*>(at(c, from * shape_.n, shape_.result));
       const bool narrow = shape_.result == DType::kBF16;
-      product_->run(rows, scratch, scratch + b_offset_, bias, narrow ? scratch + c_offset_ : result, scratch + inner_offset_);
+      product_->run(rows, scratch, scratch + b_offset_, bias, narrow ? scratch + c_offset_ : result,
+                    scratch + inner_offset_);
       if (narrow) {
-        cast({.count = rows * shape_.n, .from_dtype = DType::kF32, .from = scratch + c_offset_, .to_dtype = DType::kBF16, .to = result});
+        cast({.count = rows * shape_.n,
+              .from_dtype = DType::kF32,
+              .from = scratch + c_offset_,
+              .to_dtype = DType::kBF16,
+              .to = result});
       }
     }
   }

@@ -1,12 +1,13 @@
 // Matrix products on the CPU: C[M, N] = op(A)·op(B) (+ bias[N]), row-major, fp32 accumulation.
 //
-// A product is prepared once for its largest shape, and run for a run-time count of rows (M) or of the summed dimension
-// (K). Library products have fixed shapes, so a count is served in pieces: the whole where it is full, else powers of two
-// times kPieceRows, largest first. Every piece is prepared in the constructor; run() allocates nothing of size.
+// A product is prepared once for its largest shape, and run for a run-time count of rows (M) or of the summed
+// dimension (K). Library products have fixed shapes, so a count is served in pieces: the whole where it is
+// full, else powers of two times kPieceRows, largest first. Every piece is prepared in the constructor; run()
+// allocates nothing of size.
 //
-// Operands are fp32 or bf16, all of one type; C is either. Where the library has no bf16 product for this machine (no
-// AVX-512 BF16, no AMX), bf16 operands are multiplied as fp32 in panels: the same products, exactly, and the same sums up
-// to their order. has_bf16_products() says which.
+// Operands are fp32 or bf16, all of one type; C is either. Where the library has no bf16 product for this
+// machine (no AVX-512 BF16, no AMX), bf16 operands are multiplied as fp32 in panels: the same products,
+// exactly, and the same sums up to their order. has_bf16_products() says which.
 //
 // This is the seam for other providers of products: only matmul_onednn.cc knows oneDNN.
 #pragma once
@@ -39,12 +40,14 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   virtual int64_t workspace_bytes() const = 0;
-  // `count` is M or K at run time where that dimension is dynamic; ignored otherwise. `workspace` is aligned to 64 bytes.
-  virtual void run(int64_t count, const void* a, const void* b, const float* bias, void* c, void* workspace) const = 0;
+  // `count` is M or K at run time where that dimension is dynamic; ignored otherwise. `workspace` is aligned
+  // to 64 bytes.
+  virtual void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
+                   void* workspace) const = 0;
 };
 
-// Products are shared and kept for the life of the process: asking twice for a shape gives the same object. Call from
-// one thread only.
+// Products are shared and kept for the life of the process: asking twice for a shape gives the same object.
+// Call from one thread only.
 std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape);
 
 // Whether bf16 products run as such on this machine.

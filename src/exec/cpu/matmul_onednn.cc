@@ -29,8 +29,10 @@ dnnl::memory::data_type data_type(DType dtype) {
 
 dnnl::matmul::primitive_desc describe(const ProductShape& shape) {
   using dnnl::memory;
-  const memory::desc a({shape.m, shape.k}, data_type(shape.operands), memory::dims{shape.row_stride_a, shape.column_stride_a});
-  const memory::desc b({shape.k, shape.n}, data_type(shape.operands), memory::dims{shape.row_stride_b, shape.column_stride_b});
+  const memory::desc a({shape.m, shape.k}, data_type(shape.operands),
+                       memory::dims{shape.row_stride_a, shape.column_stride_a});
+  const memory::desc b({shape.k, shape.n}, data_type(shape.operands),
+                       memory::dims{shape.row_stride_b, shape.column_stride_b});
   const memory::desc c({shape.m, shape.n}, data_type(shape.result), memory::dims{shape.row_stride_c, 1});
   const memory::desc bias({1, shape.n}, memory::data_type::f32, memory::format_tag::ab);
   dnnl::primitive_attr attributes;
@@ -60,7 +62,8 @@ struct Product::Implementation {
         c(description.dst_desc(), cpu_engine(), nullptr),
         scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr) {
     if (shape.bias) {
-      bias = dnnl::memory({{1, shape.n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab}, cpu_engine(), nullptr);
+      bias = dnnl::memory({{1, shape.n}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab},
+                          cpu_engine(), nullptr);
     }
   }
 
@@ -73,8 +76,8 @@ Product::Product(const ProductShape& shape) {
   try {
     implementation_ = std::make_unique<Implementation>(shape);
   } catch (const dnnl::error& error) {
-    throw system_error("[matmul] expected {} to have a product of {}x{} by {}x{}, got '{}'", matmul_library(), shape.m, shape.k,
-                       shape.k, shape.n, error.what());
+    throw system_error("[matmul] expected {} to have a product of {}x{} by {}x{}, got '{}'", matmul_library(),
+                       shape.m, shape.k, shape.k, shape.n, error.what());
   }
 }
 
@@ -84,11 +87,13 @@ int64_t Product::workspace_bytes() const {
   return static_cast<int64_t>(implementation_->description.scratchpad_desc().get_size());
 }
 
-// Handles of the shared memory objects are set for each call: products run one at a time. The C call takes its arguments
-// from the stack.
+// Handles of the shared memory objects are set for each call: products run one at a time. The C call takes
+// its arguments from the stack.
 void Product::run(const void* a, const void* b, const float* bias, void* c, void* workspace) const {
   Implementation& product = *implementation_;
-  const auto set = [](const dnnl::memory& memory, const void* data) { memory.set_data_handle(const_cast<void*>(data)); };
+  const auto set = [](const dnnl::memory& memory, const void* data) {
+    memory.set_data_handle(const_cast<void*>(data));
+  };
   set(product.a, a);
   set(product.b, b);
   set(product.c, c);
@@ -103,7 +108,8 @@ void Product::run(const void* a, const void* b, const float* bias, void* c, void
     set(product.bias, bias);
     arguments[count++] = {DNNL_ARG_BIAS, product.bias.get()};
   }
-  const dnnl_status_t status = dnnl_primitive_execute(product.primitive.get(), cpu_stream().get(), count, arguments);
+  const dnnl_status_t status =
+      dnnl_primitive_execute(product.primitive.get(), cpu_stream().get(), count, arguments);
   CHECK(status == dnnl_success, "a product failed with status {}", static_cast<int>(status));
 }
 

@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "exec/cpu/random_normal.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -24,7 +25,8 @@ void normal_block(PhiloxKey key, uint64_t block, float mean, float deviation, fl
   HWY_ALIGN float radius[kPairs];
   HWY_ALIGN float angle[kPairs];
   for (uint32_t part = 0; part < kPairs / 2; ++part) {
-    const auto words = philox4x32_10(key, {part, static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0});
+    const auto words =
+        philox4x32_10(key, {part, static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0});
     // (word + 1/2) / 2^24 of the high 24 bits lies in (0, 1): the logarithm is finite.
     const auto uniform = [&](size_t i) { return (static_cast<float>(words[i] >> 8) + 0.5F) * 0x1p-24F; };
     radius[2 * part] = uniform(0);
@@ -34,7 +36,8 @@ void normal_block(PhiloxKey key, uint64_t block, float mean, float deviation, fl
   }
   const hn::ScalableTag<float> d;
   for (size_t i = 0; i < kPairs; i += hn::Lanes(d)) {
-    const auto r = hn::Mul(hn::Set(d, deviation), hn::Sqrt(hn::Mul(hn::Set(d, -2.0F), hn::Log(d, hn::Load(d, radius + i)))));
+    const auto r = hn::Mul(hn::Set(d, deviation),
+                           hn::Sqrt(hn::Mul(hn::Set(d, -2.0F), hn::Log(d, hn::Load(d, radius + i)))));
     const auto phi = hn::Mul(hn::Set(d, 6.2831853F), hn::Load(d, angle + i));
     hn::StoreU(hn::MulAdd(r, hn::Cos(d, phi), hn::Set(d, mean)), d, values + i);
     hn::StoreU(hn::MulAdd(r, hn::Sin(d, phi), hn::Set(d, mean)), d, values + kPairs + i);

@@ -15,7 +15,8 @@ class NullBackend final : public Backend {
  public:
   std::string name() const override { return "null"; }
 
-  // Products: packing buffers, and for bf16 operands the widened panels. Reductions over rows: partials of 64 rows each.
+  // Products: packing buffers, and for bf16 operands the widened panels. Reductions over rows: partials of 64
+  // rows each.
   int64_t workspace_bytes(const Program& program, const Node& node) const override {
     const OpContext context{program, node};
     switch (op_info(node.kind).op_class) {
@@ -32,19 +33,24 @@ class NullBackend final : public Backend {
         const Shape& shape = context.type(0).shape;
         return shape.rank() < 2 ? 0 : (shape[0].maximum / 64 + 1) * shape.back().maximum * 3 * 4;
       }
-      case OpClass::kUpdate: return 1 << 20;
-      case OpClass::kMovement: return 0;
+      case OpClass::kUpdate:
+        return 1 << 20;
+      case OpClass::kMovement:
+        return 0;
     }
     return 0;
   }
 
   PreparedNode prepare(const Program& program, const Node&, const NodeBuffers&) const override {
-    throw user_error("[null backend] expected a machine to run program '{}' on, got a plan only", program.name());
+    throw user_error("[null backend] expected a machine to run program '{}' on, got a plan only",
+                     program.name());
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_null_backend() { return std::make_unique<NullBackend>(); }
+std::unique_ptr<Backend> make_null_backend() {
+  return std::make_unique<NullBackend>();
+}
 
 }  // namespace shoehorn

@@ -1,7 +1,7 @@
 // The null backend: plans programs for a machine that is not here, and runs nothing.
 //
-// Workspace is a stated bound instead of what a library on this machine asks for: what the CPU kernels declare at most,
-// from the shapes alone.
+// Workspace is a stated bound instead of what a library on this machine asks for: what the CPU kernels
+// declare at most, from the shapes alone.
 #pragma once
 
 #include <memory>

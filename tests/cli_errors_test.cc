@@ -1,0 +1,211 @@
+// The program and what users get wrong: a clear message, the right exit code, nothing half-written.
+#include <sys/mount.h>
+
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "cli_support.h"
+#include "io/json_file.h"
+#include "io/safetensors.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+class CliErrors : public CliTest {};
+
+TEST_F(CliErrors, CommandLine) {
+  expect_failure({"trian"}, 2, {"'trian'", "did you mean train?"});
+  expect_failure({"bench", "stride"}, 2, {"'step'", "'stride'"});
+  expect_failure(train_words({"--learning_rat", "1"}), 2, {"--learning_rat", "did you mean --learning_rate?"});
+  expect_failure(train_words({"--learning_rate", "fast"}), 2, {"--learning_rate", "'fast'"});
+  expect_failure(train_words({"--fp16"}), 2, {"--fp16", "supported"});
+  expect_failure(train_words({"--deepspeed", "ds.json"}), 2, {"--deepspeed", "supported"});
+  expect_failure(train_words({"--optim", "adafactor"}), 2, {"--optim", "adafactor", "adamw_torch"});
+  expect_failure(train_words({"--eval_strategy", "epoch"}), 2, {"--validation_file", "evaluation set"});
+  expect_failure(train_words({"--update_in_backward"}), 2, {"update_in_backward", "--max_grad_norm 0"});
+  expect_failure({"train", "--train_file", path("train.csv")}, 2, {"--model_name_or_path"});
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(CliErrors, ConfigFile) {
+  directory_.write("run.json", R"({"learning_rate": 1e-3, "lerning_rate": 2})");
+  expect_failure(train_words({"--config", path("run.json")}), 2, {"run.json", "lerning_rate", "did you mean"});
+  directory_.write("run.json", R"({"learning_rate": )");
+  expect_failure(train_words({"--config", path("run.json")}), 2, {"run.json:1", "expected JSON"});
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(CliErrors, ModelDirectory) {
+  expect_failure(train_words({"--model_name_or_path", path("absent")}), 2, {"absent", "directory"});
+  expect_failure(train_words({"--model_name_or_path", "google-bert/bert-base-uncased"}), 2, {"bert-base-uncased", "downloaded"});
+  fs::rename(model() / "tokenizer.json", path("tokenizer.json"));
+  fs::rename(model() / "vocab.txt", path("vocab.txt"));
+  expect_failure(train_words(), 2, {"model", "tokenizer"});
+  fs::rename(path("tokenizer.json"), model() / "tokenizer.json");
+  fs::rename(model() / "config.json", path("config.json"));
+  expect_failure(train_words(), 2, {"config.json"});
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(CliErrors, ConfigThatIsNotTheWeights) {
+  json config = read_json(model() / "config.json");
+  const json saved = config;
+  config["intermediate_size"] = 72;
+  write_json_atomic(model() / "config.json", config);
+  expect_failure(train_words(), 2, {"intermediate.dense.weight", "[72, 32]", "[64, 32]", "config.json"});
+  config = saved;
+  config["num_hidden_layers"] = 3;
+  write_json_atomic(model() / "config.json", config);
+  expect_failure(train_words(), 2, {"bert.encoder.layer.2.", "got none"});
+  config = saved;
+  config["vocab_size"] = 100;
+  write_json_atomic(model() / "config.json", config);
+  expect_failure(train_words(), 2, {"token ids below 100", "tokenizer"});
+  config = saved;
+  config["model_type"] = "gpt2";
+  write_json_atomic(model() / "config.json", config);
+  expect_failure(train_words(), 2, {"model_type", "gpt2"});
+  config = saved;
+  config["hidden_size"] = "wide";
+  write_json_atomic(model() / "config.json", config);
+  expect_failure(train_words(), 2, {"hidden_size", "\"wide\""});
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(CliErrors, WeightsFile) {
+  const fs::path file = model() / "model.safetensors";
+  const std::string whole = read_text_file(file);
+  fs::resize_file(file, whole.size() / 2);
+  expect_failure(train_words(), 2, {"model.safetensors"});
+  fs::resize_file(file, 5);
+  expect_failure(train_words(), 2, {"model.safetensors"});
+  directory_.write("model/model.safetensors", "");
+  expect_failure(train_words(), 2, {"model.safetensors"});
+  // A header that claims more bytes than any file has.
+  std::string lying = whole;
+  lying[6] = '\x7f';
+  directory_.write("model/model.safetensors", lying);
+  expect_failure(train_words(), 2, {"model.safetensors"});
+  // Offsets that point behind the end.
+  lying = whole;
+  const size_t at = lying.find("\"data_offsets\":[") + 16;
+  lying.replace(at, 1, "9");
+  directory_.write("model/model.safetensors", lying);
+  expect_failure(train_words(), 2, {"model.safetensors"});
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(CliErrors, DataFiles) {
+  directory_.write("train.csv", "");
+  expect_failure(train_words(), 2, {"train.csv"});
+  directory_.write("train.csv", "text,label\n");
+  expect_failure(train_words(), 2, {"train.csv"});
+  directory_.write("train.csv", "text,label\nstat,up\ncest,up\n");
+  expect_failure(train_words(), 2, {"train.csv", "two different labels"});
+  directory_.write("train.csv", "text,label\nstat,up\ncest,down\n");
+  directory_.write("validation.csv", "text,label\nhust,sideways\n");
+  expect_failure(train_words({"--validation_file", path("validation.csv")}), 2, {"validation.csv", "sideways"});
+  directory_.write("train.csv", "text,label\nstat,up\ncest\n");
+  expect_failure(train_words(), 2, {"train.csv:3"});
+  directory_.write("train.csv", "text,label\nstat,up\ncest,down\n");
+  expect_failure(train_words({"--text_column_names", "sentence"}), 2, {"sentence", "text"});
+  expect_failure(train_words({"--train_file", path("absent.csv")}), 2, {"absent.csv"});
+  expect_failure(train_words({"--train_file", path("model")}), 2, {"model"});
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(CliErrors, InvalidUtf8IsCountedAndRead) {
+  directory_.write("train.csv", "text,label\nstat \xff\xfe glea,up\ncest \xc3,down\nhust,down\nglea,up\n");
+  const ProgramRun result = run(train_words({"--max_steps", "1"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_TRUE(contains(result.output, "3 ill-formed stretches of UTF-8"));
+}
+
+TEST_F(CliErrors, OutputThatCannotBeWritten) {
+  directory_.write("file", "x");
+  const std::string under_a_file = path("file") / "out";
+  const ProgramRun result = expect_failure(train_words({"--output_dir", under_a_file}), 1, {under_a_file});
+  EXPECT_FALSE(contains(result.output, "step 2")) << "the run should end before it trains";
+  expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("validation.csv"), "--output_file",
+                  path("absent") / "p.jsonl"},
+                 1, {"p.jsonl"});
+  EXPECT_EQ(read_text_file(path("file")), "x");
+}
+
+// The limit on a file's size fails the same calls that a full disk fails.
+TEST_F(CliErrors, FullDiskLeavesTheLastCheckpoint) {
+  ASSERT_EQ(run(train_words({"--max_steps", "1", "--save_steps", "1"})).exit_code, 0);
+  const std::vector<std::string> before = written();
+  expect_failure(train_words({"--max_steps", "3", "--save_steps", "1", "--resume_from_checkpoint"}), 1, {"checkpoint-2"},
+                 {.file_bytes = 100000});
+  EXPECT_EQ(written(), before);
+  EXPECT_EQ(run(train_words({"--max_steps", "3", "--save_steps", "1", "--resume_from_checkpoint"})).exit_code, 0);
+}
+
+TEST_F(CliErrors, FullFileSystem) {
+  const fs::path small = path("small");
+  fs::create_directory(small);
+  if (mount("tmpfs", small.c_str(), "tmpfs", 0, "size=300k") != 0) GTEST_SKIP() << "no permission to mount a small file system";
+  expect_failure(train_words({"--output_dir", small, "--save_steps", "1"}), 1, {small.string(), "space"});
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(small)) left.push_back(entry.path().filename());
+  EXPECT_TRUE(left.empty()) << ::testing::PrintToString(left);
+  EXPECT_EQ(umount2(small.c_str(), MNT_DETACH), 0);
+}
+
+TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
+  const std::vector<std::string> shape = {"--per_device_train_batch_size", "48"};
+  std::vector<std::string> words = train_words(shape);
+  words[0] = "plan";
+  words.push_back("--json");
+  const json plan = json::parse(run(words).output);
+  const auto overhead = plan["process_overhead_bytes"].get<int64_t>();
+  const int64_t budget = overhead + plan["arena_bytes"].get<int64_t>() * 3 / 5;
+  const std::string budget_text = std::to_string(budget);
+  const ProgramRun result =
+      expect_failure(train_words({"--per_device_train_batch_size", "48", "--memory_budget", budget_text}), 2,
+                     {"[memory]", "too much; nothing was reserved", "Fits, and trains the same:", "--gradient_accumulation_steps",
+                      "iB  ", "Other processes that hold memory:"});
+  EXPECT_LT(result.peak_bytes, overhead + (int64_t{2} << 20));
+  EXPECT_TRUE(written().empty());
+
+  words.insert(words.end(), {"--memory_budget", budget_text});
+  const ProgramRun refused = run(words);
+  EXPECT_EQ(refused.exit_code, 2);
+  const json refused_plan = json::parse(refused.output);
+  EXPECT_EQ(refused_plan["fits"], false);
+  EXPECT_EQ(refused_plan["budget_bytes"], budget);
+}
+
+TEST_F(CliErrors, LargeModelIsRefusedInASmallProcess) {
+  const ProgramRun result = expect_failure({"bench", "step", "--model", "bert-large", "--memory_budget", "1GiB"}, 2, {"[memory]"});
+  EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
+}
+
+// A weight that is no number: without the flag the loss shows it, with it the first op that meets it is named.
+TEST_F(CliErrors, AnomalyIsNamed) {
+  const fs::path file = model() / "model.safetensors";
+  std::string bytes = read_text_file(file);
+  const SafetensorsFile weights = SafetensorsFile::open(file);
+  const int64_t at = weights.tensor("bert.encoder.layer.1.intermediate.dense.weight").file_offset;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(bytes.data() + at, &infinity, sizeof(infinity));
+  directory_.write("model/model.safetensors", bytes);
+
+  const ProgramRun shown = run(train_words());
+  EXPECT_EQ(shown.exit_code, 0) << shown.error;
+  EXPECT_TRUE(contains(shown.output, "loss nan"));
+  EXPECT_TRUE(contains(shown.output, "4 of 4 steps had a loss that is not finite"));
+  EXPECT_EQ(read_json(output() / "all_results.json")["nonfinite_losses"], 4);
+
+  fs::remove_all(output());
+  expect_failure(train_words({"--detect_anomaly"}), 1, {"--detect_anomaly", "matmul", "layer 1 feed_forward", "forward"});
+}
+
+}  // namespace
+}  // namespace shoehorn

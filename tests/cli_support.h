@@ -1,0 +1,173 @@
+// What the tests of the program share: running it, and a small model directory with texts to train on.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "io/file.h"
+#include "io/test_directory.h"
+#include "model/bert.h"
+#include "tokenize/tokenizer.h"
+#include "train/trainer.h"
+
+namespace shoehorn::testing {
+
+struct ProgramRun {
+  int exit_code = -1;  // -1: ended by a signal
+  std::string output;
+  std::string error;
+  int64_t peak_bytes = 0;  // VmHWM as last seen, a millisecond or less before the end
+};
+
+struct ProgramLimits {
+  int64_t file_bytes = 0;  // above 0: a write beyond this fails, as on a full disk
+};
+
+// A started program, its output in files. Kill or wait for it before it goes out of scope.
+class StartedProgram {
+ public:
+  StartedProgram(const std::vector<std::string>& words, const std::filesystem::path& scratch, const ProgramLimits& limits = {})
+      : output_(scratch / "stdout"), error_(scratch / "stderr") {
+    std::vector<std::string> all = {SHOEHORN_PROGRAM};
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<char*> arguments;
+    for (std::string& word : all) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const int out = open(output_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+    const int err = open(error_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(out, 1);
+      dup2(err, 2);
+      if (limits.file_bytes > 0) {
+        signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit = {static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
+        setrlimit(RLIMIT_FSIZE, &limit);
+      }
+      execv(arguments[0], arguments.data());
+      _exit(127);
+    }
+    close(out);
+    close(err);
+  }
+
+  pid_t pid() const { return pid_; }
+  std::string output() const { return read_text_file(output_); }
+
+  ProgramRun wait() {
+    ProgramRun run;
+    int status = 0;
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      run.peak_bytes = std::max(run.peak_bytes, peak_now());
+      usleep(500);
+    }
+    run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    run.output = read_text_file(output_);
+    run.error = read_text_file(error_);
+    return run;
+  }
+
+ private:
+  // 0 until the program has taken the place of this one.
+  int64_t peak_now() const {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    bool is_program = false;
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind("Name:", 0) == 0) is_program = line.find("shoehorn") != std::string::npos;
+      if (is_program && line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
+    }
+    return 0;
+  }
+
+  std::filesystem::path output_;
+  std::filesystem::path error_;
+  pid_t pid_ = -1;
+};
+
+// Texts of known words; the word "glea" makes one "up", else it is "down".
+inline std::string labelled_csv(int64_t rows, uint32_t seed) {
+  static const std::vector<std::string> words = {"stat", "cest", "hust", "chai", "trou", "prea", "vous", "that"};
+  std::mt19937 random(seed);
+  std::string csv = "text,label\n";
+  for (int64_t i = 0; i < rows; ++i) {
+    const bool up = random() % 2 == 0;
+    const size_t length = 3 + random() % 12;
+    const size_t place = random() % length;
+    for (size_t t = 0; t < length; ++t) csv += (t == 0 ? "" : " ") + (up && t == place ? "glea" : words[random() % words.size()]);
+    csv += up ? ",up\n" : ",down\n";
+  }
+  return csv;
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() {
+    const std::filesystem::path tokenizer = golden("tokenizer_small");
+    BertConfig config;
+    config.vocab_size = Tokenizer::load(tokenizer)->vocab_size();
+    config.hidden_size = 32;
+    config.num_hidden_layers = 2;
+    config.num_attention_heads = 2;
+    config.intermediate_size = 64;
+    config.max_position_embeddings = 64;
+    const BertForSequenceClassification bert(config);
+    Dataset any = Dataset::random_tokens({.count = 1, .length = 4, .vocab_begin = 5, .vocab_end = 20});
+    TrainerOptions options;
+    for (const auto& file : std::filesystem::directory_iterator(tokenizer)) options.companions.push_back(file.path());
+    Trainer(bert, {}, {}, std::move(any), std::move(options)).save_model(model());
+    directory_.write("train.csv", labelled_csv(48, 1));
+    directory_.write("validation.csv", labelled_csv(24, 2));
+  }
+
+  std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
+  std::filesystem::path model() const { return path("model"); }
+  std::filesystem::path output() const { return path("out"); }
+
+  ProgramRun run(const std::vector<std::string>& words, const ProgramLimits& limits = {}) const {
+    return StartedProgram(words, directory_.path(), limits).wait();
+  }
+
+  // The words of a short training run; later flags override these.
+  std::vector<std::string> train_words(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"train",       "--model_name_or_path",  model().string(), "--train_file", path("train.csv").string(),
+                                      "--output_dir", output().string(),      "--max_steps",    "4",            "--logging_steps",
+                                      "2",           "--per_device_train_batch_size", "8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  // Fails the test unless the program ends with `exit_code` and says each of `parts`; an error is one message.
+  ProgramRun expect_failure(const std::vector<std::string>& words, int exit_code, const std::vector<std::string>& parts,
+                            const ProgramLimits& limits = {}) const {
+    ProgramRun result = run(words, limits);
+    EXPECT_EQ(result.exit_code, exit_code) << result.output << result.error;
+    EXPECT_EQ(result.error.rfind("error: [", 0), 0U) << result.error;
+    for (const std::string& part : parts) EXPECT_TRUE(contains(result.error, part));
+    return result;
+  }
+
+  // All files below output(), for "nothing half-written".
+  std::vector<std::string> written() const {
+    std::vector<std::string> names;
+    if (!std::filesystem::exists(output())) return names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(output())) {
+      if (!entry.is_directory()) names.push_back(std::filesystem::relative(entry.path(), output()).string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const TestDirectory directory_;
+};
+
+}  // namespace shoehorn::testing

@@ -1,0 +1,154 @@
+// A run that stops at a checkpoint and goes on is the run that never stopped: every byte of weights, optimizer state, log
+// and position, in the middle of an epoch, with dropout.
+#include <gtest/gtest.h>
+
+#include "io/checkpoint_directory.h"
+#include "io/file.h"
+#include "io/test_directory.h"
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+namespace fs = std::filesystem;
+
+struct Setting {
+  std::string name;
+  std::function<void(TrainingArguments&)> set;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+// 28 samples are 7 micro-batches an epoch (4 windows of two, the last one short), so that a checkpoint of step 5 lies in
+// the middle of an epoch, and between two log entries.
+TrainingArguments arguments_of(const Setting& setting, const fs::path& output_dir) {
+  TrainingArguments args = quiet_arguments(4);
+  args.output_dir = output_dir.string();
+  args.max_steps = 12;
+  args.save_strategy = "steps";
+  args.save_steps = 5;
+  args.logging_steps = 3;
+  args.weight_decay = 0.01;
+  args.warmup_steps = 3;
+  setting.set(args);
+  return args;
+}
+
+void train(const TrainingArguments& args) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  Trainer trainer(model, args, tiny_samples(28, 3));
+  EXPECT_EQ(trainer.train().global_step, 12);
+}
+
+void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "trainer_state.json", "shoehorn_state.json"}) {
+    EXPECT_TRUE(read_text_file(a / name) == read_text_file(b / name)) << name << " of " << a.filename() << " differs";
+  }
+}
+
+class TrainResume : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(TrainResume, GoesOnBitForBit) {
+  const TestDirectory directory;
+  const fs::path whole = directory.path() / "whole";
+  const fs::path resumed = directory.path() / "resumed";
+  train(arguments_of(GetParam(), whole));
+  for (const char* step : {"checkpoint-5", "checkpoint-10", "checkpoint-12"}) EXPECT_EQ(checkpoint_defect(whole / step), "");
+
+  fs::create_directories(resumed);
+  fs::copy(whole / "checkpoint-5", resumed / "checkpoint-5", fs::copy_options::recursive);
+  TrainingArguments args = arguments_of(GetParam(), resumed);
+  args.resume_from_checkpoint = "true";
+  train(args);
+  expect_same_checkpoint(whole / "checkpoint-10", resumed / "checkpoint-10");
+  expect_same_checkpoint(whole / "checkpoint-12", resumed / "checkpoint-12");
+  const TrainerState state = load_trainer_state(resumed / "checkpoint-12" / "trainer_state.json");
+  EXPECT_EQ(logged(state, "loss").size(), 4U);
+  EXPECT_EQ(logged(state, "step"), (std::vector<double>{3, 6, 9, 12}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, TrainResume,
+    ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}}, Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
+                      Setting{"fp32_accumulation", [](TrainingArguments& a) { a.gradient_accumulation_steps = 2; }},
+                      Setting{"bf16_accumulation",
+                              [](TrainingArguments& a) {
+                                a.bf16 = true;
+                                a.gradient_accumulation_steps = 2;
+                              }},
+                      Setting{"fp32_layer_major",
+                              [](TrainingArguments& a) {
+                                a.gradient_accumulation_steps = 2;
+                                a.accumulation_order = "layer_major";
+                              }},
+                      Setting{"bf16_layer_major_recompute",
+                              [](TrainingArguments& a) {
+                                a.bf16 = true;
+                                a.gradient_accumulation_steps = 2;
+                                a.accumulation_order = "layer_major";
+                                a.gradient_checkpointing = true;
+                              }},
+                      Setting{"sgd_by_length_with_worker",
+                              [](TrainingArguments& a) {
+                                a.optim = "sgd";
+                                a.optim_args = {{"momentum", 0.9}};
+                                a.train_sampling_strategy = "group_by_length";
+                                a.dataloader_num_workers = 1;
+                              }}),
+    [](const auto& info) { return info.param.name; });
+
+class ResumeRefusal : public ::testing::Test {
+ protected:
+  void SetUp() override { train(arguments()); }
+
+  TrainingArguments arguments() const {
+    return arguments_of({"plain", [](TrainingArguments&) {}}, directory_.path());
+  }
+
+  std::string refusal(const std::function<void(TrainingArguments&)>& change) const {
+    TrainingArguments args = arguments();
+    args.resume_from_checkpoint = "true";
+    change(args);
+    return message_of<UserError>([&] { train(args); });
+  }
+
+  const TestDirectory directory_;
+};
+
+TEST_F(ResumeRefusal, AnotherRunIsNamedByWhatDiffers) {
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.seed = 7; }), "--seed 42"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.per_device_train_batch_size = 2; }), "--per_device_train_batch_size 4"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.gradient_accumulation_steps = 3; }), "--gradient_accumulation_steps 1"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.optim = "sgd"; }), "--optim \"adamw\""));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.resume_from_checkpoint = a.output_dir + "/checkpoint-11"; }), "checkpoint-11"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.output_dir += "/empty"; }), "expected a complete checkpoint-N"));
+}
+
+TEST_F(ResumeRefusal, WeightsWithoutOptimizerStateAreNotEnough) {
+  fs::remove_all(directory_.path());
+  TrainingArguments args = arguments();
+  args.save_only_model = true;
+  train(args);
+  EXPECT_FALSE(fs::exists(directory_.path() / "checkpoint-12/optimizer.safetensors"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments&) {}), "optimizer state"));
+}
+
+// What was cut short is passed over with a notice, and the run goes on from the checkpoint before it to the same end.
+TEST_F(ResumeRefusal, DamagedCheckpointIsSkipped) {
+  const std::string weights = read_text_file(directory_.path() / "checkpoint-12/model.safetensors");
+  fs::resize_file(directory_.path() / "checkpoint-12/model.safetensors", 1000);
+  TrainingArguments args = arguments();
+  args.resume_from_checkpoint = "true";
+  std::vector<std::string> lines;
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  Trainer trainer(model, args, tiny_samples(28, 3), {}, {.on_line = [&](const std::string& line) { lines.push_back(line); }});
+  trainer.train();
+  ASSERT_GE(lines.size(), 2U);
+  EXPECT_TRUE(contains(lines[0], "checkpoint-12 is skipped"));
+  EXPECT_TRUE(contains(lines[1], "at step 10"));
+  EXPECT_TRUE(weights == read_text_file(directory_.path() / "checkpoint-12/model.safetensors"));
+}
+
+}  // namespace
+}  // namespace shoehorn
