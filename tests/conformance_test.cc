@@ -1,4 +1,4 @@
-// Toy programs that hold the decisions which later features stand on (docs/architecture.md).
+// Toy programs that hold the decisions which later features stand on.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -15,7 +15,8 @@ using namespace shoehorn::testing;
 constexpr int64_t kVocabulary = ToyModel::kVocabulary;
 constexpr int64_t kHidden = 9;
 
-// Predicts a token from a sequence's first one; the head multiplies by `head`, which may be the embedding table itself.
+// Predicts a token from a sequence's first one; the head multiplies by `head`, which may be the embedding
+// table itself.
 Tensor predict_token(ModelBuilder& builder, const std::string& head) {
   builder.set_region(-1, Component::kEmbeddings);
   const Tensor table = embedding_table(builder, "table", kVocabulary, kHidden, 0.2F);
@@ -34,7 +35,9 @@ struct Order {
   AccumulationOrder order;
 };
 
-void PrintTo(const Order& order, std::ostream* out) { *out << order.name; }
+void PrintTo(const Order& order, std::ostream* out) {
+  *out << order.name;
+}
 
 class TiedWeights : public ::testing::TestWithParam<Order> {
  protected:
@@ -64,14 +67,16 @@ TEST_P(TiedWeights, TheGradientIsTheSumOfBothUses) {
   for (const auto& [name, values] : sum.values) {
     for (size_t i = 0; i < values.size(); ++i) {
       double gradient = static_cast<double>(weights.at(name)[i]) - after.at(name)[i];
-      if (name == "table.weight") gradient += static_cast<double>(weights.at("head.weight")[i]) - after.at("head.weight")[i];
+      if (name == "table.weight")
+        gradient += static_cast<double>(weights.at("head.weight")[i]) - after.at("head.weight")[i];
       expected.values[name].push_back(gradient);
     }
   }
   expect_close(sum, expected);
   double head = 0;
   for (size_t i = 0; i < weights.at("head.weight").size(); ++i) {
-    head = std::max(head, std::abs(static_cast<double>(weights.at("head.weight")[i]) - after.at("head.weight")[i]));
+    head = std::max(head,
+                    std::abs(static_cast<double>(weights.at("head.weight")[i]) - after.at("head.weight")[i]));
   }
   EXPECT_GT(head, 0.01) << "the head's term would not be missed";
 }
@@ -105,11 +110,15 @@ Program view_and_update(StateTable& state, bool read_after) {
   const StorageId applied = state.add_storage({"applied", {DType::kI32, {1}}, Role::kScalar, {}, {}});
   Program program("toy", &state);
   OpBuilder builder(program);
-  const ValueId view =
-      builder.value(OpKind::kView, {program.read_state(weight)}, ViewAttributes{{DType::kF32, {6}}, 3}, "window");
+  const ValueId view = builder.value(OpKind::kView, {program.read_state(weight)},
+                                     ViewAttributes{{DType::kF32, {6}}, 3}, "window");
   const auto update = [&] {
     builder.add(OpKind::kSgd,
-                {program.read_state(rate), program.read_state(applied), {}, program.read_state(weight), program.read_state(gradient)},
+                {program.read_state(rate),
+                 program.read_state(applied),
+                 {},
+                 program.read_state(weight),
+                 program.read_state(gradient)},
                 SgdAttributes{0, false, {0.0F}, false}, "update");
   };
   if (read_after) update();
@@ -133,7 +142,8 @@ TEST(ViewOfAnUpdatedWeight, ReadBeforeTheUpdateSeesTheOldBytes) {
   executor.run("toy", {});
   const auto* copy = reinterpret_cast<const float*>(executor.value("toy", programs[0].result("copy")));
   for (int i = 0; i < 6; ++i) EXPECT_EQ(copy[i], static_cast<float>(i + 3));
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(executor.storage_as<float>(StorageId{0})[i], static_cast<float>(i) - 0.5F);
+  for (int i = 0; i < 12; ++i)
+    EXPECT_EQ(executor.storage_as<float>(StorageId{0})[i], static_cast<float>(i) - 0.5F);
 }
 
 TEST(ViewOfAnUpdatedWeight, ReadAfterTheUpdateIsRejected) {
@@ -143,7 +153,9 @@ TEST(ViewOfAnUpdatedWeight, ReadAfterTheUpdateIsRejected) {
     verify(program);
     FAIL() << "accepted";
   } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("reads version 0 of 'weight' after version 1"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("reads version 0 of 'weight' after version 1"),
+              std::string::npos)
+        << error.what();
   }
 }
 
@@ -159,12 +171,14 @@ StepOptions accumulating(AccumulationOrder order) {
   return step;
 }
 
-// An epoch's last window may have fewer micro-batches than the others: programs planned for three serve one or two.
+// An epoch's last window may have fewer micro-batches than the others: programs planned for three serve one
+// or two.
 TEST(ShortLastWindow, EqualsTheSameSamplesAtOnce) {
   const std::vector<Sample> samples = random_samples(5, 11);
   const Gradients whole = gradients_of(dropless(), gradient_options(), samples, {{0, 1, 2, 3, 4}});
   for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
-    for (const Split& split : {Split{{0, 1, 2, 3, 4}}, Split{{0, 1}, {2, 3, 4}}, Split{{0, 1, 2}, {3}, {4}}}) {
+    for (const Split& split :
+         {Split{{0, 1, 2, 3, 4}}, Split{{0, 1}, {2, 3, 4}}, Split{{0, 1, 2}, {3}, {4}}}) {
       SCOPED_TRACE(split.size());
       expect_close(gradients_of(dropless(), accumulating(order), samples, split), whole);
     }
@@ -185,7 +199,8 @@ TEST(ShortLastWindow, LeavesNothingForTheNextWindow) {
     EXPECT_EQ(loss, fresh.loss);
     Weights expected = weights;
     for (auto& [name, values] : expected) {
-      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(values[i] - fresh.values.at(name)[i]);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(values[i] - fresh.values.at(name)[i]);
     }
     EXPECT_EQ(read_weights(run.session()), expected);
   }
@@ -202,7 +217,8 @@ TEST(SkippedUpdate, GradientsThatAreNeverAppliedChangeNothing) {
   for (const Storage& storage : run.session().state().storages()) {
     if (storage.role != Role::kOptimizerState) continue;
     const auto* values = run.executor().storage_as<float>(run.session().state().find_storage(storage.name));
-    EXPECT_TRUE(std::all_of(values, values + storage.type.shape.elements(), [](float v) { return v == 0; })) << storage.name;
+    EXPECT_TRUE(std::all_of(values, values + storage.type.shape.elements(), [](float v) { return v == 0; }))
+        << storage.name;
   }
   // The next window overwrites what was not applied.
   run.accumulate(samples, {{0, 1, 2}}, 1.0F);
@@ -249,8 +265,9 @@ TEST(TwoPrograms, LieInOneTransientArena) {
 }
 
 TEST(Regions, EveryNodeKeepsItsOwnThroughAllPasses) {
-  for (const auto& [steps, order] : {std::pair{1, AccumulationOrder::kMicroBatch}, std::pair{3, AccumulationOrder::kMicroBatch},
-                                     std::pair{3, AccumulationOrder::kLayer}}) {
+  for (const auto& [steps, order] :
+       {std::pair{1, AccumulationOrder::kMicroBatch}, std::pair{3, AccumulationOrder::kMicroBatch},
+        std::pair{3, AccumulationOrder::kLayer}}) {
     StepOptions step;
     step.gradient_accumulation_steps = steps;
     step.accumulation_order = order;
@@ -259,7 +276,8 @@ TEST(Regions, EveryNodeKeepsItsOwnThroughAllPasses) {
     for (const Program& program : session.family().programs) {
       std::set<int32_t> layers, micro_batches;
       for (const Node& node : program.nodes()) {
-        EXPECT_NE(node.region.component, Component::kNone) << program.name() << ": " << program.value(node.outputs[0]).name;
+        EXPECT_NE(node.region.component, Component::kNone)
+            << program.name() << ": " << program.value(node.outputs[0]).name;
         layers.insert(node.region.layer);
         micro_batches.insert(node.region.micro_batch);
       }
@@ -293,8 +311,12 @@ TEST(DropoutMasks, DoNotDependOnSplitPackingOrOrder) {
   }
 }
 
-TEST(TwoAddressSpaces, ABufferLivesInEach) { GTEST_SKIP() << "plans have one address space: the host's"; }
-TEST(TwoLanes, ACopyOverlapsComputing) { GTEST_SKIP() << "nodes carry a lane, but only lane 0 is scheduled"; }
+TEST(TwoAddressSpaces, ABufferLivesInEach) {
+  GTEST_SKIP() << "plans have one address space: the host's";
+}
+TEST(TwoLanes, ACopyOverlapsComputing) {
+  GTEST_SKIP() << "nodes carry a lane, but only lane 0 is scheduled";
+}
 
 }  // namespace
 }  // namespace shoehorn

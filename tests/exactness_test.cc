@@ -1,4 +1,5 @@
-// Passes that call themselves exact, on against off: three AdamW steps with dropout leave bit-identical losses and weights.
+// Passes that call themselves exact, on against off: three AdamW steps with dropout leave bit-identical
+// losses and weights.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -23,9 +24,11 @@ Trained train(const StepOptions& step, int threads = 2) {
   Trained trained;
   for (uint32_t i = 0; i < 3; ++i) {
     const std::vector<Sample> samples = random_samples(6, 17 + i);
-    const Split split = step.gradient_accumulation_steps == 1 ? Split{{0, 1, 2, 3, 4, 5}} : Split{{0, 1, 2}, {3, 4}, {5}};
+    const Split split =
+        step.gradient_accumulation_steps == 1 ? Split{{0, 1, 2, 3, 4, 5}} : Split{{0, 1, 2}, {3, 4}, {5}};
     trained.losses.push_back(run.step(samples, split, 1e-3F));
-    if (run.session().family().grad_norm.valid()) trained.norms.push_back(run.scalar(run.session().family().grad_norm));
+    if (run.session().family().grad_norm.valid())
+      trained.norms.push_back(run.scalar(run.session().family().grad_norm));
   }
   trained.weights = read_weights(run.session());
   return trained;
@@ -36,7 +39,8 @@ void expect_identical(const Trained& a, const Trained& b) {
   EXPECT_EQ(a.losses, b.losses);
   EXPECT_EQ(a.norms, b.norms);
   ASSERT_EQ(a.weights.size(), b.weights.size());
-  for (const auto& [name, values] : b.weights) EXPECT_TRUE(a.weights.at(name) == values) << name << " differs";
+  for (const auto& [name, values] : b.weights)
+    EXPECT_TRUE(a.weights.at(name) == values) << name << " differs";
 }
 
 struct Case {
@@ -45,7 +49,9 @@ struct Case {
   std::function<void(StepOptions&)> changed;  // one side
 };
 
-void PrintTo(const Case& exact, std::ostream* out) { *out << exact.name; }
+void PrintTo(const Case& exact, std::ostream* out) {
+  *out << exact.name;
+}
 
 class ExactPass : public ::testing::TestWithParam<std::tuple<Case, Precision>> {
  protected:
@@ -68,7 +74,9 @@ TEST_P(ExactPass, ThreeStepsAreBitIdentical) {
 }
 
 void nothing(StepOptions&) {}
-void no_clipping(StepOptions& o) { o.max_grad_norm = 0; }
+void no_clipping(StepOptions& o) {
+  o.max_grad_norm = 0;
+}
 void layer_major(StepOptions& o) {
   o.gradient_accumulation_steps = 3;
   o.accumulation_order = AccumulationOrder::kLayer;
@@ -122,12 +130,15 @@ TEST_P(Determinism, TheSeedSelectsTheMasks) {
   EXPECT_NE(train(step).losses, once.losses);
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Determinism, ::testing::Values(Precision::kFloat32, Precision::kBfloat16),
-                         [](const auto& info) { return info.param == Precision::kFloat32 ? "fp32" : "bf16"; });
+INSTANTIATE_TEST_SUITE_P(Precisions, Determinism,
+                         ::testing::Values(Precision::kFloat32, Precision::kBfloat16), [](const auto& info) {
+                           return info.param == Precision::kFloat32 ? "fp32" : "bf16";
+                         });
 
 // Every exact pass that can be skipped has a case above.
 TEST(PassList, EveryExactPassIsHeldToIt) {
-  const std::set<std::string> held = {"recompute", "rematerialize", "accumulate", "update_in_backward", "fuse_update"};
+  const std::set<std::string> held = {"recompute", "rematerialize", "accumulate", "update_in_backward",
+                                      "fuse_update"};
   for (const Pass& pass : pass_list()) {
     const bool exact = pass.exactness == Exactness::kExact && pass.can_skip;
     EXPECT_TRUE(!exact || held.contains(pass.name)) << pass.name;

@@ -1,4 +1,5 @@
-// What the plan says is what the run takes: arenas to the byte, nothing allocated during a step, packing near its bound.
+// What the plan says is what the run takes: arenas to the byte, nothing allocated during a step, packing near
+// its bound.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +25,8 @@ void count_allocation(size_t bytes) {
 
 }  // namespace
 
-// Every library of the process allocates through these; glibc's own are underneath. A sanitizer brings its own.
+// Every library of the process allocates through these; glibc's own are underneath. A sanitizer brings its
+// own.
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
 #define SHOEHORN_COUNTS_ALLOCATIONS 1
 extern "C" {
@@ -85,7 +87,9 @@ struct Setting {
   std::function<void(StepOptions&)> set;
 };
 
-void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.name;
+}
 
 std::vector<Setting> settings() {
   return {
@@ -121,7 +125,8 @@ SessionOptions options_for(const Setting& setting, BatchCapacity capacity) {
 }
 
 int64_t sum(const std::map<std::string, int64_t>& bytes) {
-  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0}, [](int64_t total, const auto& entry) { return total + entry.second; });
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0},
+                         [](int64_t total, const auto& entry) { return total + entry.second; });
 }
 
 // A toy's few hundred kilobytes may miss 2% by a buffer or two.
@@ -130,7 +135,9 @@ constexpr int64_t kPackingSlack = 16 << 10;
 void expect_sound(const StateTable& state, const MemoryPlan& plan) {
   for (const ProgramPlan& program : plan.programs) {
     EXPECT_GE(program.bytes, program.lower_bound_bytes) << program.program;
-    EXPECT_LE(program.bytes - program.lower_bound_bytes, std::max(program.lower_bound_bytes / 50, kPackingSlack)) << program.program;
+    EXPECT_LE(program.bytes - program.lower_bound_bytes,
+              std::max(program.lower_bound_bytes / 50, kPackingSlack))
+        << program.program;
   }
   const auto roles = bytes_by_role(state, plan);
   const auto components = bytes_by_component(state, plan);
@@ -138,7 +145,8 @@ void expect_sound(const StateTable& state, const MemoryPlan& plan) {
     EXPECT_EQ(sum(bytes), plan.arena_bytes());
     for (const auto& [name, amount] : bytes) EXPECT_GT(amount, 0) << name;
   }
-  EXPECT_EQ(components.at("other"), roles.at("input") + roles.at("scalar")) << "only the batch is of no component";
+  EXPECT_EQ(components.at("other"), roles.at("input") + roles.at("scalar"))
+      << "only the batch is of no component";
 }
 
 class MemoryPromise : public ::testing::TestWithParam<Setting> {
@@ -148,7 +156,8 @@ class MemoryPromise : public ::testing::TestWithParam<Setting> {
     Session& session = run.session();
     expect_sound(session.state(), session.plan());
     EXPECT_EQ(session.executor().arena_bytes(), session.plan().arena_bytes());
-    EXPECT_EQ(session.executor().resident_arena_bytes(), session.plan().arena_bytes()) << "before the first step";
+    EXPECT_EQ(session.executor().resident_arena_bytes(), session.plan().arena_bytes())
+        << "before the first step";
     const std::vector<Sample> samples = random_samples(6, 5);
     const Split split = GetParam().name.find("accumulate") == 0 || GetParam().name.find("layer_major") == 0
                             ? Split{{0, 1, 2}, {3, 4, 5}}
@@ -165,8 +174,12 @@ class MemoryPromise : public ::testing::TestWithParam<Setting> {
   }
 };
 
-TEST_P(MemoryPromise, SmallBert) { run(small_bert(), {160, 8, 20}); }
-TEST_P(MemoryPromise, MiddleBert) { run(middle_bert(), {512, 16, 64}); }
+TEST_P(MemoryPromise, SmallBert) {
+  run(small_bert(), {160, 8, 20});
+}
+TEST_P(MemoryPromise, MiddleBert) {
+  run(middle_bert(), {512, 16, 64});
+}
 
 // Planned only: these would not fit.
 TEST_P(MemoryPromise, BertBaseAndLargePackWithinTwoPercent) {
@@ -175,16 +188,19 @@ TEST_P(MemoryPromise, BertBaseAndLargePackWithinTwoPercent) {
     for (const BatchCapacity& capacity : {BatchCapacity{32 * 128, 32, 128}, BatchCapacity{8 * 512, 8, 512}}) {
       const Session session(model, options_for(GetParam(), capacity));
       expect_sound(session.state(), session.plan());
-      std::printf("  bert-%s, %lld tokens: %s, packing %.3f%% over its bound, planned in %.3f s\n", large ? "large" : "base",
-                  static_cast<long long>(capacity.tokens), format_bytes(session.plan().arena_bytes()).c_str(),
+      std::printf("  bert-%s, %lld tokens: %s, packing %.3f%% over its bound, planned in %.3f s\n",
+                  large ? "large" : "base", static_cast<long long>(capacity.tokens),
+                  format_bytes(session.plan().arena_bytes()).c_str(),
                   100.0 * (static_cast<double>(session.plan().transient_bytes) /
-                               static_cast<double>(session.plan().transient_lower_bound_bytes) - 1),
+                               static_cast<double>(session.plan().transient_lower_bound_bytes) -
+                           1),
                   session.planning_seconds());
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, MemoryPromise, ::testing::ValuesIn(settings()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Settings, MemoryPromise, ::testing::ValuesIn(settings()),
+                         [](const auto& info) { return info.param.name; });
 
 // The counter itself: a test that cannot fail would promise nothing.
 TEST(AllocationCounter, SeesLargeAllocations) {
@@ -218,7 +234,8 @@ TEST(NullBackend, PlansWhatNoMachineHolds) {
   expect_sound(*family.state, plan);
   // 126 layers of 4 H² + 2 H F weights and the tables: fp32 in two halves, and two moments.
   const int64_t hidden = config.hidden_size;
-  const int64_t weights = 126 * (4 * hidden * hidden + 2 * hidden * config.intermediate_size) + (128256 + 8192) * hidden;
+  const int64_t weights =
+      126 * (4 * hidden * hidden + 2 * hidden * config.intermediate_size) + (128256 + 8192) * hidden;
   EXPECT_GT(plan.persistent_bytes, 12 * weights);
   EXPECT_LT(static_cast<double>(plan.persistent_bytes), 12.1 * static_cast<double>(weights));
 }

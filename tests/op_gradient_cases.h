@@ -1,19 +1,114 @@
-// The cases of op_gradient_test.cc, included there.
+// The cases of op_gradient_test.cc: each op with a gradient, alone or in the smallest chain that makes sense,
+// beside its reference.
+#pragma once
 
-std::vector<int32_t> row_numbers(int64_t rows, int32_t from, int32_t by) {
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "exec/executor.h"
+#include "op_reference.h"
+#include "ops/op_builder.h"
+#include "passes/program_family.h"
+
+namespace shoehorn::testing {
+
+using Inputs = std::vector<Doubles>;
+
+// Builds the op under test: trainable inputs are parameters, integers and scalars are constants.
+class Graph {
+ public:
+  explicit Graph(ProgramFamily& family)
+      : family_(family), program_("train_step", family.state.get()), builder_(program_) {
+    Region region;
+    region.component = Component::kHead;
+    builder_.set_region(region);
+  }
+
+  ValueId parameter(const std::vector<int64_t>& shape, bool trainable = true) {
+    const StorageId id =
+        add({DType::kF32, Shape(std::vector<Dim>(shape.begin(), shape.end()))}, Role::kWeight);
+    Parameter parameter;
+    parameter.name = family_.state->storage(id).name;
+    parameter.shape = shape;
+    parameter.storage = id;
+    parameter.trainable = trainable;
+    family_.state->add_parameter(std::move(parameter));
+    (trainable ? parameters_ : frozen_).push_back(id);
+    return program_.read_state(id);
+  }
+  ValueId integers(const std::vector<int32_t>& values) {
+    const StorageId id = add({DType::kI32, {Dim(static_cast<int64_t>(values.size()))}}, Role::kInput);
+    integers_.emplace_back(id, values);
+    return program_.read_state(id);
+  }
+  ValueId scalar(float value) {
+    const StorageId id = add({DType::kF32, {1}}, Role::kScalar);
+    scalars_.emplace_back(id, value);
+    return program_.read_state(id);
+  }
+  ValueId op(OpKind kind, std::vector<ValueId> inputs, Attributes attributes = {}, int64_t output = 0) {
+    return builder_.value(kind, std::move(inputs), std::move(attributes), "y", output);
+  }
+  Program& program() { return program_; }
+  const std::vector<StorageId>& parameters() const { return parameters_; }
+  const std::vector<StorageId>& frozen() const { return frozen_; }
+  void write_constants(Executor& executor) const {
+    for (const auto& [id, values] : integers_)
+      std::copy(values.begin(), values.end(), executor.storage_as<int32_t>(id));
+    for (const auto& [id, value] : scalars_) *executor.storage_as<float>(id) = value;
+  }
+
+ private:
+  StorageId add(TensorType type, Role role) {
+    Storage storage;
+    storage.name = fmt::format("x{}", family_.state->storages().size());
+    storage.type = std::move(type);
+    storage.role = role;
+    return family_.state->add_storage(std::move(storage));
+  }
+
+  ProgramFamily& family_;
+  Program program_;
+  OpBuilder builder_;
+  std::vector<StorageId> parameters_, frozen_;
+  std::vector<std::pair<StorageId, std::vector<int32_t>>> integers_;
+  std::vector<std::pair<StorageId, float>> scalars_;
+};
+
+inline constexpr int32_t kStep = 7;
+inline constexpr int64_t kClasses = 5;
+
+struct OpCase {
+  std::string name;
+  int64_t rows;  // of y [rows, columns]
+  int64_t columns;
+  std::vector<std::vector<int64_t>> shapes;  // of the trainable inputs
+  std::function<ValueId(Graph&, const std::vector<ValueId>&)> build;
+  std::function<Doubles(const Inputs&)> reference;
+  double epsilon = 0x1p-23;
+  double smoothing = 0;
+  int32_t ignored_row = -1;
+};
+
+inline void PrintTo(const OpCase& op, std::ostream* out) {
+  *out << op.name;
+}
+
+inline std::vector<int32_t> row_numbers(int64_t rows, int32_t from, int32_t by) {
   std::vector<int32_t> numbers;
   for (int64_t row = 0; row < rows; ++row) numbers.push_back(from + by * static_cast<int32_t>(row));
   return numbers;
 }
 
 // Ids that come several times, in no order.
-std::vector<int32_t> ids(int64_t rows, int32_t entries) {
+inline std::vector<int32_t> ids(int64_t rows, int32_t entries) {
   std::vector<int32_t> made;
   for (int64_t row = 0; row < rows; ++row) made.push_back(static_cast<int32_t>(row * 5 + 1) % entries);
   return made;
 }
 
-void add_movement(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
+inline void add_movement(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
   const auto same = [](const Inputs& x) { return x[0]; };
   cases.push_back(
       {"view" + size,
@@ -91,7 +186,8 @@ void add_movement(std::vector<OpCase>& cases, int64_t rows, int64_t columns, con
   }
 }
 
-void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
+inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t columns,
+                            const std::string& size) {
   const std::vector<int64_t> matrix = {rows, columns};
   cases.push_back({"add" + size,
                    rows,
@@ -193,7 +289,7 @@ void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t columns, 
                    static_cast<int32_t>(rows) - 1});
 }
 
-void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
+inline void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
   const int64_t inner = rows + 4;
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
@@ -218,8 +314,8 @@ void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t columns, con
   }
 }
 
-void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int64_t head_size,
-                   const std::string& size) {
+inline void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int64_t head_size,
+                          const std::string& size) {
   const int64_t hidden = heads * head_size;
   // Two sequences of different lengths, a hole between them and one behind, where there is room.
   Sequences sequences{{0}, {static_cast<int32_t>(rows)}, {4}};
@@ -275,7 +371,7 @@ void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int6
   }
 }
 
-std::vector<OpCase> op_cases() {
+inline std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   for (const int64_t rows : {1, 3, 17}) {
     for (const int64_t columns : {1, 5, 33}) {
@@ -290,3 +386,5 @@ std::vector<OpCase> op_cases() {
   add_attention(cases, 17, 3, 7, "_17x3x7");
   return cases;
 }
+
+}  // namespace shoehorn::testing

@@ -1,16 +1,15 @@
-// Every op that has a gradient, fused and unfused, on the CPU executor with poisoned memory: its forward against a naive
-// double-precision reference, the gradients of all its inputs against central differences of that reference. A second
-// micro-batch with other values must add to the first one's gradients.
+// Every op that has a gradient, fused and unfused, on the CPU executor with poisoned memory: its forward
+// against a naive double-precision reference, the gradients of all its inputs against central differences of
+// that reference. A second micro-batch with other values must add to the first one's gradients.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <random>
 #include <set>
 
 #include "autodiff/backward.h"
 #include "exec/cpu/cpu_backend.h"
 #include "exec/executor.h"
-#include "op_reference.h"
+#include "op_gradient_cases.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
 #include "passes/accumulate.h"
@@ -19,85 +18,6 @@ namespace shoehorn {
 namespace {
 
 using namespace shoehorn::testing;
-
-using Inputs = std::vector<Doubles>;
-
-// Builds the op under test: trainable inputs are parameters, integers and scalars are constants.
-class Graph {
- public:
-  explicit Graph(ProgramFamily& family) : family_(family), program_("train_step", family.state.get()), builder_(program_) {
-    Region region;
-    region.component = Component::kHead;
-    builder_.set_region(region);
-  }
-
-  ValueId parameter(const std::vector<int64_t>& shape, bool trainable = true) {
-    const StorageId id = add({DType::kF32, Shape(std::vector<Dim>(shape.begin(), shape.end()))}, Role::kWeight);
-    Parameter parameter;
-    parameter.name = family_.state->storage(id).name;
-    parameter.shape = shape;
-    parameter.storage = id;
-    parameter.trainable = trainable;
-    family_.state->add_parameter(std::move(parameter));
-    (trainable ? parameters_ : frozen_).push_back(id);
-    return program_.read_state(id);
-  }
-  ValueId integers(const std::vector<int32_t>& values) {
-    const StorageId id = add({DType::kI32, {Dim(static_cast<int64_t>(values.size()))}}, Role::kInput);
-    integers_.emplace_back(id, values);
-    return program_.read_state(id);
-  }
-  ValueId scalar(float value) {
-    const StorageId id = add({DType::kF32, {1}}, Role::kScalar);
-    scalars_.emplace_back(id, value);
-    return program_.read_state(id);
-  }
-  ValueId op(OpKind kind, std::vector<ValueId> inputs, Attributes attributes = {}, int64_t output = 0) {
-    return builder_.value(kind, std::move(inputs), std::move(attributes), "y", output);
-  }
-  Program& program() { return program_; }
-  const std::vector<StorageId>& parameters() const { return parameters_; }
-  const std::vector<StorageId>& frozen() const { return frozen_; }
-  void write_constants(Executor& executor) const {
-    for (const auto& [id, values] : integers_) std::copy(values.begin(), values.end(), executor.storage_as<int32_t>(id));
-    for (const auto& [id, value] : scalars_) *executor.storage_as<float>(id) = value;
-  }
-
- private:
-  StorageId add(TensorType type, Role role) {
-    Storage storage;
-    storage.name = fmt::format("x{}", family_.state->storages().size());
-    storage.type = std::move(type);
-    storage.role = role;
-    return family_.state->add_storage(std::move(storage));
-  }
-
-  ProgramFamily& family_;
-  Program program_;
-  OpBuilder builder_;
-  std::vector<StorageId> parameters_, frozen_;
-  std::vector<std::pair<StorageId, std::vector<int32_t>>> integers_;
-  std::vector<std::pair<StorageId, float>> scalars_;
-};
-
-constexpr int32_t kStep = 7;
-constexpr int64_t kClasses = 5;
-
-struct OpCase {
-  std::string name;
-  int64_t rows;  // of y [rows, columns]
-  int64_t columns;
-  std::vector<std::vector<int64_t>> shapes;  // of the trainable inputs
-  std::function<ValueId(Graph&, const std::vector<ValueId>&)> build;
-  std::function<Doubles(const Inputs&)> reference;
-  double epsilon = 0x1p-23;
-  double smoothing = 0;
-  int32_t ignored_row = -1;
-};
-
-void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name; }
-
-#include "op_gradient_cases.h"
 
 class OpGradient : public ::testing::TestWithParam<OpCase> {
  protected:
@@ -125,7 +45,8 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
   }
   // The loss: y times a frozen matrix, then cross-entropy.
   double loss(const Inputs& x) const {
-    const Doubles logits = matmul_reference(op_.reference(x), false, mixing_, true, op_.rows, kClasses, op_.columns);
+    const Doubles logits =
+        matmul_reference(op_.reference(x), false, mixing_, true, op_.rows, kClasses, op_.columns);
     return cross_entropy_reference(logits, labels_, static_cast<double>(op_.rows), op_.smoothing);
   }
   Inputs differences(Inputs x) const {
@@ -153,7 +74,8 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
                                      MatmulAttributes{.transpose_b = true});
     Program& program = graph_.program();
     const ValueId loss =
-        graph_.op(OpKind::kCrossEntropy, {logits, graph_.integers(labels_), graph_.scalar(static_cast<float>(op_.rows))},
+        graph_.op(OpKind::kCrossEntropy,
+                  {logits, graph_.integers(labels_), graph_.scalar(static_cast<float>(op_.rows))},
                   LossAttributes{static_cast<float>(op_.smoothing)});
     program.add_result("loss", loss);
     Program forward = program;
@@ -177,7 +99,8 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
   void expect_near(const float* found, const Doubles& expected, double floor, const std::string& what) const {
     double scale = floor;
     for (const double value : expected) scale = std::max(scale, std::abs(value));
-    const double tolerance = op_.epsilon * (16 + std::sqrt(static_cast<double>(op_.rows * op_.columns))) * scale;
+    const double tolerance =
+        op_.epsilon * (16 + std::sqrt(static_cast<double>(op_.rows * op_.columns))) * scale;
     double error = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
       const double difference = std::abs(found[i] - expected[i]);
@@ -215,7 +138,8 @@ TEST_P(OpGradient, ForwardAndBackward) {
   Inputs expected = differences(first);
   double total = loss(first);
   expect_near(executor.storage_as<float>(family_.loss), {total}, 1, "loss");
-  for (size_t i = 0; i < first.size(); ++i) expect_near(gradient(i), expected[i], 0.1, fmt::format("gradient {}", i));
+  for (size_t i = 0; i < first.size(); ++i)
+    expect_near(gradient(i), expected[i], 0.1, fmt::format("gradient {}", i));
 
   const Inputs second = inputs(2);
   write(executor, second);
@@ -228,7 +152,8 @@ TEST_P(OpGradient, ForwardAndBackward) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OpGradient, ::testing::ValuesIn(op_cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ops, OpGradient, ::testing::ValuesIn(op_cases()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(OpGradientCases, HoldEveryOpThatHasAGradient) {
   std::set<OpKind> tested;

@@ -34,7 +34,8 @@ class BackwardTest : public ::testing::Test {
   }
   ValueId loss(ValueId logits) {
     return op(OpKind::kCrossEntropy,
-              {logits, input({DType::kI32, {program_.type(logits).shape[0]}}, "labels"), input({DType::kF32, {1}}, "targets")},
+              {logits, input({DType::kI32, {program_.type(logits).shape[0]}}, "labels"),
+               input({DType::kF32, {1}}, "targets")},
               LossAttributes{});
   }
   void expect_user_error(ValueId loss, const std::vector<std::string>& parts) {
@@ -42,7 +43,8 @@ class BackwardTest : public ::testing::Test {
       append_backward(program_, loss);
       FAIL() << "accepted";
     } catch (const UserError& error) {
-      for (const std::string& part : parts) EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      for (const std::string& part : parts)
+        EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
   // Each gradient is a value of its own in the shape of its storage, which no node reads.
@@ -67,7 +69,8 @@ TEST_F(BackwardTest, GradientsComeInTheOrderOfTheStorages) {
   const ValueId bias = parameter("bias", {5});
   const ValueId weight = parameter("weight", {5, 4});
   const ValueId x = input({DType::kF32, {3, 4}}, "x");
-  const ValueId y = op(OpKind::kBiasAdd, {op(OpKind::kMatmul, {x, weight}, MatmulAttributes{.transpose_b = true}), bias});
+  const ValueId y =
+      op(OpKind::kBiasAdd, {op(OpKind::kMatmul, {x, weight}, MatmulAttributes{.transpose_b = true}), bias});
   const size_t forward = program_.nodes().size();
   const auto gradients = append_backward(program_, loss(y));
   verify(program_);
@@ -78,7 +81,8 @@ TEST_F(BackwardTest, GradientsComeInTheOrderOfTheStorages) {
   for (size_t i = forward + 1; i < program_.nodes().size(); ++i) {
     EXPECT_EQ(program_.nodes()[i].region.phase, Phase::kBackward);
     // x is an input: nothing makes its gradient.
-    for (const ValueId output : program_.nodes()[i].outputs) EXPECT_NE(program_.value(output).name, "matmul_gradient_a");
+    for (const ValueId output : program_.nodes()[i].outputs)
+      EXPECT_NE(program_.value(output).name, "matmul_gradient_a");
   }
 }
 
@@ -102,8 +106,9 @@ TEST_F(BackwardTest, ATiedParameterHasOneSum) {
   const ValueId weight = parameter("weight", {5, 5});
   const ValueId x = input({DType::kF32, {3, 5}}, "x");
   const MatmulAttributes transposed{.transpose_b = true};
-  const auto gradients =
-      append_backward(program_, loss(op(OpKind::kMatmul, {op(OpKind::kMatmul, {x, weight}, transposed), weight}, transposed)));
+  const auto gradients = append_backward(
+      program_,
+      loss(op(OpKind::kMatmul, {op(OpKind::kMatmul, {x, weight}, transposed), weight}, transposed)));
   verify(program_);
   ASSERT_EQ(gradients.size(), 1U);
   EXPECT_EQ(program_.node(program_.value(gradients[0].gradient).producer).kind, OpKind::kAdd);
@@ -113,10 +118,12 @@ TEST_F(BackwardTest, ATiedParameterHasOneSum) {
 // W + B·A: the sum's gradient is W's, and goes on to B and A.
 TEST_F(BackwardTest, AGradientThatGoesOnIsCopied) {
   const ValueId weight = parameter("weight", {5, 4});
-  const ValueId product = op(OpKind::kMatmul, {parameter("b", {5, 2}), parameter("a", {2, 4})}, MatmulAttributes{});
+  const ValueId product =
+      op(OpKind::kMatmul, {parameter("b", {5, 2}), parameter("a", {2, 4})}, MatmulAttributes{});
   const ValueId sum = op(OpKind::kAdd, {op(OpKind::kAdd, {weight, parameter("other", {5, 4})}), product});
   const ValueId x = input({DType::kF32, {3, 4}}, "x");
-  const auto gradients = append_backward(program_, loss(op(OpKind::kMatmul, {x, sum}, MatmulAttributes{.transpose_b = true})));
+  const auto gradients =
+      append_backward(program_, loss(op(OpKind::kMatmul, {x, sum}, MatmulAttributes{.transpose_b = true})));
   verify(program_);
   EXPECT_EQ(gradients.size(), 4U);
   expect_own_values(gradients);
@@ -127,11 +134,13 @@ TEST_F(BackwardTest, FrozenParametersHaveNone) {
   const ValueId bias = parameter("bias", {5});
   const ValueId x = input({DType::kF32, {3, 4}}, "x");
   const auto gradients = append_backward(
-      program_, loss(op(OpKind::kBiasAdd, {op(OpKind::kMatmul, {x, weight}, MatmulAttributes{.transpose_b = true}), bias})));
+      program_, loss(op(OpKind::kBiasAdd,
+                        {op(OpKind::kMatmul, {x, weight}, MatmulAttributes{.transpose_b = true}), bias})));
   ASSERT_EQ(gradients.size(), 1U);
   EXPECT_EQ(gradients[0].storage, program_.value(bias).storage);
   for (const Node& node : program_.nodes()) {
-    EXPECT_FALSE(node.kind == OpKind::kMatmul && node.region.phase == Phase::kBackward) << "nobody needs this product";
+    EXPECT_FALSE(node.kind == OpKind::kMatmul && node.region.phase == Phase::kBackward)
+        << "nobody needs this product";
   }
 }
 

@@ -33,24 +33,19 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
   return timed;
 }
 
-nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds,
-                         bool bf16) {
-  const MachineLimits limits = measure_machine_limits();
+// What the run gave; the trainer's memory is given back before the limits are measured.
+nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds) {
   std::vector<double> steps = trainer.step_seconds();
   if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
   const double seconds = median(steps);
   const TrainingArguments& args = trainer.arguments();
   const auto samples =
       static_cast<double>(args.per_device_train_batch_size * args.gradient_accumulation_steps);
-  const double product_flops = trainer.session().step_product_flops();
-  const double limit = bf16 ? std::max(limits.bf16_flops, limits.fp32_flops) : limits.fp32_flops;
   nlohmann::json result = {{"samples_per_second", samples / seconds},
                            {"step_seconds", seconds},
                            {"first_step_seconds", before_trainer_seconds + trainer.seconds_to_first_step()},
                            {"flops_per_step", trainer.session().step_flops()},
-                           {"product_flops_per_step", product_flops},
-                           {"limit_flops", limit},
-                           {"limit_share", product_flops / seconds / limit},
+                           {"product_flops_per_step", trainer.session().step_product_flops()},
                            {"planning_seconds", trainer.session().planning_seconds()},
                            {"steps", trainer.step_seconds().size()},
                            {"train_loss", output.training_loss}};
@@ -58,6 +53,14 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, doub
     if (name.rfind("memory_", 0) == 0) result[name] = static_cast<int64_t>(metric_number(value));
   }
   return result;
+}
+
+void add_limit(nlohmann::json& result, bool bf16) {
+  const MachineLimits limits = measure_machine_limits();
+  const double limit = bf16 ? std::max(limits.bf16_flops, limits.fp32_flops) : limits.fp32_flops;
+  result["limit_flops"] = limit;
+  result["limit_share"] =
+      result["product_flops_per_step"].get<double>() / result["step_seconds"].get<double>() / limit;
 }
 
 void print_table(const nlohmann::json& result) {
@@ -114,8 +117,9 @@ int run_bench_step(const std::vector<std::string>& words) {
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(options));
     if (!args.json) fmt::print("{}", format_forecast(trainer.forecast()));
     const TrainOutput output = trainer.train();
-    result = result_of(trainer, output, before_trainer_seconds, args.bf16);
+    result = result_of(trainer, output, before_trainer_seconds);
   }
+  add_limit(result, args.bf16);
   if (args.json) {
     fmt::print("{}\n", result.dump());
   } else {

@@ -15,12 +15,14 @@ namespace {
 
 TEST(ArenaTest, IsZeroedAlignedAndResidentFromTheStart) {
   const int64_t page = sysconf(_SC_PAGESIZE);
-  for (const int64_t bytes : {int64_t{1}, page - 1, page, page + 1, int64_t{2} << 20, (int64_t{5} << 20) + 123}) {
+  for (const int64_t bytes :
+       {int64_t{1}, page - 1, page, page + 1, int64_t{2} << 20, (int64_t{5} << 20) + 123}) {
     const Arena arena(bytes);
     EXPECT_EQ(arena.bytes(), bytes);
     EXPECT_EQ(arena.resident_bytes(), bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % (size_t{2} << 20), 0U);
-    EXPECT_TRUE(std::all_of(arena.data(), arena.data() + bytes, [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_TRUE(
+        std::all_of(arena.data(), arena.data() + bytes, [](std::byte b) { return b == std::byte{0}; }));
   }
   EXPECT_EQ(Arena(0).resident_bytes(), 0);
 }
@@ -33,7 +35,9 @@ TEST(ArenaTest, MovesItsReservation) {
   EXPECT_EQ(to.resident_bytes(), 100);
 }
 
-TEST(ArenaTest, AReservationThatTheSystemRefusesIsASystemError) { EXPECT_THROW(Arena(int64_t{1} << 55), SystemError); }
+TEST(ArenaTest, AReservationThatTheSystemRefusesIsASystemError) {
+  EXPECT_THROW(Arena(int64_t{1} << 55), SystemError);
+}
 
 // A backend whose copies can be made to err: read a byte too early, write one too many.
 class FaultyBackend final : public Backend {
@@ -52,7 +56,9 @@ class FaultyBackend final : public Backend {
 
 class ExecutorTest : public ::testing::Test {
  protected:
-  ValueId copy(Program& program, ValueId x) { return OpBuilder(program).value(OpKind::kCopy, {x}, {}, "copy"); }
+  ValueId copy(Program& program, ValueId x) {
+    return OpBuilder(program).value(OpKind::kCopy, {x}, {}, "copy");
+  }
   ExecutorTest() {
     // Three copies in a row: the first one is dead when the third is made. 40 bytes leave room behind each.
     ValueId x = program().read_state(storage_);
@@ -74,7 +80,7 @@ TEST_F(ExecutorTest, RunsNodesInOrderAndTellsItsObserver) {
   EXPECT_EQ(executor.resident_arena_bytes(), plan.arena_bytes());
   for (int i = 0; i < 10; ++i) executor.storage_as<float>(storage_)[i] = static_cast<float>(i);
   std::vector<size_t> seen;
-  executor.set_observer([&](const Program& ran, size_t node) {
+  executor.set_observer([&](const Program& ran, size_t node, std::span<const int64_t>) {
     EXPECT_EQ(ran.name(), "toy");
     seen.push_back(node);
   });
@@ -107,7 +113,8 @@ TEST_F(ExecutorTest, PoisonFillsWhatIsDead) {
   executor.run("toy", {});
   const ValueId first = program().node(NodeId{0}).outputs[0];
   const ValueId last = program().result("y");
-  ASSERT_EQ(executor.value("toy", first), executor.value("toy", last)) << "the third copy lies where the first one was";
+  ASSERT_EQ(executor.value("toy", first), executor.value("toy", last))
+      << "the third copy lies where the first one was";
   const ValueId second = program().node(NodeId{1}).outputs[0];
   float value = 0;
   std::memcpy(&value, executor.value("toy", second) + 40, 4);
@@ -120,7 +127,8 @@ TEST_F(ExecutorTest, CountsStayWithinTheirPlan) {
   const MemoryPlan plan = plan_memory(state_, programs_, *backend);
   Executor executor(state_, programs_, plan, *backend);
   for (const int64_t count : {0, 16, 32}) executor.run("toy", std::vector{count});
-  for (const int64_t count : {-16, 8, 48}) EXPECT_THROW(executor.run("toy", std::vector{count}), InternalError) << count;
+  for (const int64_t count : {-16, 8, 48})
+    EXPECT_THROW(executor.run("toy", std::vector{count}), InternalError) << count;
   EXPECT_THROW(executor.run("toy", {}), InternalError);
   EXPECT_THROW(executor.run("other", std::vector{int64_t{16}}), InternalError);
 }

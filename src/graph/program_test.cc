@@ -7,7 +7,9 @@
 namespace shoehorn {
 namespace {
 
-TensorType vector_of(int64_t count) { return {DType::kF32, {Dim(count)}}; }
+TensorType vector_of(int64_t count) {
+  return {DType::kF32, {Dim(count)}};
+}
 
 class ProgramTest : public ::testing::Test {
  protected:

@@ -51,7 +51,8 @@ TEST_F(StateTableTest, RestsAreMergedByThemselves) {
   const StorageId b = add("b", 2, 3, DType::kBF16);
   std::vector<StorageId> rests;
   for (const char* name : {"a", "b"}) {
-    rests.push_back(state_.add_storage({std::string(name) + ".rest", {DType::kI16, {2, 3}}, Role::kMasterWeight, {}, {}}));
+    rests.push_back(state_.add_storage(
+        {std::string(name) + ".rest", {DType::kI16, {2, 3}}, Role::kMasterWeight, {}, {}}));
     state_.parameter(state_.find_parameter(name)).rest = rests.back();
   }
   const StorageId whole = state_.merge({a, b}, "ab");

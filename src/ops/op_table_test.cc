@@ -1,4 +1,5 @@
-// The op table, and the type errors that a user's model can run into: each names the op, the value and what was expected.
+// The op table, and the type errors that a user's model can run into: each names the op, the value and what
+// was expected.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -32,7 +33,8 @@ class TypeErrors : public ::testing::Test {
   ValueId read(const std::string& name, Shape shape, DType dtype = DType::kF32) {
     return program_.read_state(state_.add_storage({name, {dtype, std::move(shape)}, Role::kWeight, {}, {}}));
   }
-  void expect_error(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::vector<std::string>& parts) {
+  void expect_error(OpKind kind, std::vector<ValueId> inputs, Attributes attributes,
+                    const std::vector<std::string>& parts) {
     Region region;
     region.layer = 2;
     region.component = Component::kAttention;
@@ -42,7 +44,8 @@ class TypeErrors : public ::testing::Test {
       FAIL() << op_info(kind).name << " accepted";
     } catch (const UserError& error) {
       const std::string message = error.what();
-      EXPECT_NE(message.find(fmt::format("[{} in layer 2 attention]", op_info(kind).name)), std::string::npos) << message;
+      EXPECT_NE(message.find(fmt::format("[{} in layer 2 attention]", op_info(kind).name)), std::string::npos)
+          << message;
       for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
     }
   }
@@ -54,12 +57,16 @@ class TypeErrors : public ::testing::Test {
 };
 
 TEST_F(TypeErrors, NameTheOpTheRegionAndTheValues) {
-  expect_error(OpKind::kMatmul, {x_, read("W", {4, 7})}, MatmulAttributes{}, {"inner dimension is 5", "float32[4, 7]", "W"});
-  expect_error(OpKind::kMatmul, {x_, read("W2", {5, 7}), read("b", {6})}, MatmulAttributes{}, {"a bias of 7 elements", "b float32[6]"});
-  expect_error(OpKind::kMatmul, {x_, read("W3", {5, 7}, DType::kBF16)}, MatmulAttributes{}, {"float32", "W3"});
+  expect_error(OpKind::kMatmul, {x_, read("W", {4, 7})}, MatmulAttributes{},
+               {"inner dimension is 5", "float32[4, 7]", "W"});
+  expect_error(OpKind::kMatmul, {x_, read("W2", {5, 7}), read("b", {6})}, MatmulAttributes{},
+               {"a bias of 7 elements", "b float32[6]"});
+  expect_error(OpKind::kMatmul, {x_, read("W3", {5, 7}, DType::kBF16)}, MatmulAttributes{},
+               {"float32", "W3"});
   expect_error(OpKind::kAdd, {x_, read("y", {5, 3})}, {}, {"float32[3, 5]", "float32[5, 3]"});
   expect_error(OpKind::kBiasAdd, {x_, read("bias", {3})}, {}, {"a vector of 5 elements", "bias"});
-  expect_error(OpKind::kLayerNorm, {x_, read("gamma", {5}), read("beta", {4})}, NormalizationAttributes{}, {"vector of 5", "beta"});
+  expect_error(OpKind::kLayerNorm, {x_, read("gamma", {5}), read("beta", {4})}, NormalizationAttributes{},
+               {"vector of 5", "beta"});
   expect_error(OpKind::kEmbedding, {x_, read("ids", {3})}, EmbeddingAttributes{}, {"int32", "ids"});
   expect_error(OpKind::kGatherRows, {x_, read("rows", {3, 1}, DType::kI32)}, {}, {"rank 1"});
   expect_error(OpKind::kView, {x_}, ViewAttributes{{DType::kF32, {16}}, 0}, {"large enough"});
@@ -76,27 +83,32 @@ TEST_F(TypeErrors, AttentionAndLoss) {
   attention.max_sequence_length = 3;
   expect_error(OpKind::kAttentionScores, {x_, x_, three, three}, attention, {"divisible into 2 heads"});
   expect_error(OpKind::kAttention, {x_, three, three, three, three}, attention, {"three times 2 heads wide"});
-  expect_error(OpKind::kCrossEntropy, {x_, read("labels", {4}, DType::kI32), one}, LossAttributes{}, {"one label for each row", "labels"});
-  expect_error(OpKind::kCrossEntropy, {x_, read("float_labels", {3}), one}, LossAttributes{}, {"int32", "float_labels"});
-  expect_error(OpKind::kDropout, {x_, one, read("sample", {4}, DType::kI32), three}, DropoutAttributes{}, {"one number for each row"});
+  expect_error(OpKind::kCrossEntropy, {x_, read("labels", {4}, DType::kI32), one}, LossAttributes{},
+               {"one label for each row", "labels"});
+  expect_error(OpKind::kCrossEntropy, {x_, read("float_labels", {3}), one}, LossAttributes{},
+               {"int32", "float_labels"});
+  expect_error(OpKind::kDropout, {x_, one, read("sample", {4}, DType::kI32), three}, DropoutAttributes{},
+               {"one number for each row"});
 }
 
 TEST_F(TypeErrors, UpdatesTakeStatesOfTheirWeightsSize) {
   const ValueId applied = read("applied", {1}, DType::kI32);
-  expect_error(OpKind::kSgd, {read("rate", {1}), applied, {}, x_, read("gradient", {3, 4})}, SgdAttributes{0, false, {0.0F}, false},
-               {"as large as its weight", "gradient"});
+  expect_error(OpKind::kSgd, {read("rate", {1}), applied, {}, x_, read("gradient", {3, 4})},
+               SgdAttributes{0, false, {0.0F}, false}, {"as large as its weight", "gradient"});
 }
 
 TEST_F(TypeErrors, MisuseIsABugOfOurs) {
   EXPECT_THROW(builder_.add(OpKind::kAdd, {x_}, {}, "y"), InternalError) << "arity";
-  EXPECT_THROW(builder_.add(OpKind::kAdd, {x_, ValueId{}}, {}, "y"), InternalError) << "an input that is not optional";
+  EXPECT_THROW(builder_.add(OpKind::kAdd, {x_, ValueId{}}, {}, "y"), InternalError)
+      << "an input that is not optional";
   EXPECT_THROW(builder_.add(OpKind::kMatmul, {x_, x_}, CastAttributes{}, "y"), InternalError) << "attributes";
 }
 
 TEST_F(TypeErrors, CountsGoThroughTheShapeRules) {
   const CountId tokens = program_.add_count("tokens", 32, 16);
   const ValueId x = read("packed", {Dim(32, tokens), Dim(5)});
-  const ValueId y = builder_.value(OpKind::kMatmul, {x, read("weight", {7, 5})}, MatmulAttributes{.transpose_b = true}, "y");
+  const ValueId y = builder_.value(OpKind::kMatmul, {x, read("weight", {7, 5})},
+                                   MatmulAttributes{.transpose_b = true}, "y");
   EXPECT_EQ(type_name(program_.type(y)), "float32[32*, 7]");
   const ValueId g = builder_.value(OpKind::kMatmul, {y, x}, MatmulAttributes{.transpose_a = true}, "g");
   EXPECT_EQ(type_name(program_.type(g)), "float32[7, 5]");
@@ -114,7 +126,9 @@ TEST_F(TypeErrors, AProductCostsTwoFlopsATerm) {
 TEST_F(TypeErrors, ADumpHasALineForEachNode) {
   builder_.value(OpKind::kAdd, {x_, x_}, {}, "twice");
   program_.add_result("y", program_.nodes()[0].outputs[0]);
-  EXPECT_EQ(dump(program_), "program toy: 1 nodes\n  %1 twice float32[3, 5] = add(x@0, x@0) {other, forward}\n  result y = %1\n");
+  EXPECT_EQ(
+      dump(program_),
+      "program toy: 1 nodes\n  %1 twice float32[3, 5] = add(x@0, x@0) {other, forward}\n  result y = %1\n");
 }
 
 }  // namespace

@@ -11,10 +11,15 @@ namespace {
 
 class VerifyTest : public ::testing::Test {
  protected:
-  ValueId copy(ValueId input, const std::string& name) { return builder_.value(OpKind::kCopy, {input}, {}, name); }
+  ValueId copy(ValueId input, const std::string& name) {
+    return builder_.value(OpKind::kCopy, {input}, {}, name);
+  }
   NodeId update() {
     return builder_.add(OpKind::kSgd,
-                        {program_.read_state(rate_), program_.read_state(applied_), {}, program_.read_state(weight_),
+                        {program_.read_state(rate_),
+                         program_.read_state(applied_),
+                         {},
+                         program_.read_state(weight_),
                          program_.read_state(gradient_)},
                         SgdAttributes{0, false, {0.0F}, false}, "update");
   }
@@ -96,7 +101,8 @@ TEST_F(VerifyTest, AnOldVersionIsNotReadAfterTheUpdate) {
 }
 
 TEST_F(VerifyTest, NorThroughAView) {
-  const ValueId view = builder_.value(OpKind::kView, {program_.read_state(weight_)}, ViewAttributes{{DType::kF32, {5}}, 5}, "row");
+  const ValueId view = builder_.value(OpKind::kView, {program_.read_state(weight_)},
+                                      ViewAttributes{{DType::kF32, {5}}, 5}, "row");
   const ValueId again = builder_.value(OpKind::kView, {view}, ViewAttributes{{DType::kF32, {2}}, 1}, "part");
   EXPECT_EQ(view_root(program_, again), program_.read_state(weight_));
   verify(program_);

@@ -10,13 +10,15 @@ namespace shoehorn {
 namespace {
 
 TEST(IsDecayed, FollowsTheTrainersPatterns) {
-  for (const char* name : {"bert.embeddings.word_embeddings.weight", "classifier.weight", "normal.weight", "denorm.weight",
-                           "layer.normalize.weight", "norms.weight", "x.norm2.weight", "prenorm.weight"}) {
+  for (const char* name :
+       {"bert.embeddings.word_embeddings.weight", "classifier.weight", "normal.weight", "denorm.weight",
+        "layer.normalize.weight", "norms.weight", "x.norm2.weight", "prenorm.weight"}) {
     EXPECT_TRUE(is_decayed(name)) << name;
   }
-  for (const char* name : {"classifier.bias", "bert.LayerNorm.weight", "a.layernorm.weight", "input_layernorm.weight",
-                           "x.RMSNorm.weight", "norm.weight", "model.norm", "model.norm.weight", "norm", "q_norm.weight", "q_norm",
-                           "a.BIAS", "relative_attention_bias.weight"}) {
+  for (const char* name :
+       {"classifier.bias", "bert.LayerNorm.weight", "a.layernorm.weight", "input_layernorm.weight",
+        "x.RMSNorm.weight", "norm.weight", "model.norm", "model.norm.weight", "norm", "q_norm.weight",
+        "q_norm", "a.BIAS", "relative_attention_bias.weight"}) {
     EXPECT_FALSE(is_decayed(name)) << name;
   }
 }
@@ -36,21 +38,28 @@ class AppendUpdate : public ::testing::Test {
     Region region;
     region.layer = 4;
     region.component = Component::kFeedForward;
-    const StorageId id = state_.add_storage({name, {split ? DType::kBF16 : DType::kF32, {rows, 3}}, Role::kWeight, region, {}});
+    const StorageId id = state_.add_storage(
+        {name, {split ? DType::kBF16 : DType::kF32, {rows, 3}}, Role::kWeight, region, {}});
     Parameter parameter;
     parameter.name = name;
     parameter.shape = {rows, 3};
     parameter.storage = id;
     parameter.weight_decay = decay;
-    if (split) parameter.rest = state_.add_storage({name + ".rest", {DType::kI16, {rows, 3}}, Role::kMasterWeight, region, {}});
+    if (split)
+      parameter.rest =
+          state_.add_storage({name + ".rest", {DType::kI16, {rows, 3}}, Role::kMasterWeight, region, {}});
     state_.add_parameter(parameter);
     return id;
   }
   NodeId append(StorageId id) {
-    const StorageId gradient =
-        state_.add_storage({state_.storage(id).name + ".gradient", {DType::kF32, state_.storage(id).type.shape}, Role::kGradient, {}, {}});
-    return append_update(builder_, options_, program_.read_state(rate_), program_.read_state(applied_), {}, id,
-                         state_.parameter(state_.parameters_of(id)[0]).rest, program_.read_state(gradient));
+    const StorageId gradient = state_.add_storage({state_.storage(id).name + ".gradient",
+                                                   {DType::kF32, state_.storage(id).type.shape},
+                                                   Role::kGradient,
+                                                   {},
+                                                   {}});
+    return append_update(builder_, options_, program_.read_state(rate_), program_.read_state(applied_), {},
+                         id, state_.parameter(state_.parameters_of(id)[0]).rest,
+                         program_.read_state(gradient));
   }
 
   OptimizerOptions options_;

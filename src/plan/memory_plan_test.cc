@@ -1,4 +1,5 @@
-// Liveness and placement of small programs, worked out by hand; whole models are tests/memory_promise_test.cc's.
+// Liveness and placement of small programs, worked out by hand; whole models are
+// tests/memory_promise_test.cc's.
 #include "plan/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +16,12 @@ namespace {
 class ToyBackend final : public Backend {
  public:
   std::string name() const override { return "toy"; }
-  int64_t workspace_bytes(const Program&, const Node& node) const override { return node.kind == OpKind::kMatmul ? 1000 : 0; }
-  PreparedNode prepare(const Program&, const Node&, const NodeBuffers&) const override { return [](const int64_t*) {}; }
+  int64_t workspace_bytes(const Program&, const Node& node) const override {
+    return node.kind == OpKind::kMatmul ? 1000 : 0;
+  }
+  PreparedNode prepare(const Program&, const Node&, const NodeBuffers&) const override {
+    return [](const int64_t*) {};
+  }
 };
 
 constexpr int64_t kRows = 16;
@@ -36,7 +41,8 @@ class MemoryPlanTest : public ::testing::Test {
     throw InternalError("no buffer " + name);
   }
   static int64_t sum(const std::map<std::string, int64_t>& bytes) {
-    return std::accumulate(bytes.begin(), bytes.end(), int64_t{0}, [](int64_t a, const auto& b) { return a + b.second; });
+    return std::accumulate(bytes.begin(), bytes.end(), int64_t{0},
+                           [](int64_t a, const auto& b) { return a + b.second; });
   }
 
   StateTable state_;

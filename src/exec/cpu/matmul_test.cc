@@ -1,5 +1,5 @@
-// Products against naive double sums of the same operands: all transposes, bias, accumulation, run-time counts of rows and
-// of the summed dimension, fp32 and bf16.
+// Products against naive double sums of the same operands: all transposes, bias, accumulation, run-time
+// counts of rows and of the summed dimension, fp32 and bf16.
 #include "exec/cpu/matmul.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ struct Matrix {
   std::vector<double> values;
   std::vector<std::byte> bytes;
 
-  Matrix(DType type, int64_t count, uint32_t seed) : dtype(type), bytes(static_cast<size_t>(count * dtype_bytes(type))) {
+  Matrix(DType type, int64_t count, uint32_t seed)
+      : dtype(type), bytes(static_cast<size_t>(count * dtype_bytes(type))) {
     std::mt19937 generator(seed);
     std::normal_distribution<float> normal;
     for (int64_t i = 0; i < count; ++i) {
@@ -46,11 +47,13 @@ struct Matrix {
   }
 };
 
-// Runs the product for `count` and compares every element of C, those behind the count included, which stay as they were.
+// Runs the product for `count` and compares every element of C, those behind the count included, which stay
+// as they were.
 void expect_product(const MatmulShape& shape, int64_t count) {
-  SCOPED_TRACE(fmt::format("{}x{}x{} {}{} {}->{} bias {} accumulate {} dynamic {} count {}", shape.m, shape.n, shape.k,
-                           shape.transpose_a ? "t" : "n", shape.transpose_b ? "t" : "n", dtype_name(shape.operands),
-                           dtype_name(shape.result), shape.bias, shape.accumulate, static_cast<int>(shape.dynamic), count));
+  SCOPED_TRACE(fmt::format("{}x{}x{} {}{} {}->{} bias {} accumulate {} dynamic {} count {}", shape.m, shape.n,
+                           shape.k, shape.transpose_a ? "t" : "n", shape.transpose_b ? "t" : "n",
+                           dtype_name(shape.operands), dtype_name(shape.result), shape.bias, shape.accumulate,
+                           static_cast<int>(shape.dynamic), count));
   const int64_t m = shape.dynamic == DynamicDimension::kM ? count : shape.m;
   const int64_t k = shape.dynamic == DynamicDimension::kK ? count : shape.k;
   const Matrix a(shape.operands, shape.m * shape.k, 1);
@@ -62,10 +65,14 @@ void expect_product(const MatmulShape& shape, int64_t count) {
   constexpr int64_t kGuard = 64;
   const int64_t bytes = matmul->workspace_bytes();
   std::vector<std::byte> scratch(static_cast<size_t>(bytes + 2 * kGuard), std::byte{0xFF});
-  auto* workspace = scratch.data() + (kGuard - static_cast<int64_t>(reinterpret_cast<uintptr_t>(scratch.data()) % kGuard)) % kGuard;
-  matmul->run(count, a.bytes.data(), b.bytes.data(), shape.bias ? reinterpret_cast<const float*>(bias.bytes.data()) : nullptr,
-              c.bytes.data(), workspace);
-  for (int64_t i = 0; i < kGuard / 2; ++i) ASSERT_EQ(workspace[bytes + i], std::byte{0xFF}) << "written behind the workspace";
+  auto* workspace =
+      scratch.data() +
+      (kGuard - static_cast<int64_t>(reinterpret_cast<uintptr_t>(scratch.data()) % kGuard)) % kGuard;
+  matmul->run(count, a.bytes.data(), b.bytes.data(),
+              shape.bias ? reinterpret_cast<const float*>(bias.bytes.data()) : nullptr, c.bytes.data(),
+              workspace);
+  for (int64_t i = 0; i < kGuard / 2; ++i)
+    ASSERT_EQ(workspace[bytes + i], std::byte{0xFF}) << "written behind the workspace";
   for (int64_t row = 0; row < shape.m; ++row) {
     for (int64_t column = 0; column < shape.n; ++column) {
       const int64_t at = row * shape.n + column;
@@ -81,8 +88,9 @@ void expect_product(const MatmulShape& shape, int64_t count) {
         magnitude += std::abs(bias.values[static_cast<size_t>(column)]);
       }
       for (int64_t i = 0; i < k; ++i) {
-        const double term = a.values[static_cast<size_t>(shape.transpose_a ? i * shape.m + row : row * shape.k + i)] *
-                            b.values[static_cast<size_t>(shape.transpose_b ? column * shape.k + i : i * shape.n + column)];
+        const double term =
+            a.values[static_cast<size_t>(shape.transpose_a ? i * shape.m + row : row * shape.k + i)] *
+            b.values[static_cast<size_t>(shape.transpose_b ? column * shape.k + i : i * shape.n + column)];
         sum += term;
         magnitude += std::abs(term);
       }
@@ -97,15 +105,22 @@ void expect_product(const MatmulShape& shape, int64_t count) {
 class MatmulTest : public ::testing::TestWithParam<DType> {};
 
 TEST_P(MatmulTest, StaticShapes) {
-  for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {64, 48, 32}, {130, 1, 9}}) {
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {64, 48, 32}, {130, 1, 9}}) {
     for (const bool transpose_a : {false, true}) {
       // A static bf16 product of a transposed operand is nobody's: panels are cut from whole rows.
       if (transpose_a && GetParam() == DType::kBF16 && !has_bf16_products()) continue;
       for (const bool transpose_b : {false, true}) {
         for (const bool bias : {false, true}) {
           for (const bool accumulate : {false, true}) {
-            expect_product({.m = m, .n = n, .k = k, .transpose_a = transpose_a, .transpose_b = transpose_b, .operands = GetParam(),
-                            .bias = bias, .accumulate = accumulate},
+            expect_product({.m = m,
+                            .n = n,
+                            .k = k,
+                            .transpose_a = transpose_a,
+                            .transpose_b = transpose_b,
+                            .operands = GetParam(),
+                            .bias = bias,
+                            .accumulate = accumulate},
                            0);
           }
         }
@@ -119,9 +134,16 @@ TEST_P(MatmulTest, RowsOfARunTimeCount) {
     const int64_t maximum = 16 * 3 * 2;
     for (const bool transpose_b : {false, true}) {
       for (const bool bias : {false, true}) {
-        for (const int64_t count : {int64_t{0}, multiple, 3 * multiple, 5 * multiple, maximum - multiple, maximum}) {
-          expect_product({.m = maximum, .n = 19, .k = 23, .transpose_b = transpose_b, .operands = GetParam(), .bias = bias,
-                          .dynamic = DynamicDimension::kM, .count_multiple = multiple},
+        for (const int64_t count :
+             {int64_t{0}, multiple, 3 * multiple, 5 * multiple, maximum - multiple, maximum}) {
+          expect_product({.m = maximum,
+                          .n = 19,
+                          .k = 23,
+                          .transpose_b = transpose_b,
+                          .operands = GetParam(),
+                          .bias = bias,
+                          .dynamic = DynamicDimension::kM,
+                          .count_multiple = multiple},
                          count);
         }
       }
@@ -133,9 +155,16 @@ TEST_P(MatmulTest, SumsOfARunTimeCount) {
   for (const int64_t multiple : {1, 3, 16}) {
     const int64_t maximum = 16 * 3 * 2;
     for (const bool accumulate : {false, true}) {
-      for (const int64_t count : {int64_t{0}, multiple, 3 * multiple, 5 * multiple, maximum - multiple, maximum}) {
-        expect_product({.m = 21, .n = 13, .k = maximum, .transpose_a = true, .operands = GetParam(), .accumulate = accumulate,
-                        .dynamic = DynamicDimension::kK, .count_multiple = multiple},
+      for (const int64_t count :
+           {int64_t{0}, multiple, 3 * multiple, 5 * multiple, maximum - multiple, maximum}) {
+        expect_product({.m = 21,
+                        .n = 13,
+                        .k = maximum,
+                        .transpose_a = true,
+                        .operands = GetParam(),
+                        .accumulate = accumulate,
+                        .dynamic = DynamicDimension::kK,
+                        .count_multiple = multiple},
                        count);
       }
     }
@@ -147,11 +176,22 @@ TEST_P(MatmulTest, SeveralPanels) {
   for (const int64_t multiple : {1, 3, 16}) {
     const int64_t maximum = 1200 / multiple * multiple;
     for (const int64_t count : {513 / multiple * multiple, 1025 / multiple * multiple, maximum}) {
-      expect_product({.m = maximum, .n = 7, .k = 5, .operands = GetParam(), .bias = true, .dynamic = DynamicDimension::kM,
+      expect_product({.m = maximum,
+                      .n = 7,
+                      .k = 5,
+                      .operands = GetParam(),
+                      .bias = true,
+                      .dynamic = DynamicDimension::kM,
                       .count_multiple = multiple},
                      count);
-      expect_product({.m = 5, .n = 7, .k = maximum, .transpose_a = true, .operands = GetParam(), .accumulate = true,
-                      .dynamic = DynamicDimension::kK, .count_multiple = multiple},
+      expect_product({.m = 5,
+                      .n = 7,
+                      .k = maximum,
+                      .transpose_a = true,
+                      .operands = GetParam(),
+                      .accumulate = true,
+                      .dynamic = DynamicDimension::kK,
+                      .count_multiple = multiple},
                      count);
     }
   }
@@ -164,8 +204,15 @@ INSTANTIATE_TEST_SUITE_P(Operands, MatmulTest, ::testing::Values(DType::kF32, DT
 TEST(Bfloat16Results, AreRoundedOnce) {
   for (const bool bias : {false, true}) {
     for (const int64_t count : {0, 16, 48, 1008, 1024}) {
-      expect_product({.m = 1024, .n = 9, .k = 33, .transpose_b = true, .operands = DType::kBF16, .result = DType::kBF16, .bias = bias,
-                      .dynamic = DynamicDimension::kM, .count_multiple = 16},
+      expect_product({.m = 1024,
+                      .n = 9,
+                      .k = 33,
+                      .transpose_b = true,
+                      .operands = DType::kBF16,
+                      .result = DType::kBF16,
+                      .bias = bias,
+                      .dynamic = DynamicDimension::kM,
+                      .count_multiple = 16},
                      count);
     }
   }
@@ -175,13 +222,18 @@ TEST(PrepareMatmul, SharesProductsAndRejectsWhatItCannotCut) {
   const MatmulShape shape{.m = 8, .n = 4, .k = 6};
   const auto matmul = prepare_matmul(shape);
   EXPECT_EQ(prepare_matmul(shape), matmul);
-  EXPECT_THROW(prepare_matmul({.m = 8, .n = 4, .k = 6, .transpose_a = true, .dynamic = DynamicDimension::kM}), InternalError);
-  EXPECT_THROW(prepare_matmul({.m = 8, .n = 4, .k = 6, .dynamic = DynamicDimension::kK}), InternalError);
-  EXPECT_THROW(prepare_matmul({.m = 8, .n = 4, .k = 6, .transpose_a = true, .bias = true, .dynamic = DynamicDimension::kK}),
-               InternalError)
-      << "every piece of the sum would add the bias";
-  EXPECT_THROW(prepare_matmul({.m = 8, .n = 4, .k = 6, .operands = DType::kBF16, .result = DType::kBF16, .accumulate = true}),
+  EXPECT_THROW(prepare_matmul({.m = 8, .n = 4, .k = 6, .transpose_a = true, .dynamic = DynamicDimension::kM}),
                InternalError);
+  EXPECT_THROW(prepare_matmul({.m = 8, .n = 4, .k = 6, .dynamic = DynamicDimension::kK}), InternalError);
+  EXPECT_THROW(
+      prepare_matmul(
+          {.m = 8, .n = 4, .k = 6, .transpose_a = true, .bias = true, .dynamic = DynamicDimension::kK}),
+      InternalError)
+      << "every piece of the sum would add the bias";
+  EXPECT_THROW(
+      prepare_matmul(
+          {.m = 8, .n = 4, .k = 6, .operands = DType::kBF16, .result = DType::kBF16, .accumulate = true}),
+      InternalError);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ class NullBackendTest : public ::testing::Test {
   }
   int64_t product_workspace(DType dtype) {
     const ValueId x = read("x", {300, 500}, dtype);
-    const NodeId id = builder_.add(OpKind::kMatmul, {x, read("w", {500, 70}, dtype)}, MatmulAttributes{}, "y");
+    const NodeId id =
+        builder_.add(OpKind::kMatmul, {x, read("w", {500, 70}, dtype)}, MatmulAttributes{}, "y");
     return backend_->workspace_bytes(program_, program_.node(id));
   }
 

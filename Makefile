@@ -1,0 +1,71 @@
+# The two commands of a newcomer are `make demo` and `make test`; the rest is what they are made of.
+
+BUILD_DIR ?= build
+ASAN_DIR ?= build-asan
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+
+# What reads files that others made; `make test` runs these under the sanitizers, `make asan` runs everything.
+READER_TESTS := io_test tokenize_test data_test
+
+.PHONY: setup build tests test demo asan asan-readers bench tidy tidy-changed format check-format install clean
+
+# Packages that are missing (apt-get; sudo unless root).
+setup:
+	@scripts/setup.sh
+
+$(BUILD_DIR)/build.ninja:
+	cmake -S . -B $(BUILD_DIR) -G Ninja -DCMAKE_BUILD_TYPE=Release
+
+$(ASAN_DIR)/build.ninja:
+	cmake -S . -B $(ASAN_DIR) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOEHORN_SANITIZE=ON
+
+# build/shoehorn, and nothing else.
+build: setup
+	@$(MAKE) --no-print-directory $(BUILD_DIR)/build.ninja
+	cmake --build $(BUILD_DIR) --parallel $(JOBS) --target shoehorn
+
+# Everything, test programs included.
+tests: setup
+	@$(MAKE) --no-print-directory $(BUILD_DIR)/build.ninja
+	cmake --build $(BUILD_DIR) --parallel $(JOBS)
+
+asan-readers: setup
+	@$(MAKE) --no-print-directory $(ASAN_DIR)/build.ninja
+	cmake --build $(ASAN_DIR) --parallel $(JOBS) --target $(READER_TESTS)
+
+# The last line is "N passed, N failed, N skipped".
+test: tests asan-readers check-format
+	@scripts/run_tests.sh $(BUILD_DIR) $(ASAN_DIR)
+
+# The whole suite under AddressSanitizer and UndefinedBehaviorSanitizer.
+asan: setup
+	@$(MAKE) --no-print-directory $(ASAN_DIR)/build.ninja
+	cmake --build $(ASAN_DIR) --parallel $(JOBS)
+	@scripts/run_tests.sh $(ASAN_DIR)
+
+# Fine-tunes a pretrained encoder on real texts; see demo/run.sh.
+demo: build
+	@demo/run.sh $(BUILD_DIR)/shoehorn
+
+# Micro-benchmarks of kernels, packing, data and tokenizer. Against the Hugging Face Trainer: bench/README.md.
+bench: tests
+	@for program in $$(find $(BUILD_DIR) -name '*_bench' -type f -perm -u+x | sort); do $$program || exit 1; done
+
+tidy: tests
+	@scripts/tidy.sh $(BUILD_DIR)
+
+tidy-changed: tests
+	@scripts/tidy.sh $(BUILD_DIR) --changed
+
+format:
+	@scripts/check_format.sh --fix
+
+check-format: setup
+	@scripts/check_format.sh
+
+install: build
+	cmake --install $(BUILD_DIR) --prefix $(PREFIX)
+
+clean:
+	rm -rf $(BUILD_DIR) $(ASAN_DIR)

@@ -1,0 +1,68 @@
+#!/bin/sh
+# Runs every GoogleTest program of a build, one after the other (each uses all cores), and whatever else is registered
+# with CTest; prints the output of those that fail. The last line is the sum: "N passed, N failed, N skipped".
+#
+#   scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
+#
+# The programs found in SANITIZED_BUILD_DIR are run too; their tests are the same ones, so only failures count there.
+# Exit: 0, or 1 if anything failed.
+set -u
+
+build=$1
+sanitized=${2:-}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0
+failed=0
+skipped=0
+
+# The number in a summary line of GoogleTest: "[  PASSED  ] 12 tests."
+summary() { sed -n "s/^\[  $1 *\] \([0-9]*\) tests\{0,1\}[.,].*/\1/p" "$log" | tail -n 1; }
+
+run_program() {
+  program=$1
+  counts_passed=$2
+  start=$(date +%s)
+  "$program" --gtest_brief=0 --gtest_color=no > "$log" 2>&1 < /dev/null
+  code=$?
+  p=$(summary PASSED); s=$(summary SKIPPED); f=$(summary FAILED)
+  : "${p:=0}" "${s:=0}" "${f:=0}"
+  # A crash, or a sanitizer's report at exit, leaves no failed test behind.
+  [ "$code" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+  echo "$program: $p passed, $f failed, $s skipped ($(($(date +%s) - start)) s)"
+  [ "$f" -eq 0 ] || sed 's/^/  | /' "$log"
+  failed=$((failed + f))
+  if [ "$counts_passed" -eq 1 ]; then
+    passed=$((passed + p))
+    skipped=$((skipped + s))
+  fi
+}
+
+programs() { find "$1" -name '*_test' -type f -perm -u+x | LC_ALL=C sort; }
+
+for program in $(programs "$build"); do run_program "$program" 1; done
+if [ -n "$sanitized" ]; then
+  for program in $(programs "$sanitized"); do run_program "$program" 0; done
+fi
+
+# CTest's other tests: examples, and scripts that compare with programs which may not be installed.
+ctest --test-dir "$build" --exclude-regex '_test$' --output-on-failure > "$log" 2>&1 < /dev/null
+code=$?
+p=$(grep -c '^ *[0-9]*/[0-9]* Test .* Passed ' "$log")
+s=$(grep -c '^ *[0-9]*/[0-9]* Test .*\*\*\*Skipped ' "$log")
+f=$(($(grep -c '^ *[0-9]*/[0-9]* Test ' "$log") - p - s))
+if [ "$code" -ne 0 ]; then
+  [ "$f" -gt 0 ] || f=1
+  sed 's/^/  | /' "$log"
+fi
+[ $((p + s + f)) -eq 0 ] || echo "other tests: $p passed, $f failed, $s skipped"
+passed=$((passed + p))
+skipped=$((skipped + s))
+failed=$((failed + f))
+
+if [ "$passed" -eq 0 ]; then
+  echo "no tests in $build" >&2
+  failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
