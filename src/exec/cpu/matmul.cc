@@ -165,7 +165,7 @@ class PanelMatmul final : public Matmul {
   }
 
  private:
-  static constexpr int64_t kPanelRows = 512;
+  static constexpr int64_t kPanelRows = 1024;
 
   static void widen(const void* from, int64_t count, void* to) {
     cast({.count = count, .from_dtype = DType::kBF16, .from = from, .to_dtype = DType::kF32, .to = to});
