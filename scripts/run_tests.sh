@@ -23,19 +23,28 @@ run_program() {
   program=$1
   counts_passed=$2
   start=$(date +%s)
-  "$program" --gtest_brief=0 --gtest_color=no > "$log" 2>&1 < /dev/null
+  "$program" --gtest_color=no > "$log" 2>&1 < /dev/null
   code=$?
   p=$(summary PASSED); s=$(summary SKIPPED); f=$(summary FAILED)
   : "${p:=0}" "${s:=0}" "${f:=0}"
   # A crash, or a sanitizer's report at exit, leaves no failed test behind.
   [ "$code" -eq 0 ] || [ "$f" -gt 0 ] || f=1
   echo "$program: $p passed, $f failed, $s skipped ($(($(date +%s) - start)) s)"
-  [ "$f" -eq 0 ] || sed 's/^/  | /' "$log"
+  [ "$f" -eq 0 ] || show_failures
   failed=$((failed + f))
   if [ "$counts_passed" -eq 1 ]; then
     passed=$((passed + p))
     skipped=$((skipped + s))
   fi
+}
+
+# The log without the tests that passed and said nothing.
+show_failures() {
+  awk '/^\[ RUN / { run = $0; next }
+       /^\[       OK \]/ { run = ""; next }
+       /^\[-*\]/ { next }
+       run != "" { print "  | " run; run = "" }
+       { print "  | " $0 }' "$log"
 }
 
 programs() { find "$1" -name '*_test' -type f -perm -u+x | LC_ALL=C sort; }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "io/file.h"
 #include "train/argument_table.h"
 #include "train/run_report.h"
 #include "train/trainer.h"
@@ -26,6 +27,7 @@ int run_eval(const std::vector<std::string>& words) {
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
   const Metrics metrics = trainer.evaluate();
   fmt::print("{}", format_metrics("eval", metrics));
+  ensure_writable_directory(args.output_dir);
   save_metrics(args.output_dir, "eval", metrics);
   return 0;
 }

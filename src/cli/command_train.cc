@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "io/file.h"
 #include "train/argument_table.h"
 #include "train/run_report.h"
 #include "train/trainer.h"
@@ -39,6 +40,7 @@ int run_train(const std::vector<std::string>& words) {
   const TrainingArguments& args = parsed.arguments;
   validate_command(Command::kTrain, args);
   ModelSource source = open_model(args.model_name_or_path, false, true);
+  ensure_writable_directory(args.output_dir);
   TextTask task = load_text_task(args, source);
   fmt::print("{} training and {} validation samples, {} classes, longest {} tokens\n",
              task.train.dataset.size(), task.validation.dataset.size(), task.train.labels.names.size(),

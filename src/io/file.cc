@@ -267,6 +267,14 @@ std::vector<std::string> list_directory(const fs::path& path) {
   return names;
 }
 
+void ensure_writable_directory(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) throw_system_error(directory, "make this directory", error.value());
+  AtomicFile probe(directory / "write-test");
+  probe.write(std::string_view("\n"));
+}
+
 bool is_process_id(int64_t number) {
   return number > 0 && number <= std::numeric_limits<pid_t>::max();
 }

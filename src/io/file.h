@@ -93,6 +93,10 @@ void write_text_atomic(const std::filesystem::path& path, std::string_view text)
 // Copies the bytes of a regular file; the destination appears complete or not at all.
 void copy_file_atomic(const std::filesystem::path& source, const std::filesystem::path& destination);
 
+// Makes the directory where it is absent, and tries a file in it. SystemError where that fails: better before
+// hours of work than after.
+void ensure_writable_directory(const std::filesystem::path& directory);
+
 // Brings a file or a directory's list of names to the disk.
 void sync_path(const std::filesystem::path& path);
 

@@ -308,7 +308,7 @@ TEST(ArgumentTable, CommandsTakeTheirGroups) {
   EXPECT_SAYS(with({"--eval_strategy", "epoch"}),
               "[--validation_file] expected a file, because eval_strategy is epoch");
   EXPECT_SAYS(with({"--do_eval"}), "do_eval needs an evaluation set");
-  EXPECT_SAYS(with({"--do_predict"}), "[--test_file]");
+  EXPECT_SAYS(with({"--do_predict"}), "run shoehorn predict");
   EXPECT_EQ(with({"--eval_strategy", "epoch", "--validation_file", "v.csv"}), "");
   EXPECT_TRUE(parse_arguments(Command::kTrain, {"--nonsense", "--help"}).help);
 }

@@ -9,6 +9,7 @@
 #include "data/training_steps.h"
 #include "data/window_iterator.h"
 #include "io/checkpoint_directory.h"
+#include "io/file.h"
 #include "train/batch_feed.h"
 #include "train/find_anomaly.h"
 #include "train/run_report.h"
@@ -97,8 +98,10 @@ std::string log_text(const Metrics& entry) {
   std::string text;
   const auto add = [&](const char* name) {
     const auto found = entry.find(name);
-    if (found != entry.end())
-      text += fmt::format("{}{} {:.6g}", text.empty() ? "" : "  ", name, metric_number(found->second));
+    if (found == entry.end()) return;
+    const double value = metric_number(found->second);
+    const std::string number = std::isnan(value) ? "nan" : fmt::format("{:.6g}", value);  // no sign of a NaN
+    text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, number);
   };
   for (const char* name :
        {"step", "epoch", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1"})
@@ -218,6 +221,7 @@ void Trainer::load_start() {
 
 TrainOutput Trainer::train() {
   CHECK(windows_ != nullptr, "there is no training data");
+  if (args_.save_strategy != "no") ensure_writable_directory(args_.output_dir);
   recover_checkpoints(args_.output_dir);
   prepare();
   if (args_.detect_anomaly) watch_for_anomaly();
@@ -390,10 +394,7 @@ void Trainer::save(Progress& progress) {
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error)
-    throw system_error("[{}] expected to make the directory, got '{}'", directory.string(), error.message());
+  ensure_writable_directory(directory);
   save_model_files(contents(), session_->executor(), directory);
 }
 
