@@ -48,6 +48,7 @@ class StartedProgram {
     const int err = open(error_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
     pid_ = fork();
     if (pid_ == 0) {
+      setenv("OMP_WAIT_POLICY", "passive", 0);  // a thread that spins for one that waits for a processor stalls both
       dup2(out, 1);
       dup2(err, 2);
       if (limits.file_bytes > 0) {

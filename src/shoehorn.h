@@ -1,0 +1,16 @@
+// The public API: define or load a model, make data, train.
+//
+//   #include "shoehorn.h"
+//
+// TrainingArguments, Trainer and Dataset have the names and defaults of the Hugging Face classes; own models
+// derive from Model and are built with ModelBuilder. Errors: UserError for the caller's mistakes, SystemError
+// where the environment failed. See examples/.
+#pragma once
+
+#include "base/error.h"
+#include "data/dataset.h"
+#include "model/bert.h"
+#include "model/layers.h"
+#include "model/model_builder.h"
+#include "train/trainer.h"
+#include "train/training_arguments.h"
