@@ -17,7 +17,7 @@ scripts/make_fortunes.sh "$data"
 rm -rf "$output"
 
 set -- --model_name_or_path "$model" --train_file "$data/train.jsonl" --validation_file "$data/validation.jsonl" \
-  --max_seq_length 64 --per_device_train_batch_size 16 --per_device_eval_batch_size 32 --num_train_epochs 2 \
+  --max_seq_length 64 --per_device_train_batch_size 16 --per_device_eval_batch_size 32 --num_train_epochs 1 \
   --learning_rate 2e-4 --warmup_ratio 0.1 --label_smoothing_factor 0.1 --logging_steps 50 --save_strategy no \
   --output_dir "$output"
 

@@ -1,4 +1,5 @@
-// BERT against Transformers (tests/golden/bert_make.py): logits, loss and every gradient, in every arrangement of the step.
+// BERT against Transformers (tests/golden/bert_make.py): logits, loss and every gradient, in every
+// arrangement of the step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,13 +22,17 @@ class GoldenBatch {
   explicit GoldenBatch(const SafetensorsFile& file) {
     const auto& shape = file.tensor("input_ids").shape;
     width_ = shape[1];
-    for (const auto& [name, values] : {std::pair{"input_ids", &ids_}, {"token_type_ids", &types_}, {"lengths", &lengths_}, {"labels", &labels_}}) {
+    for (const auto& [name, values] : {std::pair{"input_ids", &ids_},
+                                       {"token_type_ids", &types_},
+                                       {"lengths", &lengths_},
+                                       {"labels", &labels_}}) {
       values->resize(static_cast<size_t>(file.tensor(name).bytes / 4));
       file.read_into(name, std::as_writable_bytes(std::span(*values)));
     }
   }
 
-  std::vector<int64_t> load(Session& session, const BatchStorages& to, const std::vector<int64_t>& rows) const {
+  std::vector<int64_t> load(Session& session, const BatchStorages& to,
+                            const std::vector<int64_t>& rows) const {
     Executor& executor = session.executor();
     int64_t token = 0;
     for (size_t s = 0; s < rows.size(); ++s) {
@@ -39,7 +44,8 @@ class GoldenBatch {
       executor.storage_as<int32_t>(to.labels)[s] = labels_[static_cast<size_t>(row)];
       for (int64_t t = 0; t < length; ++t, ++token) {
         executor.storage_as<int32_t>(to.input_ids)[token] = ids_[static_cast<size_t>(row * width_ + t)];
-        executor.storage_as<int32_t>(to.token_type_ids)[token] = types_[static_cast<size_t>(row * width_ + t)];
+        executor.storage_as<int32_t>(to.token_type_ids)[token] =
+            types_[static_cast<size_t>(row * width_ + t)];
         executor.storage_as<int32_t>(to.position_ids)[token] = static_cast<int32_t>(t);
         executor.storage_as<int32_t>(to.token_sample)[token] = static_cast<int32_t>(s);
       }
@@ -63,7 +69,9 @@ struct Arrangement {
   StepOptions step;
 };
 
-void PrintTo(const Arrangement& arrangement, std::ostream* out) { *out << arrangement.name; }
+void PrintTo(const Arrangement& arrangement, std::ostream* out) {
+  *out << arrangement.name;
+}
 
 // Gradients read off an SGD step of learning rate 1: w - w'.
 class BertGolden : public ::testing::TestWithParam<Arrangement> {};
@@ -92,7 +100,8 @@ TEST_P(BertGolden, LossAndEveryGradient) {
   session.reserve();
   Executor& executor = session.executor();
   TorchGenerator generator(1);
-  const LoadedWeights loaded = load_weights(SafetensorsModel::open(kGolden), session.state(), executor, generator);
+  const LoadedWeights loaded =
+      load_weights(SafetensorsModel::open(kGolden), session.state(), executor, generator);
   EXPECT_TRUE(loaded.initialized.empty() && loaded.unused.empty());
 
   const GoldenBatch batch(golden);
@@ -103,14 +112,17 @@ TEST_P(BertGolden, LossAndEveryGradient) {
   *executor.storage_as<float>(scalars.target_count) = 8.0F;
 
   const double epsilon = step.precision == Precision::kBfloat16 ? 0x1p-8 : 0x1p-23;
-  const double tolerance = 64 * epsilon;  // of each tensor's largest element: sums of up to 250 terms, 20 ops deep
+  const double tolerance =
+      64 * epsilon;  // of each tensor's largest element: sums of up to 250 terms, 20 ops deep
 
-  const std::vector<int64_t> evaluation = batch.load(session, session.family().evaluation_batch, {0, 1, 2, 3, 4, 5, 6, 7});
+  const std::vector<int64_t> evaluation =
+      batch.load(session, session.family().evaluation_batch, {0, 1, 2, 3, 4, 5, 6, 7});
   executor.run("evaluate", evaluation);
   const std::vector<double> logits = read_doubles(golden, "logits");
-  const auto* computed =
-      reinterpret_cast<const float*>(executor.value("evaluate", session.family().find("evaluate")->result("logits")));
-  for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(computed[i], logits[i], 2 * tolerance) << "logit " << i;
+  const auto* computed = reinterpret_cast<const float*>(
+      executor.value("evaluate", session.family().find("evaluate")->result("logits")));
+  for (size_t i = 0; i < logits.size(); ++i)
+    EXPECT_NEAR(computed[i], logits[i], 2 * tolerance) << "logit " << i;
 
   std::vector<std::vector<float>> before;
   for (const Parameter& parameter : session.state().parameters()) {
@@ -126,11 +138,13 @@ TEST_P(BertGolden, LossAndEveryGradient) {
     executor.run("train_step", counts);
   } else {
     for (size_t m = 0; m < micro_batches.size(); ++m) {
-      executor.run(m == 0 ? "micro_batch_first" : "micro_batch_next", batch.load(session, session.family().train_batches[0], micro_batches[m]));
+      executor.run(m == 0 ? "micro_batch_first" : "micro_batch_next",
+                   batch.load(session, session.family().train_batches[0], micro_batches[m]));
     }
     executor.run("update", {});
   }
-  EXPECT_NEAR(*executor.storage_as<float>(session.family().loss), facts["main"]["loss"].get<double>(), tolerance);
+  EXPECT_NEAR(*executor.storage_as<float>(session.family().loss), facts["main"]["loss"].get<double>(),
+              tolerance);
   for (size_t p = 0; p < session.state().parameters().size(); ++p) {
     const Parameter& parameter = session.state().parameters()[p];
     const std::vector<double> expected = read_doubles(golden, "gradient64." + parameter.name);
@@ -158,36 +172,37 @@ Arrangement arrangement(const std::string& name, const std::function<void(StepOp
 
 INSTANTIATE_TEST_SUITE_P(
     Arrangements, BertGolden,
-    ::testing::Values(
-        arrangement("plain", [](StepOptions&) {}), arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
-        arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
-        arrangement("kept", [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }),
-        arrangement("separate_updates", [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }),
-        arrangement("update_in_backward", [](StepOptions& o) { o.update_in_backward = true; }),
-        arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
-        arrangement("layer_major",
-                    [](StepOptions& o) {
-                      o.gradient_accumulation_steps = 3;
-                      o.accumulation_order = AccumulationOrder::kLayer;
-                    }),
-        arrangement("layer_major_recompute_update",
-                    [](StepOptions& o) {
-                      o.gradient_accumulation_steps = 3;
-                      o.accumulation_order = AccumulationOrder::kLayer;
-                      o.recompute_every_n_layers = 1;
-                      o.update_in_backward = true;
-                    }),
-        arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
-        arrangement("bf16_unfused",
-                    [](StepOptions& o) {
-                      o.precision = Precision::kBfloat16;
-                      o.skip_passes = {"fuse"};
-                    }),
-        arrangement("bf16_recompute",
-                    [](StepOptions& o) {
-                      o.precision = Precision::kBfloat16;
-                      o.recompute_every_n_layers = 1;
-                    })),
+    ::testing::Values(arrangement("plain", [](StepOptions&) {}),
+                      arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+                      arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+                      arrangement("kept", [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }),
+                      arrangement("separate_updates",
+                                  [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }),
+                      arrangement("update_in_backward", [](StepOptions& o) { o.update_in_backward = true; }),
+                      arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+                      arrangement("layer_major",
+                                  [](StepOptions& o) {
+                                    o.gradient_accumulation_steps = 3;
+                                    o.accumulation_order = AccumulationOrder::kLayer;
+                                  }),
+                      arrangement("layer_major_recompute_update",
+                                  [](StepOptions& o) {
+                                    o.gradient_accumulation_steps = 3;
+                                    o.accumulation_order = AccumulationOrder::kLayer;
+                                    o.recompute_every_n_layers = 1;
+                                    o.update_in_backward = true;
+                                  }),
+                      arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+                      arrangement("bf16_unfused",
+                                  [](StepOptions& o) {
+                                    o.precision = Precision::kBfloat16;
+                                    o.skip_passes = {"fuse"};
+                                  }),
+                      arrangement("bf16_recompute",
+                                  [](StepOptions& o) {
+                                    o.precision = Precision::kBfloat16;
+                                    o.recompute_every_n_layers = 1;
+                                  })),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

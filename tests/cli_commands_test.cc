@@ -1,4 +1,5 @@
-// The program's commands: what train leaves, what plan, eval, predict and bench step say, and that they agree.
+// The program's commands: what train leaves, what plan, eval, predict and bench step say, and that they
+// agree.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -35,8 +36,8 @@ class CliCommands : public CliTest {
  protected:
   // A run that learns the task.
   ProgramRun train_well(std::vector<std::string> more = {}) const {
-    std::vector<std::string> words = train_words({"--validation_file", path("validation.csv"), "--max_steps", "60", "--learning_rate", "5e-3",
-                                                  "--logging_steps", "20"});
+    std::vector<std::string> words = train_words({"--validation_file", path("validation.csv"), "--max_steps",
+                                                  "60", "--learning_rate", "5e-3", "--logging_steps", "20"});
     words.insert(words.end(), more.begin(), more.end());
     ProgramRun result = run(words);
     EXPECT_EQ(result.exit_code, 0) << result.output << result.error;
@@ -44,7 +45,8 @@ class CliCommands : public CliTest {
   }
 
   std::vector<json> predict(const fs::path& file, std::vector<std::string> more = {}) const {
-    std::vector<std::string> words = {"predict", "--model_name_or_path", output(), "--test_file", file, "--output_file", path("p.jsonl")};
+    std::vector<std::string> words = {"predict", "--model_name_or_path", output(),       "--test_file",
+                                      file,      "--output_file",        path("p.jsonl")};
     words.insert(words.end(), more.begin(), more.end());
     const ProgramRun result = run(words);
     EXPECT_EQ(result.exit_code, 0) << result.error;
@@ -53,8 +55,13 @@ class CliCommands : public CliTest {
 };
 
 TEST_F(CliCommands, Help) {
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"--help"}, {"train", "--help"}, {"eval", "--help"}, {"predict", "-h"}, {"plan", "--help"}, {"bench", "step", "--help"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"train", "--help"},
+                                             {"eval", "--help"},
+                                             {"predict", "-h"},
+                                             {"plan", "--help"},
+                                             {"bench", "step", "--help"}}) {
     const ProgramRun result = run(words);
     EXPECT_EQ(result.exit_code, 0) << result.error;
     EXPECT_FALSE(result.output.empty());
@@ -64,9 +71,10 @@ TEST_F(CliCommands, Help) {
 
 TEST_F(CliCommands, TrainLeavesADirectoryOfHuggingFaceFiles) {
   const ProgramRun result = train_well();
-  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "tokenizer_config.json",
-                           "special_tokens_map.json", "all_results.json", "train_results.json", "eval_results.json", "trainer_state.json",
-                           "checkpoint-60/trainer_state.json", "checkpoint-60/tokenizer.json"}) {
+  for (const char* name :
+       {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "tokenizer_config.json",
+        "special_tokens_map.json", "all_results.json", "train_results.json", "eval_results.json",
+        "trainer_state.json", "checkpoint-60/trainer_state.json", "checkpoint-60/tokenizer.json"}) {
     EXPECT_TRUE(fs::exists(output() / name)) << name;
   }
   const json config = read_json(output() / "config.json");
@@ -76,15 +84,17 @@ TEST_F(CliCommands, TrainLeavesADirectoryOfHuggingFaceFiles) {
   const json results = read_json(output() / "all_results.json");
   EXPECT_EQ(results["eval_accuracy"], 1.0);
   EXPECT_EQ(results["eval_f1"], 1.0);
-  for (const char* key : {"train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos", "epoch",
-                          "eval_loss", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}) {
+  for (const char* key :
+       {"train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos",
+        "epoch", "eval_loss", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}) {
     EXPECT_TRUE(results.contains(key)) << key;
   }
   expect_memory_agrees(results);
   const json state = read_json(output() / "trainer_state.json");
   EXPECT_EQ(state["global_step"], 60);
   EXPECT_EQ(state["log_history"].size(), 4U);
-  for (const char* key : {"loss", "grad_norm", "learning_rate", "epoch", "step"}) EXPECT_TRUE(state["log_history"][0].contains(key)) << key;
+  for (const char* key : {"loss", "grad_norm", "learning_rate", "epoch", "step"})
+    EXPECT_TRUE(state["log_history"][0].contains(key)) << key;
   EXPECT_TRUE(contains(result.output, "48 training and 24 validation samples, 2 classes"));
   EXPECT_TRUE(contains(result.output, "peak of the whole process"));
   EXPECT_TRUE(contains(result.output, "step 20  epoch"));
@@ -93,18 +103,23 @@ TEST_F(CliCommands, TrainLeavesADirectoryOfHuggingFaceFiles) {
 
 TEST_F(CliCommands, ConfigFileEqualsFlags) {
   ASSERT_EQ(run(train_words({"--seed", "3", "--bf16"})).exit_code, 0);
-  json config = {{"model_name_or_path", model().string()}, {"train_file", path("train.csv").string()},
-                 {"output_dir", path("other").string()},   {"max_steps", 4},
-                 {"logging_steps", 2},                     {"per_device_train_batch_size", 8},
-                 {"seed", 3},                              {"bf16", true}};
+  json config = {{"model_name_or_path", model().string()},
+                 {"train_file", path("train.csv").string()},
+                 {"output_dir", path("other").string()},
+                 {"max_steps", 4},
+                 {"logging_steps", 2},
+                 {"per_device_train_batch_size", 8},
+                 {"seed", 3},
+                 {"bf16", true}};
   write_json_atomic(path("run.json"), config);
   ASSERT_EQ(run({"train", "--config", path("run.json")}).exit_code, 0);
-  EXPECT_TRUE(read_text_file(output() / "model.safetensors") == read_text_file(path("other") / "model.safetensors"));
+  EXPECT_TRUE(read_text_file(output() / "model.safetensors") ==
+              read_text_file(path("other") / "model.safetensors"));
 }
 
 TEST_F(CliCommands, PlanSaysWhatTrainWillTake) {
-  const std::vector<std::string> settings = {"--gradient_accumulation_steps", "2", "--gradient_checkpointing", "--validation_file",
-                                             path("validation.csv")};
+  const std::vector<std::string> settings = {"--gradient_accumulation_steps", "2", "--gradient_checkpointing",
+                                             "--validation_file", path("validation.csv")};
   std::vector<std::string> words = train_words(settings);
   words[0] = "plan";
   const ProgramRun table = run(words);
@@ -129,18 +144,20 @@ TEST_F(CliCommands, PlanSaysWhatTrainWillTake) {
   }
   EXPECT_EQ(plan["fits"], true);
   EXPECT_GT(plan["budget_bytes"].get<int64_t>(), 0);
-  EXPECT_EQ(plan["process_peak_bytes"].get<int64_t>(), arenas + plan["process_overhead_bytes"].get<int64_t>());
+  EXPECT_EQ(plan["process_peak_bytes"].get<int64_t>(),
+            arenas + plan["process_overhead_bytes"].get<int64_t>());
 
   ASSERT_EQ(run(train_words(settings)).exit_code, 0);
   const json results = read_json(output() / "all_results.json");
   EXPECT_EQ(arena_bytes(results, "predicted"), arenas);
-  EXPECT_NEAR(results["memory_process_predicted_bytes"].get<double>(), plan["process_peak_bytes"].get<double>(), 4 << 20);
+  EXPECT_NEAR(results["memory_process_predicted_bytes"].get<double>(),
+              plan["process_peak_bytes"].get<double>(), 4 << 20);
   expect_memory_agrees(results);
 }
 
 TEST_F(CliCommands, PlanNeedsNoFilesForKnownShapes) {
-  const ProgramRun result = run({"plan", "--model", "bert-large", "--per_device_train_batch_size", "4", "--max_seq_length", "512", "--bf16", "--json",
-                                 "--memory_budget", "64GiB"});
+  const ProgramRun result = run({"plan", "--model", "bert-large", "--per_device_train_batch_size", "4",
+                                 "--max_seq_length", "512", "--bf16", "--json", "--memory_budget", "64GiB"});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(json::parse(result.output)["parameters"], 335143938);
   EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
@@ -169,12 +186,14 @@ TEST_F(CliCommands, PredictAndEval) {
     EXPECT_NEAR(lines[i]["scores"][1].get<double>(), 1 / (1 + std::exp(-difference)), 1e-12);
   }
   // Other batches, the same numbers up to rounding: each text is its own.
-  const std::vector<json> alone = predict(path("validation.csv"), {"--logits", "--per_device_eval_batch_size", "1"});
+  const std::vector<json> alone =
+      predict(path("validation.csv"), {"--logits", "--per_device_eval_batch_size", "1"});
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_NEAR(alone[i]["scores"][0].get<double>(), raw[i]["scores"][0].get<double>(), 1e-5) << "line " << i;
   }
 
-  const ProgramRun result = run({"eval", "--model_name_or_path", output(), "--validation_file", path("train.csv"), "--output_dir", path("evaluated")});
+  const ProgramRun result = run({"eval", "--model_name_or_path", output(), "--validation_file",
+                                 path("train.csv"), "--output_dir", path("evaluated")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   const json metrics = read_json(path("evaluated") / "eval_results.json");
   EXPECT_EQ(metrics["eval_accuracy"], 1.0);
@@ -186,20 +205,23 @@ TEST_F(CliCommands, PredictAndEval) {
 TEST_F(CliCommands, EvalUsesTheModelsLabels) {
   train_well();
   directory_.write("one.csv", "text,label\nglea stat,up\nstat glea hust,up\n");
-  const ProgramRun result = run({"eval", "--model_name_or_path", output(), "--validation_file", path("one.csv"), "--output_dir", path("evaluated")});
+  const ProgramRun result = run({"eval", "--model_name_or_path", output(), "--validation_file",
+                                 path("one.csv"), "--output_dir", path("evaluated")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(read_json(path("evaluated") / "eval_results.json")["eval_accuracy"], 1.0);
   directory_.write("new.csv", "text,label\nglea stat,left\n");
-  expect_failure({"eval", "--model_name_or_path", output(), "--validation_file", path("new.csv"), "--output_dir", path("evaluated")}, 2,
-                 {"new.csv", "left"});
+  expect_failure({"eval", "--model_name_or_path", output(), "--validation_file", path("new.csv"),
+                  "--output_dir", path("evaluated")},
+                 2, {"new.csv", "left"});
 }
 
 TEST_F(CliCommands, BenchStepPrintsOneObject) {
-  const ProgramRun result = run({"bench", "step", "--model", model(), "--sequence_length", "32", "--per_device_train_batch_size", "2", "--max_steps", "3",
-                                 "--json"});
+  const ProgramRun result = run({"bench", "step", "--model", model(), "--sequence_length", "32",
+                                 "--per_device_train_batch_size", "2", "--max_steps", "3", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   const json object = json::parse(result.output);
-  for (const char* key : {"samples_per_second", "step_seconds", "first_step_seconds", "flops_per_step", "limit_share"}) {
+  for (const char* key :
+       {"samples_per_second", "step_seconds", "first_step_seconds", "flops_per_step", "limit_share"}) {
     ASSERT_TRUE(object[key].is_number()) << key;
     EXPECT_GT(object[key].get<double>(), 0) << key;
   }

@@ -35,7 +35,8 @@ TEST_F(CliErrors, CommandLine) {
 
 TEST_F(CliErrors, ConfigFile) {
   directory_.write("run.json", R"({"learning_rate": 1e-3, "lerning_rate": 2})");
-  expect_failure(train_words({"--config", path("run.json")}), 2, {"run.json", "lerning_rate", "did you mean"});
+  expect_failure(train_words({"--config", path("run.json")}), 2,
+                 {"run.json", "lerning_rate", "did you mean"});
   directory_.write("run.json", R"({"learning_rate": )");
   expect_failure(train_words({"--config", path("run.json")}), 2, {"run.json:1", "expected JSON"});
   EXPECT_TRUE(written().empty());
@@ -43,7 +44,8 @@ TEST_F(CliErrors, ConfigFile) {
 
 TEST_F(CliErrors, ModelDirectory) {
   expect_failure(train_words({"--model_name_or_path", path("absent")}), 2, {"absent", "directory"});
-  expect_failure(train_words({"--model_name_or_path", "google-bert/bert-base-uncased"}), 2, {"bert-base-uncased", "downloaded"});
+  expect_failure(train_words({"--model_name_or_path", "google-bert/bert-base-uncased"}), 2,
+                 {"bert-base-uncased", "downloaded"});
   fs::rename(model() / "tokenizer.json", path("tokenizer.json"));
   fs::rename(model() / "vocab.txt", path("vocab.txt"));
   expect_failure(train_words(), 2, {"model", "tokenizer"});
@@ -110,7 +112,8 @@ TEST_F(CliErrors, DataFiles) {
   expect_failure(train_words(), 2, {"train.csv", "two different labels"});
   directory_.write("train.csv", "text,label\nstat,up\ncest,down\n");
   directory_.write("validation.csv", "text,label\nhust,sideways\n");
-  expect_failure(train_words({"--validation_file", path("validation.csv")}), 2, {"validation.csv", "sideways"});
+  expect_failure(train_words({"--validation_file", path("validation.csv")}), 2,
+                 {"validation.csv", "sideways"});
   directory_.write("train.csv", "text,label\nstat,up\ncest\n");
   expect_failure(train_words(), 2, {"train.csv:3"});
   directory_.write("train.csv", "text,label\nstat,up\ncest,down\n");
@@ -132,8 +135,8 @@ TEST_F(CliErrors, OutputThatCannotBeWritten) {
   const std::string under_a_file = path("file") / "out";
   const ProgramRun result = expect_failure(train_words({"--output_dir", under_a_file}), 1, {under_a_file});
   EXPECT_FALSE(contains(result.output, "step 2")) << "the run should end before it trains";
-  expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("validation.csv"), "--output_file",
-                  path("absent") / "p.jsonl"},
+  expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("validation.csv"),
+                  "--output_file", path("absent") / "p.jsonl"},
                  1, {"p.jsonl"});
   EXPECT_EQ(read_text_file(path("file")), "x");
 }
@@ -142,16 +145,18 @@ TEST_F(CliErrors, OutputThatCannotBeWritten) {
 TEST_F(CliErrors, FullDiskLeavesTheLastCheckpoint) {
   ASSERT_EQ(run(train_words({"--max_steps", "1", "--save_steps", "1"})).exit_code, 0);
   const std::vector<std::string> before = written();
-  expect_failure(train_words({"--max_steps", "3", "--save_steps", "1", "--resume_from_checkpoint"}), 1, {"checkpoint-2"},
-                 {.file_bytes = 100000});
+  expect_failure(train_words({"--max_steps", "3", "--save_steps", "1", "--resume_from_checkpoint"}), 1,
+                 {"checkpoint-2"}, {.file_bytes = 100000});
   EXPECT_EQ(written(), before);
-  EXPECT_EQ(run(train_words({"--max_steps", "3", "--save_steps", "1", "--resume_from_checkpoint"})).exit_code, 0);
+  EXPECT_EQ(run(train_words({"--max_steps", "3", "--save_steps", "1", "--resume_from_checkpoint"})).exit_code,
+            0);
 }
 
 TEST_F(CliErrors, FullFileSystem) {
   const fs::path small = path("small");
   fs::create_directory(small);
-  if (mount("tmpfs", small.c_str(), "tmpfs", 0, "size=300k") != 0) GTEST_SKIP() << "no permission to mount a small file system";
+  if (mount("tmpfs", small.c_str(), "tmpfs", 0, "size=300k") != 0)
+    GTEST_SKIP() << "no permission to mount a small file system";
   expect_failure(train_words({"--output_dir", small, "--save_steps", "1"}), 1, {small.string(), "space"});
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(small)) left.push_back(entry.path().filename());
@@ -174,10 +179,10 @@ TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
 
   std::vector<std::string> limited = train_words(batch);
   limited.insert(limited.end(), limit.begin(), limit.end());
-  const ProgramRun result =
-      expect_failure(limited, 2,
-                     {"[memory]", "too much; nothing was reserved", "Fits, and trains the same:",
-                      "--gradient_accumulation_steps", "iB  ", "Other processes that hold memory:"});
+  const ProgramRun result = expect_failure(limited, 2,
+                                           {"[memory]", "too much; nothing was reserved",
+                                            "Fits, and trains the same:", "--gradient_accumulation_steps",
+                                            "iB  ", "Other processes that hold memory:"});
   EXPECT_LT(result.peak_bytes, overhead + (int64_t{12} << 20)) << "of arenas of " << arenas;
   EXPECT_TRUE(written().empty());
 
@@ -197,11 +202,13 @@ TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
 }
 
 TEST_F(CliErrors, LargeModelIsRefusedInASmallProcess) {
-  const ProgramRun result = expect_failure({"bench", "step", "--model", "bert-large", "--memory_budget", "1GiB"}, 2, {"[memory]"});
+  const ProgramRun result =
+      expect_failure({"bench", "step", "--model", "bert-large", "--memory_budget", "1GiB"}, 2, {"[memory]"});
   EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
 }
 
-// A weight that is no number: without the flag the loss shows it, with it the first op that meets it is named.
+// A weight that is no number: without the flag the loss shows it, with it the first op that meets it is
+// named.
 TEST_F(CliErrors, AnomalyIsNamed) {
   const fs::path file = model() / "model.safetensors";
   std::string bytes = read_text_file(file);
@@ -218,7 +225,8 @@ TEST_F(CliErrors, AnomalyIsNamed) {
   EXPECT_EQ(read_json(output() / "all_results.json")["nonfinite_losses"], 4);
 
   fs::remove_all(output());
-  expect_failure(train_words({"--detect_anomaly"}), 1, {"--detect_anomaly", "matmul", "layer 1 feed_forward", "forward"});
+  expect_failure(train_words({"--detect_anomaly"}), 1,
+                 {"--detect_anomaly", "matmul", "layer 1 feed_forward", "forward"});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// kill -9 at random instants of the program that trains: no finished checkpoint is ever lost, and the run that goes on from
-// what is left ends where the run that was never killed ends, bit for bit.
+// kill -9 at random instants of the program that trains: no finished checkpoint is ever lost, and the run
+// that goes on from what is left ends where the run that was never killed ends, bit for bit.
 #include <chrono>
 #include <thread>
 
@@ -18,9 +18,9 @@ constexpr int64_t kSteps = 12;
 class CliKill : public CliTest {
  protected:
   std::vector<std::string> words(const fs::path& output_dir, bool resume) const {
-    std::vector<std::string> all =
-        train_words({"--output_dir", output_dir, "--max_steps", std::to_string(kSteps), "--save_steps", "1", "--save_total_limit", "3",
-                     "--logging_steps", "1", "--gradient_accumulation_steps", "2"});
+    std::vector<std::string> all = train_words(
+        {"--output_dir", output_dir, "--max_steps", std::to_string(kSteps), "--save_steps", "1",
+         "--save_total_limit", "3", "--logging_steps", "1", "--gradient_accumulation_steps", "2"});
     if (resume) all.emplace_back("--resume_from_checkpoint");
     return all;
   }
@@ -34,10 +34,13 @@ class CliKill : public CliTest {
 
   void expect_finished(const fs::path& output_dir, const fs::path& uninterrupted) const {
     const std::string last = fmt::format("checkpoint-{}", kSteps);
-    for (const char* name : {"model.safetensors", "optimizer.safetensors", "trainer_state.json", "shoehorn_state.json"}) {
-      EXPECT_TRUE(read_text_file(output_dir / last / name) == read_text_file(uninterrupted / last / name)) << name << " differs";
+    for (const char* name :
+         {"model.safetensors", "optimizer.safetensors", "trainer_state.json", "shoehorn_state.json"}) {
+      EXPECT_TRUE(read_text_file(output_dir / last / name) == read_text_file(uninterrupted / last / name))
+          << name << " differs";
     }
-    EXPECT_TRUE(read_text_file(output_dir / "model.safetensors") == read_text_file(uninterrupted / "model.safetensors"));
+    EXPECT_TRUE(read_text_file(output_dir / "model.safetensors") ==
+                read_text_file(uninterrupted / "model.safetensors"));
   }
 };
 
@@ -48,7 +51,8 @@ TEST_F(CliKill, TheRunGoesOnAsIfNothingHadHappened) {
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
 
   std::mt19937_64 random(5);
-  // Most instants fall early: what a resumed run does first must be survived too, and many runs must be cut to finish one.
+  // Most instants fall early: what a resumed run does first must be survived too, and many runs must be cut
+  // to finish one.
   std::uniform_real_distribution<double> delay(0, 0.6 * whole.count());
   int64_t known = 0;
   int kills = 0;
@@ -71,7 +75,8 @@ TEST_F(CliKill, TheRunGoesOnAsIfNothingHadHappened) {
     known = std::max(known, last_saved(result.output));
     const LatestCheckpoint latest = latest_checkpoint(output());
     EXPECT_GE(latest.step, known) << "after kill " << kills;
-    for (const fs::path& checkpoint : list_checkpoints(output())) EXPECT_EQ(checkpoint_defect(checkpoint), "") << checkpoint;
+    for (const fs::path& checkpoint : list_checkpoints(output()))
+      EXPECT_EQ(checkpoint_defect(checkpoint), "") << checkpoint;
     known = latest.step;
     resumed_from += known > 0 ? 1 : 0;
   }

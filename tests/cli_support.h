@@ -37,7 +37,8 @@ struct ProgramLimits {
 // A started program, its output in files. Kill or wait for it before it goes out of scope.
 class StartedProgram {
  public:
-  StartedProgram(const std::vector<std::string>& words, const std::filesystem::path& scratch, const ProgramLimits& limits = {})
+  StartedProgram(const std::vector<std::string>& words, const std::filesystem::path& scratch,
+                 const ProgramLimits& limits = {})
       : output_(scratch / "stdout"), error_(scratch / "stderr") {
     std::vector<std::string> all = {SHOEHORN_PROGRAM};
     all.insert(all.end(), words.begin(), words.end());
@@ -48,7 +49,8 @@ class StartedProgram {
     const int err = open(error_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
     pid_ = fork();
     if (pid_ == 0) {
-      setenv("OMP_WAIT_POLICY", "passive", 0);  // a thread that spins for one that waits for a processor stalls both
+      setenv("OMP_WAIT_POLICY", "passive",
+             0);  // a thread that spins for one that waits for a processor stalls both
       dup2(out, 1);
       dup2(err, 2);
       if (limits.file_bytes > 0) {
@@ -98,14 +100,16 @@ class StartedProgram {
 
 // Texts of known words; the word "glea" makes one "up", else it is "down".
 inline std::string labelled_csv(int64_t rows, uint32_t seed) {
-  static const std::vector<std::string> words = {"stat", "cest", "hust", "chai", "trou", "prea", "vous", "that"};
+  static const std::vector<std::string> words = {"stat", "cest", "hust", "chai",
+                                                 "trou", "prea", "vous", "that"};
   std::mt19937 random(seed);
   std::string csv = "text,label\n";
   for (int64_t i = 0; i < rows; ++i) {
     const bool up = random() % 2 == 0;
     const size_t length = 3 + random() % 12;
     const size_t place = random() % length;
-    for (size_t t = 0; t < length; ++t) csv += (t == 0 ? "" : " ") + (up && t == place ? "glea" : words[random() % words.size()]);
+    for (size_t t = 0; t < length; ++t)
+      csv += (t == 0 ? "" : " ") + (up && t == place ? "glea" : words[random() % words.size()]);
     csv += up ? ",up\n" : ",down\n";
   }
   return csv;
@@ -125,7 +129,8 @@ class CliTest : public ::testing::Test {
     const BertForSequenceClassification bert(config);
     Dataset any = Dataset::random_tokens({.count = 1, .length = 4, .vocab_begin = 5, .vocab_end = 20});
     TrainerOptions options;
-    for (const auto& file : std::filesystem::directory_iterator(tokenizer)) options.companions.push_back(file.path());
+    for (const auto& file : std::filesystem::directory_iterator(tokenizer))
+      options.companions.push_back(file.path());
     Trainer(bert, {}, {}, std::move(any), std::move(options)).save_model(model());
     directory_.write("train.csv", labelled_csv(48, 1));
     directory_.write("validation.csv", labelled_csv(24, 2));
@@ -141,16 +146,27 @@ class CliTest : public ::testing::Test {
 
   // The words of a short training run; later flags override these.
   std::vector<std::string> train_words(std::vector<std::string> more = {}) const {
-    std::vector<std::string> words = {"train",       "--model_name_or_path",  model().string(), "--train_file", path("train.csv").string(),
-                                      "--output_dir", output().string(),      "--max_steps",    "4",            "--logging_steps",
-                                      "2",           "--per_device_train_batch_size", "8"};
+    std::vector<std::string> words = {"train",
+                                      "--model_name_or_path",
+                                      model().string(),
+                                      "--train_file",
+                                      path("train.csv").string(),
+                                      "--output_dir",
+                                      output().string(),
+                                      "--max_steps",
+                                      "4",
+                                      "--logging_steps",
+                                      "2",
+                                      "--per_device_train_batch_size",
+                                      "8"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
 
-  // Fails the test unless the program ends with `exit_code` and says each of `parts`; an error is one message.
-  ProgramRun expect_failure(const std::vector<std::string>& words, int exit_code, const std::vector<std::string>& parts,
-                            const ProgramLimits& limits = {}) const {
+  // Fails the test unless the program ends with `exit_code` and says each of `parts`; an error is one
+  // message.
+  ProgramRun expect_failure(const std::vector<std::string>& words, int exit_code,
+                            const std::vector<std::string>& parts, const ProgramLimits& limits = {}) const {
     ProgramRun result = run(words, limits);
     EXPECT_EQ(result.exit_code, exit_code) << result.output << result.error;
     EXPECT_EQ(result.error.rfind("error: [", 0), 0U) << result.error;

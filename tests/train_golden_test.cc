@@ -1,5 +1,5 @@
-// The Trainer against Transformers' Trainer on a small BERT (tests/golden/bert_make.py): loss, gradient norm and learning
-// rate of every step, and the weights they lead to.
+// The Trainer against Transformers' Trainer on a small BERT (tests/golden/bert_make.py): loss, gradient norm
+// and learning rate of every step, and the weights they lead to.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,8 @@ Dataset samples_of(const std::vector<int64_t>& rows, const std::vector<size_t>& 
     row_labels.push_back(labels[static_cast<size_t>(row)]);
   }
   for (const size_t i : ignored) row_labels[i] = kIgnoredLabel;
-  return Dataset::from_columns({{"input_ids", id_rows}, {"token_type_ids", type_rows}, {"labels", row_labels}});
+  return Dataset::from_columns(
+      {{"input_ids", id_rows}, {"token_type_ids", type_rows}, {"labels", row_labels}});
 }
 
 BertForSequenceClassification golden_model() {
@@ -65,8 +66,8 @@ std::vector<int64_t> flattened(const json& rows) {
   return all;
 }
 
-// A loss or a norm of a step: sums of some thousand terms, 20 ops deep, after up to 20 updates of fp32 weights. The goldens'
-// own fp32 is up to 2e-6 (relative) from their float64.
+// A loss or a norm of a step: sums of some thousand terms, 20 ops deep, after up to 20 updates of fp32
+// weights. The goldens' own fp32 is up to 2e-6 (relative) from their float64.
 void expect_curve(const std::vector<double>& ours, const json& theirs, double tolerance, const char* what) {
   ASSERT_EQ(ours.size(), theirs.size());
   double largest = 0;
@@ -76,26 +77,33 @@ void expect_curve(const std::vector<double>& ours, const json& theirs, double to
     EXPECT_LE(error, tolerance) << what << " of step " << i + 1 << ": " << ours[i] << " and " << expected;
     largest = std::max(largest, error);
   }
-  ::testing::Test::RecordProperty(std::string(what) + "_largest_relative_difference", fmt::format("{:.3g}", largest));
+  ::testing::Test::RecordProperty(std::string(what) + "_largest_relative_difference",
+                                  fmt::format("{:.3g}", largest));
 }
 
-// Key biases have no gradient but rounding noise, which AdamW scales up to whole steps: they agree with no other program's.
-bool is_key_bias(const std::string& name) { return name.ends_with("attention.self.key.bias"); }
+// Key biases have no gradient but rounding noise, which AdamW scales up to whole steps: they agree with no
+// other program's.
+bool is_key_bias(const std::string& name) {
+  return name.ends_with("attention.self.key.bias");
+}
 
 class TrainGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
   const json golden = read_json(kGolden / "golden.json")[GetParam()];
   const BertForSequenceClassification model = golden_model();
-  Trainer trainer(model, golden_arguments(golden), samples_of(flattened(golden["rows"])), {}, {.weights = kGolden});
+  Trainer trainer(model, golden_arguments(golden), samples_of(flattened(golden["rows"])), {},
+                  {.weights = kGolden});
   const TrainOutput output = trainer.train();
   EXPECT_EQ(output.global_step, static_cast<int64_t>(golden["rows"].size()));
   expect_curve(logged(trainer.state(), "loss"), golden["float64"]["loss"], 2e-5, "loss");
   expect_curve(logged(trainer.state(), "grad_norm"), golden["float64"]["grad_norm"], 1e-4, "grad_norm");
-  expect_curve(logged(trainer.state(), "learning_rate"), golden["float32"]["learning_rate"], 1e-12, "learning_rate");
+  expect_curve(logged(trainer.state(), "learning_rate"), golden["float32"]["learning_rate"], 1e-12,
+               "learning_rate");
 
   double mean = 0;
-  for (const json& loss : golden["float64"]["loss"]) mean += loss.get<double>() / static_cast<double>(golden["rows"].size());
+  for (const json& loss : golden["float64"]["loss"])
+    mean += loss.get<double>() / static_cast<double>(golden["rows"].size());
   EXPECT_NEAR(output.training_loss, mean, 2e-5 * mean);
   for (const auto& [name, values] : weights_of(trainer.session())) {
     if (is_key_bias(name)) continue;
@@ -107,25 +115,31 @@ TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
     }
     const json& expected = golden["final_weights_sum_and_norm"][name];
     EXPECT_NEAR(std::sqrt(square), expected[1].get<double>(), 1e-5 * expected[1].get<double>()) << name;
-    EXPECT_NEAR(sum, expected[0].get<double>(), 1e-4 * std::max(1.0, std::sqrt(static_cast<double>(values.size())))) << name;
+    EXPECT_NEAR(sum, expected[0].get<double>(),
+                1e-4 * std::max(1.0, std::sqrt(static_cast<double>(values.size()))))
+        << name;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, TrainGolden, ::testing::Values("adamw", "sgd"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Optimizers, TrainGolden, ::testing::Values("adamw", "sgd"),
+                         [](const auto& info) { return info.param; });
 
-// The weights themselves after AdamW: a tenth of the last step's size, where a gradient near zero turns the direction.
+// The weights themselves after AdamW: a tenth of the last step's size, where a gradient near zero turns the
+// direction.
 TEST(TrainGoldenWeights, AfterAdamW) {
   const json golden = read_json(kGolden / "golden.json")["adamw"];
   const SafetensorsFile file = SafetensorsFile::open(kGolden / "golden.safetensors");
   const BertForSequenceClassification model = golden_model();
-  Trainer trainer(model, golden_arguments(golden), samples_of(flattened(golden["rows"])), {}, {.weights = kGolden});
+  Trainer trainer(model, golden_arguments(golden), samples_of(flattened(golden["rows"])), {},
+                  {.weights = kGolden});
   trainer.train();
   for (const auto& [name, values] : weights_of(trainer.session())) {
     if (is_key_bias(name)) continue;
     std::vector<float> expected(values.size());
     file.read_into("adamw." + name, std::as_writable_bytes(std::span(expected)));
     double largest = 0;
-    for (size_t i = 0; i < values.size(); ++i) largest = std::max(largest, std::abs(static_cast<double>(values[i]) - expected[i]));
+    for (size_t i = 0; i < values.size(); ++i)
+      largest = std::max(largest, std::abs(static_cast<double>(values[i]) - expected[i]));
     const double theirs = golden["final_weights_float32_to_float64"][name].get<double>();
     EXPECT_LE(largest, std::max(2e-5, 10 * theirs)) << name;
   }
@@ -149,7 +163,9 @@ class TrainGoldenBatch : public ::testing::Test {
   const json golden_ = read_json(kGolden / "golden.json");
 };
 
-TEST_F(TrainGoldenBatch, Whole) { expect_step(quiet_arguments(8), golden_["main"]); }
+TEST_F(TrainGoldenBatch, Whole) {
+  expect_step(quiet_arguments(8), golden_["main"]);
+}
 
 TEST_F(TrainGoldenBatch, LabelSmoothing) {
   TrainingArguments args = quiet_arguments(8);
@@ -157,7 +173,9 @@ TEST_F(TrainGoldenBatch, LabelSmoothing) {
   expect_step(args, golden_["label_smoothing"]);
 }
 
-TEST_F(TrainGoldenBatch, IgnoredLabels) { expect_step(quiet_arguments(8), golden_["ignored_labels"], {1, 4}); }
+TEST_F(TrainGoldenBatch, IgnoredLabels) {
+  expect_step(quiet_arguments(8), golden_["ignored_labels"], {1, 4});
+}
 
 // Micro-batches of 3, 3 and 2 samples equal the whole batch: the last one is short.
 TEST_F(TrainGoldenBatch, AccumulatedInBothOrders) {

@@ -1,6 +1,8 @@
-// MiniLM fine-tuned on MRPC pairs for 200 steps, laid over the curve of Transformers' Trainer (tests/golden/minilm_make.py).
+// MiniLM fine-tuned on MRPC pairs for 200 steps, laid over the curve of Transformers' Trainer
+// (tests/golden/minilm_make.py).
 //
-// Skipped where the encoder (SHOEHORN_MINILM_DIR, else .cache/minilm of the source tree) or the texts are absent.
+// Skipped where the encoder (SHOEHORN_MINILM_DIR, else .cache/minilm of the source tree) or the texts are
+// absent.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,14 +61,16 @@ class TrainMiniLm : public ::testing::Test {
     config["hidden_dropout_prob"] = config["attention_probs_dropout_prob"] = 0.0;
     config["num_labels"] = 2;
     write_json_atomic(directory_.path() / "config.json", config);
-    fs::create_symlink(fs::absolute(minilm_directory() / "model.safetensors"), directory_.path() / "model-00001-of-00002.safetensors");
+    fs::create_symlink(fs::absolute(minilm_directory() / "model.safetensors"),
+                       directory_.path() / "model-00001-of-00002.safetensors");
     json map;
     const SafetensorsFile encoder = SafetensorsFile::open(minilm_directory() / "model.safetensors");
     for (const TensorEntry& entry : encoder.tensors()) {
       map[entry.name] = "model-00001-of-00002.safetensors";
     }
-    SafetensorsWriter classifier(directory_.path() / "model-00002-of-00002.safetensors",
-                                 {{"classifier.weight", DType::kF32, {2, 384}}, {"classifier.bias", DType::kF32, {2}}});
+    SafetensorsWriter classifier(
+        directory_.path() / "model-00002-of-00002.safetensors",
+        {{"classifier.weight", DType::kF32, {2, 384}}, {"classifier.bias", DType::kF32, {2}}});
     for (const char* name : {"weight", "bias"}) {
       std::vector<float> values;
       for (const json& row : golden_["classifier"][name]) {
@@ -80,14 +84,16 @@ class TrainMiniLm : public ::testing::Test {
       map[fmt::format("classifier.{}", name)] = "model-00002-of-00002.safetensors";
     }
     classifier.commit();
-    write_json_atomic(directory_.path() / "model.safetensors.index.json", json{{"metadata", json::object()}, {"weight_map", map}});
+    write_json_atomic(directory_.path() / "model.safetensors.index.json",
+                      json{{"metadata", json::object()}, {"weight_map", map}});
   }
 
   LoadedDataset load() const {
     const auto tokenizer = Tokenizer::load(minilm_directory());
     TrainingArguments args;
     args.task_name = "mrpc";
-    return load_dataset(train_file_, tokenize_with(*tokenizer, golden_["arguments"]["max_seq_length"].get<int64_t>(), 2),
+    return load_dataset(train_file_,
+                        tokenize_with(*tokenizer, golden_["arguments"]["max_seq_length"].get<int64_t>(), 2),
                         load_options_of(args));
   }
 
@@ -110,7 +116,8 @@ TEST_F(TrainMiniLm, BatchesAreTheirs) {
   Window window;
   for (size_t step = 0; step < golden_["rows"].size(); ++step) {
     const std::vector<int64_t> rows = golden_["rows"][step];
-    EXPECT_EQ(rows, std::vector<int64_t>(order.begin() + static_cast<int64_t>(8 * step), order.begin() + static_cast<int64_t>(8 * step + 8)))
+    EXPECT_EQ(rows, std::vector<int64_t>(order.begin() + static_cast<int64_t>(8 * step),
+                                         order.begin() + static_cast<int64_t>(8 * step + 8)))
         << "step " << step + 1;
     ASSERT_TRUE(windows.next_window(window));
     windows.load(0, batch);
@@ -145,15 +152,18 @@ TEST_F(TrainMiniLm, TwoHundredStepsFollowTransformers) {
     const double loss_error = std::abs(loss[i] - theirs["loss"][i].get<double>());
     const double norm_error = std::abs(norm[i] / theirs["grad_norm"][i].get<double>() - 1);
     EXPECT_LE(loss_error, 1e-4) << "loss of step " << i + 1;
-    // A norm is no mean: rounding of the weights shows in it some hundred times amplified near a small gradient.
+    // A norm is no mean: rounding of the weights shows in it some hundred times amplified near a small
+    // gradient.
     EXPECT_LE(norm_error, 1e-3) << "grad_norm of step " << i + 1;
-    EXPECT_NEAR(rate[i], golden_["learning_rate"][i].get<double>(), 1e-17) << "learning_rate of step " << i + 1;
+    EXPECT_NEAR(rate[i], golden_["learning_rate"][i].get<double>(), 1e-17)
+        << "learning_rate of step " << i + 1;
     largest_loss = std::max(largest_loss, loss_error);
     largest_norm = std::max(largest_norm, norm_error);
   }
   RecordProperty("largest_loss_difference", fmt::format("{:.3g}", largest_loss));
   RecordProperty("largest_relative_grad_norm_difference", fmt::format("{:.3g}", largest_norm));
-  RecordProperty("median_step_seconds", fmt::format("{:.3f}", trainer.step_seconds()[trainer.step_seconds().size() / 2]));
+  RecordProperty("median_step_seconds",
+                 fmt::format("{:.3f}", trainer.step_seconds()[trainer.step_seconds().size() / 2]));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A run that stops at a checkpoint and goes on is the run that never stopped: every byte of weights, optimizer state, log
-// and position, in the middle of an epoch, with dropout.
+// A run that stops at a checkpoint and goes on is the run that never stopped: every byte of weights,
+// optimizer state, log and position, in the middle of an epoch, with dropout.
 #include <gtest/gtest.h>
 
 #include "io/checkpoint_directory.h"
@@ -18,10 +18,12 @@ struct Setting {
   std::function<void(TrainingArguments&)> set;
 };
 
-void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.name;
+}
 
-// 28 samples are 7 micro-batches an epoch (4 windows of two, the last one short), so that a checkpoint of step 5 lies in
-// the middle of an epoch, and between two log entries.
+// 28 samples are 7 micro-batches an epoch (4 windows of two, the last one short), so that a checkpoint of
+// step 5 lies in the middle of an epoch, and between two log entries.
 TrainingArguments arguments_of(const Setting& setting, const fs::path& output_dir) {
   TrainingArguments args = quiet_arguments(4);
   args.output_dir = output_dir.string();
@@ -42,8 +44,10 @@ void train(const TrainingArguments& args) {
 }
 
 void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
-  for (const char* name : {"model.safetensors", "optimizer.safetensors", "trainer_state.json", "shoehorn_state.json"}) {
-    EXPECT_TRUE(read_text_file(a / name) == read_text_file(b / name)) << name << " of " << a.filename() << " differs";
+  for (const char* name :
+       {"model.safetensors", "optimizer.safetensors", "trainer_state.json", "shoehorn_state.json"}) {
+    EXPECT_TRUE(read_text_file(a / name) == read_text_file(b / name))
+        << name << " of " << a.filename() << " differs";
   }
 }
 
@@ -54,7 +58,8 @@ TEST_P(TrainResume, GoesOnBitForBit) {
   const fs::path whole = directory.path() / "whole";
   const fs::path resumed = directory.path() / "resumed";
   train(arguments_of(GetParam(), whole));
-  for (const char* step : {"checkpoint-5", "checkpoint-10", "checkpoint-12"}) EXPECT_EQ(checkpoint_defect(whole / step), "");
+  for (const char* step : {"checkpoint-5", "checkpoint-10", "checkpoint-12"})
+    EXPECT_EQ(checkpoint_defect(whole / step), "");
 
   fs::create_directories(resumed);
   fs::copy(whole / "checkpoint-5", resumed / "checkpoint-5", fs::copy_options::recursive);
@@ -68,35 +73,38 @@ TEST_P(TrainResume, GoesOnBitForBit) {
   EXPECT_EQ(logged(state, "step"), (std::vector<double>{3, 6, 9, 12}));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Settings, TrainResume,
-    ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}}, Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
-                      Setting{"fp32_accumulation", [](TrainingArguments& a) { a.gradient_accumulation_steps = 2; }},
-                      Setting{"bf16_accumulation",
-                              [](TrainingArguments& a) {
-                                a.bf16 = true;
-                                a.gradient_accumulation_steps = 2;
-                              }},
-                      Setting{"fp32_layer_major",
-                              [](TrainingArguments& a) {
-                                a.gradient_accumulation_steps = 2;
-                                a.accumulation_order = "layer_major";
-                              }},
-                      Setting{"bf16_layer_major_recompute",
-                              [](TrainingArguments& a) {
-                                a.bf16 = true;
-                                a.gradient_accumulation_steps = 2;
-                                a.accumulation_order = "layer_major";
-                                a.gradient_checkpointing = true;
-                              }},
-                      Setting{"sgd_by_length_with_worker",
-                              [](TrainingArguments& a) {
-                                a.optim = "sgd";
-                                a.optim_args = {{"momentum", 0.9}};
-                                a.train_sampling_strategy = "group_by_length";
-                                a.dataloader_num_workers = 1;
-                              }}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Settings, TrainResume,
+                         ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
+                                           Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
+                                           Setting{"fp32_accumulation",
+                                                   [](TrainingArguments& a) {
+                                                     a.gradient_accumulation_steps = 2;
+                                                   }},
+                                           Setting{"bf16_accumulation",
+                                                   [](TrainingArguments& a) {
+                                                     a.bf16 = true;
+                                                     a.gradient_accumulation_steps = 2;
+                                                   }},
+                                           Setting{"fp32_layer_major",
+                                                   [](TrainingArguments& a) {
+                                                     a.gradient_accumulation_steps = 2;
+                                                     a.accumulation_order = "layer_major";
+                                                   }},
+                                           Setting{"bf16_layer_major_recompute",
+                                                   [](TrainingArguments& a) {
+                                                     a.bf16 = true;
+                                                     a.gradient_accumulation_steps = 2;
+                                                     a.accumulation_order = "layer_major";
+                                                     a.gradient_checkpointing = true;
+                                                   }},
+                                           Setting{"sgd_by_length_with_worker",
+                                                   [](TrainingArguments& a) {
+                                                     a.optim = "sgd";
+                                                     a.optim_args = {{"momentum", 0.9}};
+                                                     a.train_sampling_strategy = "group_by_length";
+                                                     a.dataloader_num_workers = 1;
+                                                   }}),
+                         [](const auto& info) { return info.param.name; });
 
 class ResumeRefusal : public ::testing::Test {
  protected:
@@ -118,11 +126,16 @@ class ResumeRefusal : public ::testing::Test {
 
 TEST_F(ResumeRefusal, AnotherRunIsNamedByWhatDiffers) {
   EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.seed = 7; }), "--seed 42"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.per_device_train_batch_size = 2; }), "--per_device_train_batch_size 4"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.gradient_accumulation_steps = 3; }), "--gradient_accumulation_steps 1"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.per_device_train_batch_size = 2; }),
+                       "--per_device_train_batch_size 4"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.gradient_accumulation_steps = 3; }),
+                       "--gradient_accumulation_steps 1"));
   EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.optim = "sgd"; }), "--optim \"adamw\""));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.resume_from_checkpoint = a.output_dir + "/checkpoint-11"; }), "checkpoint-11"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.output_dir += "/empty"; }), "expected a complete checkpoint-N"));
+  EXPECT_TRUE(contains(
+      refusal([](TrainingArguments& a) { a.resume_from_checkpoint = a.output_dir + "/checkpoint-11"; }),
+      "checkpoint-11"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.output_dir += "/empty"; }),
+                       "expected a complete checkpoint-N"));
 }
 
 TEST_F(ResumeRefusal, WeightsWithoutOptimizerStateAreNotEnough) {
@@ -134,7 +147,8 @@ TEST_F(ResumeRefusal, WeightsWithoutOptimizerStateAreNotEnough) {
   EXPECT_TRUE(contains(refusal([](TrainingArguments&) {}), "optimizer state"));
 }
 
-// What was cut short is passed over with a notice, and the run goes on from the checkpoint before it to the same end.
+// What was cut short is passed over with a notice, and the run goes on from the checkpoint before it to the
+// same end.
 TEST_F(ResumeRefusal, DamagedCheckpointIsSkipped) {
   const std::string weights = read_text_file(directory_.path() / "checkpoint-12/model.safetensors");
   fs::resize_file(directory_.path() / "checkpoint-12/model.safetensors", 1000);
@@ -142,7 +156,8 @@ TEST_F(ResumeRefusal, DamagedCheckpointIsSkipped) {
   args.resume_from_checkpoint = "true";
   std::vector<std::string> lines;
   const BertForSequenceClassification model(tiny_bert(0.1F));
-  Trainer trainer(model, args, tiny_samples(28, 3), {}, {.on_line = [&](const std::string& line) { lines.push_back(line); }});
+  Trainer trainer(model, args, tiny_samples(28, 3), {},
+                  {.on_line = [&](const std::string& line) { lines.push_back(line); }});
   trainer.train();
   ASSERT_GE(lines.size(), 2U);
   EXPECT_TRUE(contains(lines[0], "checkpoint-12 is skipped"));

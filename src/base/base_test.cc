@@ -26,7 +26,8 @@ TEST(Format, ParseBytes) {
   EXPECT_EQ(parse_bytes("6GiB", "--memory_budget"), int64_t{6} << 30);
   EXPECT_EQ(parse_bytes("1.5 GB", "x"), 1500000000);
   EXPECT_EQ(parse_bytes("77", "x"), 77);
-  for (const char* bad : {"", "GiB", "-1GiB", "6 parsecs", "1e300GiB", "nan"}) EXPECT_THROW(parse_bytes(bad, "x"), UserError);
+  for (const char* bad : {"", "GiB", "-1GiB", "6 parsecs", "1e300GiB", "nan"})
+    EXPECT_THROW(parse_bytes(bad, "x"), UserError);
 }
 
 TEST(Format, NearestName) {

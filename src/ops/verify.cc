@@ -43,7 +43,8 @@ ValueId view_root(const Program& program, ValueId value) {
 void verify(const Program& program) {
   for (size_t at = 0; at < program.nodes().size(); ++at) {
     for (const ValueId input : program.nodes()[at].inputs) {
-      CHECK(!input.valid() || input.at() < program.values().size(), "{} reads a value that does not exist", node_name(program, at));
+      CHECK(!input.valid() || input.at() < program.values().size(), "{} reads a value that does not exist",
+            node_name(program, at));
     }
   }
   std::unordered_map<StorageId, int32_t> newest;
@@ -83,8 +84,8 @@ void verify(const Program& program) {
       CHECK(input.type.bytes() == output.type.bytes(), "{}: output {} cannot lie in input {}",
             node_name(program, at), rule.output, rule.input);
       const NodeId last_reader = readers[node.inputs[static_cast<size_t>(rule.input)].at()].back();
-      CHECK(input.storage.valid() || last_reader.at() == at, "{} overwrites '{}', which node {} reads later", node_name(program, at),
-            input.name, last_reader.at());
+      CHECK(input.storage.valid() || last_reader.at() == at, "{} overwrites '{}', which node {} reads later",
+            node_name(program, at), input.name, last_reader.at());
       if (!input.storage.valid() && !output.storage.valid()) continue;
       CHECK(output.storage == input.storage && output.version == input.version + 1,
             "{}: output {} is not the next version of its state '{}'", node_name(program, at), rule.output,

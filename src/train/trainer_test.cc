@@ -31,7 +31,8 @@ Trained train(const TrainingArguments& args, float dropout = 0.1F) {
   const BertForSequenceClassification model(tiny_bert(dropout));
   Trainer trainer(model, args, tiny_samples(28, 5));
   trainer.train();
-  return {weights_of(trainer.session()), logged(trainer.state(), "loss"), logged(trainer.state(), "grad_norm")};
+  return {weights_of(trainer.session()), logged(trainer.state(), "loss"),
+          logged(trainer.state(), "grad_norm")};
 }
 
 TrainingArguments six_steps() {
@@ -117,7 +118,9 @@ TEST(Trainer, OwnOptimizerAndGroups) {
   for (const Parameter& parameter : trainer.session().state().parameters()) {
     // A parameter of no group keeps what the two standard ones say.
     const float standard = is_decayed(parameter.name) ? 0.5F : 0.0F;
-    const float expected = parameter.name.starts_with("classifier") ? 0.25F : parameter.name.ends_with("bias") ? 0.125F : standard;
+    const float expected = parameter.name.starts_with("classifier") ? 0.25F
+                           : parameter.name.ends_with("bias")       ? 0.125F
+                                                                    : standard;
     EXPECT_EQ(parameter.weight_decay, expected) << parameter.name;
   }
   const StateTable& state = trainer.session().state();
@@ -127,7 +130,9 @@ TEST(Trainer, OwnOptimizerAndGroups) {
 
 TEST(Trainer, OwnMetrics) {
   TrainerOptions options;
-  options.compute_metrics = [](const ConfusionCounts& counts) { return Metrics{{"share_of_first", counts.recall(0)}, {"seen", counts.total()}}; };
+  options.compute_metrics = [](const ConfusionCounts& counts) {
+    return Metrics{{"share_of_first", counts.recall(0)}, {"seen", counts.total()}};
+  };
   TrainingArguments args = six_steps();
   args.eval_strategy = "steps";
   args.eval_steps = 3;
@@ -147,7 +152,8 @@ TEST(Trainer, EvaluationWithoutTraining) {
   const Dataset data = tiny_samples(11, 6);
   Trainer trainer(model, args, {}, tiny_samples(11, 6));
   std::vector<float> logits;
-  trainer.predict([&](std::span<const float> rows) { logits.insert(logits.end(), rows.begin(), rows.end()); });
+  trainer.predict(
+      [&](std::span<const float> rows) { logits.insert(logits.end(), rows.begin(), rows.end()); });
   ASSERT_EQ(logits.size(), 33U);
   double loss = 0;
   int64_t right = 0;
@@ -184,7 +190,8 @@ TEST(Trainer, BestModelIsLoadedAtTheEnd) {
   EXPECT_EQ(*trainer.state().best_metric, *best);
   const int64_t step = 2 * (best - losses.begin() + 1);
   EXPECT_LT(step, 12) << "the setting should make the last model worse than the best";
-  EXPECT_EQ(*trainer.state().best_model_checkpoint, (directory.path() / fmt::format("checkpoint-{}", step)).string());
+  EXPECT_EQ(*trainer.state().best_model_checkpoint,
+            (directory.path() / fmt::format("checkpoint-{}", step)).string());
   EXPECT_EQ(metric_number(trainer.evaluate().at("eval_loss")), *best);
   EXPECT_LE(list_checkpoints(directory.path()).size(), 2U);  // the best one and the last
 }
@@ -213,7 +220,8 @@ TEST(Trainer, SavedModelIsTheTrainedOne) {
   trainer.train();
   trainer.save_model(directory.path() / "saved");
   Trainer loaded(model, quiet_arguments(), {}, tiny_samples(11, 6), {.weights = directory.path() / "saved"});
-  EXPECT_EQ(metric_number(loaded.evaluate().at("eval_loss")), metric_number(trainer.evaluate().at("eval_loss")));
+  EXPECT_EQ(metric_number(loaded.evaluate().at("eval_loss")),
+            metric_number(trainer.evaluate().at("eval_loss")));
   EXPECT_TRUE(weights_of(loaded.session()) == weights_of(trainer.session()));
   EXPECT_EQ(read_text_file(directory.path() / "saved/vocab.txt"), "words");
 }
@@ -221,16 +229,22 @@ TEST(Trainer, SavedModelIsTheTrainedOne) {
 TEST(Trainer, DataThatIsNotTheModels) {
   const BertForSequenceClassification model(tiny_bert());
   const auto refusal = [&](const Dataset::NamedColumns& columns) {
-    return message_of<UserError>([&] { Trainer trainer(model, quiet_arguments(), Dataset::from_columns(columns)); });
+    return message_of<UserError>(
+        [&] { Trainer trainer(model, quiet_arguments(), Dataset::from_columns(columns)); });
   };
   const Dataset::Rows ids = {{1, 2}, {3}};
-  EXPECT_TRUE(contains(refusal({{"input_ids", Dataset::Rows{{1, 61}, {3}}}, {"labels", std::vector<int64_t>{0, 1}}}), "below 61"));
+  EXPECT_TRUE(
+      contains(refusal({{"input_ids", Dataset::Rows{{1, 61}, {3}}}, {"labels", std::vector<int64_t>{0, 1}}}),
+               "below 61"));
   EXPECT_TRUE(contains(refusal({{"input_ids", ids}, {"labels", std::vector<int64_t>{0, 3}}}), "below 3"));
   EXPECT_TRUE(contains(refusal({{"input_ids", ids}, {"labels", std::vector<double>{0.5, 3}}}), "regression"));
-  EXPECT_TRUE(contains(refusal({{"input_ids", Dataset::Rows{std::vector<int64_t>(25, 1)}}, {"labels", std::vector<int64_t>{0}}}), "24 tokens"));
+  EXPECT_TRUE(contains(refusal({{"input_ids", Dataset::Rows{std::vector<int64_t>(25, 1)}},
+                                {"labels", std::vector<int64_t>{0}}}),
+                       "24 tokens"));
   TrainingArguments args = quiet_arguments();
   args.eval_strategy = "epoch";
-  EXPECT_TRUE(contains(message_of<UserError>([&] { Trainer trainer(model, args, tiny_samples(4, 1)); }), "evaluation set"));
+  EXPECT_TRUE(contains(message_of<UserError>([&] { Trainer trainer(model, args, tiny_samples(4, 1)); }),
+                       "evaluation set"));
 }
 
 TEST(Trainer, SummaryAsTheGuidesPrintIt) {
@@ -260,11 +274,13 @@ TEST(TrainerMemory, PredictedIsMeasured) {
   if (!reset_peak()) GTEST_SKIP() << "the peak of a process cannot be reset here";
   const BertForSequenceClassification model(wide_bert());
   Trainer trainer(model, six_steps(), tiny_samples(28, 5));
-  EXPECT_LT(process_peak_bytes(), trainer.forecast().process_overhead_bytes + kMebibyte) << "planning reserves nothing";
+  EXPECT_LT(process_peak_bytes(), trainer.forecast().process_overhead_bytes + kMebibyte)
+      << "planning reserves nothing";
   const Metrics metrics = trainer.train().metrics;
   EXPECT_EQ(metrics.at("memory_arena_predicted_bytes"), metrics.at("memory_arena_measured_bytes"));
   const double predicted = metric_number(metrics.at("memory_process_predicted_bytes"));
-  EXPECT_NEAR(metric_number(metrics.at("memory_process_measured_bytes")), predicted, std::max(0.02 * predicted, 8.0 * kMebibyte));
+  EXPECT_NEAR(metric_number(metrics.at("memory_process_measured_bytes")), predicted,
+              std::max(0.02 * predicted, 8.0 * kMebibyte));
 }
 
 TEST(TrainerMemory, IsBackAfterATrainer) {

@@ -59,7 +59,8 @@ void write_file(const fs::path& file, const std::vector<TensorSpec>& specs, cons
   writer.commit();
 }
 
-// Whatever the layout here (query, key and value in one storage, masters split in two halves), files hold the same bits.
+// Whatever the layout here (query, key and value in one storage, masters split in two halves), files hold the
+// same bits.
 TEST(Weights, RoundTripThroughEveryLayout) {
   const TestDirectory directory;
   ReservedSession source;
@@ -74,7 +75,8 @@ TEST(Weights, RoundTripThroughEveryLayout) {
       EXPECT_TRUE(weights_of(other.get()) == weights);
       const TestDirectory again;
       save_weights(again.path(), other.state(), other.executor());
-      EXPECT_TRUE(read_text_file(again.path() / "model.safetensors") == read_text_file(directory.path() / "model.safetensors"));
+      EXPECT_TRUE(read_text_file(again.path() / "model.safetensors") ==
+                  read_text_file(directory.path() / "model.safetensors"));
     }
   }
 }
@@ -91,7 +93,8 @@ TEST(Weights, InitialWeightsFollowFromSeedAndName) {
 
   const std::vector<float>& table = weights.at("bert.embeddings.word_embeddings.weight");
   double square = 0;
-  for (const float value : table) square += static_cast<double>(value) * value / static_cast<double>(table.size());
+  for (const float value : table)
+    square += static_cast<double>(value) * value / static_cast<double>(table.size());
   EXPECT_NEAR(std::sqrt(square), 0.02, 0.002);
   for (size_t i = 0; i < 24; ++i) EXPECT_EQ(table[i], 0) << "the padding token's row";
   for (const float value : weights.at("bert.embeddings.LayerNorm.weight")) EXPECT_EQ(value, 1);
@@ -119,7 +122,8 @@ TEST(Weights, OldAndHeadlessFiles) {
   NamedWeights with_extra = weights;
   with_extra["bert.embeddings.position_ids"].resize(24 * 24);
   write_file(directory.path() / "model.safetensors", specs, with_extra, [&](const std::string& name) {
-    return "bert." + replace(replace(name, "LayerNorm.gamma", "LayerNorm.weight"), "LayerNorm.beta", "LayerNorm.bias");
+    return "bert." +
+           replace(replace(name, "LayerNorm.gamma", "LayerNorm.weight"), "LayerNorm.beta", "LayerNorm.bias");
   });
   ReservedSession target;
   const LoadedWeights loaded = target.load(directory.path());
@@ -127,7 +131,8 @@ TEST(Weights, OldAndHeadlessFiles) {
   EXPECT_EQ(loaded.unused, std::vector<std::string>{"embeddings.position_ids"});
   for (const auto& [name, values] : weights_of(target.get())) {
     if (name.starts_with("classifier")) continue;
-    for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], to_float(to_bfloat16(weights.at(name)[i]))) << name;
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(values[i], to_float(to_bfloat16(weights.at(name)[i]))) << name;
   }
 }
 
@@ -139,7 +144,8 @@ TEST(Weights, FilesThatDoNotFit) {
   std::vector<TensorSpec> specs = weight_specs(source.state());
   const auto same = [](const std::string& name) { return name; };
   const auto find = [&](const std::string& name) {
-    return std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
+    return std::find_if(specs.begin(), specs.end(),
+                        [&](const TensorSpec& spec) { return spec.name == name; });
   };
   ReservedSession target;
   const auto refusal = [&] { return message_of<UserError>([&] { target.load(directory.path()); }); };
@@ -191,9 +197,11 @@ TEST(Weights, OptimizerStatesGoByParameter) {
     EXPECT_GT(a[0], 0) << entry.name;
   }
   EXPECT_TRUE(contains(message_of<UserError>([&] {
-                         load_optimizer_states(directory.path() / "again.safetensors", source.state(), source.executor(), {"exp_avg"});
+                         load_optimizer_states(directory.path() / "again.safetensors", source.state(),
+                                               source.executor(), {"exp_avg"});
                          save_weights(directory.path(), source.state(), source.executor());
-                         load_optimizer_states(directory.path() / "model.safetensors", source.state(), source.executor(), {"exp_avg"});
+                         load_optimizer_states(directory.path() / "model.safetensors", source.state(),
+                                               source.executor(), {"exp_avg"});
                        }),
                        ".exp_avg"));
 }

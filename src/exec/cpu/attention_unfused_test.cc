@@ -47,8 +47,8 @@ Result run(const AttentionCase& x, Storage& qkv, Storage& dcontext) {
                              gradient.data(), part(out.dqkv, 2 * hidden));
   attention_dropout(batch, gradient.data(), gradient.data());
   attention_softmax_backward(batch, gradient.data(), out.probabilities.data(), gradient.data());
-  attention_scores_backward(batch, gradient.data(), qkv.data(), part(qkv, hidden), 3 * hidden, out.dqkv.data(),
-                            part(out.dqkv, hidden));
+  attention_scores_backward(batch, gradient.data(), qkv.data(), part(qkv, hidden), 3 * hidden,
+                            out.dqkv.data(), part(out.dqkv, hidden));
   return out;
 }
 

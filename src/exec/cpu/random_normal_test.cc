@@ -10,7 +10,12 @@ namespace {
 
 std::vector<float> draw(int64_t count, uint64_t seed = 42, uint32_t stream = 0, int64_t first = 0) {
   std::vector<float> values(static_cast<size_t>(count));
-  fill_normal({.seed = seed, .stream = stream, .first = first, .mean = 0.5F, .standard_deviation = 2, .values = values});
+  fill_normal({.seed = seed,
+               .stream = stream,
+               .first = first,
+               .mean = 0.5F,
+               .standard_deviation = 2,
+               .values = values});
   return values;
 }
 

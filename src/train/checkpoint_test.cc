@@ -1,0 +1,136 @@
+// What a checkpoint holds and what of it is checked; that training goes on from one exactly is
+// tests/train_resume_test.cc.
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/checkpoint_directory.h"
+#include "io/json_file.h"
+#include "io/test_directory.h"
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  Checkpoint() : model_(tiny_bert()), session_(model_, options()) {
+    session_.reserve();
+    initialize_weights(session_.state(), session_.executor(), 4);
+    args_.output_dir = directory_.path().string();
+    state_.global_step = 7;
+    state_.max_steps = 9;
+    position_ = {.applied_updates = 6,
+                 .samples_consumed = 55,
+                 .loss_since_log = 0.1,
+                 .last_logged_step = 5,
+                 .loss_total = 1e-300,
+                 .nonfinite_losses = 1};
+    companions_ = {directory_.write("vocab.txt", "words")};
+  }
+
+  static SessionOptions options() {
+    SessionOptions options;
+    options.train = {64, 4, 20};
+    return options;
+  }
+
+  fs::path save() {
+    return save_checkpoint({model_, session_, args_, state_, position_, companions_}, session_.executor());
+  }
+
+  std::string refusal(const fs::path& checkpoint) {
+    return message_of<UserError>([&] { load_checkpoint(checkpoint, args_, session_); });
+  }
+
+  const TestDirectory directory_;
+  BertForSequenceClassification model_;
+  Session session_;
+  TrainingArguments args_;
+  TrainerState state_;
+  RunPosition position_;
+  std::vector<fs::path> companions_;
+};
+
+TEST_F(Checkpoint, HoldsTheTrainersFiles) {
+  const fs::path saved = save();
+  EXPECT_EQ(saved, directory_.path() / "checkpoint-7");
+  for (const char* name : {"config.json", "model.safetensors", "optimizer.safetensors", "trainer_state.json",
+                           "training_args.json", "shoehorn_state.json", "vocab.txt"}) {
+    EXPECT_TRUE(fs::exists(saved / name)) << name;
+  }
+  EXPECT_EQ(checkpoint_defect(saved), "");
+  EXPECT_EQ(training_arguments_from_json(read_json(saved / "training_args.json"), "training_args.json"),
+            args_);
+}
+
+TEST_F(Checkpoint, GivesBackWhereTheRunStood) {
+  const fs::path saved = save();
+  const NamedWeights before = weights_of(session_);
+  initialize_weights(session_.state(), session_.executor(), 5);
+  const ResumedRun run = load_checkpoint(saved, args_, session_);
+  EXPECT_TRUE(weights_of(session_) == before);
+  EXPECT_EQ(run.state, state_);
+  EXPECT_EQ(run.position.applied_updates, 6);
+  EXPECT_EQ(run.position.samples_consumed, 55);
+  EXPECT_EQ(run.position.loss_since_log, 0.1);
+  EXPECT_EQ(run.position.last_logged_step, 5);
+  EXPECT_EQ(run.position.loss_total, 1e-300);
+  EXPECT_EQ(run.position.nonfinite_losses, 1);
+}
+
+TEST_F(Checkpoint, ModelAlone) {
+  args_.save_only_model = true;
+  const fs::path saved = save();
+  EXPECT_FALSE(fs::exists(saved / "optimizer.safetensors"));
+  EXPECT_TRUE(contains(refusal(saved), "--save_only_model"));
+}
+
+TEST_F(Checkpoint, StateFilesOfAnotherShape) {
+  const fs::path saved = save();
+  json state = read_json(saved / "shoehorn_state.json");
+  const json good = state;
+  state["position"]["applied_updates"] = "six";
+  write_json_atomic(saved / "shoehorn_state.json", state);
+  EXPECT_TRUE(contains(refusal(saved), "applied_updates"));
+  state = good;
+  state["position"].erase("loss_total");
+  write_json_atomic(saved / "shoehorn_state.json", state);
+  EXPECT_TRUE(contains(refusal(saved), "loss_total"));
+  for (const json& wrong : {json::array(), json{{"identity", 3}, {"position", good["position"]}},
+                            json{{"identity", good["identity"]}, {"position", 3}}}) {
+    write_json_atomic(saved / "shoehorn_state.json", wrong);
+    EXPECT_TRUE(contains(refusal(saved), "shoehorn_state.json")) << wrong;
+  }
+  write_json_atomic(saved / "shoehorn_state.json", good);
+  fs::remove(saved / "trainer_state.json");
+  EXPECT_TRUE(contains(refusal(saved), "trainer_state.json"));
+}
+
+TEST_F(Checkpoint, NewestCompleteOneIsFound) {
+  args_.resume_from_checkpoint = "true";
+  std::vector<std::string> notes;
+  EXPECT_THROW(find_checkpoint(args_, notes), UserError);
+  save();
+  state_.global_step = 8;
+  const fs::path newer = save();
+  EXPECT_EQ(find_checkpoint(args_, notes), newer);
+  EXPECT_TRUE(notes.empty());
+  fs::remove(newer / "optimizer.safetensors");
+  EXPECT_EQ(find_checkpoint(args_, notes), directory_.path() / "checkpoint-7");
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_TRUE(contains(notes[0], "checkpoint-8 is skipped"));
+  args_.resume_from_checkpoint = newer.string();
+  EXPECT_TRUE(
+      contains(message_of<UserError>([&] { find_checkpoint(args_, notes); }), "optimizer.safetensors"));
+}
+
+}  // namespace
+}  // namespace shoehorn

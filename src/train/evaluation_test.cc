@@ -1,0 +1,97 @@
+#include "train/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+class Evaluation : public ::testing::Test {
+ protected:
+  Evaluation() : model_(tiny_bert()) {}
+
+  EvaluationResult run(const Dataset& data, int64_t batch_size, int64_t padding = 0) {
+    SessionOptions options;
+    options.kind = RunKind::kEvaluate;
+    options.evaluation = batch_capacity_of(data, batch_size, padding);
+    options.executor.poison = true;
+    Session session(model_, options);
+    session.reserve();
+    initialize_weights(session.state(), session.executor(), 4);
+    logits_.clear();
+    progress_.clear();
+    return evaluate(
+        session, data, 3,
+        {.batch_size = batch_size,
+         .pad_to_max_length = padding,
+         .on_logits =
+             [this](std::span<const float> rows) { logits_.insert(logits_.end(), rows.begin(), rows.end()); },
+         .on_progress = [this](int64_t samples) { progress_.push_back(samples); }});
+  }
+
+  BertForSequenceClassification model_;
+  std::vector<float> logits_;
+  std::vector<int64_t> progress_;
+};
+
+// The mean is over samples, not over batches: a short last batch weighs less.
+TEST_F(Evaluation, DoesNotDependOnTheBatch) {
+  const Dataset data = tiny_samples(13, 3);
+  const EvaluationResult whole = run(data, 13);
+  const std::vector<float> logits = logits_;
+  EXPECT_EQ(whole.samples, 13);
+  EXPECT_EQ(whole.counts.total(), 13);
+  double loss = 0;
+  for (int64_t i = 0; i < 13; ++i) {
+    double sum = 0;
+    for (size_t c = 0; c < 3; ++c)
+      sum += std::exp(static_cast<double>(logits[static_cast<size_t>(3 * i) + c]));
+    loss += (std::log(sum) - logits[static_cast<size_t>(3 * i + data.class_label(i))]) / 13;
+  }
+  EXPECT_NEAR(whole.loss, loss, 1e-6);
+  for (const int64_t batch : {1, 4, 5}) {
+    const EvaluationResult parts = run(data, batch);
+    EXPECT_EQ(parts.batches, (13 + batch - 1) / batch);
+    EXPECT_NEAR(parts.loss, whole.loss, 1e-6) << batch;
+    ASSERT_EQ(logits_.size(), logits.size());
+    for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits_[i], logits[i], 1e-5);
+    EXPECT_EQ(progress_.back(), 13);
+  }
+  const EvaluationResult padded = run(data, 4, 24);
+  EXPECT_NEAR(padded.loss, whole.loss, 1e-6);
+}
+
+TEST_F(Evaluation, WithoutLabels) {
+  const EvaluationResult result =
+      run(Dataset::from_columns({{"input_ids", Dataset::Rows{{1, 2}, {3}, {4, 5, 6}}}}), 2);
+  EXPECT_EQ(result.loss, 0);
+  EXPECT_EQ(result.counts.total(), 0);
+  EXPECT_EQ(logits_.size(), 9U);
+}
+
+TEST_F(Evaluation, IgnoredLabelsDoNotCount) {
+  const Dataset::Rows ids = {{1, 2}, {3}, {4, 5, 6}};
+  const EvaluationResult some =
+      run(Dataset::from_columns({{"input_ids", ids}, {"labels", std::vector<int64_t>{1, -100, 2}}}), 2);
+  EXPECT_EQ(some.counts.total(), 2);
+  const EvaluationResult two = run(Dataset::from_columns({{"input_ids", Dataset::Rows{{1, 2}, {4, 5, 6}}},
+                                                          {"labels", std::vector<int64_t>{1, 2}}}),
+                                   2);
+  EXPECT_NEAR(some.loss, two.loss, 1e-6);
+}
+
+TEST_F(Evaluation, MetricsHaveTransformersNames) {
+  const Metrics metrics = evaluation_metrics(run(tiny_samples(13, 3), 4));
+  for (const char* name : {"eval_loss", "eval_accuracy", "eval_f1", "eval_runtime", "eval_samples_per_second",
+                           "eval_steps_per_second"}) {
+    EXPECT_TRUE(metrics.contains(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,50 @@
+#include "train/text_data.h"
+
+#include <gtest/gtest.h>
+
+#include "io/test_directory.h"
+
+namespace shoehorn {
+namespace {
+
+TEST(TextData, TokenizesAsTheTokenizerDoes) {
+  const auto tokenizer = Tokenizer::load(golden("tokenizer_small"));
+  const std::vector<TextExample> examples = {{"stat glea hust", "", false},
+                                             {"cest", "trou vous that", true},
+                                             {"", "", false},
+                                             {"hust hust hust hust hust hust", "stat stat stat stat", true}};
+  for (const int threads : {1, 2}) {
+    const std::vector<TokenizedExample> tokenized = tokenize_with(*tokenizer, 8, threads)(examples);
+    ASSERT_EQ(tokenized.size(), examples.size());
+    for (size_t i = 0; i < examples.size(); ++i) {
+      const Encoding expected = examples[i].has_pair
+                                    ? tokenizer->encode(examples[i].text, examples[i].pair, 8)
+                                    : tokenizer->encode(examples[i].text, 8);
+      EXPECT_EQ(tokenized[i].input_ids, expected.input_ids) << i;
+      EXPECT_EQ(tokenized[i].token_type_ids, expected.token_type_ids) << i;
+      EXPECT_LE(tokenized[i].input_ids.size(), 8U);
+    }
+  }
+}
+
+TEST(TextData, ColumnsComeFromTheArguments) {
+  TrainingArguments args;
+  EXPECT_TRUE(load_options_of(args).columns.text_column_names.empty());
+  args.task_name = "qnli";
+  EXPECT_EQ(load_options_of(args).columns.text_column_names,
+            (std::vector<std::string>{"question", "sentence"}));
+  args.text_column_names = {"body"};
+  args.label_column_name = "kind";
+  EXPECT_EQ(load_options_of(args).columns.text_column_names, std::vector<std::string>{"body"});
+  EXPECT_EQ(load_options_of(args).columns.label_column_name, "kind");
+}
+
+TEST(TextData, LengthIsCutToTheModelsPositions) {
+  TrainingArguments args;
+  args.max_seq_length = 128;
+  EXPECT_EQ(max_tokens_of(args, 512), 128);
+  EXPECT_EQ(max_tokens_of(args, 64), 64);
+}
+
+}  // namespace
+}  // namespace shoehorn
