@@ -32,6 +32,12 @@ nlohmann::json to_json(const RunPosition& position) {
           {"loss_total", position.loss_total},           {"nonfinite_losses", position.nonfinite_losses}};
 }
 
+// The object under `name`; UserError where there is none.
+nlohmann::json object_in(const nlohmann::json& parent, const char* name, const std::filesystem::path& file) {
+  if (parent.is_object() && parent.contains(name) && parent[name].is_object()) return parent[name];
+  throw user_error("[{}] expected an object '{}', got none; is the file shoehorn's?", file.string(), name);
+}
+
 template <typename T>
 T field(const nlohmann::json& object, const char* name, const std::filesystem::path& file) {
   const auto found = object.find(name);
@@ -81,7 +87,7 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   }
   const nlohmann::json saved = read_json(position_file);
   const nlohmann::json expected = identity_of(arguments);
-  const nlohmann::json found = saved.value("identity", nlohmann::json::object());
+  const nlohmann::json found = object_in(saved, "identity", position_file);
   for (const auto& [name, value] : expected.items()) {
     const nlohmann::json was = found.value(name, nlohmann::json());
     if (was != value) {
@@ -91,7 +97,7 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   }
   ResumedRun run;
   run.state = load_trainer_state(checkpoint / kTrainerStateFile);
-  const nlohmann::json position = saved.value("position", nlohmann::json::object());
+  const nlohmann::json position = object_in(saved, "position", position_file);
   run.position.applied_updates = field<int64_t>(position, "applied_updates", position_file);
   run.position.samples_consumed = field<int64_t>(position, "samples_consumed", position_file);
   run.position.loss_since_log = field<double>(position, "loss_since_log", position_file);
