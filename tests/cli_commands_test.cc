@@ -27,6 +27,7 @@ int64_t arena_bytes(const json& metrics, const char* kind) {
 
 void expect_memory_agrees(const json& metrics) {
   EXPECT_EQ(arena_bytes(metrics, "predicted"), arena_bytes(metrics, "measured"));
+  if (kIsSanitized) return;
   const auto predicted = metrics["memory_process_predicted_bytes"].get<double>();
   const auto measured = metrics["memory_process_measured_bytes"].get<double>();
   EXPECT_NEAR(measured, predicted, std::max(0.02 * predicted, 8.0 * (1 << 20)));
@@ -160,7 +161,9 @@ TEST_F(CliCommands, PlanNeedsNoFilesForKnownShapes) {
                                  "--max_seq_length", "512", "--bf16", "--json", "--memory_budget", "64GiB"});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(json::parse(result.output)["parameters"], 335143938);
-  EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
+  if (!kIsSanitized) {
+    EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
+  }
 }
 
 TEST_F(CliCommands, PredictAndEval) {

@@ -53,7 +53,7 @@ TEST_F(CliKill, TheRunGoesOnAsIfNothingHadHappened) {
   std::mt19937_64 random(5);
   // Most instants fall early: what a resumed run does first must be survived too, and many runs must be cut
   // to finish one.
-  std::uniform_real_distribution<double> delay(0, 0.6 * whole.count());
+  std::uniform_real_distribution<double> delay(0, 0.35 * whole.count());
   int64_t known = 0;
   int kills = 0;
   int finished = 0;

@@ -19,6 +19,7 @@
 #include "io/test_directory.h"
 #include "model/bert.h"
 #include "tokenize/tokenizer.h"
+#include "train/test_support.h"
 #include "train/trainer.h"
 
 namespace shoehorn::testing {

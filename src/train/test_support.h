@@ -14,6 +14,13 @@
 
 namespace shoehorn::testing {
 
+// A sanitizer's shadow and quarantine are memory of the process that no plan knows of, and its code is slow.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 inline BertConfig tiny_bert(float dropout = 0) {
   BertConfig config;
   config.vocab_size = 61;

@@ -271,6 +271,7 @@ bool reset_peak() {
 }
 
 TEST(TrainerMemory, PredictedIsMeasured) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   if (!reset_peak()) GTEST_SKIP() << "the peak of a process cannot be reset here";
   const BertForSequenceClassification model(wide_bert());
   Trainer trainer(model, six_steps(), tiny_samples(28, 5));
@@ -284,6 +285,7 @@ TEST(TrainerMemory, PredictedIsMeasured) {
 }
 
 TEST(TrainerMemory, IsBackAfterATrainer) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const BertForSequenceClassification model(wide_bert());
   const int64_t before = process_resident_bytes();
   for (const bool bf16 : {false, true}) {
@@ -299,6 +301,7 @@ TEST(TrainerMemory, IsBackAfterATrainer) {
 }
 
 TEST(TrainerMemory, WhatDoesNotFitIsRefused) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const BertForSequenceClassification model(wide_bert());
   TrainingArguments args = six_steps();
   args.memory_budget = process_resident_bytes() + 10 * kMebibyte;
