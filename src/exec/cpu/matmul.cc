@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -18,18 +17,33 @@ int64_t align(int64_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-// The sizes that a dynamic dimension is served in, largest first: the maximum, then powers of two times the
-// multiple.
-std::vector<int64_t> piece_sizes(int64_t maximum, const MatmulShape& shape) {
-  std::vector<int64_t> sizes = {maximum};
-  if (shape.dynamic == DynamicDimension::kNone) return sizes;
+// From this many rows of A on, turning B into the library's blocked layout first costs less than it gains:
+// each element of B that is moved once serves 2·M operations. Measured on AVX-512 (docs/measurements.md).
+constexpr int64_t kRowsThatPayForBlocking = 512;
+
+// Rows of A that are widened to fp32 at a time, so that they are still in cache when the product reads them.
+constexpr int64_t kPanelRows = 256;
+
+// Terms of an fp32 sum at a time: as fast as all at once, with a fraction of the workspace for B's blocks.
+constexpr int64_t kPanelTerms = 512;
+
+// The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then powers of
+// two times the multiple. Of a fixed one: the largest and the rest.
+std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulShape& shape) {
+  if (shape.dynamic == DynamicDimension::kNone) {
+    std::vector<int64_t> sizes = {std::min(largest, maximum)};
+    if (maximum % sizes[0] != 0) sizes.push_back(maximum % sizes[0]);
+    return sizes;
+  }
+  const int64_t multiple = shape.count_multiple;
+  std::vector<int64_t> sizes = {std::min(maximum, std::max(multiple, largest / multiple * multiple))};
   std::vector<int64_t> powers;
-  for (int64_t size = shape.count_multiple; size < maximum; size *= 2) powers.push_back(size);
+  for (int64_t size = multiple; size < sizes[0]; size *= 2) powers.push_back(size);
   sizes.insert(sizes.end(), powers.rbegin(), powers.rend());
   return sizes;
 }
 
-ProductShape product_shape(const MatmulShape& shape, DType operands, DType result, bool accumulate) {
+ProductShape product_shape(const MatmulShape& shape, DType operands, DType result, int64_t blocks_for_rows) {
   return {.m = shape.m,
           .n = shape.n,
           .k = shape.k,
@@ -41,17 +55,12 @@ ProductShape product_shape(const MatmulShape& shape, DType operands, DType resul
           .operands = operands,
           .result = result,
           .bias = shape.bias,
-          .accumulate = accumulate};
+          .accumulate = shape.accumulate,
+          .blocks_for_rows = blocks_for_rows};
 }
 
 const std::byte* at(const void* base, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
-}
-
-// Where row (or summed index) `from` of an operand begins. Only a dimension whose stride is a whole row can
-// be cut.
-int64_t cut_a(const MatmulShape& shape, int64_t from) {
-  return shape.dynamic == DynamicDimension::kM ? from * shape.k : from * shape.m;
 }
 
 void check_cut(const MatmulShape& shape) {
@@ -64,24 +73,50 @@ void check_cut(const MatmulShape& shape) {
   CHECK(!shape.accumulate || shape.result == DType::kF32, "only fp32 results accumulate");
 }
 
-// Products in the operands' own type.
-class PlainMatmul final : public Matmul {
+// One piece of the cut dimension.
+struct Piece {
+  int64_t size;
+  std::shared_ptr<const Move> move;  // of this piece's B where the sum is cut, else of the whole B
+  std::shared_ptr<const Product> first;
+  std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
+};
+
+// Workspace: B as the products take it, A and C of a piece in fp32 where they are stored in bf16 and the
+// library multiplies fp32 only, what the library asks for.
+class PiecewiseMatmul final : public Matmul {
  public:
-  explicit PlainMatmul(const MatmulShape& shape) : shape_(shape) {
+  PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
     check_cut(shape);
-    for (const int64_t size : piece_sizes(shape.dynamic == DynamicDimension::kK ? shape.k : shape.m, shape)) {
+    cuts_sum_ = shape.dynamic == DynamicDimension::kK;
+    narrows_ = widens && shape.result == DType::kBF16;
+    const int64_t length = cuts_sum_ ? shape.k : shape.m;
+    const DType operands = widens ? DType::kF32 : shape.operands;
+    const DType result = widens ? DType::kF32 : shape.result;
+    // Rows of a transposed A do not lie together: it is widened whole.
+    int64_t largest_piece = length;
+    if (cuts_sum_ && operands == DType::kF32) largest_piece = kPanelTerms;
+    if (!cuts_sum_ && widens && !shape.transpose_a) largest_piece = kPanelRows;
+    const int64_t blocks_for_rows = shape.m >= kRowsThatPayForBlocking ? shape.m : 0;
+    int64_t library_bytes = 0;
+    for (const int64_t size : piece_sizes(length, largest_piece, shape)) {
       MatmulShape cut = shape;
-      (shape.dynamic == DynamicDimension::kK ? cut.k : cut.m) = size;
-      Piece piece;
-      piece.size = size;
-      ProductShape product = product_shape(cut, shape.operands, shape.result, shape.accumulate);
-      piece.first = prepare_product(product);
+      (cuts_sum_ ? cut.k : cut.m) = size;
+      ProductShape product = product_shape(cut, operands, result, blocks_for_rows);
+      Piece piece{.size = size,
+                  .move = prepare_move({product, shape.operands}),
+                  .first = prepare_product(product),
+                  .rest = {}};
       product.accumulate = true;
-      piece.rest = shape.dynamic == DynamicDimension::kK ? prepare_product(product) : piece.first;
-      workspace_bytes_ =
-          std::max({workspace_bytes_, piece.first->workspace_bytes(), piece.rest->workspace_bytes()});
+      piece.rest = cuts_sum_ ? prepare_product(product) : piece.first;
+      library_bytes = std::max({library_bytes, piece.move->workspace_bytes(), piece.first->workspace_bytes(),
+                                piece.rest->workspace_bytes()});
+      a_offset_ = std::max(a_offset_, align(piece.move->moved_bytes()));
       pieces_.push_back(std::move(piece));
     }
+    const int64_t largest = pieces_.front().size;
+    c_offset_ = a_offset_ + (widens ? align(largest * a_row() * 4) : 0);
+    library_offset_ = c_offset_ + (narrows_ ? align(largest * shape.n * 4) : 0);
+    workspace_bytes_ = library_offset_ + library_bytes;
   }
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
@@ -89,20 +124,26 @@ class PlainMatmul final : public Matmul {
   void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
            void* workspace) const override {
     if (shape_.dynamic == DynamicDimension::kNone) count = shape_.m;
-    if (count == 0 && shape_.dynamic == DynamicDimension::kK && !shape_.accumulate) {
-      std::memset(c, 0, static_cast<size_t>(shape_.m * shape_.n * dtype_bytes(shape_.result)));
+    auto* scratch = static_cast<std::byte*>(workspace);
+    if (count == 0) {
+      // An empty sum is zero; no rows are no work.
+      if (cuts_sum_ && !shape_.accumulate) std::memset(c, 0, static_cast<size_t>(shape_.m * shape_.n) * 4);
+      return;
     }
+    const void* moved_b = cuts_sum_ ? nullptr : moved(pieces_.front(), b, scratch);
     int64_t done = 0;
     for (const Piece& piece : pieces_) {
       for (; count - done >= piece.size; done += piece.size) {
-        if (shape_.dynamic == DynamicDimension::kK) {
+        const void* a_piece = widened(at(a, done * a_row(), shape_.operands), piece.size, scratch);
+        if (cuts_sum_) {
           const Product& product = done == 0 ? *piece.first : *piece.rest;
-          product.run(at(a, done * shape_.m, shape_.operands), at(b, done * shape_.n, shape_.operands), bias,
-                      c, workspace);
+          product.run(a_piece, moved(piece, at(b, done * shape_.n, shape_.operands), scratch), bias, c,
+                      scratch + library_offset_);
         } else {
-          piece.first->run(
-              at(a, shape_.dynamic == DynamicDimension::kM ? cut_a(shape_, done) : 0, shape_.operands), b,
-              bias, const_cast<std::byte*>(at(c, done * shape_.n, shape_.result)), workspace);
+          auto* c_piece = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
+          piece.first->run(a_piece, moved_b, bias, narrows_ ? scratch + c_offset_ : c_piece,
+                           scratch + library_offset_);
+          if (narrows_) narrow(scratch + c_offset_, piece.size * shape_.n, c_piece);
         }
       }
     }
@@ -110,110 +151,37 @@ class PlainMatmul final : public Matmul {
   }
 
  private:
-  struct Piece {
-    int64_t size;
-    std::shared_ptr<const Product> first;
-    std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
-  };
+  // Elements between the starts of two steps along the cut dimension of A.
+  int64_t a_row() const { return cuts_sum_ ? shape_.m : shape_.k; }
+
+  const void* moved(const Piece& piece, const void* b, std::byte* scratch) const {
+    if (piece.move->is_idle()) return b;
+    piece.move->run(b, scratch, scratch + library_offset_);
+    return scratch;
+  }
+
+  const void* widened(const void* a, int64_t rows, std::byte* scratch) const {
+    if (!widens_) return a;
+    cast({.count = rows * a_row(),
+          .from_dtype = DType::kBF16,
+          .from = a,
+          .to_dtype = DType::kF32,
+          .to = scratch + a_offset_});
+    return scratch + a_offset_;
+  }
+
+  static void narrow(const void* from, int64_t count, void* to) {
+    cast({.count = count, .from_dtype = DType::kF32, .from = from, .to_dtype = DType::kBF16, .to = to});
+  }
+
   MatmulShape shape_;
+  bool widens_;
+  bool cuts_sum_ = false;
+  bool narrows_ = false;
   std::vector<Piece> pieces_;
-  int64_t workspace_bytes_ = 0;
-};
-
-// bf16 operands multiplied as fp32, panel by panel: the stationary operand is widened whole, the other (and a
-// bf16 result) kPanelRows rows at a time, so that a panel stays in cache between widening and use.
-class PanelMatmul final : public Matmul {
- public:
-  explicit PanelMatmul(const MatmulShape& shape) : shape_(shape) {
-    check_cut(shape);
-    cut_k_ = shape.dynamic == DynamicDimension::kK;
-    CHECK(cut_k_ || !shape.transpose_a, "a bf16 product cannot cut this operand");
-    MatmulShape panel = shape;
-    panel.operands = panel.result = DType::kF32;
-    panel.dynamic = cut_k_ ? DynamicDimension::kK : DynamicDimension::kM;
-    if (shape.dynamic == DynamicDimension::kNone) panel.count_multiple = std::gcd(shape.m, kPanelRows);
-    int64_t& rows = cut_k_ ? panel.k : panel.m;
-    // Whole multiples of the count's, so that what is left behind full panels is one too.
-    const int64_t multiple = panel.count_multiple;
-    panel_rows_ = rows = std::min(rows, std::max(multiple, kPanelRows / multiple * multiple));
-    product_ = prepare_matmul(panel);
-    if (cut_k_) {
-      panel.accumulate = true;
-      accumulating_product_ = prepare_matmul(panel);
-    }
-    const int64_t a_bytes = panel_rows_ * (cut_k_ ? shape.m : shape.k) * 4;
-    const int64_t b_bytes = (cut_k_ ? panel_rows_ : shape.k) * shape.n * 4;
-    const int64_t c_bytes = shape.result == DType::kBF16 ? panel_rows_ * shape.n * 4 : 0;
-    b_offset_ = align(a_bytes);
-    c_offset_ = b_offset_ + align(b_bytes);
-    inner_offset_ = c_offset_ + align(c_bytes);
-    workspace_bytes_ = inner_offset_ + std::max(product_->workspace_bytes(),
-                                                cut_k_ ? accumulating_product_->workspace_bytes() : 0);
-  }
-
-  int64_t workspace_bytes() const override { return workspace_bytes_; }
-
-  void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
-           void* workspace) const override {
-    auto* scratch = static_cast<std::byte*>(workspace);
-    if (shape_.dynamic == DynamicDimension::kNone) count = shape_.m;
-    if (cut_k_) {
-      run_cut_sum(count, a, b, c, scratch);
-    } else {
-      run_cut_rows(count, a, b, bias, c, scratch);
-    }
-  }
-
- private:
-  static constexpr int64_t kPanelRows = 1024;
-
-  static void widen(const void* from, int64_t count, void* to) {
-    cast({.count = count, .from_dtype = DType::kBF16, .from = from, .to_dtype = DType::kF32, .to = to});
-  }
-
-  void run_cut_rows(int64_t count, const void* a, const void* b, const float* bias, void* c,
-                    std::byte* scratch) const {
-    if (count == 0) return;
-    widen(b, shape_.k * shape_.n, scratch + b_offset_);
-    for (int64_t from = 0; from < count; from += panel_rows_) {
-      const int64_t rows = std::min(panel_rows_, count - from);
-      widen(at(a, from * shape_.k, DType::kBF16), rows * shape_.k, scratch);
-      auto* result = const_cast<std::byte*>(at(c, from * shape_.n, shape_.result));
-      const bool narrow = shape_.result == DType::kBF16;
-      product_->run(rows, scratch, scratch + b_offset_, bias, narrow ? scratch + c_offset_ : result,
-                    scratch + inner_offset_);
-      if (narrow) {
-        cast({.count = rows * shape_.n,
-              .from_dtype = DType::kF32,
-              .from = scratch + c_offset_,
-              .to_dtype = DType::kBF16,
-              .to = result});
-      }
-    }
-  }
-
-  void run_cut_sum(int64_t count, const void* a, const void* b, void* c, std::byte* scratch) const {
-    if (count == 0) {
-      product_->run(0, scratch, scratch + b_offset_, nullptr, c, scratch + inner_offset_);
-      return;
-    }
-    for (int64_t from = 0; from < count; from += panel_rows_) {
-      const int64_t rows = std::min(panel_rows_, count - from);
-      widen(at(a, from * shape_.m, DType::kBF16), rows * shape_.m, scratch);
-      widen(at(b, from * shape_.n, DType::kBF16), rows * shape_.n, scratch + b_offset_);
-      const Matmul& product = from == 0 ? *product_ : *accumulating_product_;
-      product.run(rows, scratch, scratch + b_offset_, nullptr, c, scratch + inner_offset_);
-    }
-  }
-
-  MatmulShape shape_;
-  bool cut_k_ = false;
-  int64_t panel_rows_ = 0;
-  std::shared_ptr<const Matmul> product_;
-  std::shared_ptr<const Matmul> accumulating_product_;
-  int64_t b_offset_ = 0;
+  int64_t a_offset_ = 0;
   int64_t c_offset_ = 0;
-  int64_t inner_offset_ = 0;
+  int64_t library_offset_ = 0;
   int64_t workspace_bytes_ = 0;
 };
 
@@ -222,12 +190,8 @@ class PanelMatmul final : public Matmul {
 std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
   static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
   if (const auto found = known.find(shape); found != known.end()) return found->second;
-  std::shared_ptr<const Matmul> matmul;
-  if (shape.operands == DType::kBF16 && !has_bf16_products()) {
-    matmul = std::make_shared<const PanelMatmul>(shape);
-  } else {
-    matmul = std::make_shared<const PlainMatmul>(shape);
-  }
+  const bool widens = shape.operands == DType::kBF16 && !has_bf16_products();
+  const auto matmul = std::make_shared<const PiecewiseMatmul>(shape, widens);
   known[shape] = matmul;
   return matmul;
 }

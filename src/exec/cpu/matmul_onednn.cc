@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <map>
@@ -31,26 +30,7 @@ dnnl::memory::data_type data_type(DType dtype) {
   return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-// From this many rows of A on, turning B into the library's blocked layout first costs less than it gains:
-// each element of B that is moved once serves 2·M operations. Measured on AVX-512 (docs/measurements.md).
-constexpr int64_t kRowsThatPayForBlocking = 512;
-
 using dnnl::memory;
-
-struct ProductDescs {
-  memory::desc a, b, c, bias;
-};
-
-ProductDescs describe(const ProductShape& shape) {
-  return {{{shape.m, shape.k},
-           data_type(shape.operands),
-           memory::dims{shape.row_stride_a, shape.column_stride_a}},
-          {{shape.k, shape.n},
-           data_type(shape.operands),
-           memory::dims{shape.row_stride_b, shape.column_stride_b}},
-          {{shape.m, shape.n}, data_type(shape.result), memory::dims{shape.row_stride_c, 1}},
-          {{1, shape.n}, memory::data_type::f32, memory::format_tag::ab}};
-}
 
 dnnl::primitive_attr product_attributes(bool accumulate) {
   dnnl::primitive_attr attributes;
@@ -63,106 +43,93 @@ dnnl::primitive_attr product_attributes(bool accumulate) {
   return attributes;
 }
 
-dnnl::matmul::primitive_desc choose(const ProductShape& shape) {
-  const ProductDescs plain = describe(shape);
-  const memory::desc any({shape.k, shape.n}, data_type(shape.operands), memory::format_tag::any);
-  const memory::desc& b = shape.m >= kRowsThatPayForBlocking ? any : plain.b;
+memory::desc stored_b(const ProductShape& shape, DType dtype) {
+  return {{shape.k, shape.n}, data_type(dtype), memory::dims{shape.row_stride_b, shape.column_stride_b}};
+}
+
+dnnl::matmul::primitive_desc describe_product(const ProductShape& shape, const memory::desc& b) {
+  const memory::desc a({shape.m, shape.k}, data_type(shape.operands),
+                       memory::dims{shape.row_stride_a, shape.column_stride_a});
+  const memory::desc c({shape.m, shape.n}, data_type(shape.result), memory::dims{shape.row_stride_c, 1});
+  const memory::desc bias({1, shape.n}, memory::data_type::f32, memory::format_tag::ab);
   const dnnl::primitive_attr attributes = product_attributes(shape.accumulate);
 #if DNNL_VERSION_MAJOR >= 3
-  if (shape.bias) return {cpu_engine(), plain.a, b, plain.bias, plain.c, attributes};
-  return {cpu_engine(), plain.a, b, plain.c, attributes};
+  if (shape.bias) return {cpu_engine(), a, b, bias, c, attributes};
+  return {cpu_engine(), a, b, c, attributes};
 #else
-  if (shape.bias) return {dnnl::matmul::desc(plain.a, b, plain.bias, plain.c), attributes, cpu_engine()};
-  return {dnnl::matmul::desc(plain.a, b, plain.c), attributes, cpu_engine()};
+  if (shape.bias) return {dnnl::matmul::desc(a, b, bias, c), attributes, cpu_engine()};
+  return {dnnl::matmul::desc(a, b, c), attributes, cpu_engine()};
 #endif
 }
 
-int64_t align(int64_t bytes) {
-  return (bytes + 63) / 64 * 64;
+// How the products of `shape` take B.
+memory::desc taken_b(const ProductShape& shape) {
+  if (shape.blocks_for_rows == 0) return stored_b(shape, shape.operands);
+  ProductShape typical = shape;
+  typical.m = shape.blocks_for_rows;
+  if (shape.row_stride_a == 1) typical.column_stride_a = typical.m;
+  const memory::desc any({shape.k, shape.n}, data_type(shape.operands), memory::format_tag::any);
+  return describe_product(typical, any).weights_desc();
 }
 
 int64_t size_of(const memory::desc& description) {
   return static_cast<int64_t>(description.get_size());
 }
 
+void set(const memory& object, const void* data) {
+  object.set_data_handle(const_cast<void*>(data));
+}
+
+// The C call takes its arguments from the stack.
+void execute(const dnnl::primitive& primitive, std::span<const dnnl_exec_arg_t> arguments) {
+  const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), cpu_stream().get(),
+                                                      static_cast<int>(arguments.size()), arguments.data());
+  CHECK(status == dnnl_success, "a product failed with status {}", static_cast<int>(status));
+}
+
+template <typename Implementation, typename ShapeType>
+std::unique_ptr<Implementation> make(const ShapeType& shape, const ProductShape& product) {
+  try {
+    return std::make_unique<Implementation>(shape);
+  } catch (const dnnl::error& error) {
+    throw system_error("[matmul] expected {} to have a product of {}x{} by {}x{}, got '{}'", matmul_library(),
+                       product.m, product.k, product.k, product.n, error.what());
+  }
+}
+
 }  // namespace
 
-// Workspace: B in blocks (where it is moved), then what the product or, before it, the move asks for.
 struct Product::Implementation {
   explicit Implementation(const ProductShape& shape)
-      : description(choose(shape)),
+      : description(describe_product(shape, taken_b(shape))),
         primitive(description),
         a(description.src_desc(), cpu_engine(), nullptr),
         b(description.weights_desc(), cpu_engine(), nullptr),
         c(description.dst_desc(), cpu_engine(), nullptr),
-        scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr),
-        plain_b(describe(shape).b, cpu_engine(), nullptr) {
-    if (shape.bias) bias = memory(describe(shape).bias, cpu_engine(), nullptr);
-    moves_b = !(description.weights_desc() == plain_b.get_desc());
-    workspace_bytes = size_of(description.scratchpad_desc());
-    if (!moves_b) return;
-    const dnnl::reorder::primitive_desc move_description(cpu_engine(), plain_b.get_desc(), cpu_engine(),
-                                                         description.weights_desc(),
-                                                         product_attributes(false));
-    move = dnnl::reorder(move_description);
-    move_scratchpad = memory(move_description.scratchpad_desc(), cpu_engine(), nullptr);
-    scratchpad_offset = align(size_of(description.weights_desc()));
-    workspace_bytes =
-        scratchpad_offset + std::max(workspace_bytes, size_of(move_description.scratchpad_desc()));
+        scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr) {
+    if (shape.bias)
+      bias = memory({{1, shape.n}, memory::data_type::f32, memory::format_tag::ab}, cpu_engine(), nullptr);
   }
 
   dnnl::matmul::primitive_desc description;
   dnnl::matmul primitive;
-  memory a, b, c, scratchpad, plain_b, bias;
-  bool moves_b = false;
-  dnnl::reorder move;
-  memory move_scratchpad;
-  int64_t scratchpad_offset = 0;
-  int64_t workspace_bytes = 0;
+  memory a, b, c, scratchpad, bias;
 };
 
-Product::Product(const ProductShape& shape) {
-  try {
-    implementation_ = std::make_unique<Implementation>(shape);
-  } catch (const dnnl::error& error) {
-    throw system_error("[matmul] expected {} to have a product of {}x{} by {}x{}, got '{}'", matmul_library(),
-                       shape.m, shape.k, shape.k, shape.n, error.what());
-  }
-}
-
+Product::Product(const ProductShape& shape) : implementation_(make<Implementation>(shape, shape)) {}
 Product::~Product() = default;
 
 int64_t Product::workspace_bytes() const {
-  return implementation_->workspace_bytes;
+  return size_of(implementation_->scratchpad.get_desc());
 }
 
-// Handles of the shared memory objects are set for each call: products run one at a time. The C calls take
-// their arguments from the stack.
+// Handles of the shared memory objects are set for each call: products run one at a time.
 void Product::run(const void* a, const void* b, const float* bias, void* c, void* workspace) const {
-  Implementation& product = *implementation_;
-  const auto set = [](const memory& object, const void* data) {
-    object.set_data_handle(const_cast<void*>(data));
-  };
-  const auto execute = [](const dnnl::primitive& primitive, std::span<const dnnl_exec_arg_t> arguments) {
-    const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), cpu_stream().get(),
-                                                        static_cast<int>(arguments.size()), arguments.data());
-    CHECK(status == dnnl_success, "a product failed with status {}", static_cast<int>(status));
-  };
-  auto* scratch = static_cast<std::byte*>(workspace) + product.scratchpad_offset;
-  if (product.moves_b) {
-    set(product.plain_b, b);
-    set(product.b, workspace);
-    set(product.move_scratchpad, scratch);
-    execute(product.move,
-            std::array<dnnl_exec_arg_t, 3>{{{DNNL_ARG_FROM, product.plain_b.get()},
-                                            {DNNL_ARG_TO, product.b.get()},
-                                            {DNNL_ARG_SCRATCHPAD, product.move_scratchpad.get()}}});
-  } else {
-    set(product.b, b);
-  }
+  const Implementation& product = *implementation_;
   set(product.a, a);
+  set(product.b, b);
   set(product.c, c);
-  set(product.scratchpad, scratch);
+  set(product.scratchpad, workspace);
   std::array<dnnl_exec_arg_t, 5> arguments = {{{DNNL_ARG_SRC, product.a.get()},
                                                {DNNL_ARG_WEIGHTS, product.b.get()},
                                                {DNNL_ARG_DST, product.c.get()},
@@ -176,11 +143,57 @@ void Product::run(const void* a, const void* b, const float* bias, void* c, void
   execute(product.primitive, std::span(arguments).first(count));
 }
 
+struct Move::Implementation {
+  explicit Implementation(const MoveShape& shape)
+      : from(stored_b(shape.product, shape.stored), cpu_engine(), nullptr),
+        to(taken_b(shape.product), cpu_engine(), nullptr),
+        description(cpu_engine(), from.get_desc(), cpu_engine(), to.get_desc(), product_attributes(false)),
+        primitive(description),
+        scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr) {}
+
+  memory from, to;
+  dnnl::reorder::primitive_desc description;
+  dnnl::reorder primitive;
+  memory scratchpad;
+};
+
+Move::Move(const MoveShape& shape) : implementation_(make<Implementation>(shape, shape.product)) {}
+Move::~Move() = default;
+
+bool Move::is_idle() const {
+  return implementation_->from.get_desc() == implementation_->to.get_desc();
+}
+
+int64_t Move::moved_bytes() const {
+  return is_idle() ? 0 : size_of(implementation_->to.get_desc());
+}
+
+int64_t Move::workspace_bytes() const {
+  return is_idle() ? 0 : size_of(implementation_->scratchpad.get_desc());
+}
+
+void Move::run(const void* stored, void* moved, void* workspace) const {
+  const Implementation& move = *implementation_;
+  set(move.from, stored);
+  set(move.to, moved);
+  set(move.scratchpad, workspace);
+  execute(move.primitive, std::array<dnnl_exec_arg_t, 3>{{{DNNL_ARG_FROM, move.from.get()},
+                                                          {DNNL_ARG_TO, move.to.get()},
+                                                          {DNNL_ARG_SCRATCHPAD, move.scratchpad.get()}}});
+}
+
 std::shared_ptr<const Product> prepare_product(const ProductShape& shape) {
   static std::map<ProductShape, std::shared_ptr<const Product>> known;
   std::shared_ptr<const Product>& product = known[shape];
   if (product == nullptr) product = std::make_shared<const Product>(shape);
   return product;
+}
+
+std::shared_ptr<const Move> prepare_move(const MoveShape& shape) {
+  static std::map<MoveShape, std::shared_ptr<const Move>> known;
+  std::shared_ptr<const Move>& move = known[shape];
+  if (move == nullptr) move = std::make_shared<const Move>(shape);
+  return move;
 }
 
 const char* matmul_library() {

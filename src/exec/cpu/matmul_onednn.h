@@ -1,4 +1,5 @@
-// One library product of fixed shape. Internal to matmul*.cc.
+// Library products of fixed shape, and the move of a right operand into the library's blocks. Internal to
+// matmul*.cc.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,12 @@ namespace shoehorn::cpu {
 struct ProductShape {
   int64_t m, n, k;
   int64_t row_stride_a, column_stride_a;  // elements
-  int64_t row_stride_b, column_stride_b;
+  int64_t row_stride_b, column_stride_b;  // of B as it is stored, before any move
   int64_t row_stride_c;
   DType operands, result;
   bool bias, accumulate;
+  // B is given in the blocks that the library prefers for a product of so many rows of A; 0: as it is stored.
+  int64_t blocks_for_rows;
   auto operator<=>(const ProductShape&) const = default;
 };
 
@@ -32,7 +35,34 @@ class Product {
   std::unique_ptr<Implementation> implementation_;
 };
 
-// The one product of a shape that this process prepares; made on first use.
+// Turns a stored B into the form in which the product of `product` takes it: blocked as it says, and of its
+// operands' type.
+struct MoveShape {
+  ProductShape product;
+  DType stored;
+  auto operator<=>(const MoveShape&) const = default;
+};
+
+class Move {
+ public:
+  explicit Move(const MoveShape& shape);
+  ~Move();
+  Move(const Move&) = delete;
+  Move& operator=(const Move&) = delete;
+
+  // Whether the product takes B as it is stored: nothing to run.
+  bool is_idle() const;
+  int64_t moved_bytes() const;
+  int64_t workspace_bytes() const;
+  void run(const void* stored, void* moved, void* workspace) const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+// The one product, or move, of a shape that this process prepares; made on first use.
 std::shared_ptr<const Product> prepare_product(const ProductShape& shape);
+std::shared_ptr<const Move> prepare_move(const MoveShape& shape);
 
 }  // namespace shoehorn::cpu

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""A directory made by Transformers is trained by Shoehorn, and Transformers reads the result: the same logits?
+
+  round_trip.py SHOEHORN_PROGRAM
+
+Makes a small BERT with a WordPiece vocabulary, trains it for a few steps in fp32 and in bf16, predicts with Shoehorn,
+and lets check_output_directory.py compare. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
+and in the environment of bench/peers/setup.sh.
+Exit: 0 the same, 1 different or a program failed, 77 no Transformers here (CTest's SKIP_RETURN_CODE).
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77
+WORDS = "the any model train fit memory plan step layer head token batch fast small large never again on of to".split()
+LABELS = ("praise", "blame", "neither")
+
+
+def python_with_transformers():
+    """This Python where it has Transformers, else a known one that does; None if there is none."""
+    if importlib.util.find_spec("transformers"):
+        return sys.executable
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+    for candidate in (os.environ.get("SHOEHORN_PEERS_PYTHON"), cache / "shoehorn/peers/bin/python"):
+        if candidate and pathlib.Path(candidate).exists():
+            return str(candidate)
+    return None
+
+
+def make_model(directory):
+    """Random weights larger than the usual ones, so that a wrong layer shows in the logits."""
+    import torch
+    import transformers
+
+    torch.manual_seed(7)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *"abcdefghijklmnopqrstuvwxyz", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz")]
+    directory.mkdir()
+    (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    transformers.BertTokenizerFast(str(directory / "vocab.txt"), model_max_length=48).save_pretrained(directory)
+    config = transformers.BertConfig(
+        vocab_size=len(pieces), hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96,
+        max_position_embeddings=48, initializer_range=0.1, num_labels=len(LABELS),
+    )  # fmt: skip
+    transformers.BertForSequenceClassification(config).save_pretrained(directory)
+
+
+def write_rows(path, count, with_label):
+    with open(path, "w", encoding="utf-8") as file:
+        for index in range(count):
+            words = [WORDS[(index * 7 + step * step) % len(WORDS)] for step in range(2 + index % 19)]
+            row = {"text": " ".join(words) + (" unknownword!" if index % 3 == 0 else ".")}
+            if with_label:
+                row["label"] = LABELS[index % len(LABELS)]
+            file.write(json.dumps(row) + "\n")
+
+
+def run(*words):
+    words = [str(word) for word in words]
+    finished = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if finished.returncode != 0:
+        print(f"{' '.join(words)}: exit {finished.returncode}\n{finished.stdout}")
+    return finished
+
+
+def trip(shoehorn, directory, name, flags):
+    """Trains, predicts and compares; whether all was well."""
+    output = directory / name
+    trained = run(
+        shoehorn, "train", "--model_name_or_path", directory / "model", "--train_file", directory / "train.jsonl",
+        "--max_seq_length", 32, "--per_device_train_batch_size", 4, "--max_steps", 5, "--learning_rate", "1e-3",
+        "--save_strategy", "no", "--output_dir", output, *flags,
+    )  # fmt: skip
+    predictions = directory / f"{name}.jsonl"
+    if trained.returncode != 0:
+        return False
+    predicted = run(
+        shoehorn, "predict", "--model_name_or_path", output, "--test_file", directory / "test.jsonl",
+        "--max_seq_length", 32, "--output_file", predictions, "--logits",
+    )  # fmt: skip
+    if predicted.returncode != 0:
+        return False
+    checked = run(
+        sys.executable, HERE / "check_output_directory.py", output, "--texts", directory / "test.jsonl",
+        "--predictions", predictions, "--max_seq_length", 32,
+    )  # fmt: skip
+    print(f"{name}: {checked.stdout.splitlines()[-1]}")
+    return checked.returncode == 0
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    python = python_with_transformers()
+    if python is None:
+        print("skipped: no Python with transformers; bench/peers/setup.sh makes one")
+        return SKIPPED
+    if python != sys.executable:
+        os.execv(python, [python, *sys.argv])
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name)
+        make_model(directory / "model")
+        write_rows(directory / "train.jsonl", 24, True)
+        write_rows(directory / "test.jsonl", 30, False)
+        settings = {"fp32": [], "bf16": ["--bf16"]}
+        return 0 if all([trip(sys.argv[1], directory, setting, flags) for setting, flags in settings.items()]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
