@@ -21,6 +21,7 @@ enum class OpKind : uint8_t {
   kDropout,
   kLayerNorm,
   kLayerNormGrad,
+  kLayerNormOutput,
   kEmbedding,
   kEmbeddingGrad,
   // products

@@ -17,16 +17,14 @@ ValueId Program::add_value(Value value) {
 }
 
 ValueId Program::read_state(StorageId storage) {
-  for (size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i].storage == storage && values_[i].version == 0) return ValueId{static_cast<int32_t>(i)};
-  }
+  if (const auto found = state_reads_.find(storage); found != state_reads_.end()) return found->second;
   const Storage& source = state_->storage(storage);
   Value value;
   value.type = source.type;
   value.role = source.role;
   value.storage = storage;
   value.name = source.name;
-  return add_value(std::move(value));
+  return state_reads_[storage] = add_value(std::move(value));
 }
 
 NodeId Program::add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name) {

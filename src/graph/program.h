@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/attributes.h"
@@ -34,7 +35,7 @@ struct Node {
   Attributes attributes;
   Region region;
   int32_t lane = 0;
-  // For a clone made by recompute: the node it repeats. Passes never merge a clone with its original.
+  // The node whose values this one makes again for the backward. Passes never merge the two.
   NodeId clone_of;
 };
 
@@ -98,6 +99,7 @@ class Program {
   StateTable* state_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<Value> values_;
+  std::unordered_map<StorageId, ValueId> state_reads_;  // the value of each storage before any update
   std::vector<Count> counts_;
   std::vector<Result> results_;
 };

@@ -63,6 +63,12 @@ void gradient_residual_norm(GradientContext& context) {
           {2, 0, 1, 3, 4});
 }
 
+ValueId make_residual_norm_again(OpBuilder& builder, const Node& node) {
+  return builder.value(OpKind::kLayerNormOutput,
+                       {node.outputs[1], node.outputs[2], node.outputs[3], node.inputs[3], node.inputs[4]},
+                       {}, "residual_norm.again");
+}
+
 // attention: (qkv[N, 3H], start[S], length[S], sample[S], step) -> context[N, H], logsumexp f32[A, N]
 std::vector<TensorType> infer_attention(const OpContext& context) {
   const auto& attributes = context.attributes<AttentionAttributes>();
@@ -109,7 +115,7 @@ std::vector<OpInfo> fused_ops() {
              return std::vector<AliasRule>{{0, 0, false}};
            },
        .gradient = gradient_bias_activation,
-       .cheap_to_recompute = true},
+       .make_again = repeat},
       {.kind = OpKind::kBiasActivationGrad,
        .name = "bias_activation_grad",
        .op_class = OpClass::kElementwise,
@@ -133,7 +139,8 @@ std::vector<OpInfo> fused_ops() {
            [](const OpContext&) {
              return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}};
            },
-       .gradient = gradient_residual_norm},
+       .gradient = gradient_residual_norm,
+       .make_again = make_residual_norm_again},
       {.kind = OpKind::kBiasDropoutResidualLayerNormGrad,
        .name = "bias_dropout_residual_layer_norm_grad",
        .op_class = OpClass::kNormalization,

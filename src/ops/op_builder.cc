@@ -61,4 +61,9 @@ void OpBuilder::bind_output(ValueId value, StorageId storage) {
   }
 }
 
+ValueId repeat(OpBuilder& builder, const Node& node) {
+  const std::string name = builder.program().value(node.outputs[0]).name + ".again";
+  return builder.value(node.kind, node.inputs, node.attributes, name);
+}
+
 }  // namespace shoehorn

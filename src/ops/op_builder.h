@@ -38,4 +38,7 @@ class OpBuilder {
   Region region_;
 };
 
+// Appends the op of `node` on the same inputs; its output 0.
+ValueId repeat(OpBuilder& builder, const Node& node);
+
 }  // namespace shoehorn

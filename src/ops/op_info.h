@@ -14,6 +14,7 @@
 namespace shoehorn {
 
 class GradientContext;
+class OpBuilder;
 
 // A node seen by the rules of its op.
 struct OpContext {
@@ -79,9 +80,9 @@ struct OpInfo {
     int64_t input;
   };
   std::vector<Accumulator> accumulators = {};
-  // Costs so little beside the bytes of its output that the output is made again in the backward rather than
-  // kept.
-  bool cheap_to_recompute = false;
+  // Appends a node that makes output 0 again, bit for bit, from what the backward of `node` reads anyway, at
+  // little cost beside the bytes of keeping it. Null: output 0 is kept where the backward reads it.
+  ValueId (*make_again)(OpBuilder& builder, const Node& node) = nullptr;
 };
 
 // The table. Every OpKind has an entry.

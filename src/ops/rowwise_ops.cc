@@ -91,6 +91,26 @@ void gradient_layer_norm(GradientContext& context) {
     context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
 }
 
+// layer_norm_output: (x[rows, H], mean f32[rows], rstd f32[rows], gamma[H], beta[H]) -> y, as layer_norm gave
+// it
+std::vector<TensorType> infer_layer_norm_output(const OpContext& context) {
+  expect_float(context, 0);
+  expect_rank(context, 0, 2);
+  const TensorType statistic{DType::kF32, {context.type(0).shape[0]}};
+  for (const int64_t i : {1, 2}) {
+    if (!(context.type(i) == statistic)) fail_type(context, i, type_name(statistic));
+  }
+  expect_row_vector(context, 3, 0);
+  expect_row_vector(context, 4, 0);
+  return {context.type(0)};
+}
+
+ValueId make_layer_norm_again(OpBuilder& builder, const Node& node) {
+  return builder.value(OpKind::kLayerNormOutput,
+                       {node.inputs[0], node.outputs[1], node.outputs[2], node.inputs[1], node.inputs[2]}, {},
+                       "layer_norm.again");
+}
+
 // embedding: (table[V, H], ids[rows], addend[rows, H]?) -> [rows, H]
 std::vector<TensorType> infer_embedding(const OpContext& context) {
   expect_float(context, 0);
@@ -170,7 +190,7 @@ std::vector<OpInfo> rowwise_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
        .aliases = in_place,
        .gradient = gradient_activation,
-       .cheap_to_recompute = true},
+       .make_again = repeat},
       {.kind = OpKind::kActivationGrad,
        .name = "activation_grad",
        .op_class = OpClass::kElementwise,
@@ -195,7 +215,8 @@ std::vector<OpInfo> rowwise_ops() {
        .max_inputs = 3,
        .infer = infer_layer_norm,
        .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
-       .gradient = gradient_layer_norm},
+       .gradient = gradient_layer_norm,
+       .make_again = make_layer_norm_again},
       {.kind = OpKind::kLayerNormGrad,
        .name = "layer_norm_grad",
        .op_class = OpClass::kNormalization,
@@ -205,6 +226,14 @@ std::vector<OpInfo> rowwise_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 14); },
        .aliases = in_place,
        .accumulators = {{1, 5}, {2, 6}}},
+      {.kind = OpKind::kLayerNormOutput,
+       .name = "layer_norm_output",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 5,
+       .max_inputs = 5,
+       .infer = infer_layer_norm_output,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 4); },
+       .aliases = in_place},
       {.kind = OpKind::kEmbedding,
        .name = "embedding",
        .op_class = OpClass::kMovement,

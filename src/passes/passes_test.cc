@@ -209,6 +209,29 @@ TEST(Rematerialize, MakesActivationsAgain) {
   EXPECT_EQ(count(build(skipped).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 0);
 }
 
+// What a norm gave is read by the backward of the products behind it only: z and the statistics, which the
+// norm's own backward reads, give it again. Nothing else of a norm's size is kept.
+TEST(Rematerialize, MakesOutputsOfNormsAgain) {
+  for (const int64_t every : {0, 1}) {
+    StepOptions options;
+    options.recompute_every_n_layers = every;
+    const ProgramFamily family = build(options);
+    const Program& program = family.programs[0];
+    const auto readers = program.readers();
+    int64_t norms = 0;
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kBiasDropoutResidualLayerNorm || node.region.phase != Phase::kForward)
+        continue;
+      ++norms;
+      for (const NodeId reader : readers[node.outputs[0].at()])
+        EXPECT_EQ(program.node(reader).region.phase, Phase::kForward) << "recompute every " << every;
+    }
+    EXPECT_EQ(norms, 6);
+    // Behind the last norm the pooler gathers rows of its own.
+    EXPECT_EQ(count(program, OpKind::kLayerNormOutput, Phase::kRecompute), every == 0 ? 5 : 3);
+  }
+}
+
 TEST(Accumulate, MakesTheProgramsOfItsOrder) {
   const auto names = [](const ProgramFamily& family) {
     std::vector<std::string> found;

@@ -128,27 +128,27 @@ void rematerialize(ProgramFamily& family, const StepOptions&) {
   Program& program = family.programs[0];
   if (program.name() == "evaluate") return;
   const size_t nodes = program.nodes().size();
+  const auto readers = program.readers();
   std::map<NodeId, std::vector<NodeId>> before;
   for (size_t i = 0; i < nodes; ++i) {
-    const Node& node = program.nodes()[i];
-    if (node.region.phase != Phase::kForward || !op_info(node.kind).cheap_to_recompute) continue;
-    const ValueId output = node.outputs[0];
-    std::vector<bool> members(nodes, false);
-    members[i] = true;
-    Cloner cloner(program, members);
-    NodeId first;
-    for (size_t reader = i + 1; reader < nodes; ++reader) {
-      if (program.nodes()[reader].region.phase == Phase::kForward) continue;
-      for (size_t input = 0; input < program.nodes()[reader].inputs.size(); ++input) {
-        if (program.nodes()[reader].inputs[input] != output) continue;
-        if (!first.valid()) first = NodeId{static_cast<int32_t>(reader)};
-        const ValueId clone = cloner.clone(output);
-        program.nodes()[reader].inputs[input] = clone;
+    const Node node = program.nodes()[i];
+    const auto make_again = op_info(node.kind).make_again;
+    if (node.region.phase != Phase::kForward || make_again == nullptr) continue;
+    ValueId again;
+    for (const NodeId reader : readers[node.outputs[0].at()]) {
+      if (program.node(reader).region.phase == Phase::kForward) continue;
+      if (!again.valid()) {
+        OpBuilder builder(program);
+        Region region = node.region;
+        region.phase = Phase::kRecompute;
+        builder.set_region(region);
+        again = make_again(builder, node);
+        const NodeId maker = program.value(again).producer;
+        program.node(maker).clone_of = NodeId{static_cast<int32_t>(i)};
+        before[reader].push_back(maker);
       }
-    }
-    if (first.valid()) {
-      auto& list = before[first];
-      list.insert(list.end(), cloner.made().begin(), cloner.made().end());
+      std::vector<ValueId>& inputs = program.node(reader).inputs;
+      std::replace(inputs.begin(), inputs.end(), node.outputs[0], again);
     }
   }
   place_before(program, nodes, before);

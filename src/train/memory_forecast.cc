@@ -17,6 +17,9 @@ namespace {
 // staging, log and checkpoint buffers. Measured with the settings of tests/memory_promise_test.cc.
 constexpr int64_t kRunOverheadBytes = int64_t{3} << 20;
 
+// A layer-major step holds every micro-batch's nodes; beyond this many it is no longer worth offering.
+constexpr int64_t kMostUnrolledMicroBatches = 32;
+
 std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   std::vector<std::pair<std::string, int64_t>> rows(bytes.begin(), bytes.end());
   std::stable_sort(rows.begin(), rows.end(),
@@ -98,7 +101,7 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
           consider(recompute, batch_flags + " --gradient_checkpointing", changes_numerics)) {
         return;
       }
-      if (steps > 1) {
+      if (steps > 1 && steps <= kMostUnrolledMicroBatches) {
         recompute.step.accumulation_order = AccumulationOrder::kLayer;
         if (consider(recompute, batch_flags + " --gradient_checkpointing --accumulation_order layer_major",
                      changes_numerics))

@@ -128,6 +128,22 @@ PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, 
   };
 }
 
+PreparedNode bind_layer_norm_output(const OpContext& node, const NodeBuffers& buffers, int) {
+  LayerNormOutput call{.dtype = node.type(0).dtype,
+                       .rows = 0,
+                       .hidden = row_elements(node.type(0)),
+                       .z = buffers.inputs[0],
+                       .mean = input<const float>(buffers, 1),
+                       .rstd = input<const float>(buffers, 2),
+                       .gamma = input<const float>(buffers, 3),
+                       .beta = input<const float>(buffers, 4),
+                       .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    layer_norm_output(call);
+  };
+}
+
 PreparedNode bind_layer_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
   LayerNormBackward call{.dtype = node.type(0).dtype,
                          .rows = 0,
@@ -140,9 +156,8 @@ PreparedNode bind_layer_norm_grad(const OpContext& node, const NodeBuffers& buff
                          .dx = buffers.outputs[0],
                          .dgamma = output<float>(buffers, 1),
                          .dbeta = output<float>(buffers, 2),
-                         .accumulate = node.has(5),
+                         .accumulate = {.dgamma = node.has(5), .dbeta = node.has(6)},
                          .workspace = buffers.workspace};
-  CHECK(node.has(5) == node.has(6), "layer_norm_grad accumulates into both parameters or none");
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     layer_norm_backward(call);
@@ -188,10 +203,8 @@ PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& b
       .dbias = output<float>(buffers, 2),
       .dgamma = output<float>(buffers, 3),
       .dbeta = output<float>(buffers, 4),
-      .accumulate = node.has(8),
+      .accumulate = {.dgamma = node.has(9), .dbeta = node.has(10), .dbias = node.has(8)},
       .workspace = buffers.workspace};
-  CHECK(node.has(8) == node.has(9) && node.has(8) == node.has(10),
-        "the fused norm accumulates into all parameters or none");
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     bias_dropout_residual_layer_norm_backward(call);
@@ -249,6 +262,7 @@ std::vector<KernelEntry> rowwise_kernels() {
       {OpKind::kDropout, nullptr, bind_dropout_node},
       {OpKind::kLayerNorm, nullptr, bind_layer_norm},
       {OpKind::kLayerNormGrad, by_rows<layer_norm_backward_workspace_bytes>, bind_layer_norm_grad},
+      {OpKind::kLayerNormOutput, nullptr, bind_layer_norm_output},
       {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
       {OpKind::kBiasDropoutResidualLayerNormGrad,
        by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},

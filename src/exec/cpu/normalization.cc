@@ -21,6 +21,17 @@ namespace shoehorn::cpu::HWY_NAMESPACE {
 using BackwardArguments = BiasDropoutResidualLayerNormBackward;
 using ForwardArguments = BiasDropoutResidualLayerNormForward;
 
+template <class T>
+HWY_INLINE void apply_row(const T* z, float mean, float rstd, const float* gamma, const float* beta,
+                          int64_t hidden, T* y) {
+  const FloatVector center = set(mean);
+  const FloatVector scale = set(rstd);
+  for_columns(0, hidden, [&](int64_t i, auto lanes) {
+    const FloatVector normal = hn::Mul(hn::Sub(load(z + i, lanes), center), scale);
+    store(hn::MulAdd(normal, load(gamma + i, lanes), load(beta + i, lanes)), y + i, lanes);
+  });
+}
+
 // Three passes over a row that lies in cache: the variance is that of centred values, without cancellation.
 template <class T>
 HWY_INLINE void normalize_row(const T* z, int64_t row, const ForwardArguments& g, T* y) {
@@ -37,10 +48,16 @@ HWY_INLINE void normalize_row(const T* z, int64_t row, const ForwardArguments& g
   const float rstd = 1.0F / std::sqrt(variance + g.epsilon);
   g.mean[row] = mean;
   g.rstd[row] = rstd;
-  const FloatVector scale = set(rstd);
-  for_columns(0, g.hidden, [&](int64_t i, auto lanes) {
-    const FloatVector normal = hn::Mul(hn::Sub(load(z + i, lanes), center), scale);
-    store(hn::MulAdd(normal, load(g.gamma + i, lanes), load(g.beta + i, lanes)), y + i, lanes);
+  apply_row(z, mean, rstd, g.gamma, g.beta, g.hidden, y);
+}
+
+void output_rows(const LayerNormOutput& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      apply_row(static_cast<const T*>(g.z) + row * g.hidden, g.mean[row], g.rstd[row], g.gamma, g.beta,
+                g.hidden, static_cast<T*>(g.y) + row * g.hidden);
+    }
   });
 }
 
@@ -162,6 +179,7 @@ namespace shoehorn::cpu {
 namespace {
 
 HWY_EXPORT(forward_rows);
+HWY_EXPORT(output_rows);
 HWY_EXPORT(backward_chunks);
 
 int64_t workspace_bytes(int64_t rows, int64_t hidden, int64_t parameters) {
@@ -181,10 +199,10 @@ void run_backward(const BiasDropoutResidualLayerNormBackward& g) {
   });
   const float* partials = static_cast<const float*>(g.workspace);
   const int64_t stride = (g.dbias == nullptr ? 2 : 3) * g.hidden;
-  add_partials(partials, chunks, stride, g.hidden, g.accumulate, g.dgamma);
-  add_partials(partials + g.hidden, chunks, stride, g.hidden, g.accumulate, g.dbeta);
+  add_partials(partials, chunks, stride, g.hidden, g.accumulate.dgamma, g.dgamma);
+  add_partials(partials + g.hidden, chunks, stride, g.hidden, g.accumulate.dbeta, g.dbeta);
   if (g.dbias == nullptr) return;
-  add_partials(partials + 2 * g.hidden, chunks, stride, g.hidden, g.accumulate, g.dbias);
+  add_partials(partials + 2 * g.hidden, chunks, stride, g.hidden, g.accumulate.dbias, g.dbias);
 }
 
 }  // namespace
@@ -206,6 +224,13 @@ void layer_norm_forward(const LayerNormForward& g) {
                .y = g.y,
                .mean = g.mean,
                .rstd = g.rstd});
+}
+
+void layer_norm_output(const LayerNormOutput& arguments) {
+  check_storage(arguments.dtype, "layer_norm_output");
+  parallel_ranges(arguments.rows, row_grain(arguments.hidden), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(output_rows)(arguments, begin, end);
+  });
 }
 
 int64_t layer_norm_backward_workspace_bytes(int64_t rows, int64_t hidden) {

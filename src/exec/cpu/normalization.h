@@ -32,6 +32,27 @@ struct LayerNormForward {
 };
 void layer_norm_forward(const LayerNormForward& arguments);
 
+// y again, bit for bit, from what a forward pass kept; z is its x, or what it normalized.
+struct LayerNormOutput {
+  DType dtype;
+  int64_t rows;
+  int64_t hidden;
+  const void* z;       // [R, H]
+  const float* mean;   // [R]
+  const float* rstd;   // [R]
+  const float* gamma;  // [H]
+  const float* beta;   // [H]
+  void* y;             // [R, H]; may be z
+};
+void layer_norm_output(const LayerNormOutput& arguments);
+
+// Which gradients of parameters are added to what is there, rather than written over it.
+struct NormAccumulation {
+  bool dgamma = false;
+  bool dbeta = false;
+  bool dbias = false;
+};
+
 // dx may be dy or x.
 struct LayerNormBackward {
   DType dtype;
@@ -45,8 +66,8 @@ struct LayerNormBackward {
   void* dx;            // [R, H]
   float* dgamma;       // [H]
   float* dbeta;        // [H]
-  bool accumulate;     // add to dgamma and dbeta rather than write them
-  void* workspace;     // layer_norm_backward_workspace_bytes(R, H)
+  NormAccumulation accumulate;
+  void* workspace;  // layer_norm_backward_workspace_bytes(R, H)
 };
 int64_t layer_norm_backward_workspace_bytes(int64_t rows, int64_t hidden);
 void layer_norm_backward(const LayerNormBackward& arguments);
@@ -89,8 +110,8 @@ struct BiasDropoutResidualLayerNormBackward {
   float* dbias;           // [H], or null: none
   float* dgamma;          // [H]
   float* dbeta;           // [H]
-  bool accumulate;        // add to dbias, dgamma and dbeta rather than write them
-  void* workspace;        // bias_dropout_residual_layer_norm_backward_workspace_bytes(R, H)
+  NormAccumulation accumulate;
+  void* workspace;  // bias_dropout_residual_layer_norm_backward_workspace_bytes(R, H)
 };
 int64_t bias_dropout_residual_layer_norm_backward_workspace_bytes(int64_t rows, int64_t hidden);
 void bias_dropout_residual_layer_norm_backward(const BiasDropoutResidualLayerNormBackward& arguments);

@@ -60,7 +60,7 @@ void bench_layer_norm_backward(benchmark::State& state) {
                          .dx = b.y.data(),
                          .dgamma = b.dgamma.data(),
                          .dbeta = b.dbeta.data(),
-                         .accumulate = false,
+                         .accumulate = {},
                          .workspace = scratch.data()});
   }
   state.SetBytesProcessed(state.iterations() * kRows * kHidden * 12);
@@ -110,7 +110,7 @@ void bench_fused_backward(benchmark::State& state) {
                                                .dbias = b.dbias.data(),
                                                .dgamma = b.dgamma.data(),
                                                .dbeta = b.dbeta.data(),
-                                               .accumulate = false,
+                                               .accumulate = {},
                                                .workspace = scratch.data()});
   }
   state.SetBytesProcessed(state.iterations() * kRows * kHidden * 16);

@@ -79,7 +79,7 @@ struct Case {
                                               .rstd = rstd.floats()});
   }
 
-  void backward(bool accumulate = false) {
+  void backward(NormAccumulation accumulate = {}) {
     Tensor scratch = workspace(bias_dropout_residual_layer_norm_backward_workspace_bytes(rows, hidden));
     bias_dropout_residual_layer_norm_backward({.dtype = dtype,
                                                .rows = rows,
@@ -159,12 +159,18 @@ void check_forward(const Case& c) {
   }
 }
 
-// The analytic gradient in double, from the z that forward stored; start = what the parameter gradients held
-// before.
-void check_backward(const Case& c, double start) {
+// What the gradients of the parameters held before.
+struct Start {
+  double dbias = 0;
+  double dgamma = 0;
+  double dbeta = 0;
+};
+
+// The analytic gradient in double, from the z that forward stored.
+void check_backward(const Case& c, const Start& start) {
   const size_t columns = static_cast<size_t>(c.hidden);
   const std::vector<double> mask = multipliers(c.dropout, c.rows, c.hidden);
-  std::vector<double> dbias(columns, start), dgamma(columns, start), dbeta(columns, start);
+  std::vector<double> dbias(columns, start.dbias), dgamma(columns, start.dgamma), dbeta(columns, start.dbeta);
   const double roundings = 16.0 + 2.0 * std::sqrt(static_cast<double>(c.hidden));
   for (int64_t r = 0; r < c.rows; ++r) {
     const std::vector<double> z = row_of(c.z, r, c.hidden);
@@ -217,12 +223,19 @@ TEST(Normalization, FusedForwardAndBackward) {
           c.forward();
           check_forward(c);
           c.backward();
-          check_backward(c, 0.0);
-          for (Tensor* t : {&c.dbias, &c.dgamma, &c.dbeta}) {
-            for (int64_t i = 0; i < hidden; ++i) t->set(i, 2.0F);
+          check_backward(c, {});
+          // Each gradient is added to what is there, or written over it, whatever the others are.
+          for (const int wanted : {7, 1, 2, 4}) {
+            for (Tensor* t : {&c.dbias, &c.dgamma, &c.dbeta}) {
+              for (int64_t i = 0; i < hidden; ++i) t->set(i, 2.0F);
+            }
+            const NormAccumulation sums{
+                .dgamma = (wanted & 1) != 0, .dbeta = (wanted & 2) != 0, .dbias = (wanted & 4) != 0};
+            c.backward(sums);
+            check_backward(c, {.dbias = sums.dbias ? 2.0 : 0.0,
+                               .dgamma = sums.dgamma ? 2.0 : 0.0,
+                               .dbeta = sums.dbeta ? 2.0 : 0.0});
           }
-          c.backward(true);
-          check_backward(c, 2.0);
         }
       }
     }
@@ -294,13 +307,40 @@ TEST(Normalization, PlainIsFusedWithNothingBefore) {
                            .dx = p.dy.data(),
                            .dgamma = p.dgamma.floats(),
                            .dbeta = p.dbeta.floats(),
-                           .accumulate = false,
+                           .accumulate = {},
                            .workspace = scratch.data()});
       EXPECT_EQ(p.y.bytes(), c.y.bytes());
       EXPECT_EQ(p.mean.bytes(), c.mean.bytes());
       EXPECT_EQ(p.dy.bytes(), c.dz.bytes()) << "dx written over dy";
       EXPECT_EQ(p.dgamma.bytes(), c.dgamma.bytes());
       EXPECT_EQ(p.dbeta.bytes(), c.dbeta.bytes());
+    }
+  });
+}
+
+TEST(Normalization, OutputIsMadeAgainBitForBit) {
+  on_every_target([] {
+    for (const DType dtype : kStorages) {
+      for (const int64_t hidden : {1, 7, 48, 257}) {
+        Case c(dtype, 70, hidden, 0.1F, true, false);
+        c.forward();
+        Tensor z = c.z;
+        const auto expect_again = [&](void* y, const Tensor& result) {
+          layer_norm_output({.dtype = dtype,
+                             .rows = c.rows,
+                             .hidden = hidden,
+                             .z = z.data(),
+                             .mean = c.mean.floats(),
+                             .rstd = c.rstd.floats(),
+                             .gamma = c.gamma.floats(),
+                             .beta = c.beta.floats(),
+                             .y = y});
+          EXPECT_EQ(result.bytes(), c.y.bytes()) << dtype_name(dtype) << " H " << hidden;
+        };
+        Tensor y(dtype, c.rows * hidden);
+        expect_again(y.data(), y);
+        expect_again(z.data(), z);
+      }
     }
   });
 }
