@@ -55,8 +55,8 @@ def last_json_object(text):
     return None
 
 
-def run_once(command, environment, timeout_seconds):
-    """Runs one process; returns its JSON object with peak_bytes and process_seconds as this script measured them."""
+def run_process(command, environment, timeout_seconds):
+    """Runs one process to its end. Returns its standard output, its peak in bytes and its wall time in seconds."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
@@ -77,18 +77,24 @@ def run_once(command, environment, timeout_seconds):
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        result = last_json_object(out.read().decode(errors="replace"))
-        if process.returncode != 0 or result is None:
+        if process.returncode != 0:
             tail = err.read().decode(errors="replace")[-2000:]
-            raise CompareError(
-                f"[{shlex.join(command)}] expected exit 0 and a JSON object, got exit {process.returncode}:\n{tail}"
-            )
+            raise CompareError(f"[{shlex.join(command)}] expected exit 0, got exit {process.returncode}:\n{tail}")
+        return out.read().decode(errors="replace"), usage.ru_maxrss * 1024, time.monotonic() - start
+
+
+def run_once(command, environment, timeout_seconds):
+    """Runs one process; returns its JSON object with peak_bytes and process_seconds as this script measured them."""
+    output, peak_bytes, seconds = run_process(command, environment, timeout_seconds)
+    result = last_json_object(output)
+    if result is None:
+        raise CompareError(f"[{shlex.join(command)}] expected a JSON object, got:\n{output[-2000:]}")
     missing = [key for key in MEASURES if key not in result and key != "peak_bytes"]
     if missing:
         raise CompareError(f"[{shlex.join(command)}] expected the keys {', '.join(MEASURES)}, got none of {missing}")
     result["reported_peak_bytes"] = result.get("peak_bytes")
-    result["peak_bytes"] = usage.ru_maxrss * 1024
-    result["process_seconds"] = time.monotonic() - start
+    result["peak_bytes"] = peak_bytes
+    result["process_seconds"] = seconds
     return result
 
 

@@ -164,7 +164,7 @@ TEST_P(BertGolden, LossAndEveryGradient) {
 
 Arrangement arrangement(const std::string& name, const std::function<void(StepOptions&)>& set) {
   Arrangement made{name, {}};
-  made.step.optimizer.kind = OptimizerKind::kSgd;
+  made.step.optimizer.settings = SgdSettings{};
   made.step.max_grad_norm = 0;
   set(made.step);
   return made;

@@ -26,7 +26,7 @@ TEST_F(CliErrors, CommandLine) {
   expect_failure(train_words({"--learning_rate", "fast"}), 2, {"--learning_rate", "'fast'"});
   expect_failure(train_words({"--fp16"}), 2, {"--fp16", "not in this version yet"});
   expect_failure(train_words({"--deepspeed", "ds.json"}), 2, {"--deepspeed", "not in this version yet"});
-  expect_failure(train_words({"--optim", "adafactor"}), 2, {"--optim", "adafactor", "adamw_torch"});
+  expect_failure(train_words({"--optim", "muon"}), 2, {"--optim", "muon", "adamw_torch"});
   expect_failure(train_words({"--eval_strategy", "epoch"}), 2, {"--validation_file", "evaluation set"});
   expect_failure(train_words({"--update_in_backward"}), 2, {"update_in_backward", "max_grad_norm 0"});
   expect_failure({"train", "--train_file", path("train.csv")}, 2, {"--model_name_or_path"});

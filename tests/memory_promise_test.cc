@@ -99,7 +99,18 @@ std::vector<Setting> settings() {
       {"recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
       {"sgd_in_backward",
        [](StepOptions& o) {
-         o.optimizer.kind = OptimizerKind::kSgd;
+         o.optimizer.settings = SgdSettings{};
+         o.max_grad_norm = 0;
+         o.update_in_backward = true;
+       }},
+      {"adafactor_bf16",
+       [](StepOptions& o) {
+         o.optimizer.settings = AdafactorSettings{};
+         o.precision = Precision::kBfloat16;
+       }},
+      {"adafactor_in_backward",
+       [](StepOptions& o) {
+         o.optimizer.settings = AdafactorSettings{.beta1 = 0.9, .scale_parameter = true};
          o.max_grad_norm = 0;
          o.update_in_backward = true;
        }},

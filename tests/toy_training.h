@@ -210,7 +210,7 @@ class TrainingRun {
 // Settings under which one step of learning rate 1 shows every gradient as w - w'.
 inline StepOptions gradient_options() {
   StepOptions step;
-  step.optimizer.kind = OptimizerKind::kSgd;
+  step.optimizer.settings = SgdSettings{};
   step.max_grad_norm = 0;
   return step;
 }

@@ -73,38 +73,48 @@ TEST_P(TrainResume, GoesOnBitForBit) {
   EXPECT_EQ(logged(state, "step"), (std::vector<double>{3, 6, 9, 12}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, TrainResume,
-                         ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
-                                           Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
-                                           Setting{"fp32_accumulation",
-                                                   [](TrainingArguments& a) {
-                                                     a.gradient_accumulation_steps = 2;
-                                                   }},
-                                           Setting{"bf16_accumulation",
-                                                   [](TrainingArguments& a) {
-                                                     a.bf16 = true;
-                                                     a.gradient_accumulation_steps = 2;
-                                                   }},
-                                           Setting{"fp32_layer_major",
-                                                   [](TrainingArguments& a) {
-                                                     a.gradient_accumulation_steps = 2;
-                                                     a.accumulation_order = "layer_major";
-                                                   }},
-                                           Setting{"bf16_layer_major_recompute",
-                                                   [](TrainingArguments& a) {
-                                                     a.bf16 = true;
-                                                     a.gradient_accumulation_steps = 2;
-                                                     a.accumulation_order = "layer_major";
-                                                     a.gradient_checkpointing = true;
-                                                   }},
-                                           Setting{"sgd_by_length_with_worker",
-                                                   [](TrainingArguments& a) {
-                                                     a.optim = "sgd";
-                                                     a.optim_args = {{"momentum", 0.9}};
-                                                     a.train_sampling_strategy = "group_by_length";
-                                                     a.dataloader_num_workers = 1;
-                                                   }}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, TrainResume,
+    ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
+                      Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
+                      Setting{"fp32_accumulation",
+                              [](TrainingArguments& a) { a.gradient_accumulation_steps = 2; }},
+                      Setting{"bf16_accumulation",
+                              [](TrainingArguments& a) {
+                                a.bf16 = true;
+                                a.gradient_accumulation_steps = 2;
+                              }},
+                      Setting{"fp32_layer_major",
+                              [](TrainingArguments& a) {
+                                a.gradient_accumulation_steps = 2;
+                                a.accumulation_order = "layer_major";
+                              }},
+                      Setting{"bf16_layer_major_recompute",
+                              [](TrainingArguments& a) {
+                                a.bf16 = true;
+                                a.gradient_accumulation_steps = 2;
+                                a.accumulation_order = "layer_major";
+                                a.gradient_checkpointing = true;
+                              }},
+                      Setting{"sgd_by_length_with_worker",
+                              [](TrainingArguments& a) {
+                                a.optim = "sgd";
+                                a.optim_args = {{"momentum", 0.9}};
+                                a.train_sampling_strategy = "group_by_length";
+                                a.dataloader_num_workers = 1;
+                              }},
+                      Setting{"adafactor_bf16",
+                              [](TrainingArguments& a) {
+                                a.optim = "adafactor";
+                                a.optim_args = {{"beta1", 0.9}, {"scale_parameter", true}};
+                                a.bf16 = true;
+                              }},
+                      Setting{"rmsprop",
+                              [](TrainingArguments& a) {
+                                a.optim = "rmsprop";
+                                a.optim_args = {{"momentum", 0.9}, {"centered", true}};
+                              }}),
+    [](const auto& info) { return info.param.name; });
 
 class ResumeRefusal : public ::testing::Test {
  protected:

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/optimizer_settings.h"
 #include "graph/types.h"
 
 namespace shoehorn {
@@ -76,26 +77,25 @@ struct ClipAttributes {
   float max_norm = 1;
 };
 
-// AdamW as torch.optim.AdamW; a weight decay for each tensor of a multi-tensor node.
-struct AdamWAttributes {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  std::vector<float> weight_decay;
-  bool split_master = false;  // weights are bf16 high halves with 16-bit rests
+// One parameter as an optimizer sees it that looks at rows and columns; a vector is one row.
+struct MatrixExtent {
+  int64_t rows = 0;
+  int64_t columns = 0;
 };
 
-// SGD as torch.optim.SGD with dampening 0.
-struct SgdAttributes {
-  float momentum = 0;
-  bool nesterov = false;
+// Of a node that updates one tensor or many; vectors have an element a tensor.
+struct UpdateAttributes {
+  OptimizerSettings settings;
   std::vector<float> weight_decay;
-  bool split_master = false;
+  // Of each tensor, the parameters that lie in it one behind the other.
+  std::vector<std::vector<MatrixExtent>> parameters;
+  bool split_master = false;  // weights are bf16 high halves with 16-bit rests
+  int64_t states = 0;         // inputs of a tensor behind its gradient
 };
 
 using Attributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
                  DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
-                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, AdamWAttributes, SgdAttributes>;
+                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, UpdateAttributes>;
 
 }  // namespace shoehorn

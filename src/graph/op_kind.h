@@ -48,6 +48,10 @@ enum class OpKind : uint8_t {
   kClipCoefficient,
   kAdamW,
   kSgd,
+  kAdagrad,
+  kRmsProp,
+  kLion,
+  kAdafactor,
   kOpKindCount,
 };
 

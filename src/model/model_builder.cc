@@ -6,6 +6,15 @@
 
 namespace shoehorn {
 
+namespace {
+
+void check_probability(float dropout) {
+  if (!(dropout >= 0 && dropout < 1))
+    throw user_error("[dropout] expected a probability in [0, 1), got {}", dropout);
+}
+
+}  // namespace
+
 ModelBuilder::ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars,
                            const BatchCapacity& capacity, bool training, uint64_t seed)
     : program_(program), builder_(program), capacity_(capacity), training_(training), seed_(seed) {
@@ -76,7 +85,7 @@ Tensor ModelBuilder::layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsil
 }
 
 Tensor ModelBuilder::dropout(Tensor x, float p, Tensor sample, Tensor position) {
-  if (!(p >= 0 && p < 1)) throw user_error("[dropout] expected a probability in [0, 1), got {}", p);
+  check_probability(p);
   const uint32_t stream = next_stream();
   if (!training_ || p == 0) return x;
   return op(OpKind::kDropout, {x.id(), step_.id(), sample.id(), position.id()},
@@ -92,6 +101,7 @@ Tensor ModelBuilder::sequence_dropout(Tensor x, float p) {
 }
 
 Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, int64_t heads, float dropout) {
+  check_probability(dropout);
   AttentionAttributes attributes;
   attributes.heads = heads;
   attributes.max_sequence_length = capacity_.longest_sequence;

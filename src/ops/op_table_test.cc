@@ -94,7 +94,7 @@ TEST_F(TypeErrors, AttentionAndLoss) {
 TEST_F(TypeErrors, UpdatesTakeStatesOfTheirWeightsSize) {
   const ValueId applied = read("applied", {1}, DType::kI32);
   expect_error(OpKind::kSgd, {read("rate", {1}), applied, {}, x_, read("gradient", {3, 4})},
-               SgdAttributes{0, false, {0.0F}, false}, {"as large as its weight", "gradient"});
+               UpdateAttributes{SgdSettings{}, {0.0F}, {{}}}, {"as large as its weight", "gradient"});
 }
 
 TEST_F(TypeErrors, MisuseIsABugOfOurs) {

@@ -18,4 +18,7 @@ struct UpdateLayout {
 
 UpdateLayout update_layout(const Node& node);
 
+// Whether the node is an optimizer's.
+bool is_update(const Node& node);
+
 }  // namespace shoehorn

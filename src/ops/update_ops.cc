@@ -30,7 +30,10 @@ std::vector<TensorType> infer_update(const OpContext& context) {
   for (int64_t tensor = 0; tensor < count / layout.inputs_per_tensor; ++tensor) {
     const int64_t first = layout.shared_inputs + tensor * layout.inputs_per_tensor;
     for (int64_t i = 0; i < layout.inputs_per_tensor; ++i) {
-      if (!(context.type(first + i).shape.elements() == context.type(first).shape.elements())) {
+      // Adafactor's states are of rows and columns.
+      const bool is_as_large = i <= layout.gradient_input || context.node.kind != OpKind::kAdafactor;
+      if (is_as_large &&
+          !(context.type(first + i).shape.elements() == context.type(first).shape.elements())) {
         fail_type(context, first + i,
                   fmt::format("as large as its weight {}", type_name(context.type(first))));
       }
@@ -62,20 +65,29 @@ Cost update_cost(const OpContext& context) {
   return cost;
 }
 
+OpInfo optimizer_op(OpKind kind, std::string_view name) {
+  return {.kind = kind,
+          .name = name,
+          .op_class = OpClass::kUpdate,
+          .min_inputs = 2,
+          .max_inputs = -1,
+          .infer = infer_update,
+          .cost = update_cost,
+          .aliases = update_aliases};
+}
+
 }  // namespace
 
 UpdateLayout update_layout(const Node& node) {
-  if (const auto* adamw = std::get_if<AdamWAttributes>(&node.attributes)) {
-    const int64_t weights = adamw->split_master ? 2 : 1;
-    return {.shared_inputs = 3, .inputs_per_tensor = weights + 3, .gradient_input = weights};
-  }
-  if (const auto* sgd = std::get_if<SgdAttributes>(&node.attributes)) {
-    const int64_t weights = sgd->split_master ? 2 : 1;
-    return {.shared_inputs = 3,
-            .inputs_per_tensor = weights + (sgd->momentum != 0 ? 2 : 1),
-            .gradient_input = weights};
-  }
-  throw InternalError("[update] expected an optimizer's node");
+  const auto* attributes = std::get_if<UpdateAttributes>(&node.attributes);
+  CHECK(attributes != nullptr, "[update] expected an optimizer's node");
+  const int64_t weights = attributes->split_master ? 2 : 1;
+  return {
+      .shared_inputs = 3, .inputs_per_tensor = weights + 1 + attributes->states, .gradient_input = weights};
+}
+
+bool is_update(const Node& node) {
+  return std::holds_alternative<UpdateAttributes>(node.attributes);
 }
 
 std::vector<OpInfo> update_ops() {
@@ -99,22 +111,12 @@ std::vector<OpInfo> update_ops() {
        .max_inputs = 1,
        .infer = infer_clip,
        .cost = [](const OpContext& context) { return streaming_cost(context, 3); }},
-      {.kind = OpKind::kAdamW,
-       .name = "adamw",
-       .op_class = OpClass::kUpdate,
-       .min_inputs = 2,
-       .max_inputs = -1,
-       .infer = infer_update,
-       .cost = update_cost,
-       .aliases = update_aliases},
-      {.kind = OpKind::kSgd,
-       .name = "sgd",
-       .op_class = OpClass::kUpdate,
-       .min_inputs = 2,
-       .max_inputs = -1,
-       .infer = infer_update,
-       .cost = update_cost,
-       .aliases = update_aliases},
+      optimizer_op(OpKind::kAdamW, "adamw"),
+      optimizer_op(OpKind::kSgd, "sgd"),
+      optimizer_op(OpKind::kAdagrad, "adagrad"),
+      optimizer_op(OpKind::kRmsProp, "rmsprop"),
+      optimizer_op(OpKind::kLion, "lion"),
+      optimizer_op(OpKind::kAdafactor, "adafactor"),
   };
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/update_layout.h"
@@ -22,31 +24,114 @@ float decay_of(const StateTable& state, StorageId weight) {
   return decay;
 }
 
-ValueId read_optimizer_state(Program& program, StorageId weight, const std::string& name) {
+// The states of a weight storage: those of its parameters, which have the same ones.
+std::vector<OptimizerState> storage_states(const StateTable& state, const OptimizerSettings& settings,
+                                           StorageId weight) {
+  std::vector<OptimizerState> whole;
+  const auto parameters = state.parameters_of(weight);
+  for (const ParameterId id : parameters) {
+    std::vector<OptimizerState> own = optimizer_states(settings, state.parameter(id).shape);
+    if (whole.empty()) {
+      whole = std::move(own);
+      continue;
+    }
+    CHECK(own.size() == whole.size(), "{} mixes kinds of optimizer state", state.storage(weight).name);
+    for (size_t i = 0; i < own.size(); ++i) {
+      CHECK(own[i].name == whole[i].name, "{} mixes kinds of optimizer state", state.storage(weight).name);
+      whole[i].shape = {whole[i].elements() + own[i].elements()};
+    }
+  }
+  return whole;
+}
+
+ValueId read_optimizer_state(Program& program, StorageId weight, const OptimizerState& kept) {
   StateTable& state = program.state();
-  const std::string full_name = state.storage(weight).name + "." + name;
+  const std::string full_name = state.storage(weight).name + "." + kept.name;
   StorageId id = state.find_storage(full_name);
   if (!id.valid()) {
     Storage storage = state.storage(weight);
     storage.name = full_name;
-    storage.type.dtype = DType::kF32;
+    storage.type = {kept.dtype, Shape(std::vector<Dim>(kept.shape.begin(), kept.shape.end()))};
     storage.role = Role::kOptimizerState;
     id = state.add_storage(std::move(storage));
   }
   return program.read_state(id);
 }
 
-std::vector<float>& decays(Attributes& attributes) {
-  if (auto* adamw = std::get_if<AdamWAttributes>(&attributes)) return adamw->weight_decay;
-  return std::get<SgdAttributes>(attributes).weight_decay;
+MatrixExtent extent_of(const Parameter& parameter) {
+  const int64_t columns = parameter.shape.empty() ? 1 : parameter.shape.back();
+  return {columns == 0 ? 0 : parameter.elements() / columns, columns};
+}
+
+OpKind op_of(const OptimizerSettings& settings) {
+  struct Visitor {
+    OpKind operator()(const AdamWSettings&) const { return OpKind::kAdamW; }
+    OpKind operator()(const SgdSettings&) const { return OpKind::kSgd; }
+    OpKind operator()(const AdagradSettings&) const { return OpKind::kAdagrad; }
+    OpKind operator()(const RmsPropSettings&) const { return OpKind::kRmsProp; }
+    OpKind operator()(const LionSettings&) const { return OpKind::kLion; }
+    OpKind operator()(const AdafactorSettings&) const { return OpKind::kAdafactor; }
+  };
+  return std::visit(Visitor(), settings);
+}
+
+// Names of the states of each element; Adafactor's have shapes of their own.
+std::vector<std::string> elementwise_states(const OptimizerSettings& settings) {
+  struct Visitor {
+    std::vector<std::string> operator()(const AdamWSettings&) const { return {"exp_avg", "exp_avg_sq"}; }
+    std::vector<std::string> operator()(const SgdSettings& sgd) const {
+      return sgd.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{};
+    }
+    std::vector<std::string> operator()(const AdagradSettings&) const { return {"sum"}; }
+    std::vector<std::string> operator()(const RmsPropSettings& rms) const {
+      std::vector<std::string> names = {"square_avg"};
+      if (rms.momentum != 0) names.emplace_back("momentum_buffer");
+      if (rms.centered) names.emplace_back("grad_avg");
+      return names;
+    }
+    std::vector<std::string> operator()(const LionSettings&) const { return {"exp_avg"}; }
+    std::vector<std::string> operator()(const AdafactorSettings& adafactor) const {
+      return adafactor.beta1 ? std::vector<std::string>{"exp_avg"} : std::vector<std::string>{};
+    }
+  };
+  return std::visit(Visitor(), settings);
 }
 
 }  // namespace
 
-std::vector<std::string> optimizer_state_names(const OptimizerOptions& options) {
-  if (options.kind == OptimizerKind::kAdamW) return {"exp_avg", "exp_avg_sq"};
-  if (options.momentum != 0) return {"momentum_buffer"};
-  return {};
+int64_t OptimizerState::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings,
+                                             const std::vector<int64_t>& shape) {
+  std::vector<OptimizerState> states;
+  if (std::holds_alternative<AdafactorSettings>(settings)) {
+    if (shape.size() >= 2) {
+      std::vector<int64_t> columns(shape.begin(), shape.end() - 2);
+      columns.push_back(shape.back());
+      states.push_back({"exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1}});
+      states.push_back({"exp_avg_sq_col", DType::kF32, std::move(columns)});
+    } else {
+      states.push_back({"exp_avg_sq", DType::kF32, shape});
+    }
+  }
+  for (std::string& name : elementwise_states(settings))
+    states.push_back({std::move(name), DType::kF32, shape});
+  return states;
+}
+
+OptimizerStatePlace find_optimizer_state(const StateTable& state, const OptimizerSettings& settings,
+                                         const Parameter& parameter, const std::string& name) {
+  OptimizerStatePlace place{state.find_storage(state.storage(parameter.storage).name + "." + name)};
+  for (const ParameterId id : state.parameters_of(parameter.storage)) {
+    const Parameter& other = state.parameter(id);
+    if (other.offset_elements >= parameter.offset_elements) continue;
+    for (const OptimizerState& kept : optimizer_states(settings, other.shape)) {
+      if (kept.name == name) place.offset_elements += kept.elements();
+    }
+  }
+  return place;
 }
 
 bool is_decayed(std::string_view parameter_name) {
@@ -76,17 +161,19 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueI
                                  program.read_state(weight)};
   if (rest.valid()) inputs.push_back(program.read_state(rest));
   inputs.push_back(gradient);
-  for (const std::string& name : optimizer_state_names(options))
-    inputs.push_back(read_optimizer_state(program, weight, name));
-  const std::vector<float> decay = {decay_of(program.state(), weight)};
-  const std::string name = program.state().storage(weight).name + ".update";
-  if (options.kind == OptimizerKind::kAdamW) {
-    return builder.add(OpKind::kAdamW, std::move(inputs),
-                       AdamWAttributes{options.beta1, options.beta2, options.epsilon, decay, rest.valid()},
-                       name);
+  UpdateAttributes attributes;
+  attributes.settings = options.settings;
+  attributes.weight_decay = {decay_of(program.state(), weight)};
+  attributes.split_master = rest.valid();
+  attributes.parameters.emplace_back();
+  for (const ParameterId id : program.state().parameters_of(weight))
+    attributes.parameters[0].push_back(extent_of(program.state().parameter(id)));
+  for (const OptimizerState& kept : storage_states(program.state(), options.settings, weight)) {
+    inputs.push_back(read_optimizer_state(program, weight, kept));
+    ++attributes.states;
   }
-  return builder.add(OpKind::kSgd, std::move(inputs),
-                     SgdAttributes{options.momentum, options.nesterov, decay, rest.valid()}, name);
+  const std::string name = program.state().storage(weight).name + ".update";
+  return builder.add(op_of(options.settings), std::move(inputs), std::move(attributes), name);
 }
 
 NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updates) {
@@ -94,13 +181,16 @@ NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updat
   const Node first = program.node(updates.at(0));
   const int64_t shared = update_layout(first).shared_inputs;
   std::vector<ValueId> inputs(first.inputs.begin(), first.inputs.begin() + shared);
-  Attributes attributes = first.attributes;
-  decays(attributes).clear();
+  auto attributes = std::get<UpdateAttributes>(first.attributes);
+  attributes.weight_decay.clear();
+  attributes.parameters.clear();
   std::vector<ValueId> replaced;
   for (const NodeId id : updates) {
     Node& node = program.node(id);
     inputs.insert(inputs.end(), node.inputs.begin() + shared, node.inputs.end());
-    decays(attributes).push_back(decays(node.attributes).at(0));
+    const auto& own = std::get<UpdateAttributes>(node.attributes);
+    attributes.weight_decay.push_back(own.weight_decay.at(0));
+    attributes.parameters.push_back(own.parameters.at(0));
     replaced.insert(replaced.end(), node.outputs.begin(), node.outputs.end());
   }
   Region region;

@@ -1,7 +1,6 @@
 // Optimizers: their settings, and the state that each keeps for a tensor.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,30 +10,40 @@
 
 namespace shoehorn {
 
-enum class OptimizerKind : uint8_t { kAdamW, kSgd };
-
 struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::kAdamW;
+  OptimizerSettings settings = AdamWSettings{};
   float weight_decay = 0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  float momentum = 0;     // SGD
-  bool nesterov = false;  // SGD
 };
 
-// The names of the states kept for each element, as torch's optimizers call them: exp_avg, exp_avg_sq,
-// momentum_buffer.
-std::vector<std::string> optimizer_state_names(const OptimizerOptions& options);
+// A state that an optimizer keeps for a parameter, named as the implementation that it follows names it:
+// exp_avg, exp_avg_sq, momentum_buffer, … All start as zeros.
+struct OptimizerState {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+
+  int64_t elements() const;
+};
+std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings,
+                                             const std::vector<int64_t>& shape);
+
+// Where the elements of a parameter's state begin in the state's storage, "<weight storage>.<state>", which
+// holds the states of all parameters of the weight's storage one behind the other; invalid storage: there is
+// no such state.
+struct OptimizerStatePlace {
+  StorageId storage;
+  int64_t offset_elements = 0;
+};
+OptimizerStatePlace find_optimizer_state(const StateTable& state, const OptimizerSettings& settings,
+                                         const Parameter& parameter, const std::string& name);
 
 // Whether the Hugging Face Trainer decays a parameter: not those of LayerNorm modules, nor whose name says
 // bias or norm.
 bool is_decayed(std::string_view parameter_name);
 
 // Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the
-// 16-bit rest of a split master, invalid for an fp32 weight. States are made on first use, in the weight's
-// shape, named
-// "<storage>.<state>". `clip_coefficient` may be invalid.
+// 16-bit rest of a split master, invalid for an fp32 weight. States are made on first use. `clip_coefficient`
+// may be invalid.
 NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueId learning_rate,
                      ValueId applied_updates, ValueId clip_coefficient, StorageId weight, StorageId rest,
                      ValueId gradient);

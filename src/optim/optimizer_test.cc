@@ -23,13 +23,34 @@ TEST(IsDecayed, FollowsTheTrainersPatterns) {
   }
 }
 
-TEST(StateNames, AreTorchs) {
-  OptimizerOptions options;
-  EXPECT_EQ(optimizer_state_names(options), (std::vector<std::string>{"exp_avg", "exp_avg_sq"}));
-  options.kind = OptimizerKind::kSgd;
-  EXPECT_TRUE(optimizer_state_names(options).empty());
-  options.momentum = 0.9F;
-  EXPECT_EQ(optimizer_state_names(options), (std::vector<std::string>{"momentum_buffer"}));
+std::vector<std::string> names_of(const std::vector<OptimizerState>& states) {
+  std::vector<std::string> names;
+  for (const OptimizerState& state : states) names.push_back(state.name);
+  return names;
+}
+
+TEST(OptimizerStates, AreNamedAsTheImplementationsNameThem) {
+  using Names = std::vector<std::string>;
+  const std::vector<int64_t> matrix = {5, 3};
+  EXPECT_EQ(names_of(optimizer_states(AdamWSettings{}, matrix)), (Names{"exp_avg", "exp_avg_sq"}));
+  EXPECT_TRUE(optimizer_states(SgdSettings{}, matrix).empty());
+  EXPECT_EQ(names_of(optimizer_states(SgdSettings{.momentum = 0.9}, matrix)), Names{"momentum_buffer"});
+  EXPECT_EQ(names_of(optimizer_states(AdagradSettings{}, matrix)), Names{"sum"});
+  EXPECT_EQ(names_of(optimizer_states(RmsPropSettings{}, matrix)), Names{"square_avg"});
+  EXPECT_EQ(names_of(optimizer_states(RmsPropSettings{.momentum = 0.9, .centered = true}, matrix)),
+            (Names{"square_avg", "momentum_buffer", "grad_avg"}));
+  EXPECT_EQ(names_of(optimizer_states(LionSettings{}, matrix)), Names{"exp_avg"});
+}
+
+TEST(OptimizerStates, AdafactorKeepsRowsAndColumnsOfMatrices) {
+  const auto states = optimizer_states(AdafactorSettings{.beta1 = 0.9}, {5, 3});
+  ASSERT_EQ(names_of(states), (std::vector<std::string>{"exp_avg_sq_row", "exp_avg_sq_col", "exp_avg"}));
+  EXPECT_EQ(states[0].shape, std::vector<int64_t>{5});
+  EXPECT_EQ(states[1].shape, std::vector<int64_t>{3});
+  EXPECT_EQ(states[2].shape, (std::vector<int64_t>{5, 3}));
+  const auto of_vector = optimizer_states(AdafactorSettings{}, {7});
+  ASSERT_EQ(names_of(of_vector), std::vector<std::string>{"exp_avg_sq"});
+  EXPECT_EQ(of_vector[0].shape, std::vector<int64_t>{7});
 }
 
 class AppendUpdate : public ::testing::Test {
@@ -76,7 +97,7 @@ TEST_F(AppendUpdate, MakesStatesInTheWeightsShapeAndRegion) {
   const Node& node = program_.node(id);
   EXPECT_EQ(node.region.layer, 4);
   EXPECT_EQ(node.region.phase, Phase::kUpdate);
-  EXPECT_EQ(std::get<AdamWAttributes>(node.attributes).weight_decay, std::vector<float>{0.1F});
+  EXPECT_EQ(std::get<UpdateAttributes>(node.attributes).weight_decay, std::vector<float>{0.1F});
   for (const char* name : {"w.exp_avg", "w.exp_avg_sq"}) {
     const Storage& storage = state_.storage(state_.find_storage(name));
     EXPECT_EQ(storage.type, (TensorType{DType::kF32, {5, 3}})) << name;
@@ -94,9 +115,31 @@ TEST_F(AppendUpdate, JoinedUpdatesKeepEachTensorsDecay) {
   verify(program_);
   const Node& node = program_.node(NodeId{0});
   const UpdateLayout layout = update_layout(node);
-  EXPECT_EQ(std::get<AdamWAttributes>(node.attributes).weight_decay, (std::vector<float>{0.1F, 0.0F}));
+  EXPECT_EQ(std::get<UpdateAttributes>(node.attributes).weight_decay, (std::vector<float>{0.1F, 0.0F}));
   EXPECT_EQ(static_cast<int64_t>(node.inputs.size()), layout.shared_inputs + 2 * layout.inputs_per_tensor);
   EXPECT_EQ(node.outputs.size(), 6U);
+}
+
+// Three matrices in one storage, as the products of q, k and v are: each has rows and columns of its own.
+TEST_F(AppendUpdate, StatesOfJoinedParametersLieOneBehindTheOther) {
+  options_.settings = AdafactorSettings{};
+  const StorageId whole = state_.merge({weight("a", 5, 0), weight("b", 2, 0)}, "ab");
+  const Node& node = program_.node(append(whole));
+  verify(program_);
+  const auto& attributes = std::get<UpdateAttributes>(node.attributes);
+  ASSERT_EQ(attributes.parameters.at(0).size(), 2U);
+  EXPECT_EQ(attributes.parameters[0][1].rows, 2);
+  EXPECT_EQ(attributes.parameters[0][1].columns, 3);
+  EXPECT_EQ(attributes.states, 2);
+  const auto elements = [&](const char* name) {
+    return state_.storage(state_.find_storage(name)).type.shape.elements();
+  };
+  EXPECT_EQ(elements("ab.exp_avg_sq_row"), 7);
+  EXPECT_EQ(elements("ab.exp_avg_sq_col"), 6);
+  const Parameter& b = state_.parameter(state_.find_parameter("b"));
+  EXPECT_EQ(find_optimizer_state(state_, options_.settings, b, "exp_avg_sq_row").offset_elements, 5);
+  EXPECT_EQ(find_optimizer_state(state_, options_.settings, b, "exp_avg_sq_col").offset_elements, 3);
+  EXPECT_EQ(program_.type(node.outputs.back()).shape.elements(), 6);
 }
 
 TEST_F(AppendUpdate, AStorageHasOneDecay) {

@@ -1,6 +1,5 @@
 #include "passes/mixed_precision.h"
 
-#include "base/error.h"
 #include "ops/op_info.h"
 
 namespace shoehorn {
@@ -22,10 +21,9 @@ void split_master(StateTable& state, StorageId weight) {
 void retype(Program& program) {
   for (Node& node : program.nodes()) {
     if (auto* matmul = std::get_if<MatmulAttributes>(&node.attributes)) {
-      const Value& weight = program.value(node.inputs[1]);
-      CHECK(weight.storage.valid(), "matmul '{}' multiplies by no weight",
-            program.value(node.outputs[0]).name);
-      split_master(program.state(), weight.storage);
+      // An operand that is no weight is a product's or a norm's output, and becomes bf16 with them.
+      const StorageId weight = program.value(node.inputs[1]).storage;
+      if (weight.valid()) split_master(program.state(), weight);
       matmul->output = DType::kBF16;
     } else if (auto* embedding = std::get_if<EmbeddingAttributes>(&node.attributes)) {
       embedding->output = DType::kBF16;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "ops/op_builder.h"
@@ -17,10 +18,6 @@ Program* updating_program(ProgramFamily& family) {
     if (program.name() == "update" || program.name() == "train_step") return &program;
   }
   return nullptr;
-}
-
-bool is_update(const Node& node) {
-  return node.kind == OpKind::kAdamW || node.kind == OpKind::kSgd;
 }
 
 StorageId rest_of(const StateTable& state, StorageId weight) {
@@ -106,17 +103,16 @@ void fuse_update(ProgramFamily& family, const StepOptions&) {
     (i < tail ? order : updates).push_back(NodeId{static_cast<int32_t>(i)});
   }
   if (updates.size() < 2) return;
-  // A split master and an fp32 weight are updated by kernels of their own: one joined node for each.
-  for (const bool split : {false, true}) {
-    std::vector<NodeId> alike;
-    for (const NodeId id : updates) {
-      const auto* adamw = std::get_if<AdamWAttributes>(&program->node(id).attributes);
-      const auto* sgd = std::get_if<SgdAttributes>(&program->node(id).attributes);
-      if ((adamw != nullptr ? adamw->split_master : sgd->split_master) == split) alike.push_back(id);
-    }
-    if (alike.empty()) continue;
+  // Tensors of one form share a node: split masters and fp32 weights, and each number of states, apart.
+  std::map<std::tuple<OpKind, bool, int64_t>, std::vector<NodeId>> alike;
+  for (const NodeId id : updates) {
+    const Node& node = program->node(id);
+    const auto& attributes = std::get<UpdateAttributes>(node.attributes);
+    alike[{node.kind, attributes.split_master, attributes.states}].push_back(id);
+  }
+  for (const auto& [form, nodes] : alike) {
     OpBuilder builder(*program);
-    order.push_back(append_joined_update(builder, alike));
+    order.push_back(append_joined_update(builder, nodes));
   }
   program->reorder(order);
 }

@@ -301,7 +301,7 @@ std::vector<ArgumentSpec> old_names() {
       {.name = "adafactor",
        .group = kOptimizer,
        .kind = kFlag,
-       .help = "old name of --optim adafactor, which is not built",
+       .help = "old name of --optim adafactor",
        .rewrite = [](const std::string& text) { return if_true(text, "optim", "adafactor"); }},
       {.name = "mixed_precision",
        .group = kPrecision,

@@ -13,11 +13,10 @@ constexpr std::string_view kNotBuilt = "not in this version yet";
 constexpr std::string_view kOtherDevice = "refused: there is no TPU, NPU or XLA backend";
 
 std::vector<ArgumentChoice> optimizers() {
-  std::vector<ArgumentChoice> choices = {
-      {"adamw_torch_fused"}, {"adamw_torch"}, {"adamw_hf"}, {"adamw_apex_fused"}, {"sgd"}};
-  for (const std::string_view name : {"adafactor",
-                                      "adagrad",
-                                      "adalomo",
+  std::vector<ArgumentChoice> choices = {{"adamw_torch_fused"}, {"adamw_torch"}, {"adamw_hf"},
+                                         {"adamw_apex_fused"},  {"adafactor"},   {"adagrad"},
+                                         {"lion_32bit"},        {"rmsprop"},     {"sgd"}};
+  for (const std::string_view name : {"adalomo",
                                       "adamw_8bit",
                                       "adamw_anyprecision",
                                       "adamw_bnb_8bit",
@@ -34,7 +33,6 @@ std::vector<ArgumentChoice> optimizers() {
                                       "galore_adamw_8bit_layerwise",
                                       "galore_adamw_layerwise",
                                       "grokadamw",
-                                      "lion_32bit",
                                       "lion_8bit",
                                       "lomo",
                                       "muon",
@@ -44,7 +42,6 @@ std::vector<ArgumentChoice> optimizers() {
                                       "paged_ademamix_8bit",
                                       "paged_lion_32bit",
                                       "paged_lion_8bit",
-                                      "rmsprop",
                                       "rmsprop_bnb",
                                       "rmsprop_bnb_32bit",
                                       "rmsprop_bnb_8bit",
@@ -217,7 +214,10 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
       {.name = "optim_args",
        .group = kOptimizer,
        .field = &Args::optim_args,
-       .help = "for sgd: momentum=0.9,nesterov=true"},
+       .help = "as key=value,…; sgd: momentum, nesterov; adagrad: lr_decay, eps; rmsprop: momentum, alpha, "
+               "eps, centered; "
+               "adafactor: eps1, eps2, clip_threshold, decay_rate, beta1, scale_parameter, relative_step, "
+               "warmup_init"},
       {.name = "learning_rate",
        .group = kOptimizer,
        .field = &Args::learning_rate,

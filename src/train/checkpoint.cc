@@ -22,7 +22,7 @@ nlohmann::json identity_of(const TrainingArguments& args) {
   return {{"seed", args.seed},
           {"per_device_train_batch_size", args.per_device_train_batch_size},
           {"gradient_accumulation_steps", args.gradient_accumulation_steps},
-          {"optim", args.optim == "sgd" ? "sgd" : "adamw"},
+          {"optim", optimizer_name(args)},
           {"train_sampling_strategy", args.train_sampling_strategy}};
 }
 
@@ -67,7 +67,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   save_trainer_state(contents.state, staged.path() / kTrainerStateFile);
   if (!args.save_only_model) {
     save_optimizer_states(staged.path() / kOptimizerFile, contents.session.state(), executor,
-                          optimizer_state_names(contents.session.options().step.optimizer));
+                          contents.session.options().step.optimizer.settings);
     write_json_atomic(
         staged.path() / kPositionFile,
         nlohmann::json{{"identity", identity_of(args)}, {"position", to_json(contents.position)}});
@@ -112,7 +112,7 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
                      checkpoint.string(), weights.initialized[0]);
   }
   load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),
-                        optimizer_state_names(session.options().step.optimizer));
+                        session.options().step.optimizer.settings);
   return run;
 }
 

@@ -16,17 +16,7 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.skip_passes = {args.skip_pass.begin(), args.skip_pass.end()};
   if (wants_unfused_run(args)) step.skip_passes.insert("fuse");
   step.dump_directory = args.dump_program;
-  OptimizerOptions& optimizer = step.optimizer;
-  optimizer.weight_decay = static_cast<float>(args.weight_decay);
-  optimizer.beta1 = args.adam_beta1;
-  optimizer.beta2 = args.adam_beta2;
-  optimizer.epsilon = args.adam_epsilon;
-  if (args.optim == "sgd") {
-    const SgdOptions sgd = sgd_options(args);
-    optimizer.kind = OptimizerKind::kSgd;
-    optimizer.momentum = static_cast<float>(sgd.momentum);
-    optimizer.nesterov = sgd.nesterov;
-  }
+  step.optimizer = {optimizer_settings_of(args), static_cast<float>(args.weight_decay)};
   return step;
 }
 

@@ -16,10 +16,10 @@ TEST(StepSettings, DefaultsAreTheTrainers) {
   EXPECT_EQ(step.max_grad_norm, 1.0F);
   EXPECT_EQ(step.seed, 42U);
   EXPECT_TRUE(step.skip_passes.empty());
-  EXPECT_EQ(step.optimizer.kind, OptimizerKind::kAdamW);
-  EXPECT_EQ(step.optimizer.beta1, 0.9);
-  EXPECT_EQ(step.optimizer.beta2, 0.999);
-  EXPECT_EQ(step.optimizer.epsilon, 1e-8);
+  const auto& adamw = std::get<AdamWSettings>(step.optimizer.settings);
+  EXPECT_EQ(adamw.beta1, 0.9);
+  EXPECT_EQ(adamw.beta2, 0.999);
+  EXPECT_EQ(adamw.epsilon, 1e-8);
 }
 
 TEST(StepSettings, EveryArgumentArrives) {
@@ -52,20 +52,59 @@ TEST(StepSettings, EveryArgumentArrives) {
   EXPECT_EQ(step.skip_passes, (std::set<std::string>{"fuse", "rematerialize"}));
   EXPECT_EQ(step.dump_directory, "programs");
   EXPECT_EQ(step.optimizer.weight_decay, 0.5F);
-  EXPECT_EQ(step.optimizer.beta1, 0.8);
-  EXPECT_EQ(step.optimizer.beta2, 0.95);
-  EXPECT_EQ(step.optimizer.epsilon, 1e-6);
+  const auto& adamw = std::get<AdamWSettings>(step.optimizer.settings);
+  EXPECT_EQ(adamw.beta1, 0.8);
+  EXPECT_EQ(adamw.beta2, 0.95);
+  EXPECT_EQ(adamw.epsilon, 1e-6);
 }
 
-TEST(StepSettings, Sgd) {
+TEST(StepSettings, EachOptimizerReadsItsOptions) {
   TrainingArguments args;
   args.optim = "sgd";
-  args.optim_args = {{"momentum", 0.9}, {"nesterov", true}};
-  const StepOptions step = step_options_of(args);
-  EXPECT_EQ(step.optimizer.kind, OptimizerKind::kSgd);
-  EXPECT_EQ(step.optimizer.momentum, 0.9F);
-  EXPECT_TRUE(step.optimizer.nesterov);
+  args.optim_args = {{"momentum", 0.75}, {"nesterov", true}};
+  const auto sgd = std::get<SgdSettings>(step_options_of(args).optimizer.settings);
+  EXPECT_EQ(sgd.momentum, 0.75);
+  EXPECT_TRUE(sgd.nesterov);
   args.optim_args = {{"momentun", 0.9}};
+  EXPECT_THROW(step_options_of(args), UserError);
+
+  args.optim = "adagrad";
+  args.optim_args = {{"lr_decay", 0.5}, {"eps", 1e-4}};
+  const auto adagrad = std::get<AdagradSettings>(step_options_of(args).optimizer.settings);
+  EXPECT_EQ(adagrad.lr_decay, 0.5);
+  EXPECT_EQ(adagrad.epsilon, 1e-4);
+
+  args.optim = "rmsprop";
+  args.optim_args = {{"momentum", 0.5}, {"alpha", 0.25}, {"eps", 1e-5}, {"centered", true}};
+  const auto rmsprop = std::get<RmsPropSettings>(step_options_of(args).optimizer.settings);
+  EXPECT_EQ(rmsprop.momentum, 0.5);
+  EXPECT_EQ(rmsprop.alpha, 0.25);
+  EXPECT_EQ(rmsprop.epsilon, 1e-5);
+  EXPECT_TRUE(rmsprop.centered);
+
+  args.optim = "adafactor";
+  args.optim_args = {};
+  auto adafactor = std::get<AdafactorSettings>(step_options_of(args).optimizer.settings);
+  EXPECT_FALSE(adafactor.scale_parameter || adafactor.relative_step || adafactor.beta1.has_value())
+      << "as the Trainer creates it";
+  args.optim_args = {{"eps1", 1e-20},         {"eps2", 1e-2},       {"clip_threshold", 2.0},
+                     {"decay_rate", -0.5},    {"beta1", 0.9},       {"scale_parameter", true},
+                     {"relative_step", true}, {"warmup_init", true}};
+  adafactor = std::get<AdafactorSettings>(step_options_of(args).optimizer.settings);
+  EXPECT_EQ(adafactor.gradient_epsilon, 1e-20);
+  EXPECT_EQ(adafactor.parameter_epsilon, 1e-2);
+  EXPECT_EQ(adafactor.clip_threshold, 2.0);
+  EXPECT_EQ(adafactor.decay_rate, -0.5);
+  EXPECT_EQ(adafactor.beta1, 0.9);
+  EXPECT_TRUE(adafactor.scale_parameter && adafactor.relative_step && adafactor.warmup_init);
+  args.optim_args = {{"warmup_init", true}};
+  EXPECT_THROW(step_options_of(args), UserError);
+
+  args.optim = "lion_32bit";
+  args.optim_args = {};
+  const auto lion = std::get<LionSettings>(step_options_of(args).optimizer.settings);
+  EXPECT_EQ(lion.beta2, 0.999) << "the Trainer gives it Adam's";
+  args.optim_args = {{"momentum", 0.9}};
   EXPECT_THROW(step_options_of(args), UserError);
 }
 

@@ -109,7 +109,7 @@ TEST(Trainer, LearnsASeparableTask) {
 
 TEST(Trainer, OwnOptimizerAndGroups) {
   TrainerOptions options;
-  options.optimizer = OptimizerOptions{.kind = OptimizerKind::kSgd, .weight_decay = 0.5F, .momentum = 0.9F};
+  options.optimizer = OptimizerOptions{.settings = SgdSettings{.momentum = 0.9}, .weight_decay = 0.5F};
   options.optimizer_groups = {{[](const std::string& name) { return name.starts_with("classifier"); }, 0.25F},
                               {[](const std::string& name) { return name.ends_with("bias"); }, 0.125F}};
   const BertForSequenceClassification model(tiny_bert());

@@ -187,6 +187,62 @@ class KwargsReader {
   const Kwargs& kwargs_;
 };
 
+SgdSettings sgd_settings(const KwargsReader& reader) {
+  SgdSettings settings;
+  settings.momentum = reader.number("momentum").value_or(settings.momentum);
+  settings.nesterov = reader.flag("nesterov").value_or(settings.nesterov);
+  require(settings.momentum >= 0 && settings.momentum < 1, "optim_args: momentum", "a number in [0, 1)",
+          settings.momentum);
+  if (settings.nesterov && settings.momentum == 0)
+    throw user_error("[optim_args: nesterov] expected a momentum above 0, got 0");
+  return settings;
+}
+
+AdagradSettings adagrad_settings(const KwargsReader& reader) {
+  AdagradSettings settings;
+  settings.lr_decay = reader.number("lr_decay").value_or(settings.lr_decay);
+  settings.epsilon = reader.number("eps").value_or(settings.epsilon);
+  require(settings.lr_decay >= 0, "optim_args: lr_decay", "0 or more", settings.lr_decay);
+  require(settings.epsilon >= 0, "optim_args: eps", "0 or more", settings.epsilon);
+  return settings;
+}
+
+RmsPropSettings rmsprop_settings(const KwargsReader& reader) {
+  RmsPropSettings settings;
+  settings.momentum = reader.number("momentum").value_or(settings.momentum);
+  settings.alpha = reader.number("alpha").value_or(settings.alpha);
+  settings.epsilon = reader.number("eps").value_or(settings.epsilon);
+  settings.centered = reader.flag("centered").value_or(settings.centered);
+  require(settings.momentum >= 0 && settings.momentum < 1, "optim_args: momentum", "a number in [0, 1)",
+          settings.momentum);
+  require(settings.alpha >= 0 && settings.alpha < 1, "optim_args: alpha", "a number in [0, 1)",
+          settings.alpha);
+  require(settings.epsilon >= 0, "optim_args: eps", "0 or more", settings.epsilon);
+  return settings;
+}
+
+AdafactorSettings adafactor_settings(const KwargsReader& reader) {
+  AdafactorSettings settings;
+  settings.gradient_epsilon = reader.number("eps1").value_or(settings.gradient_epsilon);
+  settings.parameter_epsilon = reader.number("eps2").value_or(settings.parameter_epsilon);
+  settings.clip_threshold = reader.number("clip_threshold").value_or(settings.clip_threshold);
+  settings.decay_rate = reader.number("decay_rate").value_or(settings.decay_rate);
+  settings.beta1 = reader.number("beta1");
+  settings.scale_parameter = reader.flag("scale_parameter").value_or(settings.scale_parameter);
+  settings.relative_step = reader.flag("relative_step").value_or(settings.relative_step);
+  settings.warmup_init = reader.flag("warmup_init").value_or(settings.warmup_init);
+  require(settings.gradient_epsilon > 0, "optim_args: eps1", "more than 0", settings.gradient_epsilon);
+  require(settings.parameter_epsilon >= 0, "optim_args: eps2", "0 or more", settings.parameter_epsilon);
+  require(settings.clip_threshold > 0, "optim_args: clip_threshold", "more than 0", settings.clip_threshold);
+  require(settings.decay_rate < 0, "optim_args: decay_rate", "less than 0", settings.decay_rate);
+  if (settings.beta1)
+    require(*settings.beta1 >= 0 && *settings.beta1 < 1, "optim_args: beta1", "a number in [0, 1)",
+            *settings.beta1);
+  if (settings.warmup_init && !settings.relative_step)
+    throw user_error("[optim_args: warmup_init] expected relative_step=true with it, got false");
+  return settings;
+}
+
 }  // namespace
 
 TrainingArguments resolved(TrainingArguments args) {
@@ -209,7 +265,7 @@ void validate(const TrainingArguments& args) {
   validate_best_model(args);
   validate_combinations(args);
   recompute_every_n_layers(args);
-  sgd_options(args);
+  optimizer_settings_of(args);
   schedule_of(args, 1);
 }
 
@@ -276,19 +332,27 @@ int64_t recompute_every_n_layers(const TrainingArguments& args) {
   return args.gradient_checkpointing ? static_cast<int64_t>(layers) : 0;
 }
 
-SgdOptions sgd_options(const TrainingArguments& args) {
-  std::vector<std::string> known;
-  if (args.optim == "sgd") known = {"momentum", "nesterov"};
-  const KwargsReader reader("optim_args", args.optim_args, known);
-  SgdOptions options;
-  options.momentum = reader.number("momentum").value_or(0.0);
-  options.nesterov = reader.flag("nesterov").value_or(false);
-  require(options.momentum >= 0 && options.momentum < 1, "optim_args: momentum", "a number in [0, 1)",
-          options.momentum);
-  if (options.nesterov && options.momentum == 0) {
-    throw user_error("[optim_args: nesterov] expected a momentum above 0, got 0");
+std::string_view optimizer_name(const TrainingArguments& args) {
+  if (args.optim == "lion_32bit") return "lion";
+  return args.optim.starts_with("adamw_") ? std::string_view("adamw") : std::string_view(args.optim);
+}
+
+OptimizerSettings optimizer_settings_of(const TrainingArguments& args) {
+  const std::string_view name = optimizer_name(args);
+  const auto read = [&](std::vector<std::string> known) {
+    return KwargsReader("optim_args", args.optim_args, std::move(known));
+  };
+  if (name == "sgd") return sgd_settings(read({"momentum", "nesterov"}));
+  if (name == "adagrad") return adagrad_settings(read({"lr_decay", "eps"}));
+  if (name == "rmsprop") return rmsprop_settings(read({"momentum", "alpha", "eps", "centered"}));
+  if (name == "adafactor") {
+    return adafactor_settings(read({"eps1", "eps2", "clip_threshold", "decay_rate", "beta1",
+                                    "scale_parameter", "relative_step", "warmup_init"}));
   }
-  return options;
+  read({});
+  if (name == "lion") return LionSettings{args.adam_beta1, args.adam_beta2};
+  CHECK(name == "adamw", "optimizer '{}' has no settings", name);
+  return AdamWSettings{args.adam_beta1, args.adam_beta2, args.adam_epsilon};
 }
 
 bool wants_unfused_run(const TrainingArguments& args) {

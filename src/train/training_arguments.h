@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/optimizer_settings.h"
 #include "optim/schedule.h"
 
 namespace shoehorn {
@@ -180,12 +181,11 @@ Schedule schedule_of(const TrainingArguments& args, int64_t total_steps);
 // UserError names a key that is unknown or has a wrong value.
 int64_t recompute_every_n_layers(const TrainingArguments& args);
 
-// What optim_args says: SGD's momentum and whether it is Nesterov's. UserError as above.
-struct SgdOptions {
-  double momentum = 0.0;
-  bool nesterov = false;
-};
-SgdOptions sgd_options(const TrainingArguments& args);
+// "adamw", "sgd", …: values of `optim` that name the same optimizer are one.
+std::string_view optimizer_name(const TrainingArguments& args);
+
+// The optimizer and what optim_args says of it. UserError as above.
+OptimizerSettings optimizer_settings_of(const TrainingArguments& args);
 
 // torch_compile_backend eager or aot_eager: the unfused reference run was asked for.
 bool wants_unfused_run(const TrainingArguments& args);

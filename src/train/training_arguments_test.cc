@@ -61,7 +61,7 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
 
 TEST(TrainingArguments, WhatThisVersionLacksIsRefusedInTheStructToo) {
   EXPECT_REFUSED("[fp16] expected false, got true; known, but not in this version yet", args.fp16 = true);
-  EXPECT_REFUSED("[optim] expected one of adamw_torch_fused", args.optim = "adafactor");
+  EXPECT_REFUSED("[optim] expected one of adamw_torch_fused", args.optim = "muon");
   EXPECT_REFUSED("[eval_strategy] expected one of no, steps, epoch", args.eval_strategy = "step");
   EXPECT_REFUSED("[lr_scheduler_type]", args.lr_scheduler_type = "reduce_lr_on_plateau");
   EXPECT_REFUSED("[tf32]", args.tf32 = true);

@@ -91,24 +91,28 @@ void initialize_as_torch(Executor& executor, const Parameter& parameter, TorchGe
   });
 }
 
-// Where the elements of an optimizer state of a parameter lie.
-float* optimizer_state(const StateTable& state, const Executor& executor, const Parameter& parameter,
-                       const std::string& name) {
-  const StorageId storage = state.find_storage(state.storage(parameter.storage).name + "." + name);
-  if (!storage.valid()) return nullptr;
-  return executor.storage_as<float>(storage) + parameter.offset_elements;
-}
+// A state of a parameter, as it is called in a file, and where it lies.
+struct StateInFile {
+  TensorSpec spec;
+  std::span<std::byte> data;
+};
 
-std::vector<TensorSpec> optimizer_specs(const StateTable& state, const Executor& executor,
-                                        const std::vector<std::string>& names) {
-  std::vector<TensorSpec> specs;
+std::vector<StateInFile> optimizer_states_of(const StateTable& state, const Executor& executor,
+                                             const OptimizerSettings& settings) {
+  std::vector<StateInFile> found;
   for (const Parameter& parameter : state.parameters()) {
-    for (const std::string& name : names) {
-      if (optimizer_state(state, executor, parameter, name) == nullptr) continue;
-      specs.push_back({parameter.name + "." + name, DType::kF32, parameter.shape});
+    for (const OptimizerState& kept : optimizer_states(settings, parameter.shape)) {
+      const OptimizerStatePlace place = find_optimizer_state(state, settings, parameter, kept.name);
+      if (!place.storage.valid()) continue;
+      const int64_t width = dtype_bytes(kept.dtype);
+      const std::span<std::byte> whole(executor.storage_as<std::byte>(place.storage),
+                                       static_cast<size_t>(state.storage(place.storage).type.bytes()));
+      found.push_back({{parameter.name + "." + kept.name, kept.dtype, kept.shape},
+                       whole.subspan(static_cast<size_t>(place.offset_elements * width),
+                                     static_cast<size_t>(kept.elements() * width))});
     }
   }
-  return specs;
+  return found;
 }
 
 }  // namespace
@@ -222,38 +226,28 @@ void save_weights(const std::filesystem::path& directory, const StateTable& stat
 }
 
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
-                           const Executor& executor, const std::vector<std::string>& state_names) {
-  SafetensorsWriter writer(file, optimizer_specs(state, executor, state_names));
-  for (const Parameter& parameter : state.parameters()) {
-    for (const std::string& name : state_names) {
-      const float* values = optimizer_state(state, executor, parameter, name);
-      if (values == nullptr) continue;
-      writer.append(parameter.name + "." + name,
-                    std::as_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
-    }
-  }
+                           const Executor& executor, const OptimizerSettings& settings) {
+  const std::vector<StateInFile> states = optimizer_states_of(state, executor, settings);
+  std::vector<TensorSpec> specs;
+  specs.reserve(states.size());
+  for (const StateInFile& kept : states) specs.push_back(kept.spec);
+  SafetensorsWriter writer(file, specs);
+  for (const StateInFile& kept : states) writer.append(kept.spec.name, kept.data);
   writer.commit();
 }
 
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
-                           const std::vector<std::string>& state_names) {
+                           const OptimizerSettings& settings) {
   const SafetensorsFile source = SafetensorsFile::open(file);
-  for (const Parameter& parameter : state.parameters()) {
-    for (const std::string& name : state_names) {
-      float* values = optimizer_state(state, executor, parameter, name);
-      if (values == nullptr) continue;
-      const std::string full_name = parameter.name + "." + name;
-      const TensorEntry& entry = source.tensor(full_name);
-      if (entry.dtype != DType::kF32 || entry.shape != parameter.shape) {
-        throw user_error(
-            "[{}: {}] expected float32 of shape {}, got {} of shape {}; was it saved by a run with another "
-            "model?",
-            file.string(), full_name, shape_text(parameter.shape), dtype_name(entry.dtype),
-            shape_text(entry.shape));
-      }
-      source.read_into(full_name,
-                       std::as_writable_bytes(std::span(values, static_cast<size_t>(parameter.elements()))));
+  for (const StateInFile& kept : optimizer_states_of(state, executor, settings)) {
+    const TensorEntry& entry = source.tensor(kept.spec.name);
+    if (entry.dtype != kept.spec.dtype || entry.shape != kept.spec.shape) {
+      throw user_error(
+          "[{}: {}] expected {} of shape {}, got {} of shape {}; was it saved by a run with another model?",
+          file.string(), kept.spec.name, dtype_name(kept.spec.dtype), shape_text(kept.spec.shape),
+          dtype_name(entry.dtype), shape_text(entry.shape));
     }
+    source.read_into(kept.spec.name, kept.data);
   }
 }
 

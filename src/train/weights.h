@@ -12,6 +12,7 @@
 #include "graph/state_table.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
+#include "optim/optimizer.h"
 
 namespace shoehorn {
 
@@ -35,11 +36,11 @@ std::vector<TensorSpec> weight_specs(const StateTable& state);
 // Writes model.safetensors (or shards) into an existing directory.
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor);
 
-// Optimizer states, as "<parameter>.<state>" in the parameter's shape.
+// Optimizer states, as "<parameter>.<state>".
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
-                           const Executor& executor, const std::vector<std::string>& state_names);
+                           const Executor& executor, const OptimizerSettings& settings);
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
-                           const std::vector<std::string>& state_names);
+                           const OptimizerSettings& settings);
 
 // Elements [offset, offset + values.size()) of a parameter as fp32, whatever its storage.
 void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset,

@@ -180,11 +180,14 @@ TEST(Weights, OptimizerStatesGoByParameter) {
   };
   ReservedSession source;
   fill(source, 1);
-  save_optimizer_states(directory.path() / "optimizer.safetensors", source.state(), source.executor(), names);
+  save_optimizer_states(directory.path() / "optimizer.safetensors", source.state(), source.executor(),
+                        AdamWSettings{});
   ReservedSession target(Precision::kBfloat16, false);
   fill(target, 0);
-  load_optimizer_states(directory.path() / "optimizer.safetensors", target.state(), target.executor(), names);
-  save_optimizer_states(directory.path() / "again.safetensors", target.state(), target.executor(), names);
+  load_optimizer_states(directory.path() / "optimizer.safetensors", target.state(), target.executor(),
+                        AdamWSettings{});
+  save_optimizer_states(directory.path() / "again.safetensors", target.state(), target.executor(),
+                        AdamWSettings{});
   const SafetensorsFile first = SafetensorsFile::open(directory.path() / "optimizer.safetensors");
   const SafetensorsFile second = SafetensorsFile::open(directory.path() / "again.safetensors");
   EXPECT_EQ(first.tensors().size(), 2 * source.state().parameters().size());
@@ -198,10 +201,10 @@ TEST(Weights, OptimizerStatesGoByParameter) {
   }
   EXPECT_TRUE(contains(message_of<UserError>([&] {
                          load_optimizer_states(directory.path() / "again.safetensors", source.state(),
-                                               source.executor(), {"exp_avg"});
+                                               source.executor(), AdamWSettings{});
                          save_weights(directory.path(), source.state(), source.executor());
                          load_optimizer_states(directory.path() / "model.safetensors", source.state(),
-                                               source.executor(), {"exp_avg"});
+                                               source.executor(), AdamWSettings{});
                        }),
                        ".exp_avg"));
 }

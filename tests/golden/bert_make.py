@@ -72,6 +72,9 @@ CURVES = {
     "sgd": dict(
         COMMON, max_steps=10, learning_rate=0.05, lr_scheduler_type="constant", optim="sgd", optim_args="momentum=0.9"
     ),
+    "adafactor": dict(COMMON, max_steps=10, learning_rate=1e-3, optim="adafactor"),
+    "adagrad": dict(COMMON, max_steps=10, learning_rate=1e-2, optim="adagrad", optim_args="lr_decay=0.1"),
+    "rmsprop": dict(COMMON, max_steps=10, learning_rate=1e-4, optim="rmsprop", optim_args="alpha=0.9,momentum=0.5"),
 }
 
 

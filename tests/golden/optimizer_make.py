@@ -1,14 +1,16 @@
-"""Makes optimizer.json: what torch.optim leaves in weights after 50 steps of AdamW and SGD.
+"""Makes optimizer.json: what 50 steps of torch.optim, of Lion and of transformers' Adafactor leave in weights.
 
 Weights and gradients come from an integer hash that the C++ test repeats, so the file holds results only, as the bits
-of float32. Needs torch; run it in this folder.
+of float32. Needs torch and transformers; run it in this folder.
 """
 import json
 
 import numpy as np
 import torch
+from transformers.optimization import Adafactor
 
-SIZES = [1, 17, 131]
+SHAPES = [(1,), (17,), (131,)]
+MATRICES = [(70, 19), (17,), (3, 131)]
 STEPS = 50
 
 
@@ -25,18 +27,36 @@ def learning_rate(step):
     return float(np.float32(0.01) * np.float32((STEPS - step) / STEPS))
 
 
-def run(make):
-    weights = [torch.nn.Parameter(hashed(t, -1, n)) for t, n in enumerate(SIZES)]
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of "Symbolic discovery of optimization algorithms" (2023)."""
+
+    def __init__(self, groups, betas):
+        super().__init__(groups, {"lr": 0.0, "betas": betas, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                moment = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                direction = (beta1 * moment + (1 - beta1) * p.grad).sign()
+                p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * direction)
+                moment.mul_(beta2).add_(p.grad, alpha=1 - beta2)
+
+
+def run(make, shapes, sets_learning_rate=True):
+    counts = [int(np.prod(shape)) for shape in shapes]
+    weights = [torch.nn.Parameter(hashed(t, -1, n).reshape(shape)) for t, (n, shape) in enumerate(zip(counts, shapes))]
     # The last tensor is not decayed.
     optimizer = make([{"params": weights[:2], "weight_decay": 0.1}, {"params": weights[2:], "weight_decay": 0.0}])
     for step in range(STEPS):
-        for group in optimizer.param_groups:
+        for group in optimizer.param_groups if sets_learning_rate else []:
             group["lr"] = learning_rate(step)
         for t, weight in enumerate(weights):
             # Three magnitudes, the smallest near the square of epsilon.
-            weight.grad = hashed(t, step, SIZES[t]) * 2.0 ** (-10 * t)
+            weight.grad = (hashed(t, step, counts[t]) * 2.0 ** (-10 * t)).reshape(shapes[t])
         optimizer.step()
-    return [w.detach().numpy().view(np.uint32).tolist() for w in weights]
+    return [w.detach().numpy().view(np.uint32).ravel().tolist() for w in weights]
 
 
 cases = {
@@ -45,7 +65,24 @@ cases = {
     "sgd": lambda groups: torch.optim.SGD(groups, lr=1.0),
     "sgd_momentum": lambda groups: torch.optim.SGD(groups, lr=1.0, momentum=0.9),
     "sgd_nesterov": lambda groups: torch.optim.SGD(groups, lr=1.0, momentum=0.9, nesterov=True),
+    "adagrad": lambda groups: torch.optim.Adagrad(groups, lr=1.0),
+    "adagrad_decay": lambda groups: torch.optim.Adagrad(groups, lr=1.0, lr_decay=0.1, eps=1e-6),
+    "rmsprop": lambda groups: torch.optim.RMSprop(groups, lr=1.0),
+    "rmsprop_momentum": lambda groups: torch.optim.RMSprop(groups, lr=1.0, alpha=0.9, eps=1e-6, momentum=0.9),
+    "rmsprop_centered": lambda groups: torch.optim.RMSprop(groups, lr=1.0, alpha=0.9, eps=1e-6, momentum=0.5, centered=True),
+    "lion": lambda groups: Lion(groups, betas=(0.9, 0.99)),
 }
+trainers = {"scale_parameter": False, "relative_step": False, "lr": 1.0}
+adafactors = {
+    "adafactor": trainers,
+    "adafactor_moment": {**trainers, "beta1": 0.9, "clip_threshold": 0.5, "decay_rate": -0.7},
+    "adafactor_scaled": {**trainers, "scale_parameter": True, "eps": (1e-12, 1e-3)},
+    "adafactor_relative": {"scale_parameter": True, "relative_step": True},
+    "adafactor_warmup": {"scale_parameter": False, "relative_step": True, "warmup_init": True},
+}
+results = {name: run(make, SHAPES) for name, make in cases.items()}
+for name, options in adafactors.items():
+    results[name] = run(lambda groups: Adafactor(groups, **options), MATRICES, not options["relative_step"])
 with open("optimizer.json", "w") as file:
-    json.dump({"torch": torch.__version__.split("+")[0], **{name: run(make) for name, make in cases.items()}}, file)
+    json.dump({"torch": torch.__version__.split("+")[0], **results}, file)
     file.write("\n")

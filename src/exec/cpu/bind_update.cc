@@ -1,4 +1,6 @@
+#include "exec/cpu/adafactor.h"
 #include "exec/cpu/kernel_entry.h"
+#include "exec/cpu/optimizer_elementwise.h"
 #include "exec/cpu/optimizer_kernels.h"
 #include "exec/cpu/reduction.h"
 #include "ops/update_layout.h"
@@ -63,9 +65,21 @@ struct TensorBuffers {
   }
 };
 
+TensorBuffers tensor_buffers(const OpContext& node, const NodeBuffers& buffers) {
+  return {node, buffers, update_layout(node.node), node.attributes<UpdateAttributes>().split_master};
+}
+
+template <typename Settings>
+const Settings& settings_of(const OpContext& node) {
+  return std::get<Settings>(node.attributes<UpdateAttributes>().settings);
+}
+
+float decay_of(const OpContext& node, int64_t tensor) {
+  return node.attributes<UpdateAttributes>().weight_decay[static_cast<size_t>(tensor)];
+}
+
 PreparedNode bind_adamw(const OpContext& node, const NodeBuffers& buffers, int) {
-  const auto& attributes = node.attributes<AdamWAttributes>();
-  const TensorBuffers source{node, buffers, update_layout(node.node), attributes.split_master};
+  const TensorBuffers source = tensor_buffers(node, buffers);
   std::vector<AdamWTensor> tensors;
   for (int64_t t = 0; t < source.tensors(); ++t) {
     tensors.push_back({.count = source.count(t),
@@ -74,9 +88,10 @@ PreparedNode bind_adamw(const OpContext& node, const NodeBuffers& buffers, int) 
                        .gradient = source.gradient(t),
                        .m = source.state(t, 0),
                        .v = source.state(t, 1),
-                       .weight_decay = attributes.weight_decay[static_cast<size_t>(t)]});
+                       .weight_decay = decay_of(node, t)});
   }
-  const AdamWConstants constants{attributes.beta1, attributes.beta2, attributes.epsilon};
+  const auto& settings = settings_of<AdamWSettings>(node);
+  const AdamWConstants constants{settings.beta1, settings.beta2, settings.epsilon};
   return [tensors = std::move(tensors), constants, scalars = bind_scalars(buffers),
           applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
     adamw_update(tensors, constants, scalars, applied);
@@ -84,19 +99,104 @@ PreparedNode bind_adamw(const OpContext& node, const NodeBuffers& buffers, int) 
 }
 
 PreparedNode bind_sgd(const OpContext& node, const NodeBuffers& buffers, int) {
-  const auto& attributes = node.attributes<SgdAttributes>();
-  const TensorBuffers source{node, buffers, update_layout(node.node), attributes.split_master};
+  const auto& settings = settings_of<SgdSettings>(node);
+  const TensorBuffers source = tensor_buffers(node, buffers);
   std::vector<SgdTensor> tensors;
   for (int64_t t = 0; t < source.tensors(); ++t) {
     tensors.push_back({.count = source.count(t),
                        .weight = source.weight(t),
                        .gradient_dtype = DType::kF32,
                        .gradient = source.gradient(t),
-                       .momentum_buffer = attributes.momentum != 0 ? source.state(t, 0) : nullptr,
-                       .weight_decay = attributes.weight_decay[static_cast<size_t>(t)]});
+                       .momentum_buffer = settings.momentum != 0 ? source.state(t, 0) : nullptr,
+                       .weight_decay = decay_of(node, t)});
   }
-  return [tensors = std::move(tensors), constants = SgdConstants{attributes.momentum, attributes.nesterov},
-          scalars = bind_scalars(buffers)](const int64_t*) { sgd_update(tensors, constants, scalars); };
+  const SgdConstants constants{static_cast<float>(settings.momentum), settings.nesterov};
+  return [tensors = std::move(tensors), constants, scalars = bind_scalars(buffers)](const int64_t*) {
+    sgd_update(tensors, constants, scalars);
+  };
+}
+
+std::vector<StatefulTensor> stateful_tensors(const OpContext& node, const NodeBuffers& buffers) {
+  const TensorBuffers source = tensor_buffers(node, buffers);
+  std::vector<StatefulTensor> tensors;
+  for (int64_t t = 0; t < source.tensors(); ++t) {
+    StatefulTensor tensor{.count = source.count(t),
+                          .weight = source.weight(t),
+                          .gradient_dtype = DType::kF32,
+                          .gradient = source.gradient(t),
+                          .weight_decay = decay_of(node, t)};
+    for (int64_t i = 0; i < node.attributes<UpdateAttributes>().states; ++i)
+      tensor.states[static_cast<size_t>(i)] = source.state(t, i);
+    tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+PreparedNode bind_adagrad(const OpContext& node, const NodeBuffers& buffers, int) {
+  return [tensors = stateful_tensors(node, buffers), settings = settings_of<AdagradSettings>(node),
+          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
+    adagrad_update(tensors, settings, scalars, applied);
+  };
+}
+
+PreparedNode bind_rmsprop(const OpContext& node, const NodeBuffers& buffers, int) {
+  return [tensors = stateful_tensors(node, buffers), settings = settings_of<RmsPropSettings>(node),
+          scalars = bind_scalars(buffers)](const int64_t*) { rmsprop_update(tensors, settings, scalars); };
+}
+
+PreparedNode bind_lion(const OpContext& node, const NodeBuffers& buffers, int) {
+  return [tensors = stateful_tensors(node, buffers), settings = settings_of<LionSettings>(node),
+          scalars = bind_scalars(buffers)](const int64_t*) { lion_update(tensors, settings, scalars); };
+}
+
+int64_t adafactor_workspace(const OpContext& node, int) {
+  int64_t bytes = 0;
+  for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
+    for (const MatrixExtent& extent : tensor)
+      bytes = std::max(bytes, adafactor_workspace_bytes(extent.rows, extent.columns));
+  }
+  return bytes;
+}
+
+// Of the states of a tensor: its moments (of rows and of columns, or of elements), then the first moment if
+// there is one.
+PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, int) {
+  const auto& attributes = node.attributes<UpdateAttributes>();
+  const auto& settings = settings_of<AdafactorSettings>(node);
+  const TensorBuffers source = tensor_buffers(node, buffers);
+  const bool of_matrices = attributes.states == (settings.beta1 ? 3 : 2);
+  std::vector<AdafactorParameter> parameters;
+  for (int64_t t = 0; t < source.tensors(); ++t) {
+    int64_t element = 0;
+    int64_t row = 0;
+    int64_t column = 0;
+    for (const MatrixExtent& extent : attributes.parameters[static_cast<size_t>(t)]) {
+      AdafactorParameter p{.rows = extent.rows,
+                           .columns = extent.columns,
+                           .weight = source.weight(t),
+                           .gradient = static_cast<const float*>(source.gradient(t)) + element,
+                           .row_moment = of_matrices ? source.state(t, 0) + row : nullptr,
+                           .column_moment = of_matrices ? source.state(t, 1) + column : nullptr,
+                           .second_moment = of_matrices ? nullptr : source.state(t, 0) + element,
+                           .first_moment = nullptr,
+                           .weight_decay = decay_of(node, t)};
+      if (settings.beta1) p.first_moment = source.state(t, attributes.states - 1) + element;
+      if (p.weight.value != nullptr) {
+        p.weight.value += element;
+      } else {
+        p.weight.high += element;
+        p.weight.rest += element;
+      }
+      parameters.push_back(p);
+      element += extent.rows * extent.columns;
+      row += extent.rows;
+      column += extent.columns;
+    }
+  }
+  return [parameters = std::move(parameters), settings, scalars = bind_scalars(buffers),
+          applied = input<const uint32_t>(buffers, 1), workspace = buffers.workspace](const int64_t*) {
+    adafactor_update(parameters, settings, scalars, applied, workspace);
+  };
 }
 
 }  // namespace
@@ -109,6 +209,10 @@ std::vector<KernelEntry> update_kernels() {
       {OpKind::kClipCoefficient, nullptr, bind_clip},
       {OpKind::kAdamW, nullptr, bind_adamw},
       {OpKind::kSgd, nullptr, bind_sgd},
+      {OpKind::kAdagrad, nullptr, bind_adagrad},
+      {OpKind::kRmsProp, nullptr, bind_rmsprop},
+      {OpKind::kLion, nullptr, bind_lion},
+      {OpKind::kAdafactor, adafactor_workspace, bind_adafactor},
   };
 }
 

@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "exec/cpu/simd_math-inl.h"
+#include "exec/cpu/weight_forms-inl.h"
 
 // What does not depend on the target.
 #ifndef SHOEHORN_EXEC_CPU_OPTIMIZER_KERNELS_COMMON_
@@ -44,46 +44,6 @@ struct SgdStep {
 
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
-
-struct PlainWeight {
-  float* value;
-  template <class Lanes>
-  HWY_INLINE FloatVector get(int64_t i, Lanes lanes) const {
-    return load(value + i, lanes);
-  }
-  template <class Lanes>
-  HWY_INLINE void put(FloatVector x, int64_t i, Lanes lanes) const {
-    store(x, value + i, lanes);
-  }
-};
-
-// int16_t and uint16_t may name the same memory, and bfloat16 is one uint16_t.
-struct SplitWeight {
-  uint16_t* high;
-  uint16_t* rest;
-  template <class Lanes>
-  HWY_INLINE FloatVector get(int64_t i, Lanes lanes) const {
-    return join_master(load_half(high + i, lanes), load_half(rest + i, lanes));
-  }
-  template <class Lanes>
-  HWY_INLINE void put(FloatVector x, int64_t i, Lanes lanes) const {
-    const SplitVector split = split_master(x);
-    store_half(split.high, high + i, lanes);
-    store_half(split.rest, rest + i, lanes);
-  }
-};
-
-// Calls function(weight, T{}) with the weight's form and the gradient's type.
-template <class Function>
-HWY_INLINE void with_weight(const WeightView& view, DType gradient_dtype, const Function& function) {
-  with_storage(gradient_dtype, [&](auto type) {
-    if (view.value != nullptr) {
-      function(PlainWeight{view.value}, type);
-    } else {
-      function(SplitWeight{&view.high->bits, reinterpret_cast<uint16_t*>(view.rest)}, type);
-    }
-  });
-}
 
 void adamw_range(const AdamWTensor& tensor, const AdamWStep& step, int64_t begin, int64_t count) {
   const FloatVector decay = set(static_cast<float>(1.0 - step.learning_rate * double{tensor.weight_decay}));
@@ -138,29 +98,20 @@ namespace {
 HWY_EXPORT(adamw_range);
 HWY_EXPORT(sgd_range);
 
-bool skipped(const UpdateScalars& scalars) {
-  return scalars.skip != nullptr && *scalars.skip != 0;
-}
+}  // namespace
 
-float gradient_scale(const UpdateScalars& scalars) {
-  return scalars.gradient_scale == nullptr ? 1.0F : *scalars.gradient_scale;
-}
-
-template <class Tensor>
-void check_tensor(const Tensor& tensor, const char* what) {
-  check_storage(tensor.gradient_dtype, what);
-  const WeightView& weight = tensor.weight;
+void check_update(const WeightView& weight, DType gradient_dtype, int64_t count, const char* what) {
+  check_storage(gradient_dtype, what);
   const bool split = weight.high != nullptr && weight.rest != nullptr;
-  CHECK(tensor.count == 0 || (weight.value != nullptr) != split,
+  CHECK(count == 0 || (weight.value != nullptr) != split,
         "[{}] expected a float32 weight or both halves of a split one, got neither or both", what);
 }
 
-}  // namespace
-
 void adamw_update(std::span<const AdamWTensor> tensors, const AdamWConstants& constants,
                   const UpdateScalars& scalars, const uint32_t* applied_updates) {
-  for (const AdamWTensor& tensor : tensors) check_tensor(tensor, "adamw");
-  if (skipped(scalars)) return;
+  for (const AdamWTensor& tensor : tensors)
+    check_update(tensor.weight, tensor.gradient_dtype, tensor.count, "adamw");
+  if (is_skipped(scalars)) return;
   const double t = static_cast<double>(*applied_updates) + 1.0;
   const double learning_rate = static_cast<double>(*scalars.learning_rate);
   const AdamWStep step{
@@ -183,12 +134,12 @@ void adamw_update(std::span<const AdamWTensor> tensors, const AdamWConstants& co
 void sgd_update(std::span<const SgdTensor> tensors, const SgdConstants& constants,
                 const UpdateScalars& scalars) {
   for (const SgdTensor& tensor : tensors) {
-    check_tensor(tensor, "sgd");
+    check_update(tensor.weight, tensor.gradient_dtype, tensor.count, "sgd");
     CHECK(tensor.count == 0 || (tensor.momentum_buffer != nullptr) == (constants.momentum != 0.0F),
           "[sgd] expected a momentum buffer where there is momentum and only there, momentum is {}",
           constants.momentum);
   }
-  if (skipped(scalars)) return;
+  if (is_skipped(scalars)) return;
   const SgdStep step{.learning_rate = *scalars.learning_rate,
                      .momentum = constants.momentum,
                      .nesterov = constants.nesterov,

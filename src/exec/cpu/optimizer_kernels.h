@@ -29,6 +29,16 @@ struct UpdateScalars {
   const int32_t* skip = nullptr;          // [1] not zero: leave everything as it is; null: never
 };
 
+inline bool is_skipped(const UpdateScalars& scalars) {
+  return scalars.skip != nullptr && *scalars.skip != 0;
+}
+inline float gradient_scale(const UpdateScalars& scalars) {
+  return scalars.gradient_scale == nullptr ? 1.0F : *scalars.gradient_scale;
+}
+
+// InternalError naming `what` unless a weight has one form and its gradient a storage type.
+void check_update(const WeightView& weight, DType gradient_dtype, int64_t count, const char* what);
+
 // ---- AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization", in the arithmetic of
 // torch.optim.AdamW
 //

@@ -1,148 +1,70 @@
 #include "exec/cpu/optimizer_kernels.h"
 
-#include <bit>
-#include <fstream>
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <string>
-
-#include "exec/cpu/elementwise.h"
-#include "exec/cpu/kernel_testing.h"
+#include "exec/cpu/optimizer_testing.h"
 
 namespace shoehorn::cpu {
 namespace {
 
+using testing::check_golden;
+using testing::GoldenModel;
+using testing::kGoldenVectors;
 using testing::kStorages;
 using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
 
-// ---- Against torch.optim: tests/golden/optimizer_make.py
+// ---- Against torch.optim
 
-constexpr int64_t kSizes[] = {1, 17, 131};
-constexpr int kSteps = 50;
-
-float hashed(int tensor, int step, int64_t i) {
-  uint64_t mixed =
-      static_cast<uint64_t>(i + 1) * 2654435761U +
-      static_cast<uint64_t>((step + 1) * int64_t{40503} * 65537 + (tensor + 1) * int64_t{97} * 8191);
-  mixed = (mixed ^ (mixed >> 15)) * 2246822519U & 0xffffffffU;
-  mixed ^= mixed >> 13;
-  return static_cast<float>(static_cast<double>(mixed >> 8) / 16777216.0 - 0.5);
+void adamw(GoldenModel& model, const AdamWConstants& constants, const UpdateScalars& scalars,
+           uint32_t applied) {
+  std::vector<AdamWTensor> list;
+  for (size_t t = 0; t < model.shapes.size(); ++t) {
+    list.push_back({.count = model.shapes[t].count(),
+                    .weight = model.weight(t),
+                    .gradient_dtype = DType::kF32,
+                    .gradient = model.gradients[t].data(),
+                    .m = model.states[t][0].floats(),
+                    .v = model.states[t][1].floats(),
+                    .weight_decay = GoldenModel::decay(t)});
+  }
+  adamw_update(list, constants, scalars, &applied);
 }
 
-float learning_rate_at(int step) {
-  return 0.01F * static_cast<float>(static_cast<double>(kSteps - step) / kSteps);
-}
-
-// Three weights, plain or split, with two buffers of state each.
-struct Model {
-  explicit Model(bool is_split) : split(is_split) {
-    for (int t = 0; t < 3; ++t) {
-      const int64_t count = kSizes[t];
-      Tensor weight(DType::kF32, count);
-      for (int64_t i = 0; i < count; ++i) weight.set(i, hashed(t, -1, i));
-      high.emplace_back(static_cast<size_t>(count));
-      rest.emplace_back(static_cast<size_t>(count));
-      split_master(weight.floats(), count, high.back().data(), rest.back().data());
-      weights.push_back(weight);
-      gradients.emplace_back(DType::kF32, count);
-      first.emplace_back(DType::kF32, count);
-      second.emplace_back(DType::kF32, count);
-    }
+void sgd(GoldenModel& model, const SgdConstants& constants, const UpdateScalars& scalars) {
+  std::vector<SgdTensor> list;
+  for (size_t t = 0; t < model.shapes.size(); ++t) {
+    list.push_back({.count = model.shapes[t].count(),
+                    .weight = model.weight(t),
+                    .gradient_dtype = DType::kF32,
+                    .gradient = model.gradients[t].data(),
+                    .momentum_buffer = constants.momentum == 0.0F ? nullptr : model.states[t][0].floats(),
+                    .weight_decay = GoldenModel::decay(t)});
   }
-  WeightView weight(size_t t) {
-    if (split) return {.value = nullptr, .high = high[t].data(), .rest = rest[t].data()};
-    return {.value = weights[t].floats()};
-  }
-  float result(size_t t, int64_t i) const {
-    const size_t at = static_cast<size_t>(i);
-    return split ? join_float({high[t][at], rest[t][at]}) : weights[t][i];
-  }
-  void set_gradients(int step) {
-    for (int t = 0; t < 3; ++t) {
-      for (int64_t i = 0; i < kSizes[t]; ++i) {
-        gradients[static_cast<size_t>(t)].set(i, hashed(t, step, i) * std::ldexp(1.0F, -10 * t));
-      }
-    }
-  }
-  static float decay(size_t t) { return t < 2 ? 0.1F : 0.0F; }
-
-  void adamw(const AdamWConstants& constants, const UpdateScalars& scalars, uint32_t applied) {
-    std::vector<AdamWTensor> list;
-    for (size_t t = 0; t < 3; ++t) {
-      list.push_back({.count = kSizes[t],
-                      .weight = weight(t),
-                      .gradient_dtype = DType::kF32,
-                      .gradient = gradients[t].data(),
-                      .m = first[t].floats(),
-                      .v = second[t].floats(),
-                      .weight_decay = decay(t)});
-    }
-    adamw_update(list, constants, scalars, &applied);
-  }
-  void sgd(const SgdConstants& constants, const UpdateScalars& scalars) {
-    std::vector<SgdTensor> list;
-    for (size_t t = 0; t < 3; ++t) {
-      list.push_back({.count = kSizes[t],
-                      .weight = weight(t),
-                      .gradient_dtype = DType::kF32,
-                      .gradient = gradients[t].data(),
-                      .momentum_buffer = constants.momentum == 0.0F ? nullptr : first[t].floats(),
-                      .weight_decay = decay(t)});
-    }
-    sgd_update(list, constants, scalars);
-  }
-
-  bool split;
-  std::vector<Tensor> weights, gradients, first, second;
-  std::vector<std::vector<bfloat16>> high;
-  std::vector<std::vector<int16_t>> rest;
-};
-
-// 50 updates; each may differ by about a rounding of the weight (at most 1 in magnitude).
-void check_golden(const std::string& name,
-                  const std::function<void(Model&, const UpdateScalars&, int)>& update) {
-  std::ifstream file(SHOEHORN_SOURCE_DIR "/tests/golden/optimizer.json");
-  const auto golden = nlohmann::json::parse(file).at(name);
-  for (const bool split : {false, true}) {
-    Model model(split);
-    for (int step = 0; step < kSteps; ++step) {
-      const float learning_rate = learning_rate_at(step);
-      model.set_gradients(step);
-      update(model, {.learning_rate = &learning_rate}, step);
-    }
-    for (size_t t = 0; t < 3; ++t) {
-      for (int64_t i = 0; i < kSizes[t]; ++i) {
-        const float expected = std::bit_cast<float>(golden[t][static_cast<size_t>(i)].get<uint32_t>());
-        ASSERT_NEAR(model.result(t, i), expected, 4.0 * 0x1p-24)
-            << name << " tensor " << t << " element " << i;
-      }
-    }
-  }
+  sgd_update(list, constants, scalars);
 }
 
 TEST(OptimizerGolden, AdamW) {
   on_every_target([] {
-    check_golden("adamw", [](Model& model, const UpdateScalars& scalars, int step) {
-      model.adamw({}, scalars, static_cast<uint32_t>(step));
-    });
-    check_golden("adamw_betas", [](Model& model, const UpdateScalars& scalars, int step) {
-      model.adamw({.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6}, scalars, static_cast<uint32_t>(step));
-    });
+    for (const auto& [name, constants] : {std::pair<std::string, AdamWConstants>{"adamw", {}},
+                                          {"adamw_betas", {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6}}}) {
+      check_golden(name, kGoldenVectors, 4,
+                   [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
+                     adamw(model, constants, scalars, applied);
+                   });
+    }
   });
 }
 
 TEST(OptimizerGolden, Sgd) {
   on_every_target([] {
-    check_golden("sgd", [](Model& model, const UpdateScalars& scalars, int) { model.sgd({}, scalars); });
-    check_golden("sgd_momentum", [](Model& model, const UpdateScalars& scalars, int) {
-      model.sgd({.momentum = 0.9F}, scalars);
-    });
-    check_golden("sgd_nesterov", [](Model& model, const UpdateScalars& scalars, int) {
-      model.sgd({.momentum = 0.9F, .nesterov = true}, scalars);
-    });
+    for (const auto& [name, constants] : {std::pair<std::string, SgdConstants>{"sgd", {}},
+                                          {"sgd_momentum", {.momentum = 0.9F}},
+                                          {"sgd_nesterov", {.momentum = 0.9F, .nesterov = true}}}) {
+      check_golden(name, kGoldenVectors, 4, [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
+        sgd(model, constants, scalars);
+      });
+    }
   });
 }
 
