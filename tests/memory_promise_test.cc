@@ -114,6 +114,11 @@ std::vector<Setting> settings() {
          o.max_grad_norm = 0;
          o.update_in_backward = true;
        }},
+      {"frozen_bf16",
+       [](StepOptions& o) {
+         o.freeze = {"embeddings", R"(layer\.0\.)"};
+         o.precision = Precision::kBfloat16;
+       }},
       {"accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 2; }},
       {"layer_major_bf16_recompute",
        [](StepOptions& o) {

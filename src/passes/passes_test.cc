@@ -232,6 +232,41 @@ TEST(Rematerialize, MakesOutputsOfNormsAgain) {
   }
 }
 
+TEST(Freeze, LeavesNoTraceOfWhatIsNotTrained) {
+  StepOptions options;
+  options.freeze = {"embeddings", R"(layer\.[01]\.)"};
+  const ProgramFamily family = build(options);
+  const Program& program = family.programs[0];
+  std::set<int32_t> with_backward;
+  for (const Node& node : program.nodes()) {
+    if (node.region.phase == Phase::kBackward || node.region.phase == Phase::kRecompute)
+      with_backward.insert(node.region.layer);
+  }
+  EXPECT_EQ(with_backward, (std::set<int32_t>{-1, 2})) << "head and last layer";
+  for (const Storage& storage : family.state->storages()) {
+    if (storage.role != Role::kOptimizerState) continue;
+    EXPECT_EQ(storage.name.find("embeddings"), std::string::npos) << storage.name;
+    EXPECT_EQ(storage.name.find("layer.0"), std::string::npos) << storage.name;
+  }
+  for (const ParameterGradient& gradient : family.gradients) {
+    for (const ParameterId id : family.state->parameters_of(gradient.storage))
+      EXPECT_TRUE(family.state->parameter(id).trainable) << family.state->parameter(id).name;
+  }
+}
+
+// One of a kernel's parameters frozen, the others not: under accumulation each gradient is summed, or not,
+// alone.
+TEST(Freeze, TakesSingleParametersOfAKernel) {
+  StepOptions options;
+  options.freeze = {R"(LayerNorm\.weight$)", R"(output\.dense\.bias$)"};
+  options.gradient_accumulation_steps = 2;
+  const ProgramFamily family = build(options);
+  for (const ParameterGradient& gradient : family.gradients) {
+    const std::string& name = family.state->storage(gradient.storage).name;
+    EXPECT_FALSE(name.ends_with("LayerNorm.weight") || name.ends_with("output.dense.bias")) << name;
+  }
+}
+
 TEST(Accumulate, MakesTheProgramsOfItsOrder) {
   const auto names = [](const ProgramFamily& family) {
     std::vector<std::string> found;
@@ -297,6 +332,13 @@ TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
   options.gradient_accumulation_steps = 2;
   expect_error(options, "[--update_in_backward]", "--accumulation_order");
   options = {};
+  options.freeze = {"decoder"};
+  expect_error(options, "[--freeze decoder]", "got one that none has");
+  options.freeze = {"("};
+  expect_error(options, "[--freeze (]", "regular expression");
+  options.freeze = {"."};
+  expect_error(options, "[--freeze]", "left to train");
+  options = {};
   options.skip_passes = {"nothing"};
   expect_error(options, "[--skip_pass]", "nothing");
 }
@@ -304,9 +346,9 @@ TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
 TEST(PassList, NamesAreUniqueAndInTheirOrder) {
   std::vector<std::string> names;
   for (const Pass& pass : pass_list()) names.push_back(pass.name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"mixed_precision", "fuse", "backward", "recompute", "rematerialize",
-                                      "accumulate", "update", "update_in_backward", "fuse_update"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"freeze", "mixed_precision", "fuse", "backward", "recompute",
+                                             "rematerialize", "accumulate", "update", "update_in_backward",
+                                             "fuse_update"}));
   std::vector<PassRecord> records;
   StepOptions options;
   options.skip_passes = {"fuse", "rematerialize"};
@@ -325,8 +367,8 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   options.gradient_accumulation_steps = 2;
   options.dump_directory = directory.string();
   build(options);
-  for (const char* name : {"00-capture.train_step.txt", "02-fuse.train_step.txt", "03-backward.evaluate.txt",
-                           "06-accumulate.micro_batch_next.txt", "09-fuse_update.update.txt"}) {
+  for (const char* name : {"00-capture.train_step.txt", "03-fuse.train_step.txt", "04-backward.evaluate.txt",
+                           "07-accumulate.micro_batch_next.txt", "10-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

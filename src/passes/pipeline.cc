@@ -8,6 +8,7 @@
 #include "ops/dump.h"
 #include "ops/verify.h"
 #include "passes/accumulate.h"
+#include "passes/freeze.h"
 #include "passes/fuse.h"
 #include "passes/mixed_precision.h"
 #include "passes/recompute.h"
@@ -89,7 +90,9 @@ void check_options(const StepOptions& options) {
 
 const std::vector<Pass>& pass_list() {
   static const std::vector<Pass> list = {
-      // Types first: fusion and the backward then see what will run.
+      // What is trained, before anything is built on it.
+      {"freeze", Exactness::kChangesNumerics, false, freeze},
+      // Then types: fusion and the backward then see what will run.
       {"mixed_precision", Exactness::kChangesNumerics, true, mixed_precision},
       // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
       {"fuse", Exactness::kRoundingOnly, true, fuse},

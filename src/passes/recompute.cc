@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/op_builder.h"
@@ -129,24 +130,36 @@ void rematerialize(ProgramFamily& family, const StepOptions&) {
   if (program.name() == "evaluate") return;
   const size_t nodes = program.nodes().size();
   const auto readers = program.readers();
+  const auto behind_forward = [&](NodeId reader) {
+    return program.node(reader).region.phase != Phase::kForward;
+  };
+  // Whether a value is there in the backward anyway.
+  const auto is_kept = [&](ValueId value) {
+    const Value& v = program.value(value);
+    if (!v.producer.valid()) return true;
+    const std::vector<NodeId>& list = readers[value.at()];
+    return std::any_of(list.begin(), list.end(), behind_forward);
+  };
   std::map<NodeId, std::vector<NodeId>> before;
   for (size_t i = 0; i < nodes; ++i) {
     const Node node = program.nodes()[i];
     const auto make_again = op_info(node.kind).make_again;
-    if (node.region.phase != Phase::kForward || make_again == nullptr) continue;
-    ValueId again;
+    if (node.region.phase != Phase::kForward || make_again == nullptr || !is_kept(node.outputs[0])) continue;
+    OpBuilder builder(program);
+    Region region = node.region;
+    region.phase = Phase::kRecompute;
+    builder.set_region(region);
+    const ValueId again = make_again(builder, node);
+    const NodeId maker = program.value(again).producer;
+    const std::vector<ValueId> sources = program.node(maker).inputs;
+    // Made from what would be kept for its sake alone it saves nothing; a node without a place is dropped.
+    if (!std::all_of(sources.begin(), sources.end(), [&](ValueId v) { return !v.valid() || is_kept(v); }))
+      continue;
+    program.node(maker).clone_of = NodeId{static_cast<int32_t>(i)};
+    bool is_placed = false;
     for (const NodeId reader : readers[node.outputs[0].at()]) {
-      if (program.node(reader).region.phase == Phase::kForward) continue;
-      if (!again.valid()) {
-        OpBuilder builder(program);
-        Region region = node.region;
-        region.phase = Phase::kRecompute;
-        builder.set_region(region);
-        again = make_again(builder, node);
-        const NodeId maker = program.value(again).producer;
-        program.node(maker).clone_of = NodeId{static_cast<int32_t>(i)};
-        before[reader].push_back(maker);
-      }
+      if (!behind_forward(reader)) continue;
+      if (!std::exchange(is_placed, true)) before[reader].push_back(maker);
       std::vector<ValueId>& inputs = program.node(reader).inputs;
       std::replace(inputs.begin(), inputs.end(), node.outputs[0], again);
     }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "optim/optimizer.h"
 
@@ -19,6 +20,7 @@ struct StepOptions {
   AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;
   int64_t recompute_every_n_layers = 0;  // 0: off
   bool update_in_backward = false;
+  std::vector<std::string> freeze;  // regular expressions: parameters of such a name are not trained
   OptimizerOptions optimizer;
   // The weight decay of a parameter, given its name and what the two standard groups say; unset: as they say.
   std::function<float(const std::string& name, float standard)> decay_of;

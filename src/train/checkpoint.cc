@@ -23,6 +23,7 @@ nlohmann::json identity_of(const TrainingArguments& args) {
           {"per_device_train_batch_size", args.per_device_train_batch_size},
           {"gradient_accumulation_steps", args.gradient_accumulation_steps},
           {"optim", optimizer_name(args)},
+          {"freeze", args.freeze},
           {"train_sampling_strategy", args.train_sampling_strategy}};
 }
 

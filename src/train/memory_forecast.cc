@@ -65,6 +65,7 @@ MemoryForecast forecast_memory(const Session& session, std::optional<int64_t> bu
   forecast.process_overhead_bytes = resident + kRunOverheadBytes;
   forecast.budget_bytes = budget.value_or(available_memory_bytes() + resident);
   forecast.parameters = session.parameter_count();
+  forecast.trainable_parameters = session.trainable_parameter_count();
   forecast.planning_seconds = session.planning_seconds();
   return forecast;
 }
@@ -131,8 +132,12 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
 }
 
 std::string format_forecast(const MemoryForecast& forecast) {
-  std::string text = fmt::format("Memory this run will take ({} parameters, planned in {:.0f} ms)\n",
-                                 format_count(forecast.parameters), forecast.planning_seconds * 1000);
+  const std::string trained = forecast.trainable_parameters == forecast.parameters
+                                  ? ""
+                                  : fmt::format(", {} trained", format_count(forecast.trainable_parameters));
+  std::string text =
+      fmt::format("Memory this run will take ({} parameters{}, planned in {:.0f} ms)\n",
+                  format_count(forecast.parameters), trained, forecast.planning_seconds * 1000);
   text += "  by role, at the peak of the step\n" + rows_of(forecast.by_role);
   text += "  by component\n" + rows_of(grouped_by_kind(forecast.by_component));
   for (const ArenaForecast& arena : forecast.arenas) {
@@ -169,6 +174,7 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
           {"process_overhead_bytes", forecast.process_overhead_bytes},
           {"process_peak_bytes", forecast.process_peak_bytes()},
           {"parameters", forecast.parameters},
+          {"trainable_parameters", forecast.trainable_parameters},
           {"planning_seconds", forecast.planning_seconds}};
 }
 

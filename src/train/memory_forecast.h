@@ -26,6 +26,7 @@ struct MemoryForecast {
   int64_t process_overhead_bytes = 0;  // libraries, tokenizer, data, products' code, stacks
   int64_t budget_bytes = 0;
   int64_t parameters = 0;
+  int64_t trainable_parameters = 0;
   double planning_seconds = 0;
 
   int64_t arena_bytes() const;

@@ -46,6 +46,13 @@ int64_t Session::parameter_count() const {
   return count;
 }
 
+int64_t Session::trainable_parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter& parameter : state().parameters())
+    count += parameter.trainable ? parameter.elements() : 0;
+  return count;
+}
+
 double Session::step_flops() const {
   return sum_flops(family_, options_.step, [](const OpInfo&) { return true; });
 }

@@ -44,6 +44,7 @@ class Session {
   Executor& executor() { return *executor_; }
 
   int64_t parameter_count() const;
+  int64_t trainable_parameter_count() const;
   // Flops of one micro-batch's forward, backward and recompute, and of the products among them, at full
   // capacity.
   double step_flops() const;

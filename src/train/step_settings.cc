@@ -10,6 +10,7 @@ StepOptions step_options_of(const TrainingArguments& args) {
       args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
   step.update_in_backward = args.update_in_backward;
+  step.freeze = args.freeze;
   step.max_grad_norm = static_cast<float>(args.max_grad_norm);
   step.label_smoothing = static_cast<float>(args.label_smoothing_factor);
   step.seed = static_cast<uint64_t>(args.seed);

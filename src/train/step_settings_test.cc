@@ -30,6 +30,7 @@ TEST(StepSettings, EveryArgumentArrives) {
   args.gradient_checkpointing = true;
   args.gradient_checkpointing_kwargs = {{"every_n_layers", int64_t{3}}};
   args.update_in_backward = true;
+  args.freeze = {"embeddings"};
   args.max_grad_norm = 0;
   args.label_smoothing_factor = 0.25;
   args.seed = 7;
@@ -46,6 +47,7 @@ TEST(StepSettings, EveryArgumentArrives) {
   EXPECT_EQ(step.accumulation_order, AccumulationOrder::kLayer);
   EXPECT_EQ(step.recompute_every_n_layers, 3);
   EXPECT_TRUE(step.update_in_backward);
+  EXPECT_EQ(step.freeze, std::vector<std::string>{"embeddings"});
   EXPECT_EQ(step.max_grad_norm, 0);
   EXPECT_EQ(step.label_smoothing, 0.25F);
   EXPECT_EQ(step.seed, 7U);

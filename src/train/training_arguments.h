@@ -153,6 +153,7 @@ struct TrainingArguments {
   bool detect_anomaly = false;
   std::string dump_program = {};
   std::vector<std::string> skip_pass = {};
+  std::vector<std::string> freeze = {};
 
   bool operator==(const TrainingArguments&) const = default;
 };

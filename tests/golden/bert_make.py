@@ -24,6 +24,7 @@ which AdamW scales up to whole steps, so their weights after `adamw` agree with 
 import argparse
 import json
 import os
+import re
 import shutil
 import tempfile
 
@@ -74,6 +75,9 @@ CURVES = {
     ),
     "adafactor": dict(COMMON, max_steps=10, learning_rate=1e-3, optim="adafactor"),
     "adagrad": dict(COMMON, max_steps=10, learning_rate=1e-2, optim="adagrad", optim_args="lr_decay=0.1"),
+    "frozen": dict(
+        COMMON, max_steps=10, learning_rate=1e-3, optim="adamw_torch_fused", freeze=["embeddings", r"layer\.0\.", r"LayerNorm\.bias$"]
+    ),
     "rmsprop": dict(COMMON, max_steps=10, learning_rate=1e-4, optim="rmsprop", optim_args="alpha=0.9,momentum=0.5"),
 }
 
@@ -223,10 +227,12 @@ def train_curve(model, samples, arguments, rows):
         def __getitem__(self, index):
             return {key: value[rows[index]] for key, value in samples.items()}
 
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = not any(re.search(pattern, name) for pattern in arguments.get("freeze", []))
     with tempfile.TemporaryDirectory() as output_dir:
         training_arguments = transformers.TrainingArguments(
             output_dir,
-            **arguments,
+            **{key: value for key, value in arguments.items() if key != "freeze"},
             train_sampling_strategy="sequential",
             logging_steps=1,
             save_strategy="no",
