@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "data/training_steps.h"
 #include "data/window_iterator.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "train/batch_feed.h"
 #include "train/find_anomaly.h"
+#include "train/run_data.h"
 #include "train/run_report.h"
 #include "train/step_settings.h"
 #include "train/weights.h"
@@ -22,67 +22,6 @@ namespace {
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-int64_t padding_of(const TrainingArguments& args) {
-  return args.pad_to_max_length ? args.max_seq_length : 0;
-}
-
-BatchOptions batch_options(const TrainingArguments& args) {
-  BatchOptions options;
-  options.micro_batch_size = args.per_device_train_batch_size;
-  options.gradient_accumulation_steps = args.gradient_accumulation_steps;
-  options.drop_last = args.dataloader_drop_last;
-  options.token_multiple = kTokenMultiple;
-  options.pad_to_max_length = padding_of(args);
-  return options;
-}
-
-SamplerOptions sampler_options(const TrainingArguments& args) {
-  return {.strategy = parse_sampling_strategy(args.train_sampling_strategy),
-          .seed = args.seed,
-          .data_seed = args.data_seed,
-          .group_size = args.per_device_train_batch_size * args.gradient_accumulation_steps};
-}
-
-TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
-  return training_steps({.samples = samples,
-                         .micro_batch_size = args.per_device_train_batch_size,
-                         .gradient_accumulation_steps = args.gradient_accumulation_steps,
-                         .drop_last = args.dataloader_drop_last,
-                         .num_train_epochs = args.num_train_epochs,
-                         .max_steps = args.max_steps});
-}
-
-void check_data(const Model& model, const Dataset& dataset, const char* which) {
-  if (dataset.size() == 0) return;
-  if (dataset.max_length() > model.max_positions()) {
-    throw user_error(
-        "[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a "
-        "smaller "
-        "--max_seq_length",
-        which, model.max_positions(), dataset.max_length());
-  }
-  if (dataset.label_kind() != LabelKind::kClass && dataset.label_kind() != LabelKind::kNone) {
-    throw user_error(
-        "[{} data] expected one class a sample as label, got another kind; regression and token labels are "
-        "not supported yet",
-        which);
-  }
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    for (const int32_t id : dataset.input_ids(i)) {
-      if (id >= model.vocab_size()) {
-        throw user_error(
-            "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
-            "tokenizer the model's?",
-            which, model.vocab_size(), id, i);
-      }
-    }
-    if (dataset.label_kind() == LabelKind::kClass && dataset.class_label(i) >= model.num_labels()) {
-      throw user_error("[{} data] expected labels below {}, the model's classes, got {} in sample {}", which,
-                       model.num_labels(), dataset.class_label(i), i);
-    }
-  }
 }
 
 int64_t weights_beside_embeddings(const StateTable& state) {
@@ -161,7 +100,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   }
   session_ = std::make_unique<Session>(model, std::move(session));
   if (windows_ != nullptr) {
-    const TrainingSteps steps = steps_of(args_, train_dataset_.size());
+    const TrainingSteps steps = this->steps();
     state_.max_steps = steps.max_steps;
     state_.num_train_epochs = steps.num_train_epochs;
     state_.train_batch_size = args_.per_device_train_batch_size;
@@ -176,6 +115,10 @@ Trainer::~Trainer() = default;
 
 std::vector<Alternative> Trainer::alternatives() const {
   return find_alternatives(model_, session_->options(), forecast_, args_.per_device_train_batch_size);
+}
+
+TrainingSteps Trainer::steps() const {
+  return steps_of(args_, train_dataset_.size());
 }
 
 void Trainer::say(const std::string& line) const {
@@ -253,7 +196,7 @@ TrainOutput Trainer::train() {
 }
 
 void Trainer::train_epochs(Progress& progress) {
-  const TrainingSteps steps = steps_of(args_, train_dataset_.size());
+  const TrainingSteps steps = this->steps();
   ResumePoint point = resume_point(steps, state_.global_step);
   Window window;
   while (state_.global_step < state_.max_steps) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/training_steps.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint.h"
@@ -70,6 +71,8 @@ class Trainer {
   // What training will take; before train() this reserves nothing.
   const MemoryForecast& forecast() const { return forecast_; }
   std::vector<Alternative> alternatives() const;
+  // Steps of an epoch and of the whole run; there is training data.
+  TrainingSteps steps() const;
 
   // Refuses with UserError (format_refusal) what does not fit the budget. Resumes where
   // resume_from_checkpoint says.

@@ -44,6 +44,7 @@ void validate_numbers(const TrainingArguments& args) {
   require_positive("max_eval_samples", args.max_eval_samples);
   require_positive("max_predict_samples", args.max_predict_samples);
   require_positive("save_total_limit", args.save_total_limit);
+  require_positive("reference_batch_size", args.reference_batch_size);
   require_positive("memory_budget", args.memory_budget);
   require_positive("eval_accumulation_steps", args.eval_accumulation_steps);
   require(args.max_steps == -1 || args.max_steps > 0, "max_steps", "more than 0, or -1 for none",
@@ -117,6 +118,13 @@ void validate_combinations(const TrainingArguments& args) {
         "[update_in_backward] expected max_grad_norm 0, got {}; clipping needs the norm of the whole "
         "gradient, which is never there at once when each gradient is used and freed as it appears",
         args.max_grad_norm);
+  }
+  if ((args.scale_learning_rate != "none") != args.reference_batch_size.has_value()) {
+    throw user_error(
+        "[scale_learning_rate] expected reference_batch_size, the effective batch that learning_rate was "
+        "tuned for, "
+        "with it and only with it, got scale_learning_rate {} {}",
+        args.scale_learning_rate, args.reference_batch_size ? "and a reference" : "without");
   }
   if (args.dataloader_prefetch_factor) {
     if (args.dataloader_num_workers == 0) {
@@ -308,7 +316,7 @@ Schedule schedule_of(const TrainingArguments& args, int64_t total_steps) {
   options.min_lr_ratio = reader.number("min_lr_ratio");
   options.warmup_type = reader.text("warmup_type");
   options.decay_type = reader.text("decay_type");
-  return {type, args.learning_rate, warmup_steps_of(args, total_steps), total_steps, options};
+  return {type, scaled_learning_rate(args), warmup_steps_of(args, total_steps), total_steps, options};
 }
 
 int64_t recompute_every_n_layers(const TrainingArguments& args) {
@@ -330,6 +338,17 @@ int64_t recompute_every_n_layers(const TrainingArguments& args) {
         "recomputed dropout always equals the first");
   }
   return args.gradient_checkpointing ? static_cast<int64_t>(layers) : 0;
+}
+
+int64_t effective_batch_size(const TrainingArguments& args) {
+  return args.per_device_train_batch_size * args.gradient_accumulation_steps;
+}
+
+double scaled_learning_rate(const TrainingArguments& args) {
+  if (args.scale_learning_rate == "none") return args.learning_rate;
+  const double ratio = static_cast<double>(effective_batch_size(args)) /
+                       static_cast<double>(args.reference_batch_size.value_or(1));
+  return args.learning_rate * (args.scale_learning_rate == "sqrt" ? std::sqrt(ratio) : ratio);
 }
 
 std::string_view optimizer_name(const TrainingArguments& args) {

@@ -92,6 +92,8 @@ struct TrainingArguments {
   std::string optim = "adamw_torch_fused";
   Kwargs optim_args = {};
   double learning_rate = 5e-5;
+  std::string scale_learning_rate = "none";
+  std::optional<int64_t> reference_batch_size = {};
   double weight_decay = 0.0;
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
@@ -181,6 +183,12 @@ Schedule schedule_of(const TrainingArguments& args, int64_t total_steps);
 // 0 without gradient checkpointing, else gradient_checkpointing_kwargs' every_n_layers (1 by default).
 // UserError names a key that is unknown or has a wrong value.
 int64_t recompute_every_n_layers(const TrainingArguments& args);
+
+// Samples of an optimizer step.
+int64_t effective_batch_size(const TrainingArguments& args);
+
+// learning_rate, or as scale_learning_rate says: times effective / reference batch, or the root of it.
+double scaled_learning_rate(const TrainingArguments& args);
 
 // "adamw", "sgd", …: values of `optim` that name the same optimizer are one.
 std::string_view optimizer_name(const TrainingArguments& args);

@@ -1,0 +1,36 @@
+#include "train/batch_report.h"
+
+#include <fmt/format.h>
+
+namespace shoehorn {
+
+namespace {
+
+// Fewer updates than this between two looks at the same sample, and the guides' advice is a smaller batch.
+constexpr int64_t kFewStepsAnEpoch = 10;
+
+}  // namespace
+
+std::string format_batch(const TrainingArguments& args, const TrainingSteps& steps) {
+  std::string text = fmt::format("Effective batch {} = {} a device", effective_batch_size(args),
+                                 args.per_device_train_batch_size);
+  if (args.gradient_accumulation_steps > 1)
+    text += fmt::format(" x {} accumulation steps", args.gradient_accumulation_steps);
+  text += fmt::format("; {} steps an epoch, {} in all\n", steps.update_steps_per_epoch, steps.max_steps);
+  if (args.scale_learning_rate != "none") {
+    const bool is_root = args.scale_learning_rate == "sqrt";
+    text += fmt::format("Learning rate {:.6g} = {:.6g} x {}{}/{}{}\n", scaled_learning_rate(args),
+                        args.learning_rate, is_root ? "sqrt(" : "", effective_batch_size(args),
+                        args.reference_batch_size.value_or(0), is_root ? ")" : "");
+  }
+  if (steps.update_steps_per_epoch < kFewStepsAnEpoch) {
+    text += fmt::format(
+        "Warning: an epoch updates the weights {} times only; a smaller batch or a larger --num_train_epochs "
+        "trains "
+        "further\n",
+        steps.update_steps_per_epoch);
+  }
+  return text;
+}
+
+}  // namespace shoehorn

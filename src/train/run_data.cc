@@ -1,0 +1,71 @@
+#include "train/run_data.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "train/batch_feed.h"
+
+namespace shoehorn {
+
+int64_t padding_of(const TrainingArguments& args) {
+  return args.pad_to_max_length ? args.max_seq_length : 0;
+}
+
+BatchOptions batch_options(const TrainingArguments& args) {
+  BatchOptions options;
+  options.micro_batch_size = args.per_device_train_batch_size;
+  options.gradient_accumulation_steps = args.gradient_accumulation_steps;
+  options.drop_last = args.dataloader_drop_last;
+  options.token_multiple = kTokenMultiple;
+  options.pad_to_max_length = padding_of(args);
+  return options;
+}
+
+SamplerOptions sampler_options(const TrainingArguments& args) {
+  return {.strategy = parse_sampling_strategy(args.train_sampling_strategy),
+          .seed = args.seed,
+          .data_seed = args.data_seed,
+          .group_size = args.per_device_train_batch_size * args.gradient_accumulation_steps};
+}
+
+TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
+  return training_steps({.samples = samples,
+                         .micro_batch_size = args.per_device_train_batch_size,
+                         .gradient_accumulation_steps = args.gradient_accumulation_steps,
+                         .drop_last = args.dataloader_drop_last,
+                         .num_train_epochs = args.num_train_epochs,
+                         .max_steps = args.max_steps});
+}
+
+void check_data(const Model& model, const Dataset& dataset, const char* which) {
+  if (dataset.size() == 0) return;
+  if (dataset.max_length() > model.max_positions()) {
+    throw user_error(
+        "[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a "
+        "smaller "
+        "--max_seq_length",
+        which, model.max_positions(), dataset.max_length());
+  }
+  if (dataset.label_kind() != LabelKind::kClass && dataset.label_kind() != LabelKind::kNone) {
+    throw user_error(
+        "[{} data] expected one class a sample as label, got another kind; regression and token labels are "
+        "not supported yet",
+        which);
+  }
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    for (const int32_t id : dataset.input_ids(i)) {
+      if (id >= model.vocab_size()) {
+        throw user_error(
+            "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
+            "tokenizer the model's?",
+            which, model.vocab_size(), id, i);
+      }
+    }
+    if (dataset.label_kind() == LabelKind::kClass && dataset.class_label(i) >= model.num_labels()) {
+      throw user_error("[{} data] expected labels below {}, the model's classes, got {} in sample {}", which,
+                       model.num_labels(), dataset.class_label(i), i);
+    }
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,24 @@
+// How the arguments cut a data set into batches and steps, and whether a data set goes with a model.
+#pragma once
+
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+#include "data/training_steps.h"
+#include "model/model_builder.h"
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+// Tokens that every sequence is padded to; 0: none, they are packed.
+int64_t padding_of(const TrainingArguments& args);
+
+BatchOptions batch_options(const TrainingArguments& args);
+SamplerOptions sampler_options(const TrainingArguments& args);
+TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
+
+// UserError naming `which` ("training", "evaluation") where samples are longer than the model's positions, a
+// token is beyond its vocabulary, or a label is no class of it.
+void check_data(const Model& model, const Dataset& dataset, const char* which);
+
+}  // namespace shoehorn
