@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -29,9 +27,8 @@ constexpr int64_t kPanelRows = 256;
 // Terms of an fp32 sum at a time: as fast as all at once, with a fraction of the workspace for B's blocks.
 constexpr int64_t kPanelTerms = 512;
 
-// The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then 2^i and
-// 3·2^i times the multiple, so that most counts need three pieces or fewer. Of a fixed one: the largest and
-// the rest.
+// The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then powers of
+// two times the multiple. Of a fixed one: the largest and the rest.
 std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulShape& shape) {
   if (shape.dynamic == DynamicDimension::kNone) {
     std::vector<int64_t> sizes = {std::min(largest, maximum)};
@@ -40,14 +37,9 @@ std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulS
   }
   const int64_t multiple = shape.count_multiple;
   std::vector<int64_t> sizes = {std::min(maximum, std::max(multiple, largest / multiple * multiple))};
-  for (int64_t size = multiple; size < maximum; size *= 2) {
-    sizes.push_back(size);
-    sizes.push_back(3 * size);
-  }
-  std::erase_if(sizes, [limit = sizes[0], first = true](int64_t size) mutable {
-    return !std::exchange(first, false) && size >= limit;
-  });
-  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  std::vector<int64_t> powers;
+  for (int64_t size = multiple; size < sizes[0]; size *= 2) powers.push_back(size);
+  sizes.insert(sizes.end(), powers.rbegin(), powers.rend());
   return sizes;
 }
 
