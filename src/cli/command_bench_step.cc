@@ -39,8 +39,7 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, doub
   if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
   const double seconds = median(steps);
   const TrainingArguments& args = trainer.arguments();
-  const auto samples =
-      static_cast<double>(args.per_device_train_batch_size * args.gradient_accumulation_steps);
+  const auto samples = static_cast<double>(effective_batch_size(args));
   nlohmann::json result = {{"samples_per_second", samples / seconds},
                            {"step_seconds", seconds},
                            {"first_step_seconds", before_trainer_seconds + trainer.seconds_to_first_step()},

@@ -25,7 +25,7 @@ SamplerOptions sampler_options(const TrainingArguments& args) {
   return {.strategy = parse_sampling_strategy(args.train_sampling_strategy),
           .seed = args.seed,
           .data_seed = args.data_seed,
-          .group_size = args.per_device_train_batch_size * args.gradient_accumulation_steps};
+          .group_size = effective_batch_size(args)};
 }
 
 TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {

@@ -29,6 +29,10 @@ void require_between(std::string_view name, double value, double low, double hig
   require(value >= low && value <= high, name, expected, value);
 }
 
+void require_fraction(std::string_view name, double value) {
+  require(value >= 0 && value < 1, name, "a number in [0, 1)", value);
+}
+
 // A share of the run's steps (below 1), or a whole number of them.
 void require_interval(std::string_view name, double steps) {
   require(steps > 0, name, "more than 0", steps);
@@ -61,10 +65,9 @@ void validate_numbers(const TrainingArguments& args) {
   require_between("eval_delay", args.eval_delay, 0, kInfinity, "0 or more");
   require_between("warmup_steps", args.warmup_steps, 0, 1e15, "0 or more");
   require_between("warmup_ratio", args.warmup_ratio, 0, 1, "a number from 0 to 1");
-  require(args.adam_beta1 >= 0 && args.adam_beta1 < 1, "adam_beta1", "a number in [0, 1)", args.adam_beta1);
-  require(args.adam_beta2 >= 0 && args.adam_beta2 < 1, "adam_beta2", "a number in [0, 1)", args.adam_beta2);
-  require(args.label_smoothing_factor >= 0 && args.label_smoothing_factor < 1, "label_smoothing_factor",
-          "a number in [0, 1)", args.label_smoothing_factor);
+  require_fraction("adam_beta1", args.adam_beta1);
+  require_fraction("adam_beta2", args.adam_beta2);
+  require_fraction("label_smoothing_factor", args.label_smoothing_factor);
   require_between("seed", static_cast<double>(args.seed), 0, kInfinity, "0 or more");
   if (args.data_seed)
     require_between("data_seed", static_cast<double>(*args.data_seed), 0, kInfinity, "0 or more");
@@ -199,8 +202,7 @@ SgdSettings sgd_settings(const KwargsReader& reader) {
   SgdSettings settings;
   settings.momentum = reader.number("momentum").value_or(settings.momentum);
   settings.nesterov = reader.flag("nesterov").value_or(settings.nesterov);
-  require(settings.momentum >= 0 && settings.momentum < 1, "optim_args: momentum", "a number in [0, 1)",
-          settings.momentum);
+  require_fraction("optim_args: momentum", settings.momentum);
   if (settings.nesterov && settings.momentum == 0)
     throw user_error("[optim_args: nesterov] expected a momentum above 0, got 0");
   return settings;
@@ -221,10 +223,8 @@ RmsPropSettings rmsprop_settings(const KwargsReader& reader) {
   settings.alpha = reader.number("alpha").value_or(settings.alpha);
   settings.epsilon = reader.number("eps").value_or(settings.epsilon);
   settings.centered = reader.flag("centered").value_or(settings.centered);
-  require(settings.momentum >= 0 && settings.momentum < 1, "optim_args: momentum", "a number in [0, 1)",
-          settings.momentum);
-  require(settings.alpha >= 0 && settings.alpha < 1, "optim_args: alpha", "a number in [0, 1)",
-          settings.alpha);
+  require_fraction("optim_args: momentum", settings.momentum);
+  require_fraction("optim_args: alpha", settings.alpha);
   require(settings.epsilon >= 0, "optim_args: eps", "0 or more", settings.epsilon);
   return settings;
 }
@@ -243,9 +243,7 @@ AdafactorSettings adafactor_settings(const KwargsReader& reader) {
   require(settings.parameter_epsilon >= 0, "optim_args: eps2", "0 or more", settings.parameter_epsilon);
   require(settings.clip_threshold > 0, "optim_args: clip_threshold", "more than 0", settings.clip_threshold);
   require(settings.decay_rate < 0, "optim_args: decay_rate", "less than 0", settings.decay_rate);
-  if (settings.beta1)
-    require(*settings.beta1 >= 0 && *settings.beta1 < 1, "optim_args: beta1", "a number in [0, 1)",
-            *settings.beta1);
+  if (settings.beta1) require_fraction("optim_args: beta1", *settings.beta1);
   if (settings.warmup_init && !settings.relative_step)
     throw user_error("[optim_args: warmup_init] expected relative_step=true with it, got false");
   return settings;
