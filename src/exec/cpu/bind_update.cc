@@ -90,11 +90,9 @@ PreparedNode bind_adamw(const OpContext& node, const NodeBuffers& buffers, int) 
                        .v = source.state(t, 1),
                        .weight_decay = decay_of(node, t)});
   }
-  const auto& settings = settings_of<AdamWSettings>(node);
-  const AdamWConstants constants{settings.beta1, settings.beta2, settings.epsilon};
-  return [tensors = std::move(tensors), constants, scalars = bind_scalars(buffers),
-          applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
-    adamw_update(tensors, constants, scalars, applied);
+  return [tensors = std::move(tensors), settings = settings_of<AdamWSettings>(node),
+          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
+    adamw_update(tensors, settings, scalars, applied);
   };
 }
 
@@ -110,9 +108,8 @@ PreparedNode bind_sgd(const OpContext& node, const NodeBuffers& buffers, int) {
                        .momentum_buffer = settings.momentum != 0 ? source.state(t, 0) : nullptr,
                        .weight_decay = decay_of(node, t)});
   }
-  const SgdConstants constants{static_cast<float>(settings.momentum), settings.nesterov};
-  return [tensors = std::move(tensors), constants, scalars = bind_scalars(buffers)](const int64_t*) {
-    sgd_update(tensors, constants, scalars);
+  return [tensors = std::move(tensors), settings, scalars = bind_scalars(buffers)](const int64_t*) {
+    sgd_update(tensors, settings, scalars);
   };
 }
 

@@ -107,7 +107,7 @@ void check_update(const WeightView& weight, DType gradient_dtype, int64_t count,
         "[{}] expected a float32 weight or both halves of a split one, got neither or both", what);
 }
 
-void adamw_update(std::span<const AdamWTensor> tensors, const AdamWConstants& constants,
+void adamw_update(std::span<const AdamWTensor> tensors, const AdamWSettings& settings,
                   const UpdateScalars& scalars, const uint32_t* applied_updates) {
   for (const AdamWTensor& tensor : tensors)
     check_update(tensor.weight, tensor.gradient_dtype, tensor.count, "adamw");
@@ -116,12 +116,12 @@ void adamw_update(std::span<const AdamWTensor> tensors, const AdamWConstants& co
   const double learning_rate = static_cast<double>(*scalars.learning_rate);
   const AdamWStep step{
       .learning_rate = learning_rate,
-      .beta1_rest = static_cast<float>(1.0 - constants.beta1),
-      .beta2 = static_cast<float>(constants.beta2),
-      .beta2_rest = static_cast<float>(1.0 - constants.beta2),
-      .epsilon = static_cast<float>(constants.epsilon),
-      .step_size = static_cast<float>(learning_rate / (1.0 - std::pow(constants.beta1, t))),
-      .second_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(constants.beta2, t))),
+      .beta1_rest = static_cast<float>(1.0 - settings.beta1),
+      .beta2 = static_cast<float>(settings.beta2),
+      .beta2_rest = static_cast<float>(1.0 - settings.beta2),
+      .epsilon = static_cast<float>(settings.epsilon),
+      .step_size = static_cast<float>(learning_rate / (1.0 - std::pow(settings.beta1, t))),
+      .second_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, t))),
       .gradient_scale = gradient_scale(scalars),
   };
   parallel_chunks(
@@ -131,18 +131,18 @@ void adamw_update(std::span<const AdamWTensor> tensors, const AdamWConstants& co
       });
 }
 
-void sgd_update(std::span<const SgdTensor> tensors, const SgdConstants& constants,
+void sgd_update(std::span<const SgdTensor> tensors, const SgdSettings& settings,
                 const UpdateScalars& scalars) {
   for (const SgdTensor& tensor : tensors) {
     check_update(tensor.weight, tensor.gradient_dtype, tensor.count, "sgd");
-    CHECK(tensor.count == 0 || (tensor.momentum_buffer != nullptr) == (constants.momentum != 0.0F),
+    CHECK(tensor.count == 0 || (tensor.momentum_buffer != nullptr) == (settings.momentum != 0.0F),
           "[sgd] expected a momentum buffer where there is momentum and only there, momentum is {}",
-          constants.momentum);
+          settings.momentum);
   }
   if (is_skipped(scalars)) return;
   const SgdStep step{.learning_rate = *scalars.learning_rate,
-                     .momentum = constants.momentum,
-                     .nesterov = constants.nesterov,
+                     .momentum = static_cast<float>(settings.momentum),
+                     .nesterov = settings.nesterov,
                      .gradient_scale = gradient_scale(scalars)};
   parallel_chunks(
       tensors, [](const SgdTensor& tensor) { return tensor.count; },

@@ -12,6 +12,7 @@
 
 #include "base/bfloat16.h"
 #include "base/dtype.h"
+#include "graph/optimizer_settings.h"
 
 namespace shoehorn::cpu {
 
@@ -57,13 +58,7 @@ struct AdamWTensor {
   float weight_decay;
 };
 
-struct AdamWConstants {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-};
-
-void adamw_update(std::span<const AdamWTensor> tensors, const AdamWConstants& constants,
+void adamw_update(std::span<const AdamWTensor> tensors, const AdamWSettings& settings,
                   const UpdateScalars& scalars, const uint32_t* applied_updates);
 
 // ---- SGD with momentum, as torch.optim.SGD with dampening 0
@@ -81,12 +76,7 @@ struct SgdTensor {
   float weight_decay;
 };
 
-struct SgdConstants {
-  float momentum = 0.0F;
-  bool nesterov = false;
-};
-
-void sgd_update(std::span<const SgdTensor> tensors, const SgdConstants& constants,
+void sgd_update(std::span<const SgdTensor> tensors, const SgdSettings& settings,
                 const UpdateScalars& scalars);
 
 }  // namespace shoehorn::cpu

@@ -16,7 +16,7 @@ using testing::with_threads;
 
 // ---- Against torch.optim
 
-void adamw(GoldenModel& model, const AdamWConstants& constants, const UpdateScalars& scalars,
+void adamw(GoldenModel& model, const AdamWSettings& constants, const UpdateScalars& scalars,
            uint32_t applied) {
   std::vector<AdamWTensor> list;
   for (size_t t = 0; t < model.shapes.size(); ++t) {
@@ -31,7 +31,7 @@ void adamw(GoldenModel& model, const AdamWConstants& constants, const UpdateScal
   adamw_update(list, constants, scalars, &applied);
 }
 
-void sgd(GoldenModel& model, const SgdConstants& constants, const UpdateScalars& scalars) {
+void sgd(GoldenModel& model, const SgdSettings& constants, const UpdateScalars& scalars) {
   std::vector<SgdTensor> list;
   for (size_t t = 0; t < model.shapes.size(); ++t) {
     list.push_back({.count = model.shapes[t].count(),
@@ -46,7 +46,7 @@ void sgd(GoldenModel& model, const SgdConstants& constants, const UpdateScalars&
 
 TEST(OptimizerGolden, AdamW) {
   on_every_target([] {
-    for (const auto& [name, constants] : {std::pair<std::string, AdamWConstants>{"adamw", {}},
+    for (const auto& [name, constants] : {std::pair<std::string, AdamWSettings>{"adamw", {}},
                                           {"adamw_betas", {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6}}}) {
       check_golden(name, kGoldenVectors, 4,
                    [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
@@ -58,7 +58,7 @@ TEST(OptimizerGolden, AdamW) {
 
 TEST(OptimizerGolden, Sgd) {
   on_every_target([] {
-    for (const auto& [name, constants] : {std::pair<std::string, SgdConstants>{"sgd", {}},
+    for (const auto& [name, constants] : {std::pair<std::string, SgdSettings>{"sgd", {}},
                                           {"sgd_momentum", {.momentum = 0.9F}},
                                           {"sgd_nesterov", {.momentum = 0.9F, .nesterov = true}}}) {
       check_golden(name, kGoldenVectors, 4, [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
