@@ -31,6 +31,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual int64_t workspace_bytes(const Program& program, const Node& node) const = 0;
+  // Generates the machine code that the node runs; prepare() then adds none. Its size is part of the
+  // process's overhead, so that it is made before that is measured, and only for the programs that will run.
+  virtual void compile(const Program&, const Node&) const {}
   // Throws UserError where this backend has no kernel for the node, naming it.
   virtual PreparedNode prepare(const Program& program, const Node& node,
                                const NodeBuffers& buffers) const = 0;

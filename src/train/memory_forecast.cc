@@ -53,8 +53,9 @@ int64_t MemoryForecast::arena_bytes() const {
   return bytes;
 }
 
-MemoryForecast forecast_memory(const Session& session, std::optional<int64_t> budget) {
+MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget) {
   const MemoryPlan& plan = session.plan();
+  session.compile();
   malloc_trim(0);  // what planning freed goes back first, so that it is not counted twice
   MemoryForecast forecast;
   forecast.arenas = {{"host", "persistent", plan.persistent_bytes, plan.persistent_bytes},

@@ -34,10 +34,10 @@ struct MemoryForecast {
   bool fits() const { return process_peak_bytes() <= budget_bytes; }
 };
 
-// Call when everything that the run keeps besides its arenas is in memory (tokenizer, data, prepared
-// products): what is resident then, and what a run is known to add, is the process's overhead. `budget`
-// unset: what the machine or cgroup has available now.
-MemoryForecast forecast_memory(const Session& session, std::optional<int64_t> budget);
+// Call when everything that the run keeps besides its arenas is in memory (tokenizer, data); compiles the
+// session. What is resident then, and what a run is known to add, is the process's overhead. `budget` unset:
+// what the machine or cgroup has available now.
+MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget);
 
 // A change of flags and the peak of the whole process with it.
 struct Alternative {

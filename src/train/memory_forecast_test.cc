@@ -21,7 +21,7 @@ SessionOptions wide_options() {
   return options;
 }
 
-MemoryForecast forecast_with(const Session& session, double share_of_arenas) {
+MemoryForecast forecast_with(Session& session, double share_of_arenas) {
   MemoryForecast forecast = forecast_memory(session, std::nullopt);
   forecast.budget_bytes =
       forecast.process_overhead_bytes +
@@ -36,7 +36,7 @@ int64_t sum(const std::map<std::string, int64_t>& bytes) {
 
 TEST(MemoryForecast, EveryByteHasARoleAndAComponent) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
-  const Session session(model, wide_options());
+  Session session(model, wide_options());
   const MemoryForecast forecast = forecast_memory(session, std::nullopt);
   EXPECT_EQ(forecast.arena_bytes(), session.plan().arena_bytes());
   EXPECT_EQ(sum(forecast.by_role), forecast.arena_bytes());
@@ -50,7 +50,7 @@ TEST(MemoryForecast, EveryByteHasARoleAndAComponent) {
 
 TEST(MemoryForecast, BudgetDecides) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
-  const Session session(model, wide_options());
+  Session session(model, wide_options());
   MemoryForecast forecast = forecast_memory(session, int64_t{1} << 40);
   EXPECT_EQ(forecast.budget_bytes, int64_t{1} << 40);
   EXPECT_TRUE(forecast.fits());
@@ -63,7 +63,7 @@ TEST(MemoryForecast, BudgetDecides) {
 TEST(MemoryForecast, AlternativesFitAndTheExactOnesComeFirst) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
   const SessionOptions options = wide_options();
-  const Session session(model, options);
+  Session session(model, options);
   for (const double share : {0.9, 0.5, 0.3}) {
     const MemoryForecast forecast = forecast_with(session, share);
     const std::vector<Alternative> found = find_alternatives(model, options, forecast, 64);
@@ -82,7 +82,7 @@ TEST(MemoryForecast, AlternativesFitAndTheExactOnesComeFirst) {
 TEST(MemoryForecast, RefusalSaysByHowMuchAndWhatWouldFit) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
   const SessionOptions options = wide_options();
-  const Session session(model, options);
+  Session session(model, options);
   MemoryForecast forecast = forecast_with(session, 0.5);
   const std::string refusal = format_refusal(forecast, find_alternatives(model, options, forecast, 64));
   for (const char* part : {"[memory] expected a plan of at most", "too much; nothing was reserved",
@@ -97,7 +97,7 @@ TEST(MemoryForecast, RefusalSaysByHowMuchAndWhatWouldFit) {
 
 TEST(MemoryForecast, TextAndJson) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
-  const Session session(model, wide_options());
+  Session session(model, wide_options());
   const MemoryForecast forecast = forecast_memory(session, std::nullopt);
   const nlohmann::json json = to_json(forecast);
   for (const char* key : {"fits", "budget_bytes", "arenas", "by_role", "by_component",

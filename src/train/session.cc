@@ -36,6 +36,12 @@ Session::Session(const Model& model, SessionOptions options)
   planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+void Session::compile() {
+  for (const Program& program : family_.programs) {
+    for (const Node& node : program.nodes()) backend_->compile(program, node);
+  }
+}
+
 void Session::reserve() {
   executor_.emplace(*family_.state, family_.programs, plan_, *backend_, options_.executor);
 }

@@ -1,7 +1,7 @@
 // A model made ready to run: its programs, their memory plan and, once reserved, their executor.
 //
-// Construction plans and prepares (products are made, so that their workspace is known) but reserves nothing;
-// a caller looks at plan() and decides. Not copyable or movable: the executor refers to the family and the
+// Construction plans; compile() makes the code of the kernels; neither reserves anything: a caller looks at
+// plan() and decides. Not copyable or movable: the executor refers to the family and the
 // plan.
 #pragma once
 
@@ -38,6 +38,8 @@ class Session {
   const std::vector<PassRecord>& passes() const { return passes_; }
   double planning_seconds() const { return planning_seconds_; }
 
+  // Makes the code that the nodes run, for who wants to know what the process holds before reserve().
+  void compile();
   // Reserves both arenas and binds every node. SystemError where the memory is not to be had.
   void reserve();
   bool is_reserved() const { return executor_.has_value(); }

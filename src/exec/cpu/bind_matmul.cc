@@ -46,8 +46,8 @@ PreparedNode bind_matmul(const OpContext& node, const NodeBuffers& buffers, int)
 
 std::vector<KernelEntry> matmul_kernels() {
   return {{OpKind::kMatmul,
-           [](const OpContext& node, int) { return prepare_matmul(describe(node).shape)->workspace_bytes(); },
-           bind_matmul}};
+           [](const OpContext& node, int) { return plan_matmul(describe(node).shape)->workspace_bytes(); },
+           bind_matmul, [](const OpContext& node) { prepare_matmul(describe(node).shape); }}};
 }
 
 }  // namespace shoehorn::cpu

@@ -38,6 +38,11 @@ class CpuBackend final : public Backend {
     return kernel.workspace == nullptr ? 0 : kernel.workspace({program, node}, threads_);
   }
 
+  void compile(const Program& program, const Node& node) const override {
+    const KernelEntry& kernel = entry(node);
+    if (kernel.compile != nullptr) kernel.compile({program, node});
+  }
+
   PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers) const override {
     return entry(node).bind({program, node}, buffers, threads_);
   }

@@ -15,6 +15,8 @@ struct KernelEntry {
   // Bytes of workspace at the maximum of every count; null: none. `threads` is the size of the OpenMP team.
   int64_t (*workspace)(const OpContext& node, int threads);
   PreparedNode (*bind)(const OpContext& node, const NodeBuffers& buffers, int threads);
+  // Makes the code that `bind` needs, where that is not part of this program; null: it is.
+  void (*compile)(const OpContext& node) = nullptr;
 };
 
 std::vector<KernelEntry> movement_kernels();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -27,8 +28,8 @@ constexpr int64_t kPanelRows = 256;
 // Terms of an fp32 sum at a time: as fast as all at once, with a fraction of the workspace for B's blocks.
 constexpr int64_t kPanelTerms = 512;
 
-// The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then powers of
-// two times the multiple. Of a fixed one: the largest and the rest.
+// The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then 2^i and
+// 3·2^i times the multiple. Of a fixed one: the largest and the rest.
 std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulShape& shape) {
   if (shape.dynamic == DynamicDimension::kNone) {
     std::vector<int64_t> sizes = {std::min(largest, maximum)};
@@ -37,9 +38,11 @@ std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulS
   }
   const int64_t multiple = shape.count_multiple;
   std::vector<int64_t> sizes = {std::min(maximum, std::max(multiple, largest / multiple * multiple))};
-  std::vector<int64_t> powers;
-  for (int64_t size = multiple; size < sizes[0]; size *= 2) powers.push_back(size);
-  sizes.insert(sizes.end(), powers.rbegin(), powers.rend());
+  for (int64_t size = multiple; size < sizes[0]; size *= 2) {
+    sizes.push_back(size);
+    if (size > multiple && size * 3 / 2 < sizes[0]) sizes.push_back(size * 3 / 2);
+  }
+  std::sort(sizes.begin() + 1, sizes.end(), std::greater<>());
   return sizes;
 }
 
@@ -103,11 +106,11 @@ class PiecewiseMatmul final : public Matmul {
       (cuts_sum_ ? cut.k : cut.m) = size;
       ProductShape product = product_shape(cut, operands, result, blocks_for_rows);
       Piece piece{.size = size,
-                  .move = prepare_move({product, shape.operands}),
-                  .first = prepare_product(product),
+                  .move = plan_move({product, shape.operands}),
+                  .first = plan_product(product),
                   .rest = {}};
       product.accumulate = true;
-      piece.rest = cuts_sum_ ? prepare_product(product) : piece.first;
+      piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
       library_bytes = std::max({library_bytes, piece.move->workspace_bytes(), piece.first->workspace_bytes(),
                                 piece.rest->workspace_bytes()});
       a_offset_ = std::max(a_offset_, align(piece.move->moved_bytes()));
@@ -120,6 +123,14 @@ class PiecewiseMatmul final : public Matmul {
   }
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void compile() const override {
+    for (const Piece& piece : pieces_) {
+      piece.move->compile();
+      piece.first->compile();
+      piece.rest->compile();
+    }
+  }
 
   void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
            void* workspace) const override {
@@ -187,12 +198,18 @@ class PiecewiseMatmul final : public Matmul {
 
 }  // namespace
 
-std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
+std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
   static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
   if (const auto found = known.find(shape); found != known.end()) return found->second;
   const bool widens = shape.operands == DType::kBF16 && !has_bf16_products();
   const auto matmul = std::make_shared<const PiecewiseMatmul>(shape, widens);
   known[shape] = matmul;
+  return matmul;
+}
+
+std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
+  auto matmul = plan_matmul(shape);
+  matmul->compile();
   return matmul;
 }
 

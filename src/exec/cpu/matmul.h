@@ -1,9 +1,9 @@
 // Matrix products on the CPU: C[M, N] = op(A)·op(B) (+ bias[N]), row-major, fp32 accumulation.
 //
-// A product is prepared once for its largest shape, and run for a run-time count of rows (M) or of the summed
+// A product is planned once for its largest shape, and run for a run-time count of rows (M) or of the summed
 // dimension (K). Library products have fixed shapes, so a count is served in pieces: the whole where it is
-// full, else powers of two times kPieceRows, largest first. Every piece is prepared in the constructor; run()
-// allocates nothing of size.
+// full, else two or three times powers of two of the count's multiple, largest first. Planning a product says
+// what workspace it takes; compile() makes the machine code of every piece; run() allocates nothing of size.
 //
 // Operands are fp32 or bf16, all of one type; C is either. Where the library has no bf16 product for this
 // machine (no AVX-512 BF16, no AMX), bf16 operands are multiplied as fp32 in panels: the same products,
@@ -40,6 +40,8 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   virtual int64_t workspace_bytes() const = 0;
+  // Once before run(), from one thread only; again is nothing.
+  virtual void compile() const = 0;
   // `count` is M or K at run time where that dimension is dynamic; ignored otherwise. `workspace` is aligned
   // to 64 bytes.
   virtual void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
@@ -48,6 +50,9 @@ class Matmul {
 
 // Products are shared and kept for the life of the process: asking twice for a shape gives the same object.
 // Call from one thread only.
+std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape);
+
+// plan_matmul, compiled.
 std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape);
 
 // Whether bf16 products run as such on this machine.

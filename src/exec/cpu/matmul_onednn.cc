@@ -102,7 +102,6 @@ std::unique_ptr<Implementation> make(const ShapeType& shape, const ProductShape&
 struct Product::Implementation {
   explicit Implementation(const ProductShape& shape)
       : description(describe_product(shape, taken_b(shape))),
-        primitive(description),
         a(description.src_desc(), cpu_engine(), nullptr),
         b(description.weights_desc(), cpu_engine(), nullptr),
         c(description.dst_desc(), cpu_engine(), nullptr),
@@ -112,7 +111,7 @@ struct Product::Implementation {
   }
 
   dnnl::matmul::primitive_desc description;
-  dnnl::matmul primitive;
+  dnnl::matmul primitive;  // empty before compile()
   memory a, b, c, scratchpad, bias;
 };
 
@@ -121,6 +120,10 @@ Product::~Product() = default;
 
 int64_t Product::workspace_bytes() const {
   return size_of(implementation_->scratchpad.get_desc());
+}
+
+void Product::compile() const {
+  if (!implementation_->primitive) implementation_->primitive = dnnl::matmul(implementation_->description);
 }
 
 // Handles of the shared memory objects are set for each call: products run one at a time.
@@ -148,12 +151,11 @@ struct Move::Implementation {
       : from(stored_b(shape.product, shape.stored), cpu_engine(), nullptr),
         to(taken_b(shape.product), cpu_engine(), nullptr),
         description(cpu_engine(), from.get_desc(), cpu_engine(), to.get_desc(), product_attributes(false)),
-        primitive(description),
         scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr) {}
 
   memory from, to;
   dnnl::reorder::primitive_desc description;
-  dnnl::reorder primitive;
+  dnnl::reorder primitive;  // empty before compile()
   memory scratchpad;
 };
 
@@ -172,6 +174,11 @@ int64_t Move::workspace_bytes() const {
   return is_idle() ? 0 : size_of(implementation_->scratchpad.get_desc());
 }
 
+void Move::compile() const {
+  if (!is_idle() && !implementation_->primitive)
+    implementation_->primitive = dnnl::reorder(implementation_->description);
+}
+
 void Move::run(const void* stored, void* moved, void* workspace) const {
   const Implementation& move = *implementation_;
   set(move.from, stored);
@@ -182,14 +189,14 @@ void Move::run(const void* stored, void* moved, void* workspace) const {
                                                           {DNNL_ARG_SCRATCHPAD, move.scratchpad.get()}}});
 }
 
-std::shared_ptr<const Product> prepare_product(const ProductShape& shape) {
+std::shared_ptr<const Product> plan_product(const ProductShape& shape) {
   static std::map<ProductShape, std::shared_ptr<const Product>> known;
   std::shared_ptr<const Product>& product = known[shape];
   if (product == nullptr) product = std::make_shared<const Product>(shape);
   return product;
 }
 
-std::shared_ptr<const Move> prepare_move(const MoveShape& shape) {
+std::shared_ptr<const Move> plan_move(const MoveShape& shape) {
   static std::map<MoveShape, std::shared_ptr<const Move>> known;
   std::shared_ptr<const Move>& move = known[shape];
   if (move == nullptr) move = std::make_shared<const Move>(shape);

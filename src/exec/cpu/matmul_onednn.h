@@ -28,6 +28,7 @@ class Product {
   Product& operator=(const Product&) = delete;
 
   int64_t workspace_bytes() const;
+  void compile() const;  // before run(); again is nothing
   void run(const void* a, const void* b, const float* bias, void* c, void* workspace) const;
 
  private:
@@ -54,6 +55,7 @@ class Move {
   bool is_idle() const;
   int64_t moved_bytes() const;
   int64_t workspace_bytes() const;
+  void compile() const;  // before run(), where there is something to run; again is nothing
   void run(const void* stored, void* moved, void* workspace) const;
 
  private:
@@ -61,8 +63,8 @@ class Move {
   std::unique_ptr<Implementation> implementation_;
 };
 
-// The one product, or move, of a shape that this process prepares; made on first use.
-std::shared_ptr<const Product> prepare_product(const ProductShape& shape);
-std::shared_ptr<const Move> prepare_move(const MoveShape& shape);
+// The one product, or move, of a shape in this process; described on first use, not compiled.
+std::shared_ptr<const Product> plan_product(const ProductShape& shape);
+std::shared_ptr<const Move> plan_move(const MoveShape& shape);
 
 }  // namespace shoehorn::cpu
