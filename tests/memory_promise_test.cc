@@ -150,9 +150,9 @@ constexpr int64_t kPackingSlack = 16 << 10;
 
 void expect_sound(const StateTable& state, const MemoryPlan& plan) {
   for (const ProgramPlan& program : plan.programs) {
-    EXPECT_GE(program.bytes, program.lower_bound_bytes) << program.program;
-    EXPECT_LE(program.bytes - program.lower_bound_bytes,
-              std::max(program.lower_bound_bytes / 50, kPackingSlack))
+    const TransientPlan& needed = program.device();
+    EXPECT_GE(needed.bytes, needed.lower_bound_bytes) << program.program;
+    EXPECT_LE(needed.bytes - needed.lower_bound_bytes, std::max(needed.lower_bound_bytes / 50, kPackingSlack))
         << program.program;
   }
   const auto roles = bytes_by_role(state, plan);
@@ -207,8 +207,8 @@ TEST_P(MemoryPromise, BertBaseAndLargePackWithinTwoPercent) {
       std::printf("  bert-%s, %lld tokens: %s, packing %.3f%% over its bound, planned in %.3f s\n",
                   large ? "large" : "base", static_cast<long long>(capacity.tokens),
                   format_bytes(session.plan().arena_bytes()).c_str(),
-                  100.0 * (static_cast<double>(session.plan().transient_bytes) /
-                               static_cast<double>(session.plan().transient_lower_bound_bytes) -
+                  100.0 * (static_cast<double>(session.plan().device().transient_bytes) /
+                               static_cast<double>(session.plan().device().transient_lower_bound_bytes) -
                            1),
                   session.planning_seconds());
     }
@@ -252,8 +252,8 @@ TEST(NullBackend, PlansWhatNoMachineHolds) {
   const int64_t hidden = config.hidden_size;
   const int64_t weights =
       126 * (4 * hidden * hidden + 2 * hidden * config.intermediate_size) + (128256 + 8192) * hidden;
-  EXPECT_GT(plan.persistent_bytes, 12 * weights);
-  EXPECT_LT(static_cast<double>(plan.persistent_bytes), 12.1 * static_cast<double>(weights));
+  EXPECT_GT(plan.device().persistent_bytes, 12 * weights);
+  EXPECT_LT(static_cast<double>(plan.device().persistent_bytes), 12.1 * static_cast<double>(weights));
 }
 
 }  // namespace

@@ -12,14 +12,14 @@ namespace {
 
 constexpr int kPoison = 0xFF;  // as fp32, bf16 and fp64: not a number
 
-// Calls function(offset, bytes) for each stretch of the transient arena in which no buffer lives at position
+// Calls function(offset, bytes) for each stretch of a transient arena in which no buffer lives at position
 // `node`.
 template <typename Function>
-void for_each_dead_stretch(const ProgramPlan& plan, int64_t arena_bytes, int64_t node,
+void for_each_dead_stretch(const ProgramPlan& plan, AddressSpace space, int64_t arena_bytes, int64_t node,
                            const Function& function) {
   std::vector<std::pair<int64_t, int64_t>> live;
   for (const Buffer& buffer : plan.buffers) {
-    if (buffer.first <= node && node <= buffer.last)
+    if (buffer.space == space && buffer.first <= node && node <= buffer.last)
       live.emplace_back(buffer.offset, buffer.offset + buffer.bytes);
   }
   std::sort(live.begin(), live.end());
@@ -35,16 +35,35 @@ void for_each_dead_stretch(const ProgramPlan& plan, int64_t arena_bytes, int64_t
 
 Executor::Executor(const StateTable& state, const std::vector<Program>& programs, const MemoryPlan& plan,
                    const Backend& backend, ExecutorOptions options)
-    : plan_(plan), options_(options), persistent_(plan.persistent_bytes), transient_(plan.transient_bytes) {
+    : state_(state), plan_(plan), options_(options) {
   CHECK(plan.storage_offset.size() == state.storages().size() && plan.programs.size() == programs.size(),
         "the plan is of another family");
+  CHECK(plan.spaces[AddressSpace::kDisk].bytes() == 0, "the plan has {} on disk, which no executor reaches",
+        plan.spaces[AddressSpace::kDisk].bytes());
+  for (const SpacePlan& space : plan.spaces)
+    spaces_.push_back({Arena(space.persistent_bytes), Arena(space.transient_bytes)});
   for (size_t i = 0; i < programs.size(); ++i)
     programs_.push_back(bind(programs[i], plan.programs[i], backend));
 }
 
 std::byte* Executor::at(const Location& location) const {
   if (location.offset < 0) return nullptr;
-  return (location.arena == ArenaKind::kPersistent ? persistent_ : transient_).data() + location.offset;
+  const SpaceArenas& space = spaces_[static_cast<size_t>(location.space)];
+  return (location.arena == ArenaKind::kPersistent ? space.persistent : space.transient).data() +
+         location.offset;
+}
+
+int64_t Executor::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const SpaceArenas& space : spaces_) bytes += space.persistent.bytes() + space.transient.bytes();
+  return bytes;
+}
+
+int64_t Executor::resident_arena_bytes() const {
+  int64_t bytes = 0;
+  for (const SpaceArenas& space : spaces_)
+    bytes += space.persistent.resident_bytes() + space.transient.resident_bytes();
+  return bytes;
 }
 
 Executor::Bound Executor::bind(const Program& program, const ProgramPlan& plan,
@@ -57,7 +76,8 @@ Executor::Bound Executor::bind(const Program& program, const ProgramPlan& plan,
       buffers.inputs.push_back(input.valid() ? at(plan.values[input.at()]) : nullptr);
     for (const ValueId output : node.outputs) buffers.outputs.push_back(at(plan.values[output.at()]));
     buffers.workspace_bytes = plan.workspace_bytes[i];
-    if (buffers.workspace_bytes > 0) buffers.workspace = transient_.data() + plan.workspace_offset[i];
+    if (buffers.workspace_bytes > 0)
+      buffers.workspace = transient(output_space(program, node)).data() + plan.workspace_offset[i];
     bound.nodes.push_back(backend.prepare(program, node, buffers));
   }
   return bound;
@@ -93,21 +113,27 @@ void Executor::run(std::string_view program, std::span<const int64_t> counts) {
 }
 
 void Executor::fill_dead(const Bound& bound, size_t node) const {
-  for_each_dead_stretch(*bound.plan, transient_.bytes(), static_cast<int64_t>(node),
-                        [&](int64_t offset, int64_t bytes) {
-                          std::memset(transient_.data() + offset, kPoison, static_cast<size_t>(bytes));
-                        });
+  for (const AddressSpace space : kEveryAddressSpace) {
+    const Arena& arena = transient(space);
+    for_each_dead_stretch(*bound.plan, space, arena.bytes(), static_cast<int64_t>(node),
+                          [&](int64_t offset, int64_t bytes) {
+                            std::memset(arena.data() + offset, kPoison, static_cast<size_t>(bytes));
+                          });
+  }
 }
 
 void Executor::check_dead(const Bound& bound, size_t node) const {
-  for_each_dead_stretch(
-      *bound.plan, transient_.bytes(), static_cast<int64_t>(node), [&](int64_t offset, int64_t bytes) {
-        const std::byte* from = transient_.data() + offset;
-        const bool clean =
-            std::all_of(from, from + bytes, [](std::byte b) { return b == std::byte{kPoison}; });
-        CHECK(clean, "node {} {} of program {} wrote outside its buffers", node,
-              op_info(bound.program->nodes()[node].kind).name, bound.program->name());
-      });
+  for (const AddressSpace space : kEveryAddressSpace) {
+    const Arena& arena = transient(space);
+    for_each_dead_stretch(
+        *bound.plan, space, arena.bytes(), static_cast<int64_t>(node), [&](int64_t offset, int64_t bytes) {
+          const std::byte* from = arena.data() + offset;
+          const bool clean =
+              std::all_of(from, from + bytes, [](std::byte b) { return b == std::byte{kPoison}; });
+          CHECK(clean, "node {} {} of program {} wrote outside its buffers", node,
+                op_info(bound.program->nodes()[node].kind).name, bound.program->name());
+        });
+  }
 }
 
 }  // namespace shoehorn

@@ -1,5 +1,6 @@
 // Runs planned programs: reserves the arenas, binds every node, then calls kernels in order. Nothing
-// allocates once the constructor is done.
+// allocates once the constructor is done. Nodes of all lanes run one after the other, which every plan
+// allows; the host's spaces are all memory of this process, and there is no disk.
 #pragma once
 
 #include <functional>
@@ -36,7 +37,10 @@ class Executor {
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
   // The bytes of a persistent storage.
-  std::byte* storage(StorageId id) const { return persistent_.data() + plan_.storage_offset[id.at()]; }
+  std::byte* storage(StorageId id) const {
+    return spaces_[static_cast<size_t>(state_.storage(id).space)].persistent.data() +
+           plan_.storage_offset[id.at()];
+  }
   template <typename T>
   T* storage_as(StorageId id) const {
     return reinterpret_cast<T*>(storage(id));
@@ -44,10 +48,14 @@ class Executor {
   // The bytes of a value of a program; meaningful while it lives, results until the next run.
   std::byte* value(std::string_view program, ValueId id) const;
 
-  int64_t arena_bytes() const { return persistent_.bytes() + transient_.bytes(); }
-  int64_t resident_arena_bytes() const { return persistent_.resident_bytes() + transient_.resident_bytes(); }
+  int64_t arena_bytes() const;
+  int64_t resident_arena_bytes() const;
 
  private:
+  struct SpaceArenas {
+    Arena persistent;
+    Arena transient;
+  };
   struct Bound {
     const Program* program;
     const ProgramPlan* plan;
@@ -56,13 +64,14 @@ class Executor {
   std::byte* at(const Location& location) const;
   Bound bind(const Program& program, const ProgramPlan& plan, const Backend& backend) const;
   const Bound& find(std::string_view program) const;
+  const Arena& transient(AddressSpace space) const { return spaces_[static_cast<size_t>(space)].transient; }
   void fill_dead(const Bound& bound, size_t node) const;
   void check_dead(const Bound& bound, size_t node) const;
 
+  const StateTable& state_;
   const MemoryPlan& plan_;
   ExecutorOptions options_;
-  Arena persistent_;
-  Arena transient_;
+  std::vector<SpaceArenas> spaces_;
   std::vector<Bound> programs_;
   Observer observer_;
 };

@@ -59,6 +59,10 @@ struct ViewAttributes {
   int64_t offset_elements = 0;
 };
 
+struct CopyAttributes {
+  AddressSpace to = AddressSpace::kDevice;
+};
+
 struct CastAttributes {
   DType to = DType::kF32;
 };
@@ -96,6 +100,6 @@ struct UpdateAttributes {
 using Attributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
                  DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
-                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, UpdateAttributes>;
+                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, UpdateAttributes, CopyAttributes>;
 
 }  // namespace shoehorn

@@ -24,6 +24,7 @@ ValueId Program::read_state(StorageId storage) {
   value.role = source.role;
   value.storage = storage;
   value.name = source.name;
+  value.space = source.space;
   return state_reads_[storage] = add_value(std::move(value));
 }
 
@@ -86,6 +87,31 @@ std::vector<std::vector<NodeId>> Program::readers() const {
     }
   }
   return readers;
+}
+
+std::vector<int64_t> Program::last_running() const {
+  const auto positions = static_cast<int64_t>(nodes_.size());
+  std::vector<int64_t> last(nodes_.size(), positions - 1);
+  for (int64_t at = positions; at-- > 0;) {
+    const Node& node = nodes_[static_cast<size_t>(at)];
+    if (node.lane != 0) continue;
+    last[static_cast<size_t>(at)] = at;
+    if (node.kind == OpKind::kView) continue;  // reads nothing itself
+    for (const ValueId input : node.inputs) {
+      NodeId producer = input.valid() ? value(input).producer : NodeId{};
+      while (producer.valid() && nodes_[producer.at()].kind == OpKind::kView)
+        producer = value(nodes_[producer.at()].inputs[0]).producer;
+      if (producer.valid() && nodes_[producer.at()].lane != 0) last[producer.at()] = at - 1;
+    }
+  }
+  // Who waits for a node has waited for all before it on that lane.
+  std::unordered_map<int32_t, int64_t> next;
+  for (size_t at = nodes_.size(); at-- > 0;) {
+    if (nodes_[at].lane == 0) continue;
+    int64_t& later = next.try_emplace(nodes_[at].lane, positions - 1).first->second;
+    later = last[at] = std::min(last[at], later);
+  }
+  return last;
 }
 
 int64_t Program::remove_dead_nodes() {

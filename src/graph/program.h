@@ -1,4 +1,9 @@
-// The program: a list of nodes in SSA form over values. The list's order is the order in which it runs.
+// The program: a list of nodes in SSA form over values. The list's order is the order in which nodes are
+// issued.
+//
+// Lane 0 computes, a node at a time. A node of another lane (a copy between address spaces, a collective) is
+// issued at its place in the list, once lane 0 has finished what stands before it, runs beside what follows,
+// and is waited for by the first node of lane 0 that reads what it made. A lane runs its own nodes in order.
 //
 // A value is not a storage: values are immutable, and where one lies is the planner's decision. State
 // (weights, optimizer moments) is read as version 0 of a storage of the StateTable; a node that updates it
@@ -26,6 +31,7 @@ struct Value {
   StorageId storage;   // valid: a version of this persistent storage
   int32_t version = 0;
   std::string name;
+  AddressSpace space = AddressSpace::kDevice;
 };
 
 struct Node {
@@ -84,6 +90,10 @@ class Program {
   std::vector<Result>& results() { return results_; }
   void add_result(std::string name, ValueId value) { results_.push_back({std::move(name), value}); }
   ValueId result(std::string_view name) const;  // invalid if absent
+
+  // The last position at which each node may still run: its own on lane 0; on another lane that before the
+  // first wait for it, or for a later node of its lane; the last of all where nothing waits.
+  std::vector<int64_t> last_running() const;
 
   // Puts the nodes into a new order (a permutation, or a subset where the rest is dead) and renumbers them.
   void reorder(const std::vector<NodeId>& order);

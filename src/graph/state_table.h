@@ -22,6 +22,7 @@ struct Storage {
   Region region;  // layer and component
   // Where the bytes went when merge() joined this storage with others; invalid for a storage of its own.
   StorageId merged_into;
+  AddressSpace space = AddressSpace::kDevice;
 };
 
 // How a parameter starts when no checkpoint has it.

@@ -47,6 +47,20 @@ std::string_view role_name(Role role) {
   return "unknown";
 }
 
+std::string_view address_space_name(AddressSpace space) {
+  switch (space) {
+    case AddressSpace::kDevice:
+      return "device";
+    case AddressSpace::kPinnedHost:
+      return "pinned host";
+    case AddressSpace::kHost:
+      return "host";
+    case AddressSpace::kDisk:
+      return "disk";
+  }
+  return "unknown";
+}
+
 std::string_view component_name(Component component) {
   switch (component) {
     case Component::kNone:

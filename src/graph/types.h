@@ -64,6 +64,12 @@ enum class Role : uint8_t {
 };
 std::string_view role_name(Role role);
 
+// Which memory bytes lie in. Kernels work within one space; only copies go from one to another. The device is
+// where the backend computes by default: for the CPU, the host's own memory.
+enum class AddressSpace : uint8_t { kDevice, kPinnedHost, kHost, kDisk };
+inline constexpr size_t kAddressSpaces = 4;
+std::string_view address_space_name(AddressSpace space);
+
 enum class Component : uint8_t { kNone, kEmbeddings, kAttention, kFeedForward, kHead, kOptimizer };
 std::string_view component_name(Component component);
 

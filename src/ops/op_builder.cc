@@ -22,6 +22,8 @@ NodeId OpBuilder::add(OpKind kind, std::vector<ValueId> inputs, Attributes attri
   node.region = region_;
   const std::vector<TensorType> types = info.infer({program_, node});
   const NodeId id = program_.add_node(std::move(node), types, name);
+  for (const ValueId output : program_.node(id).outputs)
+    program_.value(output).space = output_space(program_, program_.node(id));
   for (const AliasRule& rule : alias_rules(program_, program_.node(id))) {
     const Value& source = program_.value(program_.node(id).inputs[static_cast<size_t>(rule.input)]);
     if (!rule.must || kind == OpKind::kView || !source.storage.valid()) continue;

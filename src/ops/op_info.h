@@ -91,6 +91,9 @@ const OpInfo& op_info(OpKind kind);
 // The alias rules of a node: its op's own and those of the accumulators given.
 std::vector<AliasRule> alias_rules(const Program& program, const Node& node);
 
+// Where a node's outputs lie: where a copy goes to; for every other op, where its inputs are.
+AddressSpace output_space(const Program& program, const Node& node);
+
 // Every input read once, every output written once, `flops_per_output` for each element of output 0.
 Cost streaming_cost(const OpContext& context, double flops_per_output);
 

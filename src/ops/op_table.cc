@@ -42,6 +42,14 @@ std::vector<AliasRule> alias_rules(const Program& program, const Node& node) {
   return rules;
 }
 
+AddressSpace output_space(const Program& program, const Node& node) {
+  if (const auto* copy = std::get_if<CopyAttributes>(&node.attributes)) return copy->to;
+  for (const ValueId input : node.inputs) {
+    if (input.valid()) return program.value(input).space;
+  }
+  return AddressSpace::kDevice;
+}
+
 Cost streaming_cost(const OpContext& context, double flops_per_output) {
   Cost cost;
   for (const ValueId input : context.node.inputs) {

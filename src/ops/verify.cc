@@ -29,6 +29,46 @@ void verify_outputs(const Program& program, size_t at) {
   }
 }
 
+void verify_spaces(const Program& program, size_t at) {
+  const Node& node = program.nodes()[at];
+  const AddressSpace space = output_space(program, node);
+  for (const ValueId output : node.outputs) {
+    const Value& value = program.value(output);
+    CHECK(value.space == space, "{} makes '{}' in {} memory, its op in {}", node_name(program, at),
+          value.name, address_space_name(value.space), address_space_name(space));
+    CHECK(!value.storage.valid() || program.state().storage(value.storage).space == space,
+          "{} writes a state of {} memory from {}", node_name(program, at),
+          address_space_name(program.state().storage(value.storage).space), address_space_name(space));
+  }
+  if (node.kind == OpKind::kCopy) return;
+  for (const ValueId input : node.inputs) {
+    if (!input.valid()) continue;
+    const Value& value = program.value(input);
+    CHECK(value.space == space, "{} reads '{}' in {} memory and works in {}; copy it first",
+          node_name(program, at), value.name, address_space_name(value.space), address_space_name(space));
+  }
+}
+
+// What another lane still reads must not be written under it.
+void verify_lanes(const Program& program) {
+  const std::vector<int64_t> last_running = program.last_running();
+  for (size_t at = 0; at < program.nodes().size(); ++at) {
+    if (program.nodes()[at].lane == 0) continue;
+    for (const ValueId input : program.nodes()[at].inputs) {
+      if (!input.valid()) continue;
+      const Value& read = program.value(view_root(program, input));
+      if (!read.storage.valid()) continue;
+      for (size_t later = at + 1; later <= static_cast<size_t>(last_running[at]); ++later) {
+        for (const ValueId output : program.nodes()[later].outputs) {
+          CHECK(program.value(output).storage != read.storage,
+                "{} overwrites '{}', which lane {} may still read; wait for node {} first",
+                node_name(program, later), read.name, program.nodes()[at].lane, at);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 ValueId view_root(const Program& program, ValueId value) {
@@ -69,6 +109,7 @@ void verify(const Program& program) {
       }
     }
     verify_outputs(program, at);
+    verify_spaces(program, at);
     for (const ValueId id : node.outputs) {
       const Value& output = program.value(id);
       if (!output.storage.valid()) continue;
@@ -95,6 +136,7 @@ void verify(const Program& program) {
       if (program.value(id).storage.valid()) newest[program.value(id).storage] = program.value(id).version;
     }
   }
+  verify_lanes(program);
   for (const Program::Result& result : program.results()) {
     CHECK(result.value.valid() && result.value.at() < program.values().size(),
           "program {}: result '{}' does not exist", program.name(), result.name);

@@ -21,11 +21,14 @@ int64_t align(int64_t bytes) {
 class BufferAssignment {
  public:
   explicit BufferAssignment(const Program& program)
-      : program_(program), places_(program.values().size()), last_read_(program.values().size(), -1) {
+      : program_(program),
+        last_running_(program.last_running()),
+        places_(program.values().size()),
+        last_read_(program.values().size(), -1) {
     const auto positions = static_cast<int64_t>(program.nodes().size());
-    for (int64_t at = 0; at < positions; ++at) {
-      for (const ValueId input : program.nodes()[static_cast<size_t>(at)].inputs) {
-        if (input.valid()) last_read_[input.at()] = at;
+    for (size_t at = 0; at < program.nodes().size(); ++at) {
+      for (const ValueId input : program.nodes()[at].inputs) {
+        if (input.valid()) last_read_[input.at()] = std::max(last_read_[input.at()], last_running_[at]);
       }
     }
     for (const Program::Result& result : program.results()) last_read_[result.value.at()] = positions;
@@ -42,6 +45,7 @@ class BufferAssignment {
 
   const std::vector<Place>& places() const { return places_; }
   std::vector<Buffer>& buffers() { return buffers_; }
+  int64_t last_running(size_t node) const { return last_running_[node]; }
 
  private:
   // A view reads its source for as long as it is read itself.
@@ -82,7 +86,7 @@ class BufferAssignment {
       if (place.buffer >= 0) {
         taken.push_back(place.buffer);
         Buffer& buffer = buffers_[static_cast<size_t>(place.buffer)];
-        buffer.last = std::max({buffer.last, at, last_read_[id.at()]});
+        buffer.last = std::max({buffer.last, last_running_[static_cast<size_t>(at)], last_read_[id.at()]});
         if (value.role == Role::kGradient) buffer.role = Role::kGradient;
       }
     }
@@ -106,7 +110,7 @@ class BufferAssignment {
     Role role = value.role;
     if (role != Role::kGradient && node.region.phase == Phase::kForward && reads_in_backward(value))
       role = Role::kActivation;
-    buffers_.push_back({at, at, value.type.bytes(), 0, role, node.region, value.name});
+    buffers_.push_back({at, at, value.type.bytes(), 0, role, node.region, value.name, value.space});
     return static_cast<int64_t>(buffers_.size()) - 1;
   }
 
@@ -118,10 +122,31 @@ class BufferAssignment {
   }
 
   const Program& program_;
+  std::vector<int64_t> last_running_;
   std::vector<Place> places_;
   std::vector<int64_t> last_read_;
   std::vector<Buffer> buffers_;
 };
+
+// Gives the plan's buffers of one space their offsets.
+void pack_space(const Program& program, AddressSpace space, ProgramPlan& plan) {
+  std::vector<Interval> intervals;
+  std::vector<size_t> packed;
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const Buffer& buffer = plan.buffers[i];
+    if (buffer.space != space) continue;
+    intervals.push_back({buffer.first, buffer.last, buffer.bytes});
+    packed.push_back(i);
+  }
+  const Packing packing = pack(intervals, kArenaAlignment);
+  validate_no_overlap(intervals, packing.offsets, kArenaAlignment, packing.bytes);
+  for (size_t i = 0; i < packed.size(); ++i) plan.buffers[packed[i]].offset = packing.offsets[i];
+  const auto live =
+      live_bytes_by_position(intervals, static_cast<int64_t>(program.nodes().size()), kArenaAlignment);
+  plan.spaces[space] = {.bytes = packing.bytes,
+                        .lower_bound_bytes = packing.lower_bound_bytes,
+                        .peak_position = std::max_element(live.begin(), live.end()) - live.begin()};
+}
 
 ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& storage_offset,
                          const Backend& backend) {
@@ -137,34 +162,24 @@ ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& sto
     plan.workspace_bytes.push_back(bytes);
     if (bytes == 0) continue;
     workspace_buffer[at] = static_cast<int64_t>(plan.buffers.size());
-    const auto position = static_cast<int64_t>(at);
-    plan.buffers.push_back({position, position, bytes, 0, Role::kWorkspace, node.region,
-                            fmt::format("{} workspace", op_info(node.kind).name)});
+    plan.buffers.push_back({static_cast<int64_t>(at), assignment.last_running(at), bytes, 0, Role::kWorkspace,
+                            node.region, fmt::format("{} workspace", op_info(node.kind).name),
+                            output_space(program, node)});
   }
-
-  std::vector<Interval> intervals;
-  intervals.reserve(plan.buffers.size());
-  for (const Buffer& buffer : plan.buffers) intervals.push_back({buffer.first, buffer.last, buffer.bytes});
-  const Packing packing = pack(intervals, kArenaAlignment);
-  validate_no_overlap(intervals, packing.offsets, kArenaAlignment, packing.bytes);
-  plan.bytes = packing.bytes;
-  plan.lower_bound_bytes = packing.lower_bound_bytes;
-  for (size_t i = 0; i < plan.buffers.size(); ++i) plan.buffers[i].offset = packing.offsets[i];
-  const auto live =
-      live_bytes_by_position(intervals, static_cast<int64_t>(program.nodes().size()), kArenaAlignment);
-  plan.peak_position = std::max_element(live.begin(), live.end()) - live.begin();
+  for (const AddressSpace space : kEveryAddressSpace) pack_space(program, space, plan);
 
   for (size_t i = 0; i < program.values().size(); ++i) {
     const Value& value = program.values()[i];
     const BufferAssignment::Place& place = assignment.places()[i];
     Location location;
+    location.space = value.space;
     if (value.storage.valid() || place.storage.valid()) {
       const StorageId storage = value.storage.valid() ? value.storage : place.storage;
-      location = {ArenaKind::kPersistent, storage_offset[storage.at()] + place.offset};
+      location.arena = ArenaKind::kPersistent;
+      location.offset = storage_offset[storage.at()] + place.offset;
     } else if (place.buffer >= 0) {
       CHECK(place.buffer < value_buffers, "a value lies in a workspace");
-      location = {ArenaKind::kTransient,
-                  plan.buffers[static_cast<size_t>(place.buffer)].offset + place.offset};
+      location.offset = plan.buffers[static_cast<size_t>(place.buffer)].offset + place.offset;
     }
     plan.values.push_back(location);
   }
@@ -174,7 +189,7 @@ ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& sto
   return plan;
 }
 
-// Adds every byte of both arenas to the entry that `name` gives for its role and region.
+// Adds every byte of the arenas to the entry that `name` gives for its role and region.
 template <typename Name>
 std::map<std::string, int64_t> account(const StateTable& state, const MemoryPlan& plan, const Name& name) {
   std::map<std::string, int64_t> bytes;
@@ -186,12 +201,13 @@ std::map<std::string, int64_t> account(const StateTable& state, const MemoryPlan
   };
   for (const Storage& storage : state.storages())
     add(name(storage.role, storage.region), storage.type.bytes());
-  if (!plan.programs.empty()) {
-    const ProgramPlan& largest = plan.largest();
+  for (const AddressSpace space : kEveryAddressSpace) {
+    if (plan.spaces[space].transient_bytes == 0) continue;
+    const ProgramPlan& largest = plan.largest(space);
+    const int64_t peak = largest.spaces[space].peak_position;
     for (const Buffer& buffer : largest.buffers) {
-      if (buffer.first <= largest.peak_position && largest.peak_position <= buffer.last) {
+      if (buffer.space == space && buffer.first <= peak && peak <= buffer.last)
         add(name(buffer.role, buffer.region), buffer.bytes);
-      }
     }
   }
   const int64_t slack = plan.arena_bytes() - total;
@@ -201,24 +217,37 @@ std::map<std::string, int64_t> account(const StateTable& state, const MemoryPlan
 
 }  // namespace
 
-const ProgramPlan& MemoryPlan::largest() const {
+int64_t MemoryPlan::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const SpacePlan& space : spaces) bytes += space.bytes();
+  return bytes;
+}
+
+const ProgramPlan& MemoryPlan::largest(AddressSpace space) const {
   CHECK(!programs.empty(), "the plan has no program");
   return *std::max_element(programs.begin(), programs.end(),
-                           [](const ProgramPlan& a, const ProgramPlan& b) { return a.bytes < b.bytes; });
+                           [space](const ProgramPlan& a, const ProgramPlan& b) {
+                             return a.spaces[space].bytes < b.spaces[space].bytes;
+                           });
 }
 
 MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,
                        const Backend& backend) {
   MemoryPlan plan;
   for (const Storage& storage : state.storages()) {
-    plan.storage_offset.push_back(plan.persistent_bytes);
-    plan.persistent_bytes += align(storage.type.bytes());
+    int64_t& bytes = plan.spaces[storage.space].persistent_bytes;
+    plan.storage_offset.push_back(bytes);
+    bytes += align(storage.type.bytes());
   }
   for (const Program& program : programs) {
     plan.programs.push_back(plan_program(program, plan.storage_offset, backend));
-    plan.transient_bytes = std::max(plan.transient_bytes, plan.programs.back().bytes);
-    plan.transient_lower_bound_bytes =
-        std::max(plan.transient_lower_bound_bytes, plan.programs.back().lower_bound_bytes);
+    for (const AddressSpace space : kEveryAddressSpace) {
+      const TransientPlan& needed = plan.programs.back().spaces[space];
+      SpacePlan& total = plan.spaces[space];
+      total.transient_bytes = std::max(total.transient_bytes, needed.bytes);
+      total.transient_lower_bound_bytes =
+          std::max(total.transient_lower_bound_bytes, needed.lower_bound_bytes);
+    }
   }
   return plan;
 }

@@ -56,8 +56,8 @@ class MemoryPlanTest : public ::testing::Test {
 TEST_F(MemoryPlanTest, StoragesLieOneBehindTheOtherAligned) {
   const MemoryPlan made = plan();
   EXPECT_EQ(made.storage_offset, (std::vector<int64_t>{0, kBytes}));
-  EXPECT_EQ(made.persistent_bytes, kBytes + kArenaAlignment);
-  EXPECT_EQ(made.transient_bytes, 0);
+  EXPECT_EQ(made.device().persistent_bytes, kBytes + kArenaAlignment);
+  EXPECT_EQ(made.device().transient_bytes, 0);
 }
 
 TEST_F(MemoryPlanTest, ABufferLivesFromItsProducerToItsLastReader) {
@@ -72,9 +72,10 @@ TEST_F(MemoryPlanTest, ABufferLivesFromItsProducerToItsLastReader) {
   EXPECT_EQ(find(made, "dead").last, 2) << "what nobody reads lives while it is written";
   EXPECT_EQ(find(made, "y").last, 3);
   EXPECT_EQ(find(made, "matmul workspace").role, Role::kWorkspace);
-  EXPECT_EQ(made.programs[0].lower_bound_bytes, 3 * kBytes + 1024) << "a, b, y and the product's workspace";
-  EXPECT_EQ(made.transient_bytes, 3 * kBytes + 1024);
-  EXPECT_EQ(made.programs[0].peak_position, 3);
+  EXPECT_EQ(made.programs[0].device().lower_bound_bytes, 3 * kBytes + 1024)
+      << "a, b, y and the product's workspace";
+  EXPECT_EQ(made.device().transient_bytes, 3 * kBytes + 1024);
+  EXPECT_EQ(made.programs[0].device().peak_position, 3);
   EXPECT_EQ(made.programs[0].workspace_bytes, (std::vector<int64_t>{0, 0, 0, 1000}));
 }
 
@@ -110,7 +111,7 @@ TEST_F(MemoryPlanTest, OutputsTakeOverWhatDies) {
   EXPECT_EQ(values[a.at()].offset, values[b.at()].offset) << "a dies where b is made";
   EXPECT_NE(values[b.at()].offset, values[c.at()].offset) << "b is read again";
   EXPECT_EQ(made.programs[0].buffers.size(), 2U);
-  EXPECT_EQ(made.transient_bytes, 2 * kBytes);
+  EXPECT_EQ(made.device().transient_bytes, 2 * kBytes);
 }
 
 TEST_F(MemoryPlanTest, WhatAViewStillReadsIsNotTakenOver) {
@@ -150,9 +151,9 @@ TEST_F(MemoryPlanTest, ProgramsShareTheTransientArena) {
   larger.add_result("a", a);
   larger.add_result("b", builder.value(OpKind::kCopy, {a}, {}, "b"));
   const MemoryPlan made = plan_memory(state_, {program_, larger}, ToyBackend());
-  EXPECT_EQ(made.transient_bytes, 2 * kBytes);
+  EXPECT_EQ(made.device().transient_bytes, 2 * kBytes);
   EXPECT_EQ(made.largest().program, "larger");
-  EXPECT_EQ(made.arena_bytes(), made.persistent_bytes + 2 * kBytes);
+  EXPECT_EQ(made.arena_bytes(), made.device().persistent_bytes + 2 * kBytes);
 }
 
 TEST_F(MemoryPlanTest, EveryByteIsOfARoleAndOfAComponent) {

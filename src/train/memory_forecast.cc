@@ -58,8 +58,15 @@ MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget) 
   session.compile();
   malloc_trim(0);  // what planning freed goes back first, so that it is not counted twice
   MemoryForecast forecast;
-  forecast.arenas = {{"host", "persistent", plan.persistent_bytes, plan.persistent_bytes},
-                     {"host", "transient", plan.transient_bytes, plan.transient_lower_bound_bytes}};
+  for (const AddressSpace space : kEveryAddressSpace) {
+    const SpacePlan& arenas = plan.spaces[space];
+    if (arenas.bytes() == 0) continue;
+    // The CPU's device is the host.
+    const std::string name(address_space_name(space == AddressSpace::kDevice ? AddressSpace::kHost : space));
+    forecast.arenas.push_back({name, "persistent", arenas.persistent_bytes, arenas.persistent_bytes});
+    forecast.arenas.push_back(
+        {name, "transient", arenas.transient_bytes, arenas.transient_lower_bound_bytes});
+  }
   forecast.by_role = bytes_by_role(session.state(), plan);
   forecast.by_component = bytes_by_component(session.state(), plan);
   const int64_t resident = process_resident_bytes();

@@ -75,7 +75,7 @@ TEST(Session, EvaluationAloneKeepsNoOptimizerState) {
   EXPECT_NE(session.family().find("evaluate"), nullptr);
   for (const Storage& storage : session.state().storages())
     EXPECT_NE(storage.role, Role::kOptimizerState) << storage.name;
-  EXPECT_LT(session.plan().persistent_bytes, 5 * kParameters);
+  EXPECT_LT(session.plan().device().persistent_bytes, 5 * kParameters);
 }
 
 // A parameter that the loss does not depend on would silently never be trained.
