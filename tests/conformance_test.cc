@@ -119,7 +119,7 @@ Program view_and_update(StateTable& state, bool read_after) {
                  {},
                  program.read_state(weight),
                  program.read_state(gradient)},
-                UpdateAttributes{SgdSettings{}, {0.0F}, {{}}}, "update");
+                UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {{}}}, "update");
   };
   if (read_after) update();
   program.add_result("copy", builder.value(OpKind::kCopy, {view}, {}, "copy"));

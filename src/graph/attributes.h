@@ -93,8 +93,9 @@ struct UpdateAttributes {
   std::vector<float> weight_decay;
   // Of each tensor, the parameters that lie in it one behind the other.
   std::vector<std::vector<MatrixExtent>> parameters;
+  // Of each tensor, the types of its inputs behind the gradient; as many of each tensor.
+  std::vector<std::vector<TensorType>> states;
   bool split_master = false;  // weights are bf16 high halves with 16-bit rests
-  int64_t states = 0;         // inputs of a tensor behind its gradient
 };
 
 using Attributes =

@@ -91,10 +91,20 @@ TEST_F(TypeErrors, AttentionAndLoss) {
                {"one number for each row"});
 }
 
-TEST_F(TypeErrors, UpdatesTakeStatesOfTheirWeightsSize) {
+TEST_F(TypeErrors, UpdatesTakeGradientsAndStatesOfTheirTensors) {
   const ValueId applied = read("applied", {1}, DType::kI32);
+  const ValueId gradient = read("whole_gradient", {3, 5});
+  const std::vector<TensorType> states = {{DType::kU8, {3, 5}}, {DType::kF32, {1}}};
+  const ValueId codes = read("codes", {3, 5}, DType::kU8), scales = read("scales", {1});
+  const auto update = [&](std::vector<ValueId> kept, const std::vector<const char*>& parts) {
+    kept.insert(kept.begin(), {read("rate", {1}), applied, {}, x_, gradient});
+    expect_error(OpKind::kSgd, std::move(kept), UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {states}},
+                 parts);
+  };
+  update({read("floats", {3, 5}), scales}, {"uint8[3, 5]", "floats"});
+  update({codes, read("too_many", {2})}, {"float32[1]", "too_many"});
   expect_error(OpKind::kSgd, {read("rate", {1}), applied, {}, x_, read("gradient", {3, 4})},
-               UpdateAttributes{SgdSettings{}, {0.0F}, {{}}}, {"as large as its weight", "gradient"});
+               UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {{}}}, {"as large as its weight", "gradient"});
 }
 
 TEST_F(TypeErrors, MisuseIsABugOfOurs) {

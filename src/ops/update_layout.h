@@ -1,7 +1,8 @@
 // How an optimizer's node lays out its inputs:
 //
 //   learning_rate f32[1], updates applied so far i32[1], clip coefficient f32[1] or absent,
-//   then for each tensor: weight (or its bf16 high half and 16-bit rest), gradient, states…
+//   then for each tensor: weight (or its bf16 high half and 16-bit rest), gradient, states of
+//   UpdateAttributes' types
 //
 // Outputs, for each tensor: the next versions of all of these but the gradient.
 #pragma once
@@ -13,7 +14,7 @@ namespace shoehorn {
 struct UpdateLayout {
   int64_t shared_inputs;
   int64_t inputs_per_tensor;
-  int64_t gradient_input;  // within a tensor's inputs
+  int64_t gradient_input;  // within a tensor's inputs; states stand behind it
 };
 
 UpdateLayout update_layout(const Node& node);

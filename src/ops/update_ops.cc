@@ -23,21 +23,26 @@ std::vector<TensorType> infer_clip(const OpContext&) {
 
 std::vector<TensorType> infer_update(const OpContext& context) {
   const UpdateLayout layout = update_layout(context.node);
+  const auto& states = context.attributes<UpdateAttributes>().states;
+  const auto tensors = static_cast<int64_t>(states.size());
   const auto count = static_cast<int64_t>(context.node.inputs.size()) - layout.shared_inputs;
-  CHECK(count > 0 && count % layout.inputs_per_tensor == 0, "{} inputs for {} a tensor", count,
+  CHECK(count == tensors * layout.inputs_per_tensor, "{} inputs for {} tensors of {} each", count, tensors,
         layout.inputs_per_tensor);
   std::vector<TensorType> types;
-  for (int64_t tensor = 0; tensor < count / layout.inputs_per_tensor; ++tensor) {
+  for (int64_t tensor = 0; tensor < tensors; ++tensor) {
     const int64_t first = layout.shared_inputs + tensor * layout.inputs_per_tensor;
-    for (int64_t i = 0; i < layout.inputs_per_tensor; ++i) {
-      // Adafactor's states are of rows and columns.
-      const bool is_as_large = i <= layout.gradient_input || context.node.kind != OpKind::kAdafactor;
-      if (is_as_large &&
-          !(context.type(first + i).shape.elements() == context.type(first).shape.elements())) {
+    for (int64_t i = 0; i <= layout.gradient_input; ++i) {
+      if (!(context.type(first + i).shape.elements() == context.type(first).shape.elements())) {
         fail_type(context, first + i,
                   fmt::format("as large as its weight {}", type_name(context.type(first))));
       }
       if (i != layout.gradient_input) types.push_back(context.type(first + i));
+    }
+    int64_t input = first + layout.gradient_input;
+    for (const TensorType& state : states[static_cast<size_t>(tensor)]) {
+      ++input;
+      if (!(context.type(input) == state)) fail_type(context, input, type_name(state));
+      types.push_back(state);
     }
   }
   return types;
@@ -81,9 +86,12 @@ OpInfo optimizer_op(OpKind kind, std::string_view name) {
 UpdateLayout update_layout(const Node& node) {
   const auto* attributes = std::get_if<UpdateAttributes>(&node.attributes);
   CHECK(attributes != nullptr, "[update] expected an optimizer's node");
+  CHECK(!attributes->states.empty(), "[update] expected a tensor, got none");
+  const auto states = static_cast<int64_t>(attributes->states[0].size());
+  for (const auto& of_tensor : attributes->states)
+    CHECK(static_cast<int64_t>(of_tensor.size()) == states, "tensors differ in their number of states");
   const int64_t weights = attributes->split_master ? 2 : 1;
-  return {
-      .shared_inputs = 3, .inputs_per_tensor = weights + 1 + attributes->states, .gradient_input = weights};
+  return {.shared_inputs = 3, .inputs_per_tensor = weights + 1 + states, .gradient_input = weights};
 }
 
 bool is_update(const Node& node) {

@@ -44,6 +44,10 @@ std::vector<OptimizerState> storage_states(const StateTable& state, const Optimi
   return whole;
 }
 
+TensorType type_of(const OptimizerState& kept) {
+  return {kept.dtype, Shape(std::vector<Dim>(kept.shape.begin(), kept.shape.end()))};
+}
+
 ValueId read_optimizer_state(Program& program, StorageId weight, const OptimizerState& kept) {
   StateTable& state = program.state();
   const std::string full_name = state.storage(weight).name + "." + kept.name;
@@ -51,7 +55,7 @@ ValueId read_optimizer_state(Program& program, StorageId weight, const Optimizer
   if (!id.valid()) {
     Storage storage = state.storage(weight);
     storage.name = full_name;
-    storage.type = {kept.dtype, Shape(std::vector<Dim>(kept.shape.begin(), kept.shape.end()))};
+    storage.type = type_of(kept);
     storage.role = Role::kOptimizerState;
     id = state.add_storage(std::move(storage));
   }
@@ -166,11 +170,12 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueI
   attributes.weight_decay = {decay_of(program.state(), weight)};
   attributes.split_master = rest.valid();
   attributes.parameters.emplace_back();
+  attributes.states.emplace_back();
   for (const ParameterId id : program.state().parameters_of(weight))
     attributes.parameters[0].push_back(extent_of(program.state().parameter(id)));
   for (const OptimizerState& kept : storage_states(program.state(), options.settings, weight)) {
     inputs.push_back(read_optimizer_state(program, weight, kept));
-    ++attributes.states;
+    attributes.states[0].push_back(type_of(kept));
   }
   const std::string name = program.state().storage(weight).name + ".update";
   return builder.add(op_of(options.settings), std::move(inputs), std::move(attributes), name);
@@ -184,6 +189,7 @@ NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updat
   auto attributes = std::get<UpdateAttributes>(first.attributes);
   attributes.weight_decay.clear();
   attributes.parameters.clear();
+  attributes.states.clear();
   std::vector<ValueId> replaced;
   for (const NodeId id : updates) {
     Node& node = program.node(id);
@@ -191,6 +197,7 @@ NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updat
     const auto& own = std::get<UpdateAttributes>(node.attributes);
     attributes.weight_decay.push_back(own.weight_decay.at(0));
     attributes.parameters.push_back(own.parameters.at(0));
+    attributes.states.push_back(own.states.at(0));
     replaced.insert(replaced.end(), node.outputs.begin(), node.outputs.end());
   }
   Region region;

@@ -130,7 +130,7 @@ TEST_F(AppendUpdate, StatesOfJoinedParametersLieOneBehindTheOther) {
   ASSERT_EQ(attributes.parameters.at(0).size(), 2U);
   EXPECT_EQ(attributes.parameters[0][1].rows, 2);
   EXPECT_EQ(attributes.parameters[0][1].columns, 3);
-  EXPECT_EQ(attributes.states, 2);
+  EXPECT_EQ(attributes.states.at(0), (std::vector<TensorType>{{DType::kF32, {7}}, {DType::kF32, {6}}}));
   const auto elements = [&](const char* name) {
     return state_.storage(state_.find_storage(name)).type.shape.elements();
   };

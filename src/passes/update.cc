@@ -104,11 +104,11 @@ void fuse_update(ProgramFamily& family, const StepOptions&) {
   }
   if (updates.size() < 2) return;
   // Tensors of one form share a node: split masters and fp32 weights, and each number of states, apart.
-  std::map<std::tuple<OpKind, bool, int64_t>, std::vector<NodeId>> alike;
+  std::map<std::tuple<OpKind, bool, size_t>, std::vector<NodeId>> alike;
   for (const NodeId id : updates) {
     const Node& node = program->node(id);
     const auto& attributes = std::get<UpdateAttributes>(node.attributes);
-    alike[{node.kind, attributes.split_master, attributes.states}].push_back(id);
+    alike[{node.kind, attributes.split_master, attributes.states.at(0).size()}].push_back(id);
   }
   for (const auto& [form, nodes] : alike) {
     OpBuilder builder(*program);

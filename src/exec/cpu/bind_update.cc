@@ -58,6 +58,7 @@ struct TensorBuffers {
             .high = input<bfloat16>(buffers, at(tensor, 0)),
             .rest = input<int16_t>(buffers, at(tensor, 1))};
   }
+  int64_t states() const { return layout.inputs_per_tensor - layout.gradient_input - 1; }
   const void* gradient(int64_t tensor) const { return buffers.inputs[at(tensor, layout.gradient_input)]; }
   // The i-th optimizer state.
   float* state(int64_t tensor, int64_t i) const {
@@ -78,41 +79,6 @@ float decay_of(const OpContext& node, int64_t tensor) {
   return node.attributes<UpdateAttributes>().weight_decay[static_cast<size_t>(tensor)];
 }
 
-PreparedNode bind_adamw(const OpContext& node, const NodeBuffers& buffers, int) {
-  const TensorBuffers source = tensor_buffers(node, buffers);
-  std::vector<AdamWTensor> tensors;
-  for (int64_t t = 0; t < source.tensors(); ++t) {
-    tensors.push_back({.count = source.count(t),
-                       .weight = source.weight(t),
-                       .gradient_dtype = DType::kF32,
-                       .gradient = source.gradient(t),
-                       .m = source.state(t, 0),
-                       .v = source.state(t, 1),
-                       .weight_decay = decay_of(node, t)});
-  }
-  return [tensors = std::move(tensors), settings = settings_of<AdamWSettings>(node),
-          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
-    adamw_update(tensors, settings, scalars, applied);
-  };
-}
-
-PreparedNode bind_sgd(const OpContext& node, const NodeBuffers& buffers, int) {
-  const auto& settings = settings_of<SgdSettings>(node);
-  const TensorBuffers source = tensor_buffers(node, buffers);
-  std::vector<SgdTensor> tensors;
-  for (int64_t t = 0; t < source.tensors(); ++t) {
-    tensors.push_back({.count = source.count(t),
-                       .weight = source.weight(t),
-                       .gradient_dtype = DType::kF32,
-                       .gradient = source.gradient(t),
-                       .momentum_buffer = settings.momentum != 0 ? source.state(t, 0) : nullptr,
-                       .weight_decay = decay_of(node, t)});
-  }
-  return [tensors = std::move(tensors), settings, scalars = bind_scalars(buffers)](const int64_t*) {
-    sgd_update(tensors, settings, scalars);
-  };
-}
-
 std::vector<StatefulTensor> stateful_tensors(const OpContext& node, const NodeBuffers& buffers) {
   const TensorBuffers source = tensor_buffers(node, buffers);
   std::vector<StatefulTensor> tensors;
@@ -122,11 +88,22 @@ std::vector<StatefulTensor> stateful_tensors(const OpContext& node, const NodeBu
                           .gradient_dtype = DType::kF32,
                           .gradient = source.gradient(t),
                           .weight_decay = decay_of(node, t)};
-    for (int64_t i = 0; i < node.attributes<UpdateAttributes>().states; ++i)
-      tensor.states[static_cast<size_t>(i)] = source.state(t, i);
+    for (int64_t i = 0; i < source.states(); ++i) tensor.states[static_cast<size_t>(i)] = source.state(t, i);
     tensors.push_back(tensor);
   }
   return tensors;
+}
+
+PreparedNode bind_adamw(const OpContext& node, const NodeBuffers& buffers, int) {
+  return [tensors = stateful_tensors(node, buffers), settings = settings_of<AdamWSettings>(node),
+          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
+    adamw_update(tensors, settings, scalars, applied);
+  };
+}
+
+PreparedNode bind_sgd(const OpContext& node, const NodeBuffers& buffers, int) {
+  return [tensors = stateful_tensors(node, buffers), settings = settings_of<SgdSettings>(node),
+          scalars = bind_scalars(buffers)](const int64_t*) { sgd_update(tensors, settings, scalars); };
 }
 
 PreparedNode bind_adagrad(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -161,7 +138,7 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
   const auto& attributes = node.attributes<UpdateAttributes>();
   const auto& settings = settings_of<AdafactorSettings>(node);
   const TensorBuffers source = tensor_buffers(node, buffers);
-  const bool of_matrices = attributes.states == (settings.beta1 ? 3 : 2);
+  const bool of_matrices = source.states() == (settings.beta1 ? 3 : 2);
   std::vector<AdafactorParameter> parameters;
   for (int64_t t = 0; t < source.tensors(); ++t) {
     int64_t element = 0;
@@ -177,7 +154,7 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
                            .second_moment = of_matrices ? nullptr : source.state(t, 0) + element,
                            .first_moment = nullptr,
                            .weight_decay = decay_of(node, t)};
-      if (settings.beta1) p.first_moment = source.state(t, attributes.states - 1) + element;
+      if (settings.beta1) p.first_moment = source.state(t, source.states() - 1) + element;
       if (p.weight.value != nullptr) {
         p.weight.value += element;
       } else {

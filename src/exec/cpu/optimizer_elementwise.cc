@@ -113,16 +113,6 @@ HWY_EXPORT(adagrad_range);
 HWY_EXPORT(rmsprop_range);
 HWY_EXPORT(lion_range);
 
-void check_states(std::span<const StatefulTensor> tensors, size_t states, const char* what) {
-  for (const StatefulTensor& tensor : tensors) {
-    check_update(tensor.weight, tensor.gradient_dtype, tensor.count, what);
-    for (size_t i = 0; i < tensor.states.size(); ++i) {
-      CHECK(tensor.count == 0 || (tensor.states[i] != nullptr) == (i < states),
-            "[{}] expected {} states, got another number", what, states);
-    }
-  }
-}
-
 // range(tensor, begin, count) on all chunks.
 template <class Range>
 void update_all(std::span<const StatefulTensor> tensors, const Range& range) {
@@ -137,7 +127,7 @@ void update_all(std::span<const StatefulTensor> tensors, const Range& range) {
 
 void adagrad_update(std::span<const StatefulTensor> tensors, const AdagradSettings& settings,
                     const UpdateScalars& scalars, const uint32_t* applied_updates) {
-  check_states(tensors, 1, "adagrad");
+  check_updates(tensors, 1, "adagrad");
   if (is_skipped(scalars)) return;
   ElementwiseStep step;
   step.gradient_scale = gradient_scale(scalars);
@@ -152,8 +142,8 @@ void adagrad_update(std::span<const StatefulTensor> tensors, const AdagradSettin
 
 void rmsprop_update(std::span<const StatefulTensor> tensors, const RmsPropSettings& settings,
                     const UpdateScalars& scalars) {
-  check_states(tensors, size_t{1} + (settings.momentum != 0 ? 1 : 0) + (settings.centered ? 1 : 0),
-               "rmsprop");
+  check_updates(tensors, size_t{1} + (settings.momentum != 0 ? 1 : 0) + (settings.centered ? 1 : 0),
+                "rmsprop");
   if (is_skipped(scalars)) return;
   ElementwiseStep step;
   step.gradient_scale = gradient_scale(scalars);
@@ -171,7 +161,7 @@ void rmsprop_update(std::span<const StatefulTensor> tensors, const RmsPropSettin
 
 void lion_update(std::span<const StatefulTensor> tensors, const LionSettings& settings,
                  const UpdateScalars& scalars) {
-  check_states(tensors, 1, "lion");
+  check_updates(tensors, 1, "lion");
   if (is_skipped(scalars)) return;
   ElementwiseStep step;
   step.gradient_scale = gradient_scale(scalars);

@@ -2,21 +2,10 @@
 // memory. What optimizer_kernels.h says of AdamW and SGD holds for them too.
 #pragma once
 
-#include <array>
-
 #include "exec/cpu/optimizer_kernels.h"
 #include "graph/optimizer_settings.h"
 
 namespace shoehorn::cpu {
-
-struct StatefulTensor {
-  int64_t count;
-  WeightView weight;
-  DType gradient_dtype;
-  const void* gradient;            // [count]
-  std::array<float*, 3> states{};  // [count] each, in the order that each update names; null: not kept
-  float weight_decay = 0;
-};
 
 // torch.optim.Adagrad; states: sum
 //

@@ -14,27 +14,13 @@ using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
 
-std::vector<StatefulTensor> tensors_of(GoldenModel& model, size_t states) {
-  std::vector<StatefulTensor> list;
-  for (size_t t = 0; t < model.shapes.size(); ++t) {
-    StatefulTensor tensor{.count = model.shapes[t].count(),
-                          .weight = model.weight(t),
-                          .gradient_dtype = DType::kF32,
-                          .gradient = model.gradients[t].data(),
-                          .weight_decay = GoldenModel::decay(t)};
-    for (size_t i = 0; i < states; ++i) tensor.states[i] = model.states[t][i].floats();
-    list.push_back(tensor);
-  }
-  return list;
-}
-
 TEST(OptimizerGolden, Adagrad) {
   on_every_target([] {
     for (const auto& [name, settings] : {std::pair<std::string, AdagradSettings>{"adagrad", {}},
                                          {"adagrad_decay", {.lr_decay = 0.1, .epsilon = 1e-6}}}) {
       check_golden(name, kGoldenVectors, 4,
                    [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
-                     adagrad_update(tensors_of(model, 1), settings, scalars, &applied);
+                     adagrad_update(model.tensors(1), settings, scalars, &applied);
                    });
     }
   });
@@ -47,7 +33,7 @@ TEST(OptimizerGolden, RmsProp) {
                           double roundings) {
       check_golden(name, kGoldenVectors, roundings,
                    [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
-                     rmsprop_update(tensors_of(model, states), settings, scalars);
+                     rmsprop_update(model.tensors(states), settings, scalars);
                    });
     };
     check("rmsprop", {}, 1, 8);
@@ -59,7 +45,7 @@ TEST(OptimizerGolden, RmsProp) {
 TEST(OptimizerGolden, Lion) {
   on_every_target([] {
     check_golden("lion", kGoldenVectors, 4, [](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
-      lion_update(tensors_of(model, 1), {.beta1 = 0.9, .beta2 = 0.99}, scalars);
+      lion_update(model.tensors(1), {.beta1 = 0.9, .beta2 = 0.99}, scalars);
     });
   });
 }

@@ -45,10 +45,10 @@ struct SgdStep {
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
-void adamw_range(const AdamWTensor& tensor, const AdamWStep& step, int64_t begin, int64_t count) {
+void adamw_range(const StatefulTensor& tensor, const AdamWStep& step, int64_t begin, int64_t count) {
   const FloatVector decay = set(static_cast<float>(1.0 - step.learning_rate * double{tensor.weight_decay}));
-  float* first = tensor.m;
-  float* second = tensor.v;
+  float* first = tensor.states[0];
+  float* second = tensor.states[1];
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
@@ -68,8 +68,8 @@ void adamw_range(const AdamWTensor& tensor, const AdamWStep& step, int64_t begin
   });
 }
 
-void sgd_range(const SgdTensor& tensor, const SgdStep& step, int64_t begin, int64_t count) {
-  float* buffer = tensor.momentum_buffer;
+void sgd_range(const StatefulTensor& tensor, const SgdStep& step, int64_t begin, int64_t count) {
+  float* buffer = tensor.states[0];
   const FloatVector momentum = set(step.momentum);
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
@@ -107,10 +107,19 @@ void check_update(const WeightView& weight, DType gradient_dtype, int64_t count,
         "[{}] expected a float32 weight or both halves of a split one, got neither or both", what);
 }
 
-void adamw_update(std::span<const AdamWTensor> tensors, const AdamWSettings& settings,
+void check_updates(std::span<const StatefulTensor> tensors, size_t states, const char* what) {
+  for (const StatefulTensor& tensor : tensors) {
+    check_update(tensor.weight, tensor.gradient_dtype, tensor.count, what);
+    for (size_t i = 0; i < tensor.states.size(); ++i) {
+      CHECK(tensor.count == 0 || (tensor.states[i] != nullptr) == (i < states),
+            "[{}] expected {} states, got another number", what, states);
+    }
+  }
+}
+
+void adamw_update(std::span<const StatefulTensor> tensors, const AdamWSettings& settings,
                   const UpdateScalars& scalars, const uint32_t* applied_updates) {
-  for (const AdamWTensor& tensor : tensors)
-    check_update(tensor.weight, tensor.gradient_dtype, tensor.count, "adamw");
+  check_updates(tensors, 2, "adamw");
   if (is_skipped(scalars)) return;
   const double t = static_cast<double>(*applied_updates) + 1.0;
   const double learning_rate = static_cast<double>(*scalars.learning_rate);
@@ -125,28 +134,23 @@ void adamw_update(std::span<const AdamWTensor> tensors, const AdamWSettings& set
       .gradient_scale = gradient_scale(scalars),
   };
   parallel_chunks(
-      tensors, [](const AdamWTensor& tensor) { return tensor.count; },
-      [&](const AdamWTensor& tensor, int64_t begin, int64_t count, int64_t) {
+      tensors, [](const StatefulTensor& tensor) { return tensor.count; },
+      [&](const StatefulTensor& tensor, int64_t begin, int64_t count, int64_t) {
         HWY_DYNAMIC_DISPATCH(adamw_range)(tensor, step, begin, count);
       });
 }
 
-void sgd_update(std::span<const SgdTensor> tensors, const SgdSettings& settings,
+void sgd_update(std::span<const StatefulTensor> tensors, const SgdSettings& settings,
                 const UpdateScalars& scalars) {
-  for (const SgdTensor& tensor : tensors) {
-    check_update(tensor.weight, tensor.gradient_dtype, tensor.count, "sgd");
-    CHECK(tensor.count == 0 || (tensor.momentum_buffer != nullptr) == (settings.momentum != 0.0F),
-          "[sgd] expected a momentum buffer where there is momentum and only there, momentum is {}",
-          settings.momentum);
-  }
+  check_updates(tensors, settings.momentum != 0 ? 1 : 0, "sgd");
   if (is_skipped(scalars)) return;
   const SgdStep step{.learning_rate = *scalars.learning_rate,
                      .momentum = static_cast<float>(settings.momentum),
                      .nesterov = settings.nesterov,
                      .gradient_scale = gradient_scale(scalars)};
   parallel_chunks(
-      tensors, [](const SgdTensor& tensor) { return tensor.count; },
-      [&](const SgdTensor& tensor, int64_t begin, int64_t count, int64_t) {
+      tensors, [](const StatefulTensor& tensor) { return tensor.count; },
+      [&](const StatefulTensor& tensor, int64_t begin, int64_t count, int64_t) {
         HWY_DYNAMIC_DISPATCH(sgd_range)(tensor, step, begin, count);
       });
 }

@@ -7,6 +7,7 @@
 // allocated.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -37,46 +38,38 @@ inline float gradient_scale(const UpdateScalars& scalars) {
   return scalars.gradient_scale == nullptr ? 1.0F : *scalars.gradient_scale;
 }
 
+struct StatefulTensor {
+  int64_t count;
+  WeightView weight;
+  DType gradient_dtype;
+  const void* gradient;            // [count]
+  std::array<float*, 3> states{};  // [count] each, in the order that each update names; null: not kept
+  float weight_decay = 0;
+};
+
 // InternalError naming `what` unless a weight has one form and its gradient a storage type.
 void check_update(const WeightView& weight, DType gradient_dtype, int64_t count, const char* what);
+// The same of every tensor, and that each has the first `states` of its states and no more.
+void check_updates(std::span<const StatefulTensor> tensors, size_t states, const char* what);
 
 // ---- AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization", in the arithmetic of
-// torch.optim.AdamW
+// torch.optim.AdamW; states: m, v
 //
 //   w *= 1 - lr * weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2
 //   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
 //
 // t counts from 1: it is one more than the updates that were applied before this one.
 
-struct AdamWTensor {
-  int64_t count;
-  WeightView weight;
-  DType gradient_dtype;
-  const void* gradient;  // [count]
-  float* m;              // [count] first moment
-  float* v;              // [count] second moment
-  float weight_decay;
-};
-
-void adamw_update(std::span<const AdamWTensor> tensors, const AdamWSettings& settings,
+void adamw_update(std::span<const StatefulTensor> tensors, const AdamWSettings& settings,
                   const UpdateScalars& scalars, const uint32_t* applied_updates);
 
-// ---- SGD with momentum, as torch.optim.SGD with dampening 0
+// ---- SGD with momentum, as torch.optim.SGD with dampening 0; states: with momentum b
 //
 //   g += weight_decay w;  b = momentum b + g;  w -= lr (nesterov ? g + momentum b : b)
 //
 // The buffer starts as zeros. Without momentum there is none, and w -= lr g.
 
-struct SgdTensor {
-  int64_t count;
-  WeightView weight;
-  DType gradient_dtype;
-  const void* gradient;    // [count]
-  float* momentum_buffer;  // [count]; null where momentum is 0
-  float weight_decay;
-};
-
-void sgd_update(std::span<const SgdTensor> tensors, const SgdSettings& settings,
+void sgd_update(std::span<const StatefulTensor> tensors, const SgdSettings& settings,
                 const UpdateScalars& scalars);
 
 }  // namespace shoehorn::cpu

@@ -19,7 +19,7 @@ void bench_adamw(benchmark::State& state) {
   std::vector<float> weight(kAll, 0.5F), gradient(kAll, 0.1F), m(kAll, 0.1F), v(kAll, 0.01F);
   std::vector<bfloat16> high(split ? kAll : 0, bfloat16{0x3f00});
   std::vector<int16_t> rest(split ? kAll : 0, 3);
-  std::vector<AdamWTensor> list;
+  std::vector<StatefulTensor> list;
   for (int64_t t = 0; t < kTensors; ++t) {
     const int64_t at = t * kCount;
     WeightView view{.value = weight.data() + at};
@@ -28,8 +28,7 @@ void bench_adamw(benchmark::State& state) {
                     .weight = view,
                     .gradient_dtype = DType::kF32,
                     .gradient = gradient.data() + at,
-                    .m = m.data() + at,
-                    .v = v.data() + at,
+                    .states = {m.data() + at, v.data() + at},
                     .weight_decay = 0.01F});
   }
   const float learning_rate = 1e-3F, coefficient = 0.9F;

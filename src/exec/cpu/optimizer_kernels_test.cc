@@ -16,41 +16,13 @@ using testing::with_threads;
 
 // ---- Against torch.optim
 
-void adamw(GoldenModel& model, const AdamWSettings& constants, const UpdateScalars& scalars,
-           uint32_t applied) {
-  std::vector<AdamWTensor> list;
-  for (size_t t = 0; t < model.shapes.size(); ++t) {
-    list.push_back({.count = model.shapes[t].count(),
-                    .weight = model.weight(t),
-                    .gradient_dtype = DType::kF32,
-                    .gradient = model.gradients[t].data(),
-                    .m = model.states[t][0].floats(),
-                    .v = model.states[t][1].floats(),
-                    .weight_decay = GoldenModel::decay(t)});
-  }
-  adamw_update(list, constants, scalars, &applied);
-}
-
-void sgd(GoldenModel& model, const SgdSettings& constants, const UpdateScalars& scalars) {
-  std::vector<SgdTensor> list;
-  for (size_t t = 0; t < model.shapes.size(); ++t) {
-    list.push_back({.count = model.shapes[t].count(),
-                    .weight = model.weight(t),
-                    .gradient_dtype = DType::kF32,
-                    .gradient = model.gradients[t].data(),
-                    .momentum_buffer = constants.momentum == 0.0F ? nullptr : model.states[t][0].floats(),
-                    .weight_decay = GoldenModel::decay(t)});
-  }
-  sgd_update(list, constants, scalars);
-}
-
 TEST(OptimizerGolden, AdamW) {
   on_every_target([] {
     for (const auto& [name, constants] : {std::pair<std::string, AdamWSettings>{"adamw", {}},
                                           {"adamw_betas", {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6}}}) {
       check_golden(name, kGoldenVectors, 4,
                    [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
-                     adamw(model, constants, scalars, applied);
+                     adamw_update(model.tensors(2), constants, scalars, &applied);
                    });
     }
   });
@@ -62,7 +34,7 @@ TEST(OptimizerGolden, Sgd) {
                                           {"sgd_momentum", {.momentum = 0.9F}},
                                           {"sgd_nesterov", {.momentum = 0.9F, .nesterov = true}}}) {
       check_golden(name, kGoldenVectors, 4, [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
-        sgd(model, constants, scalars);
+        sgd_update(model.tensors(constants.momentum != 0 ? 1 : 0), constants, scalars);
       });
     }
   });
@@ -76,13 +48,12 @@ struct One {
         gradient(random_tensor(gradient_dtype, count, 2)),
         m(random_tensor(DType::kF32, count, 3)),
         v(random_tensor(DType::kF32, count, 4, 5.0F, 0.5F)) {}
-  AdamWTensor adamw() {
+  StatefulTensor adamw() {
     return {.count = weight.count(),
             .weight = {.value = weight.floats()},
             .gradient_dtype = gradient.dtype(),
             .gradient = gradient.data(),
-            .m = m.floats(),
-            .v = v.floats(),
+            .states = {m.floats(), v.floats()},
             .weight_decay = 0.05F};
   }
   Tensor weight, gradient, m, v;
@@ -96,7 +67,7 @@ TEST(AdamW, OneUpdateInDouble) {
         One after = before;
         const float learning_rate = 0.01F, coefficient = 0.5F;
         const uint32_t applied = 4;
-        const std::vector<AdamWTensor> list{after.adamw()};
+        const std::vector<StatefulTensor> list{after.adamw()};
         adamw_update(list, {}, {.learning_rate = &learning_rate, .gradient_scale = &coefficient}, &applied);
         for (int64_t i = 0; i < count; ++i) {
           const double g = 0.5 * static_cast<double>(before.gradient[i]);
@@ -121,20 +92,20 @@ TEST(AdamW, ThreadsAndListsLeaveNoTrace) {
   One whole(DType::kF32, 70001);
   One original = whole;
   with_threads(1, [&] {
-    const std::vector<AdamWTensor> list{whole.adamw()};
+    const std::vector<StatefulTensor> list{whole.adamw()};
     adamw_update(list, {}, {.learning_rate = &learning_rate}, &applied);
   });
   for (const int threads : {1, 2, 3}) {
     One parts = original;
-    std::vector<AdamWTensor> list;
+    std::vector<StatefulTensor> list;
     int64_t begin = 0;
     for (const int64_t end : {0, 5, 5, 33000, 70001}) {
-      AdamWTensor part = parts.adamw();
+      StatefulTensor part = parts.adamw();
       part.count = end - begin;
       part.weight.value += begin;
       part.gradient = static_cast<const float*>(part.gradient) + begin;
-      part.m += begin;
-      part.v += begin;
+      part.states[0] += begin;
+      part.states[1] += begin;
       list.push_back(part);
       begin = end;
     }
@@ -151,7 +122,7 @@ TEST(AdamW, SkipLeavesEverything) {
   const float learning_rate = 0.01F;
   const uint32_t applied = 0;
   for (const int32_t skip : {1, 0}) {
-    const std::vector<AdamWTensor> list{after.adamw()};
+    const std::vector<StatefulTensor> list{after.adamw()};
     adamw_update(list, {}, {.learning_rate = &learning_rate, .skip = &skip}, &applied);
     EXPECT_EQ(after.weight.bytes() == before.weight.bytes(), skip == 1);
     EXPECT_EQ(after.m.bytes() == before.m.bytes(), skip == 1);
@@ -163,7 +134,7 @@ TEST(AdamW, NanShowsAndBadWeightsAreRefused) {
   one.gradient.set(7, NAN);
   const float learning_rate = 0.01F;
   const uint32_t applied = 0;
-  std::vector<AdamWTensor> list{one.adamw()};
+  std::vector<StatefulTensor> list{one.adamw()};
   adamw_update(list, {}, {.learning_rate = &learning_rate}, &applied);
   for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(std::isnan(one.weight[i]), i == 7);
   list[0].weight = {};

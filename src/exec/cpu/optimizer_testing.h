@@ -68,6 +68,20 @@ struct GoldenModel {
       }
     }
   }
+  // As an element-wise update takes them, with the first `kept` states.
+  std::vector<StatefulTensor> tensors(size_t kept) {
+    std::vector<StatefulTensor> list;
+    for (size_t t = 0; t < shapes.size(); ++t) {
+      StatefulTensor tensor{.count = shapes[t].count(),
+                            .weight = weight(t),
+                            .gradient_dtype = DType::kF32,
+                            .gradient = gradients[t].data(),
+                            .weight_decay = decay(t)};
+      for (size_t i = 0; i < kept; ++i) tensor.states[i] = states[t][i].floats();
+      list.push_back(tensor);
+    }
+    return list;
+  }
   static float decay(size_t t) { return t < 2 ? 0.1F : 0.0F; }
 
   std::vector<GoldenShape> shapes;
