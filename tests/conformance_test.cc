@@ -159,6 +159,77 @@ TEST(ViewOfAnUpdatedWeight, ReadAfterTheUpdateIsRejected) {
   }
 }
 
+// The bytes of weights and states of two parameters after three updates, in one storage or in two.
+std::map<std::string, std::vector<std::byte>> updated(bool joined, const OptimizerSettings& settings) {
+  StateTable state;
+  const auto add = [&](const std::string& name, int64_t rows) {
+    Parameter parameter;
+    parameter.name = name;
+    parameter.shape = {rows, 5};
+    parameter.storage = state.add_storage({name, {DType::kF32, {rows, 5}}, Role::kWeight, {}, {}});
+    state.add_parameter(parameter);
+    return parameter.storage;
+  };
+  std::vector<StorageId> weights = {add("a", 65), add("b", 18)};
+  if (joined) weights = {state.merge(weights, "ab")};
+  const StorageId rate = state.add_storage({"rate", {DType::kF32, {1}}, Role::kScalar, {}, {}});
+  const StorageId applied = state.add_storage({"applied", {DType::kI32, {1}}, Role::kScalar, {}, {}});
+  std::vector<Program> programs;
+  programs.emplace_back("toy", &state);
+  OpBuilder builder(programs[0]);
+  for (const StorageId weight : weights) {
+    Storage gradient = state.storage(weight);
+    gradient.name += ".gradient";
+    gradient.role = Role::kGradient;
+    const ValueId value = programs[0].read_state(state.add_storage(gradient));
+    append_update(builder, {settings, 0}, programs[0].read_state(rate), programs[0].read_state(applied), {},
+                  weight, {}, value);
+  }
+  verify(programs[0]);
+  const auto backend = make_cpu_backend(1);
+  const MemoryPlan plan = plan_memory(state, programs, *backend);
+  Executor executor(state, programs, plan, *backend, {.poison = true});
+  *executor.storage_as<float>(rate) = 0.01F;
+  std::mt19937 random(3);
+  const auto fill = [&](StorageId storage, const Parameter& parameter) {
+    for (int64_t i = 0; i < parameter.elements(); ++i)
+      executor.storage_as<float>(storage)[parameter.offset_elements + i] =
+          std::ldexp(static_cast<float>(random()), -static_cast<int>(32 + random() % 9));
+  };
+  for (const Parameter& parameter : state.parameters()) fill(parameter.storage, parameter);
+  for (int step = 0; step < 3; ++step) {
+    for (const Parameter& parameter : state.parameters())
+      fill(state.find_storage(state.storage(parameter.storage).name + ".gradient"), parameter);
+    executor.run("toy", {});
+    ++*executor.storage_as<int32_t>(applied);
+  }
+  std::map<std::string, std::vector<std::byte>> left;
+  const auto take = [&](const std::string& name, StorageId storage, int64_t offset, int64_t bytes) {
+    const auto* from = executor.storage_as<std::byte>(storage) + offset;
+    left[name].assign(from, from + bytes);
+  };
+  for (const Parameter& p : state.parameters()) {
+    take(p.name, p.storage, p.offset_elements * 4, p.elements() * 4);
+    for (const OptimizerState& kept : optimizer_states(settings, p)) {
+      const OptimizerStatePlace place = find_optimizer_state(state, settings, p, kept.name);
+      const int64_t width = dtype_bytes(kept.dtype);
+      take(p.name + "." + kept.name, place.storage, place.offset_elements * width, kept.elements() * width);
+    }
+  }
+  return left;
+}
+
+// Where q, k and v share a storage, blocks of states begin and end with each of them.
+TEST(JoinedParameters, StatesIn8BitsAreThoseOfEachAlone) {
+  const EightBitStates all{.least_elements = 1};
+  for (const OptimizerSettings& settings : {OptimizerSettings(AdamW8bitSettings{.states = all}),
+                                            OptimizerSettings(Lion8bitSettings{.states = all})}) {
+    const auto alone = updated(false, settings);
+    EXPECT_TRUE(alone.contains("b.absmax1"));
+    EXPECT_EQ(updated(true, settings), alone);
+  }
+}
+
 const BertForSequenceClassification& dropless() {
   static const BertForSequenceClassification model(small_bert(0));
   return model;

@@ -81,6 +81,11 @@ void layer_major(StepOptions& o) {
   o.gradient_accumulation_steps = 3;
   o.accumulation_order = AccumulationOrder::kLayer;
 }
+// Tensors of 64 elements and more, embeddings too: all but the biases have blocks of states.
+void eight_bit_no_clipping(StepOptions& o) {
+  o.optimizer.settings = AdamW8bitSettings{.states = {.least_elements = 64, .of_embeddings = true}};
+  no_clipping(o);
+}
 void layer_major_no_clipping(StepOptions& o) {
   layer_major(o);
   no_clipping(o);
@@ -98,6 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"rematerialize", nothing, [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }},
             Case{"fuse_update", nothing, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
             Case{"update_in_backward", no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"fuse_update_8bit", eight_bit_no_clipping, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
+            Case{"update_in_backward_8bit", eight_bit_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
             Case{"update_in_layer_major_backward", layer_major_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
             Case{"accumulation_order", layer_major,
                  [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }},

@@ -114,6 +114,17 @@ std::vector<Setting> settings() {
          o.max_grad_norm = 0;
          o.update_in_backward = true;
        }},
+      {"adamw_8bit_bf16",
+       [](StepOptions& o) {
+         o.optimizer.settings = AdamW8bitSettings{};
+         o.precision = Precision::kBfloat16;
+       }},
+      {"lion_8bit_in_backward",
+       [](StepOptions& o) {
+         o.optimizer.settings = Lion8bitSettings{.states = {.least_elements = 256, .of_embeddings = true}};
+         o.max_grad_norm = 0;
+         o.update_in_backward = true;
+       }},
       {"frozen_bf16",
        [](StepOptions& o) {
          o.freeze = {"embeddings", R"(layer\.0\.)"};

@@ -122,7 +122,8 @@ TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, TrainGolden,
-                         ::testing::Values("adamw", "sgd", "adafactor", "adagrad", "rmsprop", "frozen"),
+                         ::testing::Values("adamw", "sgd", "adafactor", "adagrad", "rmsprop", "frozen",
+                                           "adamw_8bit", "lion_8bit"),
                          [](const auto& info) { return info.param; });
 
 // The weights themselves after AdamW: a tenth of the last step's size, where a gradient near zero turns the

@@ -109,6 +109,22 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.optim_args = {{"beta1", 0.9}, {"scale_parameter", true}};
                                 a.bf16 = true;
                               }},
+                      Setting{"adamw_8bit_bf16_layer_major",
+                              [](TrainingArguments& a) {
+                                a.optim = "adamw_8bit";
+                                a.optim_args = {{"min_8bit_size", int64_t{64}}};
+                                a.bf16 = true;
+                                a.gradient_accumulation_steps = 2;
+                                a.accumulation_order = "layer_major";
+                              }},
+                      Setting{"lion_8bit_in_backward",
+                              [](TrainingArguments& a) {
+                                a.optim = "lion_8bit";
+                                a.optim_args["min_8bit_size"] = int64_t{64};
+                                a.optim_args["embedding_bits"] = int64_t{8};
+                                a.max_grad_norm = 0;
+                                a.update_in_backward = true;
+                              }},
                       Setting{"rmsprop",
                               [](TrainingArguments& a) {
                                 a.optim = "rmsprop";

@@ -47,10 +47,12 @@ enum class OpKind : uint8_t {
   kSumOfSquares,
   kClipCoefficient,
   kAdamW,
+  kAdamW8bit,
   kSgd,
   kAdagrad,
   kRmsProp,
   kLion,
+  kLion8bit,
   kAdafactor,
   kOpKindCount,
 };

@@ -1,6 +1,7 @@
 // The settings of each optimizer, with the defaults of the implementation that it follows.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <variant>
 
@@ -51,7 +52,27 @@ struct AdafactorSettings {
   bool warmup_init = false;
 };
 
+// Elements of a parameter that share a scale of their 8-bit states, as in bitsandbytes.
+inline constexpr int64_t kStateBlock = 256;
+
+// Which parameters keep their states in 8 bits, as bitsandbytes and the Trainer have it: large ones that are
+// no embedding. The others keep 32 bits.
+struct EightBitStates {
+  int64_t least_elements = 4096;  // min_8bit_size
+  bool of_embeddings = false;
+};
+
+// bitsandbytes.optim.AdamW and .Lion with optim_bits 8
+struct AdamW8bitSettings {
+  AdamWSettings adamw = {};
+  EightBitStates states = {};
+};
+struct Lion8bitSettings {
+  LionSettings lion = {};
+  EightBitStates states = {};
+};
+
 using OptimizerSettings = std::variant<AdamWSettings, SgdSettings, AdagradSettings, RmsPropSettings,
-                                       LionSettings, AdafactorSettings>;
+                                       LionSettings, AdafactorSettings, AdamW8bitSettings, Lion8bitSettings>;
 
 }  // namespace shoehorn

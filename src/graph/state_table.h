@@ -39,6 +39,7 @@ struct Parameter {
   StorageId rest;     // the 16-bit rest of a split master; invalid otherwise
   int64_t offset_elements = 0;
   bool trainable = true;
+  bool is_embedding = false;  // a table whose rows are looked up
   float weight_decay = 0;
   Initializer initializer;
 

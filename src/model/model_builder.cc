@@ -55,13 +55,22 @@ void ModelBuilder::set_region(int32_t layer, Component component) {
   builder_.set_region(region);
 }
 
+void ModelBuilder::mark_embedding(Tensor table) {
+  StateTable& state = program_.state();
+  const StorageId storage = program_.value(table.id()).storage;
+  if (!storage.valid()) return;
+  for (const ParameterId id : state.parameters_of(storage)) state.parameter(id).is_embedding = true;
+}
+
 Tensor ModelBuilder::embedding(Tensor table, Tensor ids, int64_t padding_index) {
+  mark_embedding(table);
   EmbeddingAttributes attributes;
   attributes.padding_index = padding_index;
   return op(OpKind::kEmbedding, {table.id(), ids.id()}, attributes, "embedding");
 }
 
 Tensor ModelBuilder::add_embedding(Tensor addend, Tensor table, Tensor ids) {
+  mark_embedding(table);
   return op(OpKind::kEmbedding, {table.id(), ids.id(), addend.id()}, EmbeddingAttributes{}, "embedding_sum");
 }
 

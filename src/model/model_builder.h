@@ -73,6 +73,7 @@ class ModelBuilder {
     return wrap(builder_.value(kind, std::move(inputs), std::move(attributes), name, output));
   }
   Tensor dropout(Tensor x, float p, Tensor sample, Tensor position);
+  void mark_embedding(Tensor table);
   Tensor read(StorageId storage) { return wrap(program_.read_state(storage)); }
   uint32_t next_stream() { return next_stream_++; }
 

@@ -96,7 +96,7 @@ TEST_F(TypeErrors, UpdatesTakeGradientsAndStatesOfTheirTensors) {
   const ValueId gradient = read("whole_gradient", {3, 5});
   const std::vector<TensorType> states = {{DType::kU8, {3, 5}}, {DType::kF32, {1}}};
   const ValueId codes = read("codes", {3, 5}, DType::kU8), scales = read("scales", {1});
-  const auto update = [&](std::vector<ValueId> kept, const std::vector<const char*>& parts) {
+  const auto update = [&](std::vector<ValueId> kept, const std::vector<std::string>& parts) {
     kept.insert(kept.begin(), {read("rate", {1}), applied, {}, x_, gradient});
     expect_error(OpKind::kSgd, std::move(kept), UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {states}},
                  parts);

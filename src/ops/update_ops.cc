@@ -120,10 +120,12 @@ std::vector<OpInfo> update_ops() {
        .infer = infer_clip,
        .cost = [](const OpContext& context) { return streaming_cost(context, 3); }},
       optimizer_op(OpKind::kAdamW, "adamw"),
+      optimizer_op(OpKind::kAdamW8bit, "adamw_8bit"),
       optimizer_op(OpKind::kSgd, "sgd"),
       optimizer_op(OpKind::kAdagrad, "adagrad"),
       optimizer_op(OpKind::kRmsProp, "rmsprop"),
       optimizer_op(OpKind::kLion, "lion"),
+      optimizer_op(OpKind::kLion8bit, "lion_8bit"),
       optimizer_op(OpKind::kAdafactor, "adafactor"),
   };
 }

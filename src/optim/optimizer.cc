@@ -30,14 +30,15 @@ std::vector<OptimizerState> storage_states(const StateTable& state, const Optimi
   std::vector<OptimizerState> whole;
   const auto parameters = state.parameters_of(weight);
   for (const ParameterId id : parameters) {
-    std::vector<OptimizerState> own = optimizer_states(settings, state.parameter(id).shape);
+    std::vector<OptimizerState> own = optimizer_states(settings, state.parameter(id));
     if (whole.empty()) {
       whole = std::move(own);
       continue;
     }
     CHECK(own.size() == whole.size(), "{} mixes kinds of optimizer state", state.storage(weight).name);
     for (size_t i = 0; i < own.size(); ++i) {
-      CHECK(own[i].name == whole[i].name, "{} mixes kinds of optimizer state", state.storage(weight).name);
+      CHECK(own[i].name == whole[i].name && own[i].dtype == whole[i].dtype,
+            "{} mixes kinds of optimizer state", state.storage(weight).name);
       whole[i].shape = {whole[i].elements() + own[i].elements()};
     }
   }
@@ -67,6 +68,14 @@ MatrixExtent extent_of(const Parameter& parameter) {
   return {columns == 0 ? 0 : parameter.elements() / columns, columns};
 }
 
+// What updates a parameter: under an 8-bit optimizer one of 32 bits where the parameter's states have 32.
+OptimizerSettings settings_for(const OptimizerSettings& settings, const Parameter& parameter) {
+  if (keeps_8bit_states(settings, parameter)) return settings;
+  if (const auto* adamw = std::get_if<AdamW8bitSettings>(&settings)) return adamw->adamw;
+  if (const auto* lion = std::get_if<Lion8bitSettings>(&settings)) return lion->lion;
+  return settings;
+}
+
 OpKind op_of(const OptimizerSettings& settings) {
   struct Visitor {
     OpKind operator()(const AdamWSettings&) const { return OpKind::kAdamW; }
@@ -75,6 +84,8 @@ OpKind op_of(const OptimizerSettings& settings) {
     OpKind operator()(const RmsPropSettings&) const { return OpKind::kRmsProp; }
     OpKind operator()(const LionSettings&) const { return OpKind::kLion; }
     OpKind operator()(const AdafactorSettings&) const { return OpKind::kAdafactor; }
+    OpKind operator()(const AdamW8bitSettings&) const { return OpKind::kAdamW8bit; }
+    OpKind operator()(const Lion8bitSettings&) const { return OpKind::kLion8bit; }
   };
   return std::visit(Visitor(), settings);
 }
@@ -97,6 +108,8 @@ std::vector<std::string> elementwise_states(const OptimizerSettings& settings) {
     std::vector<std::string> operator()(const AdafactorSettings& adafactor) const {
       return adafactor.beta1 ? std::vector<std::string>{"exp_avg"} : std::vector<std::string>{};
     }
+    std::vector<std::string> operator()(const AdamW8bitSettings&) const { return {"state1", "state2"}; }
+    std::vector<std::string> operator()(const Lion8bitSettings&) const { return {"state1"}; }
   };
   return std::visit(Visitor(), settings);
 }
@@ -107,8 +120,16 @@ int64_t OptimizerState::elements() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings,
-                                             const std::vector<int64_t>& shape) {
+bool keeps_8bit_states(const OptimizerSettings& settings, const Parameter& parameter) {
+  const EightBitStates* eight = nullptr;
+  if (const auto* adamw = std::get_if<AdamW8bitSettings>(&settings)) eight = &adamw->states;
+  if (const auto* lion = std::get_if<Lion8bitSettings>(&settings)) eight = &lion->states;
+  return eight != nullptr && parameter.elements() >= eight->least_elements &&
+         (eight->of_embeddings || !parameter.is_embedding);
+}
+
+std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter) {
+  const std::vector<int64_t>& shape = parameter.shape;
   std::vector<OptimizerState> states;
   if (std::holds_alternative<AdafactorSettings>(settings)) {
     if (shape.size() >= 2) {
@@ -120,8 +141,12 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings,
       states.push_back({"exp_avg_sq", DType::kF32, shape});
     }
   }
-  for (std::string& name : elementwise_states(settings))
-    states.push_back({std::move(name), DType::kF32, shape});
+  const bool in_8bit = keeps_8bit_states(settings, parameter);
+  const std::vector<std::string> names = elementwise_states(settings);
+  for (const std::string& name : names) states.push_back({name, in_8bit ? DType::kU8 : DType::kF32, shape});
+  const int64_t blocks = (parameter.elements() + kStateBlock - 1) / kStateBlock;
+  for (size_t i = 0; in_8bit && i < names.size(); ++i)
+    states.push_back({fmt::format("absmax{}", i + 1), DType::kF32, {blocks}});
   return states;
 }
 
@@ -131,7 +156,7 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
   for (const ParameterId id : state.parameters_of(parameter.storage)) {
     const Parameter& other = state.parameter(id);
     if (other.offset_elements >= parameter.offset_elements) continue;
-    for (const OptimizerState& kept : optimizer_states(settings, other.shape)) {
+    for (const OptimizerState& kept : optimizer_states(settings, other)) {
       if (kept.name == name) place.offset_elements += kept.elements();
     }
   }
@@ -166,7 +191,8 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueI
   if (rest.valid()) inputs.push_back(program.read_state(rest));
   inputs.push_back(gradient);
   UpdateAttributes attributes;
-  attributes.settings = options.settings;
+  attributes.settings =
+      settings_for(options.settings, program.state().parameter(program.state().parameters_of(weight).at(0)));
   attributes.weight_decay = {decay_of(program.state(), weight)};
   attributes.split_master = rest.valid();
   attributes.parameters.emplace_back();
@@ -178,7 +204,8 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueI
     attributes.states[0].push_back(type_of(kept));
   }
   const std::string name = program.state().storage(weight).name + ".update";
-  return builder.add(op_of(options.settings), std::move(inputs), std::move(attributes), name);
+  const OpKind kind = op_of(attributes.settings);
+  return builder.add(kind, std::move(inputs), std::move(attributes), name);
 }
 
 NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updates) {

@@ -16,7 +16,7 @@ struct OptimizerOptions {
 };
 
 // A state that an optimizer keeps for a parameter, named as the implementation that it follows names it:
-// exp_avg, exp_avg_sq, momentum_buffer, … All start as zeros.
+// exp_avg, exp_avg_sq, momentum_buffer, state1, absmax1, … All start as zero bytes.
 struct OptimizerState {
   std::string name;
   DType dtype = DType::kF32;
@@ -24,8 +24,11 @@ struct OptimizerState {
 
   int64_t elements() const;
 };
-std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings,
-                                             const std::vector<int64_t>& shape);
+std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter);
+
+// Whether a parameter's states are 8-bit codes with a scale for every kStateBlock of its elements. False for
+// all optimizers that keep none.
+bool keeps_8bit_states(const OptimizerSettings& settings, const Parameter& parameter);
 
 // Where the elements of a parameter's state begin in the state's storage, "<weight storage>.<state>", which
 // holds the states of all parameters of the weight's storage one behind the other; invalid storage: there is

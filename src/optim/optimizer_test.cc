@@ -29,9 +29,16 @@ std::vector<std::string> names_of(const std::vector<OptimizerState>& states) {
   return names;
 }
 
+Parameter parameter_of(std::vector<int64_t> shape, bool is_embedding = false) {
+  Parameter parameter;
+  parameter.shape = std::move(shape);
+  parameter.is_embedding = is_embedding;
+  return parameter;
+}
+
 TEST(OptimizerStates, AreNamedAsTheImplementationsNameThem) {
   using Names = std::vector<std::string>;
-  const std::vector<int64_t> matrix = {5, 3};
+  const Parameter matrix = parameter_of({5, 3});
   EXPECT_EQ(names_of(optimizer_states(AdamWSettings{}, matrix)), (Names{"exp_avg", "exp_avg_sq"}));
   EXPECT_TRUE(optimizer_states(SgdSettings{}, matrix).empty());
   EXPECT_EQ(names_of(optimizer_states(SgdSettings{.momentum = 0.9}, matrix)), Names{"momentum_buffer"});
@@ -43,14 +50,40 @@ TEST(OptimizerStates, AreNamedAsTheImplementationsNameThem) {
 }
 
 TEST(OptimizerStates, AdafactorKeepsRowsAndColumnsOfMatrices) {
-  const auto states = optimizer_states(AdafactorSettings{.beta1 = 0.9}, {5, 3});
+  const auto states = optimizer_states(AdafactorSettings{.beta1 = 0.9}, parameter_of({5, 3}));
   ASSERT_EQ(names_of(states), (std::vector<std::string>{"exp_avg_sq_row", "exp_avg_sq_col", "exp_avg"}));
   EXPECT_EQ(states[0].shape, std::vector<int64_t>{5});
   EXPECT_EQ(states[1].shape, std::vector<int64_t>{3});
   EXPECT_EQ(states[2].shape, (std::vector<int64_t>{5, 3}));
-  const auto of_vector = optimizer_states(AdafactorSettings{}, {7});
+  const auto of_vector = optimizer_states(AdafactorSettings{}, parameter_of({7}));
   ASSERT_EQ(names_of(of_vector), std::vector<std::string>{"exp_avg_sq"});
   EXPECT_EQ(of_vector[0].shape, std::vector<int64_t>{7});
+}
+
+TEST(OptimizerStates, EightBitsAreForLargeParametersThatAreNoEmbedding) {
+  AdamW8bitSettings adamw;
+  const auto large = optimizer_states(adamw, parameter_of({64, 65}));
+  ASSERT_EQ(names_of(large), (std::vector<std::string>{"state1", "state2", "absmax1", "absmax2"}));
+  for (const size_t i : {0U, 1U}) {
+    EXPECT_EQ(large[i].dtype, DType::kU8);
+    EXPECT_EQ(large[i].shape, (std::vector<int64_t>{64, 65}));
+    EXPECT_EQ(large[i + 2].dtype, DType::kF32);
+    EXPECT_EQ(large[i + 2].shape, std::vector<int64_t>{17}) << "16 blocks of 256 and a short one";
+  }
+  const auto is_8bit = [&](const Parameter& parameter) {
+    const auto states = optimizer_states(adamw, parameter);
+    EXPECT_EQ(states.size(), keeps_8bit_states(adamw, parameter) ? 4U : 2U);
+    return states[0].dtype == DType::kU8;
+  };
+  EXPECT_TRUE(is_8bit(parameter_of({4096})));
+  EXPECT_FALSE(is_8bit(parameter_of({4095})));
+  EXPECT_FALSE(is_8bit(parameter_of({100, 100}, true)));
+  adamw.states = {.least_elements = 10, .of_embeddings = true};
+  EXPECT_TRUE(is_8bit(parameter_of({5, 2}, true)));
+  EXPECT_FALSE(is_8bit(parameter_of({3, 3}, true)));
+  EXPECT_EQ(names_of(optimizer_states(Lion8bitSettings{}, parameter_of({4096}))),
+            (std::vector<std::string>{"state1", "absmax1"}));
+  EXPECT_FALSE(keeps_8bit_states(AdamWSettings{}, parameter_of({4096})));
 }
 
 class AppendUpdate : public ::testing::Test {
@@ -140,6 +173,39 @@ TEST_F(AppendUpdate, StatesOfJoinedParametersLieOneBehindTheOther) {
   EXPECT_EQ(find_optimizer_state(state_, options_.settings, b, "exp_avg_sq_row").offset_elements, 5);
   EXPECT_EQ(find_optimizer_state(state_, options_.settings, b, "exp_avg_sq_col").offset_elements, 3);
   EXPECT_EQ(program_.type(node.outputs.back()).shape.elements(), 6);
+}
+
+// A block ends with its parameter: of 100 and 30 rows of 3, each has its own two and one.
+TEST_F(AppendUpdate, BlocksOf8BitStatesFollowTheParameter) {
+  options_.settings = AdamW8bitSettings{.states = {.least_elements = 90}};
+  const StorageId whole = state_.merge({weight("a", 100, 0), weight("b", 30, 0)}, "ab");
+  const Node& node = program_.node(append(whole));
+  verify(program_);
+  EXPECT_EQ(node.kind, OpKind::kAdamW8bit);
+  EXPECT_EQ(std::get<UpdateAttributes>(node.attributes).states.at(0),
+            (std::vector<TensorType>{
+                {DType::kU8, {390}}, {DType::kU8, {390}}, {DType::kF32, {3}}, {DType::kF32, {3}}}));
+  const Parameter& b = state_.parameter(state_.find_parameter("b"));
+  EXPECT_EQ(find_optimizer_state(state_, options_.settings, b, "state2").offset_elements, 300);
+  EXPECT_EQ(find_optimizer_state(state_, options_.settings, b, "absmax2").offset_elements, 2);
+}
+
+TEST_F(AppendUpdate, SmallParametersOfAn8BitOptimizerHave32Bits) {
+  options_.settings = AdamW8bitSettings{.adamw = {.beta1 = 0.8}};
+  const Node& node = program_.node(append(weight("w", 5, 0)));
+  verify(program_);
+  EXPECT_EQ(node.kind, OpKind::kAdamW);
+  const auto& attributes = std::get<UpdateAttributes>(node.attributes);
+  EXPECT_EQ(std::get<AdamWSettings>(attributes.settings).beta1, 0.8);
+  EXPECT_EQ(state_.storage(state_.find_storage("w.state2")).type, (TensorType{DType::kF32, {5, 3}}));
+  options_.settings = Lion8bitSettings{};
+  EXPECT_EQ(program_.node(append(weight("v", 5, 0))).kind, OpKind::kLion);
+}
+
+TEST_F(AppendUpdate, AStorageHasOneKindOfState) {
+  options_.settings = AdamW8bitSettings{.states = {.least_elements = 10}};
+  const StorageId whole = state_.merge({weight("a", 5, 0), weight("b", 2, 0)}, "ab");
+  EXPECT_THROW(append(whole), InternalError);
 }
 
 TEST_F(AppendUpdate, AStorageHasOneDecay) {

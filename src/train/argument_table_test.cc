@@ -117,10 +117,11 @@ TEST(ArgumentTable, EveryMemberHasARowAndComesBackFromJson) {
 
 TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   const std::string muon = parse_error({"--optim", "muon"});
-  EXPECT_SAYS(
-      muon,
-      "[--optim] expected one of adamw_torch_fused, adamw_torch, adamw_hf, adamw_apex_fused, adafactor, "
-      "adagrad, lion_32bit, rmsprop, sgd");
+  EXPECT_SAYS(muon,
+              "[--optim] expected one of adamw_torch_fused, adamw_torch, adamw_hf, adamw_apex_fused, "
+              "adamw_8bit, adamw_bnb_8bit, adafactor, adagrad, lion_32bit, lion_8bit, rmsprop, sgd");
+  EXPECT_SAYS(parse_error({"--optim", "paged_adamw_8bit"}),
+              "known, but not in this version yet: optimizer state is not moved out of memory");
   EXPECT_SAYS(muon, "got 'muon'; known, but not in this version yet");
   EXPECT_SAYS(parse_error({"--optim", "adamw_torch_xla"}), "refused");
   EXPECT_SAYS(parse_error({"--optim", "adamw_torch_fuse"}), "did you mean adamw_torch_fused?");
@@ -131,8 +132,9 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   EXPECT_SAYS(parse_error({"--push_to_hub"}), "refused");
   EXPECT_SAYS(parse_error({"--logging_nan_inf_filter"}), "refused");
   EXPECT_SAYS(parse_error({"--task", "fill-mask"}), "not in this version yet");
-  for (const std::string optim : {"adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_apex_fused",
-                                  "adafactor", "adagrad", "lion_32bit", "rmsprop", "sgd"}) {
+  for (const std::string optim :
+       {"adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_apex_fused", "adafactor", "adagrad",
+        "lion_32bit", "rmsprop", "sgd", "adamw_8bit", "adamw_bnb_8bit", "lion_8bit"}) {
     EXPECT_EQ(parse({"--optim", optim}).optim, optim);
   }
 }

@@ -10,16 +10,18 @@ using enum ArgumentKind;
 using enum ArgumentStatus;
 
 constexpr std::string_view kNotBuilt = "not in this version yet";
+constexpr std::string_view kNotPaged =
+    "not in this version yet: optimizer state is not moved out of memory; adamw_8bit and lion_8bit keep it "
+    "small";
 constexpr std::string_view kOtherDevice = "refused: there is no TPU, NPU or XLA backend";
 
 std::vector<ArgumentChoice> optimizers() {
   std::vector<ArgumentChoice> choices = {{"adamw_torch_fused"}, {"adamw_torch"}, {"adamw_hf"},
-                                         {"adamw_apex_fused"},  {"adafactor"},   {"adagrad"},
-                                         {"lion_32bit"},        {"rmsprop"},     {"sgd"}};
+                                         {"adamw_apex_fused"},  {"adamw_8bit"},  {"adamw_bnb_8bit"},
+                                         {"adafactor"},         {"adagrad"},     {"lion_32bit"},
+                                         {"lion_8bit"},         {"rmsprop"},     {"sgd"}};
   for (const std::string_view name : {"adalomo",
-                                      "adamw_8bit",
                                       "adamw_anyprecision",
-                                      "adamw_bnb_8bit",
                                       "adamw_torch_4bit",
                                       "adamw_torch_8bit",
                                       "ademamix",
@@ -33,15 +35,8 @@ std::vector<ArgumentChoice> optimizers() {
                                       "galore_adamw_8bit_layerwise",
                                       "galore_adamw_layerwise",
                                       "grokadamw",
-                                      "lion_8bit",
                                       "lomo",
                                       "muon",
-                                      "paged_adamw_32bit",
-                                      "paged_adamw_8bit",
-                                      "paged_ademamix_32bit",
-                                      "paged_ademamix_8bit",
-                                      "paged_lion_32bit",
-                                      "paged_lion_8bit",
                                       "rmsprop_bnb",
                                       "rmsprop_bnb_32bit",
                                       "rmsprop_bnb_8bit",
@@ -50,6 +45,10 @@ std::vector<ArgumentChoice> optimizers() {
                                       "schedule_free_sgd",
                                       "stable_adamw"}) {
     choices.push_back({name, kNotBuilt});
+  }
+  for (const std::string_view name : {"paged_adamw_32bit", "paged_adamw_8bit", "paged_ademamix_32bit",
+                                      "paged_ademamix_8bit", "paged_lion_32bit", "paged_lion_8bit"}) {
+    choices.push_back({name, kNotPaged});
   }
   choices.push_back({"adamw_torch_xla", kOtherDevice});
   choices.push_back({"adamw_torch_npu_fused", kOtherDevice});
@@ -213,7 +212,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
       {.name = "optim",
        .group = kOptimizer,
        .field = &Args::optim,
-       .help = "all AdamW names are one AdamW",
+       .help = "all AdamW names without 8bit are one AdamW, those with it another",
        .choices = optimizers()},
       {.name = "optim_args",
        .group = kOptimizer,
@@ -221,7 +220,8 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .help = "as key=value,…; sgd: momentum, nesterov; adagrad: lr_decay, eps; rmsprop: momentum, alpha, "
                "eps, centered; "
                "adafactor: eps1, eps2, clip_threshold, decay_rate, beta1, scale_parameter, relative_step, "
-               "warmup_init"},
+               "warmup_init; "
+               "adamw_8bit, lion_8bit: embedding_bits (8 or 32, the default), min_8bit_size (4096)"},
       {.name = "learning_rate",
        .group = kOptimizer,
        .field = &Args::learning_rate,

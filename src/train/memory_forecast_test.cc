@@ -48,6 +48,24 @@ TEST(MemoryForecast, EveryByteHasARoleAndAComponent) {
   for (const ArenaForecast& arena : forecast.arenas) EXPECT_GE(arena.bytes, arena.lower_bound_bytes);
 }
 
+// A byte an element and a scale for 256 of them, twice; embeddings and tensors below min_8bit_size 8 bytes.
+TEST(MemoryForecast, EightBitStatesTakeTheirOwnBytes) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  SessionOptions options = wide_options();
+  options.step.optimizer.settings = AdamW8bitSettings{.states = {.least_elements = 576}};
+  const Session session(model, options);
+  int64_t expected = 0;
+  int64_t in_8bit = 0;
+  for (const Parameter& parameter : session.state().parameters()) {
+    const int64_t count = parameter.elements();
+    const bool is_8bit = count >= 576 && !contains(parameter.name, "_embeddings");
+    expected += is_8bit ? 2 * count + 8 * ((count + 255) / 256) : 8 * count;
+    in_8bit += is_8bit ? 1 : 0;
+  }
+  EXPECT_EQ(in_8bit, 13) << "six of each layer, and the pooler";
+  EXPECT_EQ(forecast_memory(session, std::nullopt).by_role.at("optimizer_state"), expected);
+}
+
 TEST(MemoryForecast, BudgetDecides) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
   Session session(model, wide_options());

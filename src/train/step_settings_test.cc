@@ -110,5 +110,29 @@ TEST(StepSettings, EachOptimizerReadsItsOptions) {
   EXPECT_THROW(step_options_of(args), UserError);
 }
 
+TEST(StepSettings, EightBitOptimizersSayWhatKeepsThem) {
+  TrainingArguments args;
+  args.adam_epsilon = 1e-6;
+  for (const char* name : {"adamw_8bit", "adamw_bnb_8bit"}) {
+    args.optim = name;
+    const auto adamw = std::get<AdamW8bitSettings>(step_options_of(args).optimizer.settings);
+    EXPECT_EQ(adamw.adamw.epsilon, 1e-6);
+    EXPECT_EQ(adamw.states.least_elements, 4096);
+    EXPECT_FALSE(adamw.states.of_embeddings) << "the Trainer keeps them in 32 bits";
+    EXPECT_EQ(optimizer_name(args), "adamw_8bit") << "two names of one";
+  }
+  args.optim = "lion_8bit";
+  args.optim_args = {{"embedding_bits", int64_t{8}}, {"min_8bit_size", int64_t{100}}};
+  const auto lion = std::get<Lion8bitSettings>(step_options_of(args).optimizer.settings);
+  EXPECT_EQ(lion.lion.beta2, 0.999) << "the Trainer gives it Adam's";
+  EXPECT_EQ(lion.states.least_elements, 100);
+  EXPECT_TRUE(lion.states.of_embeddings);
+  for (const Kwargs& wrong :
+       {Kwargs{{"embedding_bits", int64_t{16}}}, Kwargs{{"min_8bit_size", 0.5}}, Kwargs{{"momentum", 0.9}}}) {
+    args.optim_args = wrong;
+    EXPECT_THROW(step_options_of(args), UserError);
+  }
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -7,37 +7,11 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "train/argument_checks.h"
 #include "train/argument_table.h"
 
 namespace shoehorn {
 namespace {
-
-void require(bool met, std::string_view name, std::string_view expected, double value) {
-  if (!met) throw user_error("[{}] expected {}, got {}", name, expected, value);
-}
-
-void require_positive(std::string_view name, int64_t value) {
-  require(value >= 1, name, "1 or more", static_cast<double>(value));
-}
-
-void require_positive(std::string_view name, const std::optional<int64_t>& value) {
-  if (value) require_positive(name, *value);
-}
-
-void require_between(std::string_view name, double value, double low, double high,
-                     std::string_view expected) {
-  require(value >= low && value <= high, name, expected, value);
-}
-
-void require_fraction(std::string_view name, double value) {
-  require(value >= 0 && value < 1, name, "a number in [0, 1)", value);
-}
-
-// A share of the run's steps (below 1), or a whole number of them.
-void require_interval(std::string_view name, double steps) {
-  require(steps > 0, name, "more than 0", steps);
-  require(steps < 1 || steps == std::floor(steps), name, "an integer, or a share below 1", steps);
-}
 
 void validate_numbers(const TrainingArguments& args) {
   require_positive("per_device_train_batch_size", args.per_device_train_batch_size);
@@ -150,105 +124,6 @@ void validate_combinations(const TrainingArguments& args) {
   }
 }
 
-// A dictionary whose keys are known, read key by key.
-class KwargsReader {
- public:
-  KwargsReader(std::string_view flag, const Kwargs& kwargs, std::vector<std::string> known)
-      : flag_(flag), kwargs_(kwargs) {
-    for (const auto& [key, value] : kwargs) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string nearest = nearest_name(key, known);
-      throw user_error("[{}: {}] expected {}, got '{}'{}", flag, key,
-                       known.empty() ? "no options" : fmt::format("one of {}", fmt::join(known, ", ")), key,
-                       nearest.empty() ? "" : "; did you mean " + nearest + "?");
-    }
-  }
-
-  std::optional<double> number(const std::string& key) const {
-    const KwargValue* value = find(key);
-    if (value == nullptr) return std::nullopt;
-    if (const auto* integer = std::get_if<int64_t>(value)) return static_cast<double>(*integer);
-    if (const auto* number = std::get_if<double>(value)) return *number;
-    throw wrong(key, "a number", *value);
-  }
-  std::optional<bool> flag(const std::string& key) const {
-    const KwargValue* value = find(key);
-    if (value == nullptr) return std::nullopt;
-    if (const bool* flag = std::get_if<bool>(value)) return *flag;
-    throw wrong(key, "true or false", *value);
-  }
-  std::optional<std::string> text(const std::string& key) const {
-    const KwargValue* value = find(key);
-    if (value == nullptr) return std::nullopt;
-    if (const auto* text = std::get_if<std::string>(value)) return *text;
-    throw wrong(key, "a text", *value);
-  }
-
- private:
-  const KwargValue* find(const std::string& key) const {
-    const auto found = kwargs_.find(key);
-    return found == kwargs_.end() ? nullptr : &found->second;
-  }
-  UserError wrong(const std::string& key, std::string_view expected, const KwargValue& value) const {
-    return user_error("[{}: {}] expected {}, got {}", flag_, key, expected,
-                      argument_to_text(Kwargs{{key, value}}));
-  }
-
-  std::string flag_;
-  const Kwargs& kwargs_;
-};
-
-SgdSettings sgd_settings(const KwargsReader& reader) {
-  SgdSettings settings;
-  settings.momentum = reader.number("momentum").value_or(settings.momentum);
-  settings.nesterov = reader.flag("nesterov").value_or(settings.nesterov);
-  require_fraction("optim_args: momentum", settings.momentum);
-  if (settings.nesterov && settings.momentum == 0)
-    throw user_error("[optim_args: nesterov] expected a momentum above 0, got 0");
-  return settings;
-}
-
-AdagradSettings adagrad_settings(const KwargsReader& reader) {
-  AdagradSettings settings;
-  settings.lr_decay = reader.number("lr_decay").value_or(settings.lr_decay);
-  settings.epsilon = reader.number("eps").value_or(settings.epsilon);
-  require(settings.lr_decay >= 0, "optim_args: lr_decay", "0 or more", settings.lr_decay);
-  require(settings.epsilon >= 0, "optim_args: eps", "0 or more", settings.epsilon);
-  return settings;
-}
-
-RmsPropSettings rmsprop_settings(const KwargsReader& reader) {
-  RmsPropSettings settings;
-  settings.momentum = reader.number("momentum").value_or(settings.momentum);
-  settings.alpha = reader.number("alpha").value_or(settings.alpha);
-  settings.epsilon = reader.number("eps").value_or(settings.epsilon);
-  settings.centered = reader.flag("centered").value_or(settings.centered);
-  require_fraction("optim_args: momentum", settings.momentum);
-  require_fraction("optim_args: alpha", settings.alpha);
-  require(settings.epsilon >= 0, "optim_args: eps", "0 or more", settings.epsilon);
-  return settings;
-}
-
-AdafactorSettings adafactor_settings(const KwargsReader& reader) {
-  AdafactorSettings settings;
-  settings.gradient_epsilon = reader.number("eps1").value_or(settings.gradient_epsilon);
-  settings.parameter_epsilon = reader.number("eps2").value_or(settings.parameter_epsilon);
-  settings.clip_threshold = reader.number("clip_threshold").value_or(settings.clip_threshold);
-  settings.decay_rate = reader.number("decay_rate").value_or(settings.decay_rate);
-  settings.beta1 = reader.number("beta1");
-  settings.scale_parameter = reader.flag("scale_parameter").value_or(settings.scale_parameter);
-  settings.relative_step = reader.flag("relative_step").value_or(settings.relative_step);
-  settings.warmup_init = reader.flag("warmup_init").value_or(settings.warmup_init);
-  require(settings.gradient_epsilon > 0, "optim_args: eps1", "more than 0", settings.gradient_epsilon);
-  require(settings.parameter_epsilon >= 0, "optim_args: eps2", "0 or more", settings.parameter_epsilon);
-  require(settings.clip_threshold > 0, "optim_args: clip_threshold", "more than 0", settings.clip_threshold);
-  require(settings.decay_rate < 0, "optim_args: decay_rate", "less than 0", settings.decay_rate);
-  if (settings.beta1) require_fraction("optim_args: beta1", *settings.beta1);
-  if (settings.warmup_init && !settings.relative_step)
-    throw user_error("[optim_args: warmup_init] expected relative_step=true with it, got false");
-  return settings;
-}
-
 }  // namespace
 
 TrainingArguments resolved(TrainingArguments args) {
@@ -347,29 +222,6 @@ double scaled_learning_rate(const TrainingArguments& args) {
   const double ratio = static_cast<double>(effective_batch_size(args)) /
                        static_cast<double>(args.reference_batch_size.value_or(1));
   return args.learning_rate * (args.scale_learning_rate == "sqrt" ? std::sqrt(ratio) : ratio);
-}
-
-std::string_view optimizer_name(const TrainingArguments& args) {
-  if (args.optim == "lion_32bit") return "lion";
-  return args.optim.starts_with("adamw_") ? std::string_view("adamw") : std::string_view(args.optim);
-}
-
-OptimizerSettings optimizer_settings_of(const TrainingArguments& args) {
-  const std::string_view name = optimizer_name(args);
-  const auto read = [&](std::vector<std::string> known) {
-    return KwargsReader("optim_args", args.optim_args, std::move(known));
-  };
-  if (name == "sgd") return sgd_settings(read({"momentum", "nesterov"}));
-  if (name == "adagrad") return adagrad_settings(read({"lr_decay", "eps"}));
-  if (name == "rmsprop") return rmsprop_settings(read({"momentum", "alpha", "eps", "centered"}));
-  if (name == "adafactor") {
-    return adafactor_settings(read({"eps1", "eps2", "clip_threshold", "decay_rate", "beta1",
-                                    "scale_parameter", "relative_step", "warmup_init"}));
-  }
-  read({});
-  if (name == "lion") return LionSettings{args.adam_beta1, args.adam_beta2};
-  CHECK(name == "adamw", "optimizer '{}' has no settings", name);
-  return AdamWSettings{args.adam_beta1, args.adam_beta2, args.adam_epsilon};
 }
 
 bool wants_unfused_run(const TrainingArguments& args) {

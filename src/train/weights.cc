@@ -101,7 +101,7 @@ std::vector<StateInFile> optimizer_states_of(const StateTable& state, const Exec
                                              const OptimizerSettings& settings) {
   std::vector<StateInFile> found;
   for (const Parameter& parameter : state.parameters()) {
-    for (const OptimizerState& kept : optimizer_states(settings, parameter.shape)) {
+    for (const OptimizerState& kept : optimizer_states(settings, parameter)) {
       const OptimizerStatePlace place = find_optimizer_state(state, settings, parameter, kept.name);
       if (!place.storage.valid()) continue;
       const int64_t width = dtype_bytes(kept.dtype);

@@ -28,6 +28,7 @@ import re
 import shutil
 import tempfile
 
+import bitsandbytes
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -78,6 +79,9 @@ CURVES = {
     "frozen": dict(
         COMMON, max_steps=10, learning_rate=1e-3, optim="adamw_torch_fused", freeze=["embeddings", r"layer\.0\.", r"LayerNorm\.bias$"]
     ),
+    # Tensors under 64 elements and embeddings keep 32 bits.
+    "adamw_8bit": dict(COMMON, max_steps=10, learning_rate=1e-3, optim="adamw_bnb_8bit", optim_args="min_8bit_size=64"),
+    "lion_8bit": dict(COMMON, max_steps=10, learning_rate=1e-4, optim="lion_8bit", optim_args="min_8bit_size=64"),
     "rmsprop": dict(COMMON, max_steps=10, learning_rate=1e-4, optim="rmsprop", optim_args="alpha=0.9,momentum=0.5"),
 }
 
@@ -217,6 +221,16 @@ def build_like(model):
     return copy.eval()
 
 
+def optimizer_of(training_arguments):
+    """The Trainer's own, but the 8-bit ones read min_8bit_size, which it does not pass on."""
+    cls, options = transformers.Trainer.get_optimizer_cls_and_kwargs(training_arguments)
+    if options.get("optim_bits") == 8:
+        # It keeps what earlier runs registered by addresses, which this run's parameters may have again.
+        bitsandbytes.optim.GlobalOptimManager.get_instance().initialize()
+        options["min_8bit_size"] = int(training_arguments.optim_args.removeprefix("min_8bit_size="))
+    return cls, options
+
+
 def train_curve(model, samples, arguments, rows):
     """The Trainer over the samples in the given order; per-step logs and the final weights."""
 
@@ -240,7 +254,9 @@ def train_curve(model, samples, arguments, rows):
             use_cpu=True,
             disable_tqdm=True,
         )
-        trainer = transformers.Trainer(model, training_arguments, train_dataset=Ordered())
+        trainer = transformers.Trainer(
+            model, training_arguments, train_dataset=Ordered(), optimizer_cls_and_kwargs=optimizer_of(training_arguments)
+        )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
     logs = [entry for entry in trainer.state.log_history if "grad_norm" in entry]

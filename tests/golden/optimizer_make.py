@@ -59,7 +59,7 @@ def run(make, shapes, sets_learning_rate=True):
     return [w.detach().numpy().view(np.uint32).ravel().tolist() for w in weights]
 
 
-cases = {
+CASES = {
     "adamw": lambda groups: torch.optim.AdamW(groups, betas=(0.9, 0.999), eps=1e-8, fused=True),
     "adamw_betas": lambda groups: torch.optim.AdamW(groups, betas=(0.8, 0.95), eps=1e-6, fused=True),
     "sgd": lambda groups: torch.optim.SGD(groups, lr=1.0),
@@ -72,17 +72,19 @@ cases = {
     "rmsprop_centered": lambda groups: torch.optim.RMSprop(groups, lr=1.0, alpha=0.9, eps=1e-6, momentum=0.5, centered=True),
     "lion": lambda groups: Lion(groups, betas=(0.9, 0.99)),
 }
-trainers = {"scale_parameter": False, "relative_step": False, "lr": 1.0}
-adafactors = {
-    "adafactor": trainers,
-    "adafactor_moment": {**trainers, "beta1": 0.9, "clip_threshold": 0.5, "decay_rate": -0.7},
-    "adafactor_scaled": {**trainers, "scale_parameter": True, "eps": (1e-12, 1e-3)},
+TRAINERS = {"scale_parameter": False, "relative_step": False, "lr": 1.0}
+ADAFACTORS = {
+    "adafactor": TRAINERS,
+    "adafactor_moment": {**TRAINERS, "beta1": 0.9, "clip_threshold": 0.5, "decay_rate": -0.7},
+    "adafactor_scaled": {**TRAINERS, "scale_parameter": True, "eps": (1e-12, 1e-3)},
     "adafactor_relative": {"scale_parameter": True, "relative_step": True},
     "adafactor_warmup": {"scale_parameter": False, "relative_step": True, "warmup_init": True},
 }
-results = {name: run(make, SHAPES) for name, make in cases.items()}
-for name, options in adafactors.items():
-    results[name] = run(lambda groups: Adafactor(groups, **options), MATRICES, not options["relative_step"])
-with open("optimizer.json", "w") as file:
-    json.dump({"torch": torch.__version__.split("+")[0], **results}, file)
-    file.write("\n")
+
+if __name__ == "__main__":
+    results = {name: run(make, SHAPES) for name, make in CASES.items()}
+    for name, options in ADAFACTORS.items():
+        results[name] = run(lambda groups: Adafactor(groups, **options), MATRICES, not options["relative_step"])
+    with open("optimizer.json", "w") as file:
+        json.dump({"torch": torch.__version__.split("+")[0], **results}, file)
+        file.write("\n")

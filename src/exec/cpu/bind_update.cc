@@ -1,7 +1,9 @@
 #include "exec/cpu/adafactor.h"
 #include "exec/cpu/kernel_entry.h"
+#include "exec/cpu/optimizer_8bit.h"
 #include "exec/cpu/optimizer_elementwise.h"
 #include "exec/cpu/optimizer_kernels.h"
+#include "exec/cpu/parallel.h"
 #include "exec/cpu/reduction.h"
 #include "ops/update_layout.h"
 
@@ -61,10 +63,17 @@ struct TensorBuffers {
   int64_t states() const { return layout.inputs_per_tensor - layout.gradient_input - 1; }
   const void* gradient(int64_t tensor) const { return buffers.inputs[at(tensor, layout.gradient_input)]; }
   // The i-th optimizer state.
-  float* state(int64_t tensor, int64_t i) const {
-    return input<float>(buffers, at(tensor, layout.gradient_input + 1 + i));
+  template <typename T = float>
+  T* state(int64_t tensor, int64_t i) const {
+    return input<T>(buffers, at(tensor, layout.gradient_input + 1 + i));
   }
 };
+
+// The weight from one of its elements on.
+WeightView weight_from(const WeightView& weight, int64_t element) {
+  if (weight.value != nullptr) return {.value = weight.value + element};
+  return {.value = nullptr, .high = weight.high + element, .rest = weight.rest + element};
+}
 
 TensorBuffers tensor_buffers(const OpContext& node, const NodeBuffers& buffers) {
   return {node, buffers, update_layout(node.node), node.attributes<UpdateAttributes>().split_master};
@@ -123,6 +132,45 @@ PreparedNode bind_lion(const OpContext& node, const NodeBuffers& buffers, int) {
           scalars = bind_scalars(buffers)](const int64_t*) { lion_update(tensors, settings, scalars); };
 }
 
+// A tensor for each parameter: blocks end with their parameter. Of the states, codes come before scales.
+std::vector<EightBitTensor> eight_bit_tensors(const OpContext& node, const NodeBuffers& buffers) {
+  const TensorBuffers source = tensor_buffers(node, buffers);
+  const int64_t moments = source.states() / 2;
+  std::vector<EightBitTensor> tensors;
+  for (int64_t t = 0; t < source.tensors(); ++t) {
+    int64_t element = 0;
+    int64_t block = 0;
+    for (const MatrixExtent& extent :
+         node.attributes<UpdateAttributes>().parameters[static_cast<size_t>(t)]) {
+      EightBitTensor tensor{.count = extent.rows * extent.columns,
+                            .weight = weight_from(source.weight(t), element),
+                            .gradient_dtype = DType::kF32,
+                            .gradient = static_cast<const float*>(source.gradient(t)) + element,
+                            .weight_decay = decay_of(node, t)};
+      for (int64_t i = 0; i < moments; ++i) {
+        tensor.codes[static_cast<size_t>(i)] = source.state<uint8_t>(t, i) + element;
+        tensor.scales[static_cast<size_t>(i)] = source.state(t, moments + i) + block;
+      }
+      tensors.push_back(tensor);
+      element += tensor.count;
+      block += ceil_divide(tensor.count, kStateBlock);
+    }
+  }
+  return tensors;
+}
+
+PreparedNode bind_adamw_8bit(const OpContext& node, const NodeBuffers& buffers, int) {
+  return [tensors = eight_bit_tensors(node, buffers), settings = settings_of<AdamW8bitSettings>(node).adamw,
+          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
+    adamw_8bit_update(tensors, settings, scalars, applied);
+  };
+}
+
+PreparedNode bind_lion_8bit(const OpContext& node, const NodeBuffers& buffers, int) {
+  return [tensors = eight_bit_tensors(node, buffers), settings = settings_of<Lion8bitSettings>(node).lion,
+          scalars = bind_scalars(buffers)](const int64_t*) { lion_8bit_update(tensors, settings, scalars); };
+}
+
 int64_t adafactor_workspace(const OpContext& node, int) {
   int64_t bytes = 0;
   for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
@@ -147,7 +195,7 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
     for (const MatrixExtent& extent : attributes.parameters[static_cast<size_t>(t)]) {
       AdafactorParameter p{.rows = extent.rows,
                            .columns = extent.columns,
-                           .weight = source.weight(t),
+                           .weight = weight_from(source.weight(t), element),
                            .gradient = static_cast<const float*>(source.gradient(t)) + element,
                            .row_moment = of_matrices ? source.state(t, 0) + row : nullptr,
                            .column_moment = of_matrices ? source.state(t, 1) + column : nullptr,
@@ -155,12 +203,6 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
                            .first_moment = nullptr,
                            .weight_decay = decay_of(node, t)};
       if (settings.beta1) p.first_moment = source.state(t, source.states() - 1) + element;
-      if (p.weight.value != nullptr) {
-        p.weight.value += element;
-      } else {
-        p.weight.high += element;
-        p.weight.rest += element;
-      }
       parameters.push_back(p);
       element += extent.rows * extent.columns;
       row += extent.rows;
@@ -182,10 +224,12 @@ std::vector<KernelEntry> update_kernels() {
        bind_sum_of_squares},
       {OpKind::kClipCoefficient, nullptr, bind_clip},
       {OpKind::kAdamW, nullptr, bind_adamw},
+      {OpKind::kAdamW8bit, nullptr, bind_adamw_8bit},
       {OpKind::kSgd, nullptr, bind_sgd},
       {OpKind::kAdagrad, nullptr, bind_adagrad},
       {OpKind::kRmsProp, nullptr, bind_rmsprop},
       {OpKind::kLion, nullptr, bind_lion},
+      {OpKind::kLion8bit, nullptr, bind_lion_8bit},
       {OpKind::kAdafactor, adafactor_workspace, bind_adafactor},
   };
 }

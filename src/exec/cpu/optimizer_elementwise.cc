@@ -93,12 +93,9 @@ void lion_range(const StatefulTensor& tensor, const ElementwiseStep& step, int64
   for_elements(tensor, step, begin, count, [&](auto weight, FloatVector g, int64_t i, auto lanes) {
     const FloatVector m = load(exp_avg + i, lanes);
     const FloatVector sum = hn::MulAdd(m, set(step.first), hn::Mul(g, set(step.first_rest)));
-    // Zero stays zero, and what is no number stays none.
-    const auto has_sign = hn::Or(hn::Lt(sum, set(0.0F)), hn::Gt(sum, set(0.0F)));
-    const FloatVector sign = hn::IfThenElse(has_sign, hn::CopySign(set(1.0F), sum), sum);
     store(hn::MulAdd(m, set(step.second), hn::Mul(g, set(step.second_rest))), exp_avg + i, lanes);
     const FloatVector w = hn::Mul(weight.get(i, lanes), decay);
-    weight.put(hn::NegMulAdd(sign, set(step.learning_rate), w), i, lanes);
+    weight.put(hn::NegMulAdd(sign(sum), set(step.learning_rate), w), i, lanes);
   });
 }
 

@@ -19,18 +19,6 @@
 
 namespace shoehorn::cpu {
 
-// What the updates of a step have in common, worked out in double as PyTorch does.
-struct AdamWStep {
-  double learning_rate;
-  float beta1_rest;  // 1 - beta1
-  float beta2;
-  float beta2_rest;  // 1 - beta2
-  float epsilon;
-  float step_size;     // lr / (1 - beta1^t)
-  float second_scale;  // 1 / sqrt(1 - beta2^t)
-  float gradient_scale;
-};
-
 struct SgdStep {
   float learning_rate;
   float momentum;
@@ -46,7 +34,7 @@ HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
 void adamw_range(const StatefulTensor& tensor, const AdamWStep& step, int64_t begin, int64_t count) {
-  const FloatVector decay = set(static_cast<float>(1.0 - step.learning_rate * double{tensor.weight_decay}));
+  const FloatVector decay = set(weight_factor(step.learning_rate, tensor.weight_decay));
   float* first = tensor.states[0];
   float* second = tensor.states[1];
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
@@ -117,14 +105,12 @@ void check_updates(std::span<const StatefulTensor> tensors, size_t states, const
   }
 }
 
-void adamw_update(std::span<const StatefulTensor> tensors, const AdamWSettings& settings,
-                  const UpdateScalars& scalars, const uint32_t* applied_updates) {
-  check_updates(tensors, 2, "adamw");
-  if (is_skipped(scalars)) return;
-  const double t = static_cast<double>(*applied_updates) + 1.0;
+AdamWStep adamw_step(const AdamWSettings& settings, const UpdateScalars& scalars, uint32_t applied_updates) {
+  const double t = static_cast<double>(applied_updates) + 1.0;
   const double learning_rate = static_cast<double>(*scalars.learning_rate);
-  const AdamWStep step{
+  return {
       .learning_rate = learning_rate,
+      .beta1 = static_cast<float>(settings.beta1),
       .beta1_rest = static_cast<float>(1.0 - settings.beta1),
       .beta2 = static_cast<float>(settings.beta2),
       .beta2_rest = static_cast<float>(1.0 - settings.beta2),
@@ -133,6 +119,13 @@ void adamw_update(std::span<const StatefulTensor> tensors, const AdamWSettings& 
       .second_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, t))),
       .gradient_scale = gradient_scale(scalars),
   };
+}
+
+void adamw_update(std::span<const StatefulTensor> tensors, const AdamWSettings& settings,
+                  const UpdateScalars& scalars, const uint32_t* applied_updates) {
+  check_updates(tensors, 2, "adamw");
+  if (is_skipped(scalars)) return;
+  const AdamWStep step = adamw_step(settings, scalars, *applied_updates);
   parallel_chunks(
       tensors, [](const StatefulTensor& tensor) { return tensor.count; },
       [&](const StatefulTensor& tensor, int64_t begin, int64_t count, int64_t) {

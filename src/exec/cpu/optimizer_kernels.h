@@ -47,6 +47,11 @@ struct StatefulTensor {
   float weight_decay = 0;
 };
 
+// What decoupled weight decay multiplies a weight by.
+inline float weight_factor(double learning_rate, float weight_decay) {
+  return static_cast<float>(1.0 - learning_rate * double{weight_decay});
+}
+
 // InternalError naming `what` unless a weight has one form and its gradient a storage type.
 void check_update(const WeightView& weight, DType gradient_dtype, int64_t count, const char* what);
 // The same of every tensor, and that each has the first `states` of its states and no more.
@@ -59,6 +64,20 @@ void check_updates(std::span<const StatefulTensor> tensors, size_t states, const
 //   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
 //
 // t counts from 1: it is one more than the updates that were applied before this one.
+
+// What the updates of a step have in common, worked out in double as PyTorch does.
+struct AdamWStep {
+  double learning_rate;
+  float beta1;
+  float beta1_rest;  // 1 - beta1
+  float beta2;
+  float beta2_rest;  // 1 - beta2
+  float epsilon;
+  float step_size;     // lr / (1 - beta1^t)
+  float second_scale;  // 1 / sqrt(1 - beta2^t)
+  float gradient_scale;
+};
+AdamWStep adamw_step(const AdamWSettings& settings, const UpdateScalars& scalars, uint32_t applied_updates);
 
 void adamw_update(std::span<const StatefulTensor> tensors, const AdamWSettings& settings,
                   const UpdateScalars& scalars, const uint32_t* applied_updates);

@@ -42,6 +42,12 @@ struct SplitWeight {
   }
 };
 
+// -1 or 1; zero stays zero, and what is no number stays none.
+HWY_INLINE FloatVector sign(FloatVector x) {
+  const auto has_sign = hn::Or(hn::Lt(x, set(0.0F)), hn::Gt(x, set(0.0F)));
+  return hn::IfThenElse(has_sign, hn::CopySign(set(1.0F), x), x);
+}
+
 // Calls function(weight, T{}) with the weight's form and the gradient's type.
 template <class Function>
 HWY_INLINE void with_weight(const WeightView& view, DType gradient_dtype, const Function& function) {
