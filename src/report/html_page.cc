@@ -1,0 +1,98 @@
+#include "report/html_page.h"
+
+#include "base/error.h"
+#include "report/html_style.h"
+
+namespace shoehorn {
+
+std::string escape_html(std::string_view text) {
+  std::string escaped;
+  escaped.reserve(text.size());
+  for (const char character : text) {
+    switch (character) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default: {
+        const auto byte = static_cast<unsigned char>(character);
+        const bool is_control = (byte < 0x20 && character != '\t' && character != '\n') || byte == 0x7F;
+        escaped += is_control ? std::string("\xEF\xBF\xBD") : std::string(1, character);
+      }
+    }
+  }
+  return escaped;
+}
+
+HtmlPage::HtmlPage(std::string_view title, std::string_view subtitle) : title_(escape_html(title)) {
+  body_ = fmt::format("<header><div><h1>{}</h1>", title_);
+  if (!subtitle.empty()) body_ += fmt::format("<p class=\"subtitle\">{}</p>", escape_html(subtitle));
+  body_ += "</div><button id=\"theme\" type=\"button\" hidden>Dark</button></header>\n";
+}
+
+void HtmlPage::add_heading(std::string_view text) {
+  body_ += fmt::format("<h2>{}</h2>\n", escape_html(text));
+}
+
+void HtmlPage::add_paragraph(std::string_view text) {
+  body_ += fmt::format("<p>{}</p>\n", escape_html(text));
+}
+
+void HtmlPage::add_facts(const std::vector<std::pair<std::string, std::string>>& facts) {
+  body_ += "<dl class=\"facts\">\n";
+  for (const auto& [name, value] : facts) {
+    body_ += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(name), escape_html(value));
+  }
+  body_ += "</dl>\n";
+}
+
+void HtmlPage::add_table(const HtmlTable& table) {
+  const auto cell = [](const char* tag, const TableColumn& column, const std::string& text) {
+    return fmt::format("<{}{}>{}</{}>", tag, column.is_number ? " class=\"number\"" : "", escape_html(text),
+                       tag);
+  };
+  body_ += "<div class=\"scroll\"><table>\n";
+  if (!table.caption.empty()) body_ += fmt::format("<caption>{}</caption>\n", escape_html(table.caption));
+  body_ += "<thead><tr>";
+  for (const TableColumn& column : table.columns) body_ += cell("th", column, column.title);
+  body_ += "</tr></thead>\n<tbody>\n";
+  for (const std::vector<std::string>& row : table.rows) {
+    CHECK(row.size() == table.columns.size(), "a row of {} cells in a table of {} columns", row.size(),
+          table.columns.size());
+    body_ += "<tr>";
+    for (size_t i = 0; i < row.size(); ++i) body_ += cell("td", table.columns[i], row[i]);
+    body_ += "</tr>\n";
+  }
+  body_ += "</tbody></table></div>\n";
+}
+
+void HtmlPage::add_figure(std::string_view svg, std::string_view caption) {
+  body_ += fmt::format("<figure>\n{}", svg);
+  if (!caption.empty()) body_ += fmt::format("<figcaption>{}</figcaption>\n", escape_html(caption));
+  body_ += "</figure>\n";
+}
+
+void HtmlPage::add_preformatted(std::string_view text) {
+  body_ += fmt::format("<pre>{}</pre>\n", escape_html(text));
+}
+
+std::string HtmlPage::html() const {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n"
+      "<style>\n{}</style>\n</head>\n<body>\n{}<script>{}</script>\n</body>\n</html>\n",
+      title_, page_style(), body_, page_script());
+}
+
+}  // namespace shoehorn
