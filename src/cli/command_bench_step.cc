@@ -23,13 +23,15 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// The run that is timed: no files, no log, no checkpoint; a few steps unless the arguments say how many.
+// The run that is timed: no log, no report, no checkpoint; a few steps unless the arguments say how many.
 TrainingArguments timed_arguments(const TrainingArguments& args) {
   TrainingArguments timed = args;
   timed.save_strategy = "no";
   timed.eval_strategy = "no";
   timed.logging_strategy = "no";
-  if (timed.max_steps <= 0) timed.max_steps = 4;
+  timed.report_to.clear();
+  // A profile begins after the first step.
+  if (timed.max_steps <= 0) timed.max_steps = std::max<int64_t>(4, timed.profile + 1);
   return timed;
 }
 
@@ -106,6 +108,7 @@ int run_bench_step(const std::vector<std::string>& words) {
        .num_labels = static_cast<int32_t>(source.model->num_labels()),
        .seed = static_cast<uint64_t>(args.seed)});
   nlohmann::json result;
+  std::string profile;
   {
     TrainerOptions options;
     options.weights =
@@ -117,12 +120,14 @@ int run_bench_step(const std::vector<std::string>& words) {
     if (!args.json) fmt::print("{}", format_forecast(trainer.forecast()));
     const TrainOutput output = trainer.train();
     result = result_of(trainer, output, before_trainer_seconds);
+    if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
   }
   add_limit(result, args.bf16);
   if (args.json) {
     fmt::print("{}\n", result.dump());
   } else {
     print_table(result);
+    fmt::print("{}", profile);
   }
   return 0;
 }

@@ -76,10 +76,12 @@ int run_train(const std::vector<std::string>& words) {
   fmt::print("{}", format_metrics("train", output.metrics));
   if (has_validation) {
     const Metrics metrics = trainer.evaluate();
+    trainer.report_evaluation(metrics);
     save_metrics(args.output_dir, "eval", metrics);
     fmt::print("{}", format_metrics("eval", metrics));
   }
   print_memory_agreement(output.metrics);
+  if (trainer.profile() != nullptr) fmt::print("{}", format_profile(*trainer.profile()));
   fmt::print("Saved in {}\n", args.output_dir);
   return 0;
 }

@@ -7,14 +7,8 @@
 #include "data/training_steps.h"
 
 namespace shoehorn {
-namespace {
-
-constexpr int64_t kStages = 2;
-
-}  // namespace
-
 WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
-                               int64_t num_workers)
+                               int64_t num_workers, int64_t prefetch_factor)
     : dataset_(dataset),
       sampler_(std::move(sampler)),
       options_(options),
@@ -22,6 +16,8 @@ WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const Ba
   CHECK(sampler_.size() == dataset.size(), "a sampler of {} samples for a data set of {}", sampler_.size(),
         dataset.size());
   if (num_workers < 0) throw user_error("[dataloader_num_workers] expected at least 0, got {}", num_workers);
+  if (prefetch_factor < 1)
+    throw user_error("[dataloader_prefetch_factor] expected at least 1, got {}", prefetch_factor);
   const TrainingSteps steps =
       training_steps({.samples = dataset.size(),
                       .micro_batch_size = options.micro_batch_size,
@@ -31,7 +27,7 @@ WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const Ba
   update_steps_per_epoch_ = steps.update_steps_per_epoch;
   order_.resize(static_cast<size_t>(dataset.size()));
   if (num_workers > 0) {
-    reserve_stages();
+    reserve_stages(prefetch_factor);
     worker_ = std::thread([this] { work(); });
   }
 }
@@ -46,14 +42,14 @@ WindowIterator::~WindowIterator() {
   worker_.join();
 }
 
-void WindowIterator::reserve_stages() {
-  const int64_t count = std::min(options_.gradient_accumulation_steps, micro_batches_per_epoch_);
+void WindowIterator::reserve_stages(int64_t count) {
+  const int64_t micro_batches = std::min(options_.gradient_accumulation_steps, micro_batches_per_epoch_);
   const int64_t bytes = micro_batch_bytes(capacity_, dataset_.label_kind());
-  stages_.resize(kStages);
+  stages_.resize(static_cast<size_t>(count));
   for (Stage& stage : stages_) {
     // Zeroed, and so touched: what is reserved here is resident before training begins.
-    stage.memory = std::make_unique<std::byte[]>(static_cast<size_t>(count * bytes));
-    for (int64_t i = 0; i < count; ++i) {
+    stage.memory = std::make_unique<std::byte[]>(static_cast<size_t>(micro_batches * bytes));
+    for (int64_t i = 0; i < micro_batches; ++i) {
       const std::span<std::byte> memory(stage.memory.get() + i * bytes, static_cast<size_t>(bytes));
       stage.micro_batches.push_back(lay_out_micro_batch(memory, capacity_, dataset_.label_kind()));
     }
@@ -126,7 +122,7 @@ bool WindowIterator::next_window(Window& window) {
     changed_.notify_all();
     changed_.wait(lock, [this] { return staged_ >= taken_ || failure_ != nullptr; });
     if (failure_ != nullptr) std::rethrow_exception(failure_);
-    current_ = stages_[static_cast<size_t>((taken_ - 1) % kStages)].window;
+    current_ = stage_of(taken_ - 1).window;
   }
   has_current_ = true;
   window = current_;
@@ -140,17 +136,18 @@ void WindowIterator::load(int64_t index, MicroBatch& destination) {
     pack(current_, index, destination);
     return;
   }
-  const Stage& stage = stages_[static_cast<size_t>(current_.update_step % kStages)];
+  const Stage& stage = stage_of(current_.update_step);
   copy_micro_batch(stage.micro_batches[static_cast<size_t>(index)], dataset_.label_kind(), destination);
 }
 
 void WindowIterator::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    // Window staged_ goes where window staged_ - kStages was, which the caller reads until it has taken the
-    // next.
+    // Window staged_ goes where the window a round of stages before it was, which the caller reads until it
+    // has taken the next.
     changed_.wait(lock, [this] {
-      return quit_ || (failure_ == nullptr && staged_ < stop_before_ && staged_ - kStages < taken_ - 1);
+      return quit_ || (failure_ == nullptr && staged_ < stop_before_ &&
+                       staged_ - static_cast<int64_t>(stages_.size()) < taken_ - 1);
     });
     if (quit_) return;
     const int64_t update_step = staged_;
@@ -158,7 +155,7 @@ void WindowIterator::work() {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      Stage& stage = stages_[static_cast<size_t>(update_step % kStages)];
+      Stage& stage = stage_of(update_step);
       stage.window = describe(update_step);
       for (int64_t i = 0; i < stage.window.micro_batches; ++i) {
         pack(stage.window, i, stage.micro_batches[static_cast<size_t>(i)]);

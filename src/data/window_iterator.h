@@ -9,9 +9,9 @@
 //     for (int64_t i = 0; i < window.micro_batches; ++i) windows.load(i, batch);
 //
 // With num_workers 0 a micro-batch is packed straight into the caller's memory. With more, one thread of our
-// own packs the next window while the caller computes; it never enters OpenMP. Its two windows of staging are
-// reserved by the constructor (staging_bytes), and both ways give the same bytes. (Packing is a copy: one
-// thread is always enough.)
+// own packs the next windows while the caller computes; it never enters OpenMP. Its windows of staging (two,
+// or as many as prefetch_factor says, the one in use included) are reserved by the constructor
+// (staging_bytes), and both ways give the same bytes. (Packing is a copy: one thread is always enough.)
 //
 // After construction nothing allocates. One thread uses the object; the data set must outlive it.
 #pragma once
@@ -44,7 +44,7 @@ class WindowIterator {
  public:
   // UserError: an option out of range, a sample longer than pad_to_max_length, drop_last that leaves nothing.
   WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
-                 int64_t num_workers = 0);
+                 int64_t num_workers = 0, int64_t prefetch_factor = 2);
   ~WindowIterator();
   WindowIterator(const WindowIterator&) = delete;
   WindowIterator& operator=(const WindowIterator&) = delete;
@@ -80,7 +80,8 @@ class WindowIterator {
   std::span<const int64_t> samples_of(int64_t micro_batch) const;
   Window describe(int64_t update_step) const;
   void pack(const Window& window, int64_t index, MicroBatch& destination) const;
-  void reserve_stages();
+  void reserve_stages(int64_t count);
+  Stage& stage_of(int64_t update_step) { return stages_[static_cast<size_t>(update_step) % stages_.size()]; }
   void work();
 
   const Dataset& dataset_;
@@ -96,7 +97,7 @@ class WindowIterator {
   bool has_current_ = false;
 
   // Update steps of the epoch, guarded by mutex_. The caller has taken those below taken_ and may still read
-  // the last of them; the worker has staged those below staged_, at most one more than that.
+  // the last of them; the worker has staged those below staged_, at most a stage each from that one on.
   std::vector<Stage> stages_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -158,15 +158,18 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
 
 // The same bytes with and without the worker, micro-batches read twice and backwards, epochs left in their
 // middle.
-TEST(WindowIterator, TheWorkerChangesNothing) {
+class WindowIteratorPrefetch : public ::testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Stages, WindowIteratorPrefetch, ::testing::Values(1, 2, 3, 9, 40));
+
+TEST_P(WindowIteratorPrefetch, TheWorkerChangesNothing) {
   const auto lengths = some_lengths(83);
   const Dataset dataset = indexed_dataset(lengths);
   const BatchOptions options{.micro_batch_size = 3, .gradient_accumulation_steps = 4};
   WindowIterator inline_windows(dataset, Sampler({}, lengths), options, 0);
-  WindowIterator staged_windows(dataset, Sampler({}, lengths), options, 1);
+  WindowIterator staged_windows(dataset, Sampler({}, lengths), options, 1, GetParam());
   EXPECT_EQ(inline_windows.staging_bytes(), 0);
   EXPECT_EQ(staged_windows.staging_bytes(),
-            2 * 4 * micro_batch_bytes(staged_windows.capacity(), LabelKind::kClass));
+            GetParam() * 4 * micro_batch_bytes(staged_windows.capacity(), LabelKind::kClass));
   EXPECT_EQ(staged_windows.order_bytes(), 83 * 8);
   Memory a(inline_windows.capacity());
   Memory b(staged_windows.capacity());
@@ -229,6 +232,7 @@ TEST(WindowIterator, Errors) {
   const Dataset dataset = indexed_dataset(lengths);
   const Sampler sampler({}, lengths);
   EXPECT_THROW(WindowIterator(dataset, sampler, {}, -1), UserError);
+  EXPECT_THROW(WindowIterator(dataset, sampler, {}, 1, 0), UserError);
   EXPECT_THROW(WindowIterator(dataset, sampler, {.drop_last = true}), UserError);
   EXPECT_THROW(WindowIterator(dataset, Sampler({}, some_lengths(4)), {}), InternalError);
   WindowIterator windows(dataset, sampler, {});

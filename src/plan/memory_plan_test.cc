@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/op_builder.h"
+#include "plan/memory_timeline.h"
 
 namespace shoehorn {
 namespace {
@@ -173,6 +174,34 @@ TEST_F(MemoryPlanTest, EveryByteIsOfARoleAndOfAComponent) {
   const auto components = bytes_by_component(state_, made);
   EXPECT_EQ(components.at("head"), 2 * kBytes + 1000);
   EXPECT_EQ(sum(components), made.arena_bytes());
+}
+
+TEST_F(MemoryPlanTest, TheTimelineHasEveryLiveByteAtItsNode) {
+  const ValueId product = op(OpKind::kMatmul, {w_, w_}, MatmulAttributes{}, "product");
+  const ValueId first = copy(product, "first");
+  const ValueId second = op(OpKind::kAdd, {first, product}, {}, "second");
+  program_.add_result("y", copy(second, "y"));
+  const MemoryPlan made = plan();
+  const MemoryTimeline timeline = memory_timeline(state_, made.programs[0]);
+  const size_t nodes = program_.nodes().size();
+  for (size_t at = 0; at < nodes; ++at) {
+    int64_t live = 0;
+    for (const Buffer& buffer : made.programs[0].buffers) {
+      const auto position = static_cast<int64_t>(at);
+      if (buffer.first <= position && position <= buffer.last) live += buffer.bytes;
+    }
+    int64_t said = 0;
+    for (const auto& [role, bytes] : timeline.bytes) {
+      ASSERT_EQ(bytes.size(), nodes);
+      said += bytes[at];
+    }
+    EXPECT_EQ(said, live + kBytes + 4) << "node " << at;
+    EXPECT_LE(said, timeline.peak_bytes);
+  }
+  EXPECT_EQ(timeline.bytes.at(Role::kWeight), std::vector<int64_t>(nodes, kBytes));
+  EXPECT_EQ(timeline.bytes.at(Role::kWorkspace)[0], 1000);
+  EXPECT_EQ(timeline.bytes.at(Role::kWorkspace)[1], 0);
+  EXPECT_EQ(timeline.peak_position, made.programs[0].peak_position);
 }
 
 TEST_F(MemoryPlanTest, WhatTheBackwardReadsIsAnActivation) {

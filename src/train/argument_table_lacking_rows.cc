@@ -13,8 +13,7 @@ using enum ArgumentStatus;
 
 constexpr std::string_view kOneRank = "training runs on one rank";
 constexpr std::string_view kNoNetwork = "nothing is sent over the network; output_dir is what is uploaded";
-constexpr std::string_view kNoTracker =
-    "log lines, trainer_state.json and the result files are written instead";
+constexpr std::string_view kNoTracker = "nothing is sent to a service; tensorboard, html and jsonl are files";
 constexpr std::string_view kFusedAlways = "our own fused kernels always run";
 
 std::vector<ArgumentSpec> distributed() {
@@ -125,7 +124,6 @@ std::vector<ArgumentSpec> hub_and_trackers() {
        .status = kRefused,
        .why = kNoNetwork},
       {.name = "hub_revision", .group = kHub, .kind = kText, .status = kRefused, .why = kNoNetwork},
-      {.name = "run_name", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
       {.name = "project",
        .group = kHub,
        .kind = kText,
@@ -135,7 +133,6 @@ std::vector<ArgumentSpec> hub_and_trackers() {
       {.name = "trackio_space_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
       {.name = "trackio_bucket_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
       {.name = "trackio_static_space_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
-      {.name = "logging_dir", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
   };
 }
 

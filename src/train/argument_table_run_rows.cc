@@ -10,8 +10,7 @@ using enum ArgumentStatus;
 
 namespace {
 
-constexpr std::string_view kNoTracker =
-    "log lines, trainer_state.json and the result files are written instead";
+constexpr std::string_view kNoTracker = "nothing is sent to a service; tensorboard, html and jsonl are files";
 
 std::vector<ArgumentSpec> loading_and_saving() {
   return {
@@ -26,7 +25,7 @@ std::vector<ArgumentSpec> loading_and_saving() {
       {.name = "dataloader_prefetch_factor",
        .group = kDataLoading,
        .field = &Args::dataloader_prefetch_factor,
-       .help = "accepted as 2: one batch is used while the next is prepared"},
+       .help = "effective batches held ready, the one in use included; 2 unless given"},
       {.name = "dataloader_persistent_workers",
        .group = kDataLoading,
        .kind = kFlag,
@@ -133,10 +132,12 @@ std::vector<ArgumentSpec> evaluation_and_logging() {
       {.name = "report_to",
        .group = kLogging,
        .field = &Args::report_to,
-       .help = "accepted as none",
+       .help = "several of tensorboard, html, jsonl; or all, none",
        .choices = {{"none"},
-                   {"all", kNoTracker},
-                   {"tensorboard", kNoTracker},
+                   {"all"},
+                   {"tensorboard"},
+                   {"html"},
+                   {"jsonl"},
                    {"wandb", kNoTracker},
                    {"mlflow", kNoTracker},
                    {"comet_ml", kNoTracker},
@@ -150,6 +151,14 @@ std::vector<ArgumentSpec> evaluation_and_logging() {
                    {"swanlab", kNoTracker},
                    {"trackio", kNoTracker},
                    {"kubeflow", kNoTracker}}},
+      {.name = "run_name",
+       .group = kLogging,
+       .field = &Args::run_name,
+       .help = "title of the run's report; output_dir unless given"},
+      {.name = "logging_dir",
+       .group = kLogging,
+       .field = &Args::logging_dir,
+       .help = "of TensorBoard's files; output_dir/runs/<date>_<host> unless given"},
       {.name = "include_num_input_tokens_seen",
        .group = kLogging,
        .field = &Args::include_num_input_tokens_seen,
@@ -183,6 +192,10 @@ std::vector<ArgumentSpec> debugging() {
        .group = kDebugging,
        .field = &Args::detect_anomaly,
        .help = "stop at the first operation that gives NaN or Inf, and name it"},
+      {.name = "profile",
+       .group = kDebugging,
+       .field = &Args::profile,
+       .help = "trace of this many steps after the first, in output_dir/profile.json"},
       {.name = "dump_program",
        .group = kDebugging,
        .field = &Args::dump_program,

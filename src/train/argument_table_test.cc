@@ -125,7 +125,9 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   EXPECT_SAYS(muon, "got 'muon'; known, but not in this version yet");
   EXPECT_SAYS(parse_error({"--optim", "adamw_torch_xla"}), "refused");
   EXPECT_SAYS(parse_error({"--optim", "adamw_torch_fuse"}), "did you mean adamw_torch_fused?");
-  EXPECT_SAYS(parse_error({"--report_to", "tensorboard"}), "[--report_to] expected one of none");
+  EXPECT_SAYS(
+      parse_error({"--report_to", "wandb"}),
+      "[--report_to] expected one of none, all, tensorboard, html, jsonl, got 'wandb'; known, but not");
   EXPECT_SAYS(parse_error({"--fp16"}),
               "[--fp16] expected false, got true; known, but not in this version yet");
   EXPECT_SAYS(parse_error({"--deepspeed", "ds.json"}), "[--deepspeed] expected nothing, got 'ds.json'");

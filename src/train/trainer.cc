@@ -20,10 +20,6 @@ namespace shoehorn {
 
 namespace {
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 int64_t weights_beside_embeddings(const StateTable& state) {
   int64_t weights = 0;
   for (const Parameter& parameter : state.parameters()) {
@@ -78,9 +74,9 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   }
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
   if (train_dataset_.size() > 0) {
-    windows_ = std::make_unique<WindowIterator>(train_dataset_,
-                                                Sampler(sampler_options(args_), train_dataset_.lengths()),
-                                                batch_options(args_), args_.dataloader_num_workers);
+    windows_ = std::make_unique<WindowIterator>(
+        train_dataset_, Sampler(sampler_options(args_), train_dataset_.lengths()), batch_options(args_),
+        args_.dataloader_num_workers, args_.dataloader_prefetch_factor.value_or(2));
     session.train = {windows_->capacity().tokens, windows_->capacity().sequences,
                      std::max(train_dataset_.max_length(), padding_of(args_))};
   } else {
@@ -108,6 +104,8 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     schedule_ = schedule_of(args_, steps.max_steps);
   }
   counts_.reserve(2 * std::max<size_t>(1, session_->family().train_batches.size()));
+  if (args_.profile > 0 && windows_ != nullptr)
+    profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
   forecast_ = forecast_memory(*session_, args_.memory_budget);
 }
 
@@ -167,11 +165,17 @@ TrainOutput Trainer::train() {
   if (args_.save_strategy != "no") ensure_writable_directory(args_.output_dir);
   recover_checkpoints(args_.output_dir);
   prepare();
+  start_reports();
   if (args_.detect_anomaly) watch_for_anomaly();
   const double start = now_seconds();
   Progress progress("train", state_.global_step, state_.max_steps, options_.progress);
   if (args_.eval_on_start && state_.global_step == 0) evaluate_and_note(progress);
-  train_epochs(progress);
+  try {
+    train_epochs(progress);
+  } catch (...) {
+    write_report();  // as far as the run got
+    throw;
+  }
   progress.finish();
   if (args_.load_best_model_at_end) load_best_model();
 
@@ -190,8 +194,12 @@ TrainOutput Trainer::train() {
         "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
         position_.nonfinite_losses, state_.global_step));
   }
-  state_.log(output.metrics);
+  note(output.metrics);
+  output.metrics["train_data_wait_share"] = seconds > 0 ? data_wait_seconds_ / seconds : 0;
   output.metrics.merge(memory_metrics());
+  end_metrics_ = output.metrics;
+  write_report();
+  if (profile_ != nullptr) profile_->write(std::filesystem::path(args_.output_dir) / "profile.json");
   return output;
 }
 
@@ -201,11 +209,13 @@ void Trainer::train_epochs(Progress& progress) {
   Window window;
   while (state_.global_step < state_.max_steps) {
     windows_->start_epoch(point.epoch, point.update_step);
-    while (state_.global_step < state_.max_steps && windows_->next_window(window)) {
+    while (state_.global_step < state_.max_steps && next_window(window)) {
       if (seconds_to_first_step_ == 0) seconds_to_first_step_ = now_seconds() - constructed_seconds_;
       const double step_start = now_seconds();
-      step(*windows_, window);
+      step(window);
       step_seconds_.push_back(now_seconds() - step_start);
+      step_seconds_since_log_ += step_seconds_.back();
+      samples_since_log_ += window.sequences;
       const int64_t done =
           std::min(steps.micro_batches_per_epoch,
                    window.update_step * args_.gradient_accumulation_steps + window.micro_batches);
@@ -213,6 +223,7 @@ void Trainer::train_epochs(Progress& progress) {
                      static_cast<double>(done) / static_cast<double>(steps.micro_batches_per_epoch);
       decide_after_step(args_, state_);
       after_step(progress);
+      if (profile_ != nullptr) profile_->end_step();
       progress.update(state_.global_step, samples_this_run_,
                       *session_->executor().storage_as<float>(session_->family().loss));
     }
@@ -225,7 +236,7 @@ void Trainer::train_epochs(Progress& progress) {
 }
 
 // One optimizer step: all micro-batches of a window.
-void Trainer::step(WindowIterator& windows, const Window& window) {
+void Trainer::step(const Window& window) {
   const ProgramFamily& family = session_->family();
   Executor& executor = session_->executor();
   last_learning_rate_ = schedule_->learning_rate(state_.global_step);
@@ -242,16 +253,17 @@ void Trainer::step(WindowIterator& windows, const Window& window) {
   for (int64_t m = 0; m < window.micro_batches; ++m) {
     const BatchStorages& storages = family.train_batches[static_cast<size_t>(one_program ? m : 0)];
     MicroBatch batch = micro_batch_in(executor, storages, family.train_capacity);
-    windows.load(m, batch);
+    load_micro_batch(m, batch);
     if (!one_program) counts_.clear();
     finish_micro_batch(executor, storages, batch, counts_);
-    if (!one_program) executor.run(m == 0 ? "micro_batch_first" : "micro_batch_next", counts_);
+    if (!one_program) run_program(m == 0 ? "micro_batch_first" : "micro_batch_next");
   }
   if (one_program) {
     counts_.resize(static_cast<size_t>(2 * batches), 0);  // micro-batches that a short last window lacks
-    executor.run("train_step", counts_);
+    run_program("train_step");
   } else {
-    executor.run("update", {});
+    counts_.clear();
+    run_program("update");
   }
 
   const float loss = *executor.storage_as<float>(family.loss);
@@ -269,9 +281,15 @@ void Trainer::step(WindowIterator& windows, const Window& window) {
 }
 
 void Trainer::after_step(Progress& progress) {
-  if (state_.control.should_log && state_.global_step > position_.last_logged_step) log_losses(progress);
-  if (state_.control.should_evaluate) evaluate_and_note(progress);
-  if (state_.control.should_save) save(progress);
+  const auto timed = [&](HostWork work, void (Trainer::*act)(Progress&)) {
+    const double begin = now_seconds();
+    (this->*act)(progress);
+    if (profile_ != nullptr) profile_->host_work(work, begin, now_seconds());
+  };
+  if (state_.control.should_log && state_.global_step > position_.last_logged_step)
+    timed(HostWork::kLogging, &Trainer::log_losses);
+  if (state_.control.should_evaluate) timed(HostWork::kEvaluation, &Trainer::evaluate_and_note);
+  if (state_.control.should_save) timed(HostWork::kCheckpoint, &Trainer::save);
 }
 
 void Trainer::log_losses(Progress& progress) {
@@ -283,8 +301,8 @@ void Trainer::log_losses(Progress& progress) {
   position_.loss_total += position_.loss_since_log;
   position_.loss_since_log = 0;
   position_.last_logged_step = state_.global_step;
-  const Metrics& logged = state_.log(std::move(entry));
-  progress.log_line(log_text(logged));
+  note_throughput();
+  progress.log_line(log_text(note(std::move(entry))));
 }
 
 Metrics Trainer::evaluate() {
@@ -321,7 +339,7 @@ void Trainer::evaluate_and_note(Progress& progress) {
         (std::filesystem::path(args_.output_dir) / fmt::format("checkpoint-{}", state_.global_step)).string();
   }
   if (args_.save_strategy == "best") state_.control.should_save = best;
-  progress.log_line(log_text(state_.log(std::move(metrics))));
+  progress.log_line(log_text(note(std::move(metrics))));
 }
 
 CheckpointContents Trainer::contents() const {
@@ -332,6 +350,7 @@ void Trainer::save(Progress& progress) {
   const std::filesystem::path saved = save_checkpoint(contents(), session_->executor());
   rotate_checkpoints(args_.output_dir, args_.save_total_limit.value_or(0),
                      state_.best_model_checkpoint.value_or(""));
+  write_report();
   progress.log_line(fmt::format("saved {}", saved.string()));
 }
 

@@ -17,15 +17,19 @@
 #include <string>
 #include <vector>
 
+#include "data/batch.h"
 #include "data/dataset.h"
 #include "data/training_steps.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/html_report.h"
 #include "train/memory_forecast.h"
 #include "train/metrics.h"
 #include "train/progress.h"
+#include "train/run_reporter.h"
+#include "train/step_profile.h"
 #include "train/trainer_state.h"
 #include "train/training_arguments.h"
 
@@ -55,7 +59,7 @@ struct TrainerOptions {
 struct TrainOutput {
   int64_t global_step = 0;
   double training_loss = 0;
-  Metrics metrics;  // train_runtime, train_loss, …, and the four memory_* keys
+  Metrics metrics;  // train_runtime, train_loss, …, train_data_wait_share, and the four memory_* keys
 };
 
 class Trainer {
@@ -85,6 +89,8 @@ class Trainer {
 
   // config.json, weights and companions into `directory` (made where absent).
   void save_model(const std::filesystem::path& directory);
+  // The evaluation of the trained model as the last entry of the log, in the reports that report_to names.
+  void report_evaluation(Metrics metrics);
   // trainer_state.json into output_dir.
   void save_state() const;
 
@@ -96,6 +102,8 @@ class Trainer {
   int64_t measured_process_peak_bytes() const;
   // Seconds from the construction of the trainer to the start of step 1; 0 before.
   double seconds_to_first_step() const { return seconds_to_first_step_; }
+  // What --profile recorded; null without it.
+  const StepProfile* profile() const { return profile_.get(); }
   // Seconds of each optimizer step of the last train().
   const std::vector<double>& step_seconds() const { return step_seconds_; }
 
@@ -103,9 +111,17 @@ class Trainer {
   void prepare();
   void load_start();
   void train_epochs(class Progress& progress);
-  void step(class WindowIterator& windows, const struct Window& window);
+  bool next_window(struct Window& window);
+  void load_micro_batch(int64_t index, MicroBatch& batch);
+  void run_program(std::string_view name);
+  void step(const struct Window& window);
   void after_step(class Progress& progress);
   void log_losses(class Progress& progress);
+  const Metrics& note(Metrics entry);
+  void note_throughput();
+  void note_data_wait(double begin_seconds);
+  void start_reports();
+  void write_report() const;
   void evaluate_and_note(class Progress& progress);
   void save(class Progress& progress);
   void watch_for_anomaly();
@@ -133,6 +149,13 @@ class Trainer {
   double seconds_to_first_step_ = 0;
   std::vector<double> step_seconds_;
   std::vector<int64_t> counts_;
+  std::unique_ptr<StepProfile> profile_;
+  std::optional<RunReporter> reporter_;
+  double data_wait_seconds_ = 0;
+  std::vector<Throughput> throughput_;
+  double step_seconds_since_log_ = 0;
+  int64_t samples_since_log_ = 0;
+  Metrics end_metrics_;
 };
 
 // "Time: …", "Samples/second: …", "Memory occupied: … MB." of a training result, as the guides print it.

@@ -109,15 +109,21 @@ void validate_combinations(const TrainingArguments& args) {
           "[dataloader_prefetch_factor] expected dataloader_num_workers above 0, got 0; without workers "
           "nothing is prefetched");
     }
-    if (*args.dataloader_prefetch_factor != 2) {
-      throw user_error(
-          "[dataloader_prefetch_factor] expected 2, got {}; known, but not in this version yet: one "
-          "effective batch is used while the next is prepared",
-          *args.dataloader_prefetch_factor);
-    }
+    require(*args.dataloader_prefetch_factor >= 1, "dataloader_prefetch_factor", "1 or more",
+            static_cast<double>(*args.dataloader_prefetch_factor));
   }
   require(args.dataloader_num_workers >= 0, "dataloader_num_workers", "0 or more",
           static_cast<double>(args.dataloader_num_workers));
+  for (const std::string& report : args.report_to) {
+    if (report == "none" || report == "all")
+      throw user_error("[report_to] expected {0} alone or other reports without it, got {1}", report,
+                       fmt::join(args.report_to, ", "));
+  }
+  require(args.profile >= 0, "profile", "0 or more steps", static_cast<double>(args.profile));
+  if (args.profile > 0 && args.detect_anomaly) {
+    throw user_error(
+        "[profile] expected no detect_anomaly with it, got both; the times would be those of the checks");
+  }
   if (args.text_column_names.size() > 2) {
     throw user_error("[text_column_names] expected one or two columns, got {}",
                      fmt::join(args.text_column_names, ", "));
@@ -134,6 +140,7 @@ TrainingArguments resolved(TrainingArguments args) {
     args.greater_is_better = !args.metric_for_best_model.ends_with("loss");
   }
   if (args.report_to == std::vector<std::string>{"none"}) args.report_to.clear();
+  if (args.report_to == std::vector<std::string>{"all"}) args.report_to = {"tensorboard", "html", "jsonl"};
   return args;
 }
 
@@ -211,6 +218,10 @@ int64_t recompute_every_n_layers(const TrainingArguments& args) {
         "recomputed dropout always equals the first");
   }
   return args.gradient_checkpointing ? static_cast<int64_t>(layers) : 0;
+}
+
+bool reports_to(const TrainingArguments& args, std::string_view report) {
+  return std::find(args.report_to.begin(), args.report_to.end(), report) != args.report_to.end();
 }
 
 int64_t effective_batch_size(const TrainingArguments& args) {

@@ -142,7 +142,9 @@ struct TrainingArguments {
   double logging_steps = 500;
   bool logging_first_step = false;
   bool logging_nan_inf_filter = false;
-  std::vector<std::string> report_to = {};
+  std::vector<std::string> report_to = {};  // resolved: no "none", "all" replaced by what it stands for
+  std::string run_name = {};
+  std::string logging_dir = {};  // of event files; empty: output_dir/runs/<date>_<host>
   std::string include_num_input_tokens_seen = "no";
   std::string log_level = "passive";
   std::optional<bool> disable_tqdm = {};
@@ -153,6 +155,7 @@ struct TrainingArguments {
   bool full_determinism = false;
   bool use_cpu = false;
   bool detect_anomaly = false;
+  int64_t profile = 0;  // optimizer steps
   std::string dump_program = {};
   std::vector<std::string> skip_pass = {};
   std::vector<std::string> freeze = {};
@@ -161,7 +164,8 @@ struct TrainingArguments {
 };
 
 // `args` with what follows from what is given: eval_steps from logging_steps, do_eval from eval_strategy,
-// metric_for_best_model "loss" and greater_is_better where the best model is asked for. Idempotent.
+// metric_for_best_model "loss" and greater_is_better where the best model is asked for, the reports that
+// "all" means. Idempotent.
 TrainingArguments resolved(TrainingArguments args);
 
 // Throws UserError for a value that is out of range, that this version lacks or refuses, or that contradicts
@@ -183,6 +187,9 @@ Schedule schedule_of(const TrainingArguments& args, int64_t total_steps);
 // 0 without gradient checkpointing, else gradient_checkpointing_kwargs' every_n_layers (1 by default).
 // UserError names a key that is unknown or has a wrong value.
 int64_t recompute_every_n_layers(const TrainingArguments& args);
+
+// Whether report_to of resolved arguments names this report.
+bool reports_to(const TrainingArguments& args, std::string_view report);
 
 // Samples of an optimizer step.
 int64_t effective_batch_size(const TrainingArguments& args);

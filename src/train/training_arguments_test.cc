@@ -69,6 +69,9 @@ TEST(TrainingArguments, WhatThisVersionLacksIsRefusedInTheStructToo) {
   EXPECT_REFUSED("[average_tokens_across_devices]", args.average_tokens_across_devices = false);
   EXPECT_REFUSED("[report_to]", args.report_to = {"wandb"});
   EXPECT_VALID(args.report_to = {"none"});
+  TrainingArguments all;
+  all.report_to = {"all"};
+  EXPECT_EQ(resolved(all).report_to, (std::vector<std::string>{"tensorboard", "html", "jsonl"}));
 }
 
 TEST(TrainingArguments, Contradictions) {
@@ -77,8 +80,11 @@ TEST(TrainingArguments, Contradictions) {
   EXPECT_VALID(args.update_in_backward = true; args.max_grad_norm = 0);
   EXPECT_REFUSED("[dataloader_prefetch_factor]", args.dataloader_prefetch_factor = 2);
   EXPECT_VALID(args.dataloader_prefetch_factor = 2; args.dataloader_num_workers = 1);
-  EXPECT_REFUSED("not in this version yet", args.dataloader_prefetch_factor = 3;
+  EXPECT_VALID(args.dataloader_prefetch_factor = 5; args.dataloader_num_workers = 1);
+  EXPECT_REFUSED("[dataloader_prefetch_factor] expected 1 or more", args.dataloader_prefetch_factor = 0;
                  args.dataloader_num_workers = 1);
+  EXPECT_REFUSED("[profile] expected no detect_anomaly", args.profile = 2; args.detect_anomaly = true);
+  EXPECT_REFUSED("[report_to] expected none alone", args.report_to = {"none", "html"});
   EXPECT_REFUSED("[text_column_names]", args.text_column_names = {"a"};
                  args.text_column_names.resize(3, "b"));
   EXPECT_REFUSED("[metric_for_best_model]", args.save_strategy = "best"; args.eval_strategy = "epoch");

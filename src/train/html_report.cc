@@ -1,0 +1,233 @@
+#include "train/html_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "ops/op_info.h"
+#include "plan/memory_timeline.h"
+#include "report/html_page.h"
+#include "report/plot.h"
+#include "train/argument_table.h"
+
+namespace shoehorn {
+
+namespace {
+
+const PlotAxis kSteps = {"step", Unit::kCount};
+
+LineSeries series_of(const TrainerState& state, const std::string& key, const std::string& name) {
+  LineSeries series{name, {}};
+  for (const Metrics& entry : state.log_history) {
+    const auto found = entry.find(key);
+    if (found != entry.end())
+      series.points.push_back({metric_number(entry.at("step")), metric_number(found->second)});
+  }
+  return series;
+}
+
+void add_curve(HtmlPage& page, const RunView& run, const std::string& title, const std::string& key,
+               const PlotAxis& axis, std::string_view caption = {}) {
+  LineChart chart{.title = title, .x = kSteps, .y = axis};
+  chart.series.push_back(series_of(run.state, key, key));
+  if (!chart.series[0].points.empty()) page.add_figure(draw(chart), caption);
+}
+
+void add_training(HtmlPage& page, const RunView& run) {
+  page.add_heading("Training");
+  LineChart loss{.title = "Loss", .x = kSteps};
+  for (const auto& [key, name] : {std::pair("loss", "training"), std::pair("eval_loss", "evaluation")}) {
+    LineSeries series = series_of(run.state, key, name);
+    if (!series.points.empty()) loss.series.push_back(std::move(series));
+  }
+  page.add_figure(
+      draw(loss),
+      "Training: mean over the steps since the last log entry. A gap is a loss that is not finite.");
+  add_curve(page, run, "Learning rate", "learning_rate", {.from_zero = true});
+  add_curve(page, run, "Norm of the gradient, before clipping", "grad_norm", {.from_zero = true});
+  LineChart speed{.title = "Samples a second", .x = kSteps, .y = {.from_zero = true}};
+  speed.series.push_back({"samples a second", {}});
+  for (const Throughput& entry : run.throughput)
+    speed.series[0].points.push_back({static_cast<double>(entry.step), entry.samples_per_second});
+  page.add_figure(draw(speed), "Of the steps since the last log entry, without evaluation and checkpoints.");
+}
+
+// Metrics of evaluations besides the loss, and how fast they were.
+void add_evaluation(HtmlPage& page, const RunView& run) {
+  std::vector<std::string> names;
+  std::vector<const Metrics*> entries;
+  for (const Metrics& entry : run.state.log_history) {
+    if (!entry.contains("eval_loss")) continue;
+    entries.push_back(&entry);
+    for (const auto& [key, value] : entry) {
+      if (key.starts_with("eval_") && std::find(names.begin(), names.end(), key) == names.end())
+        names.push_back(key);
+    }
+  }
+  if (entries.empty()) return;
+  page.add_heading("Evaluation");
+  LineChart chart{.title = "Metrics", .x = kSteps};
+  const std::set<std::string> not_drawn = {"eval_loss", "eval_runtime", "eval_samples_per_second",
+                                           "eval_steps_per_second"};
+  for (const std::string& name : names) {
+    if (!not_drawn.contains(name)) chart.series.push_back(series_of(run.state, name, name));
+  }
+  if (!chart.series.empty() && entries.size() > 1) page.add_figure(draw(chart));
+  HtmlTable table{.columns = {{"step", true}}};
+  for (const std::string& name : names) table.columns.push_back({name, true});
+  for (const Metrics* entry : entries) {
+    std::vector<std::string> row = {format_value(metric_number(entry->at("step")), Unit::kCount)};
+    for (const std::string& name : names) {
+      const auto found = entry->find(name);
+      row.push_back(found == entry->end() ? "" : fmt::format("{:.4f}", metric_number(found->second)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  page.add_table(table);
+}
+
+std::string spaced(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+void add_timeline(HtmlPage& page, const Session& session) {
+  const ProgramPlan& plan = session.plan().largest();
+  const Program* program = session.family().find(plan.program);
+  const MemoryTimeline timeline = memory_timeline(session.state(), plan);
+  if (program == nullptr || timeline.bytes.empty()) return;
+  AreaChart chart{.title = fmt::format("Memory of {}, by role", plan.program),
+                  .x_axis = {"operation", Unit::kCount},
+                  .y_axis = {"", Unit::kBytes}};
+  for (size_t i = 0; i < program->nodes().size(); ++i) chart.x.push_back(static_cast<double>(i));
+  // Inputs and scalars are too little to be seen: one layer.
+  AreaLayer small{"input, scalar", std::vector<double>(chart.x.size())};
+  for (const auto& [role, bytes] : timeline.bytes) {
+    if (role == Role::kInput || role == Role::kScalar) {
+      for (size_t i = 0; i < bytes.size(); ++i) small.values[i] += static_cast<double>(bytes[i]);
+    } else {
+      chart.layers.push_back({spaced(role_name(role)), {bytes.begin(), bytes.end()}});
+    }
+  }
+  chart.layers.push_back(std::move(small));
+  const Node& peak = program->nodes()[static_cast<size_t>(timeline.peak_position)];
+  chart.marks.push_back(
+      {static_cast<double>(timeline.peak_position) + 0.5,
+       fmt::format("peak {}: {} of {}, {}", format_bytes(timeline.peak_bytes), op_info(peak.kind).name,
+                   region_name(peak.region), phase_name(peak.region.phase))});
+  page.add_figure(draw(chart),
+                  "As planned: what lives while each operation runs, in the order in which they run.");
+}
+
+HtmlTable bytes_table(const std::string& caption, const std::string& what,
+                      const std::map<std::string, int64_t>& bytes) {
+  HtmlTable table{.caption = caption, .columns = {{what}, {"memory", true}, {"share", true}}};
+  std::vector<std::pair<std::string, int64_t>> rows(bytes.begin(), bytes.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  double sum = 0;
+  for (const auto& [name, amount] : rows) sum += static_cast<double>(amount);
+  for (const auto& [name, amount] : rows) {
+    table.rows.push_back({spaced(name), format_bytes(amount),
+                          fmt::format("{:.1f} %", 100 * static_cast<double>(amount) / std::max(1.0, sum))});
+  }
+  return table;
+}
+
+void add_memory(HtmlPage& page, const RunView& run) {
+  page.add_heading("Memory");
+  add_timeline(page, run.session);
+  const auto measured = [&](const char* name) -> std::optional<int64_t> {
+    const auto found = run.metrics.find(name);
+    if (found == run.metrics.end()) return std::nullopt;
+    return static_cast<int64_t>(metric_number(found->second));
+  };
+  HtmlTable agreement{.caption = "Predicted and measured",
+                      .columns = {{""}, {"predicted", true}, {"measured", true}, {"difference", true}}};
+  const auto add = [&](const char* what, int64_t predicted, std::optional<int64_t> found) {
+    agreement.rows.push_back({what, format_bytes(predicted), found ? format_bytes(*found) : "",
+                              found ? fmt::format("{:+} B", *found - predicted) : ""});
+  };
+  add("arenas", run.forecast.arena_bytes(), measured("memory_arena_measured_bytes"));
+  add("whole process", run.forecast.process_peak_bytes(), measured("memory_process_measured_bytes"));
+  page.add_table(agreement);
+  page.add_table(bytes_table("By role, at the peak of the step", "role", run.forecast.by_role));
+  page.add_table(
+      bytes_table("By component, at the peak of the step", "component", run.forecast.by_component));
+}
+
+void add_profile(HtmlPage& page, const StepProfile& profile) {
+  page.add_heading("Time by operation");
+  HtmlTable table{.caption = fmt::format("{} steps, {}", profile.recorded_steps(),
+                                         format_value(profile.recorded_seconds(), Unit::kSeconds)),
+                  .columns = {{"operation"},
+                              {"calls", true},
+                              {"time", true},
+                              {"share", true},
+                              {"GFLOP/s", true},
+                              {"GB/s", true}}};
+  for (const OpTime& op : profile.by_op()) {
+    table.rows.push_back({op.name, format_count(op.calls), format_value(op.seconds, Unit::kSeconds),
+                          fmt::format("{:.1f} %", 100 * op.seconds / profile.recorded_seconds()),
+                          fmt::format("{:.1f}", op.flops / op.seconds / 1e9),
+                          fmt::format("{:.1f}", op.bytes / op.seconds / 1e9)});
+  }
+  page.add_table(table);
+}
+
+void add_settings(HtmlPage& page, const RunView& run) {
+  page.add_heading("Settings");
+  HtmlTable arguments{.caption = "Arguments that differ from their defaults",
+                      .columns = {{"argument"}, {"value"}, {"default"}}};
+  for (const ArgumentSpec& spec : argument_table()) {
+    if (spec.field.index() == 0) continue;
+    const ArgumentValue value = argument_value(spec, run.arguments);
+    if (value != spec.standard) {
+      arguments.rows.push_back(
+          {std::string(spec.name), argument_to_text(value), argument_to_text(spec.standard)});
+    }
+  }
+  page.add_table(arguments);
+  HtmlTable passes{.caption = "Passes, in the order in which they ran",
+                   .columns = {{"pass"}, {"time", true}, {"operations afterwards", true}}};
+  for (const PassRecord& pass : run.session.passes()) {
+    passes.rows.push_back({pass.name, format_value(pass.seconds, Unit::kSeconds), format_count(pass.nodes)});
+  }
+  page.add_table(passes);
+}
+
+}  // namespace
+
+std::string html_report(const RunView& run) {
+  const std::string& name = run.arguments.run_name;
+  HtmlPage page(
+      name.empty() ? run.arguments.output_dir : name,
+      fmt::format("{} parameters, {} trained; {} of {} steps{}", format_count(run.forecast.parameters),
+                  format_count(run.forecast.trainable_parameters), format_count(run.state.global_step),
+                  format_count(run.state.max_steps), run.metrics.empty() ? "; not finished" : ""));
+  std::vector<std::pair<std::string, std::string>> facts;
+  const auto add = [&](const char* label, const char* key, Unit unit) {
+    const auto found = run.metrics.find(key);
+    if (found != run.metrics.end())
+      facts.emplace_back(label, format_value(metric_number(found->second), unit));
+  };
+  add("training loss", "train_loss", Unit::kNumber);
+  add("time", "train_runtime", Unit::kSeconds);
+  add("samples a second", "train_samples_per_second", Unit::kNumber);
+  add("waiting for data", "train_data_wait_share", Unit::kShare);
+  add("peak of the process", "memory_process_measured_bytes", Unit::kBytes);
+  facts.emplace_back("predicted peak",
+                     format_value(static_cast<double>(run.forecast.process_peak_bytes()), Unit::kBytes));
+  page.add_facts(facts);
+  add_training(page, run);
+  add_evaluation(page, run);
+  add_memory(page, run);
+  if (run.profile != nullptr && run.profile->recorded_steps() > 0) add_profile(page, *run.profile);
+  add_settings(page, run);
+  return page.html();
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,71 @@
+// What a run shows of itself: time waited for data, log entries into the reports, the profile.
+#include "base/error.h"
+#include "data/window_iterator.h"
+#include "io/file.h"
+#include "train/trainer.h"
+
+namespace shoehorn {
+
+bool Trainer::next_window(Window& window) {
+  const double begin = now_seconds();
+  if (!windows_->next_window(window)) return false;
+  // The first step meets cold caches and untouched code: it is not profiled.
+  if (profile_ != nullptr && state_.global_step > first_step_)
+    profile_->begin_step(state_.global_step + 1, begin);
+  note_data_wait(begin);
+  return true;
+}
+
+void Trainer::load_micro_batch(int64_t index, MicroBatch& batch) {
+  const double begin = now_seconds();
+  windows_->load(index, batch);
+  note_data_wait(begin);
+}
+
+void Trainer::note_data_wait(double begin_seconds) {
+  const double end = now_seconds();
+  data_wait_seconds_ += end - begin_seconds;
+  if (profile_ != nullptr) profile_->host_work(HostWork::kDataWait, begin_seconds, end);
+}
+
+void Trainer::run_program(std::string_view name) {
+  if (profile_ != nullptr) profile_->begin_run(name, counts_);
+  session_->executor().run(name, counts_);
+  if (profile_ != nullptr) profile_->end_run();
+}
+
+void Trainer::start_reports() {
+  reporter_.emplace(args_, model_.config_json(), state_.global_step);
+  if (profile_ == nullptr) return;
+  ensure_writable_directory(args_.output_dir);
+  session_->executor().set_observer(
+      [profile = profile_.get()](const Program&, size_t, std::span<const int64_t>) { profile->node_done(); });
+}
+
+const Metrics& Trainer::note(Metrics entry) {
+  const Metrics& logged = state_.log(std::move(entry));
+  if (reporter_) reporter_->log(logged);
+  return logged;
+}
+
+void Trainer::note_throughput() {
+  if (!reports_to(args_, "html") || step_seconds_since_log_ <= 0) return;
+  throughput_.push_back(
+      {state_.global_step, static_cast<double>(samples_since_log_) / step_seconds_since_log_});
+  step_seconds_since_log_ = 0;
+  samples_since_log_ = 0;
+}
+
+void Trainer::report_evaluation(Metrics metrics) {
+  note(std::move(metrics));
+  write_report();
+}
+
+void Trainer::write_report() const {
+  if (!reports_to(args_, "html")) return;
+  write_text_atomic(
+      std::filesystem::path(args_.output_dir) / "report.html",
+      html_report({args_, state_, *session_, forecast_, end_metrics_, throughput_, profile_.get()}));
+}
+
+}  // namespace shoehorn
