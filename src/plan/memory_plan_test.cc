@@ -201,7 +201,8 @@ TEST_F(MemoryPlanTest, TheTimelineHasEveryLiveByteAtItsNode) {
   EXPECT_EQ(timeline.bytes.at(Role::kWeight), std::vector<int64_t>(nodes, kBytes));
   EXPECT_EQ(timeline.bytes.at(Role::kWorkspace)[0], 1000);
   EXPECT_EQ(timeline.bytes.at(Role::kWorkspace)[1], 0);
-  EXPECT_EQ(timeline.peak_position, made.programs[0].peak_position);
+  EXPECT_EQ(timeline.peak_position, made.programs[0].device().peak_position);
+  EXPECT_TRUE(memory_timeline(state_, made.programs[0], AddressSpace::kDisk).bytes.empty());
 }
 
 TEST_F(MemoryPlanTest, WhatTheBackwardReadsIsAnActivation) {

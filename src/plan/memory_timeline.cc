@@ -4,7 +4,7 @@
 
 namespace shoehorn {
 
-MemoryTimeline memory_timeline(const StateTable& state, const ProgramPlan& plan) {
+MemoryTimeline memory_timeline(const StateTable& state, const ProgramPlan& plan, AddressSpace space) {
   const size_t nodes = plan.workspace_bytes.size();
   MemoryTimeline timeline;
   std::map<Role, std::vector<int64_t>> changes;  // at each node, against the one before
@@ -16,10 +16,14 @@ MemoryTimeline memory_timeline(const StateTable& state, const ProgramPlan& plan)
   };
   if (nodes == 0) return timeline;
   for (const Storage& storage : state.storages()) {
-    if (storage.type.bytes() > 0) add(storage.role, 0, nodes - 1, storage.type.bytes());
+    if (storage.space == space && storage.type.bytes() > 0)
+      add(storage.role, 0, nodes - 1, storage.type.bytes());
   }
-  for (const Buffer& buffer : plan.buffers)
-    add(buffer.role, static_cast<size_t>(buffer.first), static_cast<size_t>(buffer.last), buffer.bytes);
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.space == space)
+      add(buffer.role, static_cast<size_t>(buffer.first), static_cast<size_t>(buffer.last), buffer.bytes);
+  }
+  if (changes.empty()) return timeline;
 
   std::vector<int64_t> sums(nodes);
   for (auto& [role, change] : changes) {
