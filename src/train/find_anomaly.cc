@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/bfloat16.h"
+#include "base/error.h"
 #include "ops/op_info.h"
 
 namespace shoehorn {
@@ -62,6 +63,13 @@ std::string find_anomaly(const Executor& executor, const Program& program, size_
     }
   }
   return {};
+}
+
+void watch_for_anomaly(Executor& executor) {
+  executor.set_observer([&executor](const Program& program, size_t node, std::span<const int64_t> counts) {
+    const std::string found = find_anomaly(executor, program, node, counts);
+    if (!found.empty()) throw SystemError(found);
+  });
 }
 
 }  // namespace shoehorn

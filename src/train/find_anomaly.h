@@ -13,4 +13,7 @@ namespace shoehorn {
 std::string find_anomaly(const Executor& executor, const Program& program, size_t node,
                          std::span<const int64_t> counts);
 
+// From now on a run of `executor` ends at the first such op, with that message as a SystemError.
+void watch_for_anomaly(Executor& executor);
+
 }  // namespace shoehorn

@@ -37,6 +37,18 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
                          .max_steps = args.max_steps});
 }
 
+std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset) {
+  return std::make_unique<WindowIterator>(dataset, Sampler(sampler_options(args), dataset.lengths()),
+                                          batch_options(args), args.dataloader_num_workers,
+                                          args.dataloader_prefetch_factor.value_or(2));
+}
+
+BatchCapacity train_capacity_of(const TrainingArguments& args, const Dataset& dataset,
+                                const WindowIterator& windows) {
+  return {windows.capacity().tokens, windows.capacity().sequences,
+          std::max(dataset.max_length(), padding_of(args))};
+}
+
 void check_data(const Model& model, const Dataset& dataset, const char* which) {
   if (dataset.size() == 0) return;
   if (dataset.max_length() > model.max_positions()) {

@@ -1,10 +1,13 @@
 // How the arguments cut a data set into batches and steps, and whether a data set goes with a model.
 #pragma once
 
+#include <memory>
+
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "data/training_steps.h"
+#include "data/window_iterator.h"
 #include "model/model_builder.h"
 #include "train/training_arguments.h"
 
@@ -16,6 +19,12 @@ int64_t padding_of(const TrainingArguments& args);
 BatchOptions batch_options(const TrainingArguments& args);
 SamplerOptions sampler_options(const TrainingArguments& args);
 TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
+
+// The effective batches of a run, and what any micro-batch of them needs of the programs. `dataset` outlives
+// the iterator.
+std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset);
+BatchCapacity train_capacity_of(const TrainingArguments& args, const Dataset& dataset,
+                                const WindowIterator& windows);
 
 // UserError naming `which` ("training", "evaluation") where samples are longer than the model's positions, a
 // token is beyond its vocabulary, or a label is no class of it.

@@ -21,4 +21,15 @@ StepOptions step_options_of(const TrainingArguments& args) {
   return step;
 }
 
+std::function<float(const std::string& name, float standard)> decay_of_groups(
+    std::vector<ParameterGroup> groups) {
+  if (groups.empty()) return {};
+  return [groups = std::move(groups)](const std::string& name, float standard) {
+    for (const ParameterGroup& group : groups) {
+      if (group.matches(name)) return group.weight_decay;
+    }
+    return standard;
+  };
+}
+
 }  // namespace shoehorn

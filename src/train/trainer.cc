@@ -9,7 +9,6 @@
 #include "data/window_iterator.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
-#include "train/batch_feed.h"
 #include "train/find_anomaly.h"
 #include "train/run_data.h"
 #include "train/run_report.h"
@@ -74,11 +73,8 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   }
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
   if (train_dataset_.size() > 0) {
-    windows_ = std::make_unique<WindowIterator>(
-        train_dataset_, Sampler(sampler_options(args_), train_dataset_.lengths()), batch_options(args_),
-        args_.dataloader_num_workers, args_.dataloader_prefetch_factor.value_or(2));
-    session.train = {windows_->capacity().tokens, windows_->capacity().sequences,
-                     std::max(train_dataset_.max_length(), padding_of(args_))};
+    windows_ = make_windows(args_, train_dataset_);
+    session.train = train_capacity_of(args_, train_dataset_, *windows_);
   } else {
     session.kind = RunKind::kEvaluate;
   }
@@ -86,14 +82,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     session.evaluation =
         batch_capacity_of(eval_dataset_, args_.per_device_eval_batch_size, padding_of(args_));
   }
-  if (!options_.optimizer_groups.empty()) {
-    session.step.decay_of = [groups = options_.optimizer_groups](const std::string& name, float standard) {
-      for (const ParameterGroup& group : groups) {
-        if (group.matches(name)) return group.weight_decay;
-      }
-      return standard;
-    };
-  }
+  session.step.decay_of = decay_of_groups(options_.optimizer_groups);
   session_ = std::make_unique<Session>(model, std::move(session));
   if (windows_ != nullptr) {
     const TrainingSteps steps = this->steps();
@@ -102,10 +91,9 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     state_.train_batch_size = args_.per_device_train_batch_size;
     state_.compute_steps(args_, steps.max_steps);
     schedule_ = schedule_of(args_, steps.max_steps);
+    if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
+    runner_.emplace(*session_, profile_.get());
   }
-  counts_.reserve(2 * std::max<size_t>(1, session_->family().train_batches.size()));
-  if (args_.profile > 0 && windows_ != nullptr)
-    profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
   forecast_ = forecast_memory(*session_, args_.memory_budget);
 }
 
@@ -149,15 +137,9 @@ void Trainer::load_start() {
     say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
     return;
   }
-  if (options_.weights.empty()) {
-    initialize_weights(session_->state(), executor, static_cast<uint64_t>(args_.seed));
-    return;
-  }
-  TorchGenerator generator(static_cast<uint64_t>(args_.seed));
-  const LoadedWeights loaded =
-      load_weights(SafetensorsModel::open(options_.weights), session_->state(), executor, generator);
-  if (!loaded.initialized.empty())
-    say(fmt::format("new weights, to be trained: {}", fmt::join(loaded.initialized, ", ")));
+  const std::vector<std::string> fresh =
+      start_weights(options_.weights, session_->state(), executor, args_.seed);
+  if (!fresh.empty()) say(fmt::format("new weights, to be trained: {}", fmt::join(fresh, ", ")));
 }
 
 TrainOutput Trainer::train() {
@@ -166,7 +148,7 @@ TrainOutput Trainer::train() {
   recover_checkpoints(args_.output_dir);
   prepare();
   start_reports();
-  if (args_.detect_anomaly) watch_for_anomaly();
+  if (args_.detect_anomaly) watch_for_anomaly(session_->executor());
   const double start = now_seconds();
   Progress progress("train", state_.global_step, state_.max_steps, options_.progress);
   if (args_.eval_on_start && state_.global_step == 0) evaluate_and_note(progress);
@@ -195,7 +177,8 @@ TrainOutput Trainer::train() {
         position_.nonfinite_losses, state_.global_step));
   }
   note(output.metrics);
-  output.metrics["train_data_wait_share"] = seconds > 0 ? data_wait_seconds_ / seconds : 0;
+  const double waited = window_wait_seconds_ + runner_->data_wait_seconds();
+  output.metrics["train_data_wait_share"] = seconds > 0 ? waited / seconds : 0;
   output.metrics.merge(memory_metrics());
   end_metrics_ = output.metrics;
   write_report();
@@ -237,39 +220,13 @@ void Trainer::train_epochs(Progress& progress) {
 
 // One optimizer step: all micro-batches of a window.
 void Trainer::step(const Window& window) {
-  const ProgramFamily& family = session_->family();
-  Executor& executor = session_->executor();
   last_learning_rate_ = schedule_->learning_rate(state_.global_step);
-  *executor.storage_as<uint32_t>(family.scalars.step) = static_cast<uint32_t>(state_.global_step);
-  *executor.storage_as<uint32_t>(family.scalars.applied_updates) =
-      static_cast<uint32_t>(position_.applied_updates);
-  *executor.storage_as<float>(family.scalars.learning_rate) = static_cast<float>(last_learning_rate_);
-  *executor.storage_as<float>(family.scalars.target_count) =
-      static_cast<float>(std::max<int64_t>(1, window.target_items));
-
-  counts_.clear();
-  const bool one_program = family.find("train_step") != nullptr;
-  const auto batches = static_cast<int64_t>(family.train_batches.size());
-  for (int64_t m = 0; m < window.micro_batches; ++m) {
-    const BatchStorages& storages = family.train_batches[static_cast<size_t>(one_program ? m : 0)];
-    MicroBatch batch = micro_batch_in(executor, storages, family.train_capacity);
-    load_micro_batch(m, batch);
-    if (!one_program) counts_.clear();
-    finish_micro_batch(executor, storages, batch, counts_);
-    if (!one_program) run_program(m == 0 ? "micro_batch_first" : "micro_batch_next");
-  }
-  if (one_program) {
-    counts_.resize(static_cast<size_t>(2 * batches), 0);  // micro-batches that a short last window lacks
-    run_program("train_step");
-  } else {
-    counts_.clear();
-    run_program("update");
-  }
-
-  const float loss = *executor.storage_as<float>(family.loss);
-  if (!std::isfinite(loss)) ++position_.nonfinite_losses;
-  position_.loss_since_log += loss;
-  if (family.grad_norm.valid()) last_grad_norm_ = *executor.storage_as<float>(family.grad_norm);
+  runner_->begin({state_.global_step, position_.applied_updates, window.target_items});
+  for (int64_t m = 0; m < window.micro_batches; ++m) runner_->run_micro_batch(*windows_, m);
+  const StepResult result = runner_->finish(last_learning_rate_);
+  if (!std::isfinite(result.loss)) ++position_.nonfinite_losses;
+  position_.loss_since_log += result.loss;
+  last_grad_norm_ = result.grad_norm;
   ++position_.applied_updates;
   ++state_.global_step;
   position_.samples_consumed += window.sequences;
@@ -366,18 +323,8 @@ void Trainer::save_state() const {
 
 void Trainer::load_best_model() {
   if (!state_.best_model_checkpoint) return;
-  TorchGenerator generator(static_cast<uint64_t>(args_.seed));
-  load_weights(SafetensorsModel::open(*state_.best_model_checkpoint), session_->state(), session_->executor(),
-               generator);
+  start_weights(*state_.best_model_checkpoint, session_->state(), session_->executor(), args_.seed);
   say(fmt::format("loaded the best model, of {}", *state_.best_model_checkpoint));
-}
-
-void Trainer::watch_for_anomaly() {
-  Executor& executor = session_->executor();
-  executor.set_observer([&executor](const Program& program, size_t node, std::span<const int64_t> counts) {
-    const std::string found = find_anomaly(executor, program, node, counts);
-    if (!found.empty()) throw SystemError(found);
-  });
 }
 
 int64_t Trainer::measured_process_peak_bytes() const {

@@ -30,16 +30,12 @@
 #include "train/progress.h"
 #include "train/run_reporter.h"
 #include "train/step_profile.h"
+#include "train/step_runner.h"
+#include "train/step_settings.h"
 #include "train/trainer_state.h"
 #include "train/training_arguments.h"
 
 namespace shoehorn {
-
-// Parameters whose name `matches` says yes to get this weight decay; the first group that matches counts.
-struct ParameterGroup {
-  std::function<bool(const std::string& name)> matches;
-  float weight_decay = 0;
-};
 
 struct TrainerOptions {
   // Own optimizer in place of what the arguments say; groups in place of the two of the Trainer.
@@ -112,19 +108,15 @@ class Trainer {
   void load_start();
   void train_epochs(class Progress& progress);
   bool next_window(struct Window& window);
-  void load_micro_batch(int64_t index, MicroBatch& batch);
-  void run_program(std::string_view name);
   void step(const struct Window& window);
   void after_step(class Progress& progress);
   void log_losses(class Progress& progress);
   const Metrics& note(Metrics entry);
   void note_throughput();
-  void note_data_wait(double begin_seconds);
   void start_reports();
   void write_report() const;
   void evaluate_and_note(class Progress& progress);
   void save(class Progress& progress);
-  void watch_for_anomaly();
   void load_best_model();
   void say(const std::string& line) const;
   CheckpointContents contents() const;
@@ -140,6 +132,7 @@ class Trainer {
   std::unique_ptr<Session> session_;
   MemoryForecast forecast_;
   std::optional<Schedule> schedule_;
+  std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;
   int64_t first_step_ = 0;
@@ -148,10 +141,9 @@ class Trainer {
   double last_learning_rate_ = 0;
   double seconds_to_first_step_ = 0;
   std::vector<double> step_seconds_;
-  std::vector<int64_t> counts_;
   std::unique_ptr<StepProfile> profile_;
   std::optional<RunReporter> reporter_;
-  double data_wait_seconds_ = 0;
+  double window_wait_seconds_ = 0;
   std::vector<Throughput> throughput_;
   double step_seconds_since_log_ = 0;
   int64_t samples_since_log_ = 0;

@@ -12,26 +12,10 @@ bool Trainer::next_window(Window& window) {
   // The first step meets cold caches and untouched code: it is not profiled.
   if (profile_ != nullptr && state_.global_step > first_step_)
     profile_->begin_step(state_.global_step + 1, begin);
-  note_data_wait(begin);
-  return true;
-}
-
-void Trainer::load_micro_batch(int64_t index, MicroBatch& batch) {
-  const double begin = now_seconds();
-  windows_->load(index, batch);
-  note_data_wait(begin);
-}
-
-void Trainer::note_data_wait(double begin_seconds) {
   const double end = now_seconds();
-  data_wait_seconds_ += end - begin_seconds;
-  if (profile_ != nullptr) profile_->host_work(HostWork::kDataWait, begin_seconds, end);
-}
-
-void Trainer::run_program(std::string_view name) {
-  if (profile_ != nullptr) profile_->begin_run(name, counts_);
-  session_->executor().run(name, counts_);
-  if (profile_ != nullptr) profile_->end_run();
+  window_wait_seconds_ += end - begin;
+  if (profile_ != nullptr) profile_->host_work(HostWork::kDataWait, begin, end);
+  return true;
 }
 
 void Trainer::start_reports() {

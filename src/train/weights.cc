@@ -204,6 +204,16 @@ void initialize_weights(const StateTable& state, Executor& executor, uint64_t se
   }
 }
 
+std::vector<std::string> start_weights(const std::filesystem::path& directory, const StateTable& state,
+                                       Executor& executor, int64_t seed) {
+  if (directory.empty()) {
+    initialize_weights(state, executor, static_cast<uint64_t>(seed));
+    return {};
+  }
+  TorchGenerator generator(static_cast<uint64_t>(seed));
+  return load_weights(SafetensorsModel::open(directory), state, executor, generator).initialized;
+}
+
 std::vector<TensorSpec> weight_specs(const StateTable& state) {
   std::vector<TensorSpec> specs;
   for (const Parameter& parameter : state.parameters())

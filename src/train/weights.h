@@ -30,6 +30,11 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
 // Every parameter from its initializer; normal ones counter-based (exec/cpu/random_normal.h), a stream each.
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
 
+// What a run starts from: the weights in `directory`, or where that is empty new ones, both as above with
+// this seed. Returns the parameters that the files lack.
+std::vector<std::string> start_weights(const std::filesystem::path& directory, const StateTable& state,
+                                       Executor& executor, int64_t seed);
+
 // The names, dtypes (float32) and shapes of all parameters, in the order of the state table.
 std::vector<TensorSpec> weight_specs(const StateTable& state);
 
