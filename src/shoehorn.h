@@ -2,9 +2,9 @@
 //
 //   #include "shoehorn.h"
 //
-// TrainingArguments, Trainer and Dataset have the names and defaults of the Hugging Face classes; own models
-// derive from Model and are built with ModelBuilder. Errors: UserError for the caller's mistakes, SystemError
-// where the environment failed. See examples/.
+// TrainingArguments, Trainer, Dataset, DataLoader and Accelerator have the names and defaults of the Hugging
+// Face and PyTorch classes; own models derive from Model and are built with ModelBuilder. Errors: UserError
+// for the caller's mistakes, SystemError where the environment failed. See examples/.
 #pragma once
 
 #include "base/error.h"
@@ -12,5 +12,8 @@
 #include "model/bert.h"
 #include "model/layers.h"
 #include "model/model_builder.h"
+#include "train/accelerator.h"
+#include "train/data_loader.h"
+#include "train/run_report.h"
 #include "train/trainer.h"
 #include "train/training_arguments.h"

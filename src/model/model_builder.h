@@ -100,6 +100,15 @@ class Model {
   virtual int64_t vocab_size() const = 0;
   // The text of config.json; empty for a model without one.
   virtual std::string config_json() const { return {}; }
+
+  // Runs that follow make the activations of every n layers again in the backward in place of keeping them,
+  // as --gradient_checkpointing asks of one run. UserError: fewer than one layer.
+  void gradient_checkpointing_enable(int64_t every_n_layers = 1);
+  void gradient_checkpointing_disable() { recompute_every_n_layers_ = 0; }
+  int64_t recompute_every_n_layers() const { return recompute_every_n_layers_; }  // 0: off
+
+ private:
+  int64_t recompute_every_n_layers_ = 0;
 };
 
 }  // namespace shoehorn

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -48,6 +49,10 @@ double required(const Metrics& metrics, const std::string& name) {
   if (found == metrics.end())
     throw user_error("[metrics] expected {}, got none; a summary is of training", name);
   return metric_number(found->second);
+}
+
+std::string memory_line(int64_t bytes, std::string_view memory_of) {
+  return fmt::format("{} occupied: {} MB.\n", memory_of, bytes >> 20);
 }
 
 }  // namespace
@@ -100,9 +105,13 @@ void save_metrics(const std::filesystem::path& output_dir, const std::string& sp
 }
 
 std::string format_summary(const Metrics& metrics, int64_t memory_bytes, std::string_view memory_of) {
-  return fmt::format("Time: {:.2f}\nSamples/second: {:.2f}\n{} occupied: {} MB.\n",
-                     required(metrics, "train_runtime"), required(metrics, "train_samples_per_second"),
-                     memory_of, memory_bytes >> 20);
+  return fmt::format("Time: {:.2f}\nSamples/second: {:.2f}\n", required(metrics, "train_runtime"),
+                     required(metrics, "train_samples_per_second")) +
+         memory_line(memory_bytes, memory_of);
+}
+
+std::string print_gpu_utilization() {
+  return memory_line(process_resident_bytes(), "Memory");
 }
 
 }  // namespace shoehorn

@@ -41,4 +41,7 @@ void save_metrics(const std::filesystem::path& output_dir, const std::string& sp
 std::string format_summary(const Metrics& metrics, int64_t memory_bytes,
                            std::string_view memory_of = "Memory");
 
+// Its last line alone, of what this process holds now.
+std::string print_gpu_utilization();
+
 }  // namespace shoehorn

@@ -30,6 +30,8 @@ double sum_flops(const ProgramFamily& family, const StepOptions& options, bool (
 Session::Session(const Model& model, SessionOptions options)
     : options_(std::move(options)), backend_(make_cpu_backend(options_.threads)) {
   const auto start = std::chrono::steady_clock::now();
+  StepOptions& step = options_.step;
+  if (step.recompute_every_n_layers == 0) step.recompute_every_n_layers = model.recompute_every_n_layers();
   family_ =
       build_programs(model, options_.kind, options_.train, options_.evaluation, options_.step, &passes_);
   plan_ = plan_memory(*family_.state, family_.programs, *backend_);

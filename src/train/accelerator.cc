@@ -1,0 +1,300 @@
+#include "train/accelerator.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "train/checkpoint.h"
+#include "train/find_anomaly.h"
+#include "train/run_data.h"
+#include "train/weights.h"
+
+namespace shoehorn {
+
+Optimizer create_optimizer(const TrainingArguments& args) {
+  return {.options = step_options_of(args).optimizer, .learning_rate = scaled_learning_rate(args)};
+}
+
+Scheduler get_scheduler(const TrainingArguments& args, int64_t num_training_steps) {
+  return [schedule = schedule_of(args, num_training_steps)](int64_t step) {
+    return schedule.learning_rate(step);
+  };
+}
+
+Loss Loss::operator/(int64_t divisor) const {
+  if (divisor < 1) throw user_error("[loss] expected a divisor of 1 or more, got {}", divisor);
+  Loss divided = *this;
+  divided.divisor_ *= divisor;
+  return divided;
+}
+
+ModelOutput AcceleratedModel::operator()(const Batch& batch) const {
+  return {accelerator_->loss_of(batch)};
+}
+
+void AcceleratedOptimizer::step() {
+  accelerator_->step();
+}
+
+void AcceleratedOptimizer::zero_grad() {
+  accelerator_->zero_grad();
+}
+
+double AcceleratedOptimizer::learning_rate() const {
+  const Accelerator& accelerator = *accelerator_;
+  return accelerator.scheduler_ ? accelerator.scheduler_(accelerator.scheduler_steps_)
+                                : accelerator.optimizer_.learning_rate;
+}
+
+void AcceleratedScheduler::step() {
+  accelerator_->step_scheduler();
+}
+
+const Batch& AcceleratedDataLoader::Iterator::operator*() const {
+  return accelerator_->batch_;
+}
+
+AcceleratedDataLoader::Iterator& AcceleratedDataLoader::Iterator::operator++() {
+  accelerator_->next_batch();
+  return *this;
+}
+
+bool AcceleratedDataLoader::Iterator::operator==(std::default_sentinel_t) const {
+  return accelerator_->position_.given == 0;
+}
+
+AcceleratedDataLoader::Iterator AcceleratedDataLoader::begin() const {
+  accelerator_->start_epoch();
+  return Iterator(*accelerator_);
+}
+
+int64_t AcceleratedDataLoader::size() const {
+  return accelerator_->windows_->micro_batches_per_epoch();
+}
+
+AccumulationScope::AccumulationScope(Accelerator& accelerator) : accelerator_(accelerator) {
+  accelerator_.is_accumulating_ = true;
+}
+
+AccumulationScope::~AccumulationScope() {
+  accelerator_.is_accumulating_ = false;
+}
+
+Accelerator::Accelerator(TrainingArguments args, std::filesystem::path weights)
+    : args_(resolved(std::move(args))), weights_(std::move(weights)) {
+  validate(args_);
+}
+
+Accelerator::~Accelerator() = default;
+
+std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accelerator::prepare(
+    const Model& model, Optimizer optimizer, DataLoader loader) {
+  if (session_ != nullptr)
+    throw user_error("[Accelerator: prepare] expected to be called once, got a second call");
+  model_ = &model;
+  optimizer_ = std::move(optimizer);
+  loader_.emplace(std::move(loader));
+  args_ = with_loader(std::move(args_), loader_->options());
+  validate(args_);
+  check_data(model, loader_->dataset(), "training");
+  windows_ = make_windows(args_, loader_->dataset());
+  SessionOptions options;
+  options.step = step_options_of(args_);
+  options.step.optimizer = optimizer_.options;
+  options.step.decay_of = decay_of_groups(optimizer_.groups);
+  options.train = train_capacity_of(args_, loader_->dataset(), *windows_);
+  session_ = std::make_unique<Session>(model, std::move(options));
+  runner_.emplace(*session_);
+  forecast_ = forecast_memory(*session_, args_.memory_budget);
+  return {AcceleratedModel(*this), AcceleratedOptimizer(*this), AcceleratedDataLoader(*this)};
+}
+
+std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader, AcceleratedScheduler>
+Accelerator::prepare(const Model& model, Optimizer optimizer, DataLoader loader, Scheduler scheduler) {
+  const auto handles = prepare(model, std::move(optimizer), std::move(loader));
+  scheduler_ = std::move(scheduler);
+  return std::tuple_cat(handles, std::tuple(AcceleratedScheduler(*this)));
+}
+
+void Accelerator::require_prepared() const {
+  if (session_ == nullptr) throw user_error("[Accelerator] expected prepare() first, got a call before it");
+}
+
+void Accelerator::reserve() {
+  require_prepared();
+  if (session_->is_reserved()) return;
+  if (!forecast_.fits()) {
+    throw UserError(format_refusal(forecast_, find_alternatives(*model_, session_->options(), forecast_,
+                                                                args_.per_device_train_batch_size)));
+  }
+  session_->reserve();
+  start_weights(weights_, session_->state(), session_->executor(), args_.seed);
+  if (args_.detect_anomaly) watch_for_anomaly(session_->executor());
+}
+
+void Accelerator::start_epoch() {
+  reserve();
+  leave_window();
+  windows_->start_epoch(epochs_begun_++);
+  position_ = {};
+  next_batch();
+}
+
+// After the last micro-batch of the epoch nothing is given.
+void Accelerator::next_batch() {
+  if (position_.given == position_.window.micro_batches) {
+    leave_window();
+    position_ = {};
+    if (!windows_->next_window(position_.window)) return;
+  }
+  const int64_t first = position_.window.update_step * args_.gradient_accumulation_steps + position_.given;
+  batch_.size_ = std::min(args_.per_device_train_batch_size,
+                          loader_->dataset().size() - first * args_.per_device_train_batch_size);
+  ++batch_.number_;
+  ++position_.given;
+}
+
+void Accelerator::leave_window() const {
+  if (position_.backwards == 0 || position_.is_stepped) return;
+  throw user_error(
+      "[Accelerator] expected optimizer.step() after the {} micro-batches of an effective batch, got the "
+      "next "
+      "one or the end of the loop after backward of {}; the last effective batch of an epoch may be short: "
+      "step "
+      "where accelerator.sync_gradients() says so, or under accelerator.accumulate()",
+      position_.window.micro_batches, position_.backwards);
+}
+
+Loss Accelerator::loss_of(const Batch& batch) {
+  Loss loss;
+  loss.batch_number_ = batch.number_;
+  return loss;
+}
+
+void Accelerator::backward(const Loss& loss) {
+  require_prepared();
+  if (loss.batch_number_ != batch_.number_ || position_.given == 0) {
+    throw user_error(
+        "[Accelerator: backward] expected the loss of the loader's current batch, got that of another");
+  }
+  if (position_.backwards >= position_.given) {
+    throw user_error("[Accelerator: backward] expected each batch once, got micro-batch {} of {} again",
+                     position_.given, position_.window.micro_batches);
+  }
+  if (position_.backwards + 1 < position_.given) {
+    throw user_error(
+        "[Accelerator: backward] expected micro-batch {} of {}, got {}; an effective batch is planned whole: "
+        "take all of its batches or none",
+        position_.backwards + 1, position_.window.micro_batches, position_.given);
+  }
+  const int64_t divisor = is_accumulating_ ? 1 : args_.gradient_accumulation_steps;
+  if (loss.divisor_ != divisor) {
+    throw user_error(
+        "[Accelerator: backward] expected a loss divided by {}{}, got one divided by {}", divisor,
+        is_accumulating_ ? ", because accumulate() divides" : ", the gradient_accumulation_steps",
+        loss.divisor_);
+  }
+  if (!is_zeroed_) {
+    throw user_error(
+        "[Accelerator: backward] expected optimizer.zero_grad() after optimizer.step(), got none; a planned "
+        "step begins with gradients of zero");
+  }
+  if (position_.backwards == 0) runner_->begin({steps_, steps_, position_.window.target_items});
+  runner_->run_micro_batch(*windows_, position_.backwards);
+  ++position_.backwards;
+}
+
+AccumulationScope Accelerator::accumulate(const AcceleratedModel&) {
+  require_prepared();
+  return AccumulationScope(*this);
+}
+
+bool Accelerator::sync_gradients() const {
+  return position_.given > 0 && position_.given == position_.window.micro_batches;
+}
+
+void Accelerator::clip_grad_norm(double max_norm) {
+  require_prepared();
+  if (waits()) return;
+  if (max_norm != args_.max_grad_norm) {
+    throw user_error(
+        "[Accelerator: clip_grad_norm] expected max_grad_norm {}, which was prepared, got {}; set it in the "
+        "arguments",
+        args_.max_grad_norm, max_norm);
+  }
+  if (position_.backwards != position_.window.micro_batches || position_.is_stepped) {
+    throw user_error(
+        "[Accelerator: clip_grad_norm] expected to be called between the last backward of a step and "
+        "optimizer.step(), got {} of {} micro-batches{}",
+        position_.backwards, position_.window.micro_batches, position_.is_stepped ? " and a step" : "");
+  }
+  position_.is_clipped = true;
+}
+
+void Accelerator::step() {
+  require_prepared();
+  if (waits()) return;
+  if (position_.is_stepped || position_.backwards == 0)
+    throw user_error(
+        "[optimizer.step] expected accelerator.backward() before it, got none since the last step");
+  if (position_.backwards != position_.window.micro_batches) {
+    throw user_error(
+        "[optimizer.step] expected backward of {} micro-batches, got {}; prepared with "
+        "gradient_accumulation_steps {}",
+        position_.window.micro_batches, position_.backwards, args_.gradient_accumulation_steps);
+  }
+  if (args_.max_grad_norm > 0 && !position_.is_clipped) {
+    throw user_error(
+        "[optimizer.step] expected accelerator.clip_grad_norm({}) before it, got none; without clipping "
+        "prepare "
+        "with max_grad_norm 0",
+        args_.max_grad_norm);
+  }
+  last_step_ = runner_->finish(AcceleratedOptimizer(*this).learning_rate());
+  ++steps_;
+  position_.is_stepped = true;
+  is_zeroed_ = false;
+}
+
+void Accelerator::zero_grad() {
+  require_prepared();
+  if (waits()) return;
+  if (position_.backwards > 0 && !position_.is_stepped) {
+    throw user_error(
+        "[optimizer.zero_grad] expected optimizer.step() before it, got {} of {} micro-batches; a planned "
+        "step "
+        "cannot drop some of them",
+        position_.backwards, position_.window.micro_batches);
+  }
+  is_zeroed_ = true;
+}
+
+void Accelerator::step_scheduler() {
+  if (waits()) return;
+  if (scheduler_steps_ >= steps_) {
+    throw user_error("[scheduler.step] expected optimizer.step() before it, got {} and {} steps",
+                     scheduler_steps_, steps_);
+  }
+  ++scheduler_steps_;
+}
+
+const StepResult& Accelerator::last_step() const {
+  if (!last_step_) throw user_error("[Accelerator] expected optimizer.step() before its loss, got none");
+  return *last_step_;
+}
+
+double Accelerator::loss() const {
+  return last_step().loss;
+}
+
+double Accelerator::grad_norm() const {
+  return last_step().grad_norm;
+}
+
+void Accelerator::save_model(const std::filesystem::path& directory) {
+  reserve();
+  ensure_writable_directory(directory);
+  save_model_files({*model_, *session_, args_, {}, {}, {}}, session_->executor(), directory);
+}
+
+}  // namespace shoehorn

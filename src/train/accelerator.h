@@ -1,0 +1,256 @@
+// A training loop of one's own on the planned program that the Trainer runs, in the words of Hugging Face's
+// Accelerate:
+//
+//   Accelerator accelerator(args);
+//   auto [prepared, optimizer, loader, scheduler] =
+//       accelerator.prepare(model, create_optimizer(args), DataLoader(dataset, {.batch_size = 1}),
+//                           get_scheduler(args, steps));
+//   int64_t step = 0;
+//   for (const Batch& batch : loader) {
+//     Loss loss = prepared(batch).loss;
+//     loss = loss / args.gradient_accumulation_steps;
+//     accelerator.backward(loss);
+//     if (++step % args.gradient_accumulation_steps == 0) {
+//       accelerator.clip_grad_norm(args.max_grad_norm);
+//       optimizer.step();
+//       scheduler.step();
+//       optimizer.zero_grad();
+//     }
+//   }
+//
+// or with `const auto scope = accelerator.accumulate(prepared);` at the head of the loop's body, and then
+// neither the division nor the `if`: calls that wait for the last micro-batch do nothing before it.
+//
+// The step was planned before the loop began, so the calls do not compose one: they say which part of it is
+// due.
+//   prepared(batch)   nothing runs; the Loss stands for this micro-batch
+//   backward          micro-batch order: its forward and backward; a step that is one program (one
+//   micro-batch
+//                     a step, or layer-major order): its tokens become inputs
+//   clip_grad_norm    nothing runs; clipping is part of the update
+//   optimizer.step    the update, or the step that is one program; afterwards loss() and grad_norm()
+//   zero_grad         nothing runs; a planned step overwrites the gradients of the one before
+// A Loss therefore has no number. loss() is the step's: the mean over the targets of its effective batch, as
+// the Trainer logs it; the division above is checked, and micro-batches of unequal size are weighed rightly.
+//
+// A loop that is not the planned one is a UserError at the call that departs from it: a micro-batch left out
+// or given twice, a step with too few of them, another divisor, a maximal norm other than max_grad_norm, a
+// step without zero_grad after the last, a scheduler ahead of the optimizer. At the same settings a loop
+// takes the bytes of the Trainer and gives its losses and weights bit for bit.
+//
+// Of TrainingArguments, those that shape a step and its memory are read (precision, accumulation,
+// checkpointing, clipping, label smoothing, freezing, seed, memory_budget, detect_anomaly,
+// pad_to_max_length); batches come from the DataLoader, optimizer and schedule from what is prepared, and the
+// rest is the loop's own business.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "model/model_builder.h"
+#include "optim/optimizer.h"
+#include "train/data_loader.h"
+#include "train/memory_forecast.h"
+#include "train/step_runner.h"
+#include "train/step_settings.h"
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+struct Optimizer {
+  OptimizerOptions options = {};
+  double learning_rate = 5e-5;
+  std::vector<ParameterGroup> groups = {};  // in place of the two of the Trainer
+};
+
+// As the Trainer makes them: from optim, learning_rate, …; from lr_scheduler_type, … for a run of so many
+// steps.
+Optimizer create_optimizer(const TrainingArguments& args);
+// The learning rate of an optimizer step, counted from 0.
+using Scheduler = std::function<double(int64_t step)>;
+Scheduler get_scheduler(const TrainingArguments& args, int64_t num_training_steps);
+
+class Accelerator;
+
+// A micro-batch of the loader's; valid until the next one.
+class Batch {
+ public:
+  int64_t size() const { return size_; }  // sequences
+
+ private:
+  friend class Accelerator;
+  int64_t number_ = 0;  // of those handed out
+  int64_t size_ = 0;
+};
+
+// The loss of a micro-batch, before there is a number for it.
+class Loss {
+ public:
+  Loss operator/(int64_t divisor) const;
+
+ private:
+  friend class Accelerator;
+  int64_t batch_number_ = 0;
+  int64_t divisor_ = 1;
+};
+
+struct ModelOutput {
+  Loss loss;
+};
+
+// What prepare returns: handles on the accelerator, to be copied freely while it lives.
+class AcceleratedModel {
+ public:
+  ModelOutput operator()(const Batch& batch) const;
+
+ private:
+  friend class Accelerator;
+  explicit AcceleratedModel(Accelerator& accelerator) : accelerator_(&accelerator) {}
+  Accelerator* accelerator_;
+};
+
+class AcceleratedOptimizer {
+ public:
+  void step();
+  void zero_grad();
+  double learning_rate() const;  // of the next step
+
+ private:
+  friend class Accelerator;
+  explicit AcceleratedOptimizer(Accelerator& accelerator) : accelerator_(&accelerator) {}
+  Accelerator* accelerator_;
+};
+
+class AcceleratedScheduler {
+ public:
+  void step();
+
+ private:
+  friend class Accelerator;
+  explicit AcceleratedScheduler(Accelerator& accelerator) : accelerator_(&accelerator) {}
+  Accelerator* accelerator_;
+};
+
+// Each `for` over it is an epoch; the first one reserves the memory.
+class AcceleratedDataLoader {
+ public:
+  class Iterator {
+   public:
+    const Batch& operator*() const;
+    Iterator& operator++();
+    bool operator==(std::default_sentinel_t) const;
+
+   private:
+    friend class AcceleratedDataLoader;
+    explicit Iterator(Accelerator& accelerator) : accelerator_(&accelerator) {}
+    Accelerator* accelerator_;
+  };
+  Iterator begin() const;
+  std::default_sentinel_t end() const { return {}; }
+  int64_t size() const;  // micro-batches of an epoch
+
+ private:
+  friend class Accelerator;
+  explicit AcceleratedDataLoader(Accelerator& accelerator) : accelerator_(&accelerator) {}
+  Accelerator* accelerator_;
+};
+
+// The body of a loop that leaves accumulation to the accelerator, while it lives.
+class [[nodiscard]] AccumulationScope {
+ public:
+  AccumulationScope(const AccumulationScope&) = delete;
+  AccumulationScope& operator=(const AccumulationScope&) = delete;
+  ~AccumulationScope();
+
+ private:
+  friend class Accelerator;
+  explicit AccumulationScope(Accelerator& accelerator);
+  Accelerator& accelerator_;
+};
+
+class Accelerator {
+ public:
+  // `weights`: a directory to start from; empty: every parameter from its initializer, seeded by `seed`.
+  explicit Accelerator(TrainingArguments args, std::filesystem::path weights = {});
+  ~Accelerator();
+  Accelerator(const Accelerator&) = delete;
+  Accelerator& operator=(const Accelerator&) = delete;
+
+  // Plans, once; reserves nothing. `model` outlives the accelerator. UserError as of Trainer's constructor.
+  std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> prepare(const Model& model,
+                                                                                    Optimizer optimizer,
+                                                                                    DataLoader loader);
+  std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader, AcceleratedScheduler> prepare(
+      const Model& model, Optimizer optimizer, DataLoader loader, Scheduler scheduler);
+
+  void backward(const Loss& loss);
+  AccumulationScope accumulate(const AcceleratedModel& model);
+  // Whether the loader's current micro-batch is the last of its effective batch.
+  bool sync_gradients() const;
+  void clip_grad_norm(double max_norm);
+
+  // Of the last optimizer step; there was one.
+  double loss() const;
+  double grad_norm() const;  // before clipping
+
+  const MemoryForecast& forecast() const { return forecast_; }
+  Session& session() { return *session_; }
+  // config.json and weights into `directory` (made where absent).
+  void save_model(const std::filesystem::path& directory);
+
+ private:
+  friend class AcceleratedModel;
+  friend class AcceleratedOptimizer;
+  friend class AcceleratedScheduler;
+  friend class AcceleratedDataLoader;
+  friend class AcceleratedDataLoader::Iterator;
+  friend class AccumulationScope;
+
+  // Where the loop stands in the current effective batch.
+  struct LoopPosition {
+    Window window;
+    int64_t given = 0;      // micro-batches handed out
+    int64_t backwards = 0;  // and given to backward
+    bool is_clipped = false;
+    bool is_stepped = false;
+  };
+
+  static Loss loss_of(const Batch& batch);
+  void require_prepared() const;
+  void reserve();
+  void start_epoch();
+  void next_batch();
+  void leave_window() const;
+  void step();
+  void zero_grad();
+  void step_scheduler();
+  bool waits() const { return is_accumulating_ && !sync_gradients(); }
+  const StepResult& last_step() const;
+
+  TrainingArguments args_;
+  std::filesystem::path weights_;
+  const Model* model_ = nullptr;
+  Optimizer optimizer_;
+  Scheduler scheduler_;
+  std::optional<DataLoader> loader_;
+  std::unique_ptr<WindowIterator> windows_;
+  std::unique_ptr<Session> session_;
+  std::optional<StepRunner> runner_;
+  MemoryForecast forecast_;
+
+  LoopPosition position_;
+  Batch batch_;
+  int64_t epochs_begun_ = 0;
+  int64_t steps_ = 0;
+  int64_t scheduler_steps_ = 0;
+  bool is_zeroed_ = true;
+  bool is_accumulating_ = false;
+  std::optional<StepResult> last_step_;
+};
+
+}  // namespace shoehorn
