@@ -118,6 +118,32 @@ TEST_F(CliCommands, ConfigFileEqualsFlags) {
               read_text_file(path("other") / "model.safetensors"));
 }
 
+// Without a training file the plan is for the longest samples that the model takes.
+TEST_F(CliCommands, PlanFindsABatchThatFits) {
+  const auto plan = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"plan",
+                                      "--model_name_or_path",
+                                      model().string(),
+                                      "--output_dir",
+                                      output().string(),
+                                      "--auto_find_batch_size",
+                                      "--per_device_train_batch_size"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramRun result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result.output;
+  };
+  const auto peak = [&](const char* batch) {
+    return json::parse(plan({batch, "--json"}))["process_peak_bytes"].get<int64_t>();
+  };
+  const std::string budget = std::to_string((peak("48") + peak("24")) / 2);
+  const json found = json::parse(plan({"48", "--memory_budget", budget, "--json"}));
+  EXPECT_EQ(found["fits"], true);
+  EXPECT_LT(found["per_device_train_batch_size"].get<int64_t>(), 48);
+  EXPECT_GE(found["per_device_train_batch_size"].get<int64_t>(), 24);
+  EXPECT_TRUE(contains(plan({"48", "--memory_budget", budget}), "a device in place of 48"));
+}
+
 TEST_F(CliCommands, PlanSaysWhatTrainWillTake) {
   const std::vector<std::string> settings = {"--gradient_accumulation_steps", "2", "--gradient_checkpointing",
                                              "--validation_file", path("validation.csv")};

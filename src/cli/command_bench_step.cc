@@ -11,6 +11,7 @@
 #include "cli/model_source.h"
 #include "exec/cpu/machine_limits.h"
 #include "train/argument_table.h"
+#include "train/auto_find_batch_size.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
@@ -117,7 +118,10 @@ int run_bench_step(const std::vector<std::string>& words) {
             : source.directory;
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(options));
-    if (!args.json) fmt::print("{}", format_forecast(trainer.forecast()));
+    if (!args.json) {
+      fmt::print("{}{}", format_found_batch_size(args, trainer.arguments()),
+                 format_forecast(trainer.forecast()));
+    }
     const TrainOutput output = trainer.train();
     result = result_of(trainer, output, before_trainer_seconds);
     if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "train/argument_table.h"
+#include "train/auto_find_batch_size.h"
 #include "train/evaluation.h"
 #include "train/trainer.h"
 
@@ -44,9 +45,11 @@ int run_plan(const std::vector<std::string>& words) {
   const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation.dataset));
   const MemoryForecast& forecast = trainer.forecast();
   if (args.json) {
-    fmt::print("{}\n", to_json(forecast).dump(2));
+    nlohmann::json result = to_json(forecast);
+    result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
+    fmt::print("{}\n", result.dump(2));
   } else {
-    fmt::print("{}", format_forecast(forecast));
+    fmt::print("{}{}", format_found_batch_size(planned, trainer.arguments()), format_forecast(forecast));
   }
   if (forecast.fits()) return 0;
   fmt::print(stderr, "error: {}\n", format_refusal(forecast, trainer.alternatives()));

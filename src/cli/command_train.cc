@@ -10,6 +10,7 @@
 #include "cli/model_source.h"
 #include "io/file.h"
 #include "train/argument_table.h"
+#include "train/auto_find_batch_size.h"
 #include "train/batch_report.h"
 #include "train/run_report.h"
 #include "train/trainer.h"
@@ -66,7 +67,8 @@ int run_train(const std::vector<std::string>& words) {
   task.tokenizer.reset();
   Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset),
                   std::move(options));
-  fmt::print("{}", format_batch(args, trainer.steps()));
+  fmt::print("{}", format_found_batch_size(args, trainer.arguments()));
+  fmt::print("{}", format_batch(trainer.arguments(), trainer.steps()));
   fmt::print("{}", format_forecast(trainer.forecast()));
   std::fflush(stdout);
   const TrainOutput output = trainer.train();

@@ -83,6 +83,12 @@ AccumulationScope::~AccumulationScope() {
 Accelerator::Accelerator(TrainingArguments args, std::filesystem::path weights)
     : args_(resolved(std::move(args))), weights_(std::move(weights)) {
   validate(args_);
+  if (args_.auto_find_batch_size) {
+    throw user_error(
+        "[auto_find_batch_size] expected false with an Accelerator, whose DataLoader says the batch size, "
+        "got "
+        "true");
+  }
 }
 
 Accelerator::~Accelerator() = default;

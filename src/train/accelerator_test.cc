@@ -294,6 +294,8 @@ TEST(Accelerator, ALossOfAnotherBatchIsRefused) {
   EXPECT_TRUE(contains(message, "loader's current batch")) << message;
   const std::string early = message_of<UserError>([&] { Accelerator(loop.args).backward(*first); });
   EXPECT_TRUE(contains(early, "prepare() first")) << early;
+  loop.args.auto_find_batch_size = true;
+  EXPECT_THROW(Accelerator{loop.args}, UserError);
 }
 
 // Whole effective batches may be passed over, and a loop may be left between two of them.

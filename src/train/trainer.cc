@@ -9,6 +9,7 @@
 #include "data/window_iterator.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
+#include "train/auto_find_batch_size.h"
 #include "train/find_anomaly.h"
 #include "train/run_data.h"
 #include "train/run_report.h"
@@ -60,18 +61,30 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     throw user_error("[--eval_strategy {}] expected an evaluation set, got none; give --validation_file",
                      args_.eval_strategy);
   }
+  if (train_dataset_.size() > 0 && args_.bf16_full_eval && !args_.bf16) {
+    throw user_error(
+        "[--bf16_full_eval] expected --bf16 with it in training, got fp32 weights, which evaluation shares; "
+        "use shoehorn eval --bf16_full_eval on the saved model");
+  }
+  const bool finds_batch = args_.auto_find_batch_size && train_dataset_.size() > 0;
+  if (finds_batch) args_.per_device_train_batch_size = first_batch_size(args_);
+  plan();
+  while (finds_batch && !forecast_.fits() && args_.per_device_train_batch_size > 1) {
+    args_.per_device_train_batch_size = next_batch_size(args_.per_device_train_batch_size);
+    plan();
+  }
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::plan() {
+  runner_.reset();
+  session_.reset();
   SessionOptions session;
   session.step = step_options_of(args_);
-  if (args_.bf16_full_eval && !args_.bf16) {
-    if (train_dataset_.size() > 0) {
-      throw user_error(
-          "[--bf16_full_eval] expected --bf16 with it in training, got fp32 weights, which evaluation "
-          "shares; use "
-          "shoehorn eval --bf16_full_eval on the saved model");
-    }
-    session.step.precision = Precision::kBfloat16;
-  }
+  if (args_.bf16_full_eval) session.step.precision = Precision::kBfloat16;
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
+  session.step.decay_of = decay_of_groups(options_.optimizer_groups);
   if (train_dataset_.size() > 0) {
     windows_ = make_windows(args_, train_dataset_);
     session.train = train_capacity_of(args_, train_dataset_, *windows_);
@@ -82,8 +95,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     session.evaluation =
         batch_capacity_of(eval_dataset_, args_.per_device_eval_batch_size, padding_of(args_));
   }
-  session.step.decay_of = decay_of_groups(options_.optimizer_groups);
-  session_ = std::make_unique<Session>(model, std::move(session));
+  session_ = std::make_unique<Session>(model_, std::move(session));
   if (windows_ != nullptr) {
     const TrainingSteps steps = this->steps();
     state_.max_steps = steps.max_steps;
@@ -96,8 +108,6 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   }
   forecast_ = forecast_memory(*session_, args_.memory_budget);
 }
-
-Trainer::~Trainer() = default;
 
 std::vector<Alternative> Trainer::alternatives() const {
   return find_alternatives(model_, session_->options(), forecast_, args_.per_device_train_batch_size);

@@ -104,6 +104,7 @@ class Trainer {
   const std::vector<double>& step_seconds() const { return step_seconds_; }
 
  private:
+  void plan();
   void prepare();
   void load_start();
   void train_epochs(class Progress& progress);
