@@ -1,0 +1,8 @@
+// The guides' first look at memory, before anything is loaded. Here it is the memory of this process.
+#include "guide.h"
+
+using namespace shoehorn;
+
+int main() {
+  std::printf("%s", print_gpu_utilization().c_str());
+}

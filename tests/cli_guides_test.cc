@@ -1,0 +1,92 @@
+// The guides' shell cells, as commands of this program (docs/guides.md).
+#include <nlohmann/json.hpp>
+
+#include "cli_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+class CliGuides : public CliTest {
+ protected:
+  // MRPC's layout: two texts that say the same, or not.
+  std::string mrpc_file(const std::string& name, int64_t rows) const {
+    std::string csv = "sentence1,sentence2,label\n";
+    for (int64_t i = 0; i < rows; ++i)
+      csv += i % 2 == 0 ? "stat cest hust,hust cest stat,1\n" : "stat cest hust,chai trou,0\n";
+    return directory_.write(name, csv).string();
+  }
+
+  // The run_glue cell for one process, with its data as files and an epoch in place of three.
+  std::vector<std::string> run_glue(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"train",
+                                      "--model_name_or_path",
+                                      model().string(),
+                                      "--task_name",
+                                      "mrpc",
+                                      "--train_file",
+                                      mrpc_file("mrpc_train.csv", 32),
+                                      "--validation_file",
+                                      mrpc_file("mrpc_dev.csv", 12),
+                                      "--do_train",
+                                      "--do_eval",
+                                      "--max_seq_length",
+                                      "128",
+                                      "--per_device_train_batch_size",
+                                      "16",
+                                      "--learning_rate",
+                                      "2e-5",
+                                      "--num_train_epochs",
+                                      "1.0",
+                                      "--output_dir",
+                                      output().string(),
+                                      "--overwrite_output_dir"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+TEST_F(CliGuides, RunGlue) {
+  const ProgramRun result = run(run_glue());
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  for (const char* part : {"train_samples_per_second", "eval_accuracy", "eval_f1"})
+    EXPECT_TRUE(contains(result.output, part));
+  EXPECT_TRUE(std::filesystem::exists(output() / "model.safetensors"));
+}
+
+// Flags that the guides name in their text, each beside the same command.
+TEST_F(CliGuides, FlagsOfTheText) {
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--gradient_accumulation_steps", "4", "--gradient_checkpointing"},
+           {"--bf16", "--bf16_full_eval"},
+           {"--tf32", "0", "--optim", "adamw_apex_fused"},
+           {"--no_tf32", "--optim", "adafactor", "--precision", "bf16-mixed"}}) {
+    const ProgramRun result = run(run_glue(flags));
+    EXPECT_EQ(result.exit_code, 0) << flags[0] << "\n" << result.error;
+  }
+  expect_failure(run_glue({"--tf32"}), 2, {"tf32", "NVIDIA"});
+  expect_failure(run_glue({"--deepspeed", "/path/to/ds_config.json"}), 2, {"deepspeed"});
+}
+
+// python run_translation.py -h | grep "\-optim"
+TEST_F(CliGuides, HelpListsTheOptimizers) {
+  const ProgramRun help = run({"train", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  const size_t line = help.output.find("--optim ");
+  ASSERT_NE(line, std::string::npos);
+  for (const char* name : {"adamw_torch", "adamw_apex_fused", "adafactor"})
+    EXPECT_NE(help.output.find(name, line), std::string::npos) << name;
+}
+
+// nvidia-smi, and whether bf16 is supported.
+TEST_F(CliGuides, WhatTheMachineIs) {
+  const ProgramRun env = run({"env", "--json"});
+  ASSERT_EQ(env.exit_code, 0) << env.error;
+  const nlohmann::json facts = nlohmann::json::parse(env.output);
+  EXPECT_TRUE(facts.at("bf16_products").is_boolean());
+  EXPECT_GT(facts.at("available_memory_bytes").get<int64_t>(), 0);
+}
+
+}  // namespace
+}  // namespace shoehorn
