@@ -92,7 +92,7 @@ TEST(Trainer, ReportsTheRun) {
   EXPECT_LT(waited, 1);
   const std::string html = read_text_file(directory.path() / "report.html");
   for (const char* part : {"<h1>a &lt;run&gt;</h1>", "Learning rate", "eval_accuracy", "peak ", "By role",
-                           "per_device_train_batch_size", "fuse_update", "4 of 4 steps"})
+                           "logging_steps", "fuse_update", "4 of 4 steps"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   EXPECT_EQ(html.find("not finished"), std::string::npos);
   std::string lines = read_text_file(directory.path() / "log.jsonl");
