@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "train/argument_table.h"
 
 namespace shoehorn {
