@@ -69,6 +69,21 @@ std::string grouped_rows(const BarChart& chart, const Rows& rows, size_t categor
   return body;
 }
 
+// Lines behind the bars from `top` to `bottom`, each with its text above it.
+std::string marks_behind(const BarChart& chart, const Rows& rows, double top, double bottom) {
+  std::string body;
+  for (const PlotMark& mark : chart.marks) {
+    if (!has_place(mark.x, chart.axis)) continue;
+    const double x = rows.x_at(mark.x);
+    const double half = svg::text_width(mark.label) / 2;
+    body += svg::line(x, top, x, bottom, "mark");
+    body += svg::text(
+        std::clamp(x, std::min(half, svg::kWidth / 2), std::max(svg::kWidth - half, svg::kWidth / 2)),
+        top - 4, mark.label, svg::Anchor::kMiddle, "marktext");
+  }
+  return body;
+}
+
 }  // namespace
 
 std::string draw(const BarChart& chart) {
@@ -87,6 +102,7 @@ std::string draw(const BarChart& chart) {
       value_width = std::max(value_width, svg::text_width(format_value(value, chart.axis.unit)));
     }
   }
+  for (const PlotMark& mark : chart.marks) range.add(mark.x);
   const std::string description = fmt::format("Bars of {}", fmt::join(chart.categories, ", "));
   std::string body = svg::text(0, 14, chart.title, svg::Anchor::kStart, "title");
   if (range.is_empty()) {
@@ -105,7 +121,7 @@ std::string draw(const BarChart& chart) {
 
   const svg::Legend keys = svg::legend(names, 0, 26);
   body += keys.body;
-  const double top = 26 + keys.height + 4;
+  const double top = 26 + keys.height + (chart.marks.empty() ? 4 : svg::kLineHeight);
   const double bars = stacked ? 1 : static_cast<double>(chart.series.size());
   const double row_height = bars * kBarHeight + (bars - 1) * kBarGap + kCategoryGap;
   const double bottom = top + row_height * static_cast<double>(chart.categories.size());
@@ -114,6 +130,7 @@ std::string draw(const BarChart& chart) {
     body += svg::line(x, top, x, bottom, "grid");
     body += svg::text(x, bottom + 16, rows.ticks.labels[i], svg::Anchor::kMiddle, "tick");
   }
+  body += marks_behind(chart, rows, top, bottom);
   for (size_t c = 0; c < chart.categories.size(); ++c) {
     const double y = top + row_height * static_cast<double>(c) + kCategoryGap / 2;
     const double middle = y + (row_height - kCategoryGap) / 2;

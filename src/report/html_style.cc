@@ -61,7 +61,7 @@ pre{background:var(--panel);border-radius:8px;padding:12px;overflow-x:auto;font-
 .plot text{fill:var(--muted);font-variant-numeric:tabular-nums}
 .plot .title{fill:var(--ink);font-size:14px;font-weight:600}
 .plot .category,.plot .value,.plot .legend,.plot .marktext{fill:var(--ink)}
-.plot .marktext{paint-order:stroke;stroke:var(--surface);stroke-width:3px;stroke-linejoin:round}
+.plot .marktext,.plot .value{paint-order:stroke;stroke:var(--surface);stroke-width:3px;stroke-linejoin:round}
 .grid{stroke:var(--rule);stroke-width:1}
 .axis{stroke:var(--muted);stroke-width:1}
 .mark{stroke:var(--ink);stroke-width:1;stroke-dasharray:4 3}

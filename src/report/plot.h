@@ -41,7 +41,7 @@ struct LineSeries {
   std::vector<PlotPoint> points;  // in order of x
 };
 
-// A vertical line at `x` with a text beside it.
+// A vertical line at `x` with a text at it.
 struct PlotMark {
   double x;
   std::string label;
@@ -86,6 +86,7 @@ struct BarChart {
   std::vector<std::string> categories = {};
   std::vector<BarSeries> series = {};
   BarLayout layout = BarLayout::kGrouped;
+  std::vector<PlotMark> marks = {};  // behind the bars, the text above them
   PlotAxis axis = {};
 };
 

@@ -224,5 +224,16 @@ TEST(BarChartTest, WithoutValuesSaysSo) {
   expect_well_formed(draw(BarChart{.categories = {"a"}, .series = {{"s", {0}}}}));
 }
 
+TEST(Plots, BarsHaveMarks) {
+  BarChart chart{.title = "Speed", .categories = {"one", "two"}, .series = {{"", {1, 3}}}};
+  const int64_t lines = count_of(draw(chart), "class=\"mark\"");
+  EXPECT_EQ(lines, 0);
+  chart.marks = {{2, "<reference>"}, {std::nan(""), "nowhere"}};
+  const std::string svg = draw(chart);
+  EXPECT_EQ(count_of(svg, "class=\"mark\""), 1);
+  EXPECT_NE(svg.find("&lt;reference&gt;"), std::string::npos);
+  EXPECT_EQ(svg.find("nowhere"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace shoehorn
