@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "train/argument_table.h"
+#include "train/command_options.h"
 
 namespace shoehorn {
 namespace {
@@ -80,7 +81,21 @@ std::string flag_text(const ArgumentSpec& spec) {
   return text;
 }
 
+void append_flag(std::string& text, const ArgumentSpec& spec, size_t indent) {
+  std::string line = flag_column(spec);
+  line.resize(std::max(line.size() + 2, indent), ' ');
+  append_wrapped(text += line, line.size(), indent, flag_text(spec));
+}
+
 }  // namespace
+
+std::string options_help(const std::vector<ArgumentSpec>& rows) {
+  size_t indent = 0;
+  for (const ArgumentSpec& row : rows) indent = std::max(indent, flag_column(row).size() + 2);
+  std::string text;
+  for (const ArgumentSpec& row : rows) append_flag(text, row, indent);
+  return text;
+}
 
 std::string help_text(Command command) {
   size_t indent = 0;
@@ -101,10 +116,7 @@ std::string help_text(Command command) {
       }
       if (!titled) text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", group_title(group));
       titled = true;
-      std::string line = flag_column(spec);
-      line.resize(indent, ' ');
-      text += line;
-      append_wrapped(text, indent, indent, flag_text(spec));
+      append_flag(text, spec, indent);
     }
   }
   text += "\nBooleans are given as --name, --no_name or --name true|false; '-' may stand for '_'.\n";

@@ -1,35 +1,13 @@
 // The command line over the table.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json_file.h"
 #include "train/argument_table.h"
+#include "train/word_reader.h"
 
 namespace shoehorn {
 namespace {
-
-// One flag as it was given: its row, how it was spelt, its value as text.
-struct GivenFlag {
-  const ArgumentSpec* spec;
-  std::string source;
-  std::string text;
-};
-
-bool is_flag_word(const std::string& word) {
-  return word.size() > 2 && word.starts_with("--");
-}
-
-bool may_stand_bare(const ArgumentSpec& spec) {
-  return spec.kind == ArgumentKind::kFlag || !spec.true_text.empty();
-}
-
-// --no_bf16: the row of bf16. Null if `name` is nothing of that form.
-const ArgumentSpec* find_negated(std::string_view name) {
-  if (!name.starts_with("no_") && !name.starts_with("no-")) return nullptr;
-  const ArgumentSpec* spec = find_argument(name.substr(3));
-  return spec != nullptr && spec->kind == ArgumentKind::kFlag ? spec : nullptr;
-}
 
 std::vector<Command> commands_taking(ArgumentGroup group) {
   std::vector<Command> commands;
@@ -51,73 +29,15 @@ void require_taken(Command command, const ArgumentSpec& spec, const std::string&
                    takers);
 }
 
-class WordReader {
- public:
-  explicit WordReader(const std::vector<std::string>& words) : words_(words) {}
-
-  bool at_end() const { return at_ == words_.size(); }
-
-  // Reads one flag with its value.
-  GivenFlag read_flag() {
-    const std::string& word = words_[at_++];
-    if (!is_flag_word(word)) return read_bare_file(word);
-    const size_t equals = word.find('=');
-    const std::string source = word.substr(0, equals);
-    const std::string_view name = std::string_view(source).substr(2);
-    std::optional<std::string> value;
-    if (equals != std::string::npos) value = word.substr(equals + 1);
-
-    if (const ArgumentSpec* spec = find_argument(name)) {
-      return {spec, source, value ? *value : read_value(*spec, source)};
-    }
-    if (const ArgumentSpec* spec = find_negated(name)) {
-      if (value)
-        throw user_error("[{}] expected no value, got '{}'; give --{}={}", source, *value, spec->name,
-                         *value);
-      return {spec, source, "false"};
-    }
-    throw user_error("[{}] expected a known flag, got '{}'{}", source, name, did_you_mean(name));
-  }
-
- private:
-  // A lone configuration file, as transformers' HfArgumentParser takes it.
-  GivenFlag read_bare_file(const std::string& word) const {
-    if (word.ends_with(".json")) return {find_argument("config"), "configuration file", word};
-    throw user_error("[command line] expected --name, --name value or a configuration file.json, got '{}'",
-                     word);
-  }
-
-  bool has_value_word() const { return !at_end() && !is_flag_word(words_[at_]); }
-
-  std::string read_value(const ArgumentSpec& spec, const std::string& source) {
-    if (spec.kind == ArgumentKind::kFlag) {
-      return has_value_word() && parse_boolean(words_[at_]) ? words_[at_++] : "true";
-    }
-    if (!has_value_word()) {
-      if (may_stand_bare(spec)) return "true";
-      throw user_error("[{}] expected a value, got {}", source, at_end() ? "nothing" : words_[at_]);
-    }
-    std::string text = words_[at_++];
-    while (spec.kind == ArgumentKind::kList && has_value_word()) text += "," + words_[at_++];
-    return text;
-  }
-
-  const std::vector<std::string>& words_;
-  size_t at_ = 0;
-};
-
 }  // namespace
 
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words) {
   ParsedArguments parsed;
-  if (std::any_of(words.begin(), words.end(),
-                  [](const auto& word) { return word == "--help" || word == "-h"; })) {
-    parsed.help = true;
-    return parsed;
-  }
+  parsed.help = asks_for_help(words);
+  if (parsed.help) return parsed;
 
   std::vector<GivenFlag> flags;
-  for (WordReader reader(words); !reader.at_end();) {
+  for (WordReader reader(words, find_argument, did_you_mean); !reader.at_end();) {
     flags.push_back(reader.read_flag());
     require_taken(command, *flags.back().spec, flags.back().source);
   }

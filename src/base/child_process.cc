@@ -1,0 +1,123 @@
+#include "base/child_process.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+namespace {
+
+class Descriptor {
+ public:
+  Descriptor(int number, const char* what) : number_(number) {
+    if (number < 0) throw system_error("[{}] expected a descriptor, got: {}", what, std::strerror(errno));
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { reset(); }
+
+  int number() const { return number_; }
+  void reset() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+// A file in memory: a child that writes much never waits for a reader, as it would on a pipe.
+std::string text_of(const Descriptor& file) {
+  std::string text;
+  std::array<char, 4096> block{};
+  off_t at = 0;
+  for (;;) {
+    const ssize_t count = pread(file.number(), block.data(), block.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(block.data(), static_cast<size_t>(count));
+    at += count;
+  }
+}
+
+// In the child, between fork and exec: nothing here allocates or locks. Writes errno to `failures` where the
+// program cannot be run.
+[[noreturn]] void become(char* const* arguments, int in, int out, int err, int failures, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // the parent ended before the line above
+  if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0)
+    execv(arguments[0], arguments);
+  const int reason = errno;
+  [[maybe_unused]] const ssize_t written = write(failures, &reason, sizeof(reason));
+  _exit(127);
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+FinishedProcess run_process(const std::vector<std::string>& words) {
+  CHECK(!words.empty(), "no program is named");
+  std::vector<std::string> copies = words;
+  std::vector<char*> arguments;
+  for (std::string& word : copies) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+
+  const Descriptor in(open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null");
+  const Descriptor out(memfd_create("stdout", MFD_CLOEXEC), "memfd_create");
+  const Descriptor err(memfd_create("stderr", MFD_CLOEXEC), "memfd_create");
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw system_error("[pipe] {}", std::strerror(errno));
+  const Descriptor failures(ends[0], "pipe");
+  Descriptor failures_in(ends[1], "pipe");
+
+  const double start = now_seconds();
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) throw system_error("[{}] expected it to start, got: {}", words[0], std::strerror(errno));
+  if (child == 0)
+    become(arguments.data(), in.number(), out.number(), err.number(), failures_in.number(), parent);
+  failures_in.reset();
+  int reason = 0;
+  ssize_t read_bytes = 0;  // the pipe closes, empty, when the program has taken the child's place
+  do {
+    read_bytes = read(failures.number(), &reason, sizeof(reason));
+  } while (read_bytes < 0 && errno == EINTR);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw system_error("[{}] expected its end, got: {}", words[0], std::strerror(errno));
+  }
+  if (read_bytes == sizeof(reason))
+    throw system_error("[{}] expected a program that can be run, got: {}", words[0], std::strerror(reason));
+
+  FinishedProcess finished;
+  finished.seconds = now_seconds() - start;
+  if (WIFEXITED(status)) finished.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) finished.signal = WTERMSIG(status);
+  finished.output = text_of(out);
+  finished.error = text_of(err);
+  return finished;
+}
+
+std::filesystem::path own_program() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) throw system_error("[/proc/self/exe] expected the running program, got: {}", error.message());
+  return path;
+}
+
+}  // namespace shoehorn

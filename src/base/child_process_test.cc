@@ -1,0 +1,68 @@
+#include "base/child_process.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "base/error.h"
+
+namespace shoehorn {
+namespace {
+
+FinishedProcess run_shell(const std::string& script) {
+  return run_process({"/bin/sh", "-c", script});
+}
+
+TEST(ChildProcess, BothStreamsAndTheExitCode) {
+  const FinishedProcess finished = run_shell("echo said; echo complained >&2; exit 3");
+  EXPECT_EQ(finished.exit_code, 3);
+  EXPECT_FALSE(finished.ended_by_signal());
+  EXPECT_EQ(finished.output, "said\n");
+  EXPECT_EQ(finished.error, "complained\n");
+}
+
+TEST(ChildProcess, ArgumentsAreTakenAsTheyAre) {
+  const FinishedProcess finished =
+      run_process({"/bin/sh", "-c", "printf '%s|' \"$@\"", "sh", "a b", "", "$x'"});
+  EXPECT_EQ(finished.exit_code, 0);
+  EXPECT_EQ(finished.output, "a b||$x'|");
+}
+
+TEST(ChildProcess, InputIsEmpty) {
+  EXPECT_EQ(run_shell("cat; echo end").output, "end\n");
+}
+
+// More than any pipe holds, on both streams in turns.
+TEST(ChildProcess, LongOutput) {
+  const FinishedProcess finished =
+      run_shell("i=0; while [ $i -lt 64 ]; do printf '%4096d' $i; printf '%4096d' $i >&2; i=$((i+1)); done");
+  EXPECT_EQ(finished.exit_code, 0);
+  EXPECT_EQ(finished.output.size(), 64U * 4096);
+  EXPECT_EQ(finished.error.size(), 64U * 4096);
+  EXPECT_EQ(finished.output.substr(finished.output.size() - 3), " 63");
+}
+
+TEST(ChildProcess, EndByASignal) {
+  const FinishedProcess finished = run_shell("echo before; kill -KILL $$");
+  EXPECT_TRUE(finished.ended_by_signal());
+  EXPECT_EQ(finished.signal, SIGKILL);
+  EXPECT_EQ(finished.exit_code, -1);
+  EXPECT_EQ(finished.output, "before\n");
+}
+
+TEST(ChildProcess, NoSuchProgram) {
+  try {
+    run_process({"/nowhere/program", "--flag"});
+    FAIL() << "it ran";
+  } catch (const SystemError& error) {
+    EXPECT_NE(std::string(error.what()).find("[/nowhere/program]"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ChildProcess, OwnProgram) {
+  EXPECT_NE(own_program().filename().string().find("test"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(own_program()));
+}
+
+}  // namespace
+}  // namespace shoehorn
