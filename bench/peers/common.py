@@ -55,6 +55,7 @@ def add_trainer_arguments(parser):
     parser.add_argument("--gradient_accumulation_steps", type=int, default=1)
     parser.add_argument("--gradient_checkpointing", action="store_true")
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--fp16", action="store_true", help="this Trainer skips it on a CPU; the key `ran` says what ran")
     parser.add_argument("--optim", default="adamw_torch_fused")
     parser.add_argument("--optim_args", help='for example "momentum=0.9" with --optim sgd')
     parser.add_argument("--learning_rate", type=float, default=5e-5)
@@ -69,6 +70,15 @@ def add_trainer_arguments(parser):
 def set_dropout(config, dropout):
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.classifier_dropout = dropout
+
+
+def product_dtype(trainer):
+    """The type that a linear layer computes in under this trainer's autocast: "fp32", "bf16" or "fp16"."""
+    import torch
+
+    with torch.no_grad(), trainer.accelerator.autocast():
+        dtype = torch.nn.functional.linear(torch.zeros(1, 8), torch.zeros(8, 8)).dtype
+    return {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype]
 
 
 def train(args, model, train_dataset, data_collator=None):
@@ -102,6 +112,7 @@ def train(args, model, train_dataset, data_collator=None):
                 # Named only when asked for: this version warns at its mere mention.
                 **({"gradient_checkpointing": True} if args.gradient_checkpointing else {}),
                 bf16=args.bf16,
+                fp16=args.fp16,
                 optim=args.optim,
                 optim_args=args.optim_args,
                 learning_rate=args.learning_rate,
@@ -118,6 +129,8 @@ def train(args, model, train_dataset, data_collator=None):
             callbacks=[Clock, LossRecorder],
         )
         trainer.remove_callback(transformers.PrinterCallback)
+        asked = "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32"
+        dtype = product_dtype(trainer)
         before = memory_bytes("VmRSS")
         train_called = now_seconds()
         trainer.train()
@@ -138,6 +151,8 @@ def train(args, model, train_dataset, data_collator=None):
         "before_train_bytes": before,
         "train_loss": losses[-1],
         "steps": len(ends),
+        # Only where it is not what the flags say.
+        **({"ran": f"{dtype}: {asked} is skipped on this device"} if dtype != asked else {}),
         "threads": torch.get_num_threads(),
         "versions": versions(),
         "settings": vars(args),

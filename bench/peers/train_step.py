@@ -12,6 +12,7 @@ import argparse
 import common
 
 CONFIGURATIONS = {
+    "bert-mini": dict(hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024),
     "bert-base": dict(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072),
     "bert-large": dict(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096),
 }
@@ -38,7 +39,7 @@ def random_rows(vocab_size, sequence_length, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="bert-base", help="bert-large, bert-base, or a directory with config.json")
+    parser.add_argument("--model", default="bert-base", help="bert-large, bert-base, bert-mini, or a directory with config.json")
     parser.add_argument("--sequence_length", type=int, default=512)
     common.add_trainer_arguments(parser)
     args = parser.parse_args()
@@ -49,14 +50,17 @@ def main():
         if args.threads:
             torch.set_num_threads(args.threads)
         transformers.set_seed(args.seed)
+        # What these load counts with the libraries, and not with the weights.
+        from transformers import AutoModelForSequenceClassification, Trainer  # noqa: F401
+
         config = load_configuration(args.model)
         common.set_dropout(config, args.dropout)
         if args.sequence_length > config.max_position_embeddings:
             parser.error(f"[--sequence_length] expected at most {config.max_position_embeddings}, got {args.sequence_length}")
-        model = transformers.AutoModelForSequenceClassification.from_config(
-            config, attn_implementation=args.attn_implementation
-        )
-        print_result(common.train(args, model, random_rows(config.vocab_size, args.sequence_length, args.seed)))
+        rows = random_rows(config.vocab_size, args.sequence_length, args.seed)
+        process_bytes = common.memory_bytes("VmRSS")
+        model = AutoModelForSequenceClassification.from_config(config, attn_implementation=args.attn_implementation)
+        print_result({**common.train(args, model, rows), "process_bytes": process_bytes})
 
 
 if __name__ == "__main__":

@@ -12,11 +12,21 @@
 #include "exec/cpu/machine_limits.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
+#include "train/command_options.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
 
 namespace {
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "limits",
+       .kind = ArgumentKind::kFlag,
+       .standard = true,
+       .help = "measure this machine's limits too, and say what share of them the step reaches"}};
+  return rows;
+}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -75,8 +85,10 @@ void print_table(const nlohmann::json& result) {
   row("step", fmt::format("{:.3f} s", result["step_seconds"].get<double>()));
   row("samples a second", fmt::format("{:.3f}", result["samples_per_second"].get<double>()));
   row("flops a step", fmt::format("{:.3f} T", result["flops_per_step"].get<double>() / 1e12));
-  row("this machine's products", fmt::format("{:.1f} GFLOP/s", result["limit_flops"].get<double>() / 1e9));
-  row("share of that limit", fmt::format("{:.1f} %", 100 * result["limit_share"].get<double>()));
+  if (result.contains("limit_share")) {
+    row("this machine's products", fmt::format("{:.1f} GFLOP/s", result["limit_flops"].get<double>() / 1e9));
+    row("share of that limit", fmt::format("{:.1f} %", 100 * result["limit_share"].get<double>()));
+  }
   row("planning", fmt::format("{:.0f} ms", 1000 * result["planning_seconds"].get<double>()));
   row("until the first step", fmt::format("{:.2f} s", result["first_step_seconds"].get<double>()));
   row("arenas, predicted", bytes("memory_arena_predicted_bytes"));
@@ -88,11 +100,12 @@ void print_table(const nlohmann::json& result) {
 }  // namespace
 
 int run_bench_step(const std::vector<std::string>& words) {
-  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kBenchStep));
+  const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  if (options.help) {
+    fmt::print("Timing:\n{}\n{}", options_help(option_rows()), help_text(Command::kBenchStep));
     return 0;
   }
+  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   validate_command(Command::kBenchStep, parsed.arguments);
   const TrainingArguments args = timed_arguments(parsed.arguments);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
@@ -111,13 +124,13 @@ int run_bench_step(const std::vector<std::string>& words) {
   nlohmann::json result;
   std::string profile;
   {
-    TrainerOptions options;
-    options.weights =
+    TrainerOptions trainer_options;
+    trainer_options.weights =
         source.directory.empty() || !std::filesystem::exists(source.directory / "model.safetensors")
             ? std::filesystem::path()
             : source.directory;
     const double before_trainer_seconds = process_age_seconds();
-    Trainer trainer(*source.model, args, std::move(data), {}, std::move(options));
+    Trainer trainer(*source.model, args, std::move(data), {}, std::move(trainer_options));
     if (!args.json) {
       fmt::print("{}{}", format_found_batch_size(args, trainer.arguments()),
                  format_forecast(trainer.forecast()));
@@ -126,7 +139,7 @@ int run_bench_step(const std::vector<std::string>& words) {
     result = result_of(trainer, output, before_trainer_seconds);
     if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
   }
-  add_limit(result, args.bf16);
+  if (options.flag("limits")) add_limit(result, args.bf16);
   if (args.json) {
     fmt::print("{}\n", result.dump());
   } else {

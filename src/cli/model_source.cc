@@ -20,6 +20,24 @@ void refuse_regression(const LabelMap& labels, const std::string& file) {
   }
 }
 
+// 4 layers of 256 (Turc et al., 2019).
+BertConfig bert_mini() {
+  BertConfig config;
+  config.hidden_size = 256;
+  config.num_hidden_layers = 4;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 1024;
+  return config;
+}
+
+// Sizes that have names, and no weights.
+std::optional<BertConfig> known_shape(const std::string& name) {
+  if (name == "bert-mini") return bert_mini();
+  if (name == "bert-base") return BertConfig::bert_base();
+  if (name == "bert-large") return BertConfig::bert_large();
+  return std::nullopt;
+}
+
 LabelMap labels_of(const BertForSequenceClassification& model) {
   LabelMap labels;
   labels.names = model.labels();
@@ -30,11 +48,9 @@ LabelMap labels_of(const BertForSequenceClassification& model) {
 
 ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights) {
   ModelSource source;
-  if (allow_shapes && (name_or_path == "bert-base" || name_or_path == "bert-large") &&
-      !std::filesystem::exists(name_or_path)) {
-    const BertConfig config =
-        name_or_path == "bert-base" ? BertConfig::bert_base() : BertConfig::bert_large();
-    source.model = std::make_unique<BertForSequenceClassification>(config);
+  if (const auto shape = known_shape(name_or_path);
+      shape && allow_shapes && !std::filesystem::exists(name_or_path)) {
+    source.model = std::make_unique<BertForSequenceClassification>(*shape);
     return source;
   }
   source.directory = name_or_path;

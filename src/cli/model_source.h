@@ -13,12 +13,12 @@
 namespace shoehorn {
 
 struct ModelSource {
-  std::filesystem::path directory;  // empty for a built-in shape (bert-base, bert-large)
+  std::filesystem::path directory;  // empty for a built-in shape (bert-mini, bert-base, bert-large)
   std::unique_ptr<BertForSequenceClassification> model;
   std::vector<std::filesystem::path> companions;
 };
 
-// A directory, or where `allow_shapes` the names bert-base and bert-large, which have no weights. With
+// A directory, or where `allow_shapes` the names of shapes, which have no weights. With
 // `need_weights` the directory must have them.
 ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights);
 

@@ -19,35 +19,44 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
   shoehorn predict      label and scores for each text of a file
   shoehorn plan         what training would take, to the byte, without running it
   shoehorn bench step   speed and memory of the training step on random tokens
+  shoehorn bench batch  the same by batch size, and which is best
+  shoehorn bench ladder the settings of the efficient-training guides, one by one; also against Hugging Face
   shoehorn env          what was detected and measured about this machine
 
 shoehorn COMMAND --help lists the flags of a command.
 )";
 
-int dispatch(std::vector<std::string> words) {
+using CommandMap = std::map<std::string, std::function<int(const std::vector<std::string>&)>>;
+
+// The command that the first word names, run with the words after it. `what` names the choice in errors.
+int dispatch_to(const CommandMap& commands, std::vector<std::string> words, const char* what) {
+  const std::string name = words.empty() ? "" : words[0];
+  const auto command = commands.find(name);
+  if (command == commands.end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, run] : commands) names.push_back(known);
+    const std::string nearest = nearest_name(name, names);
+    throw user_error("[{}] expected one of the commands {}, got '{}'{}", what, fmt::join(names, ", "), name,
+                     nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+  }
+  words.erase(words.begin());
+  return command->second(words);
+}
+
+int run_bench(const std::vector<std::string>& words) {
+  static const CommandMap commands = {
+      {"batch", run_bench_batch}, {"ladder", run_bench_ladder}, {"step", run_bench_step}};
+  return dispatch_to(commands, words, "bench");
+}
+
+int dispatch(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     fmt::print("{}", kUsage);
     return words.empty() ? 2 : 0;
   }
-  static const std::map<std::string, std::function<int(const std::vector<std::string>&)>> commands = {
-      {"train", run_train}, {"eval", run_eval},        {"predict", run_predict},
-      {"plan", run_plan},   {"bench", run_bench_step}, {"env", run_env}};
-  const auto command = commands.find(words[0]);
-  if (command == commands.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, run] : commands) names.push_back(name);
-    const std::string nearest = nearest_name(words[0], names);
-    throw user_error("[shoehorn] expected one of the commands {}, got '{}'{}", fmt::join(names, ", "),
-                     words[0], nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
-  }
-  words.erase(words.begin());
-  if (command->first == "bench") {
-    if (words.empty() || words[0] != "step") {
-      throw user_error("[bench] expected 'step', got '{}'", words.empty() ? "nothing" : words[0]);
-    }
-    words.erase(words.begin());
-  }
-  return command->second(words);
+  static const CommandMap commands = {{"train", run_train}, {"eval", run_eval},   {"predict", run_predict},
+                                      {"plan", run_plan},   {"bench", run_bench}, {"env", run_env}};
+  return dispatch_to(commands, words, "shoehorn");
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ std::vector<ArgumentSpec> supported() {
        .group = kModel,
        .field = &Args::model_name_or_path,
        .help =
-           "directory with config.json, weights and tokenizer; for plan and bench also bert-base, bert-large",
+           "directory with config.json, weights and tokenizer; for plan and bench also bert-mini, bert-base, "
+           "bert-large",
        .aliases = {"model"}},
       {.name = "task",
        .group = kModel,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -211,6 +212,12 @@ std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
   auto matmul = plan_matmul(shape);
   matmul->compile();
   return matmul;
+}
+
+int64_t rows_of_full_panels(DType operands) {
+  const bool widens = operands != DType::kF32 && !has_bf16_products();
+  if (operands != DType::kF32 && !widens) return 1;  // such products are cut nowhere
+  return widens ? std::lcm(kPanelRows, kPanelTerms) : kPanelTerms;
 }
 
 }  // namespace shoehorn::cpu

@@ -58,6 +58,10 @@ std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape);
 // Whether bf16 products run as such on this machine.
 bool has_bf16_products();
 
+// Rows (tokens of a micro-batch) come in multiples of this where panels of the products are full: those of
+// the weights' gradients sum over tokens, those of operands that are widened to fp32 are cut from rows.
+int64_t rows_of_full_panels(DType operands);
+
 // "oneDNN 2.6.3".
 const char* matmul_library();
 

@@ -1,0 +1,51 @@
+// Throughput and memory of the training step by batch size, and which sizes the hardware likes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/bench_run.h"
+
+namespace shoehorn {
+
+struct BatchSizesOptions {
+  std::string model;
+  std::vector<std::string> flags;  // of `shoehorn bench step`, without the model, batch size and steps
+  int64_t sequence_length = 0;
+  int64_t most = 64;         // no larger batch is tried
+  int64_t steps = 3;         // of a process; the first is not in its median
+  int64_t liked_tokens = 1;  // tokens of a micro-batch that the kernels like are multiples of this
+  std::string liked_why;
+};
+
+struct BatchSizeResult {
+  int64_t batch_size = 0;
+  int64_t tokens = 0;  // of a micro-batch
+  bool is_liked = false;
+  StepPlan plan;
+  StepRun run;
+};
+
+struct BatchSizesResult {
+  BatchSizesOptions options;
+  std::vector<BatchSizeResult> sizes;
+
+  // The one with the most samples a second; null where none was measured.
+  const BatchSizeResult* best() const;
+};
+
+// 1, 2, 4, … up to `most`, or to the first that does not fit, which is the last of the result. UserError
+// where a flag is refused.
+using BatchProgress = std::function<void(int64_t done, int64_t of, const std::string& line)>;
+BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const BatchProgress& on_run);
+
+std::string format_batch_sizes(const BatchSizesResult& result);
+nlohmann::ordered_json to_json(const BatchSizesResult& result);
+
+// 0: all were measured but the last, which may be too large. 1: one broke down. 2: none fits.
+int exit_code_of(const BatchSizesResult& result);
+
+}  // namespace shoehorn

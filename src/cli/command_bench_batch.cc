@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "cli/batch_sizes.h"
+#include "cli/commands.h"
+#include "cli/result_file.h"
+#include "exec/cpu/matmul.h"
+#include "model/batch_inputs.h"
+#include "train/command_options.h"
+#include "train/progress.h"
+
+namespace shoehorn {
+
+namespace {
+
+using enum ArgumentKind;
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "model_name_or_path",
+       .kind = kText,
+       .standard = std::string("bert-base"),
+       .help = "bert-large, bert-base, bert-mini, or a directory with config.json",
+       .aliases = {"model"}},
+      {.name = "max", .kind = kInteger, .standard = int64_t{64}, .help = "largest batch that is tried"},
+      {.name = "steps",
+       .kind = kInteger,
+       .standard = int64_t{3},
+       .help = "optimizer steps of a process; the first does not count"},
+      result_json_row(),
+  };
+  return rows;
+}
+
+// What the kernels of this machine like, for these products.
+void say_what_is_liked(BatchSizesOptions& options, const TrainingArguments& args) {
+  const int64_t panels = cpu::rows_of_full_panels(args.bf16 ? DType::kBF16 : DType::kF32);
+  options.liked_tokens = std::lcm(panels, kTokenMultiple);
+  options.liked_why =
+      panels > 1
+          ? fmt::format("whole panels of the products (src/exec/cpu/matmul.cc), with {} on this processor",
+                        cpu::matmul_library())
+          : "micro-batches are filled up to such a multiple with tokens that belong to no sequence";
+}
+
+BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
+  BatchSizesOptions options;
+  options.model = given.text("model_name_or_path");
+  options.flags = given.rest;
+  options.most = given.integer("max");
+  options.steps = given.integer("steps");
+  if (options.most < 1) throw user_error("[--max] expected 1 or more, got {}", options.most);
+  if (options.steps < 2)
+    throw user_error("[--steps] expected 2 or more, got {}; the first one does not count", options.steps);
+  std::vector<std::string> words = {"--model", options.model};
+  words.insert(words.end(), given.rest.begin(), given.rest.end());
+  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, words);
+  const auto is_given = [&parsed](const char* name) {
+    return std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end();
+  };
+  if (is_given("per_device_train_batch_size"))
+    throw user_error(
+        "[--per_device_train_batch_size] expected no value, because bench batch tries them, got one");
+  if (is_given("max_steps"))
+    throw user_error("[--max_steps] expected no value, got {}; give --steps", parsed.arguments.max_steps);
+  options.sequence_length = parsed.arguments.max_seq_length;
+  say_what_is_liked(options, parsed.arguments);
+  return options;
+}
+
+}  // namespace
+
+int run_bench_batch(const std::vector<std::string>& words) {
+  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  if (given.help) {
+    fmt::print(
+        "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch.\n\n{}\n{}",
+        options_help(option_rows()), help_text(Command::kBenchStep));
+    return 0;
+  }
+  const BatchSizesOptions options = batch_sizes_options(given);
+  prepare_result_file(given.text("json"));
+  std::optional<Progress> progress;
+  const BatchSizesResult result =
+      measure_batch_sizes(options, [&progress](int64_t done, int64_t of, const std::string& line) {
+        if (!progress) progress.emplace("batch sizes", 0, of, detect_terminal(stderr, std::cerr));
+        if (!line.empty()) progress->log_line(line);
+        progress->update(done, 0);
+      });
+  progress.reset();
+  write_result(given.text("json"), to_json(result), format_batch_sizes(result));
+  return exit_code_of(result);
+}
+
+}  // namespace shoehorn

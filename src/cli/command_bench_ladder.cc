@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/ladder.h"
+#include "cli/ladder_page.h"
+#include "cli/result_file.h"
+#include "io/file.h"
+#include "train/command_options.h"
+#include "train/progress.h"
+
+namespace shoehorn {
+
+namespace {
+
+using enum ArgumentKind;
+
+constexpr const char* kIntroduction =
+    R"(The settings of the efficient-training guides on this machine, each in a process of its own: random tokens,
+labels 0 and 1, an effective batch of 4. A setting that does not fit, or that this version lacks, is shown as such.
+
+)";
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "model",
+       .kind = kText,
+       .standard = std::string("bert-large"),
+       .help = "bert-large, bert-base, bert-mini, or a directory with config.json"},
+      {.name = "sequence_length", .kind = kInteger, .standard = int64_t{512}, .help = "tokens in a sample"},
+      {.name = "quick",
+       .kind = kFlag,
+       .standard = false,
+       .help = "bert-mini, in a minute or two; against huggingface only some rungs"},
+      {.name = "rungs",
+       .kind = kList,
+       .standard = std::vector<std::string>(),
+       .help = "only these, by the names that stand beside the flags; the first one is the reference"},
+      {.name = "steps",
+       .kind = kInteger,
+       .standard = int64_t{3},
+       .help = "optimizer steps of a process; the first does not count"},
+      {.name = "repeats",
+       .kind = kInteger,
+       .standard = int64_t{1},
+       .help = "processes a rung and side; their medians are shown"},
+      {.name = "against",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "huggingface: run its Trainer on the same rungs, in turns with ours",
+       .choices = {{"huggingface"}}},
+      {.name = "python",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "a Python that has transformers; else $SHOEHORN_PEERS_PYTHON, else the one that "
+               "bench/peers/setup.sh makes"},
+      {.name = "memory_budget", .kind = kBytes, .help = "as for train; else what the machine has available"},
+      result_json_row(),
+      {.name = "report",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "write the table with plots as one HTML file"},
+  };
+  return rows;
+}
+
+int64_t at_least(const CommandOptions& options, const char* name, int64_t least, const char* why) {
+  const int64_t value = options.integer(name);
+  if (value < least) throw user_error("[--{}] expected {} or more, got {}{}", name, least, value, why);
+  return value;
+}
+
+std::filesystem::path find_python(const std::string& given) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::filesystem::path python = given;
+  if (python.empty()) python = variable("SHOEHORN_PEERS_PYTHON");
+  if (python.empty()) {
+    const std::string cache = variable("XDG_CACHE_HOME");
+    python =
+        (cache.empty() ? std::filesystem::path(variable("HOME")) / ".cache" : std::filesystem::path(cache)) /
+        "shoehorn/peers/bin/python";
+  }
+  if (!std::filesystem::exists(python)) {
+    throw user_error(
+        "[--python] expected a Python with transformers, got nothing at {}; bench/peers/setup.sh makes one",
+        python.string());
+  }
+  return python;
+}
+
+// Beside the build's directory, or where `make install` puts it.
+std::filesystem::path find_peer_script() {
+  const std::filesystem::path program = own_program();
+  for (const char* place : {"../bench/peers", "../share/shoehorn/bench/peers"}) {
+    std::filesystem::path script = (program.parent_path() / place / "train_step.py").lexically_normal();
+    if (std::filesystem::exists(script)) return script;
+  }
+  throw user_error("[--against] expected bench/peers/train_step.py beside the build of {}, got nothing there",
+                   program.string());
+}
+
+LadderOptions ladder_options(const CommandOptions& given) {
+  LadderOptions options;
+  const bool quick = given.flag("quick");
+  options.model = quick && !given.is_given("model") ? "bert-mini" : given.text("model");
+  options.sequence_length = at_least(given, "sequence_length", 1, "");
+  options.steps = at_least(given, "steps", 2, "; the first one does not count");
+  options.repeats = at_least(given, "repeats", 1, "");
+  if (given.is_given("memory_budget")) options.memory_budget_bytes = given.integer("memory_budget");
+  if (given.text("against") == "huggingface") {
+    options.python = find_python(given.text("python"));
+    options.peer_script = find_peer_script();
+  } else if (given.is_given("python")) {
+    throw user_error("[--python] expected --against huggingface with it, got it alone");
+  }
+  const bool few = quick && options.has_peer() && !given.is_given("rungs");
+  options.rungs = choose_rungs(few ? quick_peer_rungs() : given.list("rungs"));
+  return options;
+}
+
+}  // namespace
+
+int run_bench_ladder(const std::vector<std::string>& words) {
+  const CommandOptions given = parse_options(option_rows(), words);
+  if (given.help) {
+    fmt::print("{}{}", kIntroduction, options_help(option_rows()));
+    return 0;
+  }
+  const LadderOptions options = ladder_options(given);
+  prepare_result_file(given.text("json"));
+  prepare_result_file(given.text("report"));
+  std::optional<Progress> progress;
+  const LadderResult result =
+      walk_ladder(options, [&progress](int64_t done, int64_t of, const std::string& line) {
+        if (!progress) progress.emplace("ladder", 0, of, detect_terminal(stderr, std::cerr));
+        if (!line.empty()) progress->log_line(line);
+        progress->update(done, 0);
+      });
+  progress.reset();
+  if (!given.text("report").empty()) write_text_atomic(given.text("report"), ladder_page(result));
+  write_result(given.text("json"), to_json(result), format_ladder(result));
+  return exit_code_of(result);
+}
+
+}  // namespace shoehorn

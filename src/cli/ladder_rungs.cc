@@ -1,0 +1,105 @@
+#include "cli/ladder_rungs.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace shoehorn {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+std::vector<LadderRung> build_ladder() {
+  const Words batch_4 = {"--per_device_train_batch_size", "4"};
+  const Words batch_1_times_4 = {"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "4"};
+  const Words checkpointing = batch_1_times_4 + Words{"--gradient_checkpointing"};
+  const Words exact = checkpointing + Words{"--accumulation_order", "layer_major", "--update_in_backward",
+                                            "--max_grad_norm", "0"};
+  const Words fp16 = {"--fp16"};
+  const Words bf16 = {"--bf16"};
+  const Words adafactor = {"--optim", "adafactor"};
+  const Words adamw_8bit = {"--optim", "adamw_bnb_8bit"};
+  return {
+      {"batch_4", "batch 4, fp32, AdamW", batch_4, GuideFigures{8.86, 14949}},
+      {"accumulation", "1 x 4 accumulation", batch_1_times_4, GuideFigures{7.75, 8681}},
+      {"checkpointing", "1 x 4, checkpointing", checkpointing, GuideFigures{5.99, 6775}},
+      {"fp16", "batch 4, fp16", batch_4 + fp16, GuideFigures{18.64, 13939}},
+      {"fp16_checkpointing", "1 x 4, checkpointing, fp16", checkpointing + fp16, GuideFigures{10.09, 7275}},
+      {"adafactor", "batch 4, Adafactor", batch_4 + adafactor, GuideFigures{7.96, 12295}},
+      {"fp16_checkpointing_adafactor", "1 x 4, checkpointing, fp16, Adafactor",
+       checkpointing + fp16 + adafactor, GuideFigures{9.06, 4847}},
+      {"8bit", "batch 4, 8-bit AdamW", batch_4 + adamw_8bit, GuideFigures{9.15, 13085}},
+      {"fp16_checkpointing_8bit", "1 x 4, checkpointing, fp16, 8-bit AdamW",
+       checkpointing + fp16 + adamw_8bit, GuideFigures{10.35, 5363}},
+
+      {"bf16", "batch 4, bf16", batch_4 + bf16},
+      {"bf16_checkpointing", "1 x 4, checkpointing, bf16", checkpointing + bf16},
+      {"bf16_checkpointing_adafactor", "1 x 4, checkpointing, bf16, Adafactor",
+       checkpointing + bf16 + adafactor},
+      {"bf16_checkpointing_8bit", "1 x 4, checkpointing, bf16, 8-bit AdamW",
+       checkpointing + bf16 + adamw_8bit},
+
+      {"exact", "all exact techniques", exact},
+      {"exact_bf16", "all exact techniques, bf16", exact + bf16},
+      {"exact_bf16_adafactor", "all exact techniques, bf16, Adafactor", exact + bf16 + adafactor},
+      {"exact_bf16_8bit", "all exact techniques, bf16, 8-bit AdamW", exact + bf16 + adamw_8bit},
+  };
+}
+
+bool is_flag(const std::string& word) {
+  return word.starts_with("--");
+}
+
+}  // namespace
+
+const std::vector<LadderRung>& ladder_rungs() {
+  static const std::vector<LadderRung> rungs = build_ladder();
+  return rungs;
+}
+
+const std::vector<std::string>& quick_peer_rungs() {
+  static const std::vector<std::string> names = {"batch_4",   "checkpointing",      "fp16",
+                                                 "adafactor", "bf16_checkpointing", "exact_bf16"};
+  return names;
+}
+
+std::vector<LadderRung> choose_rungs(const std::vector<std::string>& names) {
+  if (names.empty()) return ladder_rungs();
+  std::vector<std::string> known;
+  for (const LadderRung& rung : ladder_rungs()) known.push_back(rung.name);
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string nearest = nearest_name(name, known);
+      throw user_error("[--rungs] expected some of {}, got '{}'{}", fmt::join(known, ", "), name,
+                       nearest.empty() ? "" : "; did you mean " + nearest + "?");
+    }
+    if (std::count(names.begin(), names.end(), name) > 1)
+      throw user_error("[--rungs] expected each rung once, got '{}' twice", name);
+  }
+  std::vector<LadderRung> chosen;
+  for (const LadderRung& rung : ladder_rungs()) {
+    if (std::find(names.begin(), names.end(), rung.name) != names.end()) chosen.push_back(rung);
+  }
+  return chosen;
+}
+
+PeerFlags peer_flags(const std::vector<std::string>& flags) {
+  static const std::vector<std::string> kOursOnly = {"--accumulation_order", "--update_in_backward"};
+  PeerFlags peer;
+  for (size_t at = 0; at < flags.size(); ++at) {
+    const bool ours = std::find(kOursOnly.begin(), kOursOnly.end(), flags[at]) != kOursOnly.end();
+    Words& place = ours ? peer.left_out : peer.flags;
+    place.push_back(flags[at]);
+    while (at + 1 < flags.size() && !is_flag(flags[at + 1])) place.push_back(flags[++at]);
+  }
+  return peer;
+}
+
+}  // namespace shoehorn

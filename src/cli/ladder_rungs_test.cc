@@ -1,0 +1,104 @@
+#include "cli/ladder_rungs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "train/argument_table.h"
+
+namespace shoehorn {
+namespace {
+
+std::string text_after(const std::vector<std::string>& flags, const std::string& flag,
+                       const std::string& standard) {
+  for (size_t at = 0; at + 1 < flags.size(); ++at) {
+    if (flags[at] == flag) return flags[at + 1];
+  }
+  return standard;
+}
+
+TEST(LadderRungs, TheGuidesComeFirstInTheirOrder) {
+  const std::vector<std::pair<double, int64_t>> measured = {{8.86, 14949},  {7.75, 8681},  {5.99, 6775},
+                                                            {18.64, 13939}, {10.09, 7275}, {7.96, 12295},
+                                                            {9.06, 4847},   {9.15, 13085}, {10.35, 5363}};
+  for (size_t at = 0; at < ladder_rungs().size(); ++at) {
+    const LadderRung& rung = ladder_rungs()[at];
+    ASSERT_EQ(rung.guide.has_value(), at < measured.size()) << rung.name;
+    if (!rung.guide) continue;
+    EXPECT_EQ(rung.guide->samples_per_second, measured[at].first) << rung.name;
+    EXPECT_EQ(rung.guide->memory_mib, measured[at].second) << rung.name;
+  }
+}
+
+// Whether this version has a flag's technique is its own to say; that the flag is known is not.
+TEST(LadderRungs, FlagsAreTrainsAndTheEffectiveBatchIsTheSame) {
+  std::set<std::string> names;
+  std::set<std::vector<std::string>> flags;
+  for (const LadderRung& rung : ladder_rungs()) {
+    EXPECT_TRUE(names.insert(rung.name).second) << rung.name;
+    EXPECT_TRUE(flags.insert(rung.flags).second) << rung.name;
+    for (const std::string& word : rung.flags) {
+      if (word.starts_with("--")) {
+        EXPECT_NE(find_argument(word.substr(2)), nullptr) << word;
+      }
+    }
+    const int64_t batch = std::stoll(text_after(rung.flags, "--per_device_train_batch_size", "0")) *
+                          std::stoll(text_after(rung.flags, "--gradient_accumulation_steps", "1"));
+    EXPECT_EQ(batch, kLadderEffectiveBatch) << rung.name;
+  }
+}
+
+// What needs neither fp16 nor 8-bit states is in every version.
+TEST(LadderRungs, Parse) {
+  for (const LadderRung& rung : ladder_rungs()) {
+    if (rung.name.find("fp16") != std::string::npos || rung.name.find("8bit") != std::string::npos) continue;
+    std::vector<std::string> words = {"--model", "bert-mini"};
+    words.insert(words.end(), rung.flags.begin(), rung.flags.end());
+    EXPECT_NO_THROW(parse_arguments(Command::kBenchStep, words)) << rung.name;
+  }
+}
+
+TEST(LadderRungs, EachFp16RungHasItsBf16Twin) {
+  std::set<std::vector<std::string>> all;
+  for (const LadderRung& rung : ladder_rungs()) all.insert(rung.flags);
+  for (const LadderRung& rung : ladder_rungs()) {
+    std::vector<std::string> twin = rung.flags;
+    const auto fp16 = std::find(twin.begin(), twin.end(), "--fp16");
+    if (fp16 == twin.end()) continue;
+    *fp16 = "--bf16";
+    EXPECT_TRUE(all.contains(twin)) << rung.name;
+  }
+}
+
+TEST(LadderRungs, Choose) {
+  EXPECT_EQ(choose_rungs({}).size(), ladder_rungs().size());
+  const std::vector<LadderRung> two = choose_rungs({"bf16", "accumulation"});
+  ASSERT_EQ(two.size(), 2U);
+  EXPECT_EQ(two[0].name, "accumulation");
+  EXPECT_EQ(two[1].name, "bf16");
+  EXPECT_EQ(choose_rungs(quick_peer_rungs()).size(), quick_peer_rungs().size());
+  try {
+    choose_rungs({"adafactr"});
+    FAIL() << "it is known";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean adafactor?"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(choose_rungs({"bf16", "bf16"}), UserError);
+}
+
+TEST(LadderRungs, PeerFlags) {
+  const PeerFlags same = peer_flags({"--bf16", "--optim", "adafactor"});
+  EXPECT_EQ(same.flags, (std::vector<std::string>{"--bf16", "--optim", "adafactor"}));
+  EXPECT_TRUE(same.left_out.empty());
+  const PeerFlags exact = peer_flags(choose_rungs({"exact_bf16"})[0].flags);
+  EXPECT_EQ(exact.flags,
+            (std::vector<std::string>{"--per_device_train_batch_size", "1", "--gradient_accumulation_steps",
+                                      "4", "--gradient_checkpointing", "--max_grad_norm", "0", "--bf16"}));
+  EXPECT_EQ(exact.left_out,
+            (std::vector<std::string>{"--accumulation_order", "layer_major", "--update_in_backward"}));
+}
+
+}  // namespace
+}  // namespace shoehorn

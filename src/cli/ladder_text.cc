@@ -1,0 +1,186 @@
+// The ladder's table and JSON.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/ladder.h"
+#include "cli/text_table.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr const char* kNothing = "-";
+
+std::string mib(int64_t bytes) {
+  return bytes > 0 ? fmt::format("{:.0f}", static_cast<double>(bytes) / 0x1p20) : kNothing;
+}
+
+double memory_of(const StepRun& run) {
+  return static_cast<double>(run.memory.training_bytes);
+}
+
+// What the Trainer ran where that is not the rung; empty where it is.
+std::string deviation(const RungResult& rung) {
+  std::vector<std::string> parts;
+  if (!rung.theirs->ran.empty()) parts.push_back(rung.theirs->ran);
+  const std::vector<std::string> left_out = peer_flags(rung.rung.flags).left_out;
+  if (!left_out.empty()) parts.push_back(fmt::format("without {}", fmt::join(left_out, " ")));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::vector<TextColumn> columns_of(const LadderResult& result) {
+  std::vector<TextColumn> columns = {{"setting"},         {"samples/s", true}, {"memory MiB", true},
+                                     {"predicted", true}, {"time", true},      {"memory", true}};
+  if (result.options.has_peer()) {
+    columns.push_back({"HF samples/s", true});
+    columns.push_back({"HF MiB", true});
+    columns.push_back({"speed vs HF", true});
+    columns.push_back({"MiB vs HF", true});
+  }
+  return columns;
+}
+
+std::vector<std::string> row_of(const RungResult& rung, const RungResult* reference) {
+  std::vector<std::string> row = {rung.rung.setting};
+  const StepRun& ours = rung.ours;
+  if (ours.is_measured()) {
+    row.push_back(fmt::format("{:.3f}", ours.samples_per_second));
+    row.push_back(mib(ours.memory.training_bytes));
+    row.push_back(mib(rung.predicted_bytes()));
+    row.push_back(fmt::format("{:.2f}", ours.step_seconds / reference->ours.step_seconds));
+    row.push_back(fmt::format("{:.2f}", memory_of(ours) / memory_of(reference->ours)));
+  } else {
+    row[0] += fmt::format(" ({})", outcome_text(ours.outcome, ours.reason));
+    row.insert(row.end(), {kNothing, kNothing, mib(rung.predicted_bytes()), kNothing, kNothing});
+  }
+  if (!rung.theirs) return row;
+  const StepRun& theirs = *rung.theirs;
+  if (!theirs.is_measured()) {
+    row.insert(row.end(), {outcome_text(theirs.outcome, theirs.reason), kNothing, kNothing, kNothing});
+    return row;
+  }
+  row.push_back(fmt::format("{:.3f}{}", theirs.samples_per_second, deviation(rung).empty() ? "" : "*"));
+  row.push_back(mib(theirs.memory.training_bytes));
+  if (ours.is_measured()) {
+    row.push_back(fmt::format("x{:.2f}", ours.samples_per_second / theirs.samples_per_second));
+    row.push_back(fmt::format("x{:.2f}", memory_of(ours) / memory_of(theirs)));
+  } else {
+    row.insert(row.end(), {kNothing, kNothing});
+  }
+  return row;
+}
+
+std::string stages(const char* who, const StepRun& run) {
+  return fmt::format("{}: process {} MiB, with the weights {} MiB, in training {} MiB", who,
+                     mib(run.memory.process_bytes), mib(run.memory.with_weights_bytes),
+                     mib(run.memory.training_bytes));
+}
+
+nlohmann::ordered_json to_json(const RungResult& rung, const RungResult* reference) {
+  nlohmann::ordered_json json = {
+      {"name", rung.rung.name}, {"setting", rung.rung.setting}, {"flags", rung.rung.flags}};
+  if (rung.rung.guide)
+    json["guide"] = {{"samples_per_second", rung.rung.guide->samples_per_second},
+                     {"memory_mib", rung.rung.guide->memory_mib}};
+  if (rung.plan.peak_bytes > 0) {
+    json["plan"] = {{"peak_bytes", rung.plan.peak_bytes},
+                    {"budget_bytes", rung.plan.budget_bytes},
+                    {"fits", rung.plan.outcome == RunOutcome::kMeasured}};
+  }
+  json["ours"] = to_json(rung.ours);
+  if (rung.ours.is_measured()) {
+    json["ours"]["relative_time"] = rung.ours.step_seconds / reference->ours.step_seconds;
+    json["ours"]["relative_memory"] = memory_of(rung.ours) / memory_of(reference->ours);
+  }
+  if (!rung.theirs) return json;
+  json["theirs"] = to_json(*rung.theirs);
+  json["theirs"]["left_out"] = peer_flags(rung.rung.flags).left_out;
+  if (rung.ours.is_measured() && rung.theirs->is_measured()) {
+    json["ratio"] = {{"samples_per_second", rung.ours.samples_per_second / rung.theirs->samples_per_second},
+                     {"memory", memory_of(rung.ours) / memory_of(*rung.theirs)}};
+  }
+  return json;
+}
+
+}  // namespace
+
+LadderTable ladder_table(const LadderResult& result) {
+  LadderTable table{columns_of(result), {}};
+  for (const RungResult& rung : result.rungs) table.rows.push_back(row_of(rung, reference_rung(result)));
+  return table;
+}
+
+std::string ladder_title(const LadderResult& result) {
+  const LadderOptions& options = result.options;
+  const MachineFacts& machine = result.machine;
+  return fmt::format(
+      "{}, random tokens, sequences of {}, effective batch {}; {}; "
+      "{}, {}, {} threads, {}{}",
+      options.model, options.sequence_length, kLadderEffectiveBatch, counted(options.steps, options.repeats),
+      machine.cpu, machine.isa, machine.threads, machine.products,
+      machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
+}
+
+std::vector<std::string> ladder_remarks(const LadderResult& result) {
+  std::vector<std::string> lines;
+  if (const RungResult* reference = reference_rung(result); reference != nullptr) {
+    lines.push_back(fmt::format("time and memory are relative to: {}", reference->rung.setting));
+    lines.push_back(stages("shoehorn", reference->ours));
+    if (reference->theirs && reference->theirs->is_measured())
+      lines.push_back(stages("Hugging Face Trainer", *reference->theirs));
+  }
+  if (const std::vector<std::string> left_out = result.options.left_out(); !left_out.empty())
+    lines.push_back(fmt::format("rungs not asked for: {}", fmt::join(left_out, ", ")));
+  return lines;
+}
+
+std::vector<LadderNote> ladder_notes(const LadderResult& result) {
+  std::vector<LadderNote> notes;
+  for (const RungResult& rung : result.rungs) {
+    if (!rung.ours.is_measured()) notes.push_back({rung.rung.setting, "shoehorn", rung.ours.reason});
+  }
+  for (const RungResult& rung : result.rungs) {
+    if (!rung.theirs) continue;
+    const std::string text = rung.theirs->is_measured() ? deviation(rung) : rung.theirs->reason;
+    if (!text.empty()) notes.push_back({rung.rung.setting, "huggingface", text});
+  }
+  return notes;
+}
+
+std::string format_ladder(const LadderResult& result) {
+  const LadderTable table = ladder_table(result);
+  std::string text = ladder_title(result) + "\n" + format_table(table.columns, table.rows);
+  for (const std::string& line : ladder_remarks(result)) text += line + "\n";
+  const std::vector<LadderNote> notes = ladder_notes(result);
+  if (!notes.empty()) text += "Not run, or (*) run otherwise\n";
+  for (const LadderNote& note : notes)
+    text += fmt::format("  {}, {}: {}\n", note.setting, note.who, note.text);
+  text += "Flags, for train, plan and bench step\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const RungResult& rung : result.rungs)
+    rows.push_back({rung.rung.setting, rung.rung.name, fmt::format("{}", fmt::join(rung.rung.flags, " "))});
+  return text + format_table({{"setting"}, {"--rungs"}, {"flags"}}, rows);
+}
+
+nlohmann::ordered_json to_json(const LadderResult& result) {
+  const LadderOptions& options = result.options;
+  nlohmann::ordered_json json = {{"model", options.model},
+                                 {"sequence_length", options.sequence_length},
+                                 {"effective_batch_size", kLadderEffectiveBatch},
+                                 {"steps", options.steps},
+                                 {"repeats", options.repeats}};
+  const MachineFacts& machine = result.machine;
+  json["machine"] = {{"cpu", machine.cpu},
+                     {"isa", machine.isa},
+                     {"threads", machine.threads},
+                     {"products", machine.products},
+                     {"bf16_products", machine.bf16_products}};
+  json["left_out"] = options.left_out();
+  nlohmann::ordered_json rungs = nlohmann::ordered_json::array();
+  for (const RungResult& rung : result.rungs) rungs.push_back(to_json(rung, reference_rung(result)));
+  json["rungs"] = std::move(rungs);
+  return json;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,40 @@
+#include "cli/result_file.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "io/file.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+
+ArgumentSpec result_json_row() {
+  return {.name = "json",
+          .kind = ArgumentKind::kText,
+          .standard = std::string(),
+          .help = "FILE, or - for standard output in place of the table: the result as JSON",
+          .true_text = "-",
+          .false_text = ""};
+}
+
+void prepare_result_file(const std::string& file) {
+  if (file.empty() || file == "-") return;
+  const std::filesystem::path directory = std::filesystem::path(file).parent_path();
+  ensure_writable_directory(directory.empty() ? "." : directory);
+}
+
+void write_result(const std::string& json_file, const nlohmann::ordered_json& json,
+                  const std::string& table) {
+  const JsonFormat format = {.sort_keys = false, .ensure_ascii = false};
+  if (json_file == "-") {
+    fmt::print("{}", format_json(json, format));
+    return;
+  }
+  fmt::print("{}", table);
+  std::fflush(stdout);
+  if (!json_file.empty()) write_json_atomic(json_file, json, format);
+}
+
+}  // namespace shoehorn

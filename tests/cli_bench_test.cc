@@ -1,0 +1,182 @@
+// bench ladder and bench batch as programs: what they print, what they measure, and what they say of settings
+// that cannot run.
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli_support.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+using nlohmann::json;
+
+class CliBench : public CliTest {
+ protected:
+  // A ladder of the test's model, which is small.
+  std::vector<std::string> ladder(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"bench", "ladder", "--model", model(), "--sequence_length", "32"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  json run_json(const std::vector<std::string>& words, int exit_code = 0) const {
+    const ProgramRun result = run(words);
+    EXPECT_EQ(result.exit_code, exit_code) << result.output << result.error;
+    EXPECT_EQ(result.error, "");
+    return json::parse(result.output);
+  }
+};
+
+double megabytes(const json& bytes) {
+  return bytes.get<double>() / (1 << 20);
+}
+
+TEST_F(CliBench, QuickLadder) {
+  const ProgramRun result =
+      run({"bench", "ladder", "--quick", "--steps", "2", "--json", path("ladder.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_EQ(result.error, "");
+  const json ladder = read_json(path("ladder.json"));
+  ASSERT_EQ(ladder["rungs"].size(), 17U);
+  EXPECT_EQ(ladder["left_out"].size(), 0U);
+  int measured = 0;
+  for (const json& rung : ladder["rungs"]) {
+    EXPECT_TRUE(contains(result.output, rung["setting"].get<std::string>()));
+    const json& ours = rung["ours"];
+    if (ours["outcome"] != "measured") {
+      EXPECT_EQ(ours["outcome"], "not in this version") << rung["name"] << ours["reason"];
+      EXPECT_TRUE(contains(result.output, ours["reason"].get<std::string>()));
+      continue;
+    }
+    ++measured;
+    EXPECT_GT(ours["samples_per_second"].get<double>(), 0);
+    const json& memory = ours["memory"];
+    EXPECT_GT(memory["process_bytes"].get<int64_t>(), 0);
+    EXPECT_LT(memory["process_bytes"], memory["with_weights_bytes"]);
+    EXPECT_LT(memory["with_weights_bytes"], memory["training_bytes"]);
+    if (!kIsSanitized) {
+      EXPECT_NEAR(megabytes(ours["predicted_bytes"]), megabytes(memory["training_bytes"]),
+                  std::max(8.0, 0.02 * megabytes(memory["training_bytes"])))
+          << rung["name"];
+    }
+  }
+  EXPECT_GE(measured, 9);
+  EXPECT_EQ(ladder["rungs"][0]["ours"]["relative_time"], 1.0);
+  // The exact techniques are there to take less memory.
+  std::map<std::string, double> memory;
+  for (const json& rung : ladder["rungs"]) memory[rung["name"]] = rung["ours"].value("relative_memory", 0.0);
+  EXPECT_LT(memory["accumulation"], memory["batch_4"]);
+  EXPECT_LT(memory["exact"], memory["checkpointing"]);
+  EXPECT_LT(memory["exact_bf16_adafactor"], memory["exact_bf16"]);
+}
+
+// The flags that the ladder shows do the same when they are typed.
+TEST_F(CliBench, FlagsOfARungStandAsTheyAre) {
+  const json ladder = run_json(this->ladder({"--rungs", "exact_bf16", "--json"}));
+  const json& rung = ladder["rungs"][0];
+  std::vector<std::string> words = {"plan", "--json", "--model", model(), "--sequence_length", "32"};
+  for (const json& flag : rung["flags"]) words.push_back(flag);
+  const ProgramRun planned = run(words);
+  ASSERT_EQ(planned.exit_code, 0) << planned.error;
+  EXPECT_NEAR(megabytes(json::parse(planned.output)["process_peak_bytes"]),
+              megabytes(rung["plan"]["peak_bytes"]), 2.0);
+  std::vector<std::string> train = train_words();
+  for (const json& flag : rung["flags"]) train.push_back(flag);
+  EXPECT_EQ(run(train).exit_code, 0);
+}
+
+TEST_F(CliBench, WhatDoesNotFitIsShown) {
+  const std::vector<std::string> quick = {"bench", "ladder", "--quick", "--rungs", "batch_4,accumulation",
+                                          "--json"};
+  const json free = run_json(quick);
+  const int64_t larger = free["rungs"][0]["plan"]["peak_bytes"];
+  const int64_t smaller = free["rungs"][1]["plan"]["peak_bytes"];
+  std::vector<std::string> tight = quick;
+  tight.insert(tight.end(), {"--memory_budget", std::to_string((larger + smaller) / 2)});
+  const json shown = run_json(tight);
+  EXPECT_EQ(shown["rungs"][0]["ours"]["outcome"], "does not fit");
+  EXPECT_TRUE(contains(shown["rungs"][0]["ours"]["reason"].get<std::string>(), "planned"));
+  EXPECT_EQ(shown["rungs"][1]["ours"]["outcome"], "measured");
+  EXPECT_EQ(shown["rungs"][1]["ours"]["relative_memory"], 1.0);
+
+  const ProgramRun none = run(ladder({"--rungs", "batch_4,bf16", "--memory_budget", "1MiB"}));
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_TRUE(contains(none.output, "does not fit"));
+}
+
+TEST_F(CliBench, Mistakes) {
+  expect_failure({"bench"}, 2, {"[bench]", "batch, ladder, step"});
+  expect_failure({"bench", "lader"}, 2, {"did you mean ladder?"});
+  expect_failure({"bench", "ladder", "--rungs", "bf17"}, 2, {"[--rungs]", "did you mean bf16?"});
+  expect_failure({"bench", "ladder", "--steps", "1"}, 2, {"[--steps]", "2 or more"});
+  expect_failure({"bench", "ladder", "--repeat", "1"}, 2, {"did you mean --repeats?"});
+  expect_failure({"bench", "ladder", "--against", "keras"}, 2, {"huggingface"});
+  expect_failure({"bench", "ladder", "--python", "p"}, 2, {"--against huggingface"});
+  expect_failure({"bench", "ladder", "--against", "huggingface", "--python", path("none")}, 2,
+                 {"[--python]", "bench/peers/setup.sh"});
+  expect_failure({"bench", "ladder", "--quick", "--json", "/proc/none/x.json"}, 1, {"/proc/none"});
+  expect_failure({"bench", "batch", "--max", "0"}, 2, {"[--max]"});
+  expect_failure({"bench", "batch", "--per_device_train_batch_size", "4"}, 2, {"bench batch tries them"});
+  expect_failure({"bench", "batch", "--optim", "nonsense"}, 2, {"[--optim]"});
+  expect_failure({"bench", "batch", "--model", path("none")}, 2, {"none"});
+}
+
+TEST_F(CliBench, Batch) {
+  const std::vector<std::string> words = {"bench", "batch",   "--model", model(), "--sequence_length",
+                                          "64",    "--steps", "2",       "--max", "16",
+                                          "--bf16"};
+  std::vector<std::string> as_json = words;
+  as_json.push_back("--json");
+  const json result = run_json(as_json);
+  ASSERT_EQ(result["sizes"].size(), 5U);
+  double most = 0;
+  int64_t best = 0;
+  for (const json& size : result["sizes"]) {
+    EXPECT_EQ(size["outcome"], "measured");
+    EXPECT_EQ(size["tokens"], 64 * size["batch_size"].get<int64_t>());
+    EXPECT_EQ(size["is_liked"],
+              size["tokens"].get<int64_t>() % result["liked"]["tokens_multiple"].get<int64_t>() == 0);
+    if (size["samples_per_second"].get<double>() <= most) continue;
+    most = size["samples_per_second"];
+    best = size["batch_size"];
+  }
+  EXPECT_EQ(result["best_batch_size"], best);
+  EXPECT_EQ(result["flags"], (json{"--sequence_length", "64", "--bf16"}));
+
+  const ProgramRun table = run(words);
+  EXPECT_EQ(table.exit_code, 0) << table.error;
+  EXPECT_TRUE(contains(table.output, "best: --per_device_train_batch_size"));
+
+  // A budget between two sizes ends the list there.
+  const int64_t fits = result["sizes"][1]["planned_bytes"];
+  const int64_t next = result["sizes"][4]["planned_bytes"];
+  as_json.insert(as_json.end(), {"--memory_budget", std::to_string((fits + next) / 2)});
+  const json tight = run_json(as_json);
+  EXPECT_LT(tight["sizes"].size(), 6U);
+  EXPECT_EQ(tight["sizes"].back()["outcome"], "does not fit");
+}
+
+// The Hugging Face Trainer on two rungs, one of which it does not do on a CPU.
+TEST_F(CliBench, LadderAgainstHuggingFace) {
+  const char* python = std::getenv("SHOEHORN_PEERS_PYTHON");
+  if (python == nullptr) GTEST_SKIP() << "no $SHOEHORN_PEERS_PYTHON";
+  if (kIsSanitized) GTEST_SKIP() << "the peer is not sanitized";
+  const json result = run_json(ladder({"--against", "huggingface", "--rungs", "fp16,exact_bf16", "--json"}));
+  const json& fp16 = result["rungs"][0]["theirs"];
+  EXPECT_EQ(fp16["outcome"], "measured") << fp16;
+  EXPECT_EQ(fp16["ran"], "fp32: fp16 is skipped on this device");
+  const json& exact = result["rungs"][1];
+  EXPECT_EQ(exact["theirs"]["outcome"], "measured") << exact;
+  EXPECT_EQ(exact["theirs"]["left_out"].size(), 3U);
+  EXPECT_FALSE(exact["theirs"].contains("ran"));
+  EXPECT_GT(exact["ratio"]["samples_per_second"].get<double>(), 0);
+  EXPECT_LT(exact["ratio"]["memory"].get<double>(), 1);
+  const json& memory = exact["theirs"]["memory"];
+  EXPECT_LT(memory["process_bytes"], memory["training_bytes"]);
+}
+
+}  // namespace
+}  // namespace shoehorn
