@@ -18,6 +18,7 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
   shoehorn eval         loss, accuracy and F1 of a model on a labelled file
   shoehorn predict      label and scores for each text of a file
   shoehorn plan         what training would take, to the byte, without running it
+  shoehorn anatomy      where the memory and the time of a training step go
   shoehorn bench step   speed and memory of the training step on random tokens
   shoehorn bench batch  the same by batch size, and which is best
   shoehorn bench ladder the settings of the efficient-training guides, one by one; also against Hugging Face
@@ -54,8 +55,9 @@ int dispatch(const std::vector<std::string>& words) {
     fmt::print("{}", kUsage);
     return words.empty() ? 2 : 0;
   }
-  static const CommandMap commands = {{"train", run_train}, {"eval", run_eval},   {"predict", run_predict},
-                                      {"plan", run_plan},   {"bench", run_bench}, {"env", run_env}};
+  static const CommandMap commands = {
+      {"train", run_train},     {"eval", run_eval},   {"predict", run_predict}, {"plan", run_plan},
+      {"anatomy", run_anatomy}, {"bench", run_bench}, {"env", run_env}};
   return dispatch_to(commands, words, "shoehorn");
 }
 

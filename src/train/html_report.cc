@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "ops/op_info.h"
-#include "plan/memory_timeline.h"
 #include "report/html_page.h"
 #include "report/plot.h"
 #include "train/argument_table.h"
+#include "train/memory_chart.h"
 
 namespace shoehorn {
 
@@ -94,34 +93,6 @@ std::string spaced(std::string_view name) {
   return text;
 }
 
-void add_timeline(HtmlPage& page, const Session& session) {
-  const ProgramPlan& plan = session.plan().largest();
-  const Program* program = session.family().find(plan.program);
-  const MemoryTimeline timeline = memory_timeline(session.state(), plan);
-  if (program == nullptr || timeline.bytes.empty()) return;
-  AreaChart chart{.title = fmt::format("Memory of {}, by role", plan.program),
-                  .x_axis = {"operation", Unit::kCount},
-                  .y_axis = {"", Unit::kBytes}};
-  for (size_t i = 0; i < program->nodes().size(); ++i) chart.x.push_back(static_cast<double>(i));
-  // Inputs and scalars are too little to be seen: one layer.
-  AreaLayer small{"input, scalar", std::vector<double>(chart.x.size())};
-  for (const auto& [role, bytes] : timeline.bytes) {
-    if (role == Role::kInput || role == Role::kScalar) {
-      for (size_t i = 0; i < bytes.size(); ++i) small.values[i] += static_cast<double>(bytes[i]);
-    } else {
-      chart.layers.push_back({spaced(role_name(role)), {bytes.begin(), bytes.end()}});
-    }
-  }
-  chart.layers.push_back(std::move(small));
-  const Node& peak = program->nodes()[static_cast<size_t>(timeline.peak_position)];
-  chart.marks.push_back(
-      {static_cast<double>(timeline.peak_position) + 0.5,
-       fmt::format("peak {}: {} of {}, {}", format_bytes(timeline.peak_bytes), op_info(peak.kind).name,
-                   region_name(peak.region), phase_name(peak.region.phase))});
-  page.add_figure(draw(chart),
-                  "As planned: what lives while each operation runs, in the order in which they run.");
-}
-
 HtmlTable bytes_table(const std::string& caption, const std::string& what,
                       const std::map<std::string, int64_t>& bytes) {
   HtmlTable table{.caption = caption, .columns = {{what}, {"memory", true}, {"share", true}}};
@@ -139,7 +110,8 @@ HtmlTable bytes_table(const std::string& caption, const std::string& what,
 
 void add_memory(HtmlPage& page, const RunView& run) {
   page.add_heading("Memory");
-  add_timeline(page, run.session);
+  page.add_figure(draw(memory_chart(run.session)),
+                  "As planned: what lives while each operation runs, in the order in which they run.");
   const auto measured = [&](const char* name) -> std::optional<int64_t> {
     const auto found = run.metrics.find(name);
     if (found == run.metrics.end()) return std::nullopt;

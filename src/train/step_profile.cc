@@ -147,6 +147,13 @@ void StepProfile::for_each_node(const Function& function) const {
   }
 }
 
+void StepProfile::each_node(
+    const std::function<void(const Node&, const Cost&, double seconds)>& function) const {
+  for_each_node([&](const Run& run, size_t i, const Cost& cost, double begin, double end) {
+    function(run.program->nodes()[i], cost, end - begin);
+  });
+}
+
 std::vector<OpTime> StepProfile::by_op() const {
   std::map<std::string, OpTime, std::less<>> times;
   for_each_node([&](const Run& run, size_t i, const Cost& cost, double begin, double end) {

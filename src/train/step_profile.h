@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -62,6 +63,8 @@ class StepProfile {
   }
   void host_work(HostWork work, double begin_seconds, double end_seconds);
 
+  // Calls function(node, its cost with the counts that ran, its seconds) for every node that was recorded.
+  void each_node(const std::function<void(const Node&, const Cost&, double seconds)>& function) const;
   // Most time first. Flops and bytes are those of the counts that ran.
   std::vector<OpTime> by_op() const;
   double recorded_seconds() const;

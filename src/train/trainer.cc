@@ -192,7 +192,8 @@ TrainOutput Trainer::train() {
   output.metrics.merge(memory_metrics());
   end_metrics_ = output.metrics;
   write_report();
-  if (profile_ != nullptr) profile_->write(std::filesystem::path(args_.output_dir) / "profile.json");
+  if (profile_ != nullptr && options_.write_profile)
+    profile_->write(std::filesystem::path(args_.output_dir) / "profile.json");
   return output;
 }
 

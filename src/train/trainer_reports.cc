@@ -21,7 +21,7 @@ bool Trainer::next_window(Window& window) {
 void Trainer::start_reports() {
   reporter_.emplace(args_, model_.config_json(), state_.global_step);
   if (profile_ == nullptr) return;
-  ensure_writable_directory(args_.output_dir);
+  if (options_.write_profile) ensure_writable_directory(args_.output_dir);
   session_->executor().set_observer(
       [profile = profile_.get()](const Program&, size_t, std::span<const int64_t>) { profile->node_done(); });
 }

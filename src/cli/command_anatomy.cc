@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/process.h"
+#include "cli/commands.h"
+#include "cli/model_source.h"
+#include "cli/result_file.h"
+#include "exec/cpu/machine_limits.h"
+#include "io/file.h"
+#include "train/anatomy_page.h"
+#include "train/command_options.h"
+#include "train/memory_chart.h"
+#include "train/trainer.h"
+
+namespace shoehorn {
+
+namespace {
+
+using enum ArgumentKind;
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "inference",
+       .kind = kFlag,
+       .standard = false,
+       .help = "of evaluation instead of training: weights and activations"},
+      {.name = "measure",
+       .kind = kFlag,
+       .standard = true,
+       .help = "run the step and time each operation; without it everything is planned only"},
+      {.name = "steps",
+       .kind = kInteger,
+       .standard = int64_t{2},
+       .help = "optimizer steps that are timed, after a first one that is not"},
+      {.name = "report", .kind = kText, .help = "the same as a page with plots, in this file"},
+      result_json_row(),
+  };
+  return rows;
+}
+
+// Random tokens for `steps` optimizer steps.
+Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps) {
+  const auto vocabulary = static_cast<int32_t>(model.vocab_size());
+  return Dataset::random_tokens(
+      {.count = args.per_device_train_batch_size * args.gradient_accumulation_steps * steps,
+       .length = args.max_seq_length,
+       .vocab_begin = std::min<int32_t>(100, vocabulary - 1),
+       .vocab_end = std::min<int32_t>(30000, vocabulary),
+       .num_labels = static_cast<int32_t>(model.num_labels()),
+       .seed = static_cast<uint64_t>(args.seed)});
+}
+
+TrainingArguments anatomy_arguments(const CommandOptions& options) {
+  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
+  validate_command(Command::kBenchStep, parsed.arguments);
+  const int64_t steps = options.integer("steps");
+  if (steps < 1) throw user_error("[--steps] expected 1 or more, got {}", steps);
+  TrainingArguments args = parsed.arguments;
+  args.save_strategy = "no";
+  args.logging_strategy = "no";
+  args.eval_strategy = "no";
+  args.max_steps = steps + 1;
+  args.profile = options.flag("inference") || !options.flag("measure") ? 0 : steps;
+  if (options.flag("inference")) args.per_device_eval_batch_size = args.per_device_train_batch_size;
+  return args;
+}
+
+struct Anatomy {
+  MemoryAnatomy memory;
+  OperationAnatomy operations;
+  int64_t measured_bytes = 0;  // peak of the process; 0: not run
+  std::string page;
+};
+
+Anatomy take_apart(const TrainingArguments& args, const ModelSource& source, bool is_inference) {
+  Anatomy anatomy;
+  AreaChart along_step;
+  std::vector<NodeWork> work;
+  {
+    Dataset data = random_steps(args, *source.model, is_inference ? 1 : args.max_steps);
+    Dataset none;
+    Trainer trainer(*source.model, args, std::move(is_inference ? none : data),
+                    std::move(is_inference ? data : none), {.write_profile = false});
+    anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());
+    along_step = memory_chart(trainer.session());
+    if (args.profile > 0) {
+      trainer.train();
+      anatomy.measured_bytes = trainer.measured_process_peak_bytes();
+      work = measured_work(*trainer.profile());
+    } else {
+      work = planned_work(trainer.session());
+    }
+  }
+  // The trainer's memory is given back first: measuring the limits takes some.
+  anatomy.operations = operation_anatomy(work, measure_machine_limits());
+  anatomy.page =
+      anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path),
+                   fmt::format("batch {} x {}, {} accumulation steps", args.per_device_train_batch_size,
+                               args.max_seq_length, args.gradient_accumulation_steps),
+                   along_step, anatomy.memory, anatomy.operations);
+  return anatomy;
+}
+
+std::string text_of(const Anatomy& anatomy) {
+  std::string text = format_memory_anatomy(anatomy.memory);
+  if (anatomy.measured_bytes > 0) {
+    const int64_t unexplained = anatomy.measured_bytes - anatomy.memory.total_bytes;
+    text += fmt::format("\n  {:<42}{:>14}\n  {:<42}{:>14}{:>9.2f} %\n", "measured peak of the process",
+                        format_bytes(anatomy.measured_bytes), "not accounted for",
+                        fmt::format("{}{}", unexplained < 0 ? "-" : "", format_bytes(std::abs(unexplained))),
+                        100 * static_cast<double>(unexplained) / static_cast<double>(anatomy.measured_bytes));
+  }
+  return text + "\n" + format_operation_anatomy(anatomy.operations);
+}
+
+}  // namespace
+
+int run_anatomy(const std::vector<std::string>& words) {
+  const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  if (options.help) {
+    fmt::print(
+        "Where the memory and the time of a training step go, for any model and flags of train.\n\n{}\n{}",
+        options_help(option_rows()), help_text(Command::kBenchStep));
+    return 0;
+  }
+  const TrainingArguments args = anatomy_arguments(options);
+  const ModelSource source = open_model(args.model_name_or_path, true, false);
+  if (args.max_seq_length > source.model->max_positions()) {
+    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}",
+                     source.model->max_positions(), args.max_seq_length);
+  }
+  prepare_result_file(options.text("json"));
+  const Anatomy anatomy = take_apart(args, source, options.flag("inference"));
+  nlohmann::ordered_json result = {{"memory", to_json(anatomy.memory)},
+                                   {"operations", to_json(anatomy.operations)}};
+  if (anatomy.measured_bytes > 0) result["memory_process_measured_bytes"] = anatomy.measured_bytes;
+  if (!options.text("report").empty()) write_text_atomic(options.text("report"), anatomy.page);
+  write_result(options.text("json"), result, text_of(anatomy));
+  return 0;
+}
+
+}  // namespace shoehorn

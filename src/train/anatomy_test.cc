@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "train/anatomy_page.h"
+#include "train/memory_chart.h"
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+constexpr MachineLimits kLimits = {1e11, 1e11, 1e10};
+
+SessionOptions options_of(int64_t accumulation = 1) {
+  SessionOptions options;
+  options.train = {64, 8, 24};
+  options.step.gradient_accumulation_steps = accumulation;
+  return options;
+}
+
+int64_t bytes_of(const MemoryAnatomy& anatomy, const std::string& name) {
+  const auto found = std::find_if(anatomy.parts.begin(), anatomy.parts.end(),
+                                  [&](const NamedBytes& part) { return part.name == name; });
+  return found == anatomy.parts.end() ? 0 : found->bytes;
+}
+
+TEST(MemoryAnatomy, PartsAreTheGuidesAndAddUpToThePeak) {
+  const BertForSequenceClassification model(tiny_bert());
+  Session session(model, options_of());
+  const MemoryForecast forecast = forecast_memory(session, std::nullopt);
+  const MemoryAnatomy anatomy = memory_anatomy(session, forecast);
+  int64_t sum = 0;
+  for (const NamedBytes& part : anatomy.parts) sum += part.bytes;
+  EXPECT_EQ(sum, anatomy.total_bytes);
+  EXPECT_EQ(anatomy.total_bytes, forecast.process_peak_bytes());
+  EXPECT_EQ(bytes_of(anatomy, "weights"), 4 * anatomy.parameters);
+  EXPECT_EQ(bytes_of(anatomy, "optimizer states"), 8 * anatomy.parameters);
+  EXPECT_GT(bytes_of(anatomy, "activations kept for the backward") + bytes_of(anatomy, "gradients"), 0);
+
+  ASSERT_FALSE(anatomy.timeline.empty());
+  EXPECT_EQ(anatomy.timeline.front().name, "forward, embeddings");
+  EXPECT_EQ(anatomy.timeline.back().name.rfind("update", 0), 0U);
+  int64_t most = 0;
+  for (const StepMoment& moment : anatomy.timeline) most = std::max(most, moment.live_bytes);
+  int64_t alive = 0;
+  for (const NamedBytes& buffer : anatomy.alive_at_peak) alive += buffer.bytes;
+  EXPECT_LE(most, session.plan().device().transient_bytes);
+  // Lifetimes are packed with rounded sizes: the peak of either sum is within the rounding of the other.
+  const auto buffers = static_cast<int64_t>(session.plan().largest().buffers.size());
+  EXPECT_NEAR(static_cast<double>(alive), static_cast<double>(most),
+              static_cast<double>(buffers * kArenaAlignment));
+  EXPECT_EQ(to_json(anatomy)["total_bytes"], anatomy.total_bytes);
+  EXPECT_NE(format_memory_anatomy(anatomy).find(" peak\n"), std::string::npos);
+}
+
+// "6 and 2 bytes a parameter": nothing but weights and activations is left.
+TEST(MemoryAnatomy, InferenceHasNoOptimizerAndNoGradients) {
+  const BertForSequenceClassification model(tiny_bert());
+  SessionOptions options;
+  options.kind = RunKind::kEvaluate;
+  options.evaluation = {64, 8, 24};
+  Session session(model, options);
+  const MemoryAnatomy anatomy = memory_anatomy(session, forecast_memory(session, std::nullopt));
+  EXPECT_EQ(bytes_of(anatomy, "weights"), 4 * anatomy.parameters);
+  EXPECT_EQ(bytes_of(anatomy, "optimizer states"), 0);
+  EXPECT_EQ(bytes_of(anatomy, "gradients"), 0);
+  EXPECT_EQ(bytes_of(anatomy, "activations kept for the backward"), 0);
+}
+
+TEST(OperationAnatomy, CountsTheWholeStepAndTheClasses) {
+  const BertForSequenceClassification model(tiny_bert());
+  const Session session(model, options_of());
+  const OperationAnatomy anatomy = operation_anatomy(planned_work(session), kLimits);
+  EXPECT_FALSE(anatomy.is_measured);
+  double flops = 0;
+  for (const ClassWork& work : anatomy.classes) {
+    flops += work.flops;
+    EXPECT_GE(work.floor_seconds, work.bytes / kLimits.bytes_per_second * (1 - 1e-9));
+  }
+  EXPECT_NEAR(flops, session.step_flops(), 1e-9 * flops);
+  EXPECT_EQ(anatomy.classes.front().op_class, OpClass::kContraction);
+  EXPECT_EQ(anatomy.classes.back().op_class, OpClass::kUpdate);
+  // Attention's backward makes its probabilities again; linear layers are at 2.
+  EXPECT_GE(anatomy.backward.flops, 1.99 * anatomy.forward.flops);
+  EXPECT_LE(anatomy.backward.flops, 2.5 * anatomy.forward.flops);
+}
+
+TEST(OperationAnatomy, AMicroBatchIsCountedAsOftenAsItRuns) {
+  const BertForSequenceClassification model(tiny_bert());
+  const Session once(model, options_of(1));
+  const Session often(model, options_of(3));
+  const OperationAnatomy one = operation_anatomy(planned_work(once), kLimits);
+  const OperationAnatomy three = operation_anatomy(planned_work(often), kLimits);
+  EXPECT_NEAR(three.forward.flops, 3 * one.forward.flops, 1e-9 * three.forward.flops);
+}
+
+TEST(OperationAnatomy, IsMeasuredFromAProfile) {
+  const BertForSequenceClassification model(tiny_bert());
+  TrainingArguments args = quiet_arguments();
+  args.max_steps = 4;
+  args.profile = 3;
+  Trainer trainer(model, args, tiny_samples(16, 1), {}, {.write_profile = false});
+  trainer.train();
+  const OperationAnatomy anatomy = operation_anatomy(measured_work(*trainer.profile()), kLimits);
+  EXPECT_TRUE(anatomy.is_measured);
+  double seconds = 0;
+  for (const ClassWork& work : anatomy.classes) {
+    EXPECT_GT(work.seconds, 0) << op_class_name(work.op_class);
+    seconds += work.seconds;
+  }
+  EXPECT_LE(seconds, trainer.profile()->recorded_seconds() / 3 * (1 + 1e-9));
+  const MemoryAnatomy memory = memory_anatomy(trainer.session(), trainer.forecast());
+  const std::string page = anatomy_page("tiny", "batch 4", memory_chart(trainer.session()), memory, anatomy);
+  EXPECT_NE(page.find("tensor contractions"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,189 @@
+#include "train/memory_anatomy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "ops/op_info.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr int64_t kBarCells = 40;
+constexpr size_t kBuffersShown = 8;
+
+struct Part {
+  std::string_view name;
+  std::vector<Role> roles;
+};
+
+// The guides' list.
+const std::array<Part, 7>& part_list() {
+  static const std::array<Part, 7> parts = {{
+      {"weights", {Role::kWeight, Role::kMasterWeight}},
+      {"optimizer states", {Role::kOptimizerState}},
+      {"gradients", {Role::kGradient}},
+      {"activations kept for the backward", {Role::kActivation}},
+      {"temporaries", {Role::kTemporary, Role::kCommunication}},
+      {"workspace", {Role::kWorkspace}},
+      {"inputs and scalars", {Role::kInput, Role::kScalar}},
+  }};
+  return parts;
+}
+
+std::vector<NamedBytes> largest_first(const std::map<std::string, int64_t>& bytes) {
+  std::vector<NamedBytes> rows;
+  for (const auto& [name, amount] : bytes) rows.push_back({name, amount});
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const NamedBytes& a, const NamedBytes& b) { return a.bytes > b.bytes; });
+  return rows;
+}
+
+std::vector<NamedBytes> parts_of(const Session& session, const MemoryForecast& forecast) {
+  std::map<std::string, int64_t> by_role = bytes_by_role(session.state(), session.plan());
+  std::vector<NamedBytes> parts;
+  const auto add = [&](std::string_view name, int64_t bytes) {
+    if (bytes > 0) parts.push_back({std::string(name), bytes});
+  };
+  for (const Part& part : part_list()) {
+    int64_t bytes = 0;
+    for (const Role role : part.roles) bytes += by_role[std::string(role_name(role))];
+    add(part.name, bytes);
+  }
+  add("slack between buffers", by_role["slack"]);
+  add("the process besides", forecast.process_overhead_bytes);
+  return parts;
+}
+
+std::vector<int64_t> live_bytes(const ProgramPlan& plan) {
+  std::vector<int64_t> changes(plan.workspace_bytes.size() + 1);
+  for (const Buffer& buffer : plan.buffers) {
+    changes[static_cast<size_t>(buffer.first)] += buffer.bytes;
+    changes[static_cast<size_t>(buffer.last) + 1] -= buffer.bytes;
+  }
+  changes.pop_back();
+  int64_t live = 0;
+  for (int64_t& change : changes) change = live += change;
+  return changes;
+}
+
+std::vector<StepMoment> timeline_of(const Program& program, const ProgramPlan& plan) {
+  const std::vector<int64_t> live = live_bytes(plan);
+  std::vector<StepMoment> moments;
+  for (size_t at = 0; at < live.size(); ++at) {
+    const Region& region = program.nodes()[at].region;
+    const std::string name =
+        region.layer < 0 ? fmt::format("{}, {}", phase_name(region.phase), component_name(region.component))
+                         : fmt::format("{}, layer {}", phase_name(region.phase), region.layer);
+    if (moments.empty() || moments.back().name != name)
+      moments.push_back({name, static_cast<int64_t>(at), 0});
+    moments.back().live_bytes = std::max(moments.back().live_bytes, live[at]);
+  }
+  return moments;
+}
+
+// The buffers alive at the peak, those of one kind in all layers together.
+std::vector<NamedBytes> alive_at(const ProgramPlan& plan, int64_t position) {
+  std::map<std::string, int64_t> bytes;
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.first <= position && position <= buffer.last)
+      bytes[fmt::format("{} ({}, {})", buffer.name, role_name(buffer.role),
+                        component_name(buffer.region.component))] += buffer.bytes;
+  }
+  return largest_first(bytes);
+}
+
+std::string bar(int64_t amount, int64_t of) {
+  const int64_t cells = of == 0 ? 0 : (amount * kBarCells + of / 2) / of;
+  return std::string(static_cast<size_t>(cells), '#');
+}
+
+nlohmann::json rows_json(const std::vector<NamedBytes>& rows) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const NamedBytes& row : rows) array.push_back({{"name", row.name}, {"bytes", row.bytes}});
+  return array;
+}
+
+}  // namespace
+
+MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forecast) {
+  const MemoryPlan& plan = session.plan();
+  const ProgramPlan& largest = plan.largest();
+  const Program& program = *session.family().find(largest.program);
+  MemoryAnatomy anatomy;
+  anatomy.parameters = session.parameter_count();
+  anatomy.parts = parts_of(session, forecast);
+  anatomy.components = largest_first(bytes_by_component(session.state(), plan));
+  anatomy.program = largest.program;
+  anatomy.timeline = timeline_of(program, largest);
+  const int64_t peak = largest.device().peak_position;
+  if (!program.nodes().empty()) {
+    const Node& node = program.nodes()[static_cast<size_t>(peak)];
+    anatomy.peak_node =
+        fmt::format("node {} of {}, {} in {}, {}", peak, program.nodes().size(), op_info(node.kind).name,
+                    region_name(node.region), phase_name(node.region.phase));
+  }
+  anatomy.alive_at_peak = alive_at(largest, peak);
+  anatomy.total_bytes = forecast.process_peak_bytes();
+  return anatomy;
+}
+
+std::string format_memory_anatomy(const MemoryAnatomy& anatomy) {
+  const auto parameters = static_cast<double>(std::max<int64_t>(1, anatomy.parameters));
+  const auto row = [&](const std::string& name, int64_t bytes) {
+    return fmt::format("  {:<42}{:>14}{:>14.2f}{:>9.1f} %\n", name, format_bytes(bytes),
+                       static_cast<double>(bytes) / parameters,
+                       100 * static_cast<double>(bytes) / static_cast<double>(anatomy.total_bytes));
+  };
+  std::string text = fmt::format("Memory ({} parameters)\n  {:<42}{:>14}{:>14}{:>11}\n",
+                                 format_count(anatomy.parameters), "", "", "a parameter", "share");
+  for (const NamedBytes& part : anatomy.parts) text += row(part.name, part.bytes);
+  text += row("peak of the whole process", anatomy.total_bytes);
+
+  text += fmt::format("\nAlong the step ({}): the most that lives in the transient arena at a time\n",
+                      anatomy.program);
+  int64_t most = 0;
+  for (const StepMoment& moment : anatomy.timeline) most = std::max(most, moment.live_bytes);
+  for (const StepMoment& moment : anatomy.timeline) {
+    text += fmt::format("  {:<30}{:>12}  {}{}\n", moment.name, format_bytes(moment.live_bytes),
+                        bar(moment.live_bytes, most), moment.live_bytes == most ? " peak" : "");
+  }
+  text += fmt::format("\nAlive at the peak ({})\n", anatomy.peak_node);
+  int64_t rest = 0;
+  for (size_t i = 0; i < anatomy.alive_at_peak.size(); ++i) {
+    const NamedBytes& buffer = anatomy.alive_at_peak[i];
+    if (i < kBuffersShown) {
+      text += fmt::format("  {:<54}{:>14}\n", buffer.name, format_bytes(buffer.bytes));
+    } else {
+      rest += buffer.bytes;
+    }
+  }
+  if (rest > 0)
+    text += fmt::format("  {:<54}{:>14}\n",
+                        fmt::format("{} others", anatomy.alive_at_peak.size() - kBuffersShown),
+                        format_bytes(rest));
+  return text;
+}
+
+nlohmann::json to_json(const MemoryAnatomy& anatomy) {
+  nlohmann::json timeline = nlohmann::json::array();
+  for (const StepMoment& moment : anatomy.timeline) {
+    timeline.push_back(
+        {{"name", moment.name}, {"first_node", moment.first_node}, {"live_bytes", moment.live_bytes}});
+  }
+  return {{"parameters", anatomy.parameters},
+          {"parts", rows_json(anatomy.parts)},
+          {"components", rows_json(anatomy.components)},
+          {"program", anatomy.program},
+          {"timeline", std::move(timeline)},
+          {"peak_node", anatomy.peak_node},
+          {"alive_at_peak", rows_json(anatomy.alive_at_peak)},
+          {"total_bytes", anatomy.total_bytes}};
+}
+
+}  // namespace shoehorn

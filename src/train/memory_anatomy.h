@@ -1,0 +1,47 @@
+// Where the bytes of a run are: by what they are for, as the training guides list it, by the part of the
+// model, and along the step.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "train/memory_forecast.h"
+#include "train/session.h"
+
+namespace shoehorn {
+
+struct NamedBytes {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+// A stretch of the step's program in one phase of one layer.
+struct StepMoment {
+  std::string name;  // "backward, layer 3 attention"
+  int64_t first_node = 0;
+  int64_t live_bytes = 0;  // of the transient arena, the most while it lasts
+};
+
+struct MemoryAnatomy {
+  int64_t parameters = 0;
+  // Weights, optimizer, gradients, activations kept for the backward, temporaries, workspace, inputs and
+  // scalars, slack between buffers, the process besides: in this order, those that are there. They add up to
+  // the predicted peak of the process.
+  std::vector<NamedBytes> parts;
+  std::vector<NamedBytes> components;  // of the arenas, largest first
+  std::string program;                 // the one that needs most
+  std::vector<StepMoment> timeline;
+  std::string peak_node;                  // the node at the peak
+  std::vector<NamedBytes> alive_at_peak;  // buffers, largest first
+  int64_t total_bytes = 0;
+};
+
+MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forecast);
+
+// Tables with bytes a parameter, and the step's memory as bars.
+std::string format_memory_anatomy(const MemoryAnatomy& anatomy);
+nlohmann::json to_json(const MemoryAnatomy& anatomy);
+
+}  // namespace shoehorn

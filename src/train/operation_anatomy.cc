@@ -1,0 +1,148 @@
+#include "train/operation_anatomy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+
+namespace shoehorn {
+
+namespace {
+
+void add(ClassWork& total, const ClassWork& more) {
+  total.nodes += more.nodes;
+  total.flops += more.flops;
+  total.bytes += more.bytes;
+  total.floor_seconds += more.floor_seconds;
+  total.seconds += more.seconds;
+}
+
+ClassWork total_of(const OperationAnatomy& anatomy) {
+  ClassWork total;
+  for (const ClassWork& work : anatomy.classes) add(total, work);
+  return total;
+}
+
+double ratio(double a, double b) {
+  return b > 0 ? a / b : 0;
+}
+
+nlohmann::json work_json(const ClassWork& work) {
+  return {{"nodes", work.nodes},
+          {"flops", work.flops},
+          {"bytes", work.bytes},
+          {"floor_seconds", work.floor_seconds},
+          {"seconds", work.seconds}};
+}
+
+}  // namespace
+
+std::string_view op_class_name(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::kContraction:
+      return "tensor contractions";
+    case OpClass::kNormalization:
+      return "statistical normalizations";
+    case OpClass::kElementwise:
+      return "element-wise";
+    case OpClass::kMovement:
+      return "data movement";
+    case OpClass::kUpdate:
+      return "optimizer";
+  }
+  return "unknown";
+}
+
+std::vector<NodeWork> planned_work(const Session& session) {
+  std::vector<NodeWork> nodes;
+  const auto steps = static_cast<double>(session.options().step.gradient_accumulation_steps);
+  for (const Program& program : session.family().programs) {
+    if (session.options().kind == RunKind::kTrain && program.name() == "evaluate") continue;
+    const double runs = program.name() == "micro_batch_next" ? steps - 1 : 1;
+    for (const Node& node : program.nodes()) {
+      const OpInfo& info = op_info(node.kind);
+      nodes.push_back({info.op_class, node.region.phase, runs, info.cost({program, node})});
+    }
+  }
+  return nodes;
+}
+
+std::vector<NodeWork> measured_work(const StepProfile& profile) {
+  std::vector<NodeWork> nodes;
+  const double runs = 1 / static_cast<double>(std::max<int64_t>(1, profile.recorded_steps()));
+  profile.each_node([&](const Node& node, const Cost& cost, double seconds) {
+    nodes.push_back({op_info(node.kind).op_class, node.region.phase, runs, cost, seconds});
+  });
+  return nodes;
+}
+
+OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes, const MachineLimits& limits) {
+  const double flops_per_second = std::max(limits.fp32_flops, limits.bf16_flops);
+  OperationAnatomy anatomy;
+  std::map<OpClass, ClassWork> classes;
+  for (const NodeWork& node : nodes) {
+    const double bytes = node.cost.bytes_read + node.cost.bytes_written;
+    const ClassWork work{.op_class = node.op_class,
+                         .nodes = node.runs,
+                         .flops = node.runs * node.cost.flops,
+                         .bytes = node.runs * bytes,
+                         .floor_seconds = node.runs * std::max(node.cost.flops / flops_per_second,
+                                                               bytes / limits.bytes_per_second),
+                         .seconds = node.runs * node.seconds};
+    anatomy.is_measured = anatomy.is_measured || node.seconds > 0;
+    add(classes[node.op_class], work);
+    if (node.op_class != OpClass::kContraction) continue;
+    if (node.phase == Phase::kForward) add(anatomy.forward, work);
+    if (node.phase == Phase::kBackward) add(anatomy.backward, work);
+  }
+  for (auto& [op_class, work] : classes) {
+    work.op_class = op_class;
+    anatomy.classes.push_back(work);
+  }
+  return anatomy;
+}
+
+std::string format_operation_anatomy(const OperationAnatomy& anatomy) {
+  const ClassWork total = total_of(anatomy);
+  std::string text = fmt::format("Operations of a step ({:.3f} Tflop, {} read and written{})\n",
+                                 total.flops / 1e12, format_bytes(static_cast<int64_t>(total.bytes)),
+                                 anatomy.is_measured ? fmt::format(", {:.3f} s", total.seconds) : "");
+  text += fmt::format("  {:<30}{:>10}{:>10}{:>14}{:>10}{:>16}\n", "", "flops", "bytes", "at least",
+                      anatomy.is_measured ? "time" : "", anatomy.is_measured ? "x the floor" : "");
+  const auto row = [&](std::string_view name, const ClassWork& work) {
+    std::string line =
+        fmt::format("  {:<30}{:>8.2f} %{:>8.1f} %{:>12.1f} ms", name, 100 * ratio(work.flops, total.flops),
+                    100 * ratio(work.bytes, total.bytes), 1000 * work.floor_seconds);
+    if (anatomy.is_measured) {
+      line += fmt::format("{:>8.1f} %{:>16.2f}", 100 * ratio(work.seconds, total.seconds),
+                          ratio(work.seconds, work.floor_seconds));
+    }
+    return line + "\n";
+  };
+  for (const ClassWork& work : anatomy.classes) text += row(op_class_name(work.op_class), work);
+  text += row("the step", total);
+  if (anatomy.backward.flops > 0) {
+    text += fmt::format("  contractions, backward to forward: {:.2f}x the flops",
+                        ratio(anatomy.backward.flops, anatomy.forward.flops));
+    if (anatomy.is_measured)
+      text += fmt::format(", {:.2f}x the time", ratio(anatomy.backward.seconds, anatomy.forward.seconds));
+    text += "\n";
+  }
+  return text;
+}
+
+nlohmann::json to_json(const OperationAnatomy& anatomy) {
+  nlohmann::json classes;
+  for (const ClassWork& work : anatomy.classes)
+    classes[std::string(op_class_name(work.op_class))] = work_json(work);
+  return {{"classes", std::move(classes)},
+          {"contractions_forward", work_json(anatomy.forward)},
+          {"contractions_backward", work_json(anatomy.backward)},
+          {"total", work_json(total_of(anatomy))},
+          {"measured", anatomy.is_measured}};
+}
+
+}  // namespace shoehorn
