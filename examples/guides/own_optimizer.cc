@@ -1,0 +1,26 @@
+// An optimizer of one's own with two parameter groups, handed to the Trainer: biases and norms are not
+// decayed. The guides build 8-bit Adam in this way; here it is AdamW.
+#include "guide.h"
+
+using namespace shoehorn;
+
+int main(int argc, char** argv) {
+  return guide::run(argc, argv, [](const guide::Setting& setting) {
+    TrainingArguments training_args = guide::Setting::default_args();
+    training_args.per_device_train_batch_size = 4;
+    training_args.weight_decay = 0.01;
+
+    const auto decays = [](const std::string& name) { return is_decayed(name); };
+    const auto rest = [](const std::string&) { return true; };
+    const AdamWSettings adam{.beta1 = training_args.adam_beta1,
+                             .beta2 = training_args.adam_beta2,
+                             .epsilon = training_args.adam_epsilon};
+    const TrainerOptions optimizers{
+        .optimizer = OptimizerOptions{.settings = adam},
+        .optimizer_groups = {{decays, static_cast<float>(training_args.weight_decay)}, {rest, 0.0F}}};
+
+    Trainer trainer(setting.model, training_args, setting.dataset(), {}, optimizers);
+    const TrainOutput result = trainer.train();
+    std::printf("%s", print_summary(result).c_str());
+  });
+}
