@@ -163,11 +163,10 @@ void Accelerator::next_batch() {
 void Accelerator::leave_window() const {
   if (position_.backwards == 0 || position_.is_stepped) return;
   throw user_error(
-      "[Accelerator] expected optimizer.step() after the {} micro-batches of an effective batch, got the "
-      "next "
-      "one or the end of the loop after backward of {}; the last effective batch of an epoch may be short: "
-      "step "
-      "where accelerator.sync_gradients() says so, or under accelerator.accumulate()",
+      "[Accelerator] expected optimizer.step() after the {} micro-batches of an effective batch, got none "
+      "after "
+      "backward of {}; the last effective batch of an epoch may be short: step where "
+      "accelerator.sync_gradients() says so, or under accelerator.accumulate()",
       position_.window.micro_batches, position_.backwards);
 }
 
@@ -240,9 +239,10 @@ void Accelerator::clip_grad_norm(double max_norm) {
 void Accelerator::step() {
   require_prepared();
   if (waits()) return;
-  if (position_.is_stepped || position_.backwards == 0)
+  if (position_.is_stepped || position_.backwards == 0) {
     throw user_error(
         "[optimizer.step] expected accelerator.backward() before it, got none since the last step");
+  }
   if (position_.backwards != position_.window.micro_batches) {
     throw user_error(
         "[optimizer.step] expected backward of {} micro-batches, got {}; prepared with "
@@ -251,9 +251,8 @@ void Accelerator::step() {
   }
   if (args_.max_grad_norm > 0 && !position_.is_clipped) {
     throw user_error(
-        "[optimizer.step] expected accelerator.clip_grad_norm({}) before it, got none; without clipping "
-        "prepare "
-        "with max_grad_norm 0",
+        "[optimizer.step] expected accelerator.clip_grad_norm({}) before it, got none; prepare with "
+        "max_grad_norm 0 to train without clipping",
         args_.max_grad_norm);
   }
   last_step_ = runner_->finish(AcceleratedOptimizer(*this).learning_rate());

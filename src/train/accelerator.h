@@ -23,13 +23,13 @@
 //
 // The step was planned before the loop began, so the calls do not compose one: they say which part of it is
 // due.
-//   prepared(batch)   nothing runs; the Loss stands for this micro-batch
-//   backward          micro-batch order: its forward and backward; a step that is one program (one
-//   micro-batch
-//                     a step, or layer-major order): its tokens become inputs
-//   clip_grad_norm    nothing runs; clipping is part of the update
-//   optimizer.step    the update, or the step that is one program; afterwards loss() and grad_norm()
-//   zero_grad         nothing runs; a planned step overwrites the gradients of the one before
+//   prepared(batch)  nothing runs; the Loss stands for this micro-batch
+//   backward         its forward and backward; where the step is one program (one micro-batch a step, or
+//                    layer-major order) its tokens become inputs, and step() runs it whole
+//   clip_grad_norm   nothing runs; clipping is part of the update
+//   optimizer.step   the update; afterwards loss() and grad_norm()
+//   zero_grad        nothing runs; a planned step overwrites the gradients of the one before
+//
 // A Loss therefore has no number. loss() is the step's: the mean over the targets of its effective batch, as
 // the Trainer logs it; the division above is checked, and micro-batches of unequal size are weighed rightly.
 //
