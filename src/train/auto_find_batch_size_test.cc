@@ -11,12 +11,12 @@ namespace {
 
 using namespace shoehorn::testing;
 
-// A few mebibytes of activations a sequence.
+// Several mebibytes of activations a sequence.
 BertConfig deep_bert() {
   BertConfig config = tiny_bert();
-  config.hidden_size = 48;
-  config.intermediate_size = 192;
-  config.num_hidden_layers = 6;
+  config.hidden_size = 96;
+  config.intermediate_size = 384;
+  config.num_hidden_layers = 8;
   config.max_position_embeddings = 128;
   return config;
 }
@@ -50,9 +50,10 @@ TEST(AutoFindBatchSize, TakesTheFirstThatFits) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const TestDirectory directory;
   const BertForSequenceClassification model(deep_bert());
+  peak_of(model, 8);  // the first trainer of a process leaves more behind than later ones
   const int64_t fits = peak_of(model, 6);
   const int64_t too_much = peak_of(model, 7);
-  ASSERT_GT(too_much, fits + (int64_t{1} << 20));
+  ASSERT_GT(too_much, fits + (int64_t{4} << 20));
   TrainingArguments args = finding(8);
   args.memory_budget = (fits + too_much) / 2;
   args.output_dir = directory.path().string();

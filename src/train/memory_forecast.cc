@@ -54,8 +54,12 @@ int64_t MemoryForecast::arena_bytes() const {
 }
 
 MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget) {
-  const MemoryPlan& plan = session.plan();
   session.compile();
+  return forecast_least_memory(session, budget);
+}
+
+MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget) {
+  const MemoryPlan& plan = session.plan();
   malloc_trim(0);  // what planning freed goes back first, so that it is not counted twice
   MemoryForecast forecast;
   for (const AddressSpace space : kEveryAddressSpace) {

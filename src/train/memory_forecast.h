@@ -39,6 +39,10 @@ struct MemoryForecast {
 // what the machine or cgroup has available now.
 MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget);
 
+// The same without the code, a lower bound: for a plan that may be given up. Code that was compiled stays in
+// the products' library, and so in the process.
+MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget);
+
 // A change of flags and the peak of the whole process with it.
 struct Alternative {
   std::string flags;

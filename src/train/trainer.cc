@@ -66,13 +66,17 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
         "[--bf16_full_eval] expected --bf16 with it in training, got fp32 weights, which evaluation shares; "
         "use shoehorn eval --bf16_full_eval on the saved model");
   }
-  const bool finds_batch = args_.auto_find_batch_size && train_dataset_.size() > 0;
-  if (finds_batch) args_.per_device_train_batch_size = first_batch_size(args_);
+  if (args_.auto_find_batch_size && train_dataset_.size() > 0)
+    args_.per_device_train_batch_size = first_batch_size(args_);
   plan();
-  while (finds_batch && !forecast_.fits() && args_.per_device_train_batch_size > 1) {
+  while (may_shrink_batch() && !forecast_.fits()) {
     args_.per_device_train_batch_size = next_batch_size(args_.per_device_train_batch_size);
     plan();
   }
+}
+
+bool Trainer::may_shrink_batch() const {
+  return args_.auto_find_batch_size && windows_ != nullptr && args_.per_device_train_batch_size > 1;
 }
 
 Trainer::~Trainer() = default;
@@ -105,6 +109,10 @@ void Trainer::plan() {
     schedule_ = schedule_of(args_, steps.max_steps);
     if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
     runner_.emplace(*session_, profile_.get());
+  }
+  if (may_shrink_batch()) {
+    forecast_ = forecast_least_memory(*session_, args_.memory_budget);
+    if (!forecast_.fits()) return;
   }
   forecast_ = forecast_memory(*session_, args_.memory_budget);
 }

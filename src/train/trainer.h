@@ -107,6 +107,7 @@ class Trainer {
 
  private:
   void plan();
+  bool may_shrink_batch() const;
   void prepare();
   void load_start();
   void train_epochs(class Progress& progress);
