@@ -53,7 +53,7 @@ TEST(MemoryForecast, EightBitStatesTakeTheirOwnBytes) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
   SessionOptions options = wide_options();
   options.step.optimizer.settings = AdamW8bitSettings{.states = {.least_elements = 576}};
-  const Session session(model, options);
+  Session session(model, options);
   int64_t expected = 0;
   int64_t in_8bit = 0;
   for (const Parameter& parameter : session.state().parameters()) {
