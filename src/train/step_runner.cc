@@ -7,9 +7,7 @@
 namespace shoehorn {
 
 StepRunner::StepRunner(Session& session, StepProfile* profile)
-    : session_(session),
-      profile_(profile),
-      is_one_program_(session.family().find("train_step") != nullptr) {
+    : session_(session), profile_(profile), is_one_program_(session.family().find("train_step") != nullptr) {
   counts_.reserve(2 * std::max<size_t>(1, session.family().train_batches.size()));
 }
 
