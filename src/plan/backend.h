@@ -34,6 +34,8 @@ class Backend {
   // Generates the machine code that the node runs; prepare() then adds none. Its size is part of the
   // process's overhead, so that it is made before that is measured, and only for the programs that will run.
   virtual void compile(const Program&, const Node&) const {}
+  // Gives back the code that no prepared node uses.
+  virtual void release_unused_code() const {}
   // Throws UserError where this backend has no kernel for the node, naming it.
   virtual PreparedNode prepare(const Program& program, const Node& node,
                                const NodeBuffers& buffers) const = 0;

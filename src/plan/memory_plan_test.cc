@@ -197,11 +197,13 @@ TEST_F(MemoryPlanTest, TheTimelineHasEveryLiveByteAtItsNode) {
     }
     EXPECT_EQ(said, live + kBytes + 4) << "node " << at;
     EXPECT_LE(said, timeline.peak_bytes);
+    if (static_cast<int64_t>(at) == timeline.peak_position) {
+      EXPECT_EQ(said, timeline.peak_bytes);
+    }
   }
   EXPECT_EQ(timeline.bytes.at(Role::kWeight), std::vector<int64_t>(nodes, kBytes));
   EXPECT_EQ(timeline.bytes.at(Role::kWorkspace)[0], 1000);
   EXPECT_EQ(timeline.bytes.at(Role::kWorkspace)[1], 0);
-  EXPECT_EQ(timeline.peak_position, made.programs[0].device().peak_position);
   EXPECT_TRUE(memory_timeline(state_, made.programs[0], AddressSpace::kDisk).bytes.empty());
 }
 

@@ -38,6 +38,11 @@ Session::Session(const Model& model, SessionOptions options)
   planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+Session::~Session() {
+  executor_.reset();
+  backend_->release_unused_code();
+}
+
 void Session::compile() {
   for (const Program& program : family_.programs) {
     for (const Node& node : program.nodes()) backend_->compile(program, node);

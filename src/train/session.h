@@ -28,6 +28,7 @@ class Session {
  public:
   // UserError for settings that do not go together, or a model that cannot be trained.
   Session(const Model& model, SessionOptions options);
+  ~Session();  // its code goes too
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

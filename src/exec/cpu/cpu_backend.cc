@@ -5,6 +5,7 @@
 #include <array>
 
 #include "exec/cpu/kernel_entry.h"
+#include "exec/cpu/matmul.h"
 
 namespace shoehorn {
 
@@ -42,6 +43,8 @@ class CpuBackend final : public Backend {
     const KernelEntry& kernel = entry(node);
     if (kernel.compile != nullptr) kernel.compile({program, node});
   }
+
+  void release_unused_code() const override { release_unused_matmuls(); }
 
   PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers) const override {
     return entry(node).bind({program, node}, buffers, threads_);

@@ -197,14 +197,19 @@ class PiecewiseMatmul final : public Matmul {
   int64_t workspace_bytes_ = 0;
 };
 
+std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
+  static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
+  return known;
+}
+
 }  // namespace
 
 std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
-  static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
-  if (const auto found = known.find(shape); found != known.end()) return found->second;
-  const bool widens = shape.operands == DType::kBF16 && !has_bf16_products();
-  const auto matmul = std::make_shared<const PiecewiseMatmul>(shape, widens);
-  known[shape] = matmul;
+  std::shared_ptr<const Matmul>& matmul = known_matmuls()[shape];
+  if (matmul == nullptr) {
+    const bool widens = shape.operands == DType::kBF16 && !has_bf16_products();
+    matmul = std::make_shared<const PiecewiseMatmul>(shape, widens);
+  }
   return matmul;
 }
 
@@ -212,6 +217,11 @@ std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
   auto matmul = plan_matmul(shape);
   matmul->compile();
   return matmul;
+}
+
+void release_unused_matmuls() {
+  std::erase_if(known_matmuls(), [](const auto& entry) { return entry.second.use_count() == 1; });
+  release_unused_products();
 }
 
 int64_t rows_of_full_panels(DType operands) {

@@ -48,12 +48,14 @@ class Matmul {
                    void* workspace) const = 0;
 };
 
-// Products are shared and kept for the life of the process: asking twice for a shape gives the same object.
-// Call from one thread only.
+// Products are shared: asking twice for a shape gives the same object. Call from one thread only.
 std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape);
 
 // plan_matmul, compiled.
 std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape);
+
+// Gives back the products that nobody holds, and their code.
+void release_unused_matmuls();
 
 // Whether bf16 products run as such on this machine.
 bool has_bf16_products();

@@ -15,8 +15,12 @@ namespace shoehorn::cpu {
 
 namespace {
 
+// The library's own cache of primitives would keep the code of products that were given back.
 const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    dnnl::set_primitive_cache_capacity(0);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 
@@ -95,6 +99,27 @@ std::unique_ptr<Implementation> make(const ShapeType& shape, const ProductShape&
     throw system_error("[matmul] expected {} to have a product of {}x{} by {}x{}, got '{}'", matmul_library(),
                        product.m, product.k, product.k, product.n, error.what());
   }
+}
+
+template <typename Shape, typename Made>
+using Known = std::map<Shape, std::shared_ptr<const Made>>;
+
+Known<ProductShape, Product>& known_products() {
+  static Known<ProductShape, Product> products;
+  return products;
+}
+
+Known<MoveShape, Move>& known_moves() {
+  static Known<MoveShape, Move> moves;
+  return moves;
+}
+
+// The one made of `shape`, made now where there is none.
+template <typename Shape, typename Made>
+std::shared_ptr<const Made> known(Known<Shape, Made>& all, const Shape& shape) {
+  std::shared_ptr<const Made>& made = all[shape];
+  if (made == nullptr) made = std::make_shared<const Made>(shape);
+  return made;
 }
 
 }  // namespace
@@ -190,17 +215,17 @@ void Move::run(const void* stored, void* moved, void* workspace) const {
 }
 
 std::shared_ptr<const Product> plan_product(const ProductShape& shape) {
-  static std::map<ProductShape, std::shared_ptr<const Product>> known;
-  std::shared_ptr<const Product>& product = known[shape];
-  if (product == nullptr) product = std::make_shared<const Product>(shape);
-  return product;
+  return known(known_products(), shape);
 }
 
 std::shared_ptr<const Move> plan_move(const MoveShape& shape) {
-  static std::map<MoveShape, std::shared_ptr<const Move>> known;
-  std::shared_ptr<const Move>& move = known[shape];
-  if (move == nullptr) move = std::make_shared<const Move>(shape);
-  return move;
+  return known(known_moves(), shape);
+}
+
+void release_unused_products() {
+  const auto is_unused = [](const auto& entry) { return entry.second.use_count() == 1; };
+  std::erase_if(known_products(), is_unused);
+  std::erase_if(known_moves(), is_unused);
 }
 
 const char* matmul_library() {

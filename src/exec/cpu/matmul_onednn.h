@@ -67,4 +67,7 @@ class Move {
 std::shared_ptr<const Product> plan_product(const ProductShape& shape);
 std::shared_ptr<const Move> plan_move(const MoveShape& shape);
 
+// Forgets those that nobody else holds.
+void release_unused_products();
+
 }  // namespace shoehorn::cpu

@@ -236,5 +236,15 @@ TEST(PrepareMatmul, SharesProductsAndRejectsWhatItCannotCut) {
       InternalError);
 }
 
+TEST(MatmulSharing, WhatNobodyHoldsIsGivenBack) {
+  const MatmulShape held_shape{.m = 48, .n = 32, .k = 16};
+  const MatmulShape dropped_shape{.m = 48, .n = 32, .k = 24};
+  const auto held = prepare_matmul(held_shape);
+  const std::weak_ptr<const Matmul> dropped = prepare_matmul(dropped_shape);
+  release_unused_matmuls();
+  EXPECT_TRUE(dropped.expired());
+  EXPECT_EQ(plan_matmul(held_shape), held);
+}
+
 }  // namespace
 }  // namespace shoehorn::cpu
