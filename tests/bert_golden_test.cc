@@ -111,7 +111,9 @@ TEST_P(BertGolden, LossAndEveryGradient) {
   *executor.storage_as<float>(scalars.learning_rate) = 1.0F;
   *executor.storage_as<float>(scalars.target_count) = 8.0F;
 
-  const double epsilon = step.precision == Precision::kBfloat16 ? 0x1p-8 : 0x1p-23;
+  const double epsilon = step.precision == Precision::kBfloat16  ? 0x1p-8
+                         : step.precision == Precision::kFloat16 ? 0x1p-11
+                                                                 : 0x1p-23;
   const double tolerance =
       64 * epsilon;  // of each tensor's largest element: sums of up to 250 terms, 20 ops deep
 
@@ -170,6 +172,11 @@ Arrangement arrangement(const std::string& name, const std::function<void(StepOp
   return made;
 }
 
+void fp16(StepOptions& o) {
+  o.precision = Precision::kFloat16;
+  o.loss_scale.initial = 1024;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Arrangements, BertGolden,
     ::testing::Values(arrangement("plain", [](StepOptions&) {}),
@@ -202,6 +209,26 @@ INSTANTIATE_TEST_SUITE_P(
                                   [](StepOptions& o) {
                                     o.precision = Precision::kBfloat16;
                                     o.recompute_every_n_layers = 1;
+                                  }),
+                      arrangement("fp16", fp16),
+                      arrangement("fp16_unfused",
+                                  [](StepOptions& o) {
+                                    fp16(o);
+                                    o.skip_passes = {"fuse"};
+                                  }),
+                      arrangement("fp16_accumulate",
+                                  [](StepOptions& o) {
+                                    fp16(o);
+                                    o.gradient_accumulation_steps = 3;
+                                  }),
+                      arrangement("fp16_layer_major_recompute_update",
+                                  [](StepOptions& o) {
+                                    fp16(o);
+                                    o.loss_scale.fixed = 1024;
+                                    o.gradient_accumulation_steps = 3;
+                                    o.accumulation_order = AccumulationOrder::kLayer;
+                                    o.recompute_every_n_layers = 1;
+                                    o.update_in_backward = true;
                                   })),
     [](const auto& info) { return info.param.name; });
 

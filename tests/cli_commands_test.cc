@@ -230,6 +230,48 @@ TEST_F(CliCommands, PredictAndEval) {
   EXPECT_TRUE(contains(result.output, "eval_accuracy"));
 }
 
+TEST_F(CliCommands, HalfPrecisionFromTrainingToPrediction) {
+  const ProgramRun trained = train_well({"--fp16", "--fp16_full_eval", "--initial_scale_power", "12"});
+  EXPECT_TRUE(contains(trained.output, "fp16 products: as fp32 panels"));
+  EXPECT_TRUE(contains(trained.output, "loss_scale"));
+  const json results = read_json(output() / "all_results.json");
+  EXPECT_EQ(results["eval_accuracy"], 1.0);
+  EXPECT_TRUE(results["loss_scale"].is_number());
+  EXPECT_TRUE(results["skipped_steps"].is_number_integer());
+  expect_memory_agrees(results);
+  const std::vector<json> full = predict(path("validation.csv"), {"--logits"});
+  for (const char* flag : {"--fp16_full_eval", "--bf16_full_eval", "--fp16", "--bf16"}) {
+    const double tolerance = std::string_view(flag).starts_with("--fp16") ? 0.05 : 0.4;
+    const std::vector<json> half = predict(path("validation.csv"), {"--logits", flag});
+    double difference = 0;
+    for (size_t i = 0; i < full.size(); ++i) {
+      difference = std::max(
+          difference, std::abs(half[i]["scores"][0].get<double>() - full[i]["scores"][0].get<double>()));
+    }
+    EXPECT_GT(difference, 0) << flag;
+    EXPECT_LT(difference, tolerance) << flag;
+    const ProgramRun result = run({"eval", "--model_name_or_path", output(), "--validation_file",
+                                   path("train.csv"), "--output_dir", path("evaluated"), flag});
+    ASSERT_EQ(result.exit_code, 0) << result.error;
+    EXPECT_EQ(read_json(path("evaluated") / "eval_results.json")["eval_accuracy"], 1.0) << flag;
+  }
+}
+
+TEST_F(CliCommands, EnvTellsTheTypes) {
+  const ProgramRun table = run({"env", "--dtypes"});
+  ASSERT_EQ(table.exit_code, 0) << table.error;
+  for (const char* part : {"float16", "65504", "0.333251953125", "inf", "tfloat32", "float8_e4m3fn", "448",
+                           "as fp32 panels", "it needs a GPU"})
+    EXPECT_TRUE(contains(table.output, part));
+  const ProgramRun listed = run({"env", "--dtypes", "--json"});
+  ASSERT_EQ(listed.exit_code, 0) << listed.error;
+  const json rows = json::parse(listed.output);
+  ASSERT_EQ(rows.size(), 7U);
+  EXPECT_EQ(rows[4]["dtype"], "float16");
+  EXPECT_EQ(rows[4]["epsilon"], 0x1p-10);
+  EXPECT_EQ(rows[4]["one_million"], "inf");
+}
+
 // The labels of a model are its own: another order of rows, or a file with only one of them, changes none.
 TEST_F(CliCommands, EvalUsesTheModelsLabels) {
   train_well();

@@ -24,7 +24,9 @@ TEST_F(CliErrors, CommandLine) {
   expect_failure({"bench", "stride"}, 2, {"batch, ladder, step", "'stride'"});
   expect_failure(train_words({"--learning_rat", "1"}), 2, {"--learning_rat", "did you mean learning_rate?"});
   expect_failure(train_words({"--learning_rate", "fast"}), 2, {"--learning_rate", "'fast'"});
-  expect_failure(train_words({"--fp16"}), 2, {"--fp16", "not in this version yet"});
+  expect_failure(train_words({"--tf32", "true"}), 2, {"--tf32", "it needs an NVIDIA GPU"});
+  expect_failure(train_words({"--fp16", "--update_in_backward", "--max_grad_norm", "0"}), 2,
+                 {"update_in_backward", "dynamic", "loss_scale"});
   expect_failure(train_words({"--deepspeed", "ds.json"}), 2, {"--deepspeed", "not in this version yet"});
   expect_failure(train_words({"--optim", "muon"}), 2, {"--optim", "muon", "adamw_torch"});
   expect_failure(train_words({"--eval_strategy", "epoch"}), 2, {"--validation_file", "evaluation set"});

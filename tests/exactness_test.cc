@@ -10,6 +10,11 @@ namespace {
 
 using namespace shoehorn::testing;
 
+std::string precision_name(Precision precision) {
+  if (precision == Precision::kFloat16) return "fp16";
+  return precision == Precision::kFloat32 ? "fp32" : "bf16";
+}
+
 struct Trained {
   std::vector<float> losses;
   std::vector<float> norms;
@@ -27,6 +32,7 @@ Trained train(const StepOptions& step, int threads = 2) {
     const Split split =
         step.gradient_accumulation_steps == 1 ? Split{{0, 1, 2, 3, 4, 5}} : Split{{0, 1, 2}, {3, 4}, {5}};
     trained.losses.push_back(run.step(samples, split, 1e-3F));
+    EXPECT_FALSE(was_skipped(run.executor(), run.session().family().loss_scale)) << "step " << i;
     if (run.session().family().grad_norm.valid())
       trained.norms.push_back(run.scalar(run.session().family().grad_norm));
   }
@@ -58,6 +64,7 @@ class ExactPass : public ::testing::TestWithParam<std::tuple<Case, Precision>> {
   static StepOptions base() {
     StepOptions step;
     step.precision = std::get<1>(GetParam());
+    step.loss_scale.initial = 256;  // no step of these is skipped
     step.optimizer.weight_decay = 0.01F;
     std::get<0>(GetParam()).base(step);
     return step;
@@ -76,6 +83,8 @@ TEST_P(ExactPass, ThreeStepsAreBitIdentical) {
 void nothing(StepOptions&) {}
 void no_clipping(StepOptions& o) {
   o.max_grad_norm = 0;
+  if (o.precision == Precision::kFloat16)
+    o.loss_scale.fixed = 256;  // where updates do not wait for a dynamic one
 }
 void layer_major(StepOptions& o) {
   o.gradient_accumulation_steps = 3;
@@ -114,16 +123,15 @@ INSTANTIATE_TEST_SUITE_P(
                    o.update_in_backward = true;
                    o.skip_passes = {"rematerialize", "fuse_update"};
                  }}),
-        ::testing::Values(Precision::kFloat32, Precision::kBfloat16)),
-    [](const auto& info) {
-      return std::get<0>(info.param).name + (std::get<1>(info.param) == Precision::kFloat32 ? "_fp32" : "_bf16");
-    });
+        ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16)),
+    [](const auto& info) { return std::get<0>(info.param).name + "_" + precision_name(std::get<1>(info.param)); });
 
 class Determinism : public ::testing::TestWithParam<Precision> {};
 
 TEST_P(Determinism, TwoRunsAndTwoThreadCountsAreBitIdentical) {
   StepOptions step;
   step.precision = GetParam();
+  step.loss_scale.initial = 256;
   const Trained once = train(step);
   expect_identical(train(step), once);
   expect_identical(train(step, 1), once);
@@ -132,15 +140,15 @@ TEST_P(Determinism, TwoRunsAndTwoThreadCountsAreBitIdentical) {
 TEST_P(Determinism, TheSeedSelectsTheMasks) {
   StepOptions step;
   step.precision = GetParam();
+  step.loss_scale.initial = 256;
   const Trained once = train(step);
   step.seed = 43;
   EXPECT_NE(train(step).losses, once.losses);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Determinism,
-                         ::testing::Values(Precision::kFloat32, Precision::kBfloat16), [](const auto& info) {
-                           return info.param == Precision::kFloat32 ? "fp32" : "bf16";
-                         });
+                         ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16),
+                         [](const auto& info) { return precision_name(info.param); });
 
 // Every exact pass that can be skipped has a case above.
 TEST(PassList, EveryExactPassIsHeldToIt) {

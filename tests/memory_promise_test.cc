@@ -96,6 +96,20 @@ std::vector<Setting> settings() {
       {"plain", [](StepOptions&) {}},
       {"unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }},
       {"bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }},
+      {"fp16", [](StepOptions& o) { o.precision = Precision::kFloat16; }},
+      {"fp16_accumulate",
+       [](StepOptions& o) {
+         o.precision = Precision::kFloat16;
+         o.gradient_accumulation_steps = 2;
+       }},
+      {"fp16_layer_major_recompute",
+       [](StepOptions& o) {
+         o.precision = Precision::kFloat16;
+         o.gradient_accumulation_steps = 2;
+         o.accumulation_order = AccumulationOrder::kLayer;
+         o.recompute_every_n_layers = 2;
+       }},
+      {"fp16_evaluation", [](StepOptions& o) { o.evaluation_precision = Precision::kFloat16; }},
       {"recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
       {"sgd_in_backward",
        [](StepOptions& o) {

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "model/bert.h"
+#include "train/loss_scale_state.h"
 #include "train/session.h"
 #include "train/weights.h"
 
@@ -185,7 +186,8 @@ class TrainingRun {
     accumulate(samples, split, learning_rate);
     if (session_.family().find("update") != nullptr) executor().run("update", {});
     ++*executor().storage_as<int32_t>(session_.family().scalars.step);
-    ++*executor().storage_as<int32_t>(session_.family().scalars.applied_updates);
+    if (!was_skipped(executor(), session_.family().loss_scale))
+      ++*executor().storage_as<int32_t>(session_.family().scalars.applied_updates);
     return loss();
   }
 

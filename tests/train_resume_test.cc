@@ -125,6 +125,26 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.max_grad_norm = 0;
                                 a.update_in_backward = true;
                               }},
+                      Setting{"adamw_8bit_fp16",
+                              [](TrainingArguments& a) {
+                                a.optim = "adamw_8bit";
+                                a.optim_args = {{"min_8bit_size", int64_t{64}}};
+                                a.fp16 = true;
+                                a.initial_scale_power = 24;
+                              }},
+                      Setting{"fp16",
+                              [](TrainingArguments& a) {
+                                a.fp16 = true;
+                                a.initial_scale_power = 20;  // overflows at first …
+                                a.loss_scale_window = 4;     // … and grows again
+                              }},
+                      Setting{"fp16_accumulation",
+                              [](TrainingArguments& a) {
+                                a.fp16 = true;
+                                a.initial_scale_power = 24;
+                                a.hysteresis = 2;
+                                a.gradient_accumulation_steps = 2;
+                              }},
                       Setting{"rmsprop",
                               [](TrainingArguments& a) {
                                 a.optim = "rmsprop";

@@ -40,7 +40,9 @@ const std::vector<ArgumentSpec>& option_rows() {
 
 // What the kernels of this machine like, for these products.
 void say_what_is_liked(BatchSizesOptions& options, const TrainingArguments& args) {
-  const int64_t panels = cpu::rows_of_full_panels(args.bf16 ? DType::kBF16 : DType::kF32);
+  const int64_t panels = cpu::rows_of_full_panels(args.fp16   ? DType::kF16
+                                                  : args.bf16 ? DType::kBF16
+                                                              : DType::kF32);
   options.liked_tokens = std::lcm(panels, kTokenMultiple);
   options.liked_why =
       panels > 1

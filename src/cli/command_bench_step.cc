@@ -13,6 +13,7 @@
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
 #include "train/command_options.h"
+#include "train/precision_report.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
@@ -132,7 +133,7 @@ int run_bench_step(const std::vector<std::string>& words) {
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(trainer_options));
     if (!args.json) {
-      fmt::print("{}{}", format_found_batch_size(args, trainer.arguments()),
+      fmt::print("{}{}{}", format_found_batch_size(args, trainer.arguments()), format_precision(args),
                  format_forecast(trainer.forecast()));
     }
     const TrainOutput output = trainer.train();

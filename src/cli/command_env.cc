@@ -5,8 +5,10 @@
 #include "base/format.h"
 #include "base/process.h"
 #include "cli/commands.h"
+#include "cli/dtype_table.h"
 #include "exec/cpu/machine_limits.h"
 #include "train/argument_table.h"
+#include "train/precision_report.h"
 
 namespace shoehorn {
 
@@ -14,6 +16,10 @@ int run_env(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kEnv, words);
   if (parsed.help) {
     fmt::print("{}", help_text(Command::kEnv));
+    return 0;
+  }
+  if (parsed.arguments.dtypes) {
+    fmt::print("{}", parsed.arguments.json ? dtype_table_json() + "\n" : format_dtype_table());
     return 0;
   }
   const MachineFacts facts = machine_facts();
@@ -25,6 +31,7 @@ int run_env(const std::vector<std::string>& words) {
                                    {"threads", facts.threads},
                                    {"products", facts.products},
                                    {"bf16_products", facts.bf16_products},
+                                   {"fp16_products", false},
                                    {"fp32_flops", limits.fp32_flops},
                                    {"bf16_flops", limits.bf16_flops},
                                    {"bytes_per_second", limits.bytes_per_second},
@@ -40,7 +47,8 @@ int run_env(const std::vector<std::string>& words) {
   row("kernels for", facts.isa);
   row("threads", fmt::format("{}", facts.threads));
   row("products by", facts.products);
-  row("bf16 products", facts.bf16_products ? "native" : "as fp32 panels: the processor has none");
+  row("bf16 products", half_products_text(false));
+  row("fp16 products", half_products_text(true));
   row("memory available", format_bytes(available));
   fmt::print("Measured limits\n");
   row("fp32 products", fmt::format("{:.1f} GFLOP/s", limits.fp32_flops / 1e9));

@@ -12,6 +12,7 @@
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
 #include "train/batch_report.h"
+#include "train/precision_report.h"
 #include "train/run_report.h"
 #include "train/trainer.h"
 
@@ -69,6 +70,7 @@ int run_train(const std::vector<std::string>& words) {
                   std::move(options));
   fmt::print("{}", format_found_batch_size(args, trainer.arguments()));
   fmt::print("{}", format_batch(trainer.arguments(), trainer.steps()));
+  fmt::print("{}", format_precision(args));
   fmt::print("{}", format_forecast(trainer.forecast()));
   std::fflush(stdout);
   const TrainOutput output = trainer.train();

@@ -10,7 +10,7 @@ namespace shoehorn {
 
 namespace {
 
-constexpr int kPoison = 0xFF;  // as fp32, bf16 and fp64: not a number
+constexpr int kPoison = 0xFF;  // as fp32, bf16, fp16 and fp64: not a number
 
 // Calls function(offset, bytes) for each stretch of a transient arena in which no buffer lives at position
 // `node`.

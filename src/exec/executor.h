@@ -36,6 +36,7 @@ class Executor {
   using Observer = std::function<void(const Program&, size_t node, std::span<const int64_t> counts)>;
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
+  const StateTable& state() const { return state_; }
   // The bytes of a persistent storage.
   std::byte* storage(StorageId id) const {
     return spaces_[static_cast<size_t>(state_.storage(id).space)].persistent.data() +

@@ -81,6 +81,15 @@ struct ClipAttributes {
   float max_norm = 1;
 };
 
+// How a dynamic loss scale moves: see ops/loss_scale_ops.cc.
+struct LossScaleAttributes {
+  float growth_factor = 2;
+  float backoff_factor = 0.5F;
+  int32_t growth_interval = 2000;  // applied steps in a row
+  int32_t hysteresis = 1;          // overflows until it backs off
+  float minimum = 1;
+};
+
 // One parameter as an optimizer sees it that looks at rows and columns; a vector is one row.
 struct MatrixExtent {
   int64_t rows = 0;
@@ -98,9 +107,9 @@ struct UpdateAttributes {
   bool split_master = false;  // weights are bf16 high halves with 16-bit rests
 };
 
-using Attributes =
-    std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
-                 DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
-                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, UpdateAttributes, CopyAttributes>;
+using Attributes = std::variant<std::monostate, MatmulAttributes, NormalizationAttributes,
+                                ActivationAttributes, DropoutAttributes, AttentionAttributes, LossAttributes,
+                                ViewAttributes, CastAttributes, EmbeddingAttributes, ScatterAttributes,
+                                ClipAttributes, LossScaleAttributes, UpdateAttributes, CopyAttributes>;
 
 }  // namespace shoehorn

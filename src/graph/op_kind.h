@@ -46,6 +46,9 @@ enum class OpKind : uint8_t {
   // update
   kSumOfSquares,
   kClipCoefficient,
+  kReciprocal,
+  kFoundInf,
+  kLossScaleUpdate,
   kAdamW,
   kAdamW8bit,
   kSgd,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/float16.h"
 
 namespace shoehorn {
 
@@ -11,22 +12,8 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 namespace {
 
-float half_to_float(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16;
-  const uint32_t rest = half & 0x7FFFU;
-  if (rest >= 0x7C00U) {  // infinity, or NaN made quiet as the processor's own conversion makes it
-    const uint32_t quiet = rest > 0x7C00U ? 0x400000U : 0U;
-    return std::bit_cast<float>(sign | 0x7F800000U | ((rest & 0x3FFU) << 13) | quiet);
-  }
-  if (rest < 0x400U) {  // an integer product, since a subnormal float could be flushed to zero
-    return std::bit_cast<float>(
-        sign | std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(rest)) * 0x1p-24F));
-  }
-  return std::bit_cast<float>(sign | ((rest << 13) + (112U << 23)));
-}
-
 float widen(uint16_t bits, DType from) {
-  return from == DType::kBF16 ? to_float(bfloat16{bits}) : half_to_float(bits);
+  return from == DType::kBF16 ? to_float(bfloat16{bits}) : to_float(float16{bits});
 }
 
 void narrow(float value, float& destination) {

@@ -27,16 +27,17 @@ BatchStorages add_batch_storages(StateTable& state, const BatchCapacity& capacit
           sequences("sequence_sample"), sequences("sequence_position"), sequences("labels")};
 }
 
+StorageId add_scalar(StateTable& state, const std::string& name, DType dtype) {
+  Storage storage;
+  storage.name = name;
+  storage.type = {dtype, {1}};
+  storage.role = Role::kScalar;
+  return state.add_storage(std::move(storage));
+}
+
 ScalarStorages add_scalar_storages(StateTable& state) {
-  const auto add = [&](const char* name, DType dtype) {
-    Storage storage;
-    storage.name = name;
-    storage.type = {dtype, {1}};
-    storage.role = Role::kScalar;
-    return state.add_storage(storage);
-  };
-  return {add("step", DType::kI32), add("applied_updates", DType::kI32), add("learning_rate", DType::kF32),
-          add("target_count", DType::kF32)};
+  return {add_scalar(state, "step", DType::kI32), add_scalar(state, "applied_updates", DType::kI32),
+          add_scalar(state, "learning_rate", DType::kF32), add_scalar(state, "target_count", DType::kF32)};
 }
 
 }  // namespace shoehorn

@@ -52,6 +52,8 @@ void add_batch_counts(Program& program, const BatchCapacity& capacity);
 // `prefix` tells the storages of one family's batches apart ("" or "evaluation.").
 BatchStorages add_batch_storages(StateTable& state, const BatchCapacity& capacity, int32_t micro_batch,
                                  const std::string& prefix = {});
+// A persistent storage of one element.
+StorageId add_scalar(StateTable& state, const std::string& name, DType dtype);
 ScalarStorages add_scalar_storages(StateTable& state);
 
 }  // namespace shoehorn

@@ -25,9 +25,10 @@ std::vector<TensorType> infer_cross_entropy(const OpContext& context) {
   return {{DType::kF32, {1}}, statistic, statistic};
 }
 
-// cross_entropy_grad: (logits, labels, target_count, row maximum, row sum) -> dlogits
+// cross_entropy_grad: (logits, labels, target_count, row maximum, row sum, loss scale f32[1]?) -> dlogits
 std::vector<TensorType> infer_cross_entropy_grad(const OpContext& context) {
   expect_loss_inputs(context);
+  if (context.has(5)) expect_dtype(context, 5, DType::kF32);
   return {context.type(0)};
 }
 
@@ -61,7 +62,7 @@ std::vector<OpInfo> loss_ops() {
        .name = "cross_entropy_grad",
        .op_class = OpClass::kNormalization,
        .min_inputs = 5,
-       .max_inputs = 5,
+       .max_inputs = 6,
        .infer = infer_cross_entropy_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 7); },
        .aliases =

@@ -2,6 +2,7 @@
 // Inputs: (A, B, bias?, accumulator?). Products in the operands' type with fp32 accumulation.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
+#include "ops/weight_cast.h"
 
 namespace shoehorn {
 
@@ -54,8 +55,10 @@ void gradient_matmul(GradientContext& context) {
     dc = context.builder().value(OpKind::kCast, {dc}, CastAttributes{operands}, "product_gradient_cast");
   }
   const auto gradient_type = [&](int64_t input) {
-    const Value& operand = context.builder().program().value(context.input(input));
-    return operand.storage.valid() ? DType::kF32 : operand.type.dtype;
+    const Program& program = context.builder().program();
+    const ValueId operand = context.input(input);
+    const bool is_parameter = program.value(operand).storage.valid() || is_weight_cast(program, operand);
+    return is_parameter ? DType::kF32 : program.type(operand).dtype;
   };
   const auto product = [&](ValueId a, bool transpose_a, ValueId b, bool transpose_b, DType type,
                            const char* name) {

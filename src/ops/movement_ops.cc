@@ -35,6 +35,11 @@ std::vector<TensorType> infer_cast(const OpContext& context) {
 }
 
 void gradient_cast(GradientContext& context) {
+  // A product makes the gradient of a cast weight in the weight's own type.
+  if (context.type(context.gradient(0)).dtype == context.type(context.input(0)).dtype) {
+    context.set(0, context.gradient(0));
+    return;
+  }
   context.set(0,
               context.builder().value(OpKind::kCast, {context.gradient(0)},
                                       CastAttributes{context.type(context.input(0)).dtype}, "cast_gradient"));

@@ -97,13 +97,13 @@ TEST_F(TypeErrors, UpdatesTakeGradientsAndStatesOfTheirTensors) {
   const std::vector<TensorType> states = {{DType::kU8, {3, 5}}, {DType::kF32, {1}}};
   const ValueId codes = read("codes", {3, 5}, DType::kU8), scales = read("scales", {1});
   const auto update = [&](std::vector<ValueId> kept, const std::vector<std::string>& parts) {
-    kept.insert(kept.begin(), {read("rate", {1}), applied, {}, x_, gradient});
+    kept.insert(kept.begin(), {read("rate", {1}), applied, {}, {}, x_, gradient});
     expect_error(OpKind::kSgd, std::move(kept), UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {states}},
                  parts);
   };
   update({read("floats", {3, 5}), scales}, {"uint8[3, 5]", "floats"});
   update({codes, read("too_many", {2})}, {"float32[1]", "too_many"});
-  expect_error(OpKind::kSgd, {read("rate", {1}), applied, {}, x_, read("gradient", {3, 4})},
+  expect_error(OpKind::kSgd, {read("rate", {1}), applied, {}, {}, x_, read("gradient", {3, 4})},
                UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {{}}}, {"as large as its weight", "gradient"});
 }
 

@@ -1,6 +1,7 @@
 // How an optimizer's node lays out its inputs:
 //
 //   learning_rate f32[1], updates applied so far i32[1], clip coefficient f32[1] or absent,
+//   found_inf i32[1] or absent (where it is not 0 the node changes nothing),
 //   then for each tensor: weight (or its bf16 high half and 16-bit rest), gradient, states of
 //   UpdateAttributes' types
 //

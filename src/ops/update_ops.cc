@@ -1,5 +1,5 @@
-// The update: gradient norm, clip coefficient, optimizers. Scalars (learning rate, step, clip coefficient)
-// are data.
+// The update: gradient norm, clip coefficient, optimizers. Scalars (learning rate, step, clip coefficient,
+// found_inf) are data.
 //
 // A node updates one tensor or many: after the shared inputs come `inputs_per_tensor` for each.
 #include "ops/op_definitions.h"
@@ -16,8 +16,11 @@ std::vector<TensorType> infer_sum_of_squares(const OpContext& context) {
   return {{DType::kF64, {1}}};
 }
 
-// clip_coefficient: (sum of squares f64[1]) -> coefficient f32[1], norm f32[1]
-std::vector<TensorType> infer_clip(const OpContext&) {
+// clip_coefficient: (sum of squares f64[1], unscale f32[1]?) -> coefficient f32[1], norm f32[1]. Given 1 /
+// loss scale, the norm is that of the unscaled gradients, and the coefficient takes the scale out too.
+std::vector<TensorType> infer_clip(const OpContext& context) {
+  expect_dtype(context, 0, DType::kF64);
+  if (context.has(1)) expect_dtype(context, 1, DType::kF32);
   return {{DType::kF32, {1}}, {DType::kF32, {1}}};
 }
 
@@ -91,7 +94,7 @@ UpdateLayout update_layout(const Node& node) {
   for (const auto& of_tensor : attributes->states)
     CHECK(static_cast<int64_t>(of_tensor.size()) == states, "tensors differ in their number of states");
   const int64_t weights = attributes->split_master ? 2 : 1;
-  return {.shared_inputs = 3, .inputs_per_tensor = weights + 1 + states, .gradient_input = weights};
+  return {.shared_inputs = 4, .inputs_per_tensor = weights + 1 + states, .gradient_input = weights};
 }
 
 bool is_update(const Node& node) {
@@ -116,7 +119,7 @@ std::vector<OpInfo> update_ops() {
        .name = "clip_coefficient",
        .op_class = OpClass::kUpdate,
        .min_inputs = 1,
-       .max_inputs = 1,
+       .max_inputs = 2,
        .infer = infer_clip,
        .cost = [](const OpContext& context) { return streaming_cost(context, 3); }},
       optimizer_op(OpKind::kAdamW, "adamw"),

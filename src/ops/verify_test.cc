@@ -19,6 +19,7 @@ class VerifyTest : public ::testing::Test {
                         {program_.read_state(rate_),
                          program_.read_state(applied_),
                          {},
+                         {},
                          program_.read_state(weight_),
                          program_.read_state(gradient_)},
                         UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {{}}}, "update");

@@ -179,15 +179,14 @@ bool is_decayed(std::string_view parameter_name) {
   return true;
 }
 
-NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueId learning_rate,
-                     ValueId applied_updates, ValueId clip_coefficient, StorageId weight, StorageId rest,
-                     ValueId gradient) {
+NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
+                     StorageId weight, StorageId rest, ValueId gradient) {
   Program& program = builder.program();
   Region region = program.state().storage(weight).region;
   region.phase = Phase::kUpdate;
   builder.set_region(region);
-  std::vector<ValueId> inputs = {learning_rate, applied_updates, clip_coefficient,
-                                 program.read_state(weight)};
+  std::vector<ValueId> inputs = {shared.learning_rate, shared.applied_updates, shared.clip_coefficient,
+                                 shared.found_inf, program.read_state(weight)};
   if (rest.valid()) inputs.push_back(program.read_state(rest));
   inputs.push_back(gradient);
   UpdateAttributes attributes;

@@ -44,12 +44,19 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
 // bias or norm.
 bool is_decayed(std::string_view parameter_name);
 
+// The inputs that the updates of a step share, in the order of ops/update_layout.h; the last two may be
+// invalid.
+struct UpdateInputs {
+  ValueId learning_rate;
+  ValueId applied_updates;
+  ValueId clip_coefficient;
+  ValueId found_inf;
+};
+
 // Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the
-// 16-bit rest of a split master, invalid for an fp32 weight. States are made on first use. `clip_coefficient`
-// may be invalid.
-NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, ValueId learning_rate,
-                     ValueId applied_updates, ValueId clip_coefficient, StorageId weight, StorageId rest,
-                     ValueId gradient);
+// 16-bit rest of a split master, invalid for an fp32 weight. States are made on first use.
+NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
+                     StorageId weight, StorageId rest, ValueId gradient);
 
 // One node in the place of many of the same optimizer, tensor after tensor.
 NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updates);

@@ -111,9 +111,9 @@ class AppendUpdate : public ::testing::Test {
                                                    Role::kGradient,
                                                    {},
                                                    {}});
-    return append_update(builder_, options_, program_.read_state(rate_), program_.read_state(applied_), {},
-                         id, state_.parameter(state_.parameters_of(id)[0]).rest,
-                         program_.read_state(gradient));
+    return append_update(builder_, options_,
+                         {program_.read_state(rate_), program_.read_state(applied_), {}, {}}, id,
+                         state_.parameter(state_.parameters_of(id)[0]).rest, program_.read_state(gradient));
   }
 
   OptimizerOptions options_;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
+#include "ops/weight_cast.h"
 
 namespace shoehorn {
 
@@ -46,11 +47,36 @@ void accumulate_in_state(Program& program, ValueId value, StorageId storage) {
   program.value(sum).role = program.state().storage(storage).role;
 }
 
+// A weight's cast is made by the first micro-batch and kept for the others.
+void keep_weight_casts(Program& first, Program& next) {
+  StateTable& state = first.state();
+  OpBuilder builder(first);
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < next.nodes().size(); ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    const Node& node = next.node(id);
+    if (!is_weight_cast(next, node)) {
+      order.push_back(id);
+      continue;
+    }
+    const ValueId cast = node.outputs[0];
+    Storage kept = state.storage(next.value(node.inputs[0]).storage);
+    kept.name = next.value(cast).name;
+    kept.type = next.type(cast);
+    kept.role = Role::kWeight;
+    const StorageId storage = state.add_storage(std::move(kept));
+    builder.bind_output(cast, storage);
+    next.replace_uses(cast, next.read_state(storage));
+  }
+  next.reorder(order);
+}
+
 void split_by_micro_batch(ProgramFamily& family) {
   Program& first = family.programs[0];
   first.set_name("micro_batch_first");
   Program next = first;
   next.set_name("micro_batch_next");
+  keep_weight_casts(first, next);
   Program update("update", family.state.get());
   std::vector<std::pair<ValueId, StorageId>> accumulated = {{first.result("loss"), family.loss}};
   std::vector<ParameterGradient> complete;
@@ -98,6 +124,11 @@ class Unroller {
 
   void copy(NodeId id, int32_t micro_batch) {
     const Node& original = source_.node(id);
+    if (micro_batch > 0 && is_weight_cast(source_, original)) {
+      const ValueId cast = original.outputs[0];
+      values_[static_cast<size_t>(micro_batch)][cast] = values_[0].at(cast);
+      return;
+    }
     Node node = original;
     node.region.micro_batch = micro_batch;
     node.clone_of = {};

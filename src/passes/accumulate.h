@@ -8,6 +8,8 @@
 //
 //   micro_batch_first: gradient = …      micro_batch_next: gradient += …      update
 //
+// What the first micro-batch casts of the weights is persistent with them.
+//
 // layer order: all micro-batches pass a layer before the next layer, forward and backward, in one program, so
 // that a layer's gradients live for that layer alone (and are used there at once under update_in_backward). A
 // micro-batch that is absent from a short last window has counts of zero.

@@ -1,10 +1,29 @@
 #include "passes/mixed_precision.h"
 
+#include <map>
+
+#include "ops/op_builder.h"
 #include "ops/op_info.h"
 
 namespace shoehorn {
 
 namespace {
+
+DType dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      return DType::kF32;
+    case Precision::kBfloat16:
+      return DType::kBF16;
+    case Precision::kFloat16:
+      return DType::kF16;
+  }
+  throw InternalError("[mixed_precision] unknown precision");
+}
+
+bool is_weight(const Program& program, ValueId value) {
+  return program.value(value).storage.valid();
+}
 
 // Splits the master of a weight into high half and rest, once a storage.
 void split_master(StateTable& state, StorageId weight) {
@@ -18,15 +37,80 @@ void split_master(StateTable& state, StorageId weight) {
   for (const ParameterId id : state.parameters_of(weight)) state.parameter(id).rest = rest_id;
 }
 
-void retype(Program& program) {
+// The weights that products read become 16-bit values: through split masters or casts, or, where nothing
+// trains them, stored so.
+class WeightTyper {
+ public:
+  // `types_tables`: embedding tables are stored in 16 bits too; not with masters.
+  WeightTyper(Program& program, DType dtype, bool keeps_masters, bool types_tables)
+      : program_(program), dtype_(dtype), keeps_masters_(keeps_masters), types_tables_(types_tables) {}
+
+  void run() {
+    const size_t nodes = program_.nodes().size();
+    for (size_t i = 0; i < nodes; ++i) {
+      const NodeId id{static_cast<int32_t>(i)};
+      const OpKind kind = program_.node(id).kind;
+      if (kind == OpKind::kMatmul) type_weight(id, 1);
+      if (kind == OpKind::kEmbedding && types_tables_) type_weight(id, 0);
+    }
+    place_casts(nodes);
+  }
+
+ private:
+  void type_weight(NodeId reader, size_t input) {
+    const ValueId weight = program_.node(reader).inputs[input];
+    // An operand that is no weight is a product's or a norm's output, and gets its type with them.
+    if (!is_weight(program_, weight)) return;
+    StateTable& state = program_.state();
+    const StorageId storage = program_.value(weight).storage;
+    if (!keeps_masters_) {
+      state.storage(storage).type.dtype = dtype_;
+    } else if (program_.name() != "evaluate" && dtype_ == DType::kBF16) {
+      split_master(state, storage);
+    } else if (state.storage(storage).type.dtype != dtype_) {
+      program_.node(reader).inputs[input] = cast_of(weight, reader);
+    }
+  }
+
+  ValueId cast_of(ValueId weight, NodeId reader) {
+    if (const auto known = casts_.find(weight); known != casts_.end()) return known->second;
+    Storage& storage = program_.state().storage(program_.value(weight).storage);
+    OpBuilder builder(program_);
+    builder.set_region(program_.node(reader).region);
+    const NodeId cast = builder.add(OpKind::kCast, {weight}, CastAttributes{dtype_},
+                                    storage.name + "." + std::string(dtype_name(dtype_)));
+    const ValueId value = program_.node(cast).outputs[0];
+    program_.value(value).role = Role::kWeight;
+    if (program_.name() != "evaluate") storage.role = Role::kMasterWeight;
+    before_[reader].push_back(cast);
+    return casts_[weight] = value;
+  }
+
+  void place_casts(size_t nodes) {
+    std::vector<NodeId> order;
+    for (size_t i = 0; i < nodes; ++i) {
+      const NodeId id{static_cast<int32_t>(i)};
+      if (const auto found = before_.find(id); found != before_.end())
+        order.insert(order.end(), found->second.begin(), found->second.end());
+      order.push_back(id);
+    }
+    program_.reorder(order);
+  }
+
+  Program& program_;
+  DType dtype_;
+  bool keeps_masters_;
+  bool types_tables_;
+  std::map<ValueId, ValueId> casts_;
+  std::map<NodeId, std::vector<NodeId>> before_;
+};
+
+void type_products(Program& program, DType dtype) {
   for (Node& node : program.nodes()) {
     if (auto* matmul = std::get_if<MatmulAttributes>(&node.attributes)) {
-      // An operand that is no weight is a product's or a norm's output, and becomes bf16 with them.
-      const StorageId weight = program.value(node.inputs[1]).storage;
-      if (weight.valid()) split_master(program.state(), weight);
-      matmul->output = DType::kBF16;
+      matmul->output = dtype;
     } else if (auto* embedding = std::get_if<EmbeddingAttributes>(&node.attributes)) {
-      embedding->output = DType::kBF16;
+      embedding->output = dtype;
     }
   }
   // A logits product keeps its fp32 sums: they go to the loss unrounded.
@@ -38,6 +122,9 @@ void retype(Program& program) {
     }
     if (producer.valid()) std::get<MatmulAttributes>(program.node(producer).attributes).output = DType::kF32;
   }
+}
+
+void infer_again(Program& program) {
   for (Value& value : program.values()) {
     if (value.storage.valid() && !value.producer.valid())
       value.type = program.state().storage(value.storage).type;
@@ -51,8 +138,16 @@ void retype(Program& program) {
 }  // namespace
 
 void mixed_precision(ProgramFamily& family, const StepOptions& options) {
-  if (options.precision != Precision::kBfloat16) return;
-  for (Program& program : family.programs) retype(program);
+  const bool trains = family.find("train_step") != nullptr;
+  for (Program& program : family.programs) {
+    const bool evaluates = program.name() == "evaluate";
+    const Precision precision =
+        evaluates ? options.evaluation_precision.value_or(options.precision) : options.precision;
+    if (precision == Precision::kFloat32) continue;
+    WeightTyper(program, dtype_of(precision), trains, !trains && options.evaluation_precision).run();
+    type_products(program, dtype_of(precision));
+  }
+  for (Program& program : family.programs) infer_again(program);
 }
 
 }  // namespace shoehorn

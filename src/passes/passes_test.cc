@@ -101,7 +101,7 @@ class SharedLayer final : public Model {
 };
 
 TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
-  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16}) {
     StepOptions options;
     options.precision = precision;
     const ProgramFamily family =
@@ -148,6 +148,131 @@ TEST(MixedPrecision, TypesWhatProductsReadAndWrite) {
     EXPECT_TRUE(!product || family.state->storage(parameter.rest).type.dtype == DType::kI16)
         << parameter.name;
   }
+}
+
+StepOptions fp16_options(int64_t micro_batches = 1) {
+  StepOptions options;
+  options.precision = Precision::kFloat16;
+  options.gradient_accumulation_steps = micro_batches;
+  return options;
+}
+
+bool is_product_weight(const Parameter& parameter) {
+  return parameter.shape.size() == 2 && parameter.name.find("embeddings") == std::string::npos;
+}
+
+// Masters are fp32; a weight is cast once, before its first product; its gradient is fp32 all the way.
+TEST(MixedPrecision, CastsEachWeightOfAFloat16StepOnce) {
+  const ProgramFamily family = build(fp16_options());
+  for (const Program& program : family.programs) {
+    std::set<StorageId> cast;
+    for (const Node& node : program.nodes()) {
+      if (node.kind == OpKind::kMatmul) {
+        EXPECT_EQ(program.type(node.inputs[0]).dtype, DType::kF16);
+        EXPECT_EQ(program.type(node.inputs[1]).dtype, DType::kF16);
+      }
+      if (node.kind != OpKind::kCast || !program.value(node.inputs[0]).storage.valid()) continue;
+      EXPECT_TRUE(cast.insert(program.value(node.inputs[0]).storage).second) << "cast twice";
+      EXPECT_EQ(program.value(node.outputs[0]).role, Role::kWeight);
+    }
+    EXPECT_EQ(cast.size(), 3 * 4 + 2U) << program.name();
+  }
+  for (const ParameterGradient& gradient : family.gradients)
+    EXPECT_EQ(family.programs[0].type(gradient.gradient).dtype, DType::kF32);
+  for (const Parameter& parameter : family.state->parameters()) {
+    EXPECT_FALSE(parameter.rest.valid());
+    const Storage& storage = family.state->storage(parameter.storage);
+    EXPECT_EQ(storage.type.dtype, DType::kF32) << parameter.name;
+    EXPECT_EQ(storage.role, is_product_weight(parameter) ? Role::kMasterWeight : Role::kWeight)
+        << parameter.name;
+  }
+}
+
+int64_t weight_casts(const Program& program) {
+  return std::count_if(program.nodes().begin(), program.nodes().end(), [&](const Node& node) {
+    return node.kind == OpKind::kCast && program.value(node.inputs[0]).storage.valid();
+  });
+}
+
+TEST(MixedPrecision, CastsOnceAStepUnderAccumulationAndRecompute) {
+  const ProgramFamily split = build(fp16_options(3));
+  EXPECT_EQ(weight_casts(*split.find("micro_batch_first")), 14);
+  EXPECT_EQ(weight_casts(*split.find("micro_batch_next")), 0) << "the first micro-batch's are kept";
+  int64_t kept = 0;
+  for (const Storage& storage : split.state->storages()) kept += storage.type.dtype == DType::kF16 ? 1 : 0;
+  EXPECT_EQ(kept, 14);
+  StepOptions options = fp16_options(3);
+  options.accumulation_order = AccumulationOrder::kLayer;
+  options.recompute_every_n_layers = 1;
+  const ProgramFamily whole = build(options);
+  EXPECT_EQ(weight_casts(whole.programs[0]), 14);
+  for (const Storage& storage : whole.state->storages()) EXPECT_NE(storage.type.dtype, DType::kF16);
+}
+
+TEST(MixedPrecision, AnEvaluationRunKeepsHalvesOnly) {
+  for (const auto& [precision, dtype, full] : {std::tuple{Precision::kFloat16, DType::kF16, true},
+                                               std::tuple{Precision::kFloat16, DType::kF16, false},
+                                               std::tuple{Precision::kBfloat16, DType::kBF16, true},
+                                               std::tuple{Precision::kBfloat16, DType::kBF16, false}}) {
+    StepOptions options;
+    if (full) {
+      options.evaluation_precision = precision;
+    } else {
+      options.precision = precision;
+    }
+    const ProgramFamily family = build_programs(bert(), RunKind::kEvaluate, kCapacity, kCapacity, options);
+    EXPECT_EQ(weight_casts(family.programs[0]), 0);
+    for (const Parameter& parameter : family.state->parameters()) {
+      EXPECT_EQ(family.state->storage(parameter.storage).type.dtype,
+                is_product_weight(parameter) || (full && parameter.shape.size() == 2) ? dtype : DType::kF32)
+          << parameter.name;
+      EXPECT_FALSE(parameter.rest.valid());
+    }
+  }
+}
+
+TEST(MixedPrecision, EvaluationInHalfPrecisionLeavesTrainingAlone) {
+  StepOptions options;
+  options.evaluation_precision = Precision::kBfloat16;
+  const ProgramFamily family = build(options);
+  EXPECT_EQ(weight_casts(family.programs[0]), 0);
+  EXPECT_EQ(weight_casts(*family.find("evaluate")), 14);
+  for (const Node& node : family.programs[0].nodes()) {
+    for (const ValueId output : node.outputs) EXPECT_NE(family.programs[0].type(output).dtype, DType::kBF16);
+  }
+}
+
+TEST(LossScale, ScalesTheLossAndWaitsForOverflow) {
+  for (const int64_t micro_batches : {1, 2}) {
+    const ProgramFamily family = build(fp16_options(micro_batches));
+    const Program& program = micro_batches == 1 ? family.programs[0] : *family.find("update");
+    EXPECT_EQ(count(program, OpKind::kFoundInf), 1);
+    EXPECT_EQ(count(program, OpKind::kLossScaleUpdate), 1);
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kAdamW) continue;
+      ASSERT_TRUE(node.inputs[3].valid());
+      EXPECT_EQ(program.value(node.inputs[3]).storage, family.loss_scale.found_inf);
+    }
+    for (const Node& node : family.programs[0].nodes()) {
+      if (node.kind != OpKind::kCrossEntropyGrad) continue;
+      ASSERT_EQ(node.inputs.size(), 6U);
+      EXPECT_EQ(family.programs[0].value(node.inputs[5]).storage, family.loss_scale.scale);
+    }
+  }
+  EXPECT_FALSE(build({}).loss_scale.scale.valid());
+}
+
+TEST(LossScale, AFixedOneStays) {
+  StepOptions options = fp16_options();
+  options.loss_scale.fixed = 128;
+  ProgramFamily family = build(options);
+  EXPECT_EQ(count(family.programs[0], OpKind::kLossScaleUpdate), 0);
+  EXPECT_EQ(count(family.programs[0], OpKind::kFoundInf), 1) << "an overflow is skipped all the same";
+  options.max_grad_norm = 0;
+  options.update_in_backward = true;
+  family = build(options);
+  EXPECT_EQ(count(family.programs[0], OpKind::kFoundInf), 0) << "updates wait for nothing";
+  EXPECT_EQ(count(family.programs[0], OpKind::kReciprocal), 1);
 }
 
 class RecomputeTest : public ::testing::TestWithParam<int64_t> {};
@@ -331,6 +456,14 @@ TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
   options.max_grad_norm = 0;
   options.gradient_accumulation_steps = 2;
   expect_error(options, "[--update_in_backward]", "--accumulation_order");
+  options = fp16_options();
+  options.max_grad_norm = 0;
+  options.update_in_backward = true;
+  expect_error(options, "[--update_in_backward]", "--loss_scale");
+  options = {};
+  options.precision = Precision::kBfloat16;
+  options.evaluation_precision = Precision::kFloat16;
+  expect_error(options, "[--fp16_full_eval]", "--bf16_full_eval");
   options = {};
   options.freeze = {"decoder"};
   expect_error(options, "[--freeze decoder]", "got one that none has");
@@ -346,9 +479,9 @@ TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
 TEST(PassList, NamesAreUniqueAndInTheirOrder) {
   std::vector<std::string> names;
   for (const Pass& pass : pass_list()) names.push_back(pass.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"freeze", "mixed_precision", "fuse", "backward", "recompute",
-                                             "rematerialize", "accumulate", "update", "update_in_backward",
-                                             "fuse_update"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"freeze", "fuse", "mixed_precision", "backward", "loss_scale",
+                                             "recompute", "rematerialize", "accumulate", "update",
+                                             "update_in_backward", "fuse_update"}));
   std::vector<PassRecord> records;
   StepOptions options;
   options.skip_passes = {"fuse", "rematerialize"};
@@ -367,8 +500,8 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   options.gradient_accumulation_steps = 2;
   options.dump_directory = directory.string();
   build(options);
-  for (const char* name : {"00-capture.train_step.txt", "03-fuse.train_step.txt", "04-backward.evaluate.txt",
-                           "07-accumulate.micro_batch_next.txt", "10-fuse_update.update.txt"}) {
+  for (const char* name : {"00-capture.train_step.txt", "02-fuse.train_step.txt", "04-backward.evaluate.txt",
+                           "08-accumulate.micro_batch_next.txt", "11-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

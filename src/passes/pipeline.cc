@@ -10,6 +10,7 @@
 #include "passes/accumulate.h"
 #include "passes/freeze.h"
 #include "passes/fuse.h"
+#include "passes/loss_scale.h"
 #include "passes/mixed_precision.h"
 #include "passes/recompute.h"
 #include "passes/update.h"
@@ -50,14 +51,6 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
   return program;
 }
 
-StorageId add_scalar(StateTable& state, const char* name) {
-  Storage storage;
-  storage.name = name;
-  storage.type = {DType::kF32, {1}};
-  storage.role = Role::kScalar;
-  return state.add_storage(storage);
-}
-
 void check_options(const StepOptions& options) {
   for (const std::string& skipped : options.skip_passes) {
     std::vector<std::string> names;
@@ -86,18 +79,35 @@ void check_options(const StepOptions& options) {
   }
 }
 
+void check_precision(const StepOptions& options, RunKind kind) {
+  if (options.update_in_backward && options.precision == Precision::kFloat16 &&
+      options.loss_scale.fixed == 0) {
+    throw user_error(
+        "[--update_in_backward] expected --bf16 or a fixed --loss_scale, got --fp16 with a dynamic one: "
+        "whether a step overflowed is known behind its last gradient, when the first are used and gone");
+  }
+  if (kind == RunKind::kTrain && options.precision == Precision::kBfloat16 &&
+      options.evaluation_precision.value_or(Precision::kBfloat16) != Precision::kBfloat16) {
+    throw user_error(
+        "[--fp16_full_eval] expected --bf16_full_eval or neither with --bf16, got fp16 for evaluation: the "
+        "weights are kept as bfloat16 halves and rests, which evaluation reads as they are");
+  }
+}
+
 }  // namespace
 
 const std::vector<Pass>& pass_list() {
   static const std::vector<Pass> list = {
       // What is trained, before anything is built on it.
       {"freeze", Exactness::kChangesNumerics, false, freeze},
-      // Then types: fusion and the backward then see what will run.
-      {"mixed_precision", Exactness::kChangesNumerics, true, mixed_precision},
       // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
       {"fuse", Exactness::kRoundingOnly, true, fuse},
+      // Types of the kernels that will run, in each program its own: the backward follows them.
+      {"mixed_precision", Exactness::kChangesNumerics, true, mixed_precision},
       // Gradients join the program; from here on passes move work and memory, not maths.
       {"backward", Exactness::kExact, false, backward},
+      // Where the backward begins; `update` takes the scale out again.
+      {"loss_scale", Exactness::kChangesNumerics, false, loss_scale},
       // Needs the backward, to see which values it keeps alive.
       {"recompute", Exactness::kExact, true, recompute},
       // After layers are recomputed as wholes, what is left of cheap outputs is made again one by one.
@@ -118,13 +128,14 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
                              const BatchCapacity& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records) {
   check_options(options);
+  check_precision(options, kind);
   ProgramFamily family;
   family.train_capacity = train;
   family.evaluation_capacity = evaluation;
   family.scalars = add_scalar_storages(*family.state);
-  family.loss = add_scalar(*family.state, "loss");
+  family.loss = add_scalar(*family.state, "loss", DType::kF32);
   if (kind == RunKind::kTrain) {
-    if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm");
+    if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm", DType::kF32);
     family.train_batches.push_back(add_batch_storages(*family.state, train, 0));
     family.programs.push_back(capture(model, family, options, true));
   }

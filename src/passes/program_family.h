@@ -15,6 +15,15 @@
 
 namespace shoehorn {
 
+// What float16 training keeps between steps; invalid in other runs. The host writes their first values.
+struct LossScaleStorages {
+  StorageId scale;            // f32[1]
+  StorageId applied_in_row;   // i32[1] applied steps since the scale moved
+  StorageId overflows_to_go;  // i32[1] until it backs off
+  // i32[1]: 1 where the last step's update was skipped, else 0; invalid under update_in_backward
+  StorageId found_inf;
+};
+
 struct ProgramFamily {
   std::unique_ptr<StateTable> state = std::make_unique<StateTable>();
   ScalarStorages scalars;
@@ -23,7 +32,8 @@ struct ProgramFamily {
   BatchCapacity train_capacity;
   BatchCapacity evaluation_capacity;
   StorageId loss;       // f32[1], role scalar: the step's loss, summed over micro-batches
-  StorageId grad_norm;  // f32[1]; invalid without clipping
+  StorageId grad_norm;  // f32[1], of the unscaled gradients; invalid without clipping
+  LossScaleStorages loss_scale;
   std::vector<Program> programs;
 
   // Between passes: the gradients that the backward of programs[0] makes.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
+#include "ops/weight_cast.h"
 
 namespace shoehorn {
 
@@ -95,7 +96,7 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
       const Node& node = program.nodes()[i];
       if (group_of(node) != group) continue;
       if (node.region.phase == Phase::kForward)
-        members[i] = true;
+        members[i] = !is_weight_cast(program, node);
       else if (!first_backward.valid())
         first_backward = NodeId{static_cast<int32_t>(i)};
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,11 +12,22 @@
 
 namespace shoehorn {
 
-enum class Precision : uint8_t { kFloat32, kBfloat16 };
+enum class Precision : uint8_t { kFloat32, kBfloat16, kFloat16 };
 enum class AccumulationOrder : uint8_t { kMicroBatch, kLayer };
+
+// Of float16 training. Growth ×2 and back-off ×0.5, as torch.amp.GradScaler has them.
+struct LossScaleOptions {
+  float fixed = 0;  // 0: dynamic, as follows
+  float initial = 65536;
+  int32_t growth_interval = 2000;  // applied steps in a row
+  int32_t hysteresis = 1;          // overflows until it backs off
+  float minimum = 1;
+};
 
 struct StepOptions {
   Precision precision = Precision::kFloat32;
+  std::optional<Precision> evaluation_precision = {};  // unset: that of training
+  LossScaleOptions loss_scale;
   int64_t gradient_accumulation_steps = 1;
   AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;
   int64_t recompute_every_n_layers = 0;  // 0: off

@@ -25,6 +25,43 @@ StorageId rest_of(const StateTable& state, StorageId weight) {
   return state.parameter(parameters.at(0)).rest;
 }
 
+// What all updates of a step read: the factor of the gradients and the predicate; invalid: none.
+struct StepScalars {
+  ValueId coefficient;
+  ValueId found_inf;
+};
+
+StepScalars append_step_scalars(OpBuilder& builder, ProgramFamily& family, const StepOptions& options) {
+  Program& program = builder.program();
+  const LossScaleStorages& scale = family.loss_scale;
+  StepScalars scalars;
+  if (scale.scale.valid())
+    scalars.coefficient =
+        builder.value(OpKind::kReciprocal, {program.read_state(scale.scale)}, {}, "unscale");
+  if (options.max_grad_norm <= 0 && !scale.found_inf.valid()) return scalars;
+  std::vector<ValueId> gradients;
+  for (const ParameterGradient& gradient : family.gradients) gradients.push_back(gradient.gradient);
+  const ValueId squares = builder.value(OpKind::kSumOfSquares, std::move(gradients), {}, "sum_of_squares");
+  if (options.max_grad_norm > 0) {
+    const NodeId clip = builder.add(OpKind::kClipCoefficient, {squares, scalars.coefficient},
+                                    ClipAttributes{options.max_grad_norm}, "clip");
+    scalars.coefficient = program.node(clip).outputs[0];
+    builder.bind_output(program.node(clip).outputs[1], family.grad_norm);
+  }
+  if (!scale.found_inf.valid()) return scalars;
+  scalars.found_inf = builder.value(OpKind::kFoundInf, {squares}, {}, "found_inf");
+  builder.bind_output(scalars.found_inf, scale.found_inf);
+  if (!scale.applied_in_row.valid()) return scalars;
+  builder.add(OpKind::kLossScaleUpdate,
+              {program.read_state(scale.scale), program.read_state(scale.applied_in_row),
+               program.read_state(scale.overflows_to_go), scalars.found_inf},
+              LossScaleAttributes{.growth_interval = options.loss_scale.growth_interval,
+                                  .hysteresis = options.loss_scale.hysteresis,
+                                  .minimum = options.loss_scale.minimum},
+              "loss_scale_update");
+  return scalars;
+}
+
 }  // namespace
 
 void assign_weight_decay(StateTable& state, const StepOptions& options) {
@@ -42,21 +79,12 @@ void update(ProgramFamily& family, const StepOptions& options) {
   region.component = Component::kOptimizer;
   region.phase = Phase::kUpdate;
   builder.set_region(region);
-  ValueId coefficient;
-  if (options.max_grad_norm > 0) {
-    std::vector<ValueId> gradients;
-    for (const ParameterGradient& gradient : family.gradients) gradients.push_back(gradient.gradient);
-    const ValueId squares = builder.value(OpKind::kSumOfSquares, std::move(gradients), {}, "sum_of_squares");
-    const NodeId clip =
-        builder.add(OpKind::kClipCoefficient, {squares}, ClipAttributes{options.max_grad_norm}, "clip");
-    coefficient = program->node(clip).outputs[0];
-    builder.bind_output(program->node(clip).outputs[1], family.grad_norm);
-  }
+  const auto [coefficient, found_inf] = append_step_scalars(builder, family, options);
   const ValueId learning_rate = program->read_state(family.scalars.learning_rate);
   const ValueId applied_updates = program->read_state(family.scalars.applied_updates);
   for (const ParameterGradient& gradient : family.gradients) {
-    append_update(builder, options.optimizer, learning_rate, applied_updates, coefficient, gradient.storage,
-                  rest_of(*family.state, gradient.storage), gradient.gradient);
+    append_update(builder, options.optimizer, {learning_rate, applied_updates, coefficient, found_inf},
+                  gradient.storage, rest_of(*family.state, gradient.storage), gradient.gradient);
   }
 }
 
@@ -83,6 +111,12 @@ void update_in_backward(ProgramFamily& family, const StepOptions& options) {
     moved[i] = true;
   }
   std::vector<NodeId> order;
+  // What takes a fixed loss scale out reads no more than the scale, and stands before the first update.
+  for (size_t i = 0; i < program->nodes().size(); ++i) {
+    if (program->nodes()[i].kind != OpKind::kReciprocal) continue;
+    order.push_back(NodeId{static_cast<int32_t>(i)});
+    moved[i] = true;
+  }
   for (size_t i = 0; i < program->nodes().size(); ++i) {
     if (!moved[i]) order.push_back(NodeId{static_cast<int32_t>(i)});
     if (const auto found = behind.find(i); found != behind.end()) {

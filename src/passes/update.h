@@ -1,6 +1,7 @@
 // The optimizer's step, in the program in which the gradients are complete.
 //
 //   update              gradients ──► sum_of_squares ──► clip_coefficient ──► one update a weight, at the end
+//                       with a loss scale also ──► found_inf, which each update waits for, and the new scale
 //   update_in_backward  each update moves right behind the node that completes its gradient, which dies there
 //   fuse_update         the updates that stand at the end become one multi-tensor node
 //

@@ -108,7 +108,7 @@ class BufferAssignment {
 
   int64_t new_buffer(int64_t at, const Value& value, const Node& node) {
     Role role = value.role;
-    if (role != Role::kGradient && node.region.phase == Phase::kForward && reads_in_backward(value))
+    if (role == Role::kTemporary && node.region.phase == Phase::kForward && reads_in_backward(value))
       role = Role::kActivation;
     buffers_.push_back({at, at, value.type.bytes(), 0, role, node.region, value.name, value.space});
     return static_cast<int64_t>(buffers_.size()) - 1;

@@ -135,7 +135,8 @@ void Accelerator::reserve() {
   }
   session_->reserve();
   start_weights(weights_, session_->state(), session_->executor(), args_.seed);
-  if (args_.detect_anomaly) watch_for_anomaly(session_->executor());
+  if (args_.detect_anomaly)
+    watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
 }
 
 void Accelerator::start_epoch() {
@@ -204,7 +205,7 @@ void Accelerator::backward(const Loss& loss) {
         "[Accelerator: backward] expected optimizer.zero_grad() after optimizer.step(), got none; a planned "
         "step begins with gradients of zero");
   }
-  if (position_.backwards == 0) runner_->begin({steps_, steps_, position_.window.target_items});
+  if (position_.backwards == 0) runner_->begin({steps_, applied_updates_, position_.window.target_items});
   runner_->run_micro_batch(*windows_, position_.backwards);
   ++position_.backwards;
 }
@@ -257,6 +258,7 @@ void Accelerator::step() {
   }
   last_step_ = runner_->finish(AcceleratedOptimizer(*this).learning_rate());
   ++steps_;
+  if (!last_step_->is_skipped) ++applied_updates_;
   position_.is_stepped = true;
   is_zeroed_ = false;
 }
@@ -276,9 +278,10 @@ void Accelerator::zero_grad() {
 
 void Accelerator::step_scheduler() {
   if (waits()) return;
-  if (scheduler_steps_ >= steps_) {
+  if (last_step_ && last_step_->is_skipped) return;  // it moves with the updates
+  if (scheduler_steps_ >= applied_updates_) {
     throw user_error("[scheduler.step] expected optimizer.step() before it, got {} and {} steps",
-                     scheduler_steps_, steps_);
+                     scheduler_steps_, applied_updates_);
   }
   ++scheduler_steps_;
 }

@@ -247,6 +247,7 @@ class Accelerator {
   Batch batch_;
   int64_t epochs_begun_ = 0;
   int64_t steps_ = 0;
+  int64_t applied_updates_ = 0;
   int64_t scheduler_steps_ = 0;
   bool is_zeroed_ = true;
   bool is_accumulating_ = false;

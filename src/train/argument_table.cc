@@ -155,7 +155,7 @@ std::string_view command_name(Command command) {
 }
 
 std::string_view group_title(ArgumentGroup group) {
-  static constexpr std::array<std::string_view, 16> kTitles = {"General",
+  static constexpr std::array<std::string_view, 17> kTitles = {"General",
                                                                "Model and task",
                                                                "Data",
                                                                "Output",
@@ -170,7 +170,8 @@ std::string_view group_title(ArgumentGroup group) {
                                                                "Logging",
                                                                "Reproducibility and debugging",
                                                                "Distributed",
-                                                               "Hub and trackers"};
+                                                               "Hub and trackers",
+                                                               "Machine"};
   return kTitles.at(static_cast<size_t>(group));
 }
 
@@ -183,13 +184,13 @@ bool command_takes(Command command, ArgumentGroup group) {
     case Command::kTrain:
     case Command::kPlan:
     case Command::kBenchStep:
-      return true;  // a whole training command line can be planned and timed
+      return group != kMachine;  // a whole training command line can be planned and timed
     case Command::kEval:
-      return !is_one_of({kPrediction, kOptimizer, kSaving});
+      return !is_one_of({kPrediction, kOptimizer, kSaving, kMachine});
     case Command::kPredict:
-      return !is_one_of({kOptimizer, kSaving, kEvaluation});
+      return !is_one_of({kOptimizer, kSaving, kEvaluation, kMachine});
     case Command::kEnv:
-      return group == kGeneral;
+      return is_one_of({kGeneral, kMachine});
   }
   CHECK(false, "command {}", static_cast<int>(command));
 }

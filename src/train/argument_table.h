@@ -39,6 +39,7 @@ enum class ArgumentGroup : uint8_t {
   kDebugging,
   kDistributed,
   kHub,
+  kMachine,
 };
 
 enum class ArgumentKind : uint8_t { kFromField, kFlag, kInteger, kNumber, kText, kList, kBytes, kKwargs };

@@ -17,7 +17,7 @@ constexpr std::array kGroups = {
     ArgumentGroup::kPrecision,   ArgumentGroup::kMemory,     ArgumentGroup::kOptimizer,
     ArgumentGroup::kDataLoading, ArgumentGroup::kSaving,     ArgumentGroup::kEvaluation,
     ArgumentGroup::kLogging,     ArgumentGroup::kDebugging,  ArgumentGroup::kDistributed,
-    ArgumentGroup::kHub};
+    ArgumentGroup::kHub,         ArgumentGroup::kMachine};
 
 std::string_view kind_word(ArgumentKind kind) {
   switch (kind) {

@@ -268,7 +268,8 @@ Pairs if_true(const std::string& text, std::string_view name, const char* value)
 
 // Lightning's and Accelerate's precision, of the names that the row's choices support.
 Pairs precision(const std::string& text) {
-  return text.starts_with("bf16") ? Pairs{{"bf16", "true"}} : Pairs{};
+  if (text.starts_with("bf16")) return {{"bf16", "true"}};
+  return text == "fp16" || text.starts_with("16") ? Pairs{{"fp16", "true"}} : Pairs{};
 }
 
 }  // namespace
@@ -303,16 +304,16 @@ std::vector<ArgumentSpec> old_names() {
       {.name = "mixed_precision",
        .group = kPrecision,
        .kind = kText,
-       .help = "Accelerate's and Lightning's name of --bf16",
+       .help = "Accelerate's and Lightning's name of --bf16 and --fp16",
        .aliases = {"precision"},
        .choices = {{"no"},
                    {"32"},
                    {"32-true"},
                    {"bf16"},
                    {"bf16-mixed"},
-                   {"fp16", "not in this version yet"},
-                   {"16", "not in this version yet"},
-                   {"16-mixed", "not in this version yet"},
+                   {"fp16"},
+                   {"16"},
+                   {"16-mixed"},
                    {"fp8", "not in this version yet"},
                    {"16-true", "not in this version yet"},
                    {"bf16-true", "not in this version yet"},

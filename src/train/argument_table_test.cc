@@ -128,8 +128,9 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   EXPECT_SAYS(
       parse_error({"--report_to", "wandb"}),
       "[--report_to] expected one of none, all, tensorboard, html, jsonl, got 'wandb'; known, but not");
-  EXPECT_SAYS(parse_error({"--fp16"}),
-              "[--fp16] expected false, got true; known, but not in this version yet");
+  EXPECT_SAYS(
+      parse_error({"--tf32"}),
+      "[--tf32] expected nothing, got true; known, but not in this version yet: it needs an NVIDIA GPU");
   EXPECT_SAYS(parse_error({"--deepspeed", "ds.json"}), "[--deepspeed] expected nothing, got 'ds.json'");
   EXPECT_SAYS(parse_error({"--push_to_hub"}), "refused");
   EXPECT_SAYS(parse_error({"--logging_nan_inf_filter"}), "refused");
@@ -142,9 +143,9 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
 }
 
 TEST(ArgumentTable, AcceptsTheDefaultOfWhatItLacks) {
-  EXPECT_EQ(parse({"--fp16", "false", "--no_fp16_full_eval", "--tf32", "0", "--no_auto_find_batch_size",
-                   "--hub_strategy", "every_save", "--report_to", "none", "--ddp_timeout", "1800"})
-                .fp16,
+  EXPECT_EQ(parse({"--tf32", "0", "--no_auto_find_batch_size", "--hub_strategy", "every_save", "--report_to",
+                   "none", "--ddp_timeout", "1800"})
+                .auto_find_batch_size,
             false);
   EXPECT_SAYS(parse_error({"--tf32", "1"}), "[--tf32] expected nothing, got true");
   EXPECT_EQ(parse({"--no_tf32"}).tf32, false);
@@ -204,7 +205,10 @@ TEST(ArgumentTable, OldSpellings) {
   EXPECT_EQ(parse({"--task_name", "mrpc"}).task_name, "mrpc");
   EXPECT_TRUE(parse({"--mixed_precision", "bf16"}).bf16);
   EXPECT_TRUE(parse({"--precision", "bf16-mixed"}).bf16);
-  EXPECT_SAYS(parse_error({"--precision", "16-mixed"}), "got '16-mixed'; known, but not in this version yet");
+  EXPECT_TRUE(parse({"--precision", "16-mixed"}).fp16);
+  EXPECT_TRUE(parse({"--mixed_precision", "fp16"}).fp16);
+  EXPECT_FALSE(parse({"--mixed_precision", "no"}).fp16);
+  EXPECT_SAYS(parse_error({"--precision", "16-true"}), "got '16-true'; known, but not in this version yet");
   EXPECT_EQ(parse({"--adafactor"}).optim, "adafactor");
   EXPECT_TRUE(parse({"--debug", "underflow_overflow"}).detect_anomaly);
   EXPECT_EQ(parse({"--torchdynamo", "eager"}).torch_compile_backend, "eager");
@@ -275,7 +279,7 @@ TEST_F(ArgumentConfig, NamesTheFileAndTheKey) {
   EXPECT_SAYS(error_with(R"({"max_steps": true})"), "expected an integer");
   EXPECT_SAYS(error_with(R"({"max_steps": 18446744073709551615})"), "expected an integer");
   EXPECT_SAYS(error_with(R"({"bf16": "maybe"})"), "expected true or false");
-  EXPECT_SAYS(error_with(R"({"fp16": true})"), "not in this version yet");
+  EXPECT_SAYS(error_with(R"({"tf32": true})"), "not in this version yet");
   EXPECT_SAYS(error_with(R"({"config": "b.json"})"), "another configuration file");
   EXPECT_SAYS(error_with(R"({"gradient_checkpointing_kwargs": {"every_n_layer": 2}})"),
               "did you mean every_n_layers?");
@@ -300,7 +304,9 @@ TEST(ArgumentTable, CommandsTakeTheirGroups) {
   };
   EXPECT_SAYS(error_for(Command::kEnv, {"--learning_rate", "1"}),
               "[--learning_rate] expected a flag of the command env, got one of train, plan, bench step");
-  EXPECT_EQ(error_for(Command::kEnv, {"--json"}), "");
+  EXPECT_EQ(error_for(Command::kEnv, {"--json", "--dtypes"}), "");
+  EXPECT_SAYS(error_for(Command::kTrain, {"--dtypes"}),
+              "expected a flag of the command train, got one of env");
   EXPECT_SAYS(error_for(Command::kEval, {"--save_steps", "1"}), "of the command eval");
   EXPECT_SAYS(error_for(Command::kTrain, {}), "[--model_name_or_path]");
   EXPECT_SAYS(error_for(Command::kTrain, {"--model_name_or_path", "m"}), "[--train_file]");

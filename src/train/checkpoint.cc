@@ -1,11 +1,13 @@
 #include "train/checkpoint.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "train/loss_scale_state.h"
 #include "train/weights.h"
 
 namespace shoehorn {
@@ -28,9 +30,16 @@ nlohmann::json identity_of(const TrainingArguments& args) {
 }
 
 nlohmann::json to_json(const RunPosition& position) {
-  return {{"applied_updates", position.applied_updates}, {"samples_consumed", position.samples_consumed},
-          {"loss_since_log", position.loss_since_log},   {"last_logged_step", position.last_logged_step},
-          {"loss_total", position.loss_total},           {"nonfinite_losses", position.nonfinite_losses}};
+  return {{"applied_updates", position.applied_updates},   {"skipped_steps", position.skipped_steps},
+          {"samples_consumed", position.samples_consumed}, {"loss_since_log", position.loss_since_log},
+          {"last_logged_step", position.last_logged_step}, {"loss_total", position.loss_total},
+          {"nonfinite_losses", position.nonfinite_losses}};
+}
+
+nlohmann::json to_json(const LossScaleValues& values) {
+  return {{"scale", values.scale},
+          {"applied_in_row", values.applied_in_row},
+          {"overflows_to_go", values.overflows_to_go}};
 }
 
 // The object under `name`; UserError where there is none.
@@ -47,6 +56,16 @@ T field(const nlohmann::json& object, const char* name, const std::filesystem::p
                      found == object.end() ? "nothing" : found->dump());
   }
   return found->get<T>();
+}
+
+LossScaleValues loss_scale_in(const nlohmann::json& saved, const std::filesystem::path& file) {
+  const nlohmann::json values = object_in(saved, "loss_scale", file);
+  LossScaleValues scale{.scale = field<float>(values, "scale", file),
+                        .applied_in_row = field<int32_t>(values, "applied_in_row", file),
+                        .overflows_to_go = field<int32_t>(values, "overflows_to_go", file)};
+  if (!(scale.scale > 0 && std::isfinite(scale.scale)))
+    throw user_error("[{}: loss_scale] expected a scale above 0, got {}", file.string(), scale.scale);
+  return scale;
 }
 
 }  // namespace
@@ -69,9 +88,10 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   if (!args.save_only_model) {
     save_optimizer_states(staged.path() / kOptimizerFile, contents.session.state(), executor,
                           contents.session.options().step.optimizer.settings);
-    write_json_atomic(
-        staged.path() / kPositionFile,
-        nlohmann::json{{"identity", identity_of(args)}, {"position", to_json(contents.position)}});
+    nlohmann::json position = {{"identity", identity_of(args)}, {"position", to_json(contents.position)}};
+    const LossScaleStorages& scale = contents.session.family().loss_scale;
+    if (scale.scale.valid()) position["loss_scale"] = to_json(read_loss_scale(executor, scale));
+    write_json_atomic(staged.path() / kPositionFile, position);
   }
   return staged.commit();
 }
@@ -100,11 +120,14 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   run.state = load_trainer_state(checkpoint / kTrainerStateFile);
   const nlohmann::json position = object_in(saved, "position", position_file);
   run.position.applied_updates = field<int64_t>(position, "applied_updates", position_file);
+  run.position.skipped_steps =
+      position.contains("skipped_steps") ? field<int64_t>(position, "skipped_steps", position_file) : 0;
   run.position.samples_consumed = field<int64_t>(position, "samples_consumed", position_file);
   run.position.loss_since_log = field<double>(position, "loss_since_log", position_file);
   run.position.last_logged_step = field<int64_t>(position, "last_logged_step", position_file);
   run.position.loss_total = field<double>(position, "loss_total", position_file);
   run.position.nonfinite_losses = field<int64_t>(position, "nonfinite_losses", position_file);
+  if (saved.contains("loss_scale")) run.loss_scale = loss_scale_in(saved, position_file);
   TorchGenerator generator(static_cast<uint64_t>(arguments.seed));
   const LoadedWeights weights =
       load_weights(SafetensorsModel::open(checkpoint), session.state(), session.executor(), generator);

@@ -4,16 +4,18 @@
 //   config.json, model.safetensors, tokenizer files   the model, loadable by transformers
 //   optimizer.safetensors                             "<parameter>.<state>" in the parameter's shape
 //   trainer_state.json, training_args.json            as the Trainer names them
-//   shoehorn_state.json                               position in the data and in the log, seed, profile
+//   shoehorn_state.json                               position in data and log, loss scale, seed, profile
 //
 // A checkpoint is complete or absent (io/checkpoint_directory.h). It knows logical tensors only, never a
 // physical layout.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "model/model_builder.h"
+#include "passes/loss_scale.h"
 #include "train/session.h"
 #include "train/trainer_state.h"
 #include "train/training_arguments.h"
@@ -23,6 +25,7 @@ namespace shoehorn {
 // Where a run stands between two optimizer steps, besides trainer_state.json.
 struct RunPosition {
   int64_t applied_updates = 0;
+  int64_t skipped_steps = 0;  // of float16: the other steps
   int64_t samples_consumed = 0;
   // Sums behind the next log entry and train_loss.
   double loss_since_log = 0;
@@ -52,6 +55,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
 struct ResumedRun {
   TrainerState state;
   RunPosition position;
+  std::optional<LossScaleValues> loss_scale;  // of a float16 run
 };
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session);

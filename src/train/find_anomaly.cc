@@ -6,6 +6,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/float16.h"
 #include "ops/op_info.h"
 
 namespace shoehorn {
@@ -14,13 +15,14 @@ namespace {
 
 double element(const std::byte* data, DType dtype, int64_t i) {
   if (dtype == DType::kBF16) return to_float(reinterpret_cast<const bfloat16*>(data)[i]);
+  if (dtype == DType::kF16) return to_float(reinterpret_cast<const float16*>(data)[i]);
   if (dtype == DType::kF64) return reinterpret_cast<const double*>(data)[i];
   return reinterpret_cast<const float*>(data)[i];
 }
 
 // Scores of masked keys are -inf by design.
 bool is_checked(const Node& node, const TensorType& type) {
-  return node.kind != OpKind::kAttentionScores && is_float(type.dtype) && type.dtype != DType::kF16;
+  return node.kind != OpKind::kAttentionScores && is_float(type.dtype);
 }
 
 }  // namespace
@@ -65,11 +67,14 @@ std::string find_anomaly(const Executor& executor, const Program& program, size_
   return {};
 }
 
-void watch_for_anomaly(Executor& executor) {
-  executor.set_observer([&executor](const Program& program, size_t node, std::span<const int64_t> counts) {
-    const std::string found = find_anomaly(executor, program, node, counts);
-    if (!found.empty()) throw SystemError(found);
-  });
+void watch_for_anomaly(Executor& executor, bool forward_only) {
+  executor.set_observer(
+      [&executor, forward_only](const Program& program, size_t node, std::span<const int64_t> counts) {
+        const Phase phase = program.nodes()[node].region.phase;
+        if (forward_only && (phase == Phase::kBackward || phase == Phase::kUpdate)) return;
+        const std::string found = find_anomaly(executor, program, node, counts);
+        if (!found.empty()) throw SystemError(found);
+      });
 }
 
 }  // namespace shoehorn

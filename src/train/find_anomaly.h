@@ -13,7 +13,8 @@ namespace shoehorn {
 std::string find_anomaly(const Executor& executor, const Program& program, size_t node,
                          std::span<const int64_t> counts);
 
-// From now on a run of `executor` ends at the first such op, with that message as a SystemError.
-void watch_for_anomaly(Executor& executor);
+// From now on a run of `executor` ends at the first such op, with that message as a SystemError. With
+// `forward_only` backward and update are not looked at.
+void watch_for_anomaly(Executor& executor, bool forward_only = false);
 
 }  // namespace shoehorn

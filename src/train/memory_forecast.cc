@@ -126,6 +126,8 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
     }
   };
   climb(options, "", false);
+  const StepOptions& step = options.step;
+  const bool waits_for_overflow = step.precision == Precision::kFloat16 && step.loss_scale.fixed == 0;
   SessionOptions unclipped = options;
   unclipped.step.max_grad_norm = 0;
   unclipped.step.update_in_backward = true;
@@ -133,8 +135,9 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
     unclipped.step.accumulation_order = AccumulationOrder::kLayer;
   const char* order =
       unclipped.step.gradient_accumulation_steps > 1 ? " --accumulation_order layer_major" : "";
-  climb(unclipped, fmt::format(" --max_grad_norm 0 --update_in_backward{}", order), true);
-  if (options.step.precision == Precision::kFloat32) {
+  if (!waits_for_overflow)
+    climb(unclipped, fmt::format(" --max_grad_norm 0 --update_in_backward{}", order), true);
+  if (step.precision == Precision::kFloat32 && step.evaluation_precision != Precision::kFloat16) {
     SessionOptions bf16 = options;
     bf16.step.precision = Precision::kBfloat16;
     climb(bf16, " --bf16", true);

@@ -4,6 +4,7 @@
 
 #include "exec/cpu/cpu_backend.h"
 #include "ops/op_info.h"
+#include "train/loss_scale_state.h"
 
 namespace shoehorn {
 
@@ -51,6 +52,8 @@ void Session::compile() {
 
 void Session::reserve() {
   executor_.emplace(*family_.state, family_.programs, plan_, *backend_, options_.executor);
+  if (family_.loss_scale.scale.valid())
+    write_loss_scale(*executor_, family_.loss_scale, first_loss_scale(options_.step.loss_scale));
 }
 
 int64_t Session::parameter_count() const {

@@ -41,7 +41,8 @@ class Session {
 
   // Makes the code that the nodes run, for who wants to know what the process holds before reserve().
   void compile();
-  // Reserves both arenas and binds every node. SystemError where the memory is not to be had.
+  // Reserves both arenas, binds every node and writes the first loss scale. SystemError where the memory is
+  // not to be had.
   void reserve();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }

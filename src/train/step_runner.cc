@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "train/batch_feed.h"
+#include "train/loss_scale_state.h"
 
 namespace shoehorn {
 
@@ -55,6 +56,7 @@ StepResult StepRunner::finish(double learning_rate) {
   }
   StepResult result{.loss = *executor.storage_as<float>(family.loss)};
   if (family.grad_norm.valid()) result.grad_norm = *executor.storage_as<float>(family.grad_norm);
+  result.is_skipped = was_skipped(executor, family.loss_scale);
   return result;
 }
 

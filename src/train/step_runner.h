@@ -28,8 +28,9 @@ struct StepStart {
 };
 
 struct StepResult {
-  float loss = 0;       // mean over the targets of the effective batch
-  float grad_norm = 0;  // before clipping; 0 where there is none
+  float loss = 0;           // mean over the targets of the effective batch
+  float grad_norm = 0;      // before clipping; 0 where there is none
+  bool is_skipped = false;  // a gradient overflowed in fp16: nothing was updated
 };
 
 class StepRunner {

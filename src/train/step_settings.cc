@@ -1,10 +1,28 @@
 #include "train/step_settings.h"
 
+#include <cmath>
+
 namespace shoehorn {
+
+namespace {
+
+Precision precision_of(bool bf16, bool fp16) {
+  if (fp16) return Precision::kFloat16;
+  return bf16 ? Precision::kBfloat16 : Precision::kFloat32;
+}
+
+}  // namespace
 
 StepOptions step_options_of(const TrainingArguments& args) {
   StepOptions step;
-  step.precision = args.bf16 ? Precision::kBfloat16 : Precision::kFloat32;
+  step.precision = precision_of(args.bf16, args.fp16);
+  if (args.bf16_full_eval || args.fp16_full_eval)
+    step.evaluation_precision = precision_of(args.bf16_full_eval, args.fp16_full_eval);
+  step.loss_scale = {.fixed = static_cast<float>(args.loss_scale),
+                     .initial = std::ldexp(1.0F, static_cast<int>(args.initial_scale_power)),
+                     .growth_interval = static_cast<int32_t>(args.loss_scale_window),
+                     .hysteresis = static_cast<int32_t>(args.hysteresis),
+                     .minimum = static_cast<float>(args.min_loss_scale)};
   step.gradient_accumulation_steps = args.gradient_accumulation_steps;
   step.accumulation_order =
       args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;

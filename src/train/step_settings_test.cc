@@ -22,6 +22,26 @@ TEST(StepSettings, DefaultsAreTheTrainers) {
   EXPECT_EQ(adamw.epsilon, 1e-8);
 }
 
+TEST(StepSettings, TheLossScaleArrives) {
+  TrainingArguments args;
+  args.fp16 = true;
+  args.bf16_full_eval = true;
+  args.initial_scale_power = 8;
+  args.loss_scale_window = 100;
+  args.hysteresis = 3;
+  args.min_loss_scale = 2;
+  const StepOptions step = step_options_of(args);
+  EXPECT_EQ(step.precision, Precision::kFloat16);
+  EXPECT_EQ(step.evaluation_precision, Precision::kBfloat16);
+  EXPECT_EQ(step.loss_scale.fixed, 0);
+  EXPECT_EQ(step.loss_scale.initial, 256);
+  EXPECT_EQ(step.loss_scale.growth_interval, 100);
+  EXPECT_EQ(step.loss_scale.hysteresis, 3);
+  EXPECT_EQ(step.loss_scale.minimum, 2);
+  args.loss_scale = 64;
+  EXPECT_EQ(step_options_of(args).loss_scale.fixed, 64);
+}
+
 TEST(StepSettings, EveryArgumentArrives) {
   TrainingArguments args;
   args.bf16 = true;

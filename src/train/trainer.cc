@@ -11,6 +11,8 @@
 #include "io/file.h"
 #include "train/auto_find_batch_size.h"
 #include "train/find_anomaly.h"
+#include "train/fp16_checkpoint.h"
+#include "train/loss_scale_state.h"
 #include "train/run_data.h"
 #include "train/run_report.h"
 #include "train/step_settings.h"
@@ -38,10 +40,14 @@ std::string log_text(const Metrics& entry) {
     const std::string number = std::isnan(value) ? "nan" : fmt::format("{:.6g}", value);  // no sign of a NaN
     text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, number);
   };
-  for (const char* name :
-       {"step", "epoch", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1"})
+  for (const char* name : {"step", "epoch", "loss", "grad_norm", "learning_rate", "loss_scale",
+                           "skipped_steps", "eval_loss", "eval_accuracy", "eval_f1"})
     add(name);
   return text;
+}
+
+bool is_float16(const StepOptions& step) {
+  return step.precision == Precision::kFloat16 || step.evaluation_precision == Precision::kFloat16;
 }
 
 }  // namespace
@@ -60,11 +66,6 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   if (args_.eval_strategy != "no" && eval_dataset_.size() == 0) {
     throw user_error("[--eval_strategy {}] expected an evaluation set, got none; give --validation_file",
                      args_.eval_strategy);
-  }
-  if (train_dataset_.size() > 0 && args_.bf16_full_eval && !args_.bf16) {
-    throw user_error(
-        "[--bf16_full_eval] expected --bf16 with it in training, got fp32 weights, which evaluation shares; "
-        "use shoehorn eval --bf16_full_eval on the saved model");
   }
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
     args_.per_device_train_batch_size = first_batch_size(args_);
@@ -86,7 +87,6 @@ void Trainer::plan() {
   session_.reset();
   SessionOptions session;
   session.step = step_options_of(args_);
-  if (args_.bf16_full_eval) session.step.precision = Precision::kBfloat16;
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
   session.step.decay_of = decay_of_groups(options_.optimizer_groups);
   if (train_dataset_.size() > 0) {
@@ -152,8 +152,15 @@ void Trainer::load_start() {
     state_.control = {};
     position_ = run.position;
     first_step_ = state_.global_step;
+    const LossScaleStorages& scale = session_->family().loss_scale;
+    const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
+    if (run.loss_scale && is_dynamic) write_loss_scale(executor, scale, *run.loss_scale);
     say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
     return;
+  }
+  if (!options_.weights.empty() && is_float16(session_->options().step)) {
+    const std::string warning = fp16_overflow_warning(SafetensorsModel::open(options_.weights));
+    if (!warning.empty()) say(warning);
   }
   const std::vector<std::string> fresh =
       start_weights(options_.weights, session_->state(), executor, args_.seed);
@@ -166,7 +173,9 @@ TrainOutput Trainer::train() {
   recover_checkpoints(args_.output_dir);
   prepare();
   start_reports();
-  if (args_.detect_anomaly) watch_for_anomaly(session_->executor());
+  // Gradients that overflow are the business of a loss scale, which skips their step.
+  if (args_.detect_anomaly)
+    watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
   const double start = now_seconds();
   Progress progress("train", state_.global_step, state_.max_steps, options_.progress);
   if (args_.eval_on_start && state_.global_step == 0) evaluate_and_note(progress);
@@ -193,6 +202,13 @@ TrainOutput Trainer::train() {
     say(fmt::format(
         "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
         position_.nonfinite_losses, state_.global_step));
+  }
+  if (const LossScaleStorages& scale = session_->family().loss_scale; scale.scale.valid()) {
+    output.metrics["loss_scale"] = static_cast<double>(read_loss_scale(session_->executor(), scale).scale);
+    output.metrics["skipped_steps"] = position_.skipped_steps;
+    if (position_.skipped_steps > 0)
+      say(fmt::format("{} of {} steps were skipped: a gradient overflowed in fp16", position_.skipped_steps,
+                      state_.global_step));
   }
   note(output.metrics);
   const double waited = window_wait_seconds_ + runner_->data_wait_seconds();
@@ -239,14 +255,15 @@ void Trainer::train_epochs(Progress& progress) {
 
 // One optimizer step: all micro-batches of a window.
 void Trainer::step(const Window& window) {
-  last_learning_rate_ = schedule_->learning_rate(state_.global_step);
+  // The scheduler moves with the updates: where one is skipped, it stays.
+  last_learning_rate_ = schedule_->learning_rate(position_.applied_updates);
   runner_->begin({state_.global_step, position_.applied_updates, window.target_items});
   for (int64_t m = 0; m < window.micro_batches; ++m) runner_->run_micro_batch(*windows_, m);
   const StepResult result = runner_->finish(last_learning_rate_);
   if (!std::isfinite(result.loss)) ++position_.nonfinite_losses;
   position_.loss_since_log += result.loss;
   last_grad_norm_ = result.grad_norm;
-  ++position_.applied_updates;
+  ++(result.is_skipped ? position_.skipped_steps : position_.applied_updates);
   ++state_.global_step;
   position_.samples_consumed += window.sequences;
   samples_this_run_ += window.sequences;
@@ -274,6 +291,10 @@ void Trainer::log_losses(Progress& progress) {
       position_.loss_since_log / static_cast<double>(state_.global_step - position_.last_logged_step);
   if (session_->family().grad_norm.valid()) entry["grad_norm"] = static_cast<double>(last_grad_norm_);
   entry["learning_rate"] = last_learning_rate_;
+  if (const LossScaleStorages& scale = session_->family().loss_scale; scale.scale.valid()) {
+    entry["loss_scale"] = static_cast<double>(read_loss_scale(session_->executor(), scale).scale);
+    entry["skipped_steps"] = position_.skipped_steps;
+  }
   position_.loss_total += position_.loss_since_log;
   position_.loss_since_log = 0;
   position_.last_logged_step = state_.global_step;

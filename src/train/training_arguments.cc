@@ -89,6 +89,35 @@ void validate_best_model(const TrainingArguments& args) {
   }
 }
 
+void validate_precision(const TrainingArguments& args) {
+  if (args.fp16 && args.bf16)
+    throw user_error("[fp16] expected one of fp16 and bf16, got both; bf16 needs no loss scale");
+  if (args.fp16_full_eval && args.bf16_full_eval)
+    throw user_error("[fp16_full_eval] expected one of fp16_full_eval and bf16_full_eval, got both");
+  require(args.loss_scale == 0 || (args.loss_scale > 0 && args.loss_scale <= 0x1p127), "loss_scale",
+          "0 for a dynamic one, or more", args.loss_scale);
+  require_between("initial_scale_power", static_cast<double>(args.initial_scale_power), 0, 127, "0 to 127");
+  require_between("loss_scale_window", static_cast<double>(args.loss_scale_window), 1, 1e9, "1 or more");
+  require_between("hysteresis", static_cast<double>(args.hysteresis), 1, 1e9, "1 or more");
+  require(args.min_loss_scale > 0 && args.min_loss_scale <= 0x1p127, "min_loss_scale", "more than 0",
+          args.min_loss_scale);
+  const TrainingArguments standard;
+  const auto need_fp16 = [&](std::string_view name, bool given) {
+    if (given && !args.fp16)
+      throw user_error("[{}] expected fp16 with it, got none; other precisions need no loss scale", name);
+  };
+  need_fp16("loss_scale", args.loss_scale != standard.loss_scale);
+  need_fp16("initial_scale_power", args.initial_scale_power != standard.initial_scale_power);
+  need_fp16("loss_scale_window", args.loss_scale_window != standard.loss_scale_window);
+  need_fp16("hysteresis", args.hysteresis != standard.hysteresis);
+  need_fp16("min_loss_scale", args.min_loss_scale != standard.min_loss_scale);
+  if (args.fp16 && args.update_in_backward && args.loss_scale == 0) {
+    throw user_error(
+        "[update_in_backward] expected bf16, or a fixed loss_scale, got fp16 with a dynamic one; whether a "
+        "step overflowed is known behind its last gradient, when the first are used and gone");
+  }
+}
+
 void validate_combinations(const TrainingArguments& args) {
   if (args.update_in_backward && args.max_grad_norm > 0) {
     throw user_error(
@@ -151,6 +180,7 @@ void validate(const TrainingArguments& args) {
   validate_numbers(args);
   validate_strategies(args);
   validate_best_model(args);
+  validate_precision(args);
   validate_combinations(args);
   recompute_every_n_layers(args);
   optimizer_settings_of(args);

@@ -56,6 +56,7 @@ struct TrainingArguments {
   bool overwrite_output_dir = false;
   bool logits = false;
   bool json = false;
+  bool dtypes = false;
 
   // Batch. max_steps > 0 overrides num_train_epochs.
   int64_t per_device_train_batch_size = 8;
@@ -72,6 +73,12 @@ struct TrainingArguments {
   bool bf16_full_eval = false;
   bool fp16_full_eval = false;
   std::optional<bool> tf32 = {};
+  // Of fp16, as DeepSpeed names them; the values are torch.amp.GradScaler's. loss_scale 0 is dynamic.
+  double loss_scale = 0;
+  int64_t initial_scale_power = 16;
+  int64_t loss_scale_window = 2000;
+  int64_t hysteresis = 1;
+  double min_loss_scale = 1;
 
   // Memory and speed. memory_budget is in bytes, for the whole process.
   std::optional<int64_t> memory_budget = {};

@@ -21,6 +21,7 @@ constexpr int64_t kChunkElements = int64_t{1} << 16;
 struct Staging {
   std::array<float, kChunkElements> values;
   std::array<std::byte, kChunkElements * 8> bytes;
+  std::array<int16_t, kChunkElements> rests;
 };
 Staging& staging() {
   static Staging buffers;
@@ -124,9 +125,14 @@ void read_parameter(const Executor& executor, const Parameter& parameter, int64_
     cpu::join_master(executor.storage_as<bfloat16>(parameter.storage) + from,
                      executor.storage_as<int16_t>(parameter.rest) + from, static_cast<int64_t>(values.size()),
                      values.data());
-  } else {
-    std::memcpy(values.data(), executor.storage_as<float>(parameter.storage) + from, values.size_bytes());
+    return;
   }
+  const DType dtype = executor.state().storage(parameter.storage).type.dtype;
+  cpu::cast({.count = static_cast<int64_t>(values.size()),
+             .from_dtype = dtype,
+             .from = executor.storage(parameter.storage) + from * dtype_bytes(dtype),
+             .to_dtype = DType::kF32,
+             .to = values.data()});
 }
 
 void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset,
@@ -136,9 +142,24 @@ void write_parameter(Executor& executor, const Parameter& parameter, int64_t off
     cpu::split_master(values.data(), static_cast<int64_t>(values.size()),
                       executor.storage_as<bfloat16>(parameter.storage) + to,
                       executor.storage_as<int16_t>(parameter.rest) + to);
-  } else {
-    std::memcpy(executor.storage_as<float>(parameter.storage) + to, values.data(), values.size_bytes());
+    return;
   }
+  const DType dtype = executor.state().storage(parameter.storage).type.dtype;
+  // The high half of what a split master would be, so that products see the same.
+  if (dtype == DType::kBF16) {
+    auto* high = executor.storage_as<bfloat16>(parameter.storage) + to;
+    const auto total = static_cast<int64_t>(values.size());
+    for (int64_t at = 0; at < total; at += kChunkElements) {
+      const int64_t count = std::min(kChunkElements, total - at);
+      cpu::split_master(values.data() + at, count, high + at, staging().rests.data());
+    }
+    return;
+  }
+  cpu::cast({.count = static_cast<int64_t>(values.size()),
+             .from_dtype = DType::kF32,
+             .from = values.data(),
+             .to_dtype = dtype,
+             .to = executor.storage(parameter.storage) + to * dtype_bytes(dtype)});
 }
 
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,

@@ -1,8 +1,8 @@
 // Activation functions with the bias of the product before them, and their gradients.
 //
-// R rows, F features, row-major and dense, stored as `dtype` (float32 or bfloat16, checked: InternalError);
-// arithmetic and bias gradients are float32. Results do not depend on the number of threads. Nothing is
-// allocated; the workspace needs 4-byte alignment and holds nothing between calls.
+// R rows, F features, row-major and dense, stored as `dtype` (float32, bfloat16 or float16, checked:
+// InternalError); arithmetic and bias gradients are float32. Results do not depend on the number of threads.
+// Nothing is allocated; the workspace needs 4-byte alignment and holds nothing between calls.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "exec/cpu/attention_task.h"
+#include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu {
 namespace {
@@ -34,8 +35,7 @@ int64_t strip_stride(int64_t keys) {
 
 void check_batch(const AttentionBatch& batch, const void* workspace, int64_t workspace_bytes,
                  int64_t needed_bytes, int threads) {
-  CHECK(batch.dtype == DType::kF32 || batch.dtype == DType::kBF16,
-        "[attention] expected float32 or bfloat16, got {}", dtype_name(batch.dtype));
+  check_storage(batch.dtype, "attention");
   CHECK(batch.rows >= 0 && batch.heads > 0 && batch.head_size > 0,
         "[attention] expected positive sizes, got {} × {} × {}", batch.rows, batch.heads, batch.head_size);
   CHECK(threads > 0, "[attention] expected at least one thread, got {}", threads);

@@ -12,7 +12,7 @@
 // in ascending order and don't overlap; a length may be 0. Rows that belong to no sequence are holes: their
 // outputs are zeros.
 //
-// Storage is f32 or bf16 (one dtype for qkv, context and gradients), arithmetic is f32.
+// Storage is f32, bf16 or f16 (one dtype for qkv, context and gradients), arithmetic is f32.
 // Dropout masks the normalised probabilities as base/philox.h defines: position = query, feature = key (both
 // counted from the start of the sequence), sample = sequence_sample[s], extra = head; backward replays them.
 //
@@ -37,7 +37,7 @@ struct AttentionDropout {
 
 // What every attention kernel needs to know of a batch.
 struct AttentionBatch {
-  DType dtype = DType::kF32;                 // kF32 or kBF16
+  DType dtype = DType::kF32;                 // kF32, kBF16 or kF16
   int64_t rows = 0;                          // rows of qkv and context, holes included
   int64_t heads = 0;                         // A
   int64_t head_size = 0;                     // D

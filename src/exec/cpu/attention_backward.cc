@@ -180,6 +180,8 @@ BackwardTask choose_backward_task(const AttentionBatch& batch) {
   const bool dropout = batch.dropout.p > 0.0F;
   if (batch.dtype == DType::kBF16)
     return dropout ? &attention::backward_task<bfloat16, true> : &attention::backward_task<bfloat16, false>;
+  if (batch.dtype == DType::kF16)
+    return dropout ? &attention::backward_task<float16, true> : &attention::backward_task<float16, false>;
   return dropout ? &attention::backward_task<float, true> : &attention::backward_task<float, false>;
 }
 

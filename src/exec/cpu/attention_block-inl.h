@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/bfloat16.h"
+#include "base/float16.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -143,6 +144,55 @@ HWY_INLINE void set_element(bfloat16* x, float value) {
   *x = to_bfloat16(value);
 }
 
+// out = scale · x, of one row. The compiler makes vectors of these loops; of float16's conversion it cannot.
+template <class T>
+HWY_INLINE void widen_row(const T* HWY_RESTRICT x, int64_t columns, float scale, float* HWY_RESTRICT out) {
+  for (int64_t j = 0; j < columns; ++j) out[j] = element(x + j) * scale;
+}
+HWY_INLINE void widen_row(const float16* HWY_RESTRICT x, int64_t columns, float scale,
+                          float* HWY_RESTRICT out) {
+  const FloatTag d;
+  const hn::Rebind<hwy::float16_t, FloatTag> half;
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    const auto wide = hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(x + j)));
+    hn::StoreU(hn::Mul(wide, hn::Set(d, scale)), d, out + j);
+  }
+  for (; j < columns; ++j) out[j] = to_float(x[j]) * scale;
+}
+
+template <class T>
+HWY_INLINE void narrow_row(const float* HWY_RESTRICT x, int64_t columns, float scale, T* HWY_RESTRICT out) {
+  for (int64_t j = 0; j < columns; ++j) set_element(out + j, x[j] * scale);
+}
+HWY_INLINE void narrow_row(const float* HWY_RESTRICT x, int64_t columns, float scale,
+                           float16* HWY_RESTRICT out) {
+  const FloatTag d;
+  const hn::Rebind<hwy::float16_t, FloatTag> half;
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    const FloatVector wide = hn::Mul(hn::LoadU(d, x + j), hn::Set(d, scale));
+    hn::StoreU(hn::DemoteTo(half, wide), half, reinterpret_cast<hwy::float16_t*>(out + j));
+  }
+  for (; j < columns; ++j) out[j] = to_float16(x[j] * scale);
+}
+
+// out[j * kPanel] = scale · x[j], of one row.
+template <class T>
+HWY_INLINE void widen_into_column(const T* HWY_RESTRICT x, int64_t columns, float scale,
+                                  float* HWY_RESTRICT out) {
+  for (int64_t j = 0; j < columns; ++j) out[j * kPanel] = element(x + j) * scale;
+}
+HWY_INLINE void widen_into_column(const float16* HWY_RESTRICT x, int64_t columns, float scale,
+                                  float* HWY_RESTRICT out) {
+  HWY_ALIGN float part[kPanel];
+  for (int64_t j = 0; j < columns; j += kPanel) {
+    const int64_t width = std::min(kPanel, columns - j);
+    widen_row(x + j, width, scale, part);
+    for (int64_t i = 0; i < width; ++i) out[(j + i) * kPanel] = part[i];
+  }
+}
+
 // Rows of a packed batch lie pages apart, where no hardware prefetcher follows: what is needed kPrefetchRows
 // later is asked for now.
 inline constexpr int64_t kPrefetchRows = 8;
@@ -158,7 +208,7 @@ HWY_NOINLINE void pack_rows(const T* HWY_RESTRICT x, int64_t stride, int64_t row
                             float scale, int64_t padded, float* HWY_RESTRICT out) {
   for (int64_t i = 0; i < rows; ++i) {
     prefetch_row(x + std::min(i + kPrefetchRows, rows - 1) * stride, columns);
-    for (int64_t j = 0; j < columns; ++j) out[i * padded + j] = element(x + i * stride + j) * scale;
+    widen_row(x + i * stride, columns, scale, out + i * padded);
     for (int64_t j = columns; j < padded; ++j) out[i * padded + j] = 0.0F;
   }
 }
@@ -171,10 +221,7 @@ HWY_NOINLINE void pack_transposed(const T* HWY_RESTRICT x, int64_t stride, int64
   for (int64_t first = 0; first < rows; first += kPanel, out += columns * kPanel) {
     const int64_t width = std::min(kPanel, rows - first);
     const int64_t padded = (width + kLanes - 1) / kLanes * kLanes;
-    for (int64_t i = 0; i < width; ++i) {
-      for (int64_t j = 0; j < columns; ++j)
-        out[j * kPanel + i] = element(x + (first + i) * stride + j) * scale;
-    }
+    for (int64_t i = 0; i < width; ++i) widen_into_column(x + (first + i) * stride, columns, scale, out + i);
     for (int64_t i = width; i < padded; ++i) {
       for (int64_t j = 0; j < columns; ++j) out[j * kPanel + i] = 0.0F;
     }
@@ -185,9 +232,7 @@ HWY_NOINLINE void pack_transposed(const T* HWY_RESTRICT x, int64_t stride, int64
 template <class T>
 HWY_NOINLINE void unpack_rows(const float* HWY_RESTRICT packed, int64_t padded, int64_t rows, int64_t columns,
                               float scale, T* HWY_RESTRICT x, int64_t stride) {
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) set_element(x + i * stride + j, packed[i * padded + j] * scale);
-  }
+  for (int64_t i = 0; i < rows; ++i) narrow_row(packed + i * padded, columns, scale, x + i * stride);
 }
 
 }  // namespace attention

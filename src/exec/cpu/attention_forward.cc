@@ -128,6 +128,8 @@ ForwardTask choose_forward_task(const AttentionBatch& batch) {
   const bool dropout = batch.dropout.p > 0.0F;
   if (batch.dtype == DType::kBF16)
     return dropout ? &attention::forward_task<bfloat16, true> : &attention::forward_task<bfloat16, false>;
+  if (batch.dtype == DType::kF16)
+    return dropout ? &attention::forward_task<float16, true> : &attention::forward_task<float16, false>;
   return dropout ? &attention::forward_task<float, true> : &attention::forward_task<float, false>;
 }
 

@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "base/bfloat16.h"
 #include "base/philox.h"
 #include "exec/cpu/attention.h"
+#include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu::testing {
 
@@ -185,15 +185,16 @@ class Storage {
   int64_t element_bytes() const { return dtype_bytes(dtype_); }
   const std::vector<uint8_t>& bytes() const { return bytes_; }
   float at(int64_t i) const {
-    if (dtype_ == DType::kBF16) return to_float(reinterpret_cast<const bfloat16*>(bytes_.data())[i]);
-    return reinterpret_cast<const float*>(bytes_.data())[i];
+    float value = 0;
+    with_storage(dtype_, [&](auto type) {
+      value = read_element(reinterpret_cast<const decltype(type)*>(bytes_.data()) + i);
+    });
+    return value;
   }
   void set(int64_t i, float value) {
-    if (dtype_ == DType::kBF16) {
-      reinterpret_cast<bfloat16*>(bytes_.data())[i] = to_bfloat16(value);
-    } else {
-      reinterpret_cast<float*>(bytes_.data())[i] = value;
-    }
+    with_storage(dtype_, [&](auto type) {
+      write_element(value, reinterpret_cast<decltype(type)*>(bytes_.data()) + i);
+    });
   }
   Doubles doubles() const {
     Doubles out(count_);

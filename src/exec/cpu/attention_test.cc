@@ -112,7 +112,7 @@ class Attention : public ::testing::TestWithParam<int64_t> {
 };
 
 TEST_P(Attention, MatchesReference) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (const int64_t head_size : {1, 8, 24, 64, 67}) {
       for (const float p : {0.0F, 0.1F}) {
         for (const bool causal : {false, true}) {
@@ -131,6 +131,7 @@ TEST_P(Attention, MatchesReferenceBeyondOneBlock) {
     expect_matches_reference({545, 70}, 0, 1, 16, causal, 0.25F, DType::kF32);
     expect_matches_reference({1100}, 1, 1, 5, causal, 0.1F, DType::kF32);
     expect_matches_reference({257, 48}, 1, 1, 128, causal, 0.1F, DType::kBF16);
+    expect_matches_reference({257, 48}, 1, 1, 45, causal, 0.1F, DType::kF16);
   }
 }
 

@@ -5,38 +5,29 @@
 #include <cstdint>
 #include <limits>
 
-#include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/philox.h"
+#include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu {
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-float load(const float* x) {
-  return *x;
+template <class T>
+float load(const T* x) {
+  return read_element(x);
 }
-float load(const bfloat16* x) {
-  return to_float(*x);
-}
-void store(float* x, float value) {
-  *x = value;
-}
-void store(bfloat16* x, float value) {
-  *x = to_bfloat16(value);
+template <class T>
+void store(T* x, float value) {
+  write_element(value, x);
 }
 
 // Calls run(T()) with the storage type of the batch.
 template <class Run>
 void with_storage_type(const AttentionBatch& batch, const Run& run) {
-  CHECK(batch.dtype == DType::kF32 || batch.dtype == DType::kBF16,
-        "[attention] expected float32 or bfloat16, got {}", dtype_name(batch.dtype));
-  if (batch.dtype == DType::kF32) {
-    run(float());
-  } else {
-    run(bfloat16());
-  }
+  check_storage(batch.dtype, "attention");
+  with_storage(batch.dtype, run);
 }
 
 // Calls work(head, s) for every head and sequence, and clear(head, begin, end) for the holes between and

@@ -11,7 +11,7 @@
 //
 // Threads: the OpenMP team shares the heads; results don't depend on its size. Nothing is allocated. In-place
 // use (out == in) is allowed for softmax, dropout and softmax_backward. Errors: InternalError for a dtype
-// other than f32 and bf16.
+// other than f32, bf16 and f16.
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ Result run(const AttentionCase& x, Storage& qkv, Storage& dcontext) {
 }
 
 TEST(AttentionUnfused, MatchesReference) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (const bool causal : {false, true}) {
       for (const float p : {0.0F, 0.1F}) {
         SCOPED_TRACE(fmt::format("{} causal {} p {}", dtype_name(dtype), causal, p));
@@ -111,7 +111,7 @@ TEST(AttentionUnfused, BitwiseTheSameWithAnyNumberOfThreads) {
 
 TEST(AttentionUnfused, OtherDtypesAreInternalErrors) {
   AttentionCase x({2}, 0, 1, 4, false, 0.0F, DType::kF32);
-  x.batch.dtype = DType::kF16;
+  x.batch.dtype = DType::kF64;
   EXPECT_THROW(attention_scores(x.batch, nullptr, nullptr, 12, nullptr), InternalError);
 }
 

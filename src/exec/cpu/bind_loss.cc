@@ -34,7 +34,7 @@ PreparedNode bind_cross_entropy_grad(const OpContext& node, const NodeBuffers& b
                             .target_count = input<const float>(buffers, 2),
                             .row_maximum = input<const float>(buffers, 3),
                             .row_sum = input<const float>(buffers, 4),
-                            .gradient_scale = nullptr,
+                            .gradient_scale = input<const float>(buffers, 5),
                             .dlogits = buffers.outputs[0]};
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);

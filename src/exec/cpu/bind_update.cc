@@ -1,5 +1,6 @@
 #include "exec/cpu/adafactor.h"
 #include "exec/cpu/kernel_entry.h"
+#include "exec/cpu/loss_scale.h"
 #include "exec/cpu/optimizer_8bit.h"
 #include "exec/cpu/optimizer_elementwise.h"
 #include "exec/cpu/optimizer_kernels.h"
@@ -27,15 +28,35 @@ PreparedNode bind_sum_of_squares(const OpContext& node, const NodeBuffers& buffe
 
 PreparedNode bind_clip(const OpContext& node, const NodeBuffers& buffers, int) {
   return [squares = input<const double>(buffers, 0), max_norm = node.attributes<ClipAttributes>().max_norm,
-          coefficient = output<float>(buffers, 0), norm = output<float>(buffers, 1)](const int64_t*) {
-    clip_coefficient(squares, max_norm, norm, coefficient);
+          unscale = input<const float>(buffers, 1), coefficient = output<float>(buffers, 0),
+          norm = output<float>(buffers, 1)](const int64_t*) {
+    clip_coefficient(squares, unscale, max_norm, norm, coefficient);
+  };
+}
+
+PreparedNode bind_reciprocal(const OpContext&, const NodeBuffers& buffers, int) {
+  return [x = input<const float>(buffers, 0), y = output<float>(buffers, 0)](const int64_t*) { *y = 1 / *x; };
+}
+
+PreparedNode bind_found_inf(const OpContext&, const NodeBuffers& buffers, int) {
+  return [squares = input<const double>(buffers, 0), found = output<int32_t>(buffers, 0)](const int64_t*) {
+    found_inf(squares, found);
+  };
+}
+
+PreparedNode bind_loss_scale_update(const OpContext& node, const NodeBuffers& buffers, int) {
+  const LossScaleState state{input<float>(buffers, 0), input<int32_t>(buffers, 1),
+                             input<int32_t>(buffers, 2)};
+  return [state, attributes = node.attributes<LossScaleAttributes>(),
+          found = input<const int32_t>(buffers, 3)](const int64_t*) {
+    loss_scale_update(attributes, found, state);
   };
 }
 
 UpdateScalars bind_scalars(const NodeBuffers& buffers) {
   return {.learning_rate = input<const float>(buffers, 0),
           .gradient_scale = input<const float>(buffers, 2),
-          .skip = nullptr};
+          .skip = input<const int32_t>(buffers, 3)};
 }
 
 // The pointers of tensor t, in the order of the update's layout.
@@ -223,6 +244,9 @@ std::vector<KernelEntry> update_kernels() {
        [](const OpContext& node, int) { return sum_of_squares_workspace_bytes(views(node, {})); },
        bind_sum_of_squares},
       {OpKind::kClipCoefficient, nullptr, bind_clip},
+      {OpKind::kReciprocal, nullptr, bind_reciprocal},
+      {OpKind::kFoundInf, nullptr, bind_found_inf},
+      {OpKind::kLossScaleUpdate, nullptr, bind_loss_scale_update},
       {OpKind::kAdamW, nullptr, bind_adamw},
       {OpKind::kAdamW8bit, nullptr, bind_adamw_8bit},
       {OpKind::kSgd, nullptr, bind_sgd},

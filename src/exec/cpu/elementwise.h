@@ -1,10 +1,10 @@
 // Kernels that treat every element alone: sums, dropout, casts, scaling, and the split storage of master
 // weights.
 //
-// R rows, N columns, row-major and dense. `dtype` is float32 or bfloat16 (checked: InternalError); arithmetic
-// is in float32 and rounds once on storing. An output may be the same buffer as an input of the same dtype,
-// not overlap it otherwise. Pointers need the alignment of their elements only. Nothing is allocated; OpenMP
-// threads; results do not depend on their number.
+// R rows, N columns, row-major and dense. `dtype` is float32, bfloat16 or float16 (checked: InternalError);
+// arithmetic is in float32 and rounds once on storing. An output may be the same buffer as an input of the
+// same dtype, not overlap it otherwise. Pointers need the alignment of their elements only. Nothing is
+// allocated; OpenMP threads; results do not depend on their number.
 #pragma once
 
 #include <bit>

@@ -13,6 +13,7 @@ using testing::with_threads;
 
 // A single float32 operation, rounded once to storage: results are exact.
 float stored(DType dtype, float value) {
+  if (dtype == DType::kF16) return to_float(to_float16(value));
   return dtype == DType::kF32 ? value : to_float(to_bfloat16(value));
 }
 
@@ -23,7 +24,7 @@ TEST(Elementwise, SumsScalesAndCasts) {
         const Tensor a = random_tensor(dtype, count, 1);
         const Tensor b = random_tensor(dtype, count, 2);
         Tensor sum(dtype, count), scaled(dtype, count), filled(dtype, count), copied(dtype, count);
-        Tensor narrow(DType::kBF16, count), wide(DType::kF32, count);
+        Tensor narrow(DType::kBF16, count), half(DType::kF16, count), wide(DType::kF32, count);
         const float factor = 0.37F;
         add({.dtype = dtype, .count = count, .a = a.data(), .b = b.data(), .sum = sum.data()});
         scale({.dtype = dtype, .count = count, .x = a.data(), .factor = &factor, .y = scaled.data()});
@@ -37,6 +38,11 @@ TEST(Elementwise, SumsScalesAndCasts) {
         cast({.count = count,
               .from_dtype = dtype,
               .from = a.data(),
+              .to_dtype = DType::kF16,
+              .to = half.data()});
+        cast({.count = count,
+              .from_dtype = dtype,
+              .from = a.data(),
               .to_dtype = DType::kF32,
               .to = wide.data()});
         EXPECT_EQ(copied.bytes(), a.bytes());
@@ -45,11 +51,50 @@ TEST(Elementwise, SumsScalesAndCasts) {
           ASSERT_EQ(scaled[i], stored(dtype, a[i] * factor));
           ASSERT_EQ(filled[i], stored(dtype, 1.1F));
           ASSERT_EQ(narrow[i], stored(DType::kBF16, a[i]));
+          ASSERT_EQ(half[i], stored(DType::kF16, a[i]));
           ASSERT_EQ(wide[i], a[i]);
         }
         add({.dtype = dtype, .count = count, .a = copied.data(), .b = b.data(), .sum = copied.data()});
         EXPECT_EQ(copied.bytes(), sum.bytes()) << "in place";
       }
+    }
+  });
+}
+
+// The processor's conversion against the definition in base/float16.h: every float16, the neighbours of every
+// rounding boundary, and what no float16 holds.
+TEST(Elementwise, Float16CastsFollowTheDefinition) {
+  std::vector<float> values = {1e6F,     -1e6F,     65504.0F,  65519.996F, 65520.0F, 3e38F,
+                               INFINITY, -INFINITY, NAN,       0x1p-24F,   0x1p-25F, 0x1.000002p-25F,
+                               0x1p-26F, 1e-30F,    0x1p-149F, -0.0F};
+  for (uint32_t bits = 0; bits < 0x10000U; ++bits) {
+    const float value = to_float(float16{static_cast<uint16_t>(bits)});
+    const float next = to_float(float16{static_cast<uint16_t>(bits + 1)});
+    values.push_back(value);
+    if (!std::isfinite(value) || !std::isfinite(next)) continue;
+    const float middle = (value + next) / 2;
+    values.insert(values.end(), {middle, std::nextafter(middle, value), std::nextafter(middle, next)});
+  }
+  const auto count = static_cast<int64_t>(values.size());
+  on_every_target([&] {
+    Tensor half(DType::kF16, count), back(DType::kF32, count);
+    cast({.count = count,
+          .from_dtype = DType::kF32,
+          .from = values.data(),
+          .to_dtype = DType::kF16,
+          .to = half.data()});
+    cast({.count = count,
+          .from_dtype = DType::kF16,
+          .from = half.data(),
+          .to_dtype = DType::kF32,
+          .to = back.data()});
+    for (int64_t i = 0; i < count; ++i) {
+      const float16 expected = to_float16(values[static_cast<size_t>(i)]);
+      float16 found{};
+      std::memcpy(&found, half.bytes().data() + 2 * i, 2);
+      ASSERT_EQ(found.bits, expected.bits) << values[static_cast<size_t>(i)];
+      const float widened = back[i];
+      ASSERT_EQ(std::bit_cast<uint32_t>(widened), std::bit_cast<uint32_t>(to_float(expected)));
     }
   });
 }

@@ -2,9 +2,9 @@
 // of.
 //
 // R rows, S selected rows, H hidden, V entries of the table; row-major and dense. Activations are stored as
-// `dtype` (float32 or bfloat16, checked: InternalError). An id outside the table is a UserError, raised
-// before anything is written. Gradients are added in the order of the rows whatever the number of threads: a
-// thread owns columns, not rows. Nothing is allocated.
+// `dtype` (float32, bfloat16 or float16, checked: InternalError). An id outside the table is a UserError,
+// raised before anything is written. Gradients are added in the order of the rows whatever the number of
+// threads: a thread owns columns, not rows. Nothing is allocated.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@
 
 namespace shoehorn::cpu::testing {
 
-// A tensor in float32 or bfloat16.
+// A tensor in float32, bfloat16 or float16.
 class Tensor {
  public:
   Tensor(DType dtype, int64_t count)
@@ -93,13 +93,14 @@ void with_threads(int threads, const Run& run) {
   omp_set_num_threads(before);
 }
 
-// What storing a value in float32 arithmetic may cost: half a step of the storage, and `roundings` half steps
-// of float32 relative to `magnitude`.
+// What storing a value in float32 arithmetic may cost: half a step of the storage (of float16's subnormals at
+// least), and `roundings` half steps of float32 relative to `magnitude`.
 inline double tolerance(DType dtype, double expected, double magnitude, double roundings) {
   const double storage = dtype == DType::kF32 ? 0.0 : 0.5 * dtype_epsilon(dtype) * std::abs(expected);
-  return storage + roundings * 0.5 * dtype_epsilon(DType::kF32) * magnitude + 1e-38;
+  const double subnormal = dtype == DType::kF16 ? 0x1p-25 : 0.0;
+  return storage + subnormal + roundings * 0.5 * dtype_epsilon(DType::kF32) * magnitude + 1e-38;
 }
 
-inline constexpr DType kStorages[] = {DType::kF32, DType::kBF16};
+inline constexpr DType kStorages[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 }  // namespace shoehorn::cpu::testing

@@ -1,10 +1,10 @@
 // Losses and their gradients.
 //
 // S rows with a target, C classes; row-major and dense. Logits and their gradients are stored as `dtype`
-// (float32 or bfloat16, checked: InternalError), losses are float32, arithmetic is float32 and the sum over
-// rows double. Losses are divided by target_count, a scalar of the whole effective batch (all micro-batches,
-// all ranks), so partial losses and gradients simply add up. Results do not depend on the number of threads.
-// Nothing is allocated.
+// (float32, bfloat16 or float16, checked: InternalError), losses are float32, arithmetic is float32 and the
+// sum over rows double. Losses are divided by target_count, a scalar of the whole effective batch (all
+// micro-batches, all ranks), so partial losses and gradients simply add up. Results do not depend on the
+// number of threads. Nothing is allocated.
 #pragma once
 
 #include <cstdint>

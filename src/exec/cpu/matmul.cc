@@ -85,14 +85,16 @@ struct Piece {
   std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
 };
 
-// Workspace: B as the products take it, A and C of a piece in fp32 where they are stored in bf16 and the
-// library multiplies fp32 only, what the library asks for.
+// Workspace: B as the products take it, A and C of a piece in fp32 where they are stored in 16 bits and the
+// library multiplies fp32 only, what the library asks for. The library widens bf16 while it moves B; its fp16
+// would go element by element, so that an fp16 B is widened by us first, into a part of its own.
 class PiecewiseMatmul final : public Matmul {
  public:
   PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
     check_cut(shape);
     cuts_sum_ = shape.dynamic == DynamicDimension::kK;
-    narrows_ = widens && shape.result == DType::kBF16;
+    narrows_ = widens && shape.result != DType::kF32;
+    widens_b_ = shape.operands == DType::kF16;
     const int64_t length = cuts_sum_ ? shape.k : shape.m;
     const DType operands = widens ? DType::kF32 : shape.operands;
     const DType result = widens ? DType::kF32 : shape.result;
@@ -107,17 +109,18 @@ class PiecewiseMatmul final : public Matmul {
       (cuts_sum_ ? cut.k : cut.m) = size;
       ProductShape product = product_shape(cut, operands, result, blocks_for_rows);
       Piece piece{.size = size,
-                  .move = plan_move({product, shape.operands}),
+                  .move = plan_move({product, widens_b_ ? DType::kF32 : shape.operands}),
                   .first = plan_product(product),
                   .rest = {}};
       product.accumulate = true;
       piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
       library_bytes = std::max({library_bytes, piece.move->workspace_bytes(), piece.first->workspace_bytes(),
                                 piece.rest->workspace_bytes()});
-      a_offset_ = std::max(a_offset_, align(piece.move->moved_bytes()));
+      b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
       pieces_.push_back(std::move(piece));
     }
     const int64_t largest = pieces_.front().size;
+    a_offset_ = b_offset_ + (widens_b_ ? align((cuts_sum_ ? largest : shape.k) * shape.n * 4) : 0);
     c_offset_ = a_offset_ + (widens ? align(largest * a_row() * 4) : 0);
     library_offset_ = c_offset_ + (narrows_ ? align(largest * shape.n * 4) : 0);
     workspace_bytes_ = library_offset_ + library_bytes;
@@ -167,6 +170,11 @@ class PiecewiseMatmul final : public Matmul {
   int64_t a_row() const { return cuts_sum_ ? shape_.m : shape_.k; }
 
   const void* moved(const Piece& piece, const void* b, std::byte* scratch) const {
+    if (widens_b_) {
+      const int64_t count = (cuts_sum_ ? piece.size : shape_.k) * shape_.n;
+      widen(b, count, scratch + b_offset_);
+      b = scratch + b_offset_;
+    }
     if (piece.move->is_idle()) return b;
     piece.move->run(b, scratch, scratch + library_offset_);
     return scratch;
@@ -174,28 +182,34 @@ class PiecewiseMatmul final : public Matmul {
 
   const void* widened(const void* a, int64_t rows, std::byte* scratch) const {
     if (!widens_) return a;
-    cast({.count = rows * a_row(),
-          .from_dtype = DType::kBF16,
-          .from = a,
-          .to_dtype = DType::kF32,
-          .to = scratch + a_offset_});
+    widen(a, rows * a_row(), scratch + a_offset_);
     return scratch + a_offset_;
   }
 
-  static void narrow(const void* from, int64_t count, void* to) {
-    cast({.count = count, .from_dtype = DType::kF32, .from = from, .to_dtype = DType::kBF16, .to = to});
+  void widen(const void* from, int64_t count, void* to) const {
+    cast({.count = count, .from_dtype = shape_.operands, .from = from, .to_dtype = DType::kF32, .to = to});
+  }
+  void narrow(const void* from, int64_t count, void* to) const {
+    cast({.count = count, .from_dtype = DType::kF32, .from = from, .to_dtype = shape_.result, .to = to});
   }
 
   MatmulShape shape_;
   bool widens_;
   bool cuts_sum_ = false;
   bool narrows_ = false;
+  bool widens_b_ = false;
   std::vector<Piece> pieces_;
+  int64_t b_offset_ = 0;
   int64_t a_offset_ = 0;
   int64_t c_offset_ = 0;
   int64_t library_offset_ = 0;
   int64_t workspace_bytes_ = 0;
 };
+
+// Whether operands of this type are multiplied as fp32.
+bool widens(DType operands) {
+  return operands == DType::kF16 || (operands == DType::kBF16 && !has_bf16_products());
+}
 
 std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
   static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
@@ -207,8 +221,7 @@ std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
 std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
   std::shared_ptr<const Matmul>& matmul = known_matmuls()[shape];
   if (matmul == nullptr) {
-    const bool widens = shape.operands == DType::kBF16 && !has_bf16_products();
-    matmul = std::make_shared<const PiecewiseMatmul>(shape, widens);
+    matmul = std::make_shared<const PiecewiseMatmul>(shape, widens(shape.operands));
   }
   return matmul;
 }
@@ -225,9 +238,8 @@ void release_unused_matmuls() {
 }
 
 int64_t rows_of_full_panels(DType operands) {
-  const bool widens = operands != DType::kF32 && !has_bf16_products();
-  if (operands != DType::kF32 && !widens) return 1;  // such products are cut nowhere
-  return widens ? std::lcm(kPanelRows, kPanelTerms) : kPanelTerms;
+  if (operands == DType::kBF16 && has_bf16_products()) return 1;  // such products are cut nowhere
+  return widens(operands) ? std::lcm(kPanelRows, kPanelTerms) : kPanelTerms;
 }
 
 }  // namespace shoehorn::cpu

@@ -5,9 +5,10 @@
 // full, else two or three times powers of two of the count's multiple, largest first. Planning a product says
 // what workspace it takes; compile() makes the machine code of every piece; run() allocates nothing of size.
 //
-// Operands are fp32 or bf16, all of one type; C is either. Where the library has no bf16 product for this
-// machine (no AVX-512 BF16, no AMX), bf16 operands are multiplied as fp32 in panels: the same products,
-// exactly, and the same sums up to their order. has_bf16_products() says which.
+// Operands are fp32, bf16 or fp16, all of one type; C is of that type or fp32. Where the library has no
+// product of a type for this machine (bf16 without AVX-512 BF16 or AMX; fp16 anywhere), its operands are
+// multiplied as fp32 in panels: the same products, exactly, and the same sums up to their order.
+// has_bf16_products() says which.
 //
 // This is the seam for other providers of products: only matmul_onednn.cc knows oneDNN.
 #pragma once

@@ -1,5 +1,5 @@
 // Products against naive double sums of the same operands: all transposes, bias, accumulation, run-time
-// counts of rows and of the summed dimension, fp32 and bf16.
+// counts of rows and of the summed dimension, fp32, bf16 and fp16.
 #include "exec/cpu/matmul.h"
 
 #include <gtest/gtest.h>
@@ -7,13 +7,13 @@
 #include <cstring>
 #include <random>
 
-#include "base/bfloat16.h"
 #include "base/error.h"
+#include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu {
 namespace {
 
-// Row-major, in either type; the values are what the storage holds.
+// Row-major, in any of the types; the values are what the storage holds.
 struct Matrix {
   DType dtype;
   std::vector<double> values;
@@ -25,25 +25,20 @@ struct Matrix {
     std::normal_distribution<float> normal;
     for (int64_t i = 0; i < count; ++i) {
       const float value = normal(generator);
-      if (dtype == DType::kF32) {
-        std::memcpy(&bytes[static_cast<size_t>(i) * 4], &value, 4);
-        values.push_back(value);
-      } else {
-        const bfloat16 narrow = to_bfloat16(value);
-        std::memcpy(&bytes[static_cast<size_t>(i) * 2], &narrow, 2);
-        values.push_back(to_float(narrow));
-      }
+      with_storage(dtype, [&](auto element) {
+        write_element(value, &element);
+        std::memcpy(&bytes[static_cast<size_t>(i) * sizeof(element)], &element, sizeof(element));
+      });
+      values.push_back((*this)[i]);
     }
   }
   double operator[](int64_t i) const {
-    if (dtype == DType::kF32) {
-      float value = 0;
-      std::memcpy(&value, &bytes[static_cast<size_t>(i) * 4], 4);
-      return value;
-    }
-    bfloat16 value{};
-    std::memcpy(&value, &bytes[static_cast<size_t>(i) * 2], 2);
-    return to_float(value);
+    double value = 0;
+    with_storage(dtype, [&](auto element) {
+      std::memcpy(&element, &bytes[static_cast<size_t>(i) * sizeof(element)], sizeof(element));
+      value = read_element(&element);
+    });
+    return value;
   }
 };
 
@@ -96,7 +91,8 @@ void expect_product(const MatmulShape& shape, int64_t count) {
       }
       // Each addition rounds once; their errors grow at most with the number of terms.
       double tolerance = 0x1p-24 * static_cast<double>(k + 2) * magnitude;
-      if (shape.result == DType::kBF16) tolerance += 0x1p-8 * std::abs(sum);
+      if (shape.result != DType::kF32)
+        tolerance += dtype_epsilon(shape.result) / 2 * std::abs(sum) + 0x1p-25;  // a subnormal's half step
       ASSERT_NEAR(c[at], sum, tolerance) << "row " << row << " column " << column;
     }
   }
@@ -108,8 +104,8 @@ TEST_P(MatmulTest, StaticShapes) {
   for (const auto& [m, n, k] :
        {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {64, 48, 32}, {130, 1, 9}}) {
     for (const bool transpose_a : {false, true}) {
-      // A static bf16 product of a transposed operand is nobody's: panels are cut from whole rows.
-      if (transpose_a && GetParam() == DType::kBF16 && !has_bf16_products()) continue;
+      // A static 16-bit product of a transposed operand is nobody's: panels are cut from whole rows.
+      if (transpose_a && GetParam() != DType::kF32) continue;
       for (const bool transpose_b : {false, true}) {
         for (const bool bias : {false, true}) {
           for (const bool accumulate : {false, true}) {
@@ -198,18 +194,19 @@ TEST_P(MatmulTest, SeveralPanels) {
   expect_product({.m = 1031, .n = 7, .k = 5, .operands = GetParam()}, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Operands, MatmulTest, ::testing::Values(DType::kF32, DType::kBF16),
+INSTANTIATE_TEST_SUITE_P(Operands, MatmulTest, ::testing::Values(DType::kF32, DType::kBF16, DType::kF16),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
-TEST(Bfloat16Results, AreRoundedOnce) {
-  for (const bool bias : {false, true}) {
+TEST(NarrowResults, AreRoundedOnce) {
+  for (const auto& [bias, narrow] : {std::pair{false, DType::kBF16}, std::pair{true, DType::kBF16},
+                                     std::pair{false, DType::kF16}, std::pair{true, DType::kF16}}) {
     for (const int64_t count : {0, 16, 48, 1008, 1024}) {
       expect_product({.m = 1024,
                       .n = 9,
                       .k = 33,
                       .transpose_b = true,
-                      .operands = DType::kBF16,
-                      .result = DType::kBF16,
+                      .operands = narrow,
+                      .result = narrow,
                       .bias = bias,
                       .dynamic = DynamicDimension::kM,
                       .count_multiple = 16},

@@ -1,10 +1,10 @@
 // Layer normalization, alone and fused with what stands before it in a transformer block.
 //
-// R rows, H hidden, row-major and dense. x, y and their gradients are stored as `dtype` (float32 or bfloat16,
-// checked: InternalError); parameters, statistics and parameter gradients are float32, as is all arithmetic.
-// H is any positive number. Parameter gradients are sums over rows in chunks of fixed size, so results do not
-// depend on the number of threads. Nothing is allocated; workspaces need 4-byte alignment and hold nothing
-// between calls.
+// R rows, H hidden, row-major and dense. x, y and their gradients are stored as `dtype` (float32, bfloat16 or
+// float16, checked: InternalError); parameters, statistics and parameter gradients are float32, as is all
+// arithmetic. H is any positive number. Parameter gradients are sums over rows in chunks of fixed size, so
+// results do not depend on the number of threads. Nothing is allocated; workspaces need 4-byte alignment and
+// hold nothing between calls.
 //
 //   mean = sum x / H,  rstd = 1 / sqrt(sum (x - mean)^2 / H + epsilon),  y = (x - mean) rstd gamma + beta
 //

@@ -376,7 +376,7 @@ TEST(Normalization, NanShows) {
 }
 
 TEST(Normalization, RefusesOtherStorage) {
-  EXPECT_THROW(layer_norm_forward({.dtype = DType::kF16,
+  EXPECT_THROW(layer_norm_forward({.dtype = DType::kF64,
                                    .rows = 0,
                                    .hidden = 1,
                                    .epsilon = kEpsilon,

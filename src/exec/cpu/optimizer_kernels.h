@@ -1,9 +1,9 @@
 // Optimizer updates over lists of tensors, in one pass over memory.
 //
 // A weight is float32, or a split master (exec/cpu/elementwise.h) whose high half the products read.
-// Gradients are float32 or bfloat16 (checked: InternalError), read only and left as they are; state is
-// float32. Every element is computed on its own: results depend neither on the number of threads nor on how a
-// list is cut into tensors. Scalars lie in memory that earlier operations of the step wrote. Nothing is
+// Gradients are float32, bfloat16 or float16 (checked: InternalError), read only and left as they are; state
+// is float32. Every element is computed on its own: results depend neither on the number of threads nor on
+// how a list is cut into tensors. Scalars lie in memory that earlier operations of the step wrote. Nothing is
 // allocated.
 #pragma once
 

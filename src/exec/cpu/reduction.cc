@@ -172,11 +172,13 @@ void count_nonfinite(std::span<const TensorView> tensors, int64_t* count, void* 
   *count = sum;
 }
 
-void clip_coefficient(const double* sum_of_squares, float max_norm, float* norm, float* coefficient) {
-  *norm = static_cast<float>(std::sqrt(*sum_of_squares));
+void clip_coefficient(const double* sum_of_squares, const float* unscale, float max_norm, float* norm,
+                      float* coefficient) {
+  const float factor = unscale == nullptr ? 1.0F : *unscale;
+  *norm = static_cast<float>(std::sqrt(*sum_of_squares) * static_cast<double>(factor));
   const float ratio = max_norm / (*norm + 1e-6F);
   // Written so that a ratio that is not a number passes through.
-  *coefficient = (max_norm <= 0.0F || ratio > 1.0F) ? 1.0F : ratio;
+  *coefficient = (max_norm <= 0.0F || ratio > 1.0F) ? factor : ratio * factor;
 }
 
 }  // namespace shoehorn::cpu

@@ -1,9 +1,9 @@
 // Sums with one fixed order of additions, whatever the number of threads: partial sums over chunks of fixed
 // size go to a workspace the caller owns, and are added in the order of the chunks.
 //
-// R rows, N columns, row-major and dense. Storage is float32 or bfloat16 (checked: InternalError). Workspaces
-// need 8-byte alignment, hold nothing between calls, and their sizes are pure functions of the shapes.
-// Nothing is allocated.
+// R rows, N columns, row-major and dense. Storage is float32, bfloat16 or float16 (checked: InternalError).
+// Workspaces need 8-byte alignment, hold nothing between calls, and their sizes are pure functions of the
+// shapes. Nothing is allocated.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,9 @@ void count_nonfinite(std::span<const TensorView> tensors, int64_t* count, void* 
 
 // torch.nn.utils.clip_grad_norm_: norm = sqrt(sum_of_squares), coefficient = min(1, max_norm / (norm +
 // 1e-6)). A norm that is not a number makes the coefficient so too. max_norm <= 0 switches clipping off: the
-// coefficient is 1.
-void clip_coefficient(const double* sum_of_squares, float max_norm, float* norm, float* coefficient);
+// coefficient is 1. `unscale` [1], where given, is 1 / loss scale: the norm is that of the unscaled
+// gradients, and the coefficient is multiplied by it.
+void clip_coefficient(const double* sum_of_squares, const float* unscale, float max_norm, float* norm,
+                      float* coefficient);
 
 }  // namespace shoehorn::cpu

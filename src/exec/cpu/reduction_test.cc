@@ -98,12 +98,14 @@ TEST(Reduction, CountNonfinite) {
   on_every_target([] {
     List list;
     EXPECT_EQ(list.nonfinite(), 0);
-    list.tensors[2].set(0, NAN);
-    list.tensors[5].set(4, -HUGE_VALF);
-    list.tensors[10].set(50000, HUGE_VALF);
-    list.tensors[10].set(16384, NAN);
+    // Of one element and of five, and the largest in fp32 and in fp16.
+    list.tensors.at(3).set(0, NAN);
+    list.tensors.at(7).set(4, -HUGE_VALF);
+    list.tensors.at(15).set(50000, HUGE_VALF);
+    list.tensors.at(15).set(16384, NAN);
+    list.tensors.at(17).set(16385, HUGE_VALF);
     list.refresh();
-    EXPECT_EQ(list.nonfinite(), 4);
+    EXPECT_EQ(list.nonfinite(), 5);
     EXPECT_TRUE(std::isnan(list.squares()));
   });
 }
@@ -131,17 +133,34 @@ TEST(Reduction, ClipCoefficient) {
   float norm = 0;
   float coefficient = 0;
   const double four = 4.0;
-  clip_coefficient(&four, 1.0F, &norm, &coefficient);
+  clip_coefficient(&four, nullptr, 1.0F, &norm, &coefficient);
   EXPECT_EQ(norm, 2.0F);
   EXPECT_EQ(coefficient, 1.0F / (2.0F + 1e-6F));
-  clip_coefficient(&four, 3.0F, &norm, &coefficient);
+  clip_coefficient(&four, nullptr, 3.0F, &norm, &coefficient);
   EXPECT_EQ(coefficient, 1.0F);
-  clip_coefficient(&four, 0.0F, &norm, &coefficient);
+  clip_coefficient(&four, nullptr, 0.0F, &norm, &coefficient);
   EXPECT_EQ(coefficient, 1.0F);
   EXPECT_EQ(norm, 2.0F);
   const double nan = NAN;
-  clip_coefficient(&nan, 1.0F, &norm, &coefficient);
+  clip_coefficient(&nan, nullptr, 1.0F, &norm, &coefficient);
   EXPECT_TRUE(std::isnan(coefficient));
+}
+
+// Gradients times a loss scale of 2^100 have the norm and, times the coefficient, the size of unscaled ones;
+// a sum of squares beyond float32's range is no overflow.
+TEST(Reduction, ClipCoefficientTakesTheLossScaleOut) {
+  float norm = 0;
+  float coefficient = 0;
+  const double squares = 4.0 * 0x1p200;
+  const float unscale = 0x1p-100F;
+  clip_coefficient(&squares, &unscale, 1.0F, &norm, &coefficient);
+  EXPECT_EQ(norm, 2.0F);
+  EXPECT_EQ(coefficient, 1.0F / (2.0F + 1e-6F) * 0x1p-100F);
+  clip_coefficient(&squares, &unscale, 3.0F, &norm, &coefficient);
+  EXPECT_EQ(coefficient, 0x1p-100F);
+  const double infinite = INFINITY;
+  clip_coefficient(&infinite, &unscale, 1.0F, &norm, &coefficient);
+  EXPECT_EQ(norm, INFINITY);
 }
 
 }  // namespace

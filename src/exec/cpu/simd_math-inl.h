@@ -1,11 +1,11 @@
-// Vector arithmetic the kernels share: loads and stores of float32 and bfloat16, and elementary functions in
-// float32.
+// Vector arithmetic the kernels share: loads and stores of float32, bfloat16 and float16, and elementary
+// functions in float32.
 //
 // To be included after hwy/foreach_target.h, once a target. Everything here is in
 // shoehorn::cpu::HWY_NAMESPACE. `Lanes` says how much of a vector is live: AllLanes, or FirstLanes{count} at
 // the ragged end of a row; a partial load fills the other lanes with zeros, a partial store leaves the memory
-// behind them untouched. bfloat16 is widened on load and rounded to nearest even on store; NaN stays NaN
-// (base/bfloat16.h is the definition).
+// behind them untouched. 16-bit floats are widened on load and rounded to nearest even on store; NaN stays
+// NaN (base/bfloat16.h and base/float16.h are the definitions).
 //
 // Largest errors against double precision over all floats, in units in the last place of float32: exp 1,
 // expm1 1.5, tanh 2.5, erf 1.5, sigmoid 3. The polynomials are our own minimax fits (Lawson's reweighting) of
@@ -24,6 +24,7 @@
 #include <cstring>
 
 #include "base/bfloat16.h"
+#include "base/float16.h"
 
 // Highway's scalar fallback lacks the 16-bit operations.
 #if HWY_TARGET != HWY_SCALAR
@@ -49,7 +50,7 @@ HWY_INLINE FloatVector set(float value) {
   return hn::Set(FloatTag(), value);
 }
 
-// ---- float32 and bfloat16 memory
+// ---- float32, bfloat16 and float16 memory
 
 HWY_INLINE FloatVector load(const float* from, AllLanes = {}) {
   return hn::LoadU(FloatTag(), from);
@@ -116,6 +117,19 @@ HWY_INLINE FloatVector load(const bfloat16* from, Lanes lanes = {}) {
 template <class Lanes = AllLanes>
 HWY_INLINE void store(FloatVector value, bfloat16* to, Lanes lanes = {}) {
   store_half(round_bfloat16(value), &to->bits, lanes);
+}
+
+// The processor's own conversions (F16C, which every AVX2 machine has).
+using Float16Tag = hn::Rebind<hwy::float16_t, FloatTag>;
+
+template <class Lanes = AllLanes>
+HWY_INLINE FloatVector load(const float16* from, Lanes lanes = {}) {
+  return hn::PromoteTo(FloatTag(), hn::BitCast(Float16Tag(), load_half(&from->bits, lanes)));
+}
+
+template <class Lanes = AllLanes>
+HWY_INLINE void store(FloatVector value, float16* to, Lanes lanes = {}) {
+  store_half(hn::BitCast(HalfTag(), hn::DemoteTo(Float16Tag(), value)), &to->bits, lanes);
 }
 
 // `other` in the lanes that are not live.

@@ -15,13 +15,13 @@ class NullBackend final : public Backend {
  public:
   std::string name() const override { return "null"; }
 
-  // Products: packing buffers, and for bf16 operands the widened panels. Reductions over rows: partials of 64
-  // rows each.
+  // Products: packing buffers, and for 16-bit operands the widened panels. Reductions over rows: partials of
+  // 64 rows each.
   int64_t workspace_bytes(const Program& program, const Node& node) const override {
     const OpContext context{program, node};
     switch (op_info(node.kind).op_class) {
       case OpClass::kContraction: {
-        if (context.type(0).dtype != DType::kBF16) return kBlock;
+        if (context.type(0).dtype == DType::kF32) return kBlock;
         int64_t widened = 0;
         for (size_t i = 0; i < node.inputs.size(); ++i) {
           if (node.inputs[i].valid()) widened += context.type(static_cast<int64_t>(i)).shape.elements() * 4;

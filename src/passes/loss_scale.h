@@ -1,0 +1,29 @@
+// The loss scale of float16 training.
+//
+//   before   loss ──► loss_gradient ──► … ──► gradients ──► update
+//   after    loss ──► loss_gradient · scale ──► … ──► gradients · scale ──► update(1 / scale, unless
+//   found_inf)
+//
+// Gradients below 2^-24 are zero in float16; those of the loss times a scale are not. Here the gradient of
+// the loss takes the scale; `update` folds 1 / scale into the clip coefficient, skips the whole update where
+// any gradient is infinite or not a number, and moves a dynamic scale (ops/loss_scale_ops.cc).
+//
+// A scale that is a power of two changes no bit of a gradient that stays in range. Memory and time: four
+// scalars, and without clipping one pass over the gradients. Changes numerics, for the better.
+#pragma once
+
+#include "passes/program_family.h"
+
+namespace shoehorn {
+
+void loss_scale(ProgramFamily& family, const StepOptions& options);
+
+// Before the first step: what the options say.
+struct LossScaleValues {
+  float scale = 1;
+  int32_t applied_in_row = 0;
+  int32_t overflows_to_go = 1;
+};
+LossScaleValues first_loss_scale(const LossScaleOptions& options);
+
+}  // namespace shoehorn

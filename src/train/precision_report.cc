@@ -1,0 +1,23 @@
+#include "train/precision_report.h"
+
+#include <fmt/format.h>
+
+#include "exec/cpu/matmul.h"
+
+namespace shoehorn {
+
+std::string half_products_text(bool is_fp16) {
+  if (is_fp16) return fmt::format("as fp32 panels: {} has none on this processor", cpu::matmul_library());
+  return cpu::has_bf16_products() ? "native" : "as fp32 panels: the processor has none";
+}
+
+std::string format_precision(const TrainingArguments& args) {
+  if (args.bf16) return fmt::format("bf16 products: {}\n", half_products_text(false));
+  if (!args.fp16) return {};
+  const std::string scale = args.loss_scale != 0
+                                ? fmt::format("{:g}, fixed", args.loss_scale)
+                                : fmt::format("2^{} at first, dynamic", args.initial_scale_power);
+  return fmt::format("fp16 products: {}; loss scale {}\n", half_products_text(true), scale);
+}
+
+}  // namespace shoehorn
