@@ -36,7 +36,10 @@ const std::vector<ArgumentSpec>& option_rows() {
        .kind = kInteger,
        .standard = int64_t{2},
        .help = "optimizer steps that are timed, after a first one that is not"},
-      {.name = "report", .kind = kText, .help = "the same as a page with plots, in this file"},
+      {.name = "report",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "the same as a page with plots, in this file"},
       result_json_row(),
   };
   return rows;

@@ -28,8 +28,8 @@ void add_memory(HtmlPage& page, const AreaChart& along_step, const MemoryAnatomy
   for (const NamedBytes& part : memory.parts) add(part.name, part.bytes);
   add("the whole process", memory.total_bytes);
   page.add_table(parts);
-  HtmlTable alive{.caption = fmt::format("Buffers alive at the peak: {}", memory.peak_node),
-                  .columns = {{"buffer"}, {"memory", true}}};
+  HtmlTable alive{.caption = fmt::format("Alive at the peak: {}", memory.peak_node),
+                  .columns = {{""}, {"memory", true}}};
   for (const NamedBytes& buffer : memory.alive_at_peak)
     alive.rows.push_back({buffer.name, format_bytes(buffer.bytes)});
   page.add_table(alive);

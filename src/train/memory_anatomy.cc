@@ -15,7 +15,6 @@ namespace shoehorn {
 namespace {
 
 constexpr int64_t kBarCells = 40;
-constexpr size_t kBuffersShown = 8;
 
 struct Part {
   std::string_view name;
@@ -77,23 +76,25 @@ std::vector<StepMoment> timeline_of(const Program& program, const ProgramPlan& p
   std::vector<StepMoment> moments;
   for (size_t at = 0; at < live.size(); ++at) {
     const Region& region = program.nodes()[at].region;
-    const std::string name =
-        region.layer < 0 ? fmt::format("{}, {}", phase_name(region.phase), component_name(region.component))
-                         : fmt::format("{}, layer {}", phase_name(region.phase), region.layer);
-    if (moments.empty() || moments.back().name != name)
-      moments.push_back({name, static_cast<int64_t>(at), 0});
-    moments.back().live_bytes = std::max(moments.back().live_bytes, live[at]);
+    const Phase phase = region.phase == Phase::kRecompute ? Phase::kBackward : region.phase;
+    const std::string name = region.layer < 0
+                                 ? fmt::format("{}, {}", phase_name(phase), component_name(region.component))
+                                 : fmt::format("{}, layer {}", phase_name(phase), region.layer);
+    auto moment = std::find_if(moments.begin(), moments.end(),
+                               [&](const StepMoment& known) { return known.name == name; });
+    if (moment == moments.end()) moment = moments.insert(moments.end(), {name, static_cast<int64_t>(at), 0});
+    moment->live_bytes = std::max(moment->live_bytes, live[at]);
   }
   return moments;
 }
 
-// The buffers alive at the peak, those of one kind in all layers together.
+// The buffers alive at the peak, by role and component of all layers.
 std::vector<NamedBytes> alive_at(const ProgramPlan& plan, int64_t position) {
   std::map<std::string, int64_t> bytes;
   for (const Buffer& buffer : plan.buffers) {
     if (buffer.first <= position && position <= buffer.last)
-      bytes[fmt::format("{} ({}, {})", buffer.name, role_name(buffer.role),
-                        component_name(buffer.region.component))] += buffer.bytes;
+      bytes[fmt::format("{} of {}", role_name(buffer.role), component_name(buffer.region.component))] +=
+          buffer.bytes;
   }
   return largest_first(bytes);
 }
@@ -154,19 +155,8 @@ std::string format_memory_anatomy(const MemoryAnatomy& anatomy) {
                         bar(moment.live_bytes, most), moment.live_bytes == most ? " peak" : "");
   }
   text += fmt::format("\nAlive at the peak ({})\n", anatomy.peak_node);
-  int64_t rest = 0;
-  for (size_t i = 0; i < anatomy.alive_at_peak.size(); ++i) {
-    const NamedBytes& buffer = anatomy.alive_at_peak[i];
-    if (i < kBuffersShown) {
-      text += fmt::format("  {:<54}{:>14}\n", buffer.name, format_bytes(buffer.bytes));
-    } else {
-      rest += buffer.bytes;
-    }
-  }
-  if (rest > 0)
-    text += fmt::format("  {:<54}{:>14}\n",
-                        fmt::format("{} others", anatomy.alive_at_peak.size() - kBuffersShown),
-                        format_bytes(rest));
+  for (const NamedBytes& kind : anatomy.alive_at_peak)
+    text += fmt::format("  {:<42}{:>14}\n", kind.name, format_bytes(kind.bytes));
   return text;
 }
 

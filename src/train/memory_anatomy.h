@@ -17,9 +17,9 @@ struct NamedBytes {
   int64_t bytes = 0;
 };
 
-// A stretch of the step's program in one phase of one layer.
+// What the step's program does in one direction through one layer.
 struct StepMoment {
-  std::string name;  // "backward, layer 3 attention"
+  std::string name;  // "backward, layer 3"; what is made again for it is in it
   int64_t first_node = 0;
   int64_t live_bytes = 0;  // of the transient arena, the most while it lasts
 };
@@ -34,7 +34,7 @@ struct MemoryAnatomy {
   std::string program;                 // the one that needs most
   std::vector<StepMoment> timeline;
   std::string peak_node;                  // the node at the peak
-  std::vector<NamedBytes> alive_at_peak;  // buffers, largest first
+  std::vector<NamedBytes> alive_at_peak;  // "activation of attention", …, largest first
   int64_t total_bytes = 0;
 };
 
