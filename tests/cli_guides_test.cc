@@ -59,6 +59,7 @@ TEST_F(CliGuides, RunGlue) {
 TEST_F(CliGuides, FlagsOfTheText) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
            {"--gradient_accumulation_steps", "4", "--gradient_checkpointing"},
+           {"--fp16"},
            {"--bf16", "--bf16_full_eval"},
            {"--tf32", "0", "--optim", "adamw_apex_fused"},
            {"--no_tf32", "--optim", "adafactor", "--precision", "bf16-mixed"}}) {

@@ -9,7 +9,8 @@ int main(int argc, char** argv) {
     TrainingArguments training_args = guide::Setting::default_args();
     training_args.gradient_accumulation_steps = 4;
     training_args.gradient_checkpointing = true;
-    training_args.bf16 = true;
+    training_args.fp16 = true;
+    training_args.optim = "adamw_bnb_8bit";
     training_args.max_grad_norm = 0;  // the guides' loop does not clip
 
     const DataLoader dataloader(setting.dataset(), {.batch_size = 1});

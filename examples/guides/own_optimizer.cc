@@ -1,5 +1,5 @@
-// An optimizer of one's own with two parameter groups, handed to the Trainer: biases and norms are not
-// decayed. The guides build 8-bit Adam in this way; here it is AdamW.
+// 8-bit Adam, built by hand with two parameter groups and handed to the Trainer: biases and norms are not
+// decayed.
 #include "guide.h"
 
 using namespace shoehorn;
@@ -12,9 +12,9 @@ int main(int argc, char** argv) {
 
     const auto decays = [](const std::string& name) { return is_decayed(name); };
     const auto rest = [](const std::string&) { return true; };
-    const AdamWSettings adam{.beta1 = training_args.adam_beta1,
-                             .beta2 = training_args.adam_beta2,
-                             .epsilon = training_args.adam_epsilon};
+    const AdamW8bitSettings adam{.adamw = {.beta1 = training_args.adam_beta1,
+                                           .beta2 = training_args.adam_beta2,
+                                           .epsilon = training_args.adam_epsilon}};
     const TrainerOptions optimizers{
         .optimizer = OptimizerOptions{.settings = adam},
         .optimizer_groups = {{decays, static_cast<float>(training_args.weight_decay)}, {rest, 0.0F}}};
