@@ -187,8 +187,8 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
     gradient.name += ".gradient";
     gradient.role = Role::kGradient;
     const ValueId value = programs[0].read_state(state.add_storage(gradient));
-    append_update(builder, {settings, 0}, programs[0].read_state(rate), programs[0].read_state(applied), {},
-                  weight, {}, value);
+    append_update(builder, {settings, 0},
+                  {programs[0].read_state(rate), programs[0].read_state(applied), {}, {}}, weight, {}, value);
   }
   verify(programs[0]);
   const auto backend = make_cpu_backend(1);
