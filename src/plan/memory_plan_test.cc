@@ -97,7 +97,7 @@ TEST_F(MemoryPlanTest, ViewsShareTheirSourceAndKeepItAlive) {
 TEST_F(MemoryPlanTest, AViewOfStateLiesInTheState) {
   const ValueId view = op(OpKind::kView, {w_}, ViewAttributes{{DType::kF32, {kRows}}, 3}, "row");
   copy(view, "y");
-  const Location& location = plan().programs[0].values[view.at()];
+  const Location location = plan().programs[0].values[view.at()];
   EXPECT_EQ(location.arena, ArenaKind::kPersistent);
   EXPECT_EQ(location.offset, 12);
 }
