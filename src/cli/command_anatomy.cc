@@ -45,27 +45,12 @@ const std::vector<ArgumentSpec>& option_rows() {
   return rows;
 }
 
-// Random tokens for `steps` optimizer steps.
-Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps) {
-  const auto vocabulary = static_cast<int32_t>(model.vocab_size());
-  return Dataset::random_tokens(
-      {.count = args.per_device_train_batch_size * args.gradient_accumulation_steps * steps,
-       .length = args.max_seq_length,
-       .vocab_begin = std::min<int32_t>(100, vocabulary - 1),
-       .vocab_end = std::min<int32_t>(30000, vocabulary),
-       .num_labels = static_cast<int32_t>(model.num_labels()),
-       .seed = static_cast<uint64_t>(args.seed)});
-}
-
 TrainingArguments anatomy_arguments(const CommandOptions& options) {
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   validate_command(Command::kBenchStep, parsed.arguments);
   const int64_t steps = options.integer("steps");
   if (steps < 1) throw user_error("[--steps] expected 1 or more, got {}", steps);
-  TrainingArguments args = parsed.arguments;
-  args.save_strategy = "no";
-  args.logging_strategy = "no";
-  args.eval_strategy = "no";
+  TrainingArguments args = without_files(parsed.arguments);
   args.max_steps = steps + 1;
   args.profile = options.flag("inference") || !options.flag("measure") ? 0 : steps;
   if (options.flag("inference")) args.per_device_eval_batch_size = args.per_device_train_batch_size;
@@ -76,20 +61,18 @@ struct Anatomy {
   MemoryAnatomy memory;
   OperationAnatomy operations;
   int64_t measured_bytes = 0;  // peak of the process; 0: not run
-  std::string page;
+  AreaChart along_step;
 };
 
-Anatomy take_apart(const TrainingArguments& args, const ModelSource& source, bool is_inference) {
+Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset data, bool is_inference) {
   Anatomy anatomy;
-  AreaChart along_step;
   std::vector<NodeWork> work;
   {
-    Dataset data = random_steps(args, *source.model, is_inference ? 1 : args.max_steps);
     Dataset none;
-    Trainer trainer(*source.model, args, std::move(is_inference ? none : data),
-                    std::move(is_inference ? data : none), {.write_profile = false});
+    Trainer trainer(model, args, std::move(is_inference ? none : data), std::move(is_inference ? data : none),
+                    {.write_profile = false});
     anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());
-    along_step = memory_chart(trainer.session());
+    anatomy.along_step = memory_chart(trainer.session());
     if (args.profile > 0) {
       trainer.train();
       anatomy.measured_bytes = trainer.measured_process_peak_bytes();
@@ -100,12 +83,14 @@ Anatomy take_apart(const TrainingArguments& args, const ModelSource& source, boo
   }
   // The trainer's memory is given back first: measuring the limits takes some.
   anatomy.operations = operation_anatomy(work, measure_machine_limits());
-  anatomy.page =
-      anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path),
-                   fmt::format("batch {} x {}, {} accumulation steps", args.per_device_train_batch_size,
-                               args.max_seq_length, args.gradient_accumulation_steps),
-                   along_step, anatomy.memory, anatomy.operations);
   return anatomy;
+}
+
+std::string page_of(const Anatomy& anatomy, const TrainingArguments& args) {
+  return anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path),
+                      fmt::format("batch {} x {}, {} accumulation steps", args.per_device_train_batch_size,
+                                  args.max_seq_length, args.gradient_accumulation_steps),
+                      anatomy.along_step, anatomy.memory, anatomy.operations);
 }
 
 std::string text_of(const Anatomy& anatomy) {
@@ -132,16 +117,14 @@ int run_anatomy(const std::vector<std::string>& words) {
   }
   const TrainingArguments args = anatomy_arguments(options);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
-  if (args.max_seq_length > source.model->max_positions()) {
-    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}",
-                     source.model->max_positions(), args.max_seq_length);
-  }
+  const bool is_inference = options.flag("inference");
+  Dataset data = random_steps(args, *source.model, is_inference ? 1 : args.max_steps);
   prepare_result_file(options.text("json"));
-  const Anatomy anatomy = take_apart(args, source, options.flag("inference"));
+  const Anatomy anatomy = take_apart(args, *source.model, std::move(data), is_inference);
   nlohmann::ordered_json result = {{"memory", to_json(anatomy.memory)},
                                    {"operations", to_json(anatomy.operations)}};
   if (anatomy.measured_bytes > 0) result["memory_process_measured_bytes"] = anatomy.measured_bytes;
-  if (!options.text("report").empty()) write_text_atomic(options.text("report"), anatomy.page);
+  if (!options.text("report").empty()) write_text_atomic(options.text("report"), page_of(anatomy, args));
   write_result(options.text("json"), result, text_of(anatomy));
   return 0;
 }

@@ -37,11 +37,7 @@ double median(std::vector<double> values) {
 
 // The run that is timed: no log, no report, no checkpoint; a few steps unless the arguments say how many.
 TrainingArguments timed_arguments(const TrainingArguments& args) {
-  TrainingArguments timed = args;
-  timed.save_strategy = "no";
-  timed.eval_strategy = "no";
-  timed.logging_strategy = "no";
-  timed.report_to.clear();
+  TrainingArguments timed = without_files(args);
   // A profile begins after the first step.
   if (timed.max_steps <= 0) timed.max_steps = std::max<int64_t>(4, timed.profile + 1);
   return timed;
@@ -110,18 +106,7 @@ int run_bench_step(const std::vector<std::string>& words) {
   validate_command(Command::kBenchStep, parsed.arguments);
   const TrainingArguments args = timed_arguments(parsed.arguments);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
-  if (args.max_seq_length > source.model->max_positions()) {
-    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}",
-                     source.model->max_positions(), args.max_seq_length);
-  }
-  const int64_t samples_a_step = args.per_device_train_batch_size * args.gradient_accumulation_steps;
-  Dataset data = Dataset::random_tokens(
-      {.count = samples_a_step * args.max_steps,
-       .length = args.max_seq_length,
-       .vocab_begin = std::min<int32_t>(100, static_cast<int32_t>(source.model->vocab_size()) - 1),
-       .vocab_end = std::min<int32_t>(30000, static_cast<int32_t>(source.model->vocab_size())),
-       .num_labels = static_cast<int32_t>(source.model->num_labels()),
-       .seed = static_cast<uint64_t>(args.seed)});
+  Dataset data = random_steps(args, *source.model, args.max_steps);
   nlohmann::json result;
   std::string profile;
   {

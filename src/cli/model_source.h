@@ -22,6 +22,13 @@ struct ModelSource {
 // `need_weights` the directory must have them.
 ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights);
 
+// Samples of random tokens, each of --sequence_length, for so many optimizer steps. UserError where the model
+// has fewer positions.
+Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps);
+
+// Of a run that is looked at and not kept: no log, report, evaluation or checkpoint.
+TrainingArguments without_files(TrainingArguments args);
+
 struct TextTask {
   std::unique_ptr<Tokenizer> tokenizer;
   LoadedDataset train;

@@ -37,12 +37,7 @@ void add_memory(HtmlPage& page, const AreaChart& along_step, const MemoryAnatomy
 
 void add_operations(HtmlPage& page, const OperationAnatomy& operations) {
   page.add_heading("Operations");
-  ClassWork total;
-  for (const ClassWork& work : operations.classes) {
-    total.flops += work.flops;
-    total.bytes += work.bytes;
-    total.seconds += work.seconds;
-  }
+  const ClassWork total = total_of(operations);
   BarChart shares{.title = "Shares of a step, by class of operation",
                   .layout = BarLayout::kStacked,
                   .axis = {.unit = Unit::kShare, .from_zero = true}};

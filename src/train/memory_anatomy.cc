@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "ops/op_info.h"
+#include "plan/pack.h"
 
 namespace shoehorn {
 
@@ -59,16 +60,16 @@ std::vector<NamedBytes> parts_of(const Session& session, const MemoryForecast& f
   return parts;
 }
 
+bool is_on_device(const Buffer& buffer) {
+  return buffer.space == AddressSpace::kDevice;
+}
+
 std::vector<int64_t> live_bytes(const ProgramPlan& plan) {
-  std::vector<int64_t> changes(plan.workspace_bytes.size() + 1);
+  std::vector<Interval> intervals;
   for (const Buffer& buffer : plan.buffers) {
-    changes[static_cast<size_t>(buffer.first)] += buffer.bytes;
-    changes[static_cast<size_t>(buffer.last) + 1] -= buffer.bytes;
+    if (is_on_device(buffer)) intervals.push_back({buffer.first, buffer.last, buffer.bytes});
   }
-  changes.pop_back();
-  int64_t live = 0;
-  for (int64_t& change : changes) change = live += change;
-  return changes;
+  return live_bytes_by_position(intervals, static_cast<int64_t>(plan.workspace_bytes.size()));
 }
 
 std::vector<StepMoment> timeline_of(const Program& program, const ProgramPlan& plan) {
@@ -92,7 +93,7 @@ std::vector<StepMoment> timeline_of(const Program& program, const ProgramPlan& p
 std::vector<NamedBytes> alive_at(const ProgramPlan& plan, int64_t position) {
   std::map<std::string, int64_t> bytes;
   for (const Buffer& buffer : plan.buffers) {
-    if (buffer.first <= position && position <= buffer.last)
+    if (is_on_device(buffer) && buffer.first <= position && position <= buffer.last)
       bytes[fmt::format("{} of {}", role_name(buffer.role), component_name(buffer.region.component))] +=
           buffer.bytes;
   }

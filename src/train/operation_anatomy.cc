@@ -20,12 +20,6 @@ void add(ClassWork& total, const ClassWork& more) {
   total.seconds += more.seconds;
 }
 
-ClassWork total_of(const OperationAnatomy& anatomy) {
-  ClassWork total;
-  for (const ClassWork& work : anatomy.classes) add(total, work);
-  return total;
-}
-
 double ratio(double a, double b) {
   return b > 0 ? a / b : 0;
 }
@@ -54,6 +48,12 @@ std::string_view op_class_name(OpClass op_class) {
       return "optimizer";
   }
   return "unknown";
+}
+
+ClassWork total_of(const OperationAnatomy& anatomy) {
+  ClassWork total;
+  for (const ClassWork& work : anatomy.classes) add(total, work);
+  return total;
 }
 
 std::vector<NodeWork> planned_work(const Session& session) {

@@ -50,6 +50,8 @@ std::vector<NodeWork> measured_work(const StepProfile& profile);
 
 OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes, const MachineLimits& limits);
 
+ClassWork total_of(const OperationAnatomy& anatomy);
+
 // A table: share of flops, of bytes and of time, and time as a multiple of the floor.
 std::string format_operation_anatomy(const OperationAnatomy& anatomy);
 nlohmann::json to_json(const OperationAnatomy& anatomy);
