@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/pass_table.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
 #include "train/evaluation.h"
@@ -44,12 +45,17 @@ int run_plan(const std::vector<std::string>& words) {
   if (task.validation.dataset.size() == 0) planned.eval_strategy = "no";
   const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation.dataset));
   const MemoryForecast& forecast = trainer.forecast();
+  std::vector<PassEffect> effects;
+  if (args.explain)
+    effects = explain_passes(*source.model, trainer.session().options(), measure_machine_limits());
   if (args.json) {
     nlohmann::json result = to_json(forecast);
+    if (args.explain) result["passes"] = to_json(effects);
     result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
     fmt::print("{}\n", result.dump(2));
   } else {
     fmt::print("{}{}", format_found_batch_size(planned, trainer.arguments()), format_forecast(forecast));
+    if (args.explain) fmt::print("\n{}", format_passes(effects));
   }
   if (forecast.fits()) return 0;
   fmt::print(stderr, "error: {}\n", format_refusal(forecast, trainer.alternatives()));

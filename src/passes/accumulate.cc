@@ -7,6 +7,7 @@
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
 #include "ops/weight_cast.h"
+#include "passes/recompute.h"
 
 namespace shoehorn {
 
@@ -201,7 +202,7 @@ void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {
   const Program source = family.programs[0];
   int32_t last_layer = 0;
   for (const Node& node : source.nodes()) last_layer = std::max(last_layer, node.region.layer);
-  const int64_t layers_a_segment = std::max<int64_t>(1, options.recompute_every_n_layers);
+  const int64_t layers_a_segment = std::max<int64_t>(1, layers_of_a_group(source, options));
   Unroller unroller(family, options.gradient_accumulation_steps);
   const size_t nodes = source.nodes().size();
   for (size_t from = 0; from < nodes;) {

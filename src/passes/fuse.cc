@@ -17,18 +17,15 @@ class Fuser {
  public:
   explicit Fuser(Program& program) : program_(program), nodes_(program.nodes().size()) { count_readers(); }
 
-  void run() {
+  void fuse_attentions() {
     for (const Node& node : program_.nodes()) {
       if (const auto chain = match_attention(node)) ++chains_[chain->parameters()];
     }
-    for (size_t i = 0; i < nodes_; ++i) fuse_attention(NodeId{static_cast<int32_t>(i)});
-    place();
-    for (size_t i = 0; i < nodes_; ++i) fuse_residual_norm(NodeId{static_cast<int32_t>(i)});
-    for (size_t i = 0; i < nodes_; ++i) fuse_bias_activation(NodeId{static_cast<int32_t>(i)});
-    place();
-    for (size_t i = 0; i < nodes_; ++i) fuse_bias(NodeId{static_cast<int32_t>(i)});
-    place();
+    at_each_node(&Fuser::fuse_attention);
   }
+  void fuse_residual_norms() { at_each_node(&Fuser::fuse_residual_norm); }
+  void fuse_bias_activations() { at_each_node(&Fuser::fuse_bias_activation); }
+  void fuse_biases() { at_each_node(&Fuser::fuse_bias); }
 
  private:
   struct Linear {
@@ -45,6 +42,11 @@ class Fuser {
       return {parts[0].weight, parts[0].bias, parts[1].weight, parts[1].bias, parts[2].weight, parts[2].bias};
     }
   };
+
+  void at_each_node(void (Fuser::*fuse)(NodeId anchor)) {
+    for (size_t i = 0; i < nodes_; ++i) (this->*fuse)(NodeId{static_cast<int32_t>(i)});
+    place();
+  }
 
   void count_readers() {
     readers_.assign(program_.values().size(), 0);
@@ -222,8 +224,20 @@ class Fuser {
 
 }  // namespace
 
-void fuse(ProgramFamily& family, const StepOptions&) {
-  for (Program& program : family.programs) Fuser(program).run();
+void fuse_attention(ProgramFamily& family, const StepOptions&) {
+  for (Program& program : family.programs) Fuser(program).fuse_attentions();
+}
+
+void fuse_residual_norm(ProgramFamily& family, const StepOptions&) {
+  for (Program& program : family.programs) Fuser(program).fuse_residual_norms();
+}
+
+void fuse_bias_activation(ProgramFamily& family, const StepOptions&) {
+  for (Program& program : family.programs) Fuser(program).fuse_bias_activations();
+}
+
+void fuse_bias(ProgramFamily& family, const StepOptions&) {
+  for (Program& program : family.programs) Fuser(program).fuse_biases();
 }
 
 }  // namespace shoehorn

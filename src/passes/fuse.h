@@ -1,10 +1,10 @@
 // Forward fusion: chains of ops become one kernel each, with a backward of its own.
 //
-//   attention   q, k, v = x·Wᵀ + b (three products)      qkv = x·[Wq; Wk; Wv]ᵀ + [bq; bk; bv]   (one product)
-//               scores ─► softmax ─► dropout ─► ·v   ─►   attention(qkv): never stores a T×T matrix
-//   residual    bias ─► dropout ─► + residual ─► LayerNorm  ─►  bias_dropout_residual_layer_norm
-//   activation  bias ─► activation                       ─►  bias_activation
-//   bias        product ─► bias                          ─►  product with bias
+//   fuse_attention        q, k, v = x·Wᵀ + b (three products)   ─►  qkv = x·[Wq; Wk; Wv]ᵀ + [bq; bk; bv]
+//                         scores ─► softmax ─► dropout ─► ·v    ─►  attention(qkv): never stores a T×T matrix
+//   fuse_residual_norm    bias ─► dropout ─► + residual ─► LayerNorm  ─►  bias_dropout_residual_layer_norm
+//   fuse_bias_activation  bias ─► activation                    ─►  bias_activation
+//   fuse_bias             product ─► bias                       ─►  product with bias
 //
 // Safe because each value inside a chain has one reader. The three weights become one storage; the parameters
 // in it keep their names. Memory: no [A, N, T] probabilities, no copies between the ops of a chain. Time: one
@@ -15,6 +15,9 @@
 
 namespace shoehorn {
 
-void fuse(ProgramFamily& family, const StepOptions& options);
+void fuse_attention(ProgramFamily& family, const StepOptions& options);
+void fuse_residual_norm(ProgramFamily& family, const StepOptions& options);
+void fuse_bias_activation(ProgramFamily& family, const StepOptions& options);
+void fuse_bias(ProgramFamily& family, const StepOptions& options);
 
 }  // namespace shoehorn

@@ -1,5 +1,6 @@
 #include "passes/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -54,12 +55,13 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
 void check_options(const StepOptions& options) {
   for (const std::string& skipped : options.skip_passes) {
     std::vector<std::string> names;
-    bool known = false;
     for (const Pass& pass : pass_list()) {
       if (!pass.can_skip) continue;
+      if (!pass.group.empty() && std::find(names.begin(), names.end(), pass.group) == names.end())
+        names.push_back(pass.group);
       names.push_back(pass.name);
-      known = known || pass.name == skipped;
     }
+    const bool known = std::find(names.begin(), names.end(), skipped) != names.end();
     if (!known)
       throw user_error("[--skip_pass] expected one of {}, got '{}'", fmt::join(names, ", "), skipped);
   }
@@ -101,7 +103,12 @@ const std::vector<Pass>& pass_list() {
       // What is trained, before anything is built on it.
       {"freeze", Exactness::kChangesNumerics, false, freeze},
       // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
-      {"fuse", Exactness::kRoundingOnly, true, fuse},
+      // Attention's three products with their biases first, then the chains that begin with a bias, and the
+      // biases that are left go into their products.
+      {"fuse_attention", Exactness::kRoundingOnly, true, fuse_attention, "fuse"},
+      {"fuse_residual_norm", Exactness::kRoundingOnly, true, fuse_residual_norm, "fuse"},
+      {"fuse_bias_activation", Exactness::kRoundingOnly, true, fuse_bias_activation, "fuse"},
+      {"fuse_bias", Exactness::kRoundingOnly, true, fuse_bias, "fuse"},
       // Types of the kernels that will run, in each program its own: the backward follows them.
       {"mixed_precision", Exactness::kChangesNumerics, true, mixed_precision},
       // Gradients join the program; from here on passes move work and memory, not maths.
@@ -122,6 +129,23 @@ const std::vector<Pass>& pass_list() {
       {"fuse_update", Exactness::kExact, true, fuse_update},
   };
   return list;
+}
+
+std::string_view exactness_name(Exactness exactness) {
+  switch (exactness) {
+    case Exactness::kExact:
+      return "exact";
+    case Exactness::kRoundingOnly:
+      return "rounding only";
+    case Exactness::kChangesNumerics:
+      return "changes numerics";
+  }
+  return "unknown";
+}
+
+bool is_skipped(const Pass& pass, const StepOptions& options) {
+  return options.skip_passes.contains(pass.name) ||
+         (!pass.group.empty() && options.skip_passes.contains(pass.group));
 }
 
 ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train,
@@ -148,7 +172,7 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
   size_t number = 0;
   for (const Pass& pass : pass_list()) {
     ++number;
-    if (options.skip_passes.contains(pass.name)) continue;
+    if (is_skipped(pass, options)) continue;
     const auto start = std::chrono::steady_clock::now();
     pass.run(family, options);
     for (const Program& program : family.programs) verify(program);

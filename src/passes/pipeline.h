@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "passes/program_family.h"
@@ -12,15 +13,21 @@ namespace shoehorn {
 // Whether loss and gradients stay bit for bit what they were, change by rounding only, or are other maths.
 enum class Exactness : uint8_t { kExact, kRoundingOnly, kChangesNumerics };
 
+std::string_view exactness_name(Exactness exactness);  // "exact", "rounding only", "changes numerics"
+
 struct Pass {
   std::string name;
   Exactness exactness;
   bool can_skip;  // by --skip_pass; the others are the pipeline itself
   void (*run)(ProgramFamily&, const StepOptions&);
+  std::string group = {};  // skipping this name skips all of the group
 };
 
 // In the order in which they run.
 const std::vector<Pass>& pass_list();
+
+// Whether the options skip a pass, by its own name or its group's.
+bool is_skipped(const Pass& pass, const StepOptions& options);
 
 struct PassRecord {
   std::string name;

@@ -1,6 +1,7 @@
 #include "passes/recompute.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -73,14 +74,25 @@ bool leaves_group(const Program& program, const std::vector<NodeId>& readers,
   });
 }
 
+int64_t last_layer_of(const Program& program) {
+  int64_t last = -1;
+  for (const Node& node : program.nodes()) last = std::max<int64_t>(last, node.region.layer);
+  return last;
+}
+
 }  // namespace
+
+int64_t layers_of_a_group(const Program& program, const StepOptions& options) {
+  if (options.recompute_every_n_layers != kRootOfLayers) return options.recompute_every_n_layers;
+  const auto layers = static_cast<double>(last_layer_of(program) + 1);
+  return std::max<int64_t>(1, std::llround(std::sqrt(layers)));
+}
 
 void recompute(ProgramFamily& family, const StepOptions& options) {
   Program& program = family.programs[0];
-  const int64_t every = options.recompute_every_n_layers;
+  const int64_t every = layers_of_a_group(program, options);
   if (every <= 0 || program.name() == "evaluate") return;
-  int32_t last_layer = -1;
-  for (const Node& node : program.nodes()) last_layer = std::max(last_layer, node.region.layer);
+  const int64_t last_layer = last_layer_of(program);
   const auto group_of = [&](const Node& node) {
     return node.region.layer < 0 ? int64_t{-1} : node.region.layer / every;
   };

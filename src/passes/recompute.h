@@ -19,6 +19,9 @@
 
 namespace shoehorn {
 
+// Layers of a group, 0 where nothing is recomputed.
+int64_t layers_of_a_group(const Program& program, const StepOptions& options);
+
 void recompute(ProgramFamily& family, const StepOptions& options);
 void rematerialize(ProgramFamily& family, const StepOptions& options);
 

@@ -24,13 +24,17 @@ struct LossScaleOptions {
   float minimum = 1;
 };
 
+// recompute_every_n_layers of a model of L layers: round(√L), where inputs of groups and activations of one
+// group together are fewest (Chen et al., 2016).
+inline constexpr int64_t kRootOfLayers = -1;
+
 struct StepOptions {
   Precision precision = Precision::kFloat32;
   std::optional<Precision> evaluation_precision = {};  // unset: that of training
   LossScaleOptions loss_scale;
   int64_t gradient_accumulation_steps = 1;
   AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;
-  int64_t recompute_every_n_layers = 0;  // 0: off
+  int64_t recompute_every_n_layers = 0;  // 0: off; kRootOfLayers: the root of their number
   bool update_in_backward = false;
   std::vector<std::string> freeze;  // regular expressions: parameters of such a name are not trained
   OptimizerOptions optimizer;

@@ -63,6 +63,12 @@ void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
   for (AddedToken& token : file.added_tokens) {
     if (token.content.empty()) continue;
     int32_t id = id_of(token.content);
+    if (id < 0 && file.has_gaps) {
+      throw user_error(
+          "[{}] expected the added token '{}' in model.vocab too, whose ids have gaps, got none; Hugging "
+          "Face's tokenizers would give it an id that another token has",
+          file.path.string(), token.content);
+    }
     if (id < 0) {
       id = static_cast<int32_t>(vocab_size());
       appended_.push_back(token.content);

@@ -122,16 +122,18 @@ class VocabularyCollector {
     return true;
   }
 
-  // The tokens in order of id.
+  int64_t count() const { return static_cast<int64_t>(ids_.size()); }
+  // The tokens in order of id; an id that none has is an empty one.
   TokenList take() {
     const size_t count = ids_.size();
     std::vector<uint32_t> position(count, UINT32_MAX);
     bool ordered = true;
     for (size_t i = 0; i < count; ++i) {
       const std::string_view token = tokens_[static_cast<int64_t>(i)];
-      if (ids_[i] >= count)
-        throw user_error("[{}] expected the ids of {} tokens to be 0..{}, got {} for '{}'", path_.string(),
-                         count, count - 1, ids_[i], token);
+      if (ids_[i] >= static_cast<uint64_t>(kMostTokens))
+        throw user_error("[{}] expected ids of model.vocab to be 0..{}, got {} for '{}'", path_.string(),
+                         kMostTokens - 1, ids_[i], token);
+      if (ids_[i] >= position.size()) position.resize(ids_[i] + 1, UINT32_MAX);
       uint32_t& place = position[ids_[i]];
       if (place != UINT32_MAX)
         throw user_error(
@@ -143,8 +145,8 @@ class VocabularyCollector {
     if (!ordered) {
       TokenList sorted;
       sorted.bytes.reserve(tokens_.bytes.size());
-      sorted.ends.reserve(count);
-      for (uint32_t place : position) sorted.push_back(tokens_[place]);
+      sorted.ends.reserve(position.size());
+      for (uint32_t place : position) sorted.push_back(place == UINT32_MAX ? "" : tokens_[place]);
       tokens_ = std::move(sorted);
     }
     tokens_.bytes.shrink_to_fit();
@@ -287,6 +289,7 @@ void read_tokenizer_json(const Node& config, TokenizerFile& file) {
     }
   }
   file.tokens = vocabulary.take();
+  file.has_gaps = file.tokens.size() > vocabulary.count();
 }
 
 void read_vocab_txt(TokenizerFile& file) {

@@ -31,6 +31,7 @@ struct TemplatePiece {
 struct TokenizerFile {
   std::filesystem::path path;  // the file that gave the vocabulary
   TokenList tokens;
+  bool has_gaps = false;  // ids below the highest that no token has: empty ones in `tokens`
   WordPieceOptions model;
   NormalizerOptions normalizer;
   std::vector<AddedToken> added_tokens;  // id -1 where the file does not say it

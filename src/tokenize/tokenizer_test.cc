@@ -230,6 +230,29 @@ TEST_F(ModelDir, RefusesBadIds) {
   EXPECT_NE(error(), "none");
 }
 
+// As `tokenizers` 0.23 does: ids that no token has are no matter.
+TEST_F(ModelDir, TakesIdsWithGaps) {
+  const auto file = [](const char* added) {
+    return fmt::format(
+        R"({{"version":"1.0","added_tokens":[{}],"normalizer":null,"pre_tokenizer":{{"type":"BertPreTokenizer"}},)"
+        R"("post_processor":null,"model":{{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##",)"
+        R"("max_input_chars_per_word":100,"vocab":{{"a":3,"[UNK]":1,"##b":7}}}}}})",
+        added);
+  };
+  write("tokenizer.json", file(""));
+  const auto tokenizer = Tokenizer::load(dir_);
+  EXPECT_EQ(tokenizer->vocab_size(), 8);
+  EXPECT_EQ(tokenizer->encode("ab c").input_ids, (std::vector<int32_t>{3, 7, 1}));
+  EXPECT_EQ(tokenizer->token_of(7), "##b");
+  EXPECT_EQ(tokenizer->token_of(2), "");
+  EXPECT_EQ(tokenizer->id_of(""), -1);
+  write(
+      "tokenizer.json",
+      file(
+          R"({"id":8,"content":"[X]","single_word":false,"lstrip":false,"rstrip":false,"normalized":false})"));
+  expect_error("[X]");
+}
+
 // Whatever the damage, it is a UserError or a tokenizer that works.
 TEST_F(ModelDir, SurvivesDamagedFiles) {
   const std::string whole = read(kSmall / "tokenizer.json");

@@ -39,13 +39,14 @@ WordPiece::WordPiece(TokenList tokens, WordPieceOptions options, std::string_vie
       prefix_(std::move(options.continuing_subword_prefix)),
       prefix_hash_(extend_hash(kHashStart, prefix_)),
       max_input_chars_per_word_(options.max_input_chars_per_word) {
+  if (tokens_.size() > kMostTokens)
+    throw user_error("[{}] expected at most {} tokens, got {}", file, kMostTokens, tokens_.size());
   const size_t capacity = std::bit_ceil(static_cast<size_t>(tokens_.size()) * 2 + 2);
-  if (capacity > (size_t{1} << 24))
-    throw user_error("[{}] expected at most {} tokens, got {}", file, 1 << 23, tokens_.size());
   slots_.assign(capacity, Slot{0, -1});
   slot_mask_ = capacity - 1;
   for (int64_t id = 0; id < tokens_.size(); ++id) {
     const std::string_view token = tokens_[id];
+    if (token.empty()) continue;
     const uint64_t hash = extend_hash(kHashStart, token);
     if (find(hash, "", token) >= 0)
       throw user_error("[{}] expected each token once, got '{}' twice; remove one of the two", file, token);

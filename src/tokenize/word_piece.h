@@ -14,7 +14,9 @@
 
 namespace shoehorn {
 
-// Tokens by id: token i is bytes[ends[i - 1], ends[i]).
+constexpr int64_t kMostTokens = int64_t{1} << 23;
+
+// Tokens by id: token i is bytes[ends[i - 1], ends[i]). An empty one is never found.
 struct TokenList {
   std::string bytes;
   std::vector<uint32_t> ends;
@@ -42,12 +44,14 @@ class WordPiece {
  public:
   using Scratch = std::vector<uint64_t>;  // hashes of prefixes
 
-  // `file` names the origin in errors. UserError: a token twice, no unk_token among the tokens.
+  // `file` names the origin in errors. UserError: more than kMostTokens, a token twice, no unk_token among
+  // the tokens.
   WordPiece(TokenList tokens, WordPieceOptions options, std::string_view file);
 
   // Appends the ids of one word: its pieces, or unk_id() alone.
   void append_pieces(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
 
+  // The highest id and one.
   int64_t size() const { return tokens_.size(); }
   // -1 where there is no such token.
   int32_t id_of(std::string_view token) const;

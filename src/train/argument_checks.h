@@ -68,6 +68,10 @@ class KwargsReader {
     if (const bool* flag = std::get_if<bool>(value)) return *flag;
     throw wrong(key, "true or false", *value);
   }
+  bool is(const std::string& key, const char* text) const {
+    const KwargValue* value = find(key);
+    return value != nullptr && *value == KwargValue(std::string(text));
+  }
   std::optional<std::string> text(const std::string& key) const {
     const KwargValue* value = find(key);
     if (value == nullptr) return std::nullopt;

@@ -60,6 +60,13 @@ void validate_command(Command command, const TrainingArguments& args) {
       throw user_error("[--{}] expected a value for {}, got nothing; {}", name, command_name(command), hint);
   };
   if (command == Command::kEnv) return;
+  if (args.explain && command != Command::kPlan) {
+    throw user_error(
+        "[--explain] expected the command plan, got {}; plan takes the same flags and tells what their "
+        "passes "
+        "do",
+        command_name(command));
+  }
   require("model_name_or_path", !args.model_name_or_path.empty(), "give a model's directory");
   const bool has_validation = !args.validation_file.empty();
   switch (command) {

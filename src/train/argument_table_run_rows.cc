@@ -203,7 +203,11 @@ std::vector<ArgumentSpec> debugging() {
       {.name = "skip_pass",
        .group = kDebugging,
        .field = &Args::skip_pass,
-       .help = "passes to leave out, by name"},
+       .help = "passes to leave out, by name; fuse: the four fusions of the forward"},
+      {.name = "explain",
+       .group = kDebugging,
+       .field = &Args::explain,
+       .help = "of plan: what each pass saves in bytes moved, time and memory"},
   };
 }
 

@@ -119,7 +119,8 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   const std::string muon = parse_error({"--optim", "muon"});
   EXPECT_SAYS(muon,
               "[--optim] expected one of adamw_torch_fused, adamw_torch, adamw_hf, adamw_apex_fused, "
-              "adamw_8bit, adamw_bnb_8bit, adafactor, adagrad, lion_32bit, lion_8bit, rmsprop, sgd");
+              "adamw_8bit, adamw_bnb_8bit, adafactor, adagrad, lion_32bit, lion_8bit, rmsprop, sgd, lomo, "
+              "adalomo");
   EXPECT_SAYS(parse_error({"--optim", "paged_adamw_8bit"}),
               "known, but not in this version yet: optimizer state is not moved out of memory");
   EXPECT_SAYS(muon, "got 'muon'; known, but not in this version yet");
@@ -139,6 +140,10 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
        {"adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_apex_fused", "adafactor", "adagrad",
         "lion_32bit", "rmsprop", "sgd", "adamw_8bit", "adamw_bnb_8bit", "lion_8bit"}) {
     EXPECT_EQ(parse({"--optim", optim}).optim, optim);
+  }
+  for (const std::string optim : {"lomo", "adalomo"}) {
+    EXPECT_SAYS(parse_error({"--optim", optim}), "[optim " + optim + "] expected max_grad_norm 0, got 1");
+    EXPECT_TRUE(parse({"--optim", optim, "--max_grad_norm", "0"}).update_in_backward) << optim;
   }
 }
 

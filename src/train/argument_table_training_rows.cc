@@ -16,12 +16,11 @@ constexpr std::string_view kNotPaged =
 constexpr std::string_view kOtherDevice = "refused: there is no TPU, NPU or XLA backend";
 
 std::vector<ArgumentChoice> optimizers() {
-  std::vector<ArgumentChoice> choices = {{"adamw_torch_fused"}, {"adamw_torch"}, {"adamw_hf"},
-                                         {"adamw_apex_fused"},  {"adamw_8bit"},  {"adamw_bnb_8bit"},
-                                         {"adafactor"},         {"adagrad"},     {"lion_32bit"},
-                                         {"lion_8bit"},         {"rmsprop"},     {"sgd"}};
-  for (const std::string_view name : {"adalomo",
-                                      "adamw_anyprecision",
+  std::vector<ArgumentChoice> choices = {
+      {"adamw_torch_fused"}, {"adamw_torch"}, {"adamw_hf"}, {"adamw_apex_fused"}, {"adamw_8bit"},
+      {"adamw_bnb_8bit"},    {"adafactor"},   {"adagrad"},  {"lion_32bit"},       {"lion_8bit"},
+      {"rmsprop"},           {"sgd"},         {"lomo"},     {"adalomo"}};
+  for (const std::string_view name : {"adamw_anyprecision",
                                       "adamw_torch_4bit",
                                       "adamw_torch_8bit",
                                       "ademamix",
@@ -35,7 +34,6 @@ std::vector<ArgumentChoice> optimizers() {
                                       "galore_adamw_8bit_layerwise",
                                       "galore_adamw_layerwise",
                                       "grokadamw",
-                                      "lomo",
                                       "muon",
                                       "rmsprop_bnb",
                                       "rmsprop_bnb_32bit",
@@ -158,7 +156,9 @@ std::vector<ArgumentSpec> memory_and_speed() {
       {.name = "gradient_checkpointing_kwargs",
        .group = kMemory,
        .field = &Args::gradient_checkpointing_kwargs,
-       .help = "every_n_layers=N: keep the input of each Nth layer only",
+       .help =
+           "every_n_layers=N: keep the input of each Nth layer only; sqrt: N is the root of their number, "
+           "rounded",
        .aliases = {"activation_checkpointing_kwargs"}},
       {.name = "freeze",
        .group = kMemory,

@@ -89,6 +89,11 @@ OptimizerSettings optimizer_settings_of(const TrainingArguments& args) {
     return adafactor_settings(read({"eps1", "eps2", "clip_threshold", "decay_rate", "beta1",
                                     "scale_parameter", "relative_step", "warmup_init"}));
   }
+  if (name == "lomo" || name == "adalomo") {
+    read({});
+    if (name == "lomo") return SgdSettings{};
+    return AdafactorSettings{.scale_parameter = true};
+  }
   const LionSettings lion{args.adam_beta1, args.adam_beta2};
   const AdamWSettings adamw{args.adam_beta1, args.adam_beta2, args.adam_epsilon};
   if (name.ends_with("_8bit")) {

@@ -45,9 +45,11 @@ std::string_view pass_of(const Node& node) {
   if (node.region.phase == Phase::kBackward) return "backward";
   switch (node.kind) {
     case OpKind::kBiasActivation:
+      return "fuse_bias_activation";
     case OpKind::kBiasDropoutResidualLayerNorm:
+      return "fuse_residual_norm";
     case OpKind::kAttention:
-      return "fuse";
+      return "fuse_attention";
     case OpKind::kCast:
       return "mixed_precision";
     default:

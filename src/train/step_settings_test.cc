@@ -122,6 +122,14 @@ TEST(StepSettings, EachOptimizerReadsItsOptions) {
   args.optim_args = {{"warmup_init", true}};
   EXPECT_THROW(step_options_of(args), UserError);
 
+  args.optim = "adalomo";
+  args.optim_args = {};
+  EXPECT_TRUE(std::get<AdafactorSettings>(step_options_of(args).optimizer.settings).scale_parameter);
+  args.optim = "lomo";
+  EXPECT_EQ(std::get<SgdSettings>(step_options_of(args).optimizer.settings).momentum, 0);
+  args.optim_args = {{"momentum", 0.9}};
+  EXPECT_THROW(step_options_of(args), UserError);
+
   args.optim = "lion_32bit";
   args.optim_args = {};
   const auto lion = std::get<LionSettings>(step_options_of(args).optimizer.settings);

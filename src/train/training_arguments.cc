@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "passes/step_options.h"
 #include "train/argument_checks.h"
 #include "train/argument_table.h"
 
@@ -118,12 +119,17 @@ void validate_precision(const TrainingArguments& args) {
   }
 }
 
+// LOMO is SGD, and AdaLOMO Adafactor, in the backward.
+bool is_update_in_backward(const std::string& optim) {
+  return optim == "lomo" || optim == "adalomo";
+}
+
 void validate_combinations(const TrainingArguments& args) {
   if (args.update_in_backward && args.max_grad_norm > 0) {
     throw user_error(
-        "[update_in_backward] expected max_grad_norm 0, got {}; clipping needs the norm of the whole "
+        "[{}] expected max_grad_norm 0, got {}; clipping needs the norm of the whole "
         "gradient, which is never there at once when each gradient is used and freed as it appears",
-        args.max_grad_norm);
+        is_update_in_backward(args.optim) ? "optim " + args.optim : "update_in_backward", args.max_grad_norm);
   }
   if ((args.scale_learning_rate != "none") != args.reference_batch_size.has_value()) {
     throw user_error(
@@ -168,6 +174,7 @@ TrainingArguments resolved(TrainingArguments args) {
   if (!args.greater_is_better && !args.metric_for_best_model.empty()) {
     args.greater_is_better = !args.metric_for_best_model.ends_with("loss");
   }
+  if (is_update_in_backward(args.optim)) args.update_in_backward = true;
   if (args.report_to == std::vector<std::string>{"none"}) args.report_to.clear();
   if (args.report_to == std::vector<std::string>{"all"}) args.report_to = {"tensorboard", "html", "jsonl"};
   return args;
@@ -232,7 +239,8 @@ Schedule schedule_of(const TrainingArguments& args, int64_t total_steps) {
 int64_t recompute_every_n_layers(const TrainingArguments& args) {
   const KwargsReader reader("gradient_checkpointing_kwargs", args.gradient_checkpointing_kwargs,
                             {"every_n_layers", "offload", "use_reentrant", "preserve_rng_state"});
-  const double layers = reader.number("every_n_layers").value_or(1);
+  const bool root = reader.is("every_n_layers", "sqrt");
+  const double layers = root ? 1 : reader.number("every_n_layers").value_or(1);
   require(layers >= 1 && layers == std::floor(layers) && layers < 1e9,
           "gradient_checkpointing_kwargs: every_n_layers", "an integer of 1 or more", layers);
   if (reader.flag("offload").value_or(false)) {
@@ -247,7 +255,8 @@ int64_t recompute_every_n_layers(const TrainingArguments& args) {
         "[gradient_checkpointing_kwargs: preserve_rng_state] expected true, got false; refused: "
         "recomputed dropout always equals the first");
   }
-  return args.gradient_checkpointing ? static_cast<int64_t>(layers) : 0;
+  if (!args.gradient_checkpointing) return 0;
+  return root ? kRootOfLayers : static_cast<int64_t>(layers);
 }
 
 bool reports_to(const TrainingArguments& args, std::string_view report) {

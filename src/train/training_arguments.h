@@ -165,14 +165,15 @@ struct TrainingArguments {
   int64_t profile = 0;  // optimizer steps
   std::string dump_program = {};
   std::vector<std::string> skip_pass = {};
+  bool explain = false;
   std::vector<std::string> freeze = {};
 
   bool operator==(const TrainingArguments&) const = default;
 };
 
 // `args` with what follows from what is given: eval_steps from logging_steps, do_eval from eval_strategy,
-// metric_for_best_model "loss" and greater_is_better where the best model is asked for, the reports that
-// "all" means. Idempotent.
+// metric_for_best_model "loss" and greater_is_better where the best model is asked for, update_in_backward
+// from the optimizers that are made of it, the reports that "all" means. Idempotent.
 TrainingArguments resolved(TrainingArguments args);
 
 // Throws UserError for a value that is out of range, that this version lacks or refuses, or that contradicts
@@ -191,8 +192,8 @@ int64_t warmup_steps_of(const TrainingArguments& args, int64_t total_steps);
 // value.
 Schedule schedule_of(const TrainingArguments& args, int64_t total_steps);
 
-// 0 without gradient checkpointing, else gradient_checkpointing_kwargs' every_n_layers (1 by default).
-// UserError names a key that is unknown or has a wrong value.
+// 0 without gradient checkpointing, else gradient_checkpointing_kwargs' every_n_layers (1 by default;
+// kRootOfLayers for "sqrt"). UserError names a key that is unknown or has a wrong value.
 int64_t recompute_every_n_layers(const TrainingArguments& args);
 
 // Whether report_to of resolved arguments names this report.

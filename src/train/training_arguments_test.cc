@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "passes/step_options.h"
 
 namespace shoehorn {
 namespace {
@@ -168,6 +169,8 @@ TEST(TrainingArguments, KwargsAreReadAndRefusedByName) {
   args.gradient_checkpointing = true;
   EXPECT_EQ(recompute_every_n_layers(args), 3);
   EXPECT_EQ(recompute_every_n_layers(TrainingArguments{.gradient_checkpointing = true}), 1);
+  args.gradient_checkpointing_kwargs = {{"every_n_layers", std::string("sqrt")}};
+  EXPECT_EQ(recompute_every_n_layers(args), kRootOfLayers);
   EXPECT_REFUSED("gradient_checkpointing_kwargs: every_n_layers",
                  args.gradient_checkpointing_kwargs["every_n_layers"] = 0);
   EXPECT_REFUSED("gradient_checkpointing_kwargs: every_n_layers",

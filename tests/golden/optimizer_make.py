@@ -1,12 +1,13 @@
-"""Makes optimizer.json: what 50 steps of torch.optim, of Lion and of transformers' Adafactor leave in weights.
+"""Makes optimizer.json: what 50 steps of torch.optim, Lion, transformers' Adafactor, LOMO and AdaLOMO leave in weights.
 
 Weights and gradients come from an integer hash that the C++ test repeats, so the file holds results only, as the bits
-of float32. Needs torch and transformers; run it in this folder.
+of float32. Needs torch, transformers and lomo_optim; run it in this folder.
 """
 import json
 
 import numpy as np
 import torch
+from lomo_optim import AdaLomo, Lomo
 from transformers.optimization import Adafactor
 
 SHAPES = [(1,), (17,), (131,)]
@@ -44,6 +45,21 @@ class Lion(torch.optim.Optimizer):
                 moment.mul_(beta2).add_(p.grad, alpha=1 - beta2)
 
 
+class UpdateInBackward:
+    """LOMO and AdaLOMO update when a gradient arrives; here it is there already. They have one decay for a model."""
+
+    def __init__(self, make, groups):
+        self.param_groups = groups
+        torch.Tensor.cuda = lambda tensor: tensor
+        models = [torch.nn.ParameterList(group["params"]) for group in groups]
+        self.parts = [make(model, group["weight_decay"]) for model, group in zip(models, groups)]
+
+    def step(self):
+        for part, group in zip(self.parts, self.param_groups):
+            part.lr, part.step_num = group["lr"], getattr(part, "step_num", 0) + 1
+            part.grad_func(0)
+
+
 def run(make, shapes, sets_learning_rate=True):
     counts = [int(np.prod(shape)) for shape in shapes]
     weights = [torch.nn.Parameter(hashed(t, -1, n).reshape(shape)) for t, (n, shape) in enumerate(zip(counts, shapes))]
@@ -72,6 +88,10 @@ CASES = {
     "rmsprop_centered": lambda groups: torch.optim.RMSprop(groups, lr=1.0, alpha=0.9, eps=1e-6, momentum=0.5, centered=True),
     "lion": lambda groups: Lion(groups, betas=(0.9, 0.99)),
 }
+LOMOS = {
+    "lomo": lambda model, decay: Lomo(model, weight_decay=decay),
+    "adalomo": lambda model, decay: AdaLomo(model, weight_decay=decay, loss_scale=None),
+}
 TRAINERS = {"scale_parameter": False, "relative_step": False, "lr": 1.0}
 ADAFACTORS = {
     "adafactor": TRAINERS,
@@ -85,6 +105,8 @@ if __name__ == "__main__":
     results = {name: run(make, SHAPES) for name, make in CASES.items()}
     for name, options in ADAFACTORS.items():
         results[name] = run(lambda groups: Adafactor(groups, **options), MATRICES, not options["relative_step"])
+    for name, make in LOMOS.items():
+        results[name] = run(lambda groups: UpdateInBackward(make, groups), MATRICES)
     with open("optimizer.json", "w") as file:
         json.dump({"torch": torch.__version__.split("+")[0], **results}, file)
         file.write("\n")

@@ -49,6 +49,7 @@ TEST(OptimizerGolden, Adafactor) {
     check("adafactor_scaled", {.gradient_epsilon = 1e-12, .scale_parameter = true});
     check("adafactor_relative", {.scale_parameter = true, .relative_step = true});
     check("adafactor_warmup", {.relative_step = true, .warmup_init = true});
+    check("adalomo", {.scale_parameter = true});
   });
 }
 

@@ -7,6 +7,7 @@ namespace {
 
 using testing::check_golden;
 using testing::GoldenModel;
+using testing::kGoldenMatrices;
 using testing::kGoldenVectors;
 using testing::kStorages;
 using testing::on_every_target;
@@ -37,6 +38,11 @@ TEST(OptimizerGolden, Sgd) {
         sgd_update(model.tensors(constants.momentum != 0 ? 1 : 0), constants, scalars);
       });
     }
+    // LOMO takes the decay first: two roundings of 2^-26 a step and side, fifty steps.
+    check_golden("lomo", kGoldenMatrices, 50,
+                 [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
+                   sgd_update(model.tensors(0), {}, scalars);
+                 });
   });
 }
 
