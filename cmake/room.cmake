@@ -4,6 +4,17 @@
 #   shoehorn_room(NAME LINKS other rooms and libraries)
 #
 # gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench.
+# Tests are built often and run briefly: they are optimized a little, and share what they all include, compiled once.
+function(shoehorn_test_settings target)
+  target_link_libraries(${target} PRIVATE fmt::fmt GTest::gtest GTest::gtest_main OpenMP::OpenMP_CXX)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+add_library(test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_headers.cc)
+shoehorn_test_settings(test_headers)
+target_precompile_headers(test_headers PRIVATE
+  <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
+
 function(shoehorn_room name)
   cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
@@ -25,7 +36,9 @@ function(shoehorn_room name)
 
   if(tests)
     add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE shoehorn_${name} GTest::gtest GTest::gtest_main)
+    target_link_libraries(${name}_test PRIVATE shoehorn_${name})
+    shoehorn_test_settings(${name}_test)
+    target_precompile_headers(${name}_test REUSE_FROM test_headers)
     target_compile_definitions(${name}_test PRIVATE
       SHOEHORN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHOEHORN_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared")
     add_test(NAME ${name}_test COMMAND ${name}_test)

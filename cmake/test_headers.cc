@@ -1,0 +1,1 @@
+// Nothing: what tests include is compiled once, for this target (room.cmake).
