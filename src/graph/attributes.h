@@ -90,10 +90,13 @@ struct LossScaleAttributes {
   float minimum = 1;
 };
 
-// One parameter as an optimizer sees it that looks at rows and columns; a vector is one row.
+// One parameter as an optimizer sees it that looks at rows and columns: matrices of its last two dimensions.
+// A vector is one row.
 struct MatrixExtent {
+  int64_t matrices = 1;
   int64_t rows = 0;
   int64_t columns = 0;
+  int64_t elements() const { return matrices * rows * columns; }
 };
 
 // Of a node that updates one tensor or many; vectors have an element a tensor.

@@ -64,8 +64,11 @@ ValueId read_optimizer_state(Program& program, StorageId weight, const Optimizer
 }
 
 MatrixExtent extent_of(const Parameter& parameter) {
-  const int64_t columns = parameter.shape.empty() ? 1 : parameter.shape.back();
-  return {columns == 0 ? 0 : parameter.elements() / columns, columns};
+  const std::vector<int64_t>& shape = parameter.shape;
+  const size_t rank = shape.size();
+  MatrixExtent extent{.rows = rank < 2 ? 1 : shape[rank - 2], .columns = rank < 1 ? 1 : shape[rank - 1]};
+  for (size_t i = 0; i + 2 < rank; ++i) extent.matrices *= shape[i];
+  return extent;
 }
 
 // What updates a parameter: under an 8-bit optimizer one of 32 bits where the parameter's states have 32.

@@ -55,6 +55,9 @@ TEST(OptimizerStates, AdafactorKeepsRowsAndColumnsOfMatrices) {
   EXPECT_EQ(states[0].shape, std::vector<int64_t>{5});
   EXPECT_EQ(states[1].shape, std::vector<int64_t>{3});
   EXPECT_EQ(states[2].shape, (std::vector<int64_t>{5, 3}));
+  const auto of_matrices = optimizer_states(AdafactorSettings{}, parameter_of({2, 4, 5, 3}));
+  EXPECT_EQ(of_matrices[0].shape, (std::vector<int64_t>{2, 4, 5}));
+  EXPECT_EQ(of_matrices[1].shape, (std::vector<int64_t>{2, 4, 3}));
   const auto of_vector = optimizer_states(AdafactorSettings{}, parameter_of({7}));
   ASSERT_EQ(names_of(of_vector), std::vector<std::string>{"exp_avg_sq"});
   EXPECT_EQ(of_vector[0].shape, std::vector<int64_t>{7});

@@ -12,6 +12,7 @@ from transformers.optimization import Adafactor
 
 SHAPES = [(1,), (17,), (131,)]
 MATRICES = [(70, 19), (17,), (3, 131)]
+MORE_DIMENSIONS = [(2, 70, 19), (17,), (2, 3, 4, 31)]
 STEPS = 50
 
 
@@ -107,6 +108,8 @@ if __name__ == "__main__":
         results[name] = run(lambda groups: Adafactor(groups, **options), MATRICES, not options["relative_step"])
     for name, make in LOMOS.items():
         results[name] = run(lambda groups: UpdateInBackward(make, groups), MATRICES)
+    options = {**TRAINERS, "scale_parameter": True, "beta1": 0.9, "clip_threshold": 0.5}
+    results["adafactor_dimensions"] = run(lambda groups: Adafactor(groups, **options), MORE_DIMENSIONS)
     with open("optimizer.json", "w") as file:
         json.dump({"torch": torch.__version__.split("+")[0], **results}, file)
         file.write("\n")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "exec/cpu/parallel.h"
@@ -20,7 +21,8 @@
 
 namespace shoehorn::cpu {
 
-// The scalars of one parameter's update, and its share of the workspace.
+// The scalars of one parameter's update, and its share of the workspace. A chunk is kRowsPerChunk rows of a
+// matrix, the last one of each shorter.
 struct AdafactorStep {
   float gradient_scale = 1;
   float gradient_epsilon = 0;
@@ -30,11 +32,19 @@ struct AdafactorStep {
   float beta1_rest = 0;
   float scale = 0;                   // of u: lr_t over the clipping
   float decay = 1;                   // 1 - weight_decay lr_t
-  float* column_factor = nullptr;    // [columns] 1 / sqrt(col), or 1 / sqrt(v)
-  float* row_factor = nullptr;       // [rows] 1 / sqrt(row / mean(row)); 1 for a vector
+  float* column_factor = nullptr;    // [M, C] 1 / sqrt(col), or 1 / sqrt(v)
+  float* row_factor = nullptr;       // [M, R] 1 / sqrt(row / mean(row)); 1 for a vector
   double* weight_squares = nullptr;  // [chunks]
-  double* update_squares = nullptr;  // [chunks]
-  float* column_sums = nullptr;      // [chunks, columns]
+  float* column_sums = nullptr;      // [chunks, C] of s
+  float* column_shares = nullptr;    // [chunks, C] of g^2 / row
+};
+
+// Rows of one chunk, counted over all matrices.
+struct RowChunk {
+  int64_t index;
+  int64_t matrix;
+  int64_t begin;
+  int64_t end;
 };
 
 }  // namespace shoehorn::cpu
@@ -50,11 +60,10 @@ HWY_INLINE void with_form(const WeightView& view, const Function& function) {
 }
 
 // Sums of the squares of a chunk's weights.
-void square_weights(const AdafactorParameter& p, const AdafactorStep& step, int64_t chunk, int64_t begin,
-                    int64_t end) {
+void square_weights(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
   double total = 0;
   with_form(p.weight, [&](auto weight) {
-    for (int64_t row = begin; row < end; ++row) {
+    for (int64_t row = chunk.begin; row < chunk.end; ++row) {
       total += static_cast<double>(
           sum_lanes(fold_columns(p.columns, [&](FloatVector so_far, int64_t i, auto lanes) {
             const FloatVector w = weight.get(row * p.columns + i, lanes);
@@ -62,82 +71,97 @@ void square_weights(const AdafactorParameter& p, const AdafactorStep& step, int6
           })));
     }
   });
-  step.weight_squares[chunk] = total;
+  step.weight_squares[chunk.index] = total;
 }
 
-// Row moments of a chunk, and its share of the sums over columns.
-void second_moments(const AdafactorParameter& p, const AdafactorStep& step, int64_t chunk, int64_t begin,
-                    int64_t end) {
-  float* sums = step.column_sums + chunk * p.columns;
-  for_columns(0, p.columns, [&](int64_t i, auto lanes) { store(hn::Zero(FloatTag()), sums + i, lanes); });
-  for (int64_t row = begin; row < end; ++row) {
-    const float* gradient = p.gradient + row * p.columns;
-    const FloatVector sum = fold_columns(p.columns, [&](FloatVector so_far, int64_t i, auto lanes) {
-      const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
-      const FloatVector square = keep_live(hn::MulAdd(g, g, set(step.gradient_epsilon)), lanes);
-      store(hn::Add(load(sums + i, lanes), square), sums + i, lanes);
-      return hn::Add(so_far, square);
-    });
+// The next moment of a row, from its gradients.
+HWY_INLINE float next_row_moment(const AdafactorParameter& p, const AdafactorStep& step, int64_t row) {
+  const float* gradient = p.gradient + row * p.columns;
+  const float sum = sum_lanes(fold_columns(p.columns, [&](FloatVector so_far, int64_t i, auto lanes) {
+    const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
+    return hn::Add(so_far, keep_live(hn::MulAdd(g, g, set(step.gradient_epsilon)), lanes));
+  }));
+  const float mean = sum / static_cast<float>(p.columns);
+  return p.row_moment[row] * step.beta2t + mean * step.beta2t_rest;
+}
+
+// Row moments of a chunk, and its share of the sums over rows. A row is read a second time while it is in the
+// cache.
+void second_moments(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
+  float* sums = step.column_sums + chunk.index * p.columns;
+  float* shares = step.column_shares + chunk.index * p.columns;
+  std::memset(sums, 0, static_cast<size_t>(p.columns) * sizeof(float));
+  std::memset(shares, 0, static_cast<size_t>(p.columns) * sizeof(float));
+  for (int64_t row = chunk.begin; row < chunk.end; ++row) {
+    FloatVector root = set(1.0F);
     if (p.row_moment != nullptr) {
-      const float mean = sum_lanes(sum) / static_cast<float>(p.columns);
-      p.row_moment[row] = p.row_moment[row] * step.beta2t + mean * step.beta2t_rest;
+      p.row_moment[row] = next_row_moment(p, step, row);
+      root = set(1.0F / std::sqrt(p.row_moment[row]));
     }
+    const float* gradient = p.gradient + row * p.columns;
+    for_columns(0, p.columns, [&](int64_t i, auto lanes) {
+      const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
+      const FloatVector square = hn::MulAdd(g, g, set(step.gradient_epsilon));
+      store(hn::Add(load(sums + i, lanes), square), sums + i, lanes);
+      const FloatVector share = hn::Mul(g, root);
+      store(hn::MulAdd(share, share, load(shares + i, lanes)), shares + i, lanes);
+    });
   }
 }
 
-// The other moments from the chunks' sums, and what u multiplies by.
-void finish_moments(const AdafactorParameter& p, const AdafactorStep& step, int64_t chunks) {
-  float* moment = p.column_moment != nullptr ? p.column_moment : p.second_moment;
-  const float share = 1.0F / static_cast<float>(p.rows);
+// What u multiplies the rows of a matrix by. Gives the mean of their moments.
+HWY_INLINE float finish_rows(const AdafactorParameter& p, const AdafactorStep& step, int64_t matrix) {
+  if (p.row_moment == nullptr) {
+    step.row_factor[0] = 1.0F;
+    return 1.0F;
+  }
+  const float* moment = p.row_moment + matrix * p.rows;
+  double total = 0;
+  for (int64_t row = 0; row < p.rows; ++row) total += static_cast<double>(moment[row]);
+  const auto mean = static_cast<float>(total / static_cast<double>(p.rows));
+  for (int64_t row = 0; row < p.rows; ++row)
+    step.row_factor[matrix * p.rows + row] = 1.0F / std::sqrt(moment[row] / mean);
+  return mean;
+}
+
+// The other moments of a matrix from its chunks' sums, and what u multiplies by. Gives the sum of u^2.
+double finish_moments(const AdafactorParameter& p, const AdafactorStep& step, int64_t matrix,
+                      int64_t chunks) {
+  const FloatVector row_mean = set(finish_rows(p, step, matrix));
+  float* moment = p.column_moment != nullptr ? p.column_moment + matrix * p.columns : p.second_moment;
+  float* factor = step.column_factor + matrix * p.columns;
+  const float* sums = step.column_sums + matrix * chunks * p.columns;
+  const float* shares = step.column_shares + matrix * chunks * p.columns;
+  const float part = 1.0F / static_cast<float>(p.rows);
+  double squares = 0;
   for_columns(0, p.columns, [&](int64_t i, auto lanes) {
     FloatVector sum = hn::Zero(FloatTag());
-    for (int64_t chunk = 0; chunk < chunks; ++chunk)
-      sum = hn::Add(sum, load(step.column_sums + chunk * p.columns + i, lanes));
-    const FloatVector mean = hn::Mul(sum, set(share));
+    FloatVector share = hn::Zero(FloatTag());
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      sum = hn::Add(sum, load(sums + chunk * p.columns + i, lanes));
+      share = hn::Add(share, load(shares + chunk * p.columns + i, lanes));
+    }
+    const FloatVector mean = hn::Mul(sum, set(part));
     const FloatVector next =
         hn::MulAdd(load(moment + i, lanes), set(step.beta2t), hn::Mul(mean, set(step.beta2t_rest)));
     store(next, moment + i, lanes);
-    store(hn::Div(set(1.0F), hn::Sqrt(next)), step.column_factor + i, lanes);
+    store(hn::Div(set(1.0F), hn::Sqrt(next)), factor + i, lanes);
+    const FloatVector square = hn::Mul(share, hn::Div(row_mean, next));
+    squares += static_cast<double>(sum_lanes(keep_live(square, lanes)));
   });
-  if (p.row_moment == nullptr) {
-    step.row_factor[0] = 1.0F;
-    return;
-  }
-  double total = 0;
-  for (int64_t row = 0; row < p.rows; ++row) total += static_cast<double>(p.row_moment[row]);
-  const auto mean = static_cast<float>(total / static_cast<double>(p.rows));
-  for (int64_t row = 0; row < p.rows; ++row)
-    step.row_factor[row] = 1.0F / std::sqrt(p.row_moment[row] / mean);
+  return squares;
 }
 
-HWY_INLINE FloatVector direction(const float* gradient, const AdafactorStep& step, FloatVector row_factor,
-                                 int64_t i, auto lanes) {
-  const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
-  return hn::Mul(hn::Mul(row_factor, load(step.column_factor + i, lanes)), g);
-}
-
-void square_updates(const AdafactorParameter& p, const AdafactorStep& step, int64_t chunk, int64_t begin,
-                    int64_t end) {
-  double total = 0;
-  for (int64_t row = begin; row < end; ++row) {
-    const FloatVector factor = set(step.row_factor[row]);
-    total +=
-        static_cast<double>(sum_lanes(fold_columns(p.columns, [&](FloatVector so_far, int64_t i, auto lanes) {
-          const FloatVector u = direction(p.gradient + row * p.columns, step, factor, i, lanes);
-          return hn::MulAdd(u, u, so_far);
-        })));
-  }
-  step.update_squares[chunk] = total;
-}
-
-void apply_updates(const AdafactorParameter& p, const AdafactorStep& step, int64_t, int64_t begin,
-                   int64_t end) {
+void apply_updates(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
+  const float* column_factor = step.column_factor + chunk.matrix * p.columns;
   with_form(p.weight, [&](auto weight) {
-    for (int64_t row = begin; row < end; ++row) {
-      const FloatVector factor = set(step.row_factor[row]);
+    for (int64_t row = chunk.begin; row < chunk.end; ++row) {
+      const FloatVector row_factor = set(step.row_factor[row]);
       const int64_t offset = row * p.columns;
       for_columns(0, p.columns, [&](int64_t i, auto lanes) {
-        FloatVector u = hn::Mul(direction(p.gradient + offset, step, factor, i, lanes), set(step.scale));
+        const FloatVector g = hn::Mul(load(p.gradient + offset + i, lanes), set(step.gradient_scale));
+        FloatVector u = hn::Mul(hn::Mul(row_factor, load(column_factor + i, lanes)), g);
+        u = hn::Mul(u, set(step.scale));
         if (p.first_moment != nullptr) {
           u = hn::MulAdd(load(p.first_moment + offset + i, lanes), set(step.beta1),
                          hn::Mul(u, set(step.beta1_rest)));
@@ -160,7 +184,6 @@ namespace {
 HWY_EXPORT(square_weights);
 HWY_EXPORT(second_moments);
 HWY_EXPORT(finish_moments);
-HWY_EXPORT(square_updates);
 HWY_EXPORT(apply_updates);
 
 int64_t chunks_of(int64_t rows) {
@@ -171,33 +194,34 @@ int64_t aligned(int64_t bytes) {
   return ceil_divide(bytes, 64) * 64;
 }
 
-// Calls work(parameter, step, chunk, first row, end row) on all chunks.
-template <class Work>
-void for_chunks(const AdafactorParameter& p, const AdafactorStep& step, const Work& work) {
-  parallel_ranges(chunks_of(p.rows), chunk_grain(p.columns), [&](int64_t first, int64_t last) {
-    for (int64_t chunk = first; chunk < last; ++chunk) {
-      const int64_t begin = chunk * kRowsPerChunk;
-      work(p, step, chunk, begin, std::min(p.rows, begin + kRowsPerChunk));
-    }
-  });
+int64_t elements(const AdafactorParameter& p) {
+  return p.matrices * p.rows * p.columns;
 }
 
-double root_mean_square(const double* squares, const AdafactorParameter& p) {
-  double total = 0;
-  for (int64_t chunk = 0; chunk < chunks_of(p.rows); ++chunk) total += squares[chunk];
-  return std::sqrt(total / static_cast<double>(p.rows * p.columns));
+// Calls work(parameter, step, chunk) on all chunks.
+template <class Work>
+void for_chunks(const AdafactorParameter& p, const AdafactorStep& step, const Work& work) {
+  const int64_t of_matrix = chunks_of(p.rows);
+  parallel_ranges(p.matrices * of_matrix, chunk_grain(p.columns), [&](int64_t first, int64_t last) {
+    for (int64_t index = first; index < last; ++index) {
+      const int64_t matrix = index / of_matrix;
+      const int64_t begin = index % of_matrix * kRowsPerChunk;
+      const int64_t end = std::min(p.rows, begin + kRowsPerChunk);
+      work(p, step, RowChunk{index, matrix, matrix * p.rows + begin, matrix * p.rows + end});
+    }
+  });
 }
 
 AdafactorStep place(const AdafactorParameter& p, void* workspace) {
   auto* at = static_cast<std::byte*>(workspace);
   const auto take = [&](int64_t bytes) { return std::exchange(at, at + aligned(bytes)); };
-  const int64_t chunks = chunks_of(p.rows);
+  const int64_t chunks = p.matrices * chunks_of(p.rows);
   AdafactorStep step;
   step.weight_squares = reinterpret_cast<double*>(take(8 * chunks));
-  step.update_squares = reinterpret_cast<double*>(take(8 * chunks));
-  step.row_factor = reinterpret_cast<float*>(take(4 * p.rows));
-  step.column_factor = reinterpret_cast<float*>(take(4 * p.columns));
+  step.row_factor = reinterpret_cast<float*>(take(4 * p.matrices * p.rows));
+  step.column_factor = reinterpret_cast<float*>(take(4 * p.matrices * p.columns));
   step.column_sums = reinterpret_cast<float*>(take(4 * chunks * p.columns));
+  step.column_shares = reinterpret_cast<float*>(take(4 * chunks * p.columns));
   return step;
 }
 
@@ -207,14 +231,36 @@ double learning_rate_of(const AdafactorParameter& p, const AdafactorSettings& se
   if (settings.relative_step) rate = std::min(settings.warmup_init ? 1e-6 * t : 1e-2, 1.0 / std::sqrt(t));
   if (!settings.scale_parameter) return rate;
   for_chunks(p, step, HWY_DYNAMIC_DISPATCH(square_weights));
-  return rate * std::max(settings.parameter_epsilon, root_mean_square(step.weight_squares, p));
+  double squares = 0;
+  for (int64_t chunk = 0; chunk < p.matrices * chunks_of(p.rows); ++chunk)
+    squares += step.weight_squares[chunk];
+  const double root_mean_square = std::sqrt(squares / static_cast<double>(elements(p)));
+  return rate * std::max(settings.parameter_epsilon, root_mean_square);
+}
+
+// All moments of a parameter. Gives the root mean square of u.
+double update_moments(const AdafactorParameter& p, const AdafactorStep& step) {
+  for_chunks(p, step, HWY_DYNAMIC_DISPATCH(second_moments));
+  double squares = 0;
+  for (int64_t matrix = 0; matrix < p.matrices; ++matrix)
+    squares += HWY_DYNAMIC_DISPATCH(finish_moments)(p, step, matrix, chunks_of(p.rows));
+  return std::sqrt(squares / static_cast<double>(elements(p)));
+}
+
+void check_parameter(const AdafactorParameter& p) {
+  check_update(p.weight, DType::kF32, elements(p), "adafactor");
+  CHECK((p.row_moment != nullptr) == (p.column_moment != nullptr) &&
+            (p.row_moment != nullptr) != (p.second_moment != nullptr) &&
+            (p.second_moment == nullptr || p.matrices * p.rows == 1),
+        "[adafactor] expected the moments of a matrix or of a vector, got neither");
 }
 
 }  // namespace
 
-int64_t adafactor_workspace_bytes(int64_t rows, int64_t columns) {
-  const int64_t chunks = chunks_of(rows);
-  return 2 * aligned(8 * chunks) + aligned(4 * rows) + aligned(4 * columns) + aligned(4 * chunks * columns);
+int64_t adafactor_workspace_bytes(int64_t matrices, int64_t rows, int64_t columns) {
+  const int64_t chunks = matrices * chunks_of(rows);
+  return aligned(8 * chunks) + aligned(4 * matrices * rows) + aligned(4 * matrices * columns) +
+         2 * aligned(4 * chunks * columns);
 }
 
 void adafactor_update(std::span<const AdafactorParameter> parameters, const AdafactorSettings& settings,
@@ -223,12 +269,8 @@ void adafactor_update(std::span<const AdafactorParameter> parameters, const Adaf
   const double t = static_cast<double>(*applied_updates) + 1.0;
   const double beta2t = 1.0 - std::pow(t, settings.decay_rate);
   for (const AdafactorParameter& p : parameters) {
-    check_update(p.weight, DType::kF32, p.rows * p.columns, "adafactor");
-    CHECK((p.row_moment != nullptr) == (p.column_moment != nullptr) &&
-              (p.row_moment != nullptr) != (p.second_moment != nullptr) &&
-              (p.second_moment == nullptr || p.rows == 1),
-          "[adafactor] expected the moments of a matrix or of a vector, got neither");
-    if (p.rows * p.columns == 0) continue;
+    check_parameter(p);
+    if (elements(p) == 0) continue;
     AdafactorStep step = place(p, workspace);
     step.gradient_scale = gradient_scale(scalars);
     step.gradient_epsilon = static_cast<float>(settings.gradient_epsilon);
@@ -237,11 +279,8 @@ void adafactor_update(std::span<const AdafactorParameter> parameters, const Adaf
     step.beta1 = static_cast<float>(settings.beta1.value_or(0));
     step.beta1_rest = static_cast<float>(1.0 - settings.beta1.value_or(0));
     const double rate = learning_rate_of(p, settings, static_cast<double>(*scalars.learning_rate), t, step);
-    for_chunks(p, step, HWY_DYNAMIC_DISPATCH(second_moments));
-    HWY_DYNAMIC_DISPATCH(finish_moments)(p, step, chunks_of(p.rows));
-    for_chunks(p, step, HWY_DYNAMIC_DISPATCH(square_updates));
-    const double clipping = std::max(1.0, root_mean_square(step.update_squares, p) / settings.clip_threshold);
-    step.scale = static_cast<float>(rate / clipping);
+    const double clipping = update_moments(p, step) / settings.clip_threshold;
+    step.scale = static_cast<float>(clipping < 1.0 ? rate : rate / clipping);
     step.decay = static_cast<float>(1.0 - static_cast<double>(p.weight_decay) * rate);
     for_chunks(p, step, HWY_DYNAMIC_DISPATCH(apply_updates));
   }

@@ -163,7 +163,7 @@ std::vector<EightBitTensor> eight_bit_tensors(const OpContext& node, const NodeB
     int64_t block = 0;
     for (const MatrixExtent& extent :
          node.attributes<UpdateAttributes>().parameters[static_cast<size_t>(t)]) {
-      EightBitTensor tensor{.count = extent.rows * extent.columns,
+      EightBitTensor tensor{.count = extent.elements(),
                             .weight = weight_from(source.weight(t), element),
                             .gradient_dtype = DType::kF32,
                             .gradient = static_cast<const float*>(source.gradient(t)) + element,
@@ -196,7 +196,7 @@ int64_t adafactor_workspace(const OpContext& node, int) {
   int64_t bytes = 0;
   for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
     for (const MatrixExtent& extent : tensor)
-      bytes = std::max(bytes, adafactor_workspace_bytes(extent.rows, extent.columns));
+      bytes = std::max(bytes, adafactor_workspace_bytes(extent.matrices, extent.rows, extent.columns));
   }
   return bytes;
 }
@@ -214,7 +214,8 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
     int64_t row = 0;
     int64_t column = 0;
     for (const MatrixExtent& extent : attributes.parameters[static_cast<size_t>(t)]) {
-      AdafactorParameter p{.rows = extent.rows,
+      AdafactorParameter p{.matrices = extent.matrices,
+                           .rows = extent.rows,
                            .columns = extent.columns,
                            .weight = weight_from(source.weight(t), element),
                            .gradient = static_cast<const float*>(source.gradient(t)) + element,
@@ -225,9 +226,9 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
                            .weight_decay = decay_of(node, t)};
       if (settings.beta1) p.first_moment = source.state(t, source.states() - 1) + element;
       parameters.push_back(p);
-      element += extent.rows * extent.columns;
-      row += extent.rows;
-      column += extent.columns;
+      element += extent.elements();
+      row += extent.matrices * extent.rows;
+      column += extent.matrices * extent.columns;
     }
   }
   return [parameters = std::move(parameters), settings, scalars = bind_scalars(buffers),

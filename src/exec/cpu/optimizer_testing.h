@@ -33,7 +33,8 @@ inline float golden_number(size_t tensor, int step, int64_t i) {
 struct GoldenShape {
   int64_t rows;
   int64_t columns;
-  int64_t count() const { return rows * columns; }
+  int64_t matrices = 1;
+  int64_t count() const { return matrices * rows * columns; }
 };
 inline const std::vector<GoldenShape> kGoldenVectors = {{1, 1}, {1, 17}, {1, 131}};
 inline const std::vector<GoldenShape> kGoldenMatrices = {{70, 19}, {1, 17}, {3, 131}};
