@@ -34,12 +34,59 @@ HWY_INLINE void store_codes(CodeVector codes, uint8_t* to, FirstLanes lanes) {
   std::memcpy(to, buffer, static_cast<size_t>(lanes.count));
 }
 
+// look_up: entries of a table by the low bits of each lane, the others of which are ignored; 4 bits, or 3
+// where only 8 entries are used. low_bytes: the low 8 bits of each lane. Highway's own want the other bits to
+// be zero.
+#if HWY_TARGET <= HWY_AVX3
+HWY_INLINE FloatVector look_up_16(const float* table, IndexVector index) {
+  return FloatVector{_mm512_permutexvar_ps(index.raw, hn::Load(FloatTag(), table).raw)};
+}
+HWY_INLINE FloatVector look_up_8(const float* table, IndexVector index) {
+  return look_up_16(table, index);
+}
+HWY_INLINE CodeVector low_bytes(IndexVector x) {
+  return CodeVector{_mm512_cvtepi32_epi8(x.raw)};
+}
+#else
+HWY_INLINE FloatVector look_up_8(const float* table, IndexVector index) {
+  return FloatVector{_mm256_permutevar8x32_ps(hn::Load(FloatTag(), table).raw, index.raw)};
+}
+HWY_INLINE FloatVector look_up_16(const float* table, IndexVector index) {
+  const FloatVector upper = hn::BitCast(FloatTag(), hn::ShiftLeft<28>(index));
+  return hn::IfNegativeThenElse(upper, look_up_8(table + 8, index), look_up_8(table, index));
+}
+HWY_INLINE CodeVector low_bytes(IndexVector x) {
+  return hn::DemoteTo(CodeTag(), hn::And(x, hn::Set(IndexTag(), 0xff)));
+}
+#endif
+
+HWY_INLINE IndexVector bits_of(FloatVector x) {
+  return hn::BitCast(IndexTag(), x);
+}
+
+// Twice the number between two parts' boundaries is their sum; t is a boundary's place in its decade.
+HWY_INLINE FloatVector decade_boundary(FloatVector t) {
+  const FloatVector start = hn::IfThenElse(hn::Lt(t, set(0.5F)), set(kLowerStart), set(kUpperStart));
+  return hn::MulAdd(set(kDecadeLength), t, start);
+}
+
 // The numbers that codes stand for, times their block's scale.
-template <class Lanes>
+template <bool kSigned, class Lanes>
 HWY_INLINE FloatVector dequantize(const DynamicMap& map, const uint8_t* codes, FloatVector scale,
                                   Lanes lanes) {
-  const IndexVector index = hn::PromoteTo(IndexTag(), load_codes(codes, lanes));
-  return hn::Mul(hn::GatherIndex(FloatTag(), map.values.data(), index), scale);
+  const FloatVector code = hn::ConvertTo(FloatTag(), hn::PromoteTo(IndexTag(), load_codes(codes, lanes)));
+  const FloatVector from_zero = hn::Sub(code, set(kSigned ? 127.0F : -1.0F));
+  const FloatVector rank = kSigned ? hn::Abs(from_zero) : from_zero;
+  const IndexVector exponent = hn::ShiftRight<23>(bits_of(rank));
+  const FloatVector part = look_up_16(map.part.data(), exponent);
+  const FloatVector t = hn::MulSub(rank, part, set(1.0F));
+  const FloatVector twice = hn::Add(decade_boundary(t), decade_boundary(hn::Add(t, part)));
+  FloatVector value = hn::Mul(look_up_16(map.half_scale.data(), exponent), twice);
+  if constexpr (kSigned) {
+    value = hn::IfThenElseZero(hn::Ne(rank, set(0.0F)), value);
+    value = hn::CopySignToAbs(value, from_zero);
+  }
+  return hn::Mul(value, scale);
 }
 
 // The larger of `largest` and |x|, lane by lane; lanes without a number, and dead ones, do not count.
@@ -52,24 +99,31 @@ HWY_INLINE FloatVector max_magnitude(FloatVector largest, FloatVector x, FirstLa
 }
 
 // Codes of numbers in [-1, 1]; beyond, of the nearer end; of what is no number, 0.
-HWY_INLINE IndexVector find_codes(const DynamicMap& map, FloatVector x) {
-  const IndexTag di;
-  const FloatVector inside = hn::Min(hn::Max(x, set(-1.0F)), set(1.0F));
-  const FloatVector scaled = hn::Mul(hn::Add(inside, set(1.0F)), set(0.5F));
-  const IndexVector point =
-      hn::ConvertTo(di, hn::MulAdd(scaled, set(static_cast<float>(kGridPoints - 1)), set(0.5F)));
-  const IndexVector fine = hn::Sub(point, hn::Set(di, kGridFineBegin));
-  const auto is_fine = hn::And(hn::Gt(fine, hn::Set(di, -1)), hn::Lt(fine, hn::Set(di, kGridFine)));
-  const IndexVector index = hn::IfThenElse(is_fine, hn::Add(fine, hn::Set(di, kGridCoarseEntries)),
-                                           hn::ShiftRight<kGridCoarseBits>(point));
-  const IndexVector step = hn::GatherIndex(di, reinterpret_cast<const int32_t*>(map.steps.data()), index);
-  const IndexVector code = hn::And(step, hn::Set(di, 0xff));
-  // A mask of true lanes is -1 in each.
-  const auto before = hn::Lt(point, hn::ShiftRight<8>(step));
-  return hn::Add(code, hn::IfThenZeroElse(before, hn::Set(di, 1)));
+template <bool kSigned>
+HWY_INLINE CodeVector find_codes(const DynamicMap& map, FloatVector x) {
+  // Numbers below have code 0 as well: of the signed map those nearer to its lowest number than to the next,
+  // of the unsigned one all below zero. The grid's first point below zero is at the distance -1/2.
+  const FloatVector lowest = set(kSigned ? -0.99F : -0x1p-16F);
+  const FloatVector inside = hn::Min(hn::Max(x, lowest), set(1.0F));
+  constexpr auto kEnd = static_cast<float>(kGridPoints - 1) / 2.0F;
+  const FloatVector point = hn::Floor(hn::MulAdd(hn::Add(inside, set(1.0F)), set(kEnd), set(0.5F)));
+  const FloatVector from_zero = hn::Sub(point, set(kEnd));
+  const FloatVector distance = kSigned ? hn::Abs(from_zero) : from_zero;
+
+  const IndexVector exponent = hn::ShiftRight<23>(bits_of(distance));
+  const FloatVector to_line = look_up_16(reinterpret_cast<const float*>(map.to_line.data()), exponent);
+  const IndexVector line = hn::ShiftRight<23>(hn::Add(bits_of(distance), bits_of(to_line)));
+  FloatVector rank =
+      hn::MulAdd(distance, look_up_8(map.slope.data(), line), look_up_8(map.intercept.data(), line));
+  rank = hn::Min(rank, look_up_8(map.last.data(), line));
+  if constexpr (kSigned) rank = hn::CopySignToAbs(rank, from_zero);
+  // A sum of this size has no digits behind the point; its low bits are the rank, rounded.
+  const FloatVector sum = hn::Add(rank, set(0x1.8p23F + (kSigned ? 127.0F : -1.0F)));
+  return low_bytes(bits_of(sum));
 }
 
 // Codes of one block, given the largest magnitude in it.
+template <bool kSigned>
 HWY_INLINE void quantize_block(const DynamicMap& map, const float* values, int64_t count, float scale,
                                uint8_t* codes) {
   if (scale == 0.0F) {
@@ -78,8 +132,7 @@ HWY_INLINE void quantize_block(const DynamicMap& map, const float* values, int64
   }
   const FloatVector inverse = set(1.0F / scale);
   for_columns(0, count, [&](int64_t i, auto lanes) {
-    const IndexVector found = find_codes(map, hn::Mul(load(values + i, lanes), inverse));
-    store_codes(hn::DemoteTo(CodeTag(), found), codes + i, lanes);
+    store_codes(find_codes<kSigned>(map, hn::Mul(load(values + i, lanes), inverse)), codes + i, lanes);
   });
 }
 

@@ -1,6 +1,7 @@
 // Against bitsandbytes (tests/golden/optimizer_8bit_make.py), byte for byte.
 #include "exec/cpu/dynamic_map.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -41,6 +42,47 @@ TEST(DynamicMap, HasTheNumbersOfBitsandbytes) {
     ASSERT_EQ(expected.size(), kind.map.values.size());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(kind.map.values[i], expected[i]) << kind.name << i;
   }
+}
+
+TEST(DynamicMap, EveryCodeStandsForItsNumber) {
+  on_every_target([] {
+    for (const Kind& kind : kinds()) {
+      // The second block ends in the middle of a vector.
+      std::vector<uint8_t> codes(499);
+      for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
+      const std::vector<float> scales = {1.0F, 0.37F};
+      std::vector<float> values(codes.size());
+      dequantize_blocks(kind.map, codes.data(), scales.data(), static_cast<int64_t>(codes.size()),
+                        values.data());
+      for (size_t i = 0; i < codes.size(); ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(values[i]),
+                  std::bit_cast<uint32_t>(kind.map.values[codes[i]] * scales[i / kStateBlock]))
+            << kind.name << " " << i;
+      }
+    }
+  });
+}
+
+TEST(DynamicMap, EveryPointOfTheGridHasTheNearestNumbersCode) {
+  on_every_target([] {
+    for (const Kind& kind : kinds()) {
+      // A block begins with 1, so that its scale is 1; the other numbers are points.
+      std::vector<float> values;
+      std::vector<uint8_t> expected;
+      size_t code = 0;
+      for (int point = 0; point < kGridPoints; ++point) {
+        if (values.size() % kStateBlock == 0) {
+          values.push_back(1.0F);
+          expected.push_back(255);
+        }
+        values.push_back(-1.0F + 2.0F * static_cast<float>(point) / static_cast<float>(kGridPoints - 1));
+        while (code < 255 && 0.5F * (kind.map.values[code] + kind.map.values[code + 1]) < values.back())
+          ++code;
+        expected.push_back(static_cast<uint8_t>(code));
+      }
+      EXPECT_EQ(quantize(kind.map, values).codes, expected) << kind.name;
+    }
+  });
 }
 
 // Codes never fall as numbers rise, so where each begins says all of them: ties and the roundings around

@@ -45,9 +45,10 @@ struct Moments {
     largest = max_magnitude(largest, x, lanes);
     store(x, values + i, lanes);
   }
+  template <bool kSigned>
   HWY_INLINE void quantize(const DynamicMap& map, int64_t count, uint8_t* codes, float* scale) const {
     *scale = max_lanes(largest);
-    quantize_block(map, values, count, *scale, codes);
+    quantize_block<kSigned>(map, values, count, *scale, codes);
   }
 };
 
@@ -74,9 +75,9 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
       const FloatVector m_scale = set(first_scale[block]), v_scale = set(second_scale[block]);
       for_columns(0, size, [&](int64_t i, auto lanes) {
         const FloatVector g = hn::Mul(load(gradient + at + i, lanes), set(step.gradient_scale));
-        FloatVector m = dequantize(signed_map, first + at + i, m_scale, lanes);
+        FloatVector m = dequantize<true>(signed_map, first + at + i, m_scale, lanes);
         m = hn::MulAdd(g, set(step.beta1_rest), hn::Mul(m, set(step.beta1)));
-        FloatVector v = dequantize(unsigned_map, second + at + i, v_scale, lanes);
+        FloatVector v = dequantize<false>(unsigned_map, second + at + i, v_scale, lanes);
         v = hn::MulAdd(hn::Mul(g, set(step.beta2_rest)), g, hn::Mul(v, set(step.beta2)));
         ms.put(m, i, lanes);
         vs.put(v, i, lanes);
@@ -84,8 +85,8 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
         const FloatVector w = hn::Mul(weight.get(at + i, lanes), decay);
         weight.put(hn::NegMulAdd(hn::Div(m, denominator), set(step.step_size), w), at + i, lanes);
       });
-      ms.quantize(signed_map, size, first + at, first_scale + block);
-      vs.quantize(unsigned_map, size, second + at, second_scale + block);
+      ms.quantize<true>(signed_map, size, first + at, first_scale + block);
+      vs.quantize<false>(unsigned_map, size, second + at, second_scale + block);
     });
   });
 }
@@ -103,13 +104,13 @@ void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t
       const FloatVector scale = set(scales[block]);
       for_columns(0, size, [&](int64_t i, auto lanes) {
         const FloatVector g = hn::Mul(load(gradient + at + i, lanes), set(step.gradient_scale));
-        const FloatVector m = dequantize(map, codes + at + i, scale, lanes);
+        const FloatVector m = dequantize<true>(map, codes + at + i, scale, lanes);
         const FloatVector sum = hn::Add(hn::Mul(m, set(step.beta1)), hn::Mul(g, set(step.beta1_rest)));
         ms.put(hn::MulAdd(g, set(step.beta2_rest), hn::Mul(m, set(step.beta2))), i, lanes);
         const FloatVector w = hn::Mul(weight.get(at + i, lanes), decay);
         weight.put(hn::NegMulAdd(sign(sum), set(step.learning_rate), w), at + i, lanes);
       });
-      ms.quantize(map, size, codes + at, scales + block);
+      ms.quantize<true>(map, size, codes + at, scales + block);
     });
   });
 }

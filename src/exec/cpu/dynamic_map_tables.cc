@@ -1,0 +1,167 @@
+// The tables of the dynamic map (exec/cpu/dynamic_map.h).
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "exec/cpu/dynamic_map.h"
+
+namespace shoehorn::cpu {
+namespace {
+
+// Decades of the map; the lowest has one part in the signed map and two in the unsigned one, each above it
+// twice as many.
+constexpr int kDecades = 7;
+
+int parts_of(int decade, bool is_signed) {
+  return (is_signed ? 1 : 2) << decade;
+}
+float scale_of(int decade) {
+  return static_cast<float>(std::pow(10.0, decade - (kDecades - 1)));
+}
+float boundary(float t) {
+  return std::fma(kDecadeLength, t, t < 0.5F ? kLowerStart : kUpperStart);
+}
+
+void make_values(DynamicMap& map) {
+  size_t count = 0;
+  for (int decade = 0; decade < kDecades; ++decade) {
+    const int parts = parts_of(decade, map.is_signed);
+    const float part = 1.0F / static_cast<float>(parts);
+    for (int i = 0; i < parts; ++i) {
+      const float t = static_cast<float>(i) * part;
+      const float value = scale_of(decade) * ((boundary(t) + boundary(t + part)) / 2.0F);
+      map.values[count++] = value;
+      if (map.is_signed) map.values[count++] = -value;
+    }
+  }
+  map.values[count++] = 0.0F;
+  map.values[count++] = 1.0F;
+  CHECK(count == map.values.size(), "the dynamic map has {} numbers", count);
+  std::sort(map.values.begin(), map.values.end());
+}
+
+uint32_t exponent_field(float x) {
+  return std::bit_cast<uint32_t>(x) >> 23;
+}
+size_t place(float x) {
+  return exponent_field(x) % 16;
+}
+
+int rank_of(const DynamicMap& map, size_t code) {
+  return map.is_signed ? static_cast<int>(code) - 127 : static_cast<int>(code) + 1;
+}
+
+// Zero has rank 1 in the unsigned map, a decade of one part whose scale stays 0, and in the signed map rank
+// 0, which is none.
+void make_decades(DynamicMap& map) {
+  map.part[place(1.0F)] = 1.0F;
+  for (int decade = 0; decade < kDecades; ++decade) {
+    const auto parts = static_cast<float>(parts_of(decade, map.is_signed));
+    map.part[place(parts)] = 1.0F / parts;
+    map.half_scale[place(parts)] = scale_of(decade) / 2.0F;
+  }
+  // The rank of the number one is the first of a decade above the others; its place in theirs is 1.
+  const auto parts = static_cast<float>(parts_of(kDecades - 1, map.is_signed));
+  map.part[place(2.0F * parts)] = 1.0F / parts;
+  map.half_scale[place(2.0F * parts)] = 1.0F / (boundary(1.0F) + boundary(1.0F + 1.0F / parts));
+}
+
+// The ranks of the points at the distances k + 1/2 above zero.
+std::array<int, kGridPoints / 2> ranks_above_zero(const DynamicMap& map) {
+  std::array<int, kGridPoints / 2> ranks{};
+  size_t code = 0;
+  for (size_t k = 0; k < ranks.size(); ++k) {
+    const float value =
+        -1.0F + 2.0F * static_cast<float>(ranks.size() + k) / static_cast<float>(kGridPoints - 1);
+    while (code < 255 && 0.5F * (map.values[code] + map.values[code + 1]) < value) ++code;
+    ranks[k] = rank_of(map, code);
+  }
+  return ranks;
+}
+
+float distance(size_t k) {
+  return static_cast<float>(k) + 0.5F;
+}
+
+void set_line(DynamicMap& map, size_t line, float slope, float intercept, int last) {
+  map.slope[line] = slope;
+  map.intercept[line] = intercept;
+  map.last[line] = static_cast<float>(last);
+}
+
+// The line through the ranks of one decade: its slope is the decade's, its intercept the middle of those that
+// round to the rank of every point. Above the decade's last boundary its last rank goes on for a while.
+void fit_line(DynamicMap& map, size_t line, const std::array<int, kGridPoints / 2>& ranks, size_t begin,
+              size_t end) {
+  const int parts = 1 << std::ilogb(ranks[begin]);
+  const int last = 2 * parts - 1;
+  const double length = double{kDecadeLength} * scale_of(std::ilogb(parts) - (map.is_signed ? 0 : 1));
+  const auto slope = static_cast<float>(parts / (length * distance(ranks.size() - 1)));
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  for (size_t k = begin; k < end; ++k) {
+    const double rise = static_cast<double>(slope) * static_cast<double>(distance(k));
+    low = std::max(low, ranks[k] - 0.5 - rise);
+    if (ranks[k] < last) high = std::min(high, ranks[k] + 0.5 - rise);
+  }
+  CHECK(low < high && std::isfinite(high), "no line gives the ranks of points {} to {}", begin, end);
+  set_line(map, line, slope, static_cast<float>((low + high) / 2), last);
+}
+
+void make_lines(DynamicMap& map) {
+  const std::array<int, kGridPoints / 2> ranks = ranks_above_zero(map);
+  const int first_decade = std::ilogb(ranks[0]);
+  const auto line_of = [&](size_t k) { return static_cast<size_t>(std::ilogb(ranks[k]) - first_decade); };
+  const size_t top = line_of(ranks.size() - 1);
+  for (size_t begin = 0, end = 0; line_of(begin) < top; begin = end) {
+    while (line_of(end) == line_of(begin)) ++end;
+    fit_line(map, line_of(begin), ranks, begin, end);
+  }
+  set_line(map, top, 0.0F, static_cast<float>(ranks.back()), ranks.back());
+
+  // Distances between two powers of two have one line, or two of which the second starts with a carry.
+  const auto lead_to_line = [&](size_t begin, size_t end) {
+    const uint32_t field = exponent_field(distance(begin));
+    size_t change = begin;
+    while (change < end && line_of(change) == line_of(begin)) ++change;
+    CHECK(line_of(end - 1) <= line_of(begin) + 1, "points {} to {} have more than two lines", begin, end);
+    const uint32_t mantissa = std::bit_cast<uint32_t>(distance(change)) & 0x7fffffU;
+    const uint32_t to_carry = change < end ? 0x800000U - mantissa : 0;
+    map.to_line[field % 16] = ((static_cast<uint32_t>(line_of(begin)) - field) << 23) + to_carry;
+  };
+  lead_to_line(0, 1);
+  for (size_t begin = 1; begin < ranks.size(); begin *= 2) lead_to_line(begin, 2 * begin);
+
+  // The unsigned map has rank 1 everywhere below zero. Who looks up ranks brings those numbers to the
+  // distance -1/2, which has a line with 1/2.
+  if (!map.is_signed) {
+    const auto next = static_cast<float>(ranks[0]);
+    const uint32_t field = exponent_field(distance(0));
+    map.to_line[field % 16] = (static_cast<uint32_t>(top + 1) - field) << 23;
+    set_line(map, top + 1, next - 1.0F, (next + 1.0F) / 2.0F, ranks[0]);
+  }
+}
+
+DynamicMap make_map(bool is_signed) {
+  DynamicMap map{};
+  map.is_signed = is_signed;
+  make_values(map);
+  make_decades(map);
+  make_lines(map);
+  return map;
+}
+
+}  // namespace
+
+const DynamicMap& signed_dynamic_map() {
+  static const DynamicMap map = make_map(true);
+  return map;
+}
+const DynamicMap& unsigned_dynamic_map() {
+  static const DynamicMap map = make_map(false);
+  return map;
+}
+
+}  // namespace shoehorn::cpu
