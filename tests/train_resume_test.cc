@@ -37,9 +37,9 @@ TrainingArguments arguments_of(const Setting& setting, const fs::path& output_di
   return args;
 }
 
-void train(const TrainingArguments& args) {
+void train(const TrainingArguments& args, const fs::path& weights = {}) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
-  Trainer trainer(model, args, tiny_samples(28, 3));
+  Trainer trainer(model, args, tiny_samples(28, 3), {}, {.weights = weights});
   EXPECT_EQ(trainer.train().global_step, 12);
 }
 
@@ -125,6 +125,11 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.max_grad_norm = 0;
                                 a.update_in_backward = true;
                               }},
+                      Setting{"frozen_bf16",
+                              [](TrainingArguments& a) {
+                                a.freeze = {R"(layer\.0\.)"};
+                                a.bf16 = true;
+                              }},
                       Setting{"adamw_8bit_fp16",
                               [](TrainingArguments& a) {
                                 a.optim = "adamw_8bit";
@@ -151,6 +156,41 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.optim_args = {{"momentum", 0.9}, {"centered", true}};
                               }}),
     [](const auto& info) { return info.param.name; });
+
+// A frozen weight is 16 bits in memory and all of its original in every checkpoint: of the run that read the
+// model, and of the one that goes on, whose originals are a checkpoint that it removes meanwhile.
+TEST(TrainResumeFrozen, OriginalsGoFromFileToFile) {
+  const TestDirectory directory;
+  const BertForSequenceClassification model(tiny_bert(0.1F), R"({"model_type": "bert"})");
+  const fs::path start = directory.path() / "start";
+  fs::create_directories(start);
+  Trainer(model, quiet_arguments(4), tiny_samples(8, 3)).save_model(start);
+  const Setting frozen{"", [](TrainingArguments& a) {
+                         a.freeze = {R"(layer\.0\.)"};
+                         a.bf16 = true;
+                       }};
+  const fs::path whole = directory.path() / "whole";
+  train(arguments_of(frozen, whole), start);
+  const fs::path resumed = directory.path() / "resumed";
+  fs::create_directories(resumed);
+  fs::copy(whole / "checkpoint-5", resumed / "checkpoint-5", fs::copy_options::recursive);
+  TrainingArguments args = arguments_of(frozen, resumed);
+  args.resume_from_checkpoint = "true";
+  args.save_total_limit = 1;
+  train(args, start);
+  EXPECT_FALSE(fs::exists(resumed / "checkpoint-5"));
+  expect_same_checkpoint(whole / "checkpoint-12", resumed / "checkpoint-12");
+  const SafetensorsModel before = SafetensorsModel::open(start);
+  const SafetensorsModel after = SafetensorsModel::open(resumed / "checkpoint-12");
+  for (const std::string& name : before.names()) {
+    ASSERT_EQ(after.tensor(name).dtype, DType::kF32) << name;
+    std::vector<std::byte> a(static_cast<size_t>(before.tensor(name).bytes));
+    std::vector<std::byte> b(a.size());
+    before.read_into(name, a);
+    after.read_into(name, b);
+    EXPECT_EQ(a == b, name.find("layer.0.") != std::string::npos) << name;
+  }
+}
 
 class ResumeRefusal : public ::testing::Test {
  protected:

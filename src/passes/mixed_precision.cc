@@ -1,5 +1,6 @@
 #include "passes/mixed_precision.h"
 
+#include <algorithm>
 #include <map>
 
 #include "ops/op_builder.h"
@@ -25,9 +26,19 @@ bool is_weight(const Program& program, ValueId value) {
   return program.value(value).storage.valid();
 }
 
-// Splits the master of a weight into high half and rest, once a storage.
+bool is_trained(const StateTable& state, StorageId weight) {
+  const std::vector<ParameterId> parameters = state.parameters_of(weight);
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [&](ParameterId id) { return state.parameter(id).trainable; });
+}
+
+// Splits the master of a weight into high half and rest, once a storage. What is not trained needs no rest.
 void split_master(StateTable& state, StorageId weight) {
   if (state.storage(weight).type.dtype == DType::kBF16) return;
+  if (!is_trained(state, weight)) {
+    state.storage(weight).type.dtype = DType::kBF16;
+    return;
+  }
   Storage rest = state.storage(weight);
   rest.name += ".rest";
   rest.type.dtype = DType::kI16;

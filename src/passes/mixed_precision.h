@@ -7,11 +7,11 @@
 //
 // bf16: the fp32 master of each weight that a product reads is stored as a bf16 high half and a 16-bit rest:
 // products read the high half as it is, the update reads and writes both. So a weight is never cast, takes 4
-// bytes in all and loses no bit. fp16 has other exponents, so that no half of an fp32 number is one: a weight
-// is cast, once in an optimizer step, before its first product, and the cast is a value that lives until its
-// last one. Weights that only row-wise kernels read (biases, LayerNorm, embedding tables) stay fp32.
-// Activations are stored in 16 bits; statistics, log-sum-exp, logits, loss and the gradients of parameters
-// are fp32.
+// bytes in all and loses no bit. One that is not trained is its high half alone: nothing would read the rest.
+// fp16 has other exponents, so that no half of an fp32 number is one: a weight is cast, once in an optimizer
+// step, before its first product, and the cast is a value that lives until its last one. Weights that only
+// row-wise kernels read (biases, LayerNorm, embedding tables) stay fp32. Activations are stored in 16 bits;
+// statistics, log-sum-exp, logits, loss and the gradients of parameters are fp32.
 //
 // The evaluation program of a training run takes the weights as training does, or, where evaluation_precision
 // says so, casts them in every batch. A run that only evaluates keeps no master: what products read is

@@ -408,6 +408,23 @@ TEST(Freeze, TakesSingleParametersOfAKernel) {
   }
 }
 
+TEST(Freeze, LeavesABfloat16WeightWithoutItsRest) {
+  StepOptions options;
+  options.precision = Precision::kBfloat16;
+  options.freeze = {"embeddings", R"(layer\.[01]\.)"};
+  const ProgramFamily family = build(options);
+  for (const Parameter& parameter : family.state->parameters()) {
+    const Storage& storage = family.state->storage(parameter.storage);
+    EXPECT_EQ(storage.type.dtype, is_product_weight(parameter) ? DType::kBF16 : DType::kF32)
+        << parameter.name;
+    EXPECT_EQ(parameter.rest.valid(), is_product_weight(parameter) && parameter.trainable) << parameter.name;
+  }
+  for (const Storage& storage : family.state->storages()) {
+    EXPECT_FALSE(storage.name.ends_with(".rest") && storage.name.find("layer.0.") != std::string::npos)
+        << storage.name;
+  }
+}
+
 TEST(Accumulate, MakesTheProgramsOfItsOrder) {
   const auto names = [](const ProgramFamily& family) {
     std::vector<std::string> found;

@@ -134,7 +134,7 @@ void Accelerator::reserve() {
                                                                 args_.per_device_train_batch_size)));
   }
   session_->reserve();
-  start_weights(weights_, session_->state(), session_->executor(), args_.seed);
+  originals_ = start_weights(weights_, session_->state(), session_->executor(), args_.seed).files;
   if (args_.detect_anomaly)
     watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
 }
@@ -302,7 +302,8 @@ double Accelerator::grad_norm() const {
 void Accelerator::save_model(const std::filesystem::path& directory) {
   reserve();
   ensure_writable_directory(directory);
-  save_model_files({*model_, *session_, args_, {}, {}, {}}, session_->executor(), directory);
+  save_model_files({*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr},
+                   session_->executor(), directory);
 }
 
 }  // namespace shoehorn

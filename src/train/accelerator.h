@@ -52,6 +52,7 @@
 #include <tuple>
 #include <vector>
 
+#include "io/safetensors.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
 #include "train/data_loader.h"
@@ -234,6 +235,7 @@ class Accelerator {
 
   TrainingArguments args_;
   std::filesystem::path weights_;
+  std::optional<SafetensorsModel> originals_;  // what they were read from
   const Model* model_ = nullptr;
   Optimizer optimizer_;
   Scheduler scheduler_;

@@ -74,7 +74,7 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
                       const std::filesystem::path& directory) {
   const std::string config = contents.model.config_json();
   if (!config.empty()) write_json_atomic(directory / "config.json", parse_json(config, "config.json"));
-  save_weights(directory, contents.session.state(), executor);
+  save_weights(directory, contents.session.state(), executor, contents.originals);
   for (const std::filesystem::path& companion : contents.companions)
     copy_file_atomic(companion, directory / companion.filename());
 }
@@ -129,8 +129,8 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   run.position.nonfinite_losses = field<int64_t>(position, "nonfinite_losses", position_file);
   if (saved.contains("loss_scale")) run.loss_scale = loss_scale_in(saved, position_file);
   TorchGenerator generator(static_cast<uint64_t>(arguments.seed));
-  const LoadedWeights weights =
-      load_weights(SafetensorsModel::open(checkpoint), session.state(), session.executor(), generator);
+  run.files = SafetensorsModel::open(checkpoint);
+  const LoadedWeights weights = load_weights(run.files, session.state(), session.executor(), generator);
   if (!weights.initialized.empty()) {
     throw user_error("[--resume_from_checkpoint {}] expected every parameter, '{}' is missing",
                      checkpoint.string(), weights.initialized[0]);

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "io/safetensors.h"
 #include "model/model_builder.h"
 #include "passes/loss_scale.h"
 #include "train/session.h"
@@ -41,6 +42,7 @@ struct CheckpointContents {
   const TrainerState& state;
   const RunPosition& position;
   const std::vector<std::filesystem::path>& companions;  // files copied unchanged
+  const SafetensorsModel* originals = nullptr;           // as save_weights takes them
 };
 
 // Config, weights and companions into an existing directory.
@@ -56,6 +58,7 @@ struct ResumedRun {
   TrainerState state;
   RunPosition position;
   std::optional<LossScaleValues> loss_scale;  // of a float16 run
+  SafetensorsModel files;                     // what the weights were read from
 };
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session);

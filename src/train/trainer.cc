@@ -151,6 +151,7 @@ void Trainer::load_start() {
     state_.compute_steps(args_, max_steps);
     state_.control = {};
     position_ = run.position;
+    originals_ = std::move(run.files);
     first_step_ = state_.global_step;
     const LossScaleStorages& scale = session_->family().loss_scale;
     const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
@@ -162,9 +163,10 @@ void Trainer::load_start() {
     const std::string warning = fp16_overflow_warning(SafetensorsModel::open(options_.weights));
     if (!warning.empty()) say(warning);
   }
-  const std::vector<std::string> fresh =
-      start_weights(options_.weights, session_->state(), executor, args_.seed);
-  if (!fresh.empty()) say(fmt::format("new weights, to be trained: {}", fmt::join(fresh, ", ")));
+  StartedWeights started = start_weights(options_.weights, session_->state(), executor, args_.seed);
+  originals_ = std::move(started.files);
+  if (!started.initialized.empty())
+    say(fmt::format("new weights, to be trained: {}", fmt::join(started.initialized, ", ")));
 }
 
 TrainOutput Trainer::train() {
@@ -340,7 +342,8 @@ void Trainer::evaluate_and_note(Progress& progress) {
 }
 
 CheckpointContents Trainer::contents() const {
-  return {model_, *session_, args_, state_, position_, options_.companions};
+  return {
+      model_, *session_, args_, state_, position_, options_.companions, originals_ ? &*originals_ : nullptr};
 }
 
 void Trainer::save(Progress& progress) {

@@ -20,6 +20,7 @@
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/training_steps.h"
+#include "io/safetensors.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint.h"
@@ -139,6 +140,7 @@ class Trainer {
   std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;
+  std::optional<SafetensorsModel> originals_;  // what the weights came from
   int64_t first_step_ = 0;
   int64_t samples_this_run_ = 0;
   float last_grad_norm_ = 0;

@@ -52,6 +52,40 @@ std::string find_name(const SafetensorsModel& files, const std::string& name) {
   return found == candidates.end() ? std::string{} : *found;
 }
 
+// Elements [offset, offset + values.size()) of a tensor of float type as fp32; a chunk at most.
+void read_elements(const SafetensorsModel& files, const std::string& name, int64_t offset,
+                   std::span<float> values) {
+  const DType dtype = files.tensor(name).dtype;
+  const int64_t element = dtype_bytes(dtype);
+  const std::span<std::byte> raw =
+      std::span(staging().bytes).first(values.size() * static_cast<size_t>(element));
+  files.read_range(name, offset * element, raw);
+  convert_elements(dtype, raw, values);
+}
+
+// Whether a parameter lies here in 16 bits, without a master.
+bool has_no_master(const StateTable& state, const Parameter& parameter) {
+  return !parameter.rest.valid() && dtype_bytes(state.storage(parameter.storage).type.dtype) == 2;
+}
+
+// The name of what the originals have of a parameter beyond what it has here; empty where that is nothing.
+std::string original_name(const StateTable& state, const Parameter& parameter,
+                          const SafetensorsModel* originals) {
+  if (originals == nullptr || parameter.trainable || !has_no_master(state, parameter)) return {};
+  const std::string name = find_name(*originals, parameter.name);
+  const DType dtype = state.storage(parameter.storage).type.dtype;
+  return name.empty() || originals->tensor(name).dtype == dtype ? std::string{} : name;
+}
+
+// Bytes of a parameter as they lie here.
+void copy_bytes(const Executor& executor, const Parameter& parameter, int64_t offset_bytes,
+                std::span<std::byte> to) {
+  const int64_t width = dtype_bytes(executor.state().storage(parameter.storage).type.dtype);
+  const std::byte* from =
+      executor.storage(parameter.storage) + parameter.offset_elements * width + offset_bytes;
+  std::copy_n(from, to.size(), to.begin());
+}
+
 // Fills a parameter a chunk at a time: fill(offset, values).
 template <typename Fill>
 void fill_parameter(Executor& executor, const Parameter& parameter, const Fill& fill) {
@@ -166,7 +200,6 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
                            TorchGenerator& generator) {
   LoadedWeights loaded;
   std::set<std::string> used;
-  Staging& buffers = staging();
   for (const Parameter& parameter : state.parameters()) {
     const std::string name = find_name(files, parameter.name);
     if (name.empty()) {
@@ -190,13 +223,10 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
       throw user_error("[{}: {}] expected a floating-point tensor, got {}", files.directory().string(), name,
                        dtype_name(entry.dtype));
     }
-    const int64_t element = dtype_bytes(entry.dtype);
     for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
       const auto count = static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at));
-      const std::span<std::byte> raw = std::span(buffers.bytes).first(count * static_cast<size_t>(element));
-      const std::span<float> values = std::span(buffers.values).first(count);
-      files.read_range(name, at * element, raw);
-      convert_elements(entry.dtype, raw, values);
+      const std::span<float> values = std::span(staging().values).first(count);
+      read_elements(files, name, at, values);
       write_parameter(executor, parameter, at, values);
     }
   }
@@ -225,32 +255,48 @@ void initialize_weights(const StateTable& state, Executor& executor, uint64_t se
   }
 }
 
-std::vector<std::string> start_weights(const std::filesystem::path& directory, const StateTable& state,
-                                       Executor& executor, int64_t seed) {
+StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
+                             Executor& executor, int64_t seed) {
   if (directory.empty()) {
     initialize_weights(state, executor, static_cast<uint64_t>(seed));
     return {};
   }
   TorchGenerator generator(static_cast<uint64_t>(seed));
-  return load_weights(SafetensorsModel::open(directory), state, executor, generator).initialized;
+  SafetensorsModel files = SafetensorsModel::open(directory);
+  std::vector<std::string> initialized = load_weights(files, state, executor, generator).initialized;
+  return {std::move(initialized), std::move(files)};
 }
 
-std::vector<TensorSpec> weight_specs(const StateTable& state) {
+std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals) {
   std::vector<TensorSpec> specs;
-  for (const Parameter& parameter : state.parameters())
-    specs.push_back({parameter.name, DType::kF32, parameter.shape});
+  for (const Parameter& parameter : state.parameters()) {
+    const bool is_narrow =
+        has_no_master(state, parameter) && original_name(state, parameter, originals).empty();
+    const DType dtype = is_narrow ? state.storage(parameter.storage).type.dtype : DType::kF32;
+    specs.push_back({parameter.name, dtype, parameter.shape});
+  }
   return specs;
 }
 
-void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor) {
-  SafetensorsModelWriter writer(directory, weight_specs(state));
+void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
+                  const SafetensorsModel* originals) {
+  SafetensorsModelWriter writer(directory, weight_specs(state, originals));
   for (const TensorSpec& spec : writer.order()) {
     const Parameter& parameter = state.parameter(state.find_parameter(spec.name));
+    const std::string original = original_name(state, parameter, originals);
     writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging().values)),
                          [&](int64_t offset, std::span<std::byte> chunk) {
+                           if (spec.dtype != DType::kF32) {
+                             copy_bytes(executor, parameter, offset, chunk);
+                             return;
+                           }
                            const std::span<float> values(reinterpret_cast<float*>(chunk.data()),
                                                          chunk.size() / sizeof(float));
-                           read_parameter(executor, parameter, offset / 4, values);
+                           if (original.empty()) {
+                             read_parameter(executor, parameter, offset / 4, values);
+                           } else {
+                             read_elements(*originals, original, offset / 4, values);
+                           }
                          });
   }
   writer.commit();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,15 +32,24 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
 
 // What a run starts from: the weights in `directory`, or where that is empty new ones, both as above with
-// this seed. Returns the parameters that the files lack.
-std::vector<std::string> start_weights(const std::filesystem::path& directory, const StateTable& state,
-                                       Executor& executor, int64_t seed);
+// this seed.
+struct StartedWeights {
+  std::vector<std::string> initialized;   // parameters that the files lack
+  std::optional<SafetensorsModel> files;  // what the others were read from, kept open; none: all are new
+};
+StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
+                             Executor& executor, int64_t seed);
 
-// The names, dtypes (float32) and shapes of all parameters, in the order of the state table.
-std::vector<TensorSpec> weight_specs(const StateTable& state);
+// The names, dtypes in files and shapes of all parameters, in the order of the state table. A weight is
+// written in the type that holds all of it: float32, or the 16-bit type that it has here without a master.
+// One that is not trained, and has fewer bits here than in `originals`, the files that the weights came from
+// (null: none), is written as those have it, in float32.
+std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals = nullptr);
 
-// Writes model.safetensors (or shards) into an existing directory.
-void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor);
+// Writes model.safetensors (or shards) with these into an existing directory, which may be that of the
+// originals.
+void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
+                  const SafetensorsModel* originals = nullptr);
 
 // Optimizer states, as "<parameter>.<state>".
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,

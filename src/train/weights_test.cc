@@ -14,18 +14,20 @@ namespace {
 using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
-SessionOptions session_options(Precision precision, bool fused = true) {
+SessionOptions session_options(Precision precision, bool fused, std::vector<std::string> freeze) {
   SessionOptions options;
   options.train = {64, 4, 20};
   options.step.precision = precision;
+  options.step.freeze = std::move(freeze);
   if (!fused) options.step.skip_passes = {"fuse"};
   return options;
 }
 
 class ReservedSession {
  public:
-  explicit ReservedSession(Precision precision = Precision::kFloat32, bool fused = true)
-      : model_(tiny_bert()), session_(model_, session_options(precision, fused)) {
+  explicit ReservedSession(Precision precision = Precision::kFloat32, bool fused = true,
+                           std::vector<std::string> freeze = {})
+      : model_(tiny_bert()), session_(model_, session_options(precision, fused, std::move(freeze))) {
     session_.reserve();
   }
   Session& get() { return session_; }
@@ -79,6 +81,44 @@ TEST(Weights, RoundTripThroughEveryLayout) {
                   read_text_file(directory.path() / "model.safetensors"));
     }
   }
+}
+
+// What bf16 lacks of a weight that is not trained comes from the files that it was read from, also where the
+// new files take their place.
+TEST(FrozenWeights, AreSavedAsTheyWereLoaded) {
+  const TestDirectory directory;
+  ReservedSession source;
+  source.initialize(3);
+  save_weights(directory.path(), source.state(), source.executor());
+  const std::string original = read_text_file(directory.path() / "model.safetensors");
+  for (const bool fused : {true, false}) {
+    ReservedSession frozen(Precision::kBfloat16, fused, {R"(layer\.0\.)"});
+    const SafetensorsModel files = SafetensorsModel::open(directory.path());
+    frozen.load(directory.path());
+    EXPECT_FALSE(weights_of(frozen.get()) == weights_of(source.get())) << "nothing is rounded";
+    save_weights(directory.path(), frozen.state(), frozen.executor(), &files);
+    EXPECT_TRUE(read_text_file(directory.path() / "model.safetensors") == original);
+  }
+}
+
+TEST(FrozenWeights, WithoutOriginalsAreBfloat16InFilesToo) {
+  const TestDirectory directory;
+  ReservedSession first(Precision::kBfloat16, true, {R"(layer\.0\.)"});
+  first.initialize(3);
+  save_weights(directory.path(), first.state(), first.executor());
+  const SafetensorsModel files = SafetensorsModel::open(directory.path());
+  for (const Parameter& parameter : first.state().parameters()) {
+    const bool is_rounded =
+        parameter.name.find("layer.0.") != std::string::npos && parameter.shape.size() == 2;
+    EXPECT_EQ(files.tensor(parameter.name).dtype, is_rounded ? DType::kBF16 : DType::kF32) << parameter.name;
+  }
+  ReservedSession second(Precision::kBfloat16, false, {R"(layer\.0\.)"});
+  second.load(directory.path());
+  EXPECT_TRUE(weights_of(second.get()) == weights_of(first.get()));
+  const TestDirectory again;
+  save_weights(again.path(), second.state(), second.executor(), &files);
+  EXPECT_TRUE(read_text_file(again.path() / "model.safetensors") ==
+              read_text_file(directory.path() / "model.safetensors"));
 }
 
 TEST(Weights, InitialWeightsFollowFromSeedAndName) {
