@@ -40,7 +40,7 @@ TEST_F(CliBench, QuickLadder) {
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(result.error, "");
   const json ladder = read_json(path("ladder.json"));
-  ASSERT_EQ(ladder["rungs"].size(), 17U);
+  ASSERT_EQ(ladder["rungs"].size(), 18U);
   EXPECT_EQ(ladder["left_out"].size(), 0U);
   int measured = 0;
   for (const json& rung : ladder["rungs"]) {

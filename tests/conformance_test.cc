@@ -124,7 +124,7 @@ Program view_and_update(StateTable& state, bool read_after) {
                  {},
                  program.read_state(weight),
                  program.read_state(gradient)},
-                UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {{}}}, "update");
+                UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{4, 3}}}, {{}}}, "update");
   };
   if (read_after) update();
   program.add_result("copy", builder.value(OpKind::kCopy, {view}, {}, "copy"));
@@ -164,14 +164,16 @@ TEST(ViewOfAnUpdatedWeight, ReadAfterTheUpdateIsRejected) {
   }
 }
 
-// The bytes of weights and states of two parameters after three updates, in one storage or in two.
-std::map<std::string, std::vector<std::byte>> updated(bool joined, const OptimizerSettings& settings) {
+// The bytes of weights and states of two parameters after three updates, in one storage or in two, with fp32
+// weights or bf16 ones without masters.
+std::map<std::string, std::vector<std::byte>> updated(bool joined, const OptimizerSettings& settings,
+                                                      DType dtype = DType::kF32) {
   StateTable state;
   const auto add = [&](const std::string& name, int64_t rows) {
     Parameter parameter;
     parameter.name = name;
     parameter.shape = {rows, 5};
-    parameter.storage = state.add_storage({name, {DType::kF32, {rows, 5}}, Role::kWeight, {}, {}});
+    parameter.storage = state.add_storage({name, {dtype, {rows, 5}}, Role::kWeight, {}, {}});
     state.add_parameter(parameter);
     return parameter.storage;
   };
@@ -186,9 +188,11 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
     Storage gradient = state.storage(weight);
     gradient.name += ".gradient";
     gradient.role = Role::kGradient;
+    gradient.type.dtype = DType::kF32;
     const ValueId value = programs[0].read_state(state.add_storage(gradient));
     append_update(builder, {settings, 0},
-                  {programs[0].read_state(rate), programs[0].read_state(applied), {}, {}}, weight, {}, value);
+                  {programs[0].read_state(rate), programs[0].read_state(applied), {}, {}, 7}, weight, {},
+                  value);
   }
   verify(programs[0]);
   const auto backend = make_cpu_backend(1);
@@ -197,9 +201,15 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
   *executor.storage_as<float>(rate) = 0.01F;
   std::mt19937 random(3);
   const auto fill = [&](StorageId storage, const Parameter& parameter) {
-    for (int64_t i = 0; i < parameter.elements(); ++i)
-      executor.storage_as<float>(storage)[parameter.offset_elements + i] =
-          std::ldexp(static_cast<float>(random()), -static_cast<int>(32 + random() % 9));
+    for (int64_t i = 0; i < parameter.elements(); ++i) {
+      const int64_t at = parameter.offset_elements + i;
+      const float value = std::ldexp(static_cast<float>(random()), -static_cast<int>(32 + random() % 9));
+      if (state.storage(storage).type.dtype == DType::kBF16) {
+        executor.storage_as<bfloat16>(storage)[at] = to_bfloat16(value);
+      } else {
+        executor.storage_as<float>(storage)[at] = value;
+      }
+    }
   };
   for (const Parameter& parameter : state.parameters()) fill(parameter.storage, parameter);
   for (int step = 0; step < 3; ++step) {
@@ -214,7 +224,8 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
     left[name].assign(from, from + bytes);
   };
   for (const Parameter& p : state.parameters()) {
-    take(p.name, p.storage, p.offset_elements * 4, p.elements() * 4);
+    const int64_t weight_width = dtype_bytes(dtype);
+    take(p.name, p.storage, p.offset_elements * weight_width, p.elements() * weight_width);
     for (const OptimizerState& kept : optimizer_states(settings, p)) {
       const OptimizerStatePlace place = find_optimizer_state(state, settings, p, kept.name);
       const int64_t width = dtype_bytes(kept.dtype);
@@ -232,6 +243,20 @@ TEST(JoinedParameters, StatesIn8BitsAreThoseOfEachAlone) {
     const auto alone = updated(false, settings);
     EXPECT_TRUE(alone.contains("b.absmax1"));
     EXPECT_EQ(updated(true, settings), alone);
+  }
+}
+
+// Random bits go by the parameter and its own elements, not by where it lies.
+TEST(JoinedParameters, WithoutMastersRoundAsEachAlone) {
+  const EightBitStates all{.least_elements = 1};
+  for (const OptimizerSettings& settings :
+       {OptimizerSettings(AdamWSettings{}), OptimizerSettings(SgdSettings{.momentum = 0.9}),
+        OptimizerSettings(LionSettings{}), OptimizerSettings(AdafactorSettings{}),
+        OptimizerSettings(AdamW8bitSettings{.states = all}),
+        OptimizerSettings(Lion8bitSettings{.states = all})}) {
+    const auto alone = updated(false, settings, DType::kBF16);
+    EXPECT_EQ(alone.at("b").size(), 2U * 18 * 5);
+    EXPECT_EQ(updated(true, settings, DType::kBF16), alone);
   }
 }
 

@@ -126,6 +126,36 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16)),
     [](const auto& info) { return std::get<0>(info.param).name + "_" + precision_name(std::get<1>(info.param)); });
 
+void without_masters(StepOptions& o) {
+  o.master_weights = MasterWeights::kNone;
+  no_clipping(o);
+}
+void without_masters_8bit(StepOptions& o) {
+  without_masters(o);
+  eight_bit_no_clipping(o);
+}
+void without_masters_layer_major(StepOptions& o) {
+  without_masters_8bit(o);
+  layer_major(o);
+}
+
+// What a weight is rounded by does not depend on when and with which others it is updated.
+INSTANTIATE_TEST_SUITE_P(
+    WithoutMasters, ExactPass,
+    ::testing::Combine(
+        ::testing::Values(
+            Case{"recompute", without_masters, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"fuse_update", without_masters, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
+            Case{"update_in_backward", without_masters, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"fuse_update_8bit", without_masters_8bit,
+                 [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
+            Case{"update_in_layer_major_backward_8bit", without_masters_layer_major,
+                 [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"accumulation_order", without_masters_layer_major,
+                 [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }}),
+        ::testing::Values(Precision::kBfloat16)),
+    [](const auto& info) { return std::get<0>(info.param).name; });
+
 class Determinism : public ::testing::TestWithParam<Precision> {};
 
 TEST_P(Determinism, TwoRunsAndTwoThreadCountsAreBitIdentical) {
@@ -135,6 +165,16 @@ TEST_P(Determinism, TwoRunsAndTwoThreadCountsAreBitIdentical) {
   const Trained once = train(step);
   expect_identical(train(step), once);
   expect_identical(train(step, 1), once);
+}
+
+TEST(DeterminismWithoutMasters, TwoThreadCountsAreBitIdentical) {
+  StepOptions step;
+  step.precision = Precision::kBfloat16;
+  step.master_weights = MasterWeights::kNone;
+  const Trained once = train(step);
+  expect_identical(train(step, 1), once);
+  step.master_weights = MasterWeights::kFloat32;
+  EXPECT_NE(train(step).losses, once.losses);
 }
 
 TEST_P(Determinism, TheSeedSelectsTheMasks) {

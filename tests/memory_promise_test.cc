@@ -144,7 +144,20 @@ std::vector<Setting> settings() {
          o.freeze = {"embeddings", R"(layer\.0\.)"};
          o.precision = Precision::kBfloat16;
        }},
+      {"no_masters_8bit",
+       [](StepOptions& o) {
+         o.optimizer.settings = AdamW8bitSettings{};
+         o.precision = Precision::kBfloat16;
+         o.master_weights = MasterWeights::kNone;
+       }},
       {"accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 2; }},
+      {"accumulate_no_masters_adafactor",
+       [](StepOptions& o) {
+         o.gradient_accumulation_steps = 2;
+         o.optimizer.settings = AdafactorSettings{};
+         o.precision = Precision::kBfloat16;
+         o.master_weights = MasterWeights::kNone;
+       }},
       {"layer_major_bf16_recompute",
        [](StepOptions& o) {
          o.gradient_accumulation_steps = 2;

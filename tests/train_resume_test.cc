@@ -130,6 +130,31 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.freeze = {R"(layer\.0\.)"};
                                 a.bf16 = true;
                               }},
+                      Setting{"no_masters_accumulation",
+                              [](TrainingArguments& a) {
+                                a.bf16 = true;
+                                a.master_weights = "none";
+                                a.gradient_accumulation_steps = 2;
+                              }},
+                      Setting{"no_masters_8bit_in_layer_major_backward",
+                              [](TrainingArguments& a) {
+                                a.optim = "adamw_8bit";
+                                a.optim_args["min_8bit_size"] = int64_t{64};
+                                a.optim_args["embedding_bits"] = int64_t{8};
+                                a.bf16 = true;
+                                a.master_weights = "none";
+                                a.gradient_accumulation_steps = 2;
+                                a.accumulation_order = "layer_major";
+                                a.max_grad_norm = 0;
+                                a.update_in_backward = true;
+                              }},
+                      Setting{"no_masters_adafactor",
+                              [](TrainingArguments& a) {
+                                a.optim = "adafactor";
+                                a.optim_args = {{"scale_parameter", true}};
+                                a.bf16 = true;
+                                a.master_weights = "none";
+                              }},
                       Setting{"adamw_8bit_fp16",
                               [](TrainingArguments& a) {
                                 a.optim = "adamw_8bit";

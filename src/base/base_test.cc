@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -33,6 +36,35 @@ TEST(Format, ParseBytes) {
 TEST(Format, NearestName) {
   EXPECT_EQ(nearest_name("learning_rat", {"learning_rate", "weight_decay"}), "learning_rate");
   EXPECT_EQ(nearest_name("zzzzzzzz", {"learning_rate", "weight_decay"}), "");
+}
+
+// Over all random bits the mean is the number itself; sums of bfloat16s of neighbouring size are exact.
+TEST(Bfloat16, StochasticRoundingIsTheNumberOnAverage) {
+  for (const float x : {1.0F, 1.0F + 0x1p-23F, 0x1.fffffep0F, -0.3F, 3.14159274F, -1e-3F, 1e-40F, 0x1p-149F,
+                        0x1.fe8p127F, 0.0F}) {
+    double sum = 0;
+    int64_t up = 0;
+    for (uint32_t random = 0; random < 65536; ++random) {
+      const float rounded = to_float(round_stochastically(x, random));
+      sum += static_cast<double>(rounded);
+      up += std::abs(rounded) > std::abs(x) ? 1 : 0;
+    }
+    if (std::isfinite(sum)) {
+      EXPECT_EQ(sum / 65536, static_cast<double>(x));
+    }
+    EXPECT_EQ(up, std::bit_cast<uint32_t>(x) & 0xffffU) << x;
+  }
+}
+
+TEST(Bfloat16, StochasticRoundingLeavesWhatIsExactInfiniteOrNoNumber) {
+  for (const uint32_t random : {0U, 1U, 0x8000U, 0xffffU}) {
+    for (const uint32_t exact : {0x3f80U, 0xc049U, 0x0001U, 0x8000U, 0x7f7fU, 0x7f80U, 0xff80U})
+      EXPECT_EQ(round_stochastically(to_float(bfloat16{static_cast<uint16_t>(exact)}), random).bits, exact);
+    for (const uint32_t nan : {0x7fffffffU, 0xffffffffU, 0x7f800001U, 0xffc00000U}) {
+      const float rounded = to_float(round_stochastically(std::bit_cast<float>(nan), random));
+      EXPECT_TRUE(std::isnan(rounded)) << nan;
+    }
+  }
 }
 
 TEST(Bfloat16, RoundsToNearestEven) {

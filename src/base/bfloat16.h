@@ -1,4 +1,5 @@
-// Scalar bfloat16 conversions: round to nearest, ties to even; NaN stays NaN. Vector code has its own.
+// Scalar bfloat16 conversions: round to nearest, ties to even, or stochastically; NaN stays NaN. Vector code
+// has its own.
 #pragma once
 
 #include <bit>
@@ -18,6 +19,16 @@ inline bfloat16 to_bfloat16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return {static_cast<uint16_t>((bits >> 16) | 0x40U)};
   return {static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
+}
+
+// Stochastic rounding (Gupta et al., "Deep learning with limited numerical precision", 2015): of the two
+// neighbours of x the one farther from zero with a probability of x's distance from the other, so that the
+// mean over all random bits is x. `random_bits` are 16, uniform. What is a bfloat16 stays; what is beyond the
+// largest one may become infinite.
+inline bfloat16 round_stochastically(float x, uint32_t random_bits) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return {static_cast<uint16_t>((bits >> 16) | 0x40U)};
+  return {static_cast<uint16_t>((bits + random_bits) >> 16)};
 }
 
 }  // namespace shoehorn

@@ -1,8 +1,9 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
 // SC 2011).
 //
-// The one definition of what a dropout mask is. Element (sample, position, feature) of stream `stream_id` at
-// optimizer step `step` draws 16 random bits, so eight neighbouring features share a block of 128:
+// The one definition of what a dropout mask is, and of the bits that round weights. Element (sample,
+// position, feature) of stream `stream_id` at optimizer step `step` draws 16 random bits, so eight
+// neighbouring features share a block of 128:
 //
 //   key     = (seed low ^ stream_id * 0x9E3779B9, seed high ^ step)
 //   counter = (feature / 8, position, sample, extra)
@@ -12,6 +13,10 @@
 // masks survive recompute, packing, accumulation and another number of ranks. Attention probabilities use
 // position = query, feature = key, extra = head; everything else has extra = 0. An element is dropped when
 // its bits < drop_threshold(p).
+//
+// Element i < 2^35 of the parameter of number `stream_id`, updated after `step` updates, is rounded with 16
+// bits of the same kind (bfloat16.h): position = sample = 0, feature = i, extra = kRoundingExtra, which no
+// head has.
 #pragma once
 
 #include <array>
@@ -38,6 +43,14 @@ inline std::array<uint32_t, 4> philox4x32_10(PhiloxKey key, std::array<uint32_t,
     key.k1 += 0xBB67AE85U;
   }
   return counter;
+}
+
+inline constexpr uint32_t kRoundingExtra = 0x80000000U;
+inline constexpr int64_t kMostRoundedElements = int64_t{1} << 35;
+
+inline uint32_t rounding_bits(PhiloxKey key, int64_t element) {
+  const auto words = philox4x32_10(key, {static_cast<uint32_t>(element / 8), 0, 0, kRoundingExtra});
+  return (words[static_cast<size_t>(element % 8 / 2)] >> (16 * (element % 2))) & 0xffffU;
 }
 
 // 16-bit threshold of a drop probability p in [0, 1): p is honoured to within 2^-17.

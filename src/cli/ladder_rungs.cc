@@ -50,6 +50,8 @@ std::vector<LadderRung> build_ladder() {
       {"exact_bf16", "all exact techniques, bf16", exact + bf16},
       {"exact_bf16_adafactor", "all exact techniques, bf16, Adafactor", exact + bf16 + adafactor},
       {"exact_bf16_8bit", "all exact techniques, bf16, 8-bit AdamW", exact + bf16 + adamw_8bit},
+      {"exact_bf16_8bit_no_master", "all exact techniques, bf16 without masters, 8-bit AdamW",
+       exact + bf16 + adamw_8bit + Words{"--master_weights", "none"}},
   };
 }
 
@@ -91,7 +93,8 @@ std::vector<LadderRung> choose_rungs(const std::vector<std::string>& names) {
 }
 
 PeerFlags peer_flags(const std::vector<std::string>& flags) {
-  static const std::vector<std::string> kOursOnly = {"--accumulation_order", "--update_in_backward"};
+  static const std::vector<std::string> kOursOnly = {"--accumulation_order", "--update_in_backward",
+                                                     "--master_weights"};
   PeerFlags peer;
   for (size_t at = 0; at < flags.size(); ++at) {
     const bool ours = std::find(kOursOnly.begin(), kOursOnly.end(), flags[at]) != kOursOnly.end();

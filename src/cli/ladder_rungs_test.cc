@@ -98,6 +98,9 @@ TEST(LadderRungs, PeerFlags) {
                                       "4", "--gradient_checkpointing", "--max_grad_norm", "0", "--bf16"}));
   EXPECT_EQ(exact.left_out,
             (std::vector<std::string>{"--accumulation_order", "layer_major", "--update_in_backward"}));
+  const PeerFlags lowest = peer_flags(choose_rungs({"exact_bf16_8bit_no_master"})[0].flags);
+  EXPECT_EQ(lowest.flags, peer_flags(choose_rungs({"exact_bf16_8bit"})[0].flags).flags);
+  EXPECT_EQ(lowest.left_out.back(), "none");
 }
 
 }  // namespace

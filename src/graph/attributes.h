@@ -90,13 +90,20 @@ struct LossScaleAttributes {
   float minimum = 1;
 };
 
-// One parameter as an optimizer sees it that looks at rows and columns: matrices of its last two dimensions.
-// A vector is one row.
-struct MatrixExtent {
+// One parameter as an optimizer sees it: matrices of its last two dimensions. A vector is one row.
+struct UpdatedParameter {
   int64_t matrices = 1;
   int64_t rows = 0;
   int64_t columns = 0;
+  uint32_t stream_id = 0;  // of the random bits that round it
   int64_t elements() const { return matrices * rows * columns; }
+};
+
+// How a weight that is updated is stored.
+enum class WeightForm : uint8_t {
+  kFloat32,
+  kSplit,    // a bf16 high half and a 16-bit rest
+  kRounded,  // bf16 without a master: updates round stochastically
 };
 
 // Of a node that updates one tensor or many; vectors have an element a tensor.
@@ -104,10 +111,11 @@ struct UpdateAttributes {
   OptimizerSettings settings;
   std::vector<float> weight_decay;
   // Of each tensor, the parameters that lie in it one behind the other.
-  std::vector<std::vector<MatrixExtent>> parameters;
+  std::vector<std::vector<UpdatedParameter>> parameters;
   // Of each tensor, the types of its inputs behind the gradient; as many of each tensor.
   std::vector<std::vector<TensorType>> states;
-  bool split_master = false;  // weights are bf16 high halves with 16-bit rests
+  WeightForm form = WeightForm::kFloat32;
+  uint64_t seed = 0;  // of the random bits
 };
 
 using Attributes = std::variant<std::monostate, MatmulAttributes, NormalizationAttributes,

@@ -35,7 +35,7 @@ struct Initializer {
 struct Parameter {
   std::string name;  // as in a Hugging Face checkpoint
   std::vector<int64_t> shape;
-  StorageId storage;  // fp32, or the bf16 high half of a split master
+  StorageId storage;  // fp32, the bf16 high half of a split master, or 16 bits without a master
   StorageId rest;     // the 16-bit rest of a split master; invalid otherwise
   int64_t offset_elements = 0;
   bool trainable = true;

@@ -169,8 +169,6 @@ std::string BertForSequenceClassification::config_json() const {
   config["type_vocab_size"] = config_.type_vocab_size;
   if (!config.contains("layer_norm_eps")) config["layer_norm_eps"] = config_.layer_norm_eps;
   config["problem_type"] = "single_label_classification";
-  config["dtype"] = "float32";
-  config.erase("torch_dtype");
   return config.dump(2) + "\n";
 }
 

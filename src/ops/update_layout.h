@@ -2,7 +2,7 @@
 //
 //   learning_rate f32[1], updates applied so far i32[1], clip coefficient f32[1] or absent,
 //   found_inf i32[1] or absent (where it is not 0 the node changes nothing),
-//   then for each tensor: weight (or its bf16 high half and 16-bit rest), gradient, states of
+//   then for each tensor: weight (fp32, bf16 high half and 16-bit rest, or bf16), gradient, states of
 //   UpdateAttributes' types
 //
 // Outputs, for each tensor: the next versions of all of these but the gradient.

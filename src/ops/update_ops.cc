@@ -24,8 +24,19 @@ std::vector<TensorType> infer_clip(const OpContext& context) {
   return {{DType::kF32, {1}}, {DType::kF32, {1}}};
 }
 
+// Kernels update the parameters that are named, so these are all of the weight.
+void check_parameters(const OpContext& context, int64_t tensor, const TensorType& weight) {
+  int64_t elements = 0;
+  for (const UpdatedParameter& parameter :
+       context.attributes<UpdateAttributes>().parameters.at(static_cast<size_t>(tensor)))
+    elements += parameter.rows * parameter.columns;
+  CHECK(elements == weight.shape.elements(), "[update] expected parameters of all of {}, got {} elements",
+        type_name(weight), elements);
+}
+
 std::vector<TensorType> infer_update(const OpContext& context) {
   const UpdateLayout layout = update_layout(context.node);
+  const WeightForm form = context.attributes<UpdateAttributes>().form;
   const auto& states = context.attributes<UpdateAttributes>().states;
   const auto tensors = static_cast<int64_t>(states.size());
   const auto count = static_cast<int64_t>(context.node.inputs.size()) - layout.shared_inputs;
@@ -34,6 +45,8 @@ std::vector<TensorType> infer_update(const OpContext& context) {
   std::vector<TensorType> types;
   for (int64_t tensor = 0; tensor < tensors; ++tensor) {
     const int64_t first = layout.shared_inputs + tensor * layout.inputs_per_tensor;
+    expect_dtype(context, first, form == WeightForm::kFloat32 ? DType::kF32 : DType::kBF16);
+    if (form == WeightForm::kSplit) expect_dtype(context, first + 1, DType::kI16);
     for (int64_t i = 0; i <= layout.gradient_input; ++i) {
       if (!(context.type(first + i).shape.elements() == context.type(first).shape.elements())) {
         fail_type(context, first + i,
@@ -47,6 +60,7 @@ std::vector<TensorType> infer_update(const OpContext& context) {
       if (!(context.type(input) == state)) fail_type(context, input, type_name(state));
       types.push_back(state);
     }
+    check_parameters(context, tensor, context.type(first));
   }
   return types;
 }
@@ -93,7 +107,7 @@ UpdateLayout update_layout(const Node& node) {
   const auto states = static_cast<int64_t>(attributes->states[0].size());
   for (const auto& of_tensor : attributes->states)
     CHECK(static_cast<int64_t>(of_tensor.size()) == states, "tensors differ in their number of states");
-  const int64_t weights = attributes->split_master ? 2 : 1;
+  const int64_t weights = attributes->form == WeightForm::kSplit ? 2 : 1;
   return {.shared_inputs = 4, .inputs_per_tensor = weights + 1 + states, .gradient_input = weights};
 }
 

@@ -22,7 +22,7 @@ class VerifyTest : public ::testing::Test {
                          {},
                          program_.read_state(weight_),
                          program_.read_state(gradient_)},
-                        UpdateAttributes{SgdSettings{}, {0.0F}, {{}}, {{}}}, "update");
+                        UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{3, 5}}}, {{}}}, "update");
   }
   void expect_rejected(const std::string& rule) {
     try {

@@ -63,12 +63,20 @@ ValueId read_optimizer_state(Program& program, StorageId weight, const Optimizer
   return program.read_state(id);
 }
 
-MatrixExtent extent_of(const Parameter& parameter) {
-  const std::vector<int64_t>& shape = parameter.shape;
+// The stream is the parameter's number, which no pass changes.
+UpdatedParameter updated_parameter(const StateTable& state, ParameterId id) {
+  const std::vector<int64_t>& shape = state.parameter(id).shape;
   const size_t rank = shape.size();
-  MatrixExtent extent{.rows = rank < 2 ? 1 : shape[rank - 2], .columns = rank < 1 ? 1 : shape[rank - 1]};
-  for (size_t i = 0; i + 2 < rank; ++i) extent.matrices *= shape[i];
-  return extent;
+  UpdatedParameter updated{.rows = rank < 2 ? 1 : shape[rank - 2],
+                           .columns = rank < 1 ? 1 : shape[rank - 1],
+                           .stream_id = static_cast<uint32_t>(id.index)};
+  for (size_t i = 0; i + 2 < rank; ++i) updated.matrices *= shape[i];
+  return updated;
+}
+
+WeightForm form_of(const StateTable& state, StorageId weight, StorageId rest) {
+  if (rest.valid()) return WeightForm::kSplit;
+  return state.storage(weight).type.dtype == DType::kBF16 ? WeightForm::kRounded : WeightForm::kFloat32;
 }
 
 // What updates a parameter: under an 8-bit optimizer one of 32 bits where the parameter's states have 32.
@@ -196,11 +204,12 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const 
   attributes.settings =
       settings_for(options.settings, program.state().parameter(program.state().parameters_of(weight).at(0)));
   attributes.weight_decay = {decay_of(program.state(), weight)};
-  attributes.split_master = rest.valid();
+  attributes.form = form_of(program.state(), weight, rest);
+  attributes.seed = shared.seed;
   attributes.parameters.emplace_back();
   attributes.states.emplace_back();
   for (const ParameterId id : program.state().parameters_of(weight))
-    attributes.parameters[0].push_back(extent_of(program.state().parameter(id)));
+    attributes.parameters[0].push_back(updated_parameter(program.state(), id));
   for (const OptimizerState& kept : storage_states(program.state(), options.settings, weight)) {
     inputs.push_back(read_optimizer_state(program, weight, kept));
     attributes.states[0].push_back(type_of(kept));

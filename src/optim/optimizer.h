@@ -44,17 +44,19 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
 // bias or norm.
 bool is_decayed(std::string_view parameter_name);
 
-// The inputs that the updates of a step share, in the order of ops/update_layout.h; the last two may be
-// invalid.
+// What the updates of a step share: inputs in the order of ops/update_layout.h, of which the last two may be
+// invalid, and the seed of the random bits that round weights without masters.
 struct UpdateInputs {
   ValueId learning_rate;
   ValueId applied_updates;
   ValueId clip_coefficient;
   ValueId found_inf;
+  uint64_t seed = 0;
 };
 
 // Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the
-// 16-bit rest of a split master, invalid for an fp32 weight. States are made on first use.
+// 16-bit rest of a split master, invalid for an fp32 weight and for a bf16 one without a master. States are
+// made on first use.
 NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
                      StorageId weight, StorageId rest, ValueId gradient);
 

@@ -115,7 +115,7 @@ class AppendUpdate : public ::testing::Test {
                                                    {},
                                                    {}});
     return append_update(builder_, options_,
-                         {program_.read_state(rate_), program_.read_state(applied_), {}, {}}, id,
+                         {program_.read_state(rate_), program_.read_state(applied_), {}, {}, 9}, id,
                          state_.parameter(state_.parameters_of(id)[0]).rest, program_.read_state(gradient));
   }
 
@@ -142,6 +142,23 @@ TEST_F(AppendUpdate, MakesStatesInTheWeightsShapeAndRegion) {
   // Weight, rest and both moments have a next version; the gradient has none.
   EXPECT_EQ(node.outputs.size(), 4U);
   for (const ValueId output : node.outputs) EXPECT_EQ(program_.value(output).version, 1);
+}
+
+// A bf16 storage without a rest is rounded; each parameter by its own number.
+TEST_F(AppendUpdate, RoundsWhatHasNoMasterByParameter) {
+  const StorageId a = weight("a", 5, 0);
+  const StorageId b = weight("b", 2, 0);
+  for (const StorageId id : {a, b}) state_.storage(id).type.dtype = DType::kBF16;
+  const StorageId whole = state_.merge({b, a}, "ba");
+  const Node& node = program_.node(append(whole));
+  verify(program_);
+  const auto& attributes = std::get<UpdateAttributes>(node.attributes);
+  EXPECT_EQ(attributes.form, WeightForm::kRounded);
+  EXPECT_EQ(attributes.seed, 9U);
+  ASSERT_EQ(attributes.parameters.at(0).size(), 2U);
+  EXPECT_EQ(attributes.parameters[0][0].stream_id, 1U) << "b was made second";
+  EXPECT_EQ(attributes.parameters[0][1].stream_id, 0U);
+  EXPECT_EQ(update_layout(node).gradient_input, 1);
 }
 
 TEST_F(AppendUpdate, JoinedUpdatesKeepEachTensorsDecay) {

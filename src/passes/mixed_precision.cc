@@ -48,11 +48,12 @@ void split_master(StateTable& state, StorageId weight) {
   for (const ParameterId id : state.parameters_of(weight)) state.parameter(id).rest = rest_id;
 }
 
-// The weights that products read become 16-bit values: through split masters or casts, or, where nothing
-// trains them, stored so.
+// The weights that products read become 16-bit values: through split masters or casts, or, where they have no
+// masters, stored so.
 class WeightTyper {
  public:
-  // `types_tables`: embedding tables are stored in 16 bits too; not with masters.
+  // Without masters, weights are stored in 16 bits. `types_tables`: so are embedding tables; not with
+  // masters.
   WeightTyper(Program& program, DType dtype, bool keeps_masters, bool types_tables)
       : program_(program), dtype_(dtype), keeps_masters_(keeps_masters), types_tables_(types_tables) {}
 
@@ -150,12 +151,14 @@ void infer_again(Program& program) {
 
 void mixed_precision(ProgramFamily& family, const StepOptions& options) {
   const bool trains = family.find("train_step") != nullptr;
+  const bool keeps_masters = trains && options.master_weights == MasterWeights::kFloat32;
+  const bool types_tables = trains ? !keeps_masters : options.evaluation_precision.has_value();
   for (Program& program : family.programs) {
     const bool evaluates = program.name() == "evaluate";
     const Precision precision =
         evaluates ? options.evaluation_precision.value_or(options.precision) : options.precision;
     if (precision == Precision::kFloat32) continue;
-    WeightTyper(program, dtype_of(precision), trains, !trains && options.evaluation_precision).run();
+    WeightTyper(program, dtype_of(precision), keeps_masters, types_tables).run();
     type_products(program, dtype_of(precision));
   }
   for (Program& program : family.programs) infer_again(program);

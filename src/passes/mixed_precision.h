@@ -13,6 +13,9 @@
 // row-wise kernels read (biases, LayerNorm, embedding tables) stay fp32. Activations are stored in 16 bits;
 // statistics, log-sum-exp, logits, loss and the gradients of parameters are fp32.
 //
+// Without master weights a bf16 weight is those 2 bytes and no more, and so are embedding tables; updates
+// compute in fp32 and round stochastically. Biases and LayerNorm stay fp32: a thousandth of the bytes.
+//
 // The evaluation program of a training run takes the weights as training does, or, where evaluation_precision
 // says so, casts them in every batch. A run that only evaluates keeps no master: what products read is
 // stored in 16 bits, and with evaluation_precision so are embedding tables.

@@ -243,6 +243,26 @@ TEST(MixedPrecision, EvaluationInHalfPrecisionLeavesTrainingAlone) {
   }
 }
 
+// Matrices and tables are 2 bytes an element and no more; vectors are fp32.
+TEST(MixedPrecision, WithoutMastersKeepsBfloat16Alone) {
+  StepOptions options;
+  options.precision = Precision::kBfloat16;
+  options.master_weights = MasterWeights::kNone;
+  const ProgramFamily family = build(options);
+  for (const Parameter& parameter : family.state->parameters()) {
+    const bool is_matrix = parameter.shape.size() == 2;
+    const Storage& storage = family.state->storage(parameter.storage);
+    EXPECT_EQ(storage.type.dtype, is_matrix ? DType::kBF16 : DType::kF32) << parameter.name;
+    EXPECT_EQ(storage.role, Role::kWeight) << parameter.name;
+    EXPECT_FALSE(parameter.rest.valid()) << parameter.name;
+  }
+  for (const Storage& storage : family.state->storages()) EXPECT_NE(storage.role, Role::kMasterWeight);
+  for (const Program& program : family.programs) EXPECT_EQ(weight_casts(program), 0) << program.name();
+  for (const ParameterGradient& gradient : family.gradients)
+    EXPECT_EQ(family.programs[0].type(gradient.gradient).dtype, DType::kF32);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAdamW), 2) << "rounded and fp32 weights";
+}
+
 TEST(LossScale, ScalesTheLossAndWaitsForOverflow) {
   for (const int64_t micro_batches : {1, 2}) {
     const ProgramFamily family = build(fp16_options(micro_batches));
@@ -497,6 +517,11 @@ TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
   options.precision = Precision::kBfloat16;
   options.evaluation_precision = Precision::kFloat16;
   expect_error(options, "[--fp16_full_eval]", "--bf16_full_eval");
+  options = {};
+  options.master_weights = MasterWeights::kNone;
+  expect_error(options, "[--master_weights none]", "--bf16");
+  options.precision = Precision::kFloat16;
+  expect_error(options, "[--master_weights none]", "--fp16");
   options = {};
   options.freeze = {"decoder"};
   expect_error(options, "[--freeze decoder]", "got one that none has");

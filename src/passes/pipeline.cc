@@ -88,6 +88,13 @@ void check_precision(const StepOptions& options, RunKind kind) {
         "[--update_in_backward] expected --bf16 or a fixed --loss_scale, got --fp16 with a dynamic one: "
         "whether a step overflowed is known behind its last gradient, when the first are used and gone");
   }
+  if (kind == RunKind::kTrain && options.master_weights == MasterWeights::kNone &&
+      options.precision != Precision::kBfloat16) {
+    throw user_error(
+        "[--master_weights none] expected --bf16 with it, got {}: only a bfloat16 has the range of the fp32 "
+        "master that it replaces",
+        options.precision == Precision::kFloat16 ? "--fp16" : "fp32 products");
+  }
   if (kind == RunKind::kTrain && options.precision == Precision::kBfloat16 &&
       options.evaluation_precision.value_or(Precision::kBfloat16) != Precision::kBfloat16) {
     throw user_error(

@@ -13,6 +13,9 @@
 namespace shoehorn {
 
 enum class Precision : uint8_t { kFloat32, kBfloat16, kFloat16 };
+// What bf16 training keeps of a weight beside the bf16 number that products read: the rest of its fp32
+// master, or nothing, so that updates round stochastically.
+enum class MasterWeights : uint8_t { kFloat32, kNone };
 enum class AccumulationOrder : uint8_t { kMicroBatch, kLayer };
 
 // Of float16 training. Growth ×2 and back-off ×0.5, as torch.amp.GradScaler has them.
@@ -31,6 +34,7 @@ inline constexpr int64_t kRootOfLayers = -1;
 struct StepOptions {
   Precision precision = Precision::kFloat32;
   std::optional<Precision> evaluation_precision = {};  // unset: that of training
+  MasterWeights master_weights = MasterWeights::kFloat32;
   LossScaleOptions loss_scale;
   int64_t gradient_accumulation_steps = 1;
   AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;

@@ -83,8 +83,9 @@ void update(ProgramFamily& family, const StepOptions& options) {
   const ValueId learning_rate = program->read_state(family.scalars.learning_rate);
   const ValueId applied_updates = program->read_state(family.scalars.applied_updates);
   for (const ParameterGradient& gradient : family.gradients) {
-    append_update(builder, options.optimizer, {learning_rate, applied_updates, coefficient, found_inf},
-                  gradient.storage, rest_of(*family.state, gradient.storage), gradient.gradient);
+    append_update(builder, options.optimizer,
+                  {learning_rate, applied_updates, coefficient, found_inf, options.seed}, gradient.storage,
+                  rest_of(*family.state, gradient.storage), gradient.gradient);
   }
 }
 
@@ -137,12 +138,12 @@ void fuse_update(ProgramFamily& family, const StepOptions&) {
     (i < tail ? order : updates).push_back(NodeId{static_cast<int32_t>(i)});
   }
   if (updates.size() < 2) return;
-  // Tensors of one form share a node: split masters and fp32 weights, and each number of states, apart.
-  std::map<std::tuple<OpKind, bool, size_t>, std::vector<NodeId>> alike;
+  // Tensors share a node whose weights have one form and whose states are as many.
+  std::map<std::tuple<OpKind, WeightForm, size_t>, std::vector<NodeId>> alike;
   for (const NodeId id : updates) {
     const Node& node = program->node(id);
     const auto& attributes = std::get<UpdateAttributes>(node.attributes);
-    alike[{node.kind, attributes.split_master, attributes.states.at(0).size()}].push_back(id);
+    alike[{node.kind, attributes.form, attributes.states.at(0).size()}].push_back(id);
   }
   for (const auto& [form, nodes] : alike) {
     OpBuilder builder(*program);

@@ -73,7 +73,12 @@ LossScaleValues loss_scale_in(const nlohmann::json& saved, const std::filesystem
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
                       const std::filesystem::path& directory) {
   const std::string config = contents.model.config_json();
-  if (!config.empty()) write_json_atomic(directory / "config.json", parse_json(config, "config.json"));
+  if (!config.empty()) {
+    nlohmann::json json = parse_json(config, "config.json");
+    json.erase("torch_dtype");
+    json["dtype"] = dtype_name(model_dtype(contents.session.state()));
+    write_json_atomic(directory / "config.json", json);
+  }
   save_weights(directory, contents.session.state(), executor, contents.originals);
   for (const std::filesystem::path& companion : contents.companions)
     copy_file_atomic(companion, directory / companion.filename());

@@ -137,10 +137,15 @@ std::vector<Alternative> find_alternatives(const Model& model, const SessionOpti
       unclipped.step.gradient_accumulation_steps > 1 ? " --accumulation_order layer_major" : "";
   if (!waits_for_overflow)
     climb(unclipped, fmt::format(" --max_grad_norm 0 --update_in_backward{}", order), true);
-  if (step.precision == Precision::kFloat32 && step.evaluation_precision != Precision::kFloat16) {
+  if (step.precision != Precision::kFloat16 && step.evaluation_precision != Precision::kFloat16) {
     SessionOptions bf16 = options;
     bf16.step.precision = Precision::kBfloat16;
-    climb(bf16, " --bf16", true);
+    const std::string flag = step.precision == Precision::kBfloat16 ? "" : " --bf16";
+    if (!flag.empty()) climb(bf16, flag, true);
+    if (step.master_weights == MasterWeights::kFloat32) {
+      bf16.step.master_weights = MasterWeights::kNone;
+      climb(bf16, flag + " --master_weights none", true);
+    }
   }
   for (Alternative& alternative : found) alternative.flags.erase(0, alternative.flags.find_first_not_of(' '));
   return found;

@@ -12,7 +12,11 @@ std::string half_products_text(bool is_fp16) {
 }
 
 std::string format_precision(const TrainingArguments& args) {
-  if (args.bf16) return fmt::format("bf16 products: {}\n", half_products_text(false));
+  if (args.bf16) {
+    const char* masters =
+        args.master_weights == "none" ? "; no master weights: updates round stochastically" : "";
+    return fmt::format("bf16 products: {}{}\n", half_products_text(false), masters);
+  }
   if (!args.fp16) return {};
   const std::string scale = args.loss_scale != 0
                                 ? fmt::format("{:g}, fixed", args.loss_scale)

@@ -16,6 +16,7 @@ Precision precision_of(bool bf16, bool fp16) {
 StepOptions step_options_of(const TrainingArguments& args) {
   StepOptions step;
   step.precision = precision_of(args.bf16, args.fp16);
+  step.master_weights = args.master_weights == "none" ? MasterWeights::kNone : MasterWeights::kFloat32;
   if (args.bf16_full_eval || args.fp16_full_eval)
     step.evaluation_precision = precision_of(args.bf16_full_eval, args.fp16_full_eval);
   step.loss_scale = {.fixed = static_cast<float>(args.loss_scale),

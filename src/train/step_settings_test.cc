@@ -10,6 +10,7 @@ namespace {
 TEST(StepSettings, DefaultsAreTheTrainers) {
   const StepOptions step = step_options_of({});
   EXPECT_EQ(step.precision, Precision::kFloat32);
+  EXPECT_EQ(step.master_weights, MasterWeights::kFloat32);
   EXPECT_EQ(step.gradient_accumulation_steps, 1);
   EXPECT_EQ(step.accumulation_order, AccumulationOrder::kMicroBatch);
   EXPECT_EQ(step.recompute_every_n_layers, 0);
@@ -45,6 +46,7 @@ TEST(StepSettings, TheLossScaleArrives) {
 TEST(StepSettings, EveryArgumentArrives) {
   TrainingArguments args;
   args.bf16 = true;
+  args.master_weights = "none";
   args.gradient_accumulation_steps = 4;
   args.accumulation_order = "layer_major";
   args.gradient_checkpointing = true;
@@ -63,6 +65,7 @@ TEST(StepSettings, EveryArgumentArrives) {
   args.adam_epsilon = 1e-6;
   const StepOptions step = step_options_of(args);
   EXPECT_EQ(step.precision, Precision::kBfloat16);
+  EXPECT_EQ(step.master_weights, MasterWeights::kNone);
   EXPECT_EQ(step.gradient_accumulation_steps, 4);
   EXPECT_EQ(step.accumulation_order, AccumulationOrder::kLayer);
   EXPECT_EQ(step.recompute_every_n_layers, 3);

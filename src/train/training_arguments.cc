@@ -95,6 +95,12 @@ void validate_precision(const TrainingArguments& args) {
     throw user_error("[fp16] expected one of fp16 and bf16, got both; bf16 needs no loss scale");
   if (args.fp16_full_eval && args.bf16_full_eval)
     throw user_error("[fp16_full_eval] expected one of fp16_full_eval and bf16_full_eval, got both");
+  if (args.master_weights == "none" && !args.bf16) {
+    throw user_error(
+        "[master_weights] expected bf16 with none, got {}; only a bfloat16 has the range of the fp32 master "
+        "that it replaces",
+        args.fp16 ? "fp16" : "fp32");
+  }
   require(args.loss_scale == 0 || (args.loss_scale > 0 && args.loss_scale <= 0x1p127), "loss_scale",
           "0 for a dynamic one, or more", args.loss_scale);
   require_between("initial_scale_power", static_cast<double>(args.initial_scale_power), 0, 127, "0 to 127");

@@ -73,6 +73,7 @@ struct TrainingArguments {
   bool bf16_full_eval = false;
   bool fp16_full_eval = false;
   std::optional<bool> tf32 = {};
+  std::string master_weights = "fp32";
   // Of fp16, as DeepSpeed names them; the values are torch.amp.GradScaler's. loss_scale 0 is dynamic.
   double loss_scale = 0;
   int64_t initial_scale_power = 16;

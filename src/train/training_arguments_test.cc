@@ -87,6 +87,12 @@ TEST(TrainingArguments, Precision) {
   EXPECT_REFUSED("[loss_scale_window]", args.fp16 = true; args.loss_scale_window = 0);
   EXPECT_REFUSED("[hysteresis]", args.fp16 = true; args.hysteresis = 0);
   EXPECT_REFUSED("[min_loss_scale]", args.fp16 = true; args.min_loss_scale = 0);
+  EXPECT_VALID(args.bf16 = true; args.master_weights = "none");
+  EXPECT_REFUSED("[master_weights] expected bf16 with none, got fp32", args.master_weights = "none");
+  EXPECT_REFUSED("[master_weights] expected bf16 with none, got fp16", args.fp16 = true;
+                 args.master_weights = "none");
+  EXPECT_REFUSED("[master_weights] expected one of fp32, none", args.bf16 = true;
+                 args.master_weights = "bf16");
   EXPECT_REFUSED("[update_in_backward] expected bf16, or a fixed loss_scale", args.fp16 = true;
                  args.max_grad_norm = 0; args.update_in_backward = true);
   EXPECT_VALID(args.fp16 = true; args.max_grad_norm = 0; args.update_in_backward = true;

@@ -278,6 +278,14 @@ std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsM
   return specs;
 }
 
+DType model_dtype(const StateTable& state) {
+  for (const Parameter& parameter : state.parameters()) {
+    if (parameter.trainable && has_no_master(state, parameter))
+      return state.storage(parameter.storage).type.dtype;
+  }
+  return DType::kF32;
+}
+
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
                   const SafetensorsModel* originals) {
   SafetensorsModelWriter writer(directory, weight_specs(state, originals));

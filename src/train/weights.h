@@ -46,6 +46,9 @@ StartedWeights start_weights(const std::filesystem::path& directory, const State
 // (null: none), is written as those have it, in float32.
 std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals = nullptr);
 
+// What config.json calls the model's type: that of trained weights without masters, else float32.
+DType model_dtype(const StateTable& state);
+
 // Writes model.safetensors (or shards) with these into an existing directory, which may be that of the
 // originals.
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,

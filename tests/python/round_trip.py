@@ -3,7 +3,7 @@
 
   round_trip.py SHOEHORN_PROGRAM
 
-Makes a small BERT with a WordPiece vocabulary, trains it for a few steps in fp32 and in bf16, predicts with Shoehorn,
+Makes a small BERT with a WordPiece vocabulary, trains it for a few steps in fp32, in bf16 and in bf16 without masters, predicts with Shoehorn,
 and lets check_output_directory.py compare. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
 and in the environment of bench/peers/setup.sh.
 Exit: 0 the same, 1 different or a program failed, 77 no Transformers here (CTest's SKIP_RETURN_CODE).
@@ -34,7 +34,7 @@ def python_with_transformers():
     return None
 
 
-def make_model(directory):
+def make_model(directory, dtype):
     """Random weights larger than the usual ones, so that a wrong layer shows in the logits."""
     import torch
     import transformers
@@ -48,7 +48,7 @@ def make_model(directory):
         vocab_size=len(pieces), hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96,
         max_position_embeddings=48, initializer_range=0.1, num_labels=len(LABELS),
     )  # fmt: skip
-    transformers.BertForSequenceClassification(config).save_pretrained(directory)
+    transformers.BertForSequenceClassification(config).to(getattr(torch, dtype)).save_pretrained(directory)
 
 
 def write_rows(path, count, with_label):
@@ -69,11 +69,21 @@ def run(*words):
     return finished
 
 
-def trip(shoehorn, directory, name, flags):
-    """Trains, predicts and compares; whether all was well."""
+def loads_as(output, dtype):
+    """Whether Transformers, left to itself, loads the model in this type."""
+    import transformers
+
+    found = transformers.AutoModelForSequenceClassification.from_pretrained(output, local_files_only=True).dtype
+    if str(found) != f"torch.{dtype}":
+        print(f"{output.name}: expected a model of {dtype}, got {found}")
+    return str(found) == f"torch.{dtype}"
+
+
+def trip(shoehorn, directory, name, dtype, flags):
+    """Trains a model of this type, predicts and compares; whether all was well."""
     output = directory / name
     trained = run(
-        shoehorn, "train", "--model_name_or_path", directory / "model", "--train_file", directory / "train.jsonl",
+        shoehorn, "train", "--model_name_or_path", directory / dtype, "--train_file", directory / "train.jsonl",
         "--max_seq_length", 32, "--per_device_train_batch_size", 4, "--max_steps", 5, "--learning_rate", "1e-3",
         "--save_strategy", "no", "--output_dir", output, *flags,
     )  # fmt: skip
@@ -91,7 +101,8 @@ def trip(shoehorn, directory, name, flags):
         "--predictions", predictions, "--max_seq_length", 32,
     )  # fmt: skip
     print(f"{name}: {checked.stdout.splitlines()[-1]}")
-    return checked.returncode == 0
+    kept = "bfloat16" if "none" in flags else "float32"
+    return checked.returncode == 0 and loads_as(output, kept)
 
 
 def main():
@@ -105,11 +116,18 @@ def main():
         os.execv(python, [python, *sys.argv])
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
-        make_model(directory / "model")
+        for dtype in ("float32", "bfloat16"):
+            make_model(directory / dtype, dtype)
         write_rows(directory / "train.jsonl", 24, True)
         write_rows(directory / "test.jsonl", 30, False)
-        settings = {"fp32": [], "bf16": ["--bf16"]}
-        return 0 if all([trip(sys.argv[1], directory, setting, flags) for setting, flags in settings.items()]) else 1
+        no_masters = ["--bf16", "--master_weights", "none"]
+        trips = [
+            ("fp32", "float32", []),
+            ("bf16", "float32", ["--bf16"]),
+            ("no_masters", "float32", no_masters),
+            ("no_masters_of_bf16", "bfloat16", no_masters),
+        ]
+        return 0 if all([trip(sys.argv[1], directory, *each) for each in trips]) else 1
 
 
 if __name__ == "__main__":

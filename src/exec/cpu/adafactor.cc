@@ -62,7 +62,7 @@ HWY_INLINE void with_form(const WeightView& view, const Function& function) {
 // Sums of the squares of a chunk's weights.
 void square_weights(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
   double total = 0;
-  with_form(p.weight, [&](auto weight) {
+  with_form(p.weight, [&](const auto& weight) {
     for (int64_t row = chunk.begin; row < chunk.end; ++row) {
       total += static_cast<double>(
           sum_lanes(fold_columns(p.columns, [&](FloatVector so_far, int64_t i, auto lanes) {
@@ -154,21 +154,20 @@ double finish_moments(const AdafactorParameter& p, const AdafactorStep& step, in
 
 void apply_updates(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
   const float* column_factor = step.column_factor + chunk.matrix * p.columns;
-  with_form(p.weight, [&](auto weight) {
+  with_form(p.weight, [&](auto& weight) {
     for (int64_t row = chunk.begin; row < chunk.end; ++row) {
       const FloatVector row_factor = set(step.row_factor[row]);
       const int64_t offset = row * p.columns;
-      for_columns(0, p.columns, [&](int64_t i, auto lanes) {
-        const FloatVector g = hn::Mul(load(p.gradient + offset + i, lanes), set(step.gradient_scale));
-        FloatVector u = hn::Mul(hn::Mul(row_factor, load(column_factor + i, lanes)), g);
+      for_weight_elements(weight, offset, offset + p.columns, [&](int64_t at, auto lanes) {
+        const FloatVector g = hn::Mul(load(p.gradient + at, lanes), set(step.gradient_scale));
+        FloatVector u = hn::Mul(hn::Mul(row_factor, load(column_factor + (at - offset), lanes)), g);
         u = hn::Mul(u, set(step.scale));
         if (p.first_moment != nullptr) {
-          u = hn::MulAdd(load(p.first_moment + offset + i, lanes), set(step.beta1),
-                         hn::Mul(u, set(step.beta1_rest)));
-          store(u, p.first_moment + offset + i, lanes);
+          u = hn::MulAdd(load(p.first_moment + at, lanes), set(step.beta1), hn::Mul(u, set(step.beta1_rest)));
+          store(u, p.first_moment + at, lanes);
         }
-        const FloatVector w = hn::Mul(weight.get(offset + i, lanes), set(step.decay));
-        weight.put(hn::Sub(w, u), offset + i, lanes);
+        const FloatVector w = hn::Mul(weight.get(at, lanes), set(step.decay));
+        weight.put(hn::Sub(w, u), at, lanes);
       });
     }
   });

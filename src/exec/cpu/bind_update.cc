@@ -64,7 +64,12 @@ struct TensorBuffers {
   const OpContext& node;
   const NodeBuffers& buffers;
   UpdateLayout layout;
-  bool split;
+
+  const UpdateAttributes& update() const { return node.attributes<UpdateAttributes>(); }
+  const std::vector<UpdatedParameter>& parameters(int64_t tensor) const {
+    return update().parameters[static_cast<size_t>(tensor)];
+  }
+  float decay(int64_t tensor) const { return update().weight_decay[static_cast<size_t>(tensor)]; }
 
   int64_t tensors() const {
     return (static_cast<int64_t>(node.node.inputs.size()) - layout.shared_inputs) / layout.inputs_per_tensor;
@@ -72,17 +77,23 @@ struct TensorBuffers {
   size_t at(int64_t tensor, int64_t i) const {
     return static_cast<size_t>(layout.shared_inputs + tensor * layout.inputs_per_tensor + i);
   }
-  int64_t count(int64_t tensor) const {
-    return node.type(static_cast<int64_t>(at(tensor, 0))).shape.elements();
-  }
-  WeightView weight(int64_t tensor) const {
-    if (!split) return {.value = input<float>(buffers, at(tensor, 0))};
-    return {.value = nullptr,
-            .high = input<bfloat16>(buffers, at(tensor, 0)),
-            .rest = input<int16_t>(buffers, at(tensor, 1))};
+  // Of a parameter that begins with this element of the tensor.
+  WeightView weight(int64_t tensor, const UpdatedParameter& parameter, int64_t element) const {
+    const size_t first = at(tensor, 0);
+    if (update().form == WeightForm::kFloat32) return {.value = input<float>(buffers, first) + element};
+    WeightView view{.value = nullptr, .high = input<bfloat16>(buffers, first) + element};
+    if (update().form == WeightForm::kSplit) {
+      view.rest = input<int16_t>(buffers, first + 1) + element;
+    } else {
+      view.rounding = {
+          .seed = update().seed, .stream_id = parameter.stream_id, .step = input<const uint32_t>(buffers, 1)};
+    }
+    return view;
   }
   int64_t states() const { return layout.inputs_per_tensor - layout.gradient_input - 1; }
-  const void* gradient(int64_t tensor) const { return buffers.inputs[at(tensor, layout.gradient_input)]; }
+  const float* gradient(int64_t tensor) const {
+    return input<const float>(buffers, at(tensor, layout.gradient_input));
+  }
   // The i-th optimizer state.
   template <typename T = float>
   T* state(int64_t tensor, int64_t i) const {
@@ -90,14 +101,8 @@ struct TensorBuffers {
   }
 };
 
-// The weight from one of its elements on.
-WeightView weight_from(const WeightView& weight, int64_t element) {
-  if (weight.value != nullptr) return {.value = weight.value + element};
-  return {.value = nullptr, .high = weight.high + element, .rest = weight.rest + element};
-}
-
 TensorBuffers tensor_buffers(const OpContext& node, const NodeBuffers& buffers) {
-  return {node, buffers, update_layout(node.node), node.attributes<UpdateAttributes>().split_master};
+  return {node, buffers, update_layout(node.node)};
 }
 
 template <typename Settings>
@@ -105,21 +110,23 @@ const Settings& settings_of(const OpContext& node) {
   return std::get<Settings>(node.attributes<UpdateAttributes>().settings);
 }
 
-float decay_of(const OpContext& node, int64_t tensor) {
-  return node.attributes<UpdateAttributes>().weight_decay[static_cast<size_t>(tensor)];
-}
-
+// A tensor for each parameter: its elements are what the bits that round it are drawn for.
 std::vector<StatefulTensor> stateful_tensors(const OpContext& node, const NodeBuffers& buffers) {
   const TensorBuffers source = tensor_buffers(node, buffers);
   std::vector<StatefulTensor> tensors;
   for (int64_t t = 0; t < source.tensors(); ++t) {
-    StatefulTensor tensor{.count = source.count(t),
-                          .weight = source.weight(t),
-                          .gradient_dtype = DType::kF32,
-                          .gradient = source.gradient(t),
-                          .weight_decay = decay_of(node, t)};
-    for (int64_t i = 0; i < source.states(); ++i) tensor.states[static_cast<size_t>(i)] = source.state(t, i);
-    tensors.push_back(tensor);
+    int64_t element = 0;
+    for (const UpdatedParameter& parameter : source.parameters(t)) {
+      StatefulTensor tensor{.count = parameter.rows * parameter.columns,
+                            .weight = source.weight(t, parameter, element),
+                            .gradient_dtype = DType::kF32,
+                            .gradient = source.gradient(t) + element,
+                            .weight_decay = source.decay(t)};
+      for (int64_t i = 0; i < source.states(); ++i)
+        tensor.states[static_cast<size_t>(i)] = source.state(t, i) + element;
+      tensors.push_back(tensor);
+      element += tensor.count;
+    }
   }
   return tensors;
 }
@@ -161,13 +168,12 @@ std::vector<EightBitTensor> eight_bit_tensors(const OpContext& node, const NodeB
   for (int64_t t = 0; t < source.tensors(); ++t) {
     int64_t element = 0;
     int64_t block = 0;
-    for (const MatrixExtent& extent :
-         node.attributes<UpdateAttributes>().parameters[static_cast<size_t>(t)]) {
-      EightBitTensor tensor{.count = extent.elements(),
-                            .weight = weight_from(source.weight(t), element),
+    for (const UpdatedParameter& parameter : source.parameters(t)) {
+      EightBitTensor tensor{.count = parameter.elements(),
+                            .weight = source.weight(t, parameter, element),
                             .gradient_dtype = DType::kF32,
-                            .gradient = static_cast<const float*>(source.gradient(t)) + element,
-                            .weight_decay = decay_of(node, t)};
+                            .gradient = source.gradient(t) + element,
+                            .weight_decay = source.decay(t)};
       for (int64_t i = 0; i < moments; ++i) {
         tensor.codes[static_cast<size_t>(i)] = source.state<uint8_t>(t, i) + element;
         tensor.scales[static_cast<size_t>(i)] = source.state(t, moments + i) + block;
@@ -195,8 +201,10 @@ PreparedNode bind_lion_8bit(const OpContext& node, const NodeBuffers& buffers, i
 int64_t adafactor_workspace(const OpContext& node, int) {
   int64_t bytes = 0;
   for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
-    for (const MatrixExtent& extent : tensor)
-      bytes = std::max(bytes, adafactor_workspace_bytes(extent.matrices, extent.rows, extent.columns));
+    for (const UpdatedParameter& parameter : tensor) {
+      bytes = std::max(
+          bytes, adafactor_workspace_bytes(parameter.matrices, parameter.rows, parameter.columns));
+    }
   }
   return bytes;
 }
@@ -204,7 +212,6 @@ int64_t adafactor_workspace(const OpContext& node, int) {
 // Of the states of a tensor: its moments (of rows and of columns, or of elements), then the first moment if
 // there is one.
 PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, int) {
-  const auto& attributes = node.attributes<UpdateAttributes>();
   const auto& settings = settings_of<AdafactorSettings>(node);
   const TensorBuffers source = tensor_buffers(node, buffers);
   const bool of_matrices = source.states() == (settings.beta1 ? 3 : 2);
@@ -213,22 +220,22 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
     int64_t element = 0;
     int64_t row = 0;
     int64_t column = 0;
-    for (const MatrixExtent& extent : attributes.parameters[static_cast<size_t>(t)]) {
-      AdafactorParameter p{.matrices = extent.matrices,
-                           .rows = extent.rows,
-                           .columns = extent.columns,
-                           .weight = weight_from(source.weight(t), element),
-                           .gradient = static_cast<const float*>(source.gradient(t)) + element,
+    for (const UpdatedParameter& parameter : source.parameters(t)) {
+      AdafactorParameter p{.matrices = parameter.matrices,
+                           .rows = parameter.rows,
+                           .columns = parameter.columns,
+                           .weight = source.weight(t, parameter, element),
+                           .gradient = source.gradient(t) + element,
                            .row_moment = of_matrices ? source.state(t, 0) + row : nullptr,
                            .column_moment = of_matrices ? source.state(t, 1) + column : nullptr,
                            .second_moment = of_matrices ? nullptr : source.state(t, 0) + element,
                            .first_moment = nullptr,
-                           .weight_decay = decay_of(node, t)};
+                           .weight_decay = source.decay(t)};
       if (settings.beta1) p.first_moment = source.state(t, source.states() - 1) + element;
       parameters.push_back(p);
-      element += extent.elements();
-      row += extent.matrices * extent.rows;
-      column += extent.matrices * extent.columns;
+      element += parameter.elements();
+      row += parameter.matrices * parameter.rows;
+      column += parameter.matrices * parameter.columns;
     }
   }
   return [parameters = std::move(parameters), settings, scalars = bind_scalars(buffers),

@@ -73,6 +73,7 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
     for_blocks(begin, count, [&](int64_t block, int64_t at, int64_t size) {
       Moments ms, vs;
       const FloatVector m_scale = set(first_scale[block]), v_scale = set(second_scale[block]);
+      weight.draw(at, at + size);
       for_columns(0, size, [&](int64_t i, auto lanes) {
         const FloatVector g = hn::Mul(load(gradient + at + i, lanes), set(step.gradient_scale));
         FloatVector m = dequantize<true>(signed_map, first + at + i, m_scale, lanes);
@@ -102,6 +103,7 @@ void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t
     for_blocks(begin, count, [&](int64_t block, int64_t at, int64_t size) {
       Moments ms;
       const FloatVector scale = set(scales[block]);
+      weight.draw(at, at + size);
       for_columns(0, size, [&](int64_t i, auto lanes) {
         const FloatVector g = hn::Mul(load(gradient + at + i, lanes), set(step.gradient_scale));
         const FloatVector m = dequantize<true>(map, codes + at + i, scale, lanes);

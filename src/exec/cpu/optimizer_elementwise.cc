@@ -43,7 +43,7 @@ HWY_INLINE void for_elements(const StatefulTensor& tensor, const ElementwiseStep
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
-    for_columns(begin, begin + count, [&](int64_t i, auto lanes) {
+    for_weight_elements(weight, begin, begin + count, [&](int64_t i, auto lanes) {
       body(weight, hn::Mul(load(gradient + i, lanes), set(step.gradient_scale)), i, lanes);
     });
   });

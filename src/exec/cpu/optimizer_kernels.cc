@@ -40,7 +40,7 @@ void adamw_range(const StatefulTensor& tensor, const AdamWStep& step, int64_t be
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
-    for_columns(begin, begin + count, [&](int64_t i, auto lanes) {
+    for_weight_elements(weight, begin, begin + count, [&](int64_t i, auto lanes) {
       const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
       FloatVector m = load(first + i, lanes);
       m = hn::MulAdd(hn::Sub(g, m), set(step.beta1_rest), m);
@@ -62,7 +62,7 @@ void sgd_range(const StatefulTensor& tensor, const SgdStep& step, int64_t begin,
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
-    for_columns(begin, begin + count, [&](int64_t i, auto lanes) {
+    for_weight_elements(weight, begin, begin + count, [&](int64_t i, auto lanes) {
       const FloatVector w = weight.get(i, lanes);
       FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
       g = hn::MulAdd(w, set(tensor.weight_decay), g);
@@ -90,9 +90,15 @@ HWY_EXPORT(sgd_range);
 
 void check_update(const WeightView& weight, DType gradient_dtype, int64_t count, const char* what) {
   check_storage(gradient_dtype, what);
-  const bool split = weight.high != nullptr && weight.rest != nullptr;
-  CHECK(count == 0 || (weight.value != nullptr) != split,
-        "[{}] expected a float32 weight or both halves of a split one, got neither or both", what);
+  const int forms = (weight.value != nullptr ? 1 : 0) +
+                    (weight.high != nullptr && weight.rest != nullptr ? 1 : 0) +
+                    (weight.high != nullptr && weight.rounding.step != nullptr ? 1 : 0);
+  CHECK(count == 0 || forms == 1,
+        "[{}] expected a float32 weight, both halves of a split one or a bfloat16 with a rounding, got {} of "
+        "these",
+        what, forms);
+  CHECK(weight.rounding.first_element + count <= kMostRoundedElements || weight.rounding.step == nullptr,
+        "[{}] expected a rounded parameter of at most {} elements, got more", what, kMostRoundedElements);
 }
 
 void check_updates(std::span<const StatefulTensor> tensors, size_t states, const char* what) {

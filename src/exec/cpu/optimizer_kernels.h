@@ -1,6 +1,8 @@
 // Optimizer updates over lists of tensors, in one pass over memory.
 //
-// A weight is float32, or a split master (exec/cpu/elementwise.h) whose high half the products read.
+// A weight is float32, a split master (exec/cpu/elementwise.h) whose high half the products read, or a
+// bfloat16 without a master: read as it is, and what an update makes of it in float32 is rounded
+// stochastically (base/bfloat16.h) with bits that depend on seed, step, parameter and element alone.
 // Gradients are float32, bfloat16 or float16 (checked: InternalError), read only and left as they are; state
 // is float32. Every element is computed on its own: results depend neither on the number of threads nor on
 // how a list is cut into tensors. Scalars lie in memory that earlier operations of the step wrote. Nothing is
@@ -17,11 +19,20 @@
 
 namespace shoehorn::cpu {
 
-// Exactly one of the two forms.
+// Which random bits round a weight: base/philox.h.
+struct Rounding {
+  uint64_t seed = 0;
+  uint32_t stream_id = 0;          // of the parameter
+  int64_t first_element = 0;       // of the parameter, at which the weight begins
+  const uint32_t* step = nullptr;  // [1]
+};
+
+// Exactly one of the three forms.
 struct WeightView {
   float* value = nullptr;    // [count]
-  bfloat16* high = nullptr;  // [count] with rest
+  bfloat16* high = nullptr;  // [count] with a rest or a rounding
   int16_t* rest = nullptr;   // [count]
+  Rounding rounding = {};    // of a weight without a master; no step: none
 };
 
 // Scalars every update reads.

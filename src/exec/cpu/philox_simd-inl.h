@@ -13,6 +13,8 @@
 //   threshold, first_feature, n, keep);   // a row for (i = 0; i < n; i += Lanes(df)) y =
 //   IfThenElseZero(philox_keep_mask(df, keep, i), Mul(x, scale));
 //
+// Random bits that round weights come from the same blocks: philox_half_words.
+//
 // Include it, in the manner of Highway's -inl.h files, after simd_targets.h and foreach_target.h; everything
 // lies in shoehorn::cpu::HWY_NAMESPACE. Nothing allocates or throws.
 #include "base/philox.h"
@@ -32,10 +34,14 @@ struct PhiloxRow {
   uint32_t extra;
 };
 
-// Size of the buffer for the mask of `count` elements: whole vector groups, and 8 bytes that mask loads may
-// overread.
+// Elements that the blocks of `count` of them give at most, from any first element on: whole vector groups.
+constexpr int64_t philox_elements(int64_t count) {
+  return (count + 7 + 255) / 256 * 256;
+}
+
+// Size of the buffer for the mask of `count` elements; 8 bytes are what mask loads may overread.
 constexpr int64_t philox_keep_bytes(int64_t count) {
-  return (count + 7 + 255) / 256 * 32 + 8;
+  return philox_elements(count) / 8 + 8;
 }
 
 }  // namespace shoehorn::cpu
@@ -91,16 +97,16 @@ HWY_INLINE auto philox_at_least(V a, V b) {
   return hn::Eq(hn::Max(a, b), a);
 }
 
-// Keep bits of the elements of whole blocks, from block `first_block` on: writes at least (count + 7) / 8
-// bytes, up to a whole number of groups. threshold < 65536.
-HWY_INLINE void philox_keep_blocks(const PhiloxRow& row, uint32_t threshold, uint32_t first_block,
-                                   int64_t count, uint8_t* HWY_RESTRICT keep_bits) {
+// Calls use(i, half_words) with the random bits of the elements of whole blocks from block `first_block` on,
+// a vector of 16 bits an element at a time, of which the first is element i: for at least `count` elements,
+// up to a whole number of groups.
+template <class Use>
+HWY_INLINE void philox_half_words(const PhiloxRow& row, uint32_t first_block, int64_t count, const Use& use) {
   const PhiloxTag d;
   const hn::Repartition<uint32_t, PhiloxTag> d32;
   const hn::Repartition<uint16_t, PhiloxTag> d16;
   constexpr int64_t kBlocks = static_cast<int64_t>(hn::MaxLanes(PhiloxTag()));
   constexpr int64_t kElements = 8 * kBlocks;
-  const auto smallest_kept = hn::Set(d16, static_cast<uint16_t>(threshold));
   // Interleaving pairs the words of even lanes into the first vector of results and of odd lanes into the
   // second, so even lanes work on the first half of the blocks and odd lanes on the other.
   const PhiloxVector lane = hn::Iota(d, 0);
@@ -126,11 +132,20 @@ HWY_INLINE void philox_keep_blocks(const PhiloxRow& row, uint32_t threshold, uin
           hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(counter[g][3])), hn::BitCast(d32, counter[g][2]));
       const auto first = hn::InterleaveLower(d, hn::BitCast(d, words01), hn::BitCast(d, words23));
       const auto second = hn::InterleaveUpper(d, hn::BitCast(d, words01), hn::BitCast(d, words23));
-      uint8_t* out = keep_bits + (i + g * kElements) / 8;
-      hn::StoreMaskBits(d16, philox_at_least(hn::BitCast(d16, first), smallest_kept), out);
-      hn::StoreMaskBits(d16, philox_at_least(hn::BitCast(d16, second), smallest_kept), out + kElements / 16);
+      use(i + g * kElements, hn::BitCast(d16, first));
+      use(i + g * kElements + kElements / 2, hn::BitCast(d16, second));
     }
   }
+}
+
+// Keep bits of the elements of whole blocks: writes at least (count + 7) / 8 bytes. threshold < 65536.
+HWY_INLINE void philox_keep_blocks(const PhiloxRow& row, uint32_t threshold, uint32_t first_block,
+                                   int64_t count, uint8_t* HWY_RESTRICT keep_bits) {
+  const hn::Repartition<uint16_t, PhiloxTag> d16;
+  const auto smallest_kept = hn::Set(d16, static_cast<uint16_t>(threshold));
+  philox_half_words(row, first_block, count, [&](int64_t i, auto half_words) {
+    hn::StoreMaskBits(d16, philox_at_least(half_words, smallest_kept), keep_bits + i / 8);
+  });
 }
 
 // keep_bits [philox_keep_bytes(count)]: the mask of features [first_feature, first_feature + count) of a row.

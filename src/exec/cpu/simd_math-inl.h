@@ -197,6 +197,16 @@ HWY_INLINE FloatVector join_master(HalfVector high, HalfVector rest) {
   return hn::BitCast(FloatTag(), hn::Add(high_bits, hn::PromoteTo(di, hn::BitCast(dh, rest))));
 }
 
+// A bfloat16 rounded stochastically with 16 random bits a lane: base/bfloat16.h.
+HWY_INLINE HalfVector round_stochastically(FloatVector value, HalfVector random_bits) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto bits = hn::BitCast(du, value);
+  const auto carried = hn::Add(bits, hn::PromoteTo(du, random_bits));
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
+  const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, carried);
+  return hn::TruncateTo(HalfTag(), hn::ShiftRight<16>(kept));
+}
+
 // ---- exponentials
 
 // x = n ln 2 + r with |r| <= ln 2 / 2, for |x| < 2^21.

@@ -1,0 +1,236 @@
+// Weights without masters: an update makes of them what it makes of the same weights in float32, rounded with
+// the bits that base/philox.h defines.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "exec/cpu/adafactor.h"
+#include "exec/cpu/eight_bit_testing.h"
+#include "exec/cpu/optimizer_elementwise.h"
+
+namespace shoehorn::cpu {
+namespace {
+
+using testing::EightBitMoments;
+using testing::GoldenShape;
+using testing::on_every_target;
+using testing::random_tensor;
+using testing::Tensor;
+using testing::with_threads;
+using testing::workspace;
+
+constexpr uint32_t kApplied = 4;
+constexpr uint64_t kSeed = 0x123456789abcdef0U;
+constexpr uint32_t kStream = 17;
+
+// One update of a weight of this shape by an optimizer whose gradient and states are the same in every call.
+struct Optimizer {
+  std::string name;
+  std::function<void(const WeightView&, const GoldenShape&, float learning_rate)> update;
+};
+
+std::vector<Tensor> random_states(int64_t count) {
+  std::vector<Tensor> states;
+  for (uint32_t i = 0; i < 3; ++i) states.push_back(random_tensor(DType::kF32, count, 3 + i, 5.0F, 0.5F));
+  return states;
+}
+
+template <class Run>
+Optimizer elementwise(const char* name, size_t kept, Run run) {
+  return {name, [=](const WeightView& weight, const GoldenShape& shape, float learning_rate) {
+            const Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
+            std::vector<Tensor> states = random_states(shape.count());
+            StatefulTensor tensor{.count = shape.count(),
+                                  .weight = weight,
+                                  .gradient_dtype = DType::kF32,
+                                  .gradient = gradient.data(),
+                                  .weight_decay = 0.05F};
+            for (size_t i = 0; i < kept; ++i) tensor.states[i] = states[i].floats();
+            const std::vector<StatefulTensor> list{tensor};
+            run(std::span(list), UpdateScalars{.learning_rate = &learning_rate});
+          }};
+}
+
+template <class Run>
+Optimizer in_8bit(const char* name, size_t kept, Run run) {
+  return {name, [=](const WeightView& weight, const GoldenShape& shape, float learning_rate) {
+            const Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
+            EightBitMoments moments(shape.count());
+            EightBitTensor tensor{.count = shape.count(),
+                                  .weight = weight,
+                                  .gradient_dtype = DType::kF32,
+                                  .gradient = gradient.data(),
+                                  .weight_decay = 0.05F};
+            moments.lend(tensor, kept);
+            const std::vector<EightBitTensor> list{tensor};
+            run(std::span(list), UpdateScalars{.learning_rate = &learning_rate});
+          }};
+}
+
+void update_adafactor(const WeightView& weight, const GoldenShape& shape, float learning_rate) {
+  Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
+  std::vector<Tensor> states = random_states(shape.count());
+  const bool is_matrix = shape.rows > 1;
+  const std::vector<AdafactorParameter> list{{.rows = shape.rows,
+                                              .columns = shape.columns,
+                                              .weight = weight,
+                                              .gradient = gradient.floats(),
+                                              .row_moment = is_matrix ? states[0].floats() : nullptr,
+                                              .column_moment = is_matrix ? states[1].floats() : nullptr,
+                                              .second_moment = is_matrix ? nullptr : states[0].floats(),
+                                              .first_moment = states[2].floats(),
+                                              .weight_decay = 0.05F}};
+  Tensor scratch = workspace(adafactor_workspace_bytes(shape.rows, shape.columns));
+  adafactor_update(list, {.beta1 = 0.9, .scale_parameter = true}, {.learning_rate = &learning_rate},
+                   &kApplied, scratch.data());
+}
+
+std::vector<Optimizer> optimizers() {
+  return {
+      elementwise("adamw", 2, [](auto list, const auto& s) { adamw_update(list, {}, s, &kApplied); }),
+      elementwise("sgd", 1, [](auto list, const auto& s) { sgd_update(list, {.momentum = 0.9}, s); }),
+      elementwise("adagrad", 1, [](auto list, const auto& s) { adagrad_update(list, {}, s, &kApplied); }),
+      elementwise("rmsprop", 1, [](auto list, const auto& s) { rmsprop_update(list, {}, s); }),
+      elementwise("lion", 1, [](auto list, const auto& s) { lion_update(list, {}, s); }),
+      in_8bit("adamw_8bit", 2, [](auto list, const auto& s) { adamw_8bit_update(list, {}, s, &kApplied); }),
+      in_8bit("lion_8bit", 1, [](auto list, const auto& s) { lion_8bit_update(list, {}, s); }),
+      {"adafactor", update_adafactor},
+  };
+}
+
+// Random bfloat16s, and the same in float32.
+struct Weight {
+  explicit Weight(int64_t count, float mean = 0, float deviation = 1)
+      : wide(random_tensor(DType::kF32, count, 1, mean, deviation)), bits(static_cast<size_t>(count)) {
+    for (int64_t i = 0; i < count; ++i) {
+      bits[static_cast<size_t>(i)] = to_bfloat16(wide[i]);
+      wide.set(i, to_float(bits[static_cast<size_t>(i)]));
+    }
+  }
+  WeightView plain() { return {.value = wide.floats()}; }
+  WeightView rounded(const uint32_t* step, int64_t first_element = 0, uint32_t stream_id = kStream) {
+    return {
+        .value = nullptr,
+        .high = bits.data(),
+        .rounding = {.seed = kSeed, .stream_id = stream_id, .first_element = first_element, .step = step}};
+  }
+  float value(int64_t i) const { return to_float(bits[static_cast<size_t>(i)]); }
+
+  Tensor wide;
+  std::vector<bfloat16> bits;
+};
+
+TEST(RoundedWeight, IsTheUpdateInFloat32RoundedByItsDefinition) {
+  const uint32_t step = 77;
+  const PhiloxKey key = philox_key(kSeed, step, kStream);
+  on_every_target([&] {
+    for (const Optimizer& optimizer : optimizers()) {
+      for (const GoldenShape& shape :
+           {GoldenShape{1, 1}, {1, 17}, {3, 131}, {70, 19}, {1, 2049}, {7, 5003}}) {
+        for (const int64_t first : {0, 5, 4096}) {
+          Weight plain(shape.count());
+          Weight rounded = plain;
+          optimizer.update(plain.plain(), shape, 0.01F);
+          with_threads(shape.rows > 5 ? 3 : 1,
+                       [&] { optimizer.update(rounded.rounded(&step, first), shape, 0.01F); });
+          for (int64_t i = 0; i < shape.count(); ++i) {
+            ASSERT_EQ(rounded.bits[static_cast<size_t>(i)].bits,
+                      round_stochastically(plain.wide[i], rounding_bits(key, first + i)).bits)
+                << optimizer.name << " " << shape.rows << " x " << shape.columns << " at " << i;
+          }
+        }
+      }
+    }
+  });
+}
+
+// Adafactor sums, in an order of its own on each instruction set; the others treat every element alone.
+TEST(RoundedWeight, EveryInstructionSetGivesTheSameBits) {
+  const GoldenShape shape{3, 4099};
+  const uint32_t step = 3;
+  for (const Optimizer& optimizer : optimizers()) {
+    if (optimizer.name == "adafactor") continue;
+    std::vector<std::vector<float>> found;
+    on_every_target([&] {
+      Weight weight(shape.count());
+      optimizer.update(weight.rounded(&step), shape, 0.01F);
+      std::vector<float>& values = found.emplace_back();
+      for (int64_t i = 0; i < shape.count(); ++i) values.push_back(weight.value(i));
+    });
+    for (const std::vector<float>& values : found) EXPECT_TRUE(values == found[0]) << optimizer.name;
+  }
+}
+
+TEST(RoundedWeight, SeedStepAndStreamSelectTheBits) {
+  const GoldenShape shape{1, 4000};
+  const auto updated = [&](uint64_t seed, uint32_t step, uint32_t stream_id) {
+    Weight weight(shape.count());
+    WeightView view = weight.rounded(&step, 0, stream_id);
+    view.rounding.seed = seed;
+    optimizers()[0].update(view, shape, 0.01F);
+    std::vector<float> values;
+    for (int64_t i = 0; i < shape.count(); ++i) values.push_back(weight.value(i));
+    return values;
+  };
+  const auto once = updated(1, 2, 3);
+  EXPECT_TRUE(updated(1, 2, 3) == once);
+  EXPECT_FALSE(updated(2, 2, 3) == once);
+  EXPECT_FALSE(updated(1, 3, 3) == once);
+  EXPECT_FALSE(updated(1, 2, 4) == once);
+}
+
+// A hundred steps, each a fortieth of the distance of two bfloat16s, against a gradient of 1: to nearest no
+// weight would ever move. Stochastically their mean moves as in exact arithmetic: a step of probability p
+// between neighbours d apart has variance p (1 - p) d^2, and steps are independent.
+TEST(RoundedWeight, MovesOnAverageWhereRoundingToNearestWouldStall) {
+  constexpr int64_t kCount = 8192;
+  constexpr int kSteps = 100;
+  constexpr double kDistance = 0x1p-8;  // of bfloat16s in [1/2, 1)
+  const float learning_rate = 1e-4F;
+  Weight weight(kCount, 0.75F, 0.02F);
+  const Weight before = weight;
+  Tensor gradient(DType::kF32, kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    gradient.set(i, 1);
+    ASSERT_EQ(to_float(to_bfloat16(before.value(i) - learning_rate)), before.value(i)) << "it would move";
+  }
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    const std::vector<StatefulTensor> list{{.count = kCount,
+                                            .weight = weight.rounded(&step),
+                                            .gradient_dtype = DType::kF32,
+                                            .gradient = gradient.data()}};
+    sgd_update(list, {}, {.learning_rate = &learning_rate});
+  }
+  double moved = 0;
+  for (int64_t i = 0; i < kCount; ++i)
+    moved += (static_cast<double>(weight.value(i)) - static_cast<double>(before.value(i))) / kCount;
+  const double expected = -kSteps * static_cast<double>(learning_rate);
+  const double p = static_cast<double>(learning_rate) / kDistance;
+  const double standard_error = std::sqrt(kSteps * p * (1 - p) / kCount) * kDistance;
+  EXPECT_NEAR(moved, expected, 5 * standard_error);
+  EXPECT_LT(5 * standard_error, -expected / 10) << "the test could not tell";
+}
+
+TEST(RoundedWeight, NanShowsAndAWeightHasOneForm) {
+  const uint32_t step = 0;
+  const float learning_rate = 0.01F;
+  Weight weight(20);
+  Tensor gradient = random_tensor(DType::kF32, 20, 2);
+  gradient.set(7, NAN);
+  std::vector<StatefulTensor> list{{.count = 20,
+                                    .weight = weight.rounded(&step),
+                                    .gradient_dtype = DType::kF32,
+                                    .gradient = gradient.data()}};
+  sgd_update(list, {}, {.learning_rate = &learning_rate});
+  for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(std::isnan(weight.value(i)), i == 7);
+  int16_t rest[20] = {};
+  list[0].weight.rest = rest;
+  EXPECT_THROW(sgd_update(list, {}, {.learning_rate = &learning_rate}), InternalError) << "and a rest";
+  list[0].weight = {.value = nullptr, .high = weight.bits.data()};
+  EXPECT_THROW(sgd_update(list, {}, {.learning_rate = &learning_rate}), InternalError) << "neither";
+  list[0].weight = weight.rounded(&step, kMostRoundedElements);
+  EXPECT_THROW(sgd_update(list, {}, {.learning_rate = &learning_rate}), InternalError) << "no bits left";
+}
+
+}  // namespace
+}  // namespace shoehorn::cpu
