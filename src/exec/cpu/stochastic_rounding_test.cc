@@ -80,7 +80,7 @@ void update_adafactor(const WeightView& weight, const GoldenShape& shape, float 
                                               .second_moment = is_matrix ? nullptr : states[0].floats(),
                                               .first_moment = states[2].floats(),
                                               .weight_decay = 0.05F}};
-  Tensor scratch = workspace(adafactor_workspace_bytes(shape.rows, shape.columns));
+  Tensor scratch = workspace(adafactor_workspace_bytes(1, shape.rows, shape.columns));
   adafactor_update(list, {.beta1 = 0.9, .scale_parameter = true}, {.learning_rate = &learning_rate},
                    &kApplied, scratch.data());
 }
