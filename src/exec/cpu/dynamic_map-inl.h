@@ -6,6 +6,10 @@
 #define SHOEHORN_EXEC_CPU_DYNAMIC_MAP_INL_H_
 #endif
 
+#include <array>
+#include <type_traits>
+#include <utility>
+
 #include "exec/cpu/dynamic_map.h"
 #include "exec/cpu/simd_math-inl.h"
 
@@ -64,76 +68,114 @@ HWY_INLINE IndexVector bits_of(FloatVector x) {
   return hn::BitCast(IndexTag(), x);
 }
 
-// Twice the number between two parts' boundaries is their sum; t is a boundary's place in its decade.
-HWY_INLINE FloatVector decade_boundary(FloatVector t) {
-  const FloatVector start = hn::IfThenElse(hn::Lt(t, set(0.5F)), set(kLowerStart), set(kUpperStart));
-  return hn::MulAdd(set(kDecadeLength), t, start);
+// Both directions are long chains of operations that wait for each other, more of them than a processor looks
+// ahead. So several vectors take each step together.
+template <size_t kVectors, class Step>
+HWY_INLINE auto each(const Step& step) {
+  const auto all = [&]<size_t... k>(std::index_sequence<k...>) {
+    return std::array{step(k)...};
+  };
+  return all(std::make_index_sequence<kVectors>());
+}
+
+template <size_t kVectors, class T, class Lanes>
+HWY_INLINE auto load_each(const T* from, Lanes lanes) {
+  return each<kVectors>(
+      [&](size_t k) { return load(from + static_cast<int64_t>(k) * float_lanes(), lanes); });
+}
+template <size_t kVectors, class Lanes>
+HWY_INLINE void store_each(const std::array<FloatVector, kVectors>& x, float* to, Lanes lanes) {
+  for (size_t k = 0; k < kVectors; ++k) store(x[k], to + static_cast<int64_t>(k) * float_lanes(), lanes);
 }
 
 // The numbers that codes stand for, times their block's scale.
+template <bool kSigned, size_t kVectors, class Lanes>
+HWY_INLINE auto dequantize(const DynamicMap& map, const uint8_t* codes, FloatVector scale, Lanes lanes) {
+  const auto from_zero = each<kVectors>([&](size_t k) {
+    const CodeVector code = load_codes(codes + static_cast<int64_t>(k) * float_lanes(), lanes);
+    const FloatVector number = hn::ConvertTo(FloatTag(), hn::PromoteTo(IndexTag(), code));
+    return hn::Sub(number, set(kSigned ? 127.0F : -1.0F));
+  });
+  const auto rank = each<kVectors>([&](size_t k) { return kSigned ? hn::Abs(from_zero[k]) : from_zero[k]; });
+  const auto exponent = each<kVectors>([&](size_t k) { return hn::ShiftRight<23>(bits_of(rank[k])); });
+  const auto part = each<kVectors>([&](size_t k) { return look_up_16(map.part.data(), exponent[k]); });
+  const auto t = each<kVectors>([&](size_t k) { return hn::MulSub(rank[k], part[k], set(1.0F)); });
+  // A part lies in one half of its decade, and the boundary between the halves is the same number from either
+  // start. Half the sum of its boundaries is the number.
+  const auto start = each<kVectors>(
+      [&](size_t k) { return hn::IfThenElse(hn::Lt(t[k], set(0.5F)), set(kLowerStart), set(kUpperStart)); });
+  const auto end = each<kVectors>([&](size_t k) { return hn::Add(t[k], part[k]); });
+  const auto low = each<kVectors>([&](size_t k) { return hn::MulAdd(set(kDecadeLength), t[k], start[k]); });
+  const auto high =
+      each<kVectors>([&](size_t k) { return hn::MulAdd(set(kDecadeLength), end[k], start[k]); });
+  const auto value = each<kVectors>([&](size_t k) {
+    FloatVector twice = hn::Add(low[k], high[k]);
+    FloatVector half_scale = look_up_16(map.half_scale.data(), exponent[k]);
+    if constexpr (kSigned) {
+      // Rank 0 is below all decades.
+      twice = hn::Max(twice, set(0.0F));
+      half_scale = hn::CopySignToAbs(half_scale, from_zero[k]);
+    }
+    return hn::Mul(half_scale, twice);
+  });
+  return each<kVectors>([&](size_t k) { return hn::Mul(value[k], scale); });
+}
+
+// The larger of `largest` and |x|, lane by lane; lanes without a number, and dead ones, do not count. What
+// the unsigned map holds is not negative.
 template <bool kSigned, class Lanes>
-HWY_INLINE FloatVector dequantize(const DynamicMap& map, const uint8_t* codes, FloatVector scale,
-                                  Lanes lanes) {
-  const FloatVector code = hn::ConvertTo(FloatTag(), hn::PromoteTo(IndexTag(), load_codes(codes, lanes)));
-  const FloatVector from_zero = hn::Sub(code, set(kSigned ? 127.0F : -1.0F));
-  const FloatVector rank = kSigned ? hn::Abs(from_zero) : from_zero;
-  const IndexVector exponent = hn::ShiftRight<23>(bits_of(rank));
-  const FloatVector part = look_up_16(map.part.data(), exponent);
-  const FloatVector t = hn::MulSub(rank, part, set(1.0F));
-  const FloatVector twice = hn::Add(decade_boundary(t), decade_boundary(hn::Add(t, part)));
-  FloatVector value = hn::Mul(look_up_16(map.half_scale.data(), exponent), twice);
-  if constexpr (kSigned) {
-    value = hn::IfThenElseZero(hn::Ne(rank, set(0.0F)), value);
-    value = hn::CopySignToAbs(value, from_zero);
-  }
-  return hn::Mul(value, scale);
+HWY_INLINE FloatVector max_magnitude(FloatVector largest, FloatVector x, Lanes lanes) {
+  return hn::Max(keep_live(kSigned ? hn::Abs(x) : x, lanes), largest);
 }
 
-// The larger of `largest` and |x|, lane by lane; lanes without a number, and dead ones, do not count.
-HWY_INLINE FloatVector max_magnitude(FloatVector largest, FloatVector x, AllLanes) {
-  return hn::Max(hn::Abs(x), largest);
-}
-HWY_INLINE FloatVector max_magnitude(FloatVector largest, FloatVector x, FirstLanes lanes) {
-  const auto live = hn::FirstN(FloatTag(), static_cast<size_t>(lanes.count));
-  return hn::Max(hn::IfThenElseZero(live, hn::Abs(x)), largest);
-}
-
-// Codes of numbers in [-1, 1]; beyond, of the nearer end; of what is no number, 0.
-template <bool kSigned>
-HWY_INLINE CodeVector find_codes(const DynamicMap& map, FloatVector x) {
+// Codes of a block's numbers, given one over the largest magnitude among them. In a block of zeros that is
+// infinite, their products with it are no numbers and their codes 0.
+template <bool kSigned, size_t kVectors, class Lanes>
+HWY_INLINE void quantize(const DynamicMap& map, const std::array<FloatVector, kVectors>& x,
+                         FloatVector inverse_scale, uint8_t* codes, Lanes lanes) {
   // Numbers below have code 0 as well: of the signed map those nearer to its lowest number than to the next,
   // of the unsigned one all below zero. The grid's first point below zero is at the distance -1/2.
   const FloatVector lowest = set(kSigned ? -0.99F : -0x1p-16F);
-  const FloatVector inside = hn::Min(hn::Max(x, lowest), set(1.0F));
   constexpr auto kEnd = static_cast<float>(kGridPoints - 1) / 2.0F;
-  const FloatVector point = hn::Floor(hn::MulAdd(hn::Add(inside, set(1.0F)), set(kEnd), set(0.5F)));
-  const FloatVector from_zero = hn::Sub(point, set(kEnd));
-  const FloatVector distance = kSigned ? hn::Abs(from_zero) : from_zero;
-
-  const IndexVector exponent = hn::ShiftRight<23>(bits_of(distance));
-  const FloatVector to_line = look_up_16(reinterpret_cast<const float*>(map.to_line.data()), exponent);
-  const IndexVector line = hn::ShiftRight<23>(hn::Add(bits_of(distance), bits_of(to_line)));
-  FloatVector rank =
-      hn::MulAdd(distance, look_up_8(map.slope.data(), line), look_up_8(map.intercept.data(), line));
-  rank = hn::Min(rank, look_up_8(map.last.data(), line));
-  if constexpr (kSigned) rank = hn::CopySignToAbs(rank, from_zero);
-  // A sum of this size has no digits behind the point; its low bits are the rank, rounded.
-  const FloatVector sum = hn::Add(rank, set(0x1.8p23F + (kSigned ? 127.0F : -1.0F)));
-  return low_bytes(bits_of(sum));
+  const auto inside = each<kVectors>(
+      [&](size_t k) { return hn::Min(hn::Max(hn::Mul(x[k], inverse_scale), lowest), set(1.0F)); });
+  const auto above = each<kVectors>([&](size_t k) { return hn::Add(inside[k], set(1.0F)); });
+  const auto point = each<kVectors>([&](size_t k) { return hn::MulAdd(above[k], set(kEnd), set(0.5F)); });
+  const auto floor = each<kVectors>([&](size_t k) { return hn::Floor(point[k]); });
+  const auto from_zero = each<kVectors>([&](size_t k) { return hn::Sub(floor[k], set(kEnd)); });
+  const auto distance =
+      each<kVectors>([&](size_t k) { return kSigned ? hn::Abs(from_zero[k]) : from_zero[k]; });
+  const auto to_line = each<kVectors>([&](size_t k) {
+    const IndexVector exponent = hn::ShiftRight<23>(bits_of(distance[k]));
+    return bits_of(look_up_16(reinterpret_cast<const float*>(map.to_line.data()), exponent));
+  });
+  const auto line =
+      each<kVectors>([&](size_t k) { return hn::ShiftRight<23>(hn::Add(bits_of(distance[k]), to_line[k])); });
+  const auto slope = each<kVectors>([&](size_t k) { return look_up_8(map.slope.data(), line[k]); });
+  const auto intercept = each<kVectors>([&](size_t k) { return look_up_8(map.intercept.data(), line[k]); });
+  const auto last = each<kVectors>([&](size_t k) { return look_up_8(map.last.data(), line[k]); });
+  const auto on_line =
+      each<kVectors>([&](size_t k) { return hn::MulAdd(distance[k], slope[k], intercept[k]); });
+  const auto rank = each<kVectors>([&](size_t k) {
+    const FloatVector magnitude = hn::Min(on_line[k], last[k]);
+    return kSigned ? hn::CopySignToAbs(magnitude, from_zero[k]) : magnitude;
+  });
+  // Sums of this size have no digits behind the point; their low bits are the rank, rounded.
+  const auto sum = each<kVectors>(
+      [&](size_t k) { return bits_of(hn::Add(rank[k], set(0x1.8p23F + (kSigned ? 127.0F : -1.0F)))); });
+  for (size_t k = 0; k < kVectors; ++k)
+    store_codes(low_bytes(sum[k]), codes + static_cast<int64_t>(k) * float_lanes(), lanes);
 }
 
-// Codes of one block, given the largest magnitude in it.
-template <bool kSigned>
-HWY_INLINE void quantize_block(const DynamicMap& map, const float* values, int64_t count, float scale,
-                               uint8_t* codes) {
-  if (scale == 0.0F) {
-    std::memset(codes, 0, static_cast<size_t>(count));
-    return;
-  }
-  const FloatVector inverse = set(1.0F / scale);
-  for_columns(0, count, [&](int64_t i, auto lanes) {
-    store_codes(find_codes<kSigned>(map, hn::Mul(load(values + i, lanes), inverse)), codes + i, lanes);
-  });
+// Calls body(i, lanes, number of vectors) for [0, count): pairs of vectors, then single ones, the ragged end
+// last.
+template <class Body>
+HWY_INLINE void for_vectors(int64_t count, const Body& body) {
+  const int64_t step = 2 * float_lanes();
+  const int64_t paired = count / step * step;
+  for (int64_t i = 0; i < paired; i += step) body(i, AllLanes(), std::integral_constant<size_t, 2>());
+  for_columns(paired, count,
+              [&](int64_t i, auto lanes) { body(i, lanes, std::integral_constant<size_t, 1>()); });
 }
 
 }  // namespace shoehorn::cpu::HWY_NAMESPACE

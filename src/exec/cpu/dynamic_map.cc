@@ -1,7 +1,6 @@
 #include "exec/cpu/dynamic_map.h"
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 
 #include "exec/cpu/simd_targets.h"
@@ -27,13 +26,17 @@ HWY_INLINE void with_signedness(const DynamicMap& map, const Function& function)
 void quantize_all(const DynamicMap& map, const float* values, int64_t count, uint8_t* codes, float* scales) {
   with_signedness(map, [&](auto is_signed) {
     for (int64_t at = 0; at < count; at += kStateBlock) {
-      const int64_t n = std::min(kStateBlock, count - at);
+      const int64_t size = std::min(kStateBlock, count - at);
       FloatVector largest = set(0.0F);
-      for_columns(at, at + n, [&](int64_t i, auto lanes) {
-        largest = max_magnitude(largest, load(values + i, lanes), lanes);
+      for_columns(at, at + size, [&](int64_t i, auto lanes) {
+        largest = max_magnitude<is_signed>(largest, load(values + i, lanes), lanes);
       });
       scales[at / kStateBlock] = max_lanes(largest);
-      quantize_block<is_signed>(map, values + at, n, scales[at / kStateBlock], codes + at);
+      const FloatVector inverse = set(1.0F / scales[at / kStateBlock]);
+      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
+        const auto x = load_each<vectors>(values + at + i, lanes);
+        quantize<is_signed, vectors>(map, x, inverse, codes + at + i, lanes);
+      });
     }
   });
 }
@@ -43,8 +46,9 @@ void dequantize_all(const DynamicMap& map, const uint8_t* codes, const float* sc
   with_signedness(map, [&](auto is_signed) {
     for (int64_t at = 0; at < count; at += kStateBlock) {
       const FloatVector scale = set(scales[at / kStateBlock]);
-      for_columns(at, std::min(at + kStateBlock, count), [&](int64_t i, auto lanes) {
-        store(dequantize<is_signed>(map, codes + i, scale, lanes), values + i, lanes);
+      for_vectors(std::min(kStateBlock, count - at), [&](int64_t i, auto lanes, auto vectors) {
+        const auto x = dequantize<is_signed, vectors>(map, codes + at + i, scale, lanes);
+        store_each(x, values + at + i, lanes);
       });
     }
   });

@@ -34,85 +34,128 @@ struct LionStep {
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
-// The moments of one block between their codes.
+// One state of a block: moments are got from codes, put as they become, and rounded to codes again when all
+// are known. All take several vectors at a time.
+template <bool kSigned>
 struct Moments {
-  HWY_ALIGN float values[kStateBlock];
+  const DynamicMap& map;
+  uint8_t* codes;
+  float* block_scale;
+  FloatVector scale;  // of the codes; when they are rounded, one over it
   FloatVector largest;
+  HWY_ALIGN float values[kStateBlock];
 
-  HWY_INLINE Moments() : largest(set(0.0F)) {}
-  template <class Lanes>
-  HWY_INLINE void put(FloatVector x, int64_t i, Lanes lanes) {
-    largest = max_magnitude(largest, x, lanes);
-    store(x, values + i, lanes);
+  HWY_INLINE Moments(const EightBitTensor& tensor, size_t state, int64_t begin)
+      : map(kSigned ? signed_dynamic_map() : unsigned_dynamic_map()),
+        codes(tensor.codes[state] + begin),
+        block_scale(tensor.scales[state] + begin / kStateBlock),
+        scale(set(*block_scale)),
+        largest(set(0.0F)) {}
+  template <size_t kVectors, class Lanes>
+  HWY_INLINE auto get(int64_t i, Lanes lanes) const {
+    return dequantize<kSigned, kVectors>(map, codes + i, scale, lanes);
   }
-  template <bool kSigned>
-  HWY_INLINE void quantize(const DynamicMap& map, int64_t count, uint8_t* codes, float* scale) const {
-    *scale = max_lanes(largest);
-    quantize_block<kSigned>(map, values, count, *scale, codes);
+  template <size_t kVectors, class Lanes>
+  HWY_INLINE void put(const std::array<FloatVector, kVectors>& x, int64_t i, Lanes lanes) {
+    for (size_t k = 0; k < kVectors; ++k) largest = max_magnitude<kSigned>(largest, x[k], lanes);
+    store_each(x, values + i, lanes);
+  }
+  HWY_INLINE void find_scale() {
+    *block_scale = max_lanes(largest);
+    scale = set(1.0F / *block_scale);
+  }
+  template <size_t kVectors, class Lanes>
+  HWY_INLINE auto as_put(int64_t i, Lanes lanes) const {
+    return load_each<kVectors>(values + i, lanes);
+  }
+  template <size_t kVectors, class Lanes>
+  HWY_INLINE void round(const std::array<FloatVector, kVectors>& x, int64_t i, Lanes lanes) const {
+    quantize<kSigned, kVectors>(map, x, scale, codes + i, lanes);
   }
 };
 
-// Calls body(block, begin, count) for the blocks of a range that begins with one.
+// Calls body(begin, count) for the blocks of a range that begins with one.
 template <class Body>
 HWY_INLINE void for_blocks(int64_t begin, int64_t count, const Body& body) {
   for (int64_t at = begin; at < begin + count; at += kStateBlock)
-    body(at / kStateBlock, at, std::min(kStateBlock, begin + count - at));
+    body(at, std::min(kStateBlock, begin + count - at));
 }
 
+// Roots and divisions have a unit of their own: they are begun before the rounding, which needs none, and
+// used behind it.
 void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64_t begin, int64_t count) {
-  const DynamicMap& signed_map = signed_dynamic_map();
-  const DynamicMap& unsigned_map = unsigned_dynamic_map();
   const FloatVector decay = set(weight_factor(step.learning_rate, tensor.weight_decay));
-  uint8_t* first = tensor.codes[0];
-  uint8_t* second = tensor.codes[1];
-  float* first_scale = tensor.scales[0];
-  float* second_scale = tensor.scales[1];
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
-    for_blocks(begin, count, [&](int64_t block, int64_t at, int64_t size) {
-      Moments ms, vs;
-      const FloatVector m_scale = set(first_scale[block]), v_scale = set(second_scale[block]);
+    for_blocks(begin, count, [&](int64_t at, int64_t size) {
       weight.draw(at, at + size);
-      for_columns(0, size, [&](int64_t i, auto lanes) {
-        const FloatVector g = hn::Mul(load(gradient + at + i, lanes), set(step.gradient_scale));
-        FloatVector m = dequantize<true>(signed_map, first + at + i, m_scale, lanes);
-        m = hn::MulAdd(g, set(step.beta1_rest), hn::Mul(m, set(step.beta1)));
-        FloatVector v = dequantize<false>(unsigned_map, second + at + i, v_scale, lanes);
-        v = hn::MulAdd(hn::Mul(g, set(step.beta2_rest)), g, hn::Mul(v, set(step.beta2)));
-        ms.put(m, i, lanes);
-        vs.put(v, i, lanes);
-        const FloatVector denominator = hn::MulAdd(hn::Sqrt(v), set(step.second_scale), set(step.epsilon));
-        const FloatVector w = hn::Mul(weight.get(at + i, lanes), decay);
-        weight.put(hn::NegMulAdd(hn::Div(m, denominator), set(step.step_size), w), at + i, lanes);
+      Moments<true> ms(tensor, 0, at);
+      Moments<false> vs(tensor, 1, at);
+      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
+        const auto g = load_each<vectors>(gradient + at + i, lanes);
+        const auto scaled = each<vectors>([&](size_t k) { return hn::Mul(g[k], set(step.gradient_scale)); });
+        const auto m = ms.template get<vectors>(i, lanes);
+        ms.put(each<vectors>([&](size_t k) {
+                 return hn::MulAdd(scaled[k], set(step.beta1_rest), hn::Mul(m[k], set(step.beta1)));
+               }),
+               i, lanes);
+        const auto v = vs.template get<vectors>(i, lanes);
+        vs.put(each<vectors>([&](size_t k) {
+                 const FloatVector share = hn::Mul(scaled[k], set(step.beta2_rest));
+                 return hn::MulAdd(share, scaled[k], hn::Mul(v[k], set(step.beta2)));
+               }),
+               i, lanes);
       });
-      ms.quantize<true>(signed_map, size, first + at, first_scale + block);
-      vs.quantize<false>(unsigned_map, size, second + at, second_scale + block);
+      ms.find_scale();
+      vs.find_scale();
+      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
+        const auto m = ms.template as_put<vectors>(i, lanes);
+        const auto v = vs.template as_put<vectors>(i, lanes);
+        const auto root = each<vectors>([&](size_t k) { return hn::Sqrt(v[k]); });
+        ms.round(m, i, lanes);
+        const auto direction = each<vectors>([&](size_t k) {
+          return hn::Div(m[k], hn::MulAdd(root[k], set(step.second_scale), set(step.epsilon)));
+        });
+        vs.round(v, i, lanes);
+        for (size_t k = 0; k < vectors; ++k) {
+          const int64_t place = at + i + static_cast<int64_t>(k) * float_lanes();
+          const FloatVector w = hn::Mul(weight.get(place, lanes), decay);
+          weight.put(hn::NegMulAdd(direction[k], set(step.step_size), w), place, lanes);
+        }
+      });
     });
   });
 }
 
 void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t begin, int64_t count) {
-  const DynamicMap& map = signed_dynamic_map();
   const FloatVector decay = set(weight_factor(step.learning_rate, tensor.weight_decay));
-  uint8_t* codes = tensor.codes[0];
-  float* scales = tensor.scales[0];
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
-    for_blocks(begin, count, [&](int64_t block, int64_t at, int64_t size) {
-      Moments ms;
-      const FloatVector scale = set(scales[block]);
+    for_blocks(begin, count, [&](int64_t at, int64_t size) {
       weight.draw(at, at + size);
-      for_columns(0, size, [&](int64_t i, auto lanes) {
-        const FloatVector g = hn::Mul(load(gradient + at + i, lanes), set(step.gradient_scale));
-        const FloatVector m = dequantize<true>(map, codes + at + i, scale, lanes);
-        const FloatVector sum = hn::Add(hn::Mul(m, set(step.beta1)), hn::Mul(g, set(step.beta1_rest)));
-        ms.put(hn::MulAdd(g, set(step.beta2_rest), hn::Mul(m, set(step.beta2))), i, lanes);
-        const FloatVector w = hn::Mul(weight.get(at + i, lanes), decay);
-        weight.put(hn::NegMulAdd(sign(sum), set(step.learning_rate), w), at + i, lanes);
+      Moments<true> ms(tensor, 0, at);
+      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
+        const auto g = load_each<vectors>(gradient + at + i, lanes);
+        const auto scaled = each<vectors>([&](size_t k) { return hn::Mul(g[k], set(step.gradient_scale)); });
+        const auto m = ms.template get<vectors>(i, lanes);
+        ms.put(each<vectors>([&](size_t k) {
+                 return hn::MulAdd(scaled[k], set(step.beta2_rest), hn::Mul(m[k], set(step.beta2)));
+               }),
+               i, lanes);
+        for (size_t k = 0; k < vectors; ++k) {
+          const int64_t place = at + i + static_cast<int64_t>(k) * float_lanes();
+          const FloatVector sum =
+              hn::Add(hn::Mul(m[k], set(step.beta1)), hn::Mul(scaled[k], set(step.beta1_rest)));
+          const FloatVector w = hn::Mul(weight.get(place, lanes), decay);
+          weight.put(hn::NegMulAdd(sign(sum), set(step.learning_rate), w), place, lanes);
+        }
       });
-      ms.quantize<true>(map, size, codes + at, scales + block);
+      ms.find_scale();
+      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
+        ms.round(ms.template as_put<vectors>(i, lanes), i, lanes);
+      });
     });
   });
 }
