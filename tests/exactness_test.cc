@@ -95,6 +95,10 @@ void eight_bit_no_clipping(StepOptions& o) {
   o.optimizer.settings = AdamW8bitSettings{.states = {.least_elements = 64, .of_embeddings = true}};
   no_clipping(o);
 }
+void cut_gradients(StepOptions& o) {
+  no_clipping(o);
+  o.max_grad_value = 1e-3F;
+}
 void layer_major_no_clipping(StepOptions& o) {
   layer_major(o);
   no_clipping(o);
@@ -112,6 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"rematerialize", nothing, [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }},
             Case{"fuse_update", nothing, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
             Case{"update_in_backward", no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"update_in_backward_cut", cut_gradients, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"no_gradient_to_cut", nothing, [](StepOptions& o) { o.max_grad_value = 1e30F; }},
             Case{"fuse_update_8bit", eight_bit_no_clipping, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
             Case{"update_in_backward_8bit", eight_bit_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
             Case{"update_in_layer_major_backward", layer_major_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
@@ -175,6 +181,15 @@ TEST(DeterminismWithoutMasters, TwoThreadCountsAreBitIdentical) {
   expect_identical(train(step, 1), once);
   step.master_weights = MasterWeights::kFloat32;
   EXPECT_NE(train(step).losses, once.losses);
+}
+
+TEST(MaxGradValue, CutsAfterTheNormIsTaken) {
+  StepOptions step;
+  const Trained whole = train(step);
+  step.max_grad_value = 1e-3F;
+  const Trained cut = train(step);
+  EXPECT_EQ(cut.norms[0], whole.norms[0]);
+  EXPECT_NE(cut.losses[1], whole.losses[1]);
 }
 
 TEST_P(Determinism, TheSeedSelectsTheMasks) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -116,6 +117,8 @@ struct UpdateAttributes {
   std::vector<std::vector<TensorType>> states;
   WeightForm form = WeightForm::kFloat32;
   uint64_t seed = 0;  // of the random bits
+  // Elements of the gradients, as clipping by the norm leaves them, are cut at ± this.
+  float max_gradient = std::numeric_limits<float>::infinity();
 };
 
 using Attributes = std::variant<std::monostate, MatmulAttributes, NormalizationAttributes,

@@ -206,6 +206,7 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const 
   attributes.weight_decay = {decay_of(program.state(), weight)};
   attributes.form = form_of(program.state(), weight, rest);
   attributes.seed = shared.seed;
+  attributes.max_gradient = shared.max_gradient;
   attributes.parameters.emplace_back();
   attributes.states.emplace_back();
   for (const ParameterId id : program.state().parameters_of(weight))

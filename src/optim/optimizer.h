@@ -1,6 +1,7 @@
 // Optimizers: their settings, and the state that each keeps for a tensor.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,13 +46,14 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
 bool is_decayed(std::string_view parameter_name);
 
 // What the updates of a step share: inputs in the order of ops/update_layout.h, of which the last two may be
-// invalid, and the seed of the random bits that round weights without masters.
+// invalid, the seed of the random bits that round weights without masters, and where gradients are cut.
 struct UpdateInputs {
   ValueId learning_rate;
   ValueId applied_updates;
   ValueId clip_coefficient;
   ValueId found_inf;
   uint64_t seed = 0;
+  float max_gradient = std::numeric_limits<float>::infinity();
 };
 
 // Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the

@@ -45,6 +45,7 @@ struct StepOptions {
   // The weight decay of a parameter, given its name and what the two standard groups say; unset: as they say.
   std::function<float(const std::string& name, float standard)> decay_of;
   float max_grad_norm = 1.0F;  // 0: no clipping
+  float max_grad_value = 0;    // elements of clipped gradients are cut at ± this; 0: not
   float label_smoothing = 0;
   uint64_t seed = 42;
   std::set<std::string> skip_passes;  // names of the pass list

@@ -82,9 +82,10 @@ void update(ProgramFamily& family, const StepOptions& options) {
   const auto [coefficient, found_inf] = append_step_scalars(builder, family, options);
   const ValueId learning_rate = program->read_state(family.scalars.learning_rate);
   const ValueId applied_updates = program->read_state(family.scalars.applied_updates);
+  UpdateInputs shared{learning_rate, applied_updates, coefficient, found_inf, options.seed};
+  if (options.max_grad_value > 0) shared.max_gradient = options.max_grad_value;
   for (const ParameterGradient& gradient : family.gradients) {
-    append_update(builder, options.optimizer,
-                  {learning_rate, applied_updates, coefficient, found_inf, options.seed}, gradient.storage,
+    append_update(builder, options.optimizer, shared, gradient.storage,
                   rest_of(*family.state, gradient.storage), gradient.gradient);
   }
 }

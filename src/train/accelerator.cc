@@ -219,22 +219,32 @@ bool Accelerator::sync_gradients() const {
   return position_.given > 0 && position_.given == position_.window.micro_batches;
 }
 
-void Accelerator::clip_grad_norm(double max_norm) {
-  require_prepared();
-  if (waits()) return;
-  if (max_norm != args_.max_grad_norm) {
-    throw user_error(
-        "[Accelerator: clip_grad_norm] expected max_grad_norm {}, which was prepared, got {}; set it in the "
-        "arguments",
-        args_.max_grad_norm, max_norm);
+void Accelerator::check_clipping(const char* call, const char* argument, double prepared,
+                                 double given) const {
+  if (given != prepared) {
+    throw user_error("[Accelerator: {}] expected {} {}, which was prepared, got {}; set it in the arguments",
+                     call, argument, prepared, given);
   }
   if (position_.backwards != position_.window.micro_batches || position_.is_stepped) {
     throw user_error(
-        "[Accelerator: clip_grad_norm] expected to be called between the last backward of a step and "
-        "optimizer.step(), got {} of {} micro-batches{}",
-        position_.backwards, position_.window.micro_batches, position_.is_stepped ? " and a step" : "");
+        "[Accelerator: {}] expected to be called between the last backward of a step and optimizer.step(), "
+        "got {} of {} micro-batches{}",
+        call, position_.backwards, position_.window.micro_batches, position_.is_stepped ? " and a step" : "");
   }
+}
+
+void Accelerator::clip_grad_norm(double max_norm) {
+  require_prepared();
+  if (waits()) return;
+  check_clipping("clip_grad_norm", "max_grad_norm", args_.max_grad_norm, max_norm);
   position_.is_clipped = true;
+}
+
+void Accelerator::clip_grad_value(double clip_value) {
+  require_prepared();
+  if (waits()) return;
+  check_clipping("clip_grad_value", "max_grad_value", args_.max_grad_value, clip_value);
+  position_.is_cut = true;
 }
 
 void Accelerator::step() {
@@ -255,6 +265,10 @@ void Accelerator::step() {
         "[optimizer.step] expected accelerator.clip_grad_norm({}) before it, got none; prepare with "
         "max_grad_norm 0 to train without clipping",
         args_.max_grad_norm);
+  }
+  if (args_.max_grad_value > 0 && !position_.is_cut) {
+    throw user_error("[optimizer.step] expected accelerator.clip_grad_value({}) before it, got none",
+                     args_.max_grad_value);
   }
   last_step_ = runner_->finish(AcceleratedOptimizer(*this).learning_rate());
   ++steps_;

@@ -26,7 +26,7 @@
 //   prepared(batch)  nothing runs; the Loss stands for this micro-batch
 //   backward         its forward and backward; where the step is one program (one micro-batch a step, or
 //                    layer-major order) its tokens become inputs, and step() runs it whole
-//   clip_grad_norm   nothing runs; clipping is part of the update
+//   clip_grad_norm   nothing runs; clipping is part of the update, and so is clip_grad_value
 //   optimizer.step   the update; afterwards loss() and grad_norm()
 //   zero_grad        nothing runs; a planned step overwrites the gradients of the one before
 //
@@ -194,6 +194,7 @@ class Accelerator {
   // Whether the loader's current micro-batch is the last of its effective batch.
   bool sync_gradients() const;
   void clip_grad_norm(double max_norm);
+  void clip_grad_value(double clip_value);
 
   // Of the last optimizer step; there was one.
   double loss() const;
@@ -218,11 +219,13 @@ class Accelerator {
     int64_t given = 0;      // micro-batches handed out
     int64_t backwards = 0;  // and given to backward
     bool is_clipped = false;
+    bool is_cut = false;
     bool is_stepped = false;
   };
 
   static Loss loss_of(const Batch& batch);
   void require_prepared() const;
+  void check_clipping(const char* call, const char* argument, double prepared, double given) const;
   void reserve();
   void start_epoch();
   void next_batch();

@@ -50,6 +50,7 @@ Trained by_accumulate(const Model& model, const TrainingArguments& args, int64_t
       const auto scope = accelerator.accumulate(prepared);
       accelerator.backward(prepared(batch).loss);
       if (args.max_grad_norm > 0) accelerator.clip_grad_norm(args.max_grad_norm);
+      if (args.max_grad_value > 0) accelerator.clip_grad_value(args.max_grad_value);
       optimizer.step();
       scheduler.step();
       optimizer.zero_grad();
@@ -84,7 +85,8 @@ TEST(Accelerator, LoopIsTheTrainersRun) {
   std::vector<std::pair<const char*, TrainingArguments>> settings = {
       {"micro-batch order", two_epochs()},   {"layer order", two_epochs()},
       {"one micro-batch", two_epochs(8, 1)}, {"bf16, recompute", two_epochs()},
-      {"no clipping", two_epochs()},         {"adafactor, cosine", two_epochs()}};
+      {"no clipping", two_epochs()},         {"adafactor, cosine", two_epochs()},
+      {"cut gradients", two_epochs()}};
   settings[1].second.accumulation_order = "layer_major";
   settings[3].second.bf16 = settings[3].second.gradient_checkpointing = true;
   settings[4].second.max_grad_norm = 0;
@@ -92,6 +94,7 @@ TEST(Accelerator, LoopIsTheTrainersRun) {
   settings[4].second.update_in_backward = true;
   settings[5].second.optim = "adafactor";
   settings[5].second.lr_scheduler_type = "cosine";
+  settings[6].second.max_grad_value = 1e-3;
   settings[5].second.weight_decay = 0.1;
   for (const auto& [name, args] : settings) {
     SCOPED_TRACE(name);
@@ -266,6 +269,11 @@ TEST(Accelerator, ALoopThatIsNotThePlannedOneIsRefused) {
                                                                     l.accelerator.clip_grad_norm(2);
                                                                   },
                                                                   1)},
+      {"expected max_grad_value 0, which was prepared, got 0.5",
+       refusal([&](Loop& l, const Batch& b, int64_t) {
+         backward(l, b);
+         l.accelerator.clip_grad_value(0.5);
+       })},
       {"got 1 of 2 micro-batches", refusal(
                                        [&](Loop& l, const Batch& b, int64_t) {
                                          backward(l, b);

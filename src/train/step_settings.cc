@@ -31,6 +31,7 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.update_in_backward = args.update_in_backward;
   step.freeze = args.freeze;
   step.max_grad_norm = static_cast<float>(args.max_grad_norm);
+  step.max_grad_value = static_cast<float>(args.max_grad_value);
   step.label_smoothing = static_cast<float>(args.label_smoothing_factor);
   step.seed = static_cast<uint64_t>(args.seed);
   step.skip_passes = {args.skip_pass.begin(), args.skip_pass.end()};

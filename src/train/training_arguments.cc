@@ -36,6 +36,7 @@ void validate_numbers(const TrainingArguments& args) {
   require_between("learning_rate", args.learning_rate, 0, kInfinity, "0 or more");
   require_between("weight_decay", args.weight_decay, 0, kInfinity, "0 or more");
   require_between("max_grad_norm", args.max_grad_norm, 0, kInfinity, "0 (off) or more");
+  require_between("max_grad_value", args.max_grad_value, 0, kInfinity, "0 (off) or more");
   require_between("adam_epsilon", args.adam_epsilon, 0, kInfinity, "0 or more");
   require_between("eval_delay", args.eval_delay, 0, kInfinity, "0 or more");
   require_between("warmup_steps", args.warmup_steps, 0, 1e15, "0 or more");

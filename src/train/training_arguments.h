@@ -96,7 +96,8 @@ struct TrainingArguments {
   bool prediction_loss_only = false;
   bool skip_memory_metrics = true;
 
-  // Optimizer and schedule. max_grad_norm 0 switches clipping off.
+  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch
+  // clipping off; both: by the norm first.
   std::string optim = "adamw_torch_fused";
   Kwargs optim_args = {};
   double learning_rate = 5e-5;
@@ -107,6 +108,7 @@ struct TrainingArguments {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;
+  double max_grad_value = 0.0;
   double label_smoothing_factor = 0.0;
   std::string lr_scheduler_type = "linear";
   Kwargs lr_scheduler_kwargs = {};

@@ -24,7 +24,7 @@ namespace shoehorn::cpu {
 // The scalars of one parameter's update, and its share of the workspace. A chunk is kRowsPerChunk rows of a
 // matrix, the last one of each shorter.
 struct AdafactorStep {
-  float gradient_scale = 1;
+  GradientForm gradient = {};
   float gradient_epsilon = 0;
   float beta2t = 0;
   float beta2t_rest = 0;
@@ -78,7 +78,7 @@ void square_weights(const AdafactorParameter& p, const AdafactorStep& step, cons
 HWY_INLINE float next_row_moment(const AdafactorParameter& p, const AdafactorStep& step, int64_t row) {
   const float* gradient = p.gradient + row * p.columns;
   const float sum = sum_lanes(fold_columns(p.columns, [&](FloatVector so_far, int64_t i, auto lanes) {
-    const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
+    const FloatVector g = formed(load(gradient + i, lanes), step.gradient);
     return hn::Add(so_far, keep_live(hn::MulAdd(g, g, set(step.gradient_epsilon)), lanes));
   }));
   const float mean = sum / static_cast<float>(p.columns);
@@ -100,7 +100,7 @@ void second_moments(const AdafactorParameter& p, const AdafactorStep& step, cons
     }
     const float* gradient = p.gradient + row * p.columns;
     for_columns(0, p.columns, [&](int64_t i, auto lanes) {
-      const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
+      const FloatVector g = formed(load(gradient + i, lanes), step.gradient);
       const FloatVector square = hn::MulAdd(g, g, set(step.gradient_epsilon));
       store(hn::Add(load(sums + i, lanes), square), sums + i, lanes);
       const FloatVector share = hn::Mul(g, root);
@@ -159,7 +159,7 @@ void apply_updates(const AdafactorParameter& p, const AdafactorStep& step, const
       const FloatVector row_factor = set(step.row_factor[row]);
       const int64_t offset = row * p.columns;
       for_weight_elements(weight, offset, offset + p.columns, [&](int64_t at, auto lanes) {
-        const FloatVector g = hn::Mul(load(p.gradient + at, lanes), set(step.gradient_scale));
+        const FloatVector g = formed(load(p.gradient + at, lanes), step.gradient);
         FloatVector u = hn::Mul(hn::Mul(row_factor, load(column_factor + (at - offset), lanes)), g);
         u = hn::Mul(u, set(step.scale));
         if (p.first_moment != nullptr) {
@@ -271,7 +271,7 @@ void adafactor_update(std::span<const AdafactorParameter> parameters, const Adaf
     check_parameter(p);
     if (elements(p) == 0) continue;
     AdafactorStep step = place(p, workspace);
-    step.gradient_scale = gradient_scale(scalars);
+    step.gradient = gradient_form(scalars);
     step.gradient_epsilon = static_cast<float>(settings.gradient_epsilon);
     step.beta2t = static_cast<float>(beta2t);
     step.beta2t_rest = static_cast<float>(1.0 - beta2t);

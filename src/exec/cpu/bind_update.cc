@@ -53,10 +53,11 @@ PreparedNode bind_loss_scale_update(const OpContext& node, const NodeBuffers& bu
   };
 }
 
-UpdateScalars bind_scalars(const NodeBuffers& buffers) {
+UpdateScalars bind_scalars(const OpContext& node, const NodeBuffers& buffers) {
   return {.learning_rate = input<const float>(buffers, 0),
           .gradient_scale = input<const float>(buffers, 2),
-          .skip = input<const int32_t>(buffers, 3)};
+          .skip = input<const int32_t>(buffers, 3),
+          .max_gradient = node.attributes<UpdateAttributes>().max_gradient};
 }
 
 // The pointers of tensor t, in the order of the update's layout.
@@ -133,31 +134,30 @@ std::vector<StatefulTensor> stateful_tensors(const OpContext& node, const NodeBu
 
 PreparedNode bind_adamw(const OpContext& node, const NodeBuffers& buffers, int) {
   return [tensors = stateful_tensors(node, buffers), settings = settings_of<AdamWSettings>(node),
-          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
-    adamw_update(tensors, settings, scalars, applied);
-  };
+          scalars = bind_scalars(node, buffers), applied = input<const uint32_t>(buffers, 1)](
+             const int64_t*) { adamw_update(tensors, settings, scalars, applied); };
 }
 
 PreparedNode bind_sgd(const OpContext& node, const NodeBuffers& buffers, int) {
   return [tensors = stateful_tensors(node, buffers), settings = settings_of<SgdSettings>(node),
-          scalars = bind_scalars(buffers)](const int64_t*) { sgd_update(tensors, settings, scalars); };
+          scalars = bind_scalars(node, buffers)](const int64_t*) { sgd_update(tensors, settings, scalars); };
 }
 
 PreparedNode bind_adagrad(const OpContext& node, const NodeBuffers& buffers, int) {
   return [tensors = stateful_tensors(node, buffers), settings = settings_of<AdagradSettings>(node),
-          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
-    adagrad_update(tensors, settings, scalars, applied);
-  };
+          scalars = bind_scalars(node, buffers), applied = input<const uint32_t>(buffers, 1)](
+             const int64_t*) { adagrad_update(tensors, settings, scalars, applied); };
 }
 
 PreparedNode bind_rmsprop(const OpContext& node, const NodeBuffers& buffers, int) {
-  return [tensors = stateful_tensors(node, buffers), settings = settings_of<RmsPropSettings>(node),
-          scalars = bind_scalars(buffers)](const int64_t*) { rmsprop_update(tensors, settings, scalars); };
+  return
+      [tensors = stateful_tensors(node, buffers), settings = settings_of<RmsPropSettings>(node),
+       scalars = bind_scalars(node, buffers)](const int64_t*) { rmsprop_update(tensors, settings, scalars); };
 }
 
 PreparedNode bind_lion(const OpContext& node, const NodeBuffers& buffers, int) {
   return [tensors = stateful_tensors(node, buffers), settings = settings_of<LionSettings>(node),
-          scalars = bind_scalars(buffers)](const int64_t*) { lion_update(tensors, settings, scalars); };
+          scalars = bind_scalars(node, buffers)](const int64_t*) { lion_update(tensors, settings, scalars); };
 }
 
 // A tensor for each parameter: blocks end with their parameter. Of the states, codes come before scales.
@@ -188,22 +188,23 @@ std::vector<EightBitTensor> eight_bit_tensors(const OpContext& node, const NodeB
 
 PreparedNode bind_adamw_8bit(const OpContext& node, const NodeBuffers& buffers, int) {
   return [tensors = eight_bit_tensors(node, buffers), settings = settings_of<AdamW8bitSettings>(node).adamw,
-          scalars = bind_scalars(buffers), applied = input<const uint32_t>(buffers, 1)](const int64_t*) {
-    adamw_8bit_update(tensors, settings, scalars, applied);
-  };
+          scalars = bind_scalars(node, buffers), applied = input<const uint32_t>(buffers, 1)](
+             const int64_t*) { adamw_8bit_update(tensors, settings, scalars, applied); };
 }
 
 PreparedNode bind_lion_8bit(const OpContext& node, const NodeBuffers& buffers, int) {
   return [tensors = eight_bit_tensors(node, buffers), settings = settings_of<Lion8bitSettings>(node).lion,
-          scalars = bind_scalars(buffers)](const int64_t*) { lion_8bit_update(tensors, settings, scalars); };
+          scalars = bind_scalars(node, buffers)](const int64_t*) {
+    lion_8bit_update(tensors, settings, scalars);
+  };
 }
 
 int64_t adafactor_workspace(const OpContext& node, int) {
   int64_t bytes = 0;
   for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
     for (const UpdatedParameter& parameter : tensor) {
-      bytes = std::max(
-          bytes, adafactor_workspace_bytes(parameter.matrices, parameter.rows, parameter.columns));
+      bytes =
+          std::max(bytes, adafactor_workspace_bytes(parameter.matrices, parameter.rows, parameter.columns));
     }
   }
   return bytes;
@@ -238,7 +239,7 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
       column += parameter.matrices * parameter.columns;
     }
   }
-  return [parameters = std::move(parameters), settings, scalars = bind_scalars(buffers),
+  return [parameters = std::move(parameters), settings, scalars = bind_scalars(node, buffers),
           applied = input<const uint32_t>(buffers, 1), workspace = buffers.workspace](const int64_t*) {
     adafactor_update(parameters, settings, scalars, applied, workspace);
   };

@@ -24,7 +24,7 @@ struct LionStep {
   float beta1_rest;  // 1 - beta1
   float beta2;
   float beta2_rest;
-  float gradient_scale;
+  GradientForm gradient;
 };
 
 }  // namespace shoehorn::cpu
@@ -94,7 +94,7 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
       Moments<false> vs(tensor, 1, at);
       for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
         const auto g = load_each<vectors>(gradient + at + i, lanes);
-        const auto scaled = each<vectors>([&](size_t k) { return hn::Mul(g[k], set(step.gradient_scale)); });
+        const auto scaled = each<vectors>([&](size_t k) { return formed(g[k], step.gradient); });
         const auto m = ms.template get<vectors>(i, lanes);
         ms.put(each<vectors>([&](size_t k) {
                  return hn::MulAdd(scaled[k], set(step.beta1_rest), hn::Mul(m[k], set(step.beta1)));
@@ -138,7 +138,7 @@ void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t
       Moments<true> ms(tensor, 0, at);
       for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
         const auto g = load_each<vectors>(gradient + at + i, lanes);
-        const auto scaled = each<vectors>([&](size_t k) { return hn::Mul(g[k], set(step.gradient_scale)); });
+        const auto scaled = each<vectors>([&](size_t k) { return formed(g[k], step.gradient); });
         const auto m = ms.template get<vectors>(i, lanes);
         ms.put(each<vectors>([&](size_t k) {
                  return hn::MulAdd(scaled[k], set(step.beta2_rest), hn::Mul(m[k], set(step.beta2)));
@@ -207,7 +207,7 @@ void lion_8bit_update(std::span<const EightBitTensor> tensors, const LionSetting
                       .beta1_rest = static_cast<float>(1.0 - settings.beta1),
                       .beta2 = static_cast<float>(settings.beta2),
                       .beta2_rest = static_cast<float>(1.0 - settings.beta2),
-                      .gradient_scale = gradient_scale(scalars)};
+                      .gradient = gradient_form(scalars)};
   parallel_chunks(
       tensors, [](const EightBitTensor& tensor) { return tensor.count; },
       [&](const EightBitTensor& tensor, int64_t begin, int64_t count, int64_t) {

@@ -18,7 +18,7 @@ namespace shoehorn::cpu {
 
 // A step's scalars, worked out in double as PyTorch does.
 struct ElementwiseStep {
-  float gradient_scale = 1;
+  GradientForm gradient = {};
   float learning_rate = 0;
   float epsilon = 0;
   float first = 0;       // alpha, or Lion's beta1
@@ -44,7 +44,7 @@ HWY_INLINE void for_elements(const StatefulTensor& tensor, const ElementwiseStep
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
     for_weight_elements(weight, begin, begin + count, [&](int64_t i, auto lanes) {
-      body(weight, hn::Mul(load(gradient + i, lanes), set(step.gradient_scale)), i, lanes);
+      body(weight, formed(load(gradient + i, lanes), step.gradient), i, lanes);
     });
   });
 }
@@ -127,7 +127,7 @@ void adagrad_update(std::span<const StatefulTensor> tensors, const AdagradSettin
   check_updates(tensors, 1, "adagrad");
   if (is_skipped(scalars)) return;
   ElementwiseStep step;
-  step.gradient_scale = gradient_scale(scalars);
+  step.gradient = gradient_form(scalars);
   step.learning_rate = static_cast<float>(static_cast<double>(*scalars.learning_rate) /
                                           (1.0 + static_cast<double>(*applied_updates) * settings.lr_decay));
   step.epsilon = static_cast<float>(settings.epsilon);
@@ -143,7 +143,7 @@ void rmsprop_update(std::span<const StatefulTensor> tensors, const RmsPropSettin
                 "rmsprop");
   if (is_skipped(scalars)) return;
   ElementwiseStep step;
-  step.gradient_scale = gradient_scale(scalars);
+  step.gradient = gradient_form(scalars);
   step.learning_rate = *scalars.learning_rate;
   step.epsilon = static_cast<float>(settings.epsilon);
   step.first = static_cast<float>(settings.alpha);
@@ -161,7 +161,7 @@ void lion_update(std::span<const StatefulTensor> tensors, const LionSettings& se
   check_updates(tensors, 1, "lion");
   if (is_skipped(scalars)) return;
   ElementwiseStep step;
-  step.gradient_scale = gradient_scale(scalars);
+  step.gradient = gradient_form(scalars);
   step.learning_rate = *scalars.learning_rate;
   step.first = static_cast<float>(settings.beta1);
   step.first_rest = static_cast<float>(1.0 - settings.beta1);

@@ -23,7 +23,7 @@ struct SgdStep {
   float learning_rate;
   float momentum;
   bool nesterov;
-  float gradient_scale;
+  GradientForm gradient;
 };
 
 }  // namespace shoehorn::cpu
@@ -41,7 +41,7 @@ void adamw_range(const StatefulTensor& tensor, const AdamWStep& step, int64_t be
     using T = decltype(type);
     const T* gradient = static_cast<const T*>(tensor.gradient);
     for_weight_elements(weight, begin, begin + count, [&](int64_t i, auto lanes) {
-      const FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
+      const FloatVector g = formed(load(gradient + i, lanes), step.gradient);
       FloatVector m = load(first + i, lanes);
       m = hn::MulAdd(hn::Sub(g, m), set(step.beta1_rest), m);
       const FloatVector square = hn::Mul(hn::Mul(g, g), set(step.beta2_rest));
@@ -64,7 +64,7 @@ void sgd_range(const StatefulTensor& tensor, const SgdStep& step, int64_t begin,
     const T* gradient = static_cast<const T*>(tensor.gradient);
     for_weight_elements(weight, begin, begin + count, [&](int64_t i, auto lanes) {
       const FloatVector w = weight.get(i, lanes);
-      FloatVector g = hn::Mul(load(gradient + i, lanes), set(step.gradient_scale));
+      FloatVector g = formed(load(gradient + i, lanes), step.gradient);
       g = hn::MulAdd(w, set(tensor.weight_decay), g);
       if (buffer != nullptr) {
         const FloatVector b = hn::MulAdd(load(buffer + i, lanes), momentum, g);
@@ -123,7 +123,7 @@ AdamWStep adamw_step(const AdamWSettings& settings, const UpdateScalars& scalars
       .epsilon = static_cast<float>(settings.epsilon),
       .step_size = static_cast<float>(learning_rate / (1.0 - std::pow(settings.beta1, t))),
       .second_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, t))),
-      .gradient_scale = gradient_scale(scalars),
+      .gradient = gradient_form(scalars),
   };
 }
 
@@ -146,7 +146,7 @@ void sgd_update(std::span<const StatefulTensor> tensors, const SgdSettings& sett
   const SgdStep step{.learning_rate = *scalars.learning_rate,
                      .momentum = static_cast<float>(settings.momentum),
                      .nesterov = settings.nesterov,
-                     .gradient_scale = gradient_scale(scalars)};
+                     .gradient = gradient_form(scalars)};
   parallel_chunks(
       tensors, [](const StatefulTensor& tensor) { return tensor.count; },
       [&](const StatefulTensor& tensor, int64_t begin, int64_t count, int64_t) {

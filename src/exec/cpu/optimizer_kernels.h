@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "base/bfloat16.h"
@@ -40,13 +41,21 @@ struct UpdateScalars {
   const float* learning_rate;             // [1]
   const float* gradient_scale = nullptr;  // [1] multiplied into gradients (a clip coefficient); null: 1
   const int32_t* skip = nullptr;          // [1] not zero: leave everything as it is; null: never
+  // Elements of scaled gradients are cut at ± this.
+  float max_gradient = std::numeric_limits<float>::infinity();
 };
 
 inline bool is_skipped(const UpdateScalars& scalars) {
   return scalars.skip != nullptr && *scalars.skip != 0;
 }
-inline float gradient_scale(const UpdateScalars& scalars) {
-  return scalars.gradient_scale == nullptr ? 1.0F : *scalars.gradient_scale;
+
+// What updates make of a gradient: its multiple, cut element by element.
+struct GradientForm {
+  float scale;
+  float most;
+};
+inline GradientForm gradient_form(const UpdateScalars& scalars) {
+  return {scalars.gradient_scale == nullptr ? 1.0F : *scalars.gradient_scale, scalars.max_gradient};
 }
 
 struct StatefulTensor {
@@ -86,7 +95,7 @@ struct AdamWStep {
   float epsilon;
   float step_size;     // lr / (1 - beta1^t)
   float second_scale;  // 1 / sqrt(1 - beta2^t)
-  float gradient_scale;
+  GradientForm gradient;
 };
 AdamWStep adamw_step(const AdamWSettings& settings, const UpdateScalars& scalars, uint32_t applied_updates);
 

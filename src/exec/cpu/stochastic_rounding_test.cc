@@ -4,98 +4,28 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "exec/cpu/adafactor.h"
-#include "exec/cpu/eight_bit_testing.h"
-#include "exec/cpu/optimizer_elementwise.h"
+#include "exec/cpu/optimizer_updates_testing.h"
 
 namespace shoehorn::cpu {
 namespace {
 
-using testing::EightBitMoments;
 using testing::GoldenShape;
 using testing::on_every_target;
+using testing::optimizer_updates;
+using testing::OptimizerUpdate;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
 using testing::workspace;
 
-constexpr uint32_t kApplied = 4;
 constexpr uint64_t kSeed = 0x123456789abcdef0U;
 constexpr uint32_t kStream = 17;
 
-// One update of a weight of this shape by an optimizer whose gradient and states are the same in every call.
-struct Optimizer {
-  std::string name;
-  std::function<void(const WeightView&, const GoldenShape&, float learning_rate)> update;
-};
-
-std::vector<Tensor> random_states(int64_t count) {
-  std::vector<Tensor> states;
-  for (uint32_t i = 0; i < 3; ++i) states.push_back(random_tensor(DType::kF32, count, 3 + i, 5.0F, 0.5F));
-  return states;
-}
-
-template <class Run>
-Optimizer elementwise(const char* name, size_t kept, Run run) {
-  return {name, [=](const WeightView& weight, const GoldenShape& shape, float learning_rate) {
-            const Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
-            std::vector<Tensor> states = random_states(shape.count());
-            StatefulTensor tensor{.count = shape.count(),
-                                  .weight = weight,
-                                  .gradient_dtype = DType::kF32,
-                                  .gradient = gradient.data(),
-                                  .weight_decay = 0.05F};
-            for (size_t i = 0; i < kept; ++i) tensor.states[i] = states[i].floats();
-            const std::vector<StatefulTensor> list{tensor};
-            run(std::span(list), UpdateScalars{.learning_rate = &learning_rate});
-          }};
-}
-
-template <class Run>
-Optimizer in_8bit(const char* name, size_t kept, Run run) {
-  return {name, [=](const WeightView& weight, const GoldenShape& shape, float learning_rate) {
-            const Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
-            EightBitMoments moments(shape.count());
-            EightBitTensor tensor{.count = shape.count(),
-                                  .weight = weight,
-                                  .gradient_dtype = DType::kF32,
-                                  .gradient = gradient.data(),
-                                  .weight_decay = 0.05F};
-            moments.lend(tensor, kept);
-            const std::vector<EightBitTensor> list{tensor};
-            run(std::span(list), UpdateScalars{.learning_rate = &learning_rate});
-          }};
-}
-
-void update_adafactor(const WeightView& weight, const GoldenShape& shape, float learning_rate) {
-  Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
-  std::vector<Tensor> states = random_states(shape.count());
-  const bool is_matrix = shape.rows > 1;
-  const std::vector<AdafactorParameter> list{{.rows = shape.rows,
-                                              .columns = shape.columns,
-                                              .weight = weight,
-                                              .gradient = gradient.floats(),
-                                              .row_moment = is_matrix ? states[0].floats() : nullptr,
-                                              .column_moment = is_matrix ? states[1].floats() : nullptr,
-                                              .second_moment = is_matrix ? nullptr : states[0].floats(),
-                                              .first_moment = states[2].floats(),
-                                              .weight_decay = 0.05F}};
-  Tensor scratch = workspace(adafactor_workspace_bytes(1, shape.rows, shape.columns));
-  adafactor_update(list, {.beta1 = 0.9, .scale_parameter = true}, {.learning_rate = &learning_rate},
-                   &kApplied, scratch.data());
-}
-
-std::vector<Optimizer> optimizers() {
-  return {
-      elementwise("adamw", 2, [](auto list, const auto& s) { adamw_update(list, {}, s, &kApplied); }),
-      elementwise("sgd", 1, [](auto list, const auto& s) { sgd_update(list, {.momentum = 0.9}, s); }),
-      elementwise("adagrad", 1, [](auto list, const auto& s) { adagrad_update(list, {}, s, &kApplied); }),
-      elementwise("rmsprop", 1, [](auto list, const auto& s) { rmsprop_update(list, {}, s); }),
-      elementwise("lion", 1, [](auto list, const auto& s) { lion_update(list, {}, s); }),
-      in_8bit("adamw_8bit", 2, [](auto list, const auto& s) { adamw_8bit_update(list, {}, s, &kApplied); }),
-      in_8bit("lion_8bit", 1, [](auto list, const auto& s) { lion_8bit_update(list, {}, s); }),
-      {"adafactor", update_adafactor},
-  };
+// One update by `optimizer` with a gradient that is the same in every call.
+void update(const OptimizerUpdate& optimizer, const WeightView& weight, const GoldenShape& shape,
+            float learning_rate) {
+  optimizer.update(weight, random_tensor(DType::kF32, shape.count(), 2), shape,
+                   {.learning_rate = &learning_rate});
 }
 
 // Random bfloat16s, and the same in float32.
@@ -124,15 +54,15 @@ TEST(RoundedWeight, IsTheUpdateInFloat32RoundedByItsDefinition) {
   const uint32_t step = 77;
   const PhiloxKey key = philox_key(kSeed, step, kStream);
   on_every_target([&] {
-    for (const Optimizer& optimizer : optimizers()) {
+    for (const OptimizerUpdate& optimizer : optimizer_updates()) {
       for (const GoldenShape& shape :
            {GoldenShape{1, 1}, {1, 17}, {3, 131}, {70, 19}, {1, 2049}, {7, 5003}}) {
         for (const int64_t first : {0, 5, 4096}) {
           Weight plain(shape.count());
           Weight rounded = plain;
-          optimizer.update(plain.plain(), shape, 0.01F);
+          update(optimizer, plain.plain(), shape, 0.01F);
           with_threads(shape.rows > 5 ? 3 : 1,
-                       [&] { optimizer.update(rounded.rounded(&step, first), shape, 0.01F); });
+                       [&] { update(optimizer, rounded.rounded(&step, first), shape, 0.01F); });
           for (int64_t i = 0; i < shape.count(); ++i) {
             ASSERT_EQ(rounded.bits[static_cast<size_t>(i)].bits,
                       round_stochastically(plain.wide[i], rounding_bits(key, first + i)).bits)
@@ -148,12 +78,12 @@ TEST(RoundedWeight, IsTheUpdateInFloat32RoundedByItsDefinition) {
 TEST(RoundedWeight, EveryInstructionSetGivesTheSameBits) {
   const GoldenShape shape{3, 4099};
   const uint32_t step = 3;
-  for (const Optimizer& optimizer : optimizers()) {
+  for (const OptimizerUpdate& optimizer : optimizer_updates()) {
     if (optimizer.name == "adafactor") continue;
     std::vector<std::vector<float>> found;
     on_every_target([&] {
       Weight weight(shape.count());
-      optimizer.update(weight.rounded(&step), shape, 0.01F);
+      update(optimizer, weight.rounded(&step), shape, 0.01F);
       std::vector<float>& values = found.emplace_back();
       for (int64_t i = 0; i < shape.count(); ++i) values.push_back(weight.value(i));
     });
@@ -167,7 +97,7 @@ TEST(RoundedWeight, SeedStepAndStreamSelectTheBits) {
     Weight weight(shape.count());
     WeightView view = weight.rounded(&step, 0, stream_id);
     view.rounding.seed = seed;
-    optimizers()[0].update(view, shape, 0.01F);
+    update(optimizer_updates()[0], view, shape, 0.01F);
     std::vector<float> values;
     for (int64_t i = 0; i < shape.count(); ++i) values.push_back(weight.value(i));
     return values;

@@ -96,6 +96,13 @@ HWY_INLINE void for_weight_elements(Weight& weight, int64_t begin, int64_t end, 
   }
 }
 
+// A gradient as updates take it; what is no number stays none.
+HWY_INLINE FloatVector formed(FloatVector gradient, const GradientForm& form) {
+  const FloatVector scaled = hn::Mul(gradient, set(form.scale));
+  const FloatVector most = set(form.most);
+  return hn::IfThenElse(hn::Gt(hn::Abs(scaled), most), hn::CopySign(most, scaled), scaled);
+}
+
 // -1 or 1; zero stays zero, and what is no number stays none.
 HWY_INLINE FloatVector sign(FloatVector x) {
   const auto has_sign = hn::Or(hn::Lt(x, set(0.0F)), hn::Gt(x, set(0.0F)));
