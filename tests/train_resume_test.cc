@@ -175,6 +175,22 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.hysteresis = 2;
                                 a.gradient_accumulation_steps = 2;
                               }},
+                      // 4 samples a step up to sample 20, 8 up to 60, then 12: step 5 is the last of the
+                      // first stage, and in the middle of an epoch.
+                      Setting{"batch_size_ramp",
+                              [](TrainingArguments& a) {
+                                a.gradient_accumulation_steps = 3;
+                                a.batch_size_ramp = {"0:4", "20:8", "60:12"};
+                              }},
+                      Setting{"batch_size_ramp_layer_major_with_worker",
+                              [](TrainingArguments& a) {
+                                a.gradient_accumulation_steps = 3;
+                                a.batch_size_ramp = {"0:4", "16:8", "60:12"};
+                                a.accumulation_order = "layer_major";
+                                a.max_grad_norm = 0;
+                                a.update_in_backward = true;
+                                a.dataloader_num_workers = 1;
+                              }},
                       Setting{"rmsprop",
                               [](TrainingArguments& a) {
                                 a.optim = "rmsprop";
@@ -242,6 +258,8 @@ TEST_F(ResumeRefusal, AnotherRunIsNamedByWhatDiffers) {
   EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.gradient_accumulation_steps = 3; }),
                        "--gradient_accumulation_steps 1"));
   EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.optim = "sgd"; }), "--optim \"adamw\""));
+  EXPECT_TRUE(
+      contains(refusal([](TrainingArguments& a) { a.batch_size_ramp = {"0:4"}; }), "--batch_size_ramp []"));
   EXPECT_TRUE(contains(
       refusal([](TrainingArguments& a) { a.resume_from_checkpoint = a.output_dir + "/checkpoint-11"; }),
       "checkpoint-11"));

@@ -103,6 +103,7 @@ TrainingArguments without_files(TrainingArguments args) {
   args.eval_strategy = "no";
   args.logging_strategy = "no";
   args.report_to.clear();
+  args.batch_size_ramp.clear();
   return args;
 }
 

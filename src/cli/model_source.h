@@ -26,7 +26,8 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
 // has fewer positions.
 Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps);
 
-// Of a run that is looked at and not kept: no log, report, evaluation or checkpoint.
+// Of a run that is looked at and not kept: no log, report, evaluation or checkpoint, and the full batch in
+// every step.
 TrainingArguments without_files(TrainingArguments args);
 
 struct TextTask {

@@ -19,17 +19,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "data/dataset.h"
+#include "data/window_schedule.h"
 
 namespace shoehorn {
 
 struct BatchOptions {
   int64_t micro_batch_size = 8;  // per_device_train_batch_size
   int64_t gradient_accumulation_steps = 1;
-  bool drop_last = false;         // leave out an incomplete last micro-batch
-  int64_t token_multiple = 16;    // tokens_padded is a multiple of this
-  int64_t pad_to_max_length = 0;  // above 0: slots that each sequence takes; 0: packed
+  std::vector<RampStage> ramp = {};  // a number of micro-batches that grows: window_schedule.h
+  bool drop_last = false;            // leave out an incomplete last micro-batch
+  int64_t token_multiple = 16;       // tokens_padded is a multiple of this
+  int64_t pad_to_max_length = 0;     // above 0: slots that each sequence takes; 0: packed
   int32_t pad_token_id = 0;
 };
 

@@ -24,16 +24,6 @@ TEST(TrainingSteps, EqualTheTrainers) {
   }
 }
 
-TEST(TrainingSteps, ResumePoint) {
-  const TrainingSteps steps =
-      training_steps({.samples = 37, .micro_batch_size = 4, .gradient_accumulation_steps = 3});
-  EXPECT_EQ(steps.update_steps_per_epoch, 4);
-  EXPECT_EQ(resume_point(steps, 0).epoch, 0);
-  EXPECT_EQ(resume_point(steps, 7).epoch, 1);
-  EXPECT_EQ(resume_point(steps, 7).update_step, 3);
-  EXPECT_EQ(resume_point(steps, 8).update_step, 0);
-}
-
 TEST(TrainingSteps, Errors) {
   EXPECT_THROW(training_steps({.samples = 0}), UserError);
   EXPECT_THROW(training_steps({.samples = 5, .micro_batch_size = 0}), UserError);

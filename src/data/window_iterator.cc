@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/training_steps.h"
 
 namespace shoehorn {
 WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
@@ -12,19 +11,17 @@ WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const Ba
     : dataset_(dataset),
       sampler_(std::move(sampler)),
       options_(options),
-      capacity_(micro_batch_capacity(dataset, options)) {
+      capacity_(micro_batch_capacity(dataset, options)),
+      schedule_({.samples = dataset.size(),
+                 .micro_batch_size = options.micro_batch_size,
+                 .gradient_accumulation_steps = options.gradient_accumulation_steps,
+                 .drop_last = options.drop_last,
+                 .ramp = options.ramp}) {
   CHECK(sampler_.size() == dataset.size(), "a sampler of {} samples for a data set of {}", sampler_.size(),
         dataset.size());
   if (num_workers < 0) throw user_error("[dataloader_num_workers] expected at least 0, got {}", num_workers);
   if (prefetch_factor < 1)
     throw user_error("[dataloader_prefetch_factor] expected at least 1, got {}", prefetch_factor);
-  const TrainingSteps steps =
-      training_steps({.samples = dataset.size(),
-                      .micro_batch_size = options.micro_batch_size,
-                      .gradient_accumulation_steps = options.gradient_accumulation_steps,
-                      .drop_last = options.drop_last});
-  micro_batches_per_epoch_ = steps.micro_batches_per_epoch;
-  update_steps_per_epoch_ = steps.update_steps_per_epoch;
   order_.resize(static_cast<size_t>(dataset.size()));
   if (num_workers > 0) {
     reserve_stages(prefetch_factor);
@@ -43,7 +40,8 @@ WindowIterator::~WindowIterator() {
 }
 
 void WindowIterator::reserve_stages(int64_t count) {
-  const int64_t micro_batches = std::min(options_.gradient_accumulation_steps, micro_batches_per_epoch_);
+  const int64_t micro_batches =
+      std::min(options_.gradient_accumulation_steps, schedule_.micro_batches_per_epoch());
   const int64_t bytes = micro_batch_bytes(capacity_, dataset_.label_kind());
   stages_.resize(static_cast<size_t>(count));
   for (Stage& stage : stages_) {
@@ -73,14 +71,14 @@ std::span<const int64_t> WindowIterator::samples_of(int64_t micro_batch) const {
 }
 
 Window WindowIterator::describe(int64_t update_step) const {
-  const int64_t first = update_step * options_.gradient_accumulation_steps;
-  Window window{
-      .epoch = epoch_,
-      .update_step = update_step,
-      .micro_batches = std::min(options_.gradient_accumulation_steps, micro_batches_per_epoch_ - first),
-      .last_of_epoch = update_step == update_steps_per_epoch_ - 1};
+  const WindowPlace place = schedule_.place(epoch_, update_step);
+  Window window{.epoch = epoch_,
+                .update_step = update_step,
+                .first_micro_batch = place.first,
+                .micro_batches = place.count,
+                .last_of_epoch = update_step == schedule_.steps_in(epoch_) - 1};
   for (int64_t i = 0; i < window.micro_batches; ++i) {
-    for (const int64_t sample : samples_of(first + i)) {
+    for (const int64_t sample : samples_of(place.first + i)) {
       ++window.sequences;
       window.tokens += dataset_.length(sample);
       window.target_items += dataset_.target_items(sample);
@@ -90,14 +88,14 @@ Window WindowIterator::describe(int64_t update_step) const {
 }
 
 void WindowIterator::pack(const Window& window, int64_t index, MicroBatch& destination) const {
-  const int64_t micro_batch = window.update_step * options_.gradient_accumulation_steps + index;
-  pack_micro_batch(dataset_, samples_of(micro_batch), index * options_.micro_batch_size, options_,
-                   destination);
+  pack_micro_batch(dataset_, samples_of(window.first_micro_batch + index), index * options_.micro_batch_size,
+                   options_, destination);
 }
 
 void WindowIterator::start_epoch(int64_t epoch, int64_t first_update_step) {
-  CHECK(first_update_step >= 0 && first_update_step <= update_steps_per_epoch_, "update step {} of {}",
-        first_update_step, update_steps_per_epoch_);
+  const int64_t steps = schedule_.steps_in(epoch);
+  CHECK(first_update_step >= 0 && first_update_step <= steps, "update step {} of {}", first_update_step,
+        steps);
   std::unique_lock lock(mutex_);
   stop_before_ = 0;
   changed_.wait(lock, [this] { return !busy_; });
@@ -106,7 +104,7 @@ void WindowIterator::start_epoch(int64_t epoch, int64_t first_update_step) {
   has_current_ = false;
   failure_ = nullptr;
   taken_ = staged_ = first_update_step;
-  stop_before_ = update_steps_per_epoch_;
+  stop_before_ = steps;
   lock.unlock();
   changed_.notify_all();
 }

@@ -1,8 +1,9 @@
 // Effective batches, one after the other: what an optimizer step is made of.
 //
-// A window is gradient_accumulation_steps micro-batches; the last one of an epoch may be shorter, and its
-// last micro-batch smaller, as in the Hugging Face Trainer. The number of target items of the whole window is
-// known before its first micro-batch is read, so that losses can divide by it.
+// A window is gradient_accumulation_steps micro-batches, or on a ramp as many as window_schedule.h says; the
+// last one of an epoch may be shorter, and its last micro-batch smaller, as in the Hugging Face Trainer. The
+// number of target items of the whole window is known before its first micro-batch is read, so that losses
+// can divide by it.
 //
 //   WindowIterator windows(dataset, sampler, options, dataloader_num_workers);
 //   for (windows.start_epoch(0); windows.next_window(window);)
@@ -27,13 +28,15 @@
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "data/window_schedule.h"
 
 namespace shoehorn {
 
 struct Window {
   int64_t epoch = 0;
-  int64_t update_step = 0;    // within the epoch
-  int64_t micro_batches = 0;  // gradient_accumulation_steps, or fewer at the end of an epoch
+  int64_t update_step = 0;        // within the epoch
+  int64_t first_micro_batch = 0;  // within the epoch
+  int64_t micro_batches = 0;  // gradient_accumulation_steps, or fewer on a ramp and at the end of an epoch
   int64_t sequences = 0;
   int64_t tokens = 0;        // real tokens
   int64_t target_items = 0;  // labels that count, over the whole window
@@ -49,8 +52,7 @@ class WindowIterator {
   WindowIterator(const WindowIterator&) = delete;
   WindowIterator& operator=(const WindowIterator&) = delete;
 
-  int64_t micro_batches_per_epoch() const { return micro_batches_per_epoch_; }
-  int64_t update_steps_per_epoch() const { return update_steps_per_epoch_; }
+  const WindowSchedule& schedule() const { return schedule_; }
   const MicroBatchCapacity& capacity() const { return capacity_; }
 
   // Goes to window `first_update_step` of an epoch, for resuming in its middle; no earlier window is looked
@@ -88,8 +90,7 @@ class WindowIterator {
   Sampler sampler_;
   BatchOptions options_;
   MicroBatchCapacity capacity_;
-  int64_t micro_batches_per_epoch_;
-  int64_t update_steps_per_epoch_;
+  WindowSchedule schedule_;
 
   std::vector<int64_t> order_;  // the epoch's; read by the worker while it is busy
   int64_t epoch_ = 0;

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "data/test_support.h"
-#include "data/training_steps.h"
 
 namespace {
 
@@ -86,14 +85,9 @@ TEST(WindowIterator, EqualsTheTrainer) {
                          .seed = golden["seed"],
                          .group_size = options.micro_batch_size * options.gradient_accumulation_steps};
     if (!golden["data_seed"].is_null()) order.data_seed = golden["data_seed"].get<int64_t>();
-    const TrainingSteps steps =
-        training_steps({.samples = dataset.size(),
-                        .micro_batch_size = options.micro_batch_size,
-                        .gradient_accumulation_steps = options.gradient_accumulation_steps,
-                        .drop_last = options.drop_last});
-    const ResumePoint resume = resume_point(steps, golden["resume_after"]);
     for (const int64_t workers : {0, 1}) {
       WindowIterator windows(dataset, Sampler(order, lengths), options, workers);
+      const ResumePoint resume = windows.schedule().resume_point(golden["resume_after"]);
       Memory memory(windows.capacity());
       Windows ours;
       Window window;
@@ -127,8 +121,8 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
   for (const int64_t workers : {0, 2}) {
     WindowIterator windows(dataset, Sampler({.strategy = SamplingStrategy::kSequential}, dataset.lengths()),
                            options, workers);
-    EXPECT_EQ(windows.micro_batches_per_epoch(), 6);
-    EXPECT_EQ(windows.update_steps_per_epoch(), 2);
+    EXPECT_EQ(windows.schedule().micro_batches_per_epoch(), 6);
+    EXPECT_EQ(windows.schedule().steps_in(0), 2);
     Window window;
     EXPECT_FALSE(windows.next_window(window));
     windows.start_epoch(5);
@@ -198,10 +192,49 @@ TEST_P(WindowIteratorPrefetch, TheWorkerChangesNothing) {
   }
 }
 
+// A ramp's windows hold the samples of the run without one, in the same order, with and without the worker.
+TEST(WindowIterator, ARampCutsTheSameSamplesOtherwise) {
+  const auto lengths = some_lengths(83);
+  const Dataset dataset = indexed_dataset(lengths);
+  const BatchOptions plain{.micro_batch_size = 3, .gradient_accumulation_steps = 4};
+  BatchOptions ramped = plain;
+  ramped.ramp = {{0, 1}, {30, 2}, {100, 4}};
+  const auto samples_of = [&](const BatchOptions& options, int64_t workers, std::vector<int64_t>& sizes) {
+    WindowIterator windows(dataset, Sampler({}, lengths), options, workers);
+    Memory memory(windows.capacity());
+    std::vector<int32_t> samples;
+    Window window;
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      for (windows.start_epoch(epoch); windows.next_window(window);) {
+        int64_t targets = 0;
+        for (int64_t i = 0; i < window.micro_batches; ++i) {
+          windows.load(i, memory.batch);
+          targets += memory.batch.sequences;
+          samples.insert(samples.end(), memory.batch.class_labels.begin(),
+                         memory.batch.class_labels.begin() + memory.batch.sequences);
+        }
+        EXPECT_EQ(window.target_items, targets);
+        EXPECT_EQ(window.sequences, targets);
+        sizes.push_back(targets);
+      }
+    }
+    return samples;
+  };
+  std::vector<int64_t> plain_sizes;
+  const std::vector<int32_t> expected = samples_of(plain, 0, plain_sizes);
+  for (const int64_t workers : {0, 1}) {
+    std::vector<int64_t> sizes;
+    EXPECT_EQ(samples_of(ramped, workers, sizes), expected) << "workers " << workers;
+    EXPECT_EQ(sizes, (std::vector<int64_t>{3, 3, 3, 3, 3,  3,  3,  3,  3,  3, 6,  6,  6,  6,  6,  6,  6, 6,
+                                           5, 6, 6, 6, 12, 12, 12, 12, 12, 5, 12, 12, 12, 12, 12, 12, 11}));
+  }
+}
+
 TEST(WindowIterator, AllocatesNothingAfterConstruction) {
   const auto lengths = some_lengths(200);
   const Dataset dataset = indexed_dataset(lengths);
-  const BatchOptions options{.micro_batch_size = 4, .gradient_accumulation_steps = 3};
+  const BatchOptions options{
+      .micro_batch_size = 4, .gradient_accumulation_steps = 3, .ramp = {{0, 1}, {300, 3}}};
   for (const auto strategy : {SamplingStrategy::kRandom, SamplingStrategy::kGroupByLength}) {
     for (const int64_t workers : {0, 1}) {
       WindowIterator windows(dataset, Sampler({.strategy = strategy, .group_size = 12}, lengths), options,

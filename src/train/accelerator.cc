@@ -69,7 +69,7 @@ AcceleratedDataLoader::Iterator AcceleratedDataLoader::begin() const {
 }
 
 int64_t AcceleratedDataLoader::size() const {
-  return accelerator_->windows_->micro_batches_per_epoch();
+  return accelerator_->windows_->schedule().micro_batches_per_epoch();
 }
 
 AccumulationScope::AccumulationScope(Accelerator& accelerator) : accelerator_(accelerator) {
@@ -88,6 +88,12 @@ Accelerator::Accelerator(TrainingArguments args, std::filesystem::path weights)
         "[auto_find_batch_size] expected false with an Accelerator, whose DataLoader says the batch size, "
         "got "
         "true");
+  }
+  if (!args_.batch_size_ramp.empty()) {
+    throw user_error(
+        "[batch_size_ramp] expected none with an Accelerator, whose loop counts gradient_accumulation_steps, "
+        "got {}",
+        fmt::join(args_.batch_size_ramp, ","));
   }
 }
 
@@ -154,7 +160,7 @@ void Accelerator::next_batch() {
     position_ = {};
     if (!windows_->next_window(position_.window)) return;
   }
-  const int64_t first = position_.window.update_step * args_.gradient_accumulation_steps + position_.given;
+  const int64_t first = position_.window.first_micro_batch + position_.given;
   batch_.size_ = std::min(args_.per_device_train_batch_size,
                           loader_->dataset().size() - first * args_.per_device_train_batch_size);
   ++batch_.number_;

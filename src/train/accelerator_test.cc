@@ -304,6 +304,10 @@ TEST(Accelerator, ALossOfAnotherBatchIsRefused) {
   EXPECT_TRUE(contains(early, "prepare() first")) << early;
   loop.args.auto_find_batch_size = true;
   EXPECT_THROW(Accelerator{loop.args}, UserError);
+  loop.args.auto_find_batch_size = false;
+  loop.args.batch_size_ramp = {"0:" + std::to_string(effective_batch_size(loop.args))};
+  const std::string ramp = message_of<UserError>([&] { Accelerator{loop.args}; });
+  EXPECT_TRUE(contains(ramp, "[batch_size_ramp] expected none")) << ramp;
 }
 
 // Whole effective batches may be passed over, and a loop may be left between two of them.

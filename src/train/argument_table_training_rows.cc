@@ -77,6 +77,13 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .group = kBatch,
        .field = &Args::gradient_accumulation_steps,
        .help = "micro-batches in an optimizer step; losses are normalised over all of them"},
+      {.name = "batch_size_ramp",
+       .group = kBatch,
+       .field = &Args::batch_size_ramp,
+       .help = "SAMPLES:BATCH,…: an effective batch that grows to the full one, as 0:4,400:8,1200:16; from "
+               "so many "
+               "samples on so large",
+       .aliases = {"step_batch_size_schedule"}},
       {.name = "num_train_epochs",
        .group = kBatch,
        .field = &Args::num_train_epochs,

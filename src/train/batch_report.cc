@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
+#include "train/batch_size_ramp.h"
+
 namespace shoehorn {
 
 namespace {
@@ -16,7 +20,13 @@ std::string format_batch(const TrainingArguments& args, const TrainingSteps& ste
                                  args.per_device_train_batch_size);
   if (args.gradient_accumulation_steps > 1)
     text += fmt::format(" x {} accumulation steps", args.gradient_accumulation_steps);
-  text += fmt::format("; {} steps an epoch, {} in all\n", steps.update_steps_per_epoch, steps.max_steps);
+  const std::vector<RampStage> ramp = batch_size_ramp_of(args);
+  for (size_t s = 0; s + 1 < ramp.size(); ++s) {
+    text += fmt::format("; {}{} up to sample {}", s == 0 ? "growing: " : "",
+                        ramp[s].micro_batches * args.per_device_train_batch_size, ramp[s + 1].samples);
+  }
+  text += fmt::format("; {} steps {} epoch, {} in all\n", steps.update_steps_per_epoch,
+                      ramp.empty() ? "an" : "in the first", steps.max_steps);
   if (args.scale_learning_rate != "none") {
     const bool is_root = args.scale_learning_rate == "sqrt";
     text += fmt::format("Learning rate {:.6g} = {:.6g} x {}{}/{}{}\n", scaled_learning_rate(args),

@@ -24,6 +24,7 @@ nlohmann::json identity_of(const TrainingArguments& args) {
   return {{"seed", args.seed},
           {"per_device_train_batch_size", args.per_device_train_batch_size},
           {"gradient_accumulation_steps", args.gradient_accumulation_steps},
+          {"batch_size_ramp", args.batch_size_ramp},
           {"optim", optimizer_name(args)},
           {"freeze", args.freeze},
           {"train_sampling_strategy", args.train_sampling_strategy}};
@@ -116,7 +117,8 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   const nlohmann::json found = object_in(saved, "identity", position_file);
   for (const auto& [name, value] : expected.items()) {
     const nlohmann::json was = found.value(name, nlohmann::json());
-    if (was != value) {
+    const bool is_older = was.is_null() && value.empty();  // saved before there was such a list
+    if (was != value && !is_older) {
       throw user_error("[--resume_from_checkpoint {}] expected --{} {} as in the interrupted run, got {}",
                        checkpoint.string(), name, was.dump(), value.dump());
     }

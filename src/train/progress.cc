@@ -79,6 +79,7 @@ Progress::Progress(std::string label, int64_t first_step, int64_t total_steps, P
       options_(std::move(options)),
       step_(first_step) {
   if (!options_.clock_seconds) options_.clock_seconds = steady_seconds;
+  if (!options_.work_of) options_.work_of = [](int64_t step) { return static_cast<double>(step); };
   if (!options_.columns) options_.columns = [] { return kDefaultColumns; };
   start_seconds_ = options_.clock_seconds();
   drawn_seconds_ = -std::numeric_limits<double>::infinity();
@@ -138,10 +139,9 @@ void Progress::erase() {
 }
 
 std::string Progress::line_at(double now) const {
-  const double share =
-      total_steps_ <= 0
-          ? 1.0
-          : std::clamp(static_cast<double>(step_) / static_cast<double>(total_steps_), 0.0, 1.0);
+  const double done = options_.work_of(step_);
+  const double total = options_.work_of(total_steps_);
+  const double share = total_steps_ <= 0 ? 1.0 : std::clamp(done / total, 0.0, 1.0);
   const std::string head = fmt::format("{} {:3.0f}% ", label_, std::floor(share * 100));
   std::string tail = fmt::format(" {}/{}", step_, total_steps_);
   const double elapsed = now - start_seconds_;
@@ -152,8 +152,7 @@ std::string Progress::line_at(double now) const {
   if (elapsed > 0 && step_ >= total_steps_) {
     tail += "  " + format_seconds(elapsed);
   } else if (elapsed > 0 && step_ > first_step_) {
-    const double left =
-        elapsed * static_cast<double>(total_steps_ - step_) / static_cast<double>(step_ - first_step_);
+    const double left = elapsed * (total - done) / (done - options_.work_of(first_step_));
     tail += "  " + format_seconds(left) + " left";
   }
 

@@ -22,7 +22,9 @@ struct ProgressOptions {
   bool unicode = true;                    // else the bar is of '#' and '-'
   std::function<int64_t()> columns;       // width of the terminal, asked at each redraw; unset: 80
   std::function<double()> clock_seconds;  // unset: the steady clock
-  double refresh_seconds = 0.1;           // least time between redraws
+  // Work that the first `step` steps are, in any unit, for the share and the time left; unset: all are alike.
+  std::function<double(int64_t step)> work_of;
+  double refresh_seconds = 0.1;                         // least time between redraws
   std::function<void(const std::string&)> on_log_line;  // gets every log line where the stream is no terminal
 };
 

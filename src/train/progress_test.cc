@@ -42,6 +42,18 @@ TEST_F(ProgressTest, DrawsOneLineThatFitsTheTerminal) {
   EXPECT_EQ(written(), "train  42% #######------------ 42/100  33.6 samples/s  loss 0.4213  13.8 s left");
 }
 
+// Of ten steps the first five are 4 samples each, the others 16: 40 of 100.
+TEST_F(ProgressTest, StepsOfUnequalWork) {
+  ProgressOptions unequal = options(true);
+  unequal.work_of = [](int64_t step) {
+    return static_cast<double>(step <= 5 ? 4 * step : 20 + 16 * (step - 5));
+  };
+  Progress progress("train", 0, 10, unequal);
+  now_ = 110.0;
+  progress.update(5, 20);
+  EXPECT_EQ(written(), "train  20% #######---------------------------- 5/10  2.0 samples/s  40.0 s left");
+}
+
 TEST_F(ProgressTest, NeverWiderThanTheTerminal) {
   for (columns_ = 1; columns_ < 160; ++columns_) {
     Progress progress("train", 0, 100000, options(true));

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "train/batch_feed.h"
+#include "train/batch_size_ramp.h"
 
 namespace shoehorn {
 
@@ -15,6 +16,7 @@ BatchOptions batch_options(const TrainingArguments& args) {
   BatchOptions options;
   options.micro_batch_size = args.per_device_train_batch_size;
   options.gradient_accumulation_steps = args.gradient_accumulation_steps;
+  options.ramp = batch_size_ramp_of(args);
   options.drop_last = args.dataloader_drop_last;
   options.token_multiple = kTokenMultiple;
   options.pad_to_max_length = padding_of(args);
@@ -33,6 +35,7 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
                          .micro_batch_size = args.per_device_train_batch_size,
                          .gradient_accumulation_steps = args.gradient_accumulation_steps,
                          .drop_last = args.dataloader_drop_last,
+                         .ramp = batch_size_ramp_of(args),
                          .num_train_epochs = args.num_train_epochs,
                          .max_steps = args.max_steps});
 }

@@ -179,7 +179,13 @@ TrainOutput Trainer::train() {
   if (args_.detect_anomaly)
     watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
   const double start = now_seconds();
-  Progress progress("train", state_.global_step, state_.max_steps, options_.progress);
+  ProgressOptions watching = options_.progress;
+  if (!args_.batch_size_ramp.empty()) {
+    watching.work_of = [this](int64_t step) {
+      return static_cast<double>(windows_->schedule().samples_before(step));
+    };
+  }
+  Progress progress("train", state_.global_step, state_.max_steps, std::move(watching));
   if (args_.eval_on_start && state_.global_step == 0) evaluate_and_note(progress);
   try {
     train_epochs(progress);
@@ -225,7 +231,7 @@ TrainOutput Trainer::train() {
 
 void Trainer::train_epochs(Progress& progress) {
   const TrainingSteps steps = this->steps();
-  ResumePoint point = resume_point(steps, state_.global_step);
+  ResumePoint point = windows_->schedule().resume_point(state_.global_step);
   Window window;
   while (state_.global_step < state_.max_steps) {
     windows_->start_epoch(point.epoch, point.update_step);
@@ -236,9 +242,7 @@ void Trainer::train_epochs(Progress& progress) {
       step_seconds_.push_back(now_seconds() - step_start);
       step_seconds_since_log_ += step_seconds_.back();
       samples_since_log_ += window.sequences;
-      const int64_t done =
-          std::min(steps.micro_batches_per_epoch,
-                   window.update_step * args_.gradient_accumulation_steps + window.micro_batches);
+      const int64_t done = window.first_micro_batch + window.micro_batches;
       state_.epoch = static_cast<double>(window.epoch) +
                      static_cast<double>(done) / static_cast<double>(steps.micro_batches_per_epoch);
       decide_after_step(args_, state_);

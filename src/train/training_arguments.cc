@@ -10,6 +10,7 @@
 #include "passes/step_options.h"
 #include "train/argument_checks.h"
 #include "train/argument_table.h"
+#include "train/batch_size_ramp.h"
 
 namespace shoehorn {
 namespace {
@@ -161,6 +162,12 @@ void validate_combinations(const TrainingArguments& args) {
       throw user_error("[report_to] expected {0} alone or other reports without it, got {1}", report,
                        fmt::join(args.report_to, ", "));
   }
+  if (!args.batch_size_ramp.empty() && args.auto_find_batch_size) {
+    throw user_error(
+        "[batch_size_ramp] expected no auto_find_batch_size with it, got both; the batches of a ramp are "
+        "multiples of "
+        "the micro-batch that is to be found");
+  }
   require(args.profile >= 0, "profile", "0 or more steps", static_cast<double>(args.profile));
   if (args.profile > 0 && args.detect_anomaly) {
     throw user_error(
@@ -199,6 +206,7 @@ void validate(const TrainingArguments& args) {
   recompute_every_n_layers(args);
   optimizer_settings_of(args);
   schedule_of(args, 1);
+  batch_size_ramp_of(args);
 }
 
 nlohmann::json to_json(const TrainingArguments& args) {

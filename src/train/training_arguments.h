@@ -62,6 +62,7 @@ struct TrainingArguments {
   int64_t per_device_train_batch_size = 8;
   int64_t per_device_eval_batch_size = 8;
   int64_t gradient_accumulation_steps = 1;
+  std::vector<std::string> batch_size_ramp = {};  // train/batch_size_ramp.h
   double num_train_epochs = 3.0;
   int64_t max_steps = -1;
   bool auto_find_batch_size = false;
@@ -202,7 +203,7 @@ int64_t recompute_every_n_layers(const TrainingArguments& args);
 // Whether report_to of resolved arguments names this report.
 bool reports_to(const TrainingArguments& args, std::string_view report);
 
-// Samples of an optimizer step.
+// Samples of an optimizer step; with a batch_size_ramp of the largest.
 int64_t effective_batch_size(const TrainingArguments& args);
 
 // learning_rate, or as scale_learning_rate says: times effective / reference batch, or the root of it.
