@@ -52,7 +52,7 @@ const BatchSizeResult* BatchSizesResult::best() const {
   return best;
 }
 
-BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const BatchProgress& on_run) {
+BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run) {
   const std::filesystem::path program = own_program();
   BatchSizesResult result;
   result.options = options;

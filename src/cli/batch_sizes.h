@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/bench_run.h"
+#include "cli/run_progress.h"
 
 namespace shoehorn {
 
@@ -39,8 +39,7 @@ struct BatchSizesResult {
 
 // 1, 2, 4, … up to `most`, or to the first that does not fit, which is the last of the result. UserError
 // where a flag is refused.
-using BatchProgress = std::function<void(int64_t done, int64_t of, const std::string& line)>;
-BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const BatchProgress& on_run);
+BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run);
 
 std::string format_batch_sizes(const BatchSizesResult& result);
 nlohmann::ordered_json to_json(const BatchSizesResult& result);

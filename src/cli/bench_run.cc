@@ -55,9 +55,9 @@ int64_t bytes_of(const Json& object, const char* name) {
 
 StepRun unmeasured(const FinishedProcess& finished) {
   StepRun run;
-  run.reason = reason_of(finished);
-  if (finished.exit_code == kExitRefused)
-    run.outcome = run.reason.starts_with("[memory]") ? RunOutcome::kDoesNotFit : RunOutcome::kRefused;
+  const RunFailure failure = failure_of(finished);
+  run.outcome = failure.outcome;
+  run.reason = failure.reason;
   return run;
 }
 
@@ -99,14 +99,21 @@ std::string outcome_text(RunOutcome outcome, const std::string& reason) {
   CHECK(false, "outcome {}", static_cast<int>(outcome));
 }
 
+RunFailure failure_of(const FinishedProcess& finished) {
+  RunFailure failure{.reason = reason_of(finished)};
+  if (finished.exit_code == kExitRefused)
+    failure.outcome = failure.reason.starts_with("[memory]") ? RunOutcome::kDoesNotFit : RunOutcome::kRefused;
+  return failure;
+}
+
 StepPlan read_plan(const FinishedProcess& finished) {
   StepPlan plan;
   // `plan` prints its JSON over several lines, also where it refuses.
   const Json json = Json::parse(finished.output, nullptr, false);
   if (!json.is_object() || !json.contains("fits")) {
-    const StepRun run = unmeasured(finished);
-    plan.outcome = run.outcome;
-    plan.reason = run.reason;
+    const RunFailure failure = failure_of(finished);
+    plan.outcome = failure.outcome;
+    plan.reason = failure.reason;
     return plan;
   }
   plan.outcome = json["fits"] == true ? RunOutcome::kMeasured : RunOutcome::kDoesNotFit;

@@ -61,6 +61,13 @@ StepRun measure_step(const std::filesystem::path& program, const std::vector<std
 StepRun measure_peer_step(const std::filesystem::path& python, const std::filesystem::path& script,
                           const std::vector<std::string>& words);
 
+// What became of a process that measured nothing: never kMeasured.
+struct RunFailure {
+  RunOutcome outcome = RunOutcome::kFailed;
+  std::string reason;
+};
+RunFailure failure_of(const FinishedProcess& finished);
+
 // The same from a process that has ended.
 StepPlan read_plan(const FinishedProcess& finished);
 StepRun read_step(const FinishedProcess& finished, const StepPlan& plan);

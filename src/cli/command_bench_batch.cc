@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 
 #include "base/error.h"
 #include "cli/batch_sizes.h"
@@ -13,7 +11,6 @@
 #include "exec/cpu/matmul.h"
 #include "model/batch_inputs.h"
 #include "train/command_options.h"
-#include "train/progress.h"
 
 namespace shoehorn {
 
@@ -88,14 +85,7 @@ int run_bench_batch(const std::vector<std::string>& words) {
   }
   const BatchSizesOptions options = batch_sizes_options(given);
   prepare_result_file(given.text("json"));
-  std::optional<Progress> progress;
-  const BatchSizesResult result =
-      measure_batch_sizes(options, [&progress](int64_t done, int64_t of, const std::string& line) {
-        if (!progress) progress.emplace("batch sizes", 0, of, detect_terminal(stderr, std::cerr));
-        if (!line.empty()) progress->log_line(line);
-        progress->update(done, 0);
-      });
-  progress.reset();
+  const BatchSizesResult result = measure_batch_sizes(options, show_progress("batch sizes"));
   write_result(given.text("json"), to_json(result), format_batch_sizes(result));
   return exit_code_of(result);
 }

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -12,7 +10,6 @@
 #include "cli/result_file.h"
 #include "io/file.h"
 #include "train/command_options.h"
-#include "train/progress.h"
 
 namespace shoehorn {
 
@@ -69,12 +66,6 @@ const std::vector<ArgumentSpec>& option_rows() {
   return rows;
 }
 
-int64_t at_least(const CommandOptions& options, const char* name, int64_t least, const char* why) {
-  const int64_t value = options.integer(name);
-  if (value < least) throw user_error("[--{}] expected {} or more, got {}{}", name, least, value, why);
-  return value;
-}
-
 std::filesystem::path find_python(const std::string& given) {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
@@ -111,9 +102,9 @@ LadderOptions ladder_options(const CommandOptions& given) {
   LadderOptions options;
   const bool quick = given.flag("quick");
   options.model = quick && !given.is_given("model") ? "bert-mini" : given.text("model");
-  options.sequence_length = at_least(given, "sequence_length", 1, "");
-  options.steps = at_least(given, "steps", 2, "; the first one does not count");
-  options.repeats = at_least(given, "repeats", 1, "");
+  options.sequence_length = given.integer_at_least("sequence_length", 1);
+  options.steps = given.integer_at_least("steps", 2, "; the first one does not count");
+  options.repeats = given.integer_at_least("repeats", 1);
   if (given.is_given("memory_budget")) options.memory_budget_bytes = given.integer("memory_budget");
   if (given.text("against") == "huggingface") {
     options.python = find_python(given.text("python"));
@@ -137,14 +128,7 @@ int run_bench_ladder(const std::vector<std::string>& words) {
   const LadderOptions options = ladder_options(given);
   prepare_result_file(given.text("json"));
   prepare_result_file(given.text("report"));
-  std::optional<Progress> progress;
-  const LadderResult result =
-      walk_ladder(options, [&progress](int64_t done, int64_t of, const std::string& line) {
-        if (!progress) progress.emplace("ladder", 0, of, detect_terminal(stderr, std::cerr));
-        if (!line.empty()) progress->log_line(line);
-        progress->update(done, 0);
-      });
-  progress.reset();
+  const LadderResult result = walk_ladder(options, show_progress("ladder"));
   if (!given.text("report").empty()) write_text_atomic(given.text("report"), ladder_page(result));
   write_result(given.text("json"), to_json(result), format_ladder(result));
   return exit_code_of(result);

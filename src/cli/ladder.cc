@@ -38,7 +38,7 @@ StepRun forbidden_run(const StepPlan& plan) {
 
 class Walk {
  public:
-  Walk(const LadderOptions& options, const LadderProgress& on_run)
+  Walk(const LadderOptions& options, const RunProgress& on_run)
       : options_(options), on_run_(on_run), program_(own_program()) {
     result_.options = options;
     result_.machine = machine_facts();
@@ -85,7 +85,7 @@ class Walk {
   }
 
   const LadderOptions& options_;
-  const LadderProgress& on_run_;
+  const RunProgress& on_run_;
   std::filesystem::path program_;
   LadderResult result_;
   int64_t done_ = 0;
@@ -121,7 +121,7 @@ std::vector<std::string> peer_step_flags(const LadderOptions& options, const Lad
   return words;
 }
 
-LadderResult walk_ladder(const LadderOptions& options, const LadderProgress& on_run) {
+LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run) {
   return Walk(options, on_run).run();
 }
 

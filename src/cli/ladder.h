@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "cli/bench_run.h"
 #include "cli/ladder_rungs.h"
+#include "cli/run_progress.h"
 #include "cli/text_table.h"
 #include "exec/cpu/machine_limits.h"
 
@@ -54,17 +54,15 @@ std::vector<std::string> peer_step_flags(const LadderOptions& options, const Lad
 
 // Plans every rung, then measures those that fit, ours and theirs in turns. `on_run` is told before the first
 // of these processes and after each: how many of how many have ended, and what became of the last one.
-using LadderProgress = std::function<void(int64_t done, int64_t of, const std::string& line)>;
-LadderResult walk_ladder(const LadderOptions& options, const LadderProgress& on_run);
+LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run);
 
 // The parts of the table, for whichever way it is shown. Columns are as the guides print them: setting,
 // samples a second, memory in MiB; besides it the forecast, time and memory relative to the first rung that
 // was measured, the Trainer's columns and the ratio where it ran.
-struct LadderTable {
-  std::vector<TextColumn> columns;
-  std::vector<std::vector<std::string>> rows;
-};
-LadderTable ladder_table(const LadderResult& result);
+TextTable ladder_table(const LadderResult& result);
+
+// The flags of each rung.
+TextTable ladder_flags(const LadderResult& result);
 
 // What was run, on which machine.
 std::string ladder_title(const LadderResult& result);

@@ -105,19 +105,11 @@ std::string ladder_page(const LadderResult& result) {
   add_speed(page, result);
   add_memory(page, result);
   page.add_heading("Table");
-  const LadderTable table = ladder_table(result);
-  HtmlTable rows;
-  for (const TextColumn& column : table.columns) rows.columns.push_back({column.title, column.is_number});
-  rows.rows = table.rows;
-  page.add_table(rows);
+  page.add_table(html_table(ladder_table(result)));
   for (const std::string& line : ladder_remarks(result)) page.add_paragraph(line);
   add_notes(page, result);
   page.add_heading("Flags");
-  HtmlTable flags{.columns = {{"setting"}, {"--rungs"}, {"flags of train, plan and bench step"}}};
-  for (const RungResult& rung : result.rungs)
-    flags.rows.push_back(
-        {rung.rung.setting, rung.rung.name, fmt::format("{}", fmt::join(rung.rung.flags, " "))});
-  page.add_table(flags);
+  page.add_table(html_table(ladder_flags(result)));
   return page.html();
 }
 

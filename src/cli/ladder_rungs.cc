@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "base/format.h"
-
 namespace shoehorn {
 
 namespace {
@@ -27,31 +24,33 @@ std::vector<LadderRung> build_ladder() {
   const Words adafactor = {"--optim", "adafactor"};
   const Words adamw_8bit = {"--optim", "adamw_bnb_8bit"};
   return {
-      {"batch_4", "batch 4, fp32, AdamW", batch_4, GuideFigures{8.86, 14949}},
-      {"accumulation", "1 x 4 accumulation", batch_1_times_4, GuideFigures{7.75, 8681}},
-      {"checkpointing", "1 x 4, checkpointing", checkpointing, GuideFigures{5.99, 6775}},
-      {"fp16", "batch 4, fp16", batch_4 + fp16, GuideFigures{18.64, 13939}},
-      {"fp16_checkpointing", "1 x 4, checkpointing, fp16", checkpointing + fp16, GuideFigures{10.09, 7275}},
-      {"adafactor", "batch 4, Adafactor", batch_4 + adafactor, GuideFigures{7.96, 12295}},
-      {"fp16_checkpointing_adafactor", "1 x 4, checkpointing, fp16, Adafactor",
-       checkpointing + fp16 + adafactor, GuideFigures{9.06, 4847}},
-      {"8bit", "batch 4, 8-bit AdamW", batch_4 + adamw_8bit, GuideFigures{9.15, 13085}},
-      {"fp16_checkpointing_8bit", "1 x 4, checkpointing, fp16, 8-bit AdamW",
-       checkpointing + fp16 + adamw_8bit, GuideFigures{10.35, 5363}},
+      {{"batch_4", "batch 4, fp32, AdamW", batch_4}, GuideFigures{8.86, 14949}},
+      {{"accumulation", "1 x 4 accumulation", batch_1_times_4}, GuideFigures{7.75, 8681}},
+      {{"checkpointing", "1 x 4, checkpointing", checkpointing}, GuideFigures{5.99, 6775}},
+      {{"fp16", "batch 4, fp16", batch_4 + fp16}, GuideFigures{18.64, 13939}},
+      {{"fp16_checkpointing", "1 x 4, checkpointing, fp16", checkpointing + fp16}, GuideFigures{10.09, 7275}},
+      {{"adafactor", "batch 4, Adafactor", batch_4 + adafactor}, GuideFigures{7.96, 12295}},
+      {{"fp16_checkpointing_adafactor", "1 x 4, checkpointing, fp16, Adafactor",
+        checkpointing + fp16 + adafactor},
+       GuideFigures{9.06, 4847}},
+      {{"8bit", "batch 4, 8-bit AdamW", batch_4 + adamw_8bit}, GuideFigures{9.15, 13085}},
+      {{"fp16_checkpointing_8bit", "1 x 4, checkpointing, fp16, 8-bit AdamW",
+        checkpointing + fp16 + adamw_8bit},
+       GuideFigures{10.35, 5363}},
 
-      {"bf16", "batch 4, bf16", batch_4 + bf16},
-      {"bf16_checkpointing", "1 x 4, checkpointing, bf16", checkpointing + bf16},
-      {"bf16_checkpointing_adafactor", "1 x 4, checkpointing, bf16, Adafactor",
-       checkpointing + bf16 + adafactor},
-      {"bf16_checkpointing_8bit", "1 x 4, checkpointing, bf16, 8-bit AdamW",
-       checkpointing + bf16 + adamw_8bit},
+      {{"bf16", "batch 4, bf16", batch_4 + bf16}},
+      {{"bf16_checkpointing", "1 x 4, checkpointing, bf16", checkpointing + bf16}},
+      {{"bf16_checkpointing_adafactor", "1 x 4, checkpointing, bf16, Adafactor",
+        checkpointing + bf16 + adafactor}},
+      {{"bf16_checkpointing_8bit", "1 x 4, checkpointing, bf16, 8-bit AdamW",
+        checkpointing + bf16 + adamw_8bit}},
 
-      {"exact", "all exact techniques", exact},
-      {"exact_bf16", "all exact techniques, bf16", exact + bf16},
-      {"exact_bf16_adafactor", "all exact techniques, bf16, Adafactor", exact + bf16 + adafactor},
-      {"exact_bf16_8bit", "all exact techniques, bf16, 8-bit AdamW", exact + bf16 + adamw_8bit},
-      {"exact_bf16_8bit_no_master", "all exact techniques, bf16 without masters, 8-bit AdamW",
-       exact + bf16 + adamw_8bit + Words{"--master_weights", "none"}},
+      {{"exact", "all exact techniques", exact}},
+      {{"exact_bf16", "all exact techniques, bf16", exact + bf16}},
+      {{"exact_bf16_adafactor", "all exact techniques, bf16, Adafactor", exact + bf16 + adafactor}},
+      {{"exact_bf16_8bit", "all exact techniques, bf16, 8-bit AdamW", exact + bf16 + adamw_8bit}},
+      {{"exact_bf16_8bit_no_master", "all exact techniques, bf16 without masters, 8-bit AdamW",
+        exact + bf16 + adamw_8bit + Words{"--master_weights", "none"}}},
   };
 }
 
@@ -73,23 +72,7 @@ const std::vector<std::string>& quick_peer_rungs() {
 }
 
 std::vector<LadderRung> choose_rungs(const std::vector<std::string>& names) {
-  if (names.empty()) return ladder_rungs();
-  std::vector<std::string> known;
-  for (const LadderRung& rung : ladder_rungs()) known.push_back(rung.name);
-  for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      const std::string nearest = nearest_name(name, known);
-      throw user_error("[--rungs] expected some of {}, got '{}'{}", fmt::join(known, ", "), name,
-                       nearest.empty() ? "" : "; did you mean " + nearest + "?");
-    }
-    if (std::count(names.begin(), names.end(), name) > 1)
-      throw user_error("[--rungs] expected each rung once, got '{}' twice", name);
-  }
-  std::vector<LadderRung> chosen;
-  for (const LadderRung& rung : ladder_rungs()) {
-    if (std::find(names.begin(), names.end(), rung.name) != names.end()) chosen.push_back(rung);
-  }
-  return chosen;
+  return choose_among(ladder_rungs(), names);
 }
 
 PeerFlags peer_flags(const std::vector<std::string>& flags) {

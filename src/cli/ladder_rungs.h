@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/rungs.h"
+
 namespace shoehorn {
 
 // Every rung's optimizer step is of this many samples.
@@ -18,10 +20,7 @@ struct GuideFigures {
   int64_t memory_mib;
 };
 
-struct LadderRung {
-  std::string name;     // as --rungs takes it
-  std::string setting;  // as a person reads it
-  std::vector<std::string> flags;
+struct LadderRung : Rung {
   std::optional<GuideFigures> guide = {};
 };
 

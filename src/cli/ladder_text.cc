@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/ladder.h"
-#include "cli/text_table.h"
+#include "cli/machine_text.h"
 
 namespace shoehorn {
 
@@ -105,21 +105,23 @@ nlohmann::ordered_json to_json(const RungResult& rung, const RungResult* referen
 
 }  // namespace
 
-LadderTable ladder_table(const LadderResult& result) {
-  LadderTable table{columns_of(result), {}};
+TextTable ladder_table(const LadderResult& result) {
+  TextTable table{columns_of(result), {}};
   for (const RungResult& rung : result.rungs) table.rows.push_back(row_of(rung, reference_rung(result)));
   return table;
 }
 
+TextTable ladder_flags(const LadderResult& result) {
+  std::vector<const Rung*> rungs;
+  for (const RungResult& rung : result.rungs) rungs.push_back(&rung.rung);
+  return flag_table(rungs, "flags of train, plan and bench step");
+}
+
 std::string ladder_title(const LadderResult& result) {
   const LadderOptions& options = result.options;
-  const MachineFacts& machine = result.machine;
-  return fmt::format(
-      "{}, random tokens, sequences of {}, effective batch {}; {}; "
-      "{}, {}, {} threads, {}{}",
-      options.model, options.sequence_length, kLadderEffectiveBatch, counted(options.steps, options.repeats),
-      machine.cpu, machine.isa, machine.threads, machine.products,
-      machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
+  return fmt::format("{}, random tokens, sequences of {}, effective batch {}; {}; {}", options.model,
+                     options.sequence_length, kLadderEffectiveBatch, counted(options.steps, options.repeats),
+                     format_machine(result.machine));
 }
 
 std::vector<std::string> ladder_remarks(const LadderResult& result) {
@@ -149,18 +151,13 @@ std::vector<LadderNote> ladder_notes(const LadderResult& result) {
 }
 
 std::string format_ladder(const LadderResult& result) {
-  const LadderTable table = ladder_table(result);
-  std::string text = ladder_title(result) + "\n" + format_table(table.columns, table.rows);
+  std::string text = ladder_title(result) + "\n" + format_table(ladder_table(result));
   for (const std::string& line : ladder_remarks(result)) text += line + "\n";
   const std::vector<LadderNote> notes = ladder_notes(result);
   if (!notes.empty()) text += "Not run, or (*) run otherwise\n";
   for (const LadderNote& note : notes)
     text += fmt::format("  {}, {}: {}\n", note.setting, note.who, note.text);
-  text += "Flags, for train, plan and bench step\n";
-  std::vector<std::vector<std::string>> rows;
-  for (const RungResult& rung : result.rungs)
-    rows.push_back({rung.rung.setting, rung.rung.name, fmt::format("{}", fmt::join(rung.rung.flags, " "))});
-  return text + format_table({{"setting"}, {"--rungs"}, {"flags"}}, rows);
+  return text + format_table(ladder_flags(result));
 }
 
 nlohmann::ordered_json to_json(const LadderResult& result) {
@@ -170,12 +167,7 @@ nlohmann::ordered_json to_json(const LadderResult& result) {
                                  {"effective_batch_size", kLadderEffectiveBatch},
                                  {"steps", options.steps},
                                  {"repeats", options.repeats}};
-  const MachineFacts& machine = result.machine;
-  json["machine"] = {{"cpu", machine.cpu},
-                     {"isa", machine.isa},
-                     {"threads", machine.threads},
-                     {"products", machine.products},
-                     {"bf16_products", machine.bf16_products}};
+  json["machine"] = to_json(result.machine);
   json["left_out"] = options.left_out();
   nlohmann::ordered_json rungs = nlohmann::ordered_json::array();
   for (const RungResult& rung : result.rungs) rungs.push_back(to_json(rung, reference_rung(result)));

@@ -14,15 +14,16 @@ namespace {
 
 constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
 
-  shoehorn train        fine-tune a model of a Hugging Face directory
-  shoehorn eval         loss, accuracy and F1 of a model on a labelled file
-  shoehorn predict      label and scores for each text of a file
-  shoehorn plan         what training would take, to the byte, without running it
-  shoehorn anatomy      where the memory and the time of a training step go
-  shoehorn bench step   speed and memory of the training step on random tokens
-  shoehorn bench batch  the same by batch size, and which is best
-  shoehorn bench ladder the settings of the efficient-training guides, one by one; also against Hugging Face
-  shoehorn env          what was detected and measured about this machine
+  shoehorn train         fine-tune a model of a Hugging Face directory
+  shoehorn eval          loss, accuracy and F1 of a model on a labelled file
+  shoehorn predict       label and scores for each text of a file
+  shoehorn plan          what training would take, to the byte, without running it
+  shoehorn anatomy       where the memory and the time of a training step go
+  shoehorn bench step    speed and memory of the training step on random tokens
+  shoehorn bench batch   the same by batch size, and which is best
+  shoehorn bench ladder  the settings of the efficient-training guides, one by one; also against Hugging Face
+  shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
+  shoehorn env           what was detected and measured about this machine
 
 shoehorn COMMAND --help lists the flags of a command.
 )";
@@ -45,8 +46,10 @@ int dispatch_to(const CommandMap& commands, std::vector<std::string> words, cons
 }
 
 int run_bench(const std::vector<std::string>& words) {
-  static const CommandMap commands = {
-      {"batch", run_bench_batch}, {"ladder", run_bench_ladder}, {"step", run_bench_step}};
+  static const CommandMap commands = {{"batch", run_bench_batch},
+                                      {"ladder", run_bench_ladder},
+                                      {"quality", run_bench_quality},
+                                      {"step", run_bench_step}};
   return dispatch_to(commands, words, "bench");
 }
 

@@ -44,4 +44,15 @@ std::string format_table(const std::vector<TextColumn>& columns,
   return text;
 }
 
+std::string format_table(const TextTable& table) {
+  return format_table(table.columns, table.rows);
+}
+
+HtmlTable html_table(const TextTable& table) {
+  HtmlTable html;
+  for (const TextColumn& column : table.columns) html.columns.push_back({column.title, column.is_number});
+  html.rows = table.rows;
+  return html;
+}
+
 }  // namespace shoehorn

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "report/html_page.h"
+
 namespace shoehorn {
 
 struct TextColumn {
@@ -15,5 +17,13 @@ struct TextColumn {
 // spaces at its end. Rows have as many cells as there are columns. Width counts characters, not bytes.
 std::string format_table(const std::vector<TextColumn>& columns,
                          const std::vector<std::vector<std::string>>& rows);
+
+// A table for whichever way it is shown: as text, or on a page.
+struct TextTable {
+  std::vector<TextColumn> columns = {};
+  std::vector<std::vector<std::string>> rows = {};
+};
+std::string format_table(const TextTable& table);
+HtmlTable html_table(const TextTable& table);
 
 }  // namespace shoehorn

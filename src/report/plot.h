@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -90,8 +91,27 @@ struct BarChart {
   PlotAxis axis = {};
 };
 
+// A dot each, with its name beside it and, where `low` and `high` are given, a line from one to the other.
+struct ScatterPoint {
+  double x;
+  double y;
+  std::string name;
+  double low = std::numeric_limits<double>::quiet_NaN();  // of y
+  double high = std::numeric_limits<double>::quiet_NaN();
+  size_t group = 0;  // of ScatterChart::groups: its colour
+};
+
+struct ScatterChart {
+  std::string title = {};
+  PlotAxis x = {};
+  PlotAxis y = {};
+  std::vector<std::string> groups = {};  // names for the legend
+  std::vector<ScatterPoint> points = {};
+};
+
 std::string draw(const LineChart& chart);
 std::string draw(const AreaChart& chart);
 std::string draw(const BarChart& chart);
+std::string draw(const ScatterChart& chart);
 
 }  // namespace shoehorn

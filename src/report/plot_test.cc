@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <regex>
@@ -233,6 +234,52 @@ TEST(Plots, BarsHaveMarks) {
   EXPECT_EQ(count_of(svg, "class=\"mark\""), 1);
   EXPECT_NE(svg.find("&lt;reference&gt;"), std::string::npos);
   EXPECT_EQ(svg.find("nowhere"), std::string::npos);
+}
+
+TEST(ScatterChartTest, ADotANameAndASpreadAPoint) {
+  ScatterChart chart{.title = "Accuracy by memory", .x = {"memory", Unit::kBytes}, .y = {"accuracy"}};
+  chart.groups = {"as the reference", "loses"};
+  chart.points.push_back({.x = 4e8, .y = 0.8, .name = "fp32", .low = 0.78, .high = 0.81});
+  chart.points.push_back({.x = 3e8, .y = 0.7, .name = "sgd <2>", .group = 1});
+  chart.points.push_back({.x = kNan, .y = 0.9, .name = "not measured"});
+  const std::string svg = draw(chart);
+  expect_well_formed(svg);
+  expect_texts_inside(svg);
+  EXPECT_EQ(count_of(svg, "<circle"), 2);
+  EXPECT_EQ(count_of(svg, "class=\"line c0\""), 1) << "the spread of the first";
+  EXPECT_EQ(count_of(svg, "class=\"dot c1\""), 1);
+  EXPECT_NE(svg.find("sgd &lt;2&gt;"), std::string::npos);
+  EXPECT_NE(svg.find("accuracy 0.8 (0.78 to 0.81)"), std::string::npos);
+  EXPECT_EQ(svg.find("not measured"), std::string::npos);
+}
+
+// Twenty settings of the same accuracy: each name can be read.
+TEST(ScatterChartTest, NamesDoNotCross) {
+  ScatterChart chart{.title = "crowd", .x = {"x"}, .y = {"y"}};
+  for (int64_t i = 0; i < 12; ++i)
+    chart.points.push_back(
+        {.x = 1 + 0.01 * static_cast<double>(i), .y = 0.5, .name = fmt::format("name {}", i)});
+  chart.points.push_back({.x = 0.5, .y = 0.9, .name = "far"});
+  const std::string svg = draw(chart);
+  expect_texts_inside(svg);
+  const std::regex text(
+      "<text x=\"([-0-9.]+)\" y=\"([-0-9.]+)\" text-anchor=\"start\" class=\"value\">([^<]*)<");
+  std::vector<std::array<double, 3>> places;  // left, right, y
+  for (std::sregex_iterator it(svg.begin(), svg.end(), text), end; it != end; ++it) {
+    const double left = std::stod((*it)[1]);
+    places.push_back({left, left + svg::text_width((*it)[3].str()), std::stod((*it)[2])});
+  }
+  ASSERT_EQ(places.size(), 13U);
+  for (size_t a = 0; a < places.size(); ++a) {
+    for (size_t b = a + 1; b < places.size(); ++b) {
+      const bool beside = places[a][1] <= places[b][0] + 0.2 || places[b][1] <= places[a][0] + 0.2;
+      EXPECT_TRUE(beside || std::abs(places[a][2] - places[b][2]) > 12) << a << " and " << b;
+    }
+  }
+}
+
+TEST(ScatterChartTest, NoValues) {
+  EXPECT_NE(draw(ScatterChart{.title = "none"}).find("no values"), std::string::npos);
 }
 
 }  // namespace

@@ -25,6 +25,12 @@ bool CommandOptions::is_given(std::string_view name) const {
   return std::find(given_.begin(), given_.end(), name) != given_.end();
 }
 
+int64_t CommandOptions::integer_at_least(std::string_view name, int64_t least, std::string_view why) const {
+  const int64_t value = integer(name);
+  if (value < least) throw user_error("[--{}] expected {} or more, got {}{}", name, least, value, why);
+  return value;
+}
+
 const ArgumentValue& CommandOptions::value(std::string_view name) const {
   const auto found = values_.find(name);
   CHECK(found != values_.end(), "no row is named {}", name);

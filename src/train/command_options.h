@@ -28,6 +28,8 @@ class CommandOptions {
 
   bool flag(std::string_view name) const { return std::get<bool>(value(name)); }
   int64_t integer(std::string_view name) const { return std::get<int64_t>(value(name)); }
+  // UserError below `least`; `why` ends its message.
+  int64_t integer_at_least(std::string_view name, int64_t least, std::string_view why = "") const;
   const std::string& text(std::string_view name) const { return std::get<std::string>(value(name)); }
   const std::vector<std::string>& list(std::string_view name) const {
     return std::get<std::vector<std::string>>(value(name));

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/quality.h"
+#include "cli/quick_task.h"
+#include "cli/result_file.h"
+#include "cli/scratch_directory.h"
+#include "io/file.h"
+#include "train/command_options.h"
+
+namespace shoehorn {
+
+namespace {
+
+using enum ArgumentKind;
+
+constexpr const char* kIntroduction =
+    R"(One task trained to its end under each technique, a process a run: accuracy, loss, time and memory side by side.
+Give the model, the files and other flags of train; the first setting, the reference, trains with them as they
+are, in fp32 with AdamW, and the others add their own.
+
+The reference runs with several seeds. A setting "loses accuracy" where its mean evaluation accuracy is lower than
+the reference's by more than twice the pooled standard error of the two means, and lower than the reference's
+lowest run. Exact techniques are held to their promise: the reference's losses to the bit, or up to rounding (the
+losses of the first 3 steps within 1e-4 of theirs). Exit code: 0 also where settings lose; 1 where a run broke down
+or a promise was broken; 2 where the reference cannot run.
+
+)";
+
+// Flags of train that the command sets itself.
+constexpr std::array<std::string_view, 7> kOwnFlags = {
+    "output_dir",    "seed",      "logging_strategy",    "logging_steps",
+    "save_strategy", "report_to", "prediction_loss_only"};
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "seeds",
+       .kind = kInteger,
+       .standard = int64_t{3},
+       .help = "runs of the reference, with seeds 42, 43, …; 2 or more"},
+      {.name = "rung_seeds",
+       .kind = kInteger,
+       .standard = int64_t{3},
+       .help = "runs of each other setting, with the first of these seeds"},
+      {.name = "rungs",
+       .kind = kList,
+       .standard = std::vector<std::string>(),
+       .help = "only these, by the names that stand beside the flags, and what they are compared with"},
+      {.name = "quick",
+       .kind = kFlag,
+       .standard = false,
+       .help = "a made-up task and a small model, in a minute; 2 seeds of the reference and 1 of the others "
+               "unless given"},
+      result_json_row(),
+      {.name = "report",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "write the table with plots as one HTML file"},
+  };
+  return rows;
+}
+
+// Rungs come behind the shared flags, so a value of theirs would be lost without a word.
+void refuse_flags_of_rungs(const ParsedArguments& parsed) {
+  for (const std::string_view name : kOwnFlags) {
+    if (std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end())
+      throw user_error("[--{}] expected no value, because bench quality sets it, got one", name);
+  }
+  for (const std::string& name : flags_of_quality_rungs()) {
+    const ArgumentSpec* spec = find_argument(name);
+    CHECK(spec != nullptr, "a rung has the flag --{}", name);
+    const ArgumentValue value = argument_value(*spec, parsed.arguments);
+    if (value != spec->standard)
+      throw user_error("[--{}] expected no value, because the settings that are compared give it, got {}",
+                       name, argument_to_text(value));
+  }
+}
+
+QualityOptions quality_options(const CommandOptions& given, const ScratchDirectory& scratch) {
+  QualityOptions options;
+  const bool quick = given.flag("quick");
+  options.directory = scratch.path();
+  options.seeds =
+      quick && !given.is_given("seeds") ? 2 : given.integer_at_least("seeds", 2, "; one has no spread");
+  options.rung_seeds = quick && !given.is_given("rung_seeds") ? 1 : given.integer_at_least("rung_seeds", 1);
+  if (quick) options.flags = quick_task_flags(scratch.path());
+  options.flags.insert(options.flags.end(), given.rest.begin(), given.rest.end());
+  const ParsedArguments parsed = parse_arguments(Command::kTrain, options.flags);
+  const TrainingArguments& args = parsed.arguments;
+  if (args.validation_file.empty())
+    throw user_error(
+        "[--validation_file] expected a value for bench quality, got nothing; accuracy is measured on it");
+  refuse_flags_of_rungs(parsed);
+  for (const char* name : {"model_name_or_path", "train_file", "validation_file"}) {
+    if (quick && std::count(parsed.given.begin(), parsed.given.end(), name) > 1)
+      throw user_error("[--{}] expected no value with --quick, which brings its own task, got one", name);
+  }
+  options.base = {args.per_device_train_batch_size, args.learning_rate};
+  options.rungs = choose_quality_rungs(options.base, given.list("rungs"));
+  options.title = quick ? std::string("a made-up task of four labels")
+                        : fmt::format("{} on {}, evaluated on {}", args.model_name_or_path, args.train_file,
+                                      args.validation_file);
+  return options;
+}
+
+}  // namespace
+
+int run_bench_quality(const std::vector<std::string>& words) {
+  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  if (given.help) {
+    fmt::print("{}{}\nSettings, with a batch of 8:\n", kIntroduction, options_help(option_rows()));
+    for (const QualityRung& rung : quality_rungs({})) fmt::print("  {:<22}{}\n", rung.name, rung.setting);
+    fmt::print("\n{}", help_text(Command::kTrain));
+    return 0;
+  }
+  const ScratchDirectory scratch;
+  const QualityOptions options = quality_options(given, scratch);
+  prepare_result_file(given.text("json"));
+  prepare_result_file(given.text("report"));
+  if (given.flag("quick")) write_quick_task(scratch.path());
+  const QualityResults results = walk_quality(options, show_progress("quality"));
+  if (!given.text("report").empty()) write_text_atomic(given.text("report"), quality_page(results));
+  write_result(given.text("json"), to_json(results), format_quality(results));
+  return exit_code_of(results);
+}
+
+}  // namespace shoehorn
