@@ -197,6 +197,33 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                      return graph.op(OpKind::kAdd, {x[0], x[1]});
                    },
                    [](const Inputs& x) { return add_reference(x[0], x[1]); }});
+  // The second third of three.
+  const auto range = ColumnsAttributes{columns, columns};
+  cases.push_back({"add_columns" + size,
+                   rows,
+                   3 * columns,
+                   {{rows, 3 * columns}, matrix},
+                   [=](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kAddColumns, {x[0], x[1]}, range);
+                   },
+                   [=](const Inputs& x) {
+                     Doubles y = x[0];
+                     for (int64_t i = 0; i < rows * columns; ++i)
+                       y[static_cast<size_t>(i / columns * 3 * columns + columns + i % columns)] +=
+                           x[1][static_cast<size_t>(i)];
+                     return y;
+                   }});
+  cases.push_back(
+      {"scale" + size,
+       rows,
+       columns,
+       {matrix},
+       [](Graph& graph, const auto& x) { return graph.op(OpKind::kScale, {x[0]}, ScaleAttributes{-1.75F}); },
+       [](const Inputs& x) {
+         Doubles y = x[0];
+         for (double& value : y) value *= -1.75;
+         return y;
+       }});
   cases.push_back({"add_to_itself" + size,
                    rows,
                    columns,

@@ -68,6 +68,16 @@ struct CastAttributes {
   DType to = DType::kF32;
 };
 
+struct ScaleAttributes {
+  float factor = 1;
+};
+
+// A range of the innermost dimension.
+struct ColumnsAttributes {
+  int64_t offset = 0;
+  int64_t width = 0;
+};
+
 struct EmbeddingAttributes {
   int64_t rows = 0;            // of the table: the gradient's first dimension
   int64_t padding_index = -1;  // rows of this id give no gradient
@@ -121,9 +131,10 @@ struct UpdateAttributes {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
-using Attributes = std::variant<std::monostate, MatmulAttributes, NormalizationAttributes,
-                                ActivationAttributes, DropoutAttributes, AttentionAttributes, LossAttributes,
-                                ViewAttributes, CastAttributes, EmbeddingAttributes, ScatterAttributes,
-                                ClipAttributes, LossScaleAttributes, UpdateAttributes, CopyAttributes>;
+using Attributes =
+    std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
+                 DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
+                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, LossScaleAttributes,
+                 UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes>;
 
 }  // namespace shoehorn

@@ -12,8 +12,11 @@ enum class OpKind : uint8_t {
   kCopy,
   kGatherRows,
   kScatterRows,
+  kTakeColumns,
   // element-wise and row-wise
   kAdd,
+  kAddColumns,
+  kScale,
   kBiasAdd,
   kColumnSum,
   kActivation,

@@ -1,0 +1,35 @@
+// Kernels on a range of columns of a matrix: R rows of N columns, of them W from `offset` on. Row-major and
+// dense, float32, bfloat16 or float16 (checked: InternalError); arithmetic is in float32 and rounds once on
+// storing. Nothing is allocated; OpenMP threads; results do not depend on their number.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace shoehorn::cpu {
+
+struct AddColumns {
+  DType dtype;
+  int64_t rows;
+  int64_t columns;
+  int64_t offset;
+  int64_t width;
+  const void* x;       // [R, N]
+  const void* addend;  // [R, W]
+  void* y;             // [R, N] x, with the addend added to the range; may be x
+};
+void add_columns(const AddColumns& arguments);
+
+struct TakeColumns {
+  DType dtype;
+  int64_t rows;
+  int64_t columns;
+  int64_t offset;
+  int64_t width;
+  const void* x;  // [R, N]
+  void* y;        // [R, W] the range; does not overlap x
+};
+void take_columns(const TakeColumns& arguments);
+
+}  // namespace shoehorn::cpu
