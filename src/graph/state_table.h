@@ -27,9 +27,10 @@ struct Storage {
 
 // How a parameter starts when no checkpoint has it.
 struct Initializer {
-  enum class Kind : uint8_t { kNormal, kZeros, kOnes } kind = Kind::kZeros;
+  enum class Kind : uint8_t { kNormal, kZeros, kOnes, kUniform } kind = Kind::kZeros;
   float standard_deviation = 0.02F;
   int64_t zero_row = -1;  // this row is zero (an embedding's padding index)
+  float bound = 0;        // uniform ones lie in [-bound, bound)
 };
 
 struct Parameter {
@@ -40,6 +41,7 @@ struct Parameter {
   int64_t offset_elements = 0;
   bool trainable = true;
   bool is_embedding = false;  // a table whose rows are looked up
+  bool is_adapter = false;    // the pass lora added it: no file of the base model has it
   float weight_decay = 0;
   Initializer initializer;
 

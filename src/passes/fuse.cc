@@ -30,6 +30,7 @@ class Fuser {
  private:
   struct Linear {
     ValueId x, weight, bias;
+    ValueId addend;  // added to the product before the bias, as an adapter is; invalid: nothing
     Attributes attributes;
   };
 
@@ -68,9 +69,12 @@ class Fuser {
 
   std::optional<Linear> match_linear(ValueId value) const {
     const Node* bias = sole(value, OpKind::kBiasAdd);
-    const Node* product = bias == nullptr ? nullptr : sole(bias->inputs[0], OpKind::kMatmul);
+    const Node* sum = bias == nullptr ? nullptr : sole(bias->inputs[0], OpKind::kAdd);
+    const Node* product =
+        bias == nullptr ? nullptr : sole((sum == nullptr ? bias : sum)->inputs[0], OpKind::kMatmul);
     if (product == nullptr || product->inputs.size() > 2) return std::nullopt;
-    return Linear{product->inputs[0], product->inputs[1], bias->inputs[1], product->attributes};
+    return Linear{product->inputs[0], product->inputs[1], bias->inputs[1],
+                  sum == nullptr ? ValueId{} : sum->inputs[1], product->attributes};
   }
 
   std::optional<AttentionChain> match_attention(const Node& context) const {
@@ -162,9 +166,18 @@ class Fuser {
     const ValueId weight = merged({q.weight, k.weight, v.weight}, ".qkv");
     const ValueId bias = merged({q.bias, k.bias, v.bias}, ".qkv");
     const NodeId product = append(anchor, OpKind::kMatmul, {q.x, weight, bias}, q.attributes, "qkv");
+    ValueId qkv = program_.node(product).outputs[0];
+    ColumnsAttributes third{0, program_.type(context.outputs[0]).shape[1].maximum};
+    for (const Linear& part : chain->parts) {
+      if (part.addend.valid()) {
+        const NodeId sum = append(anchor, OpKind::kAddColumns, {qkv, part.addend}, third, "qkv_sum");
+        qkv = program_.node(sum).outputs[0];
+      }
+      third.offset += third.width;
+    }
     const NodeId fused = append(anchor, OpKind::kAttention,
-                                {program_.node(product).outputs[0], probabilities.inputs[1],
-                                 probabilities.inputs[2], probabilities.inputs[3], probabilities.inputs[4]},
+                                {qkv, probabilities.inputs[1], probabilities.inputs[2],
+                                 probabilities.inputs[3], probabilities.inputs[4]},
                                 probabilities.attributes, "attention");
     program_.replace_uses(context.outputs[0], program_.node(fused).outputs[0]);
   }

@@ -537,7 +537,7 @@ TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
 TEST(PassList, NamesAreUniqueAndInTheirOrder) {
   std::vector<std::string> names;
   for (const Pass& pass : pass_list()) names.push_back(pass.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"freeze", "fuse_attention", "fuse_residual_norm",
+  EXPECT_EQ(names, (std::vector<std::string>{"lora", "freeze", "fuse_attention", "fuse_residual_norm",
                                              "fuse_bias_activation", "fuse_bias", "mixed_precision",
                                              "backward", "loss_scale", "recompute", "rematerialize",
                                              "accumulate", "update", "update_in_backward", "fuse_update"}));
@@ -561,8 +561,8 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   options.dump_directory = directory.string();
   build(options);
   for (const char* name :
-       {"00-capture.train_step.txt", "02-fuse_attention.train_step.txt", "07-backward.evaluate.txt",
-        "11-accumulate.micro_batch_next.txt", "14-fuse_update.update.txt"}) {
+       {"00-capture.train_step.txt", "03-fuse_attention.train_step.txt", "08-backward.evaluate.txt",
+        "12-accumulate.micro_batch_next.txt", "15-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

@@ -11,6 +11,7 @@
 #include "passes/accumulate.h"
 #include "passes/freeze.h"
 #include "passes/fuse.h"
+#include "passes/lora.h"
 #include "passes/loss_scale.h"
 #include "passes/mixed_precision.h"
 #include "passes/recompute.h"
@@ -107,7 +108,8 @@ void check_precision(const StepOptions& options, RunKind kind) {
 
 const std::vector<Pass>& pass_list() {
   static const std::vector<Pass> list = {
-      // What is trained, before anything is built on it.
+      // What is trained, before anything is built on it; patterns of `freeze` see the adapters too.
+      {"lora", Exactness::kChangesNumerics, false, lora},
       {"freeze", Exactness::kChangesNumerics, false, freeze},
       // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
       // Attention's three products with their biases first, then the chains that begin with a bias, and the

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "autodiff/backward.h"
@@ -24,6 +25,20 @@ struct LossScaleStorages {
   StorageId found_inf;
 };
 
+// What the pass `lora` added: y = x·Wᵀ + (scale·x·Aᵀ)·Bᵀ.
+struct LowRankAdapter {
+  ParameterId weight, a, b;
+};
+struct AdapterSet {
+  std::vector<LowRankAdapter> list;  // none: the pass was off
+  std::vector<ParameterId> saved;    // trained and saved whole, beside the adapters
+  float scale = 1;
+  // The names that selected them, as PEFT's adapter_config.json has them.
+  std::vector<std::string> target_modules, modules_to_save;
+
+  bool empty() const { return list.empty(); }
+};
+
 struct ProgramFamily {
   std::unique_ptr<StateTable> state = std::make_unique<StateTable>();
   ScalarStorages scalars;
@@ -34,6 +49,7 @@ struct ProgramFamily {
   StorageId loss;       // f32[1], role scalar: the step's loss, summed over micro-batches
   StorageId grad_norm;  // f32[1], of the unscaled gradients; invalid without clipping
   LossScaleStorages loss_scale;
+  AdapterSet adapters;
   std::vector<Program> programs;
 
   // Between passes: the gradients that the backward of programs[0] makes.

@@ -31,6 +31,16 @@ struct LossScaleOptions {
 // group together are fewest (Chen et al., 2016).
 inline constexpr int64_t kRootOfLayers = -1;
 
+// Low-rank adapters (passes/lora.h); the names of modules are matched as PEFT matches its target_modules.
+struct LoraOptions {
+  int64_t rank = 0;  // 0: off
+  float alpha = 8;
+  float dropout = 0;                      // of what an adapter reads
+  std::vector<std::string> targets = {};  // linear layers, or "all-linear"; empty: query and value
+  // Trained whole; empty: the layer of the logits; "none": nothing.
+  std::vector<std::string> modules_to_save = {};
+};
+
 struct StepOptions {
   Precision precision = Precision::kFloat32;
   std::optional<Precision> evaluation_precision = {};  // unset: that of training
@@ -40,6 +50,7 @@ struct StepOptions {
   AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;
   int64_t recompute_every_n_layers = 0;  // 0: off; kRootOfLayers: the root of their number
   bool update_in_backward = false;
+  LoraOptions lora;
   std::vector<std::string> freeze;  // regular expressions: parameters of such a name are not trained
   OptimizerOptions optimizer;
   // The weight decay of a parameter, given its name and what the two standard groups say; unset: as they say.

@@ -1,0 +1,261 @@
+// What the pass `lora` does to a BERT of two layers, alone and with the passes behind it.
+#include "passes/lora.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "model/bert.h"
+#include "passes/pipeline.h"
+
+namespace shoehorn {
+namespace {
+
+constexpr BatchCapacity kCapacity{64, 4, 16};
+constexpr int64_t kHidden = 12;
+
+BertForSequenceClassification bert(float dropout = 0.1F) {
+  BertConfig config;
+  config.vocab_size = 50;
+  config.hidden_size = kHidden;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 20;
+  config.max_position_embeddings = 16;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
+  return BertForSequenceClassification(config);
+}
+
+StepOptions with(LoraOptions lora) {
+  StepOptions options;
+  options.lora = std::move(lora);
+  return options;
+}
+
+ProgramFamily build(const StepOptions& options, RunKind kind = RunKind::kTrain) {
+  return build_programs(bert(), kind, kCapacity, kCapacity, options);
+}
+
+int64_t count(const Program& program, OpKind kind, std::optional<Phase> phase = {}) {
+  return std::count_if(program.nodes().begin(), program.nodes().end(), [&](const Node& node) {
+    return node.kind == kind && (!phase || node.region.phase == *phase);
+  });
+}
+
+std::set<std::string> trained(const ProgramFamily& family) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : family.state->parameters()) {
+    if (parameter.trainable) names.insert(parameter.name);
+  }
+  return names;
+}
+
+std::string refusal(const StepOptions& options) {
+  try {
+    build(options);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Lora, IsOffUnlessARankIsGiven) {
+  const ProgramFamily family = build({});
+  EXPECT_TRUE(family.adapters.empty());
+  EXPECT_TRUE(std::none_of(family.state->parameters().begin(), family.state->parameters().end(),
+                           [](const Parameter& parameter) { return parameter.is_adapter; }));
+}
+
+TEST(Lora, TrainsQueryAndValueAndTheClassifierUnlessToldOtherwise) {
+  const ProgramFamily family = build(with({.rank = 4}));
+  const std::string self = ".attention.self.";
+  std::set<std::string> expected = {"classifier.weight", "classifier.bias"};
+  for (const std::string layer : {"bert.encoder.layer.0", "bert.encoder.layer.1"}) {
+    for (const std::string part : {"query", "value"}) {
+      expected.insert(layer + self + part + ".lora_A.weight");
+      expected.insert(layer + self + part + ".lora_B.weight");
+    }
+  }
+  EXPECT_EQ(trained(family), expected);
+  EXPECT_EQ(family.adapters.list.size(), 4U);
+  EXPECT_EQ(family.adapters.scale, 2);
+  EXPECT_EQ(family.adapters.target_modules, (std::vector<std::string>{"query", "value"}));
+  EXPECT_EQ(family.adapters.modules_to_save, std::vector<std::string>{"classifier"});
+  const StateTable& state = *family.state;
+  const LowRankAdapter& first = family.adapters.list.front();
+  EXPECT_EQ(state.parameter(first.weight).name, "bert.encoder.layer.0.attention.self.query.weight");
+  EXPECT_EQ(state.parameter(first.a).shape, (std::vector<int64_t>{4, kHidden}));
+  EXPECT_EQ(state.parameter(first.b).shape, (std::vector<int64_t>{kHidden, 4}));
+  EXPECT_EQ(state.parameter(first.a).initializer.kind, Initializer::Kind::kUniform);
+  EXPECT_FLOAT_EQ(state.parameter(first.a).initializer.bound, 1 / std::sqrt(static_cast<float>(kHidden)));
+  EXPECT_EQ(state.parameter(first.b).initializer.kind, Initializer::Kind::kZeros);
+}
+
+// Every storage with a gradient holds trained parameters only, and no other has optimizer state.
+TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {
+  const ProgramFamily family = build(with({.rank = 4}));
+  const StateTable& state = *family.state;
+  std::set<std::string> with_gradient;
+  for (const ParameterGradient& gradient : family.gradients) {
+    for (const ParameterId id : state.parameters_of(gradient.storage))
+      with_gradient.insert(state.parameter(id).name);
+  }
+  EXPECT_EQ(with_gradient, trained(family));
+  int64_t states = 0;
+  int64_t trained_elements = 0;
+  for (const Storage& storage : state.storages()) {
+    if (storage.role == Role::kOptimizerState) states += storage.type.shape.elements();
+  }
+  for (const Parameter& parameter : state.parameters())
+    trained_elements += parameter.trainable ? parameter.elements() : 0;
+  EXPECT_EQ(states, 2 * trained_elements);
+}
+
+// The backward of a frozen weight's product makes the gradient of its input alone: of a layer's twelve
+// products in a full backward six are left, and those of the embeddings' side are gone in layer 0.
+TEST(Lora, NothingIsComputedOrKeptForFrozenWeights) {
+  const ProgramFamily full = build({});
+  const ProgramFamily adapted = build(with({.rank = 4}));
+  const auto reads_in_backward = [](const Program& program, OpKind producer) {
+    int64_t found = 0;
+    for (const Node& node : program.nodes()) {
+      if (node.region.phase == Phase::kForward) continue;
+      for (const ValueId input : node.inputs) {
+        if (!input.valid() || !program.value(input).producer.valid()) continue;
+        const Node& maker = program.node(program.value(input).producer);
+        found += maker.kind == producer && maker.region.phase == Phase::kForward ? 1 : 0;
+      }
+    }
+    return found;
+  };
+  // The context of attention is read by attention's own backward in both; by the output layer's weight only
+  // in the full one.
+  EXPECT_EQ(reads_in_backward(full.programs[0], OpKind::kAttention),
+            reads_in_backward(adapted.programs[0], OpKind::kAttention) + 2);
+  EXPECT_EQ(count(adapted.programs[0], OpKind::kEmbeddingGrad), 0);
+  EXPECT_EQ(count(adapted.programs[0], OpKind::kLayerNormGrad), 0) << "of the embeddings' norm";
+}
+
+TEST(Lora, QueryKeyAndValueStayOneProduct) {
+  const ProgramFamily family = build(with({.rank = 4}));
+  for (const Program& program : family.programs) {
+    EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
+    EXPECT_EQ(count(program, OpKind::kAddColumns), 4);
+    EXPECT_EQ(count(program, OpKind::kBiasAdd, Phase::kForward), 0);
+    EXPECT_EQ(count(program, OpKind::kAdd, Phase::kForward), 0);
+    EXPECT_EQ(count(program, OpKind::kMatmul, Phase::kForward), 2 * (4 + 2 * 2) + 2);
+    std::set<int64_t> offsets;
+    for (const Node& node : program.nodes()) {
+      if (node.kind == OpKind::kAddColumns)
+        offsets.insert(std::get<ColumnsAttributes>(node.attributes).offset);
+    }
+    EXPECT_EQ(offsets, (std::set<int64_t>{0, 2 * kHidden})) << "of query and of value";
+  }
+}
+
+TEST(Lora, OtherChainsStayFusedToo) {
+  const ProgramFamily family = build(with({.rank = 4, .targets = {"all-linear"}}));
+  EXPECT_EQ(family.adapters.list.size(), 2 * 6 + 1U) << "six a layer, and the pooler";
+  for (const Program& program : family.programs) {
+    EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
+    EXPECT_EQ(count(program, OpKind::kBiasDropoutResidualLayerNorm), 4);
+    EXPECT_EQ(count(program, OpKind::kBiasActivation, Phase::kForward), 3);
+  }
+}
+
+// 8 / 8 is no factor, and no node.
+TEST(Lora, AScaleOfOneCostsNothing) {
+  EXPECT_EQ(count(build(with({.rank = 8})).programs[0], OpKind::kScale), 0);
+  EXPECT_EQ(count(build(with({.rank = 4})).programs[0], OpKind::kScale, Phase::kForward), 4);
+}
+
+TEST(Lora, DropoutIsOfTrainingAndEachAdapterHasItsOwnMask) {
+  const ProgramFamily family =
+      build(with({.rank = 4, .dropout = 0.25F, .targets = {"query", "value", "pooler.dense"}}));
+  EXPECT_EQ(count(*family.find("evaluate"), OpKind::kDropout), 0);
+  std::set<uint32_t> streams;
+  int64_t adapters = 0;
+  for (const Node& node : family.programs[0].nodes()) {
+    if (node.kind != OpKind::kDropout || node.region.phase != Phase::kForward) continue;
+    const Dropout& dropout = std::get<DropoutAttributes>(node.attributes).dropout;
+    streams.insert(dropout.stream_id);
+    adapters += dropout.p == 0.25F ? 1 : 0;
+  }
+  EXPECT_EQ(adapters, 5);
+  EXPECT_EQ(streams.size(), 5U + 2U) << "with those of the embeddings and of the classifier";
+}
+
+TEST(Lora, NamesMatchAsInPeft) {
+  EXPECT_TRUE(names_module("bert.encoder.layer.0.attention.self.query", "query"));
+  EXPECT_TRUE(names_module("bert.encoder.layer.0.attention.self.query", "self.query"));
+  EXPECT_TRUE(names_module("query", "query"));
+  EXPECT_FALSE(names_module("bert.my_query", "query"));
+  EXPECT_FALSE(names_module("bert.query.dense", "query"));
+  EXPECT_TRUE(names_module_of("bert.pooler.dense.weight", "pooler"));
+  EXPECT_TRUE(names_module_of("bert.pooler.dense.weight", "pooler.dense"));
+  EXPECT_TRUE(names_module_of("classifier.bias", "classifier"));
+  EXPECT_FALSE(names_module_of("bert.pooler.dense.weight", "weight"));
+  EXPECT_FALSE(names_module_of("bert.pooler.dense.weight", "er"));
+  EXPECT_FALSE(names_module_of("weight", "weight"));
+}
+
+// PEFT's rule: what is saved whole has no adapter.
+TEST(Lora, SavedModulesAreTrainedWhole) {
+  const ProgramFamily family =
+      build(with({.rank = 4, .targets = {"all-linear"}, .modules_to_save = {"pooler", "classifier"}}));
+  const std::set<std::string> names = trained(family);
+  EXPECT_TRUE(names.contains("bert.pooler.dense.bias"));
+  EXPECT_TRUE(names.contains("classifier.weight"));
+  EXPECT_FALSE(names.contains("bert.pooler.dense.lora_A.weight"));
+  const ProgramFamily nothing = build(with({.rank = 4, .modules_to_save = {"none"}}));
+  EXPECT_FALSE(trained(nothing).contains("classifier.weight"));
+  EXPECT_TRUE(nothing.adapters.saved.empty());
+}
+
+TEST(Lora, PatternsOfFreezeSeeTheAdapters) {
+  StepOptions options = with({.rank = 4});
+  options.freeze = {R"(layer\.0\.)"};
+  for (const std::string& name : trained(build(options))) EXPECT_FALSE(has(name, "layer.0.")) << name;
+}
+
+TEST(Lora, WeightDecayIsThatOfOtherWeights) {
+  StepOptions options = with({.rank = 4});
+  options.optimizer.weight_decay = 0.5F;
+  const ProgramFamily family = build(options);
+  for (const Parameter& parameter : family.state->parameters()) {
+    if (parameter.is_adapter) {
+      EXPECT_EQ(parameter.weight_decay, 0.5F) << parameter.name;
+    }
+  }
+}
+
+TEST(Lora, AnEvaluationRunHasThemToo) {
+  const ProgramFamily family = build(with({.rank = 4}), RunKind::kEvaluate);
+  EXPECT_EQ(family.programs.size(), 1U);
+  EXPECT_EQ(family.adapters.list.size(), 4U);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAddColumns), 4);
+}
+
+TEST(Lora, MistakesAreNamed) {
+  EXPECT_TRUE(has(refusal(with({.rank = -1})), "[lora_rank]"));
+  EXPECT_TRUE(has(refusal(with({.rank = 4, .alpha = 0})), "[lora_alpha]"));
+  EXPECT_TRUE(has(refusal(with({.rank = 4, .dropout = 1})), "[lora_dropout]"));
+  const std::string typo = refusal(with({.rank = 4, .targets = {"value", "qeury"}}));
+  EXPECT_TRUE(has(typo, "[lora_target qeury]") && has(typo, "did you mean query?")) << typo;
+  const std::string head = refusal(with({.rank = 4, .targets = {"classifier"}}));
+  EXPECT_TRUE(has(head, "[lora_target classifier]") && has(head, "makes the logits")) << head;
+  EXPECT_TRUE(
+      has(refusal(with({.rank = 4, .targets = {"word_embeddings"}})), "[lora_target word_embeddings]"));
+  EXPECT_TRUE(has(refusal(with({.rank = 4, .modules_to_save = {"classifer"}})), "did you mean classifier?"));
+}
+
+}  // namespace
+}  // namespace shoehorn
