@@ -85,28 +85,41 @@ HWY_INLINE float next_row_moment(const AdafactorParameter& p, const AdafactorSte
   return p.row_moment[row] * step.beta2t + mean * step.beta2t_rest;
 }
 
-// Row moments of a chunk, and its share of the sums over rows. A row is read a second time while it is in the
-// cache.
+// Moments of kRows rows, and their part of a chunk's sums over rows. The rows are read a second time while
+// they are in the cache; several of them load and store the sums once.
+template <int64_t kRows>
+HWY_INLINE void add_rows(const AdafactorParameter& p, const AdafactorStep& step, int64_t row, float* sums,
+                         float* shares) {
+  float roots[kRows];
+  for (int64_t r = 0; r < kRows; ++r) {
+    if (p.row_moment != nullptr) p.row_moment[row + r] = next_row_moment(p, step, row + r);
+    roots[r] = p.row_moment != nullptr ? 1.0F / std::sqrt(p.row_moment[row + r]) : 1.0F;
+  }
+  const float* gradient = p.gradient + row * p.columns;
+  for_columns(0, p.columns, [&](int64_t i, auto lanes) {
+    FloatVector sum = load(sums + i, lanes);
+    FloatVector share_sum = load(shares + i, lanes);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const FloatVector g = formed(load(gradient + r * p.columns + i, lanes), step.gradient);
+      sum = hn::Add(sum, hn::MulAdd(g, g, set(step.gradient_epsilon)));
+      const FloatVector share = hn::Mul(g, set(roots[r]));
+      share_sum = hn::MulAdd(share, share, share_sum);
+    }
+    store(sum, sums + i, lanes);
+    store(share_sum, shares + i, lanes);
+  });
+}
+
+// Row moments of a chunk, and its share of the sums over rows.
 void second_moments(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
+  constexpr int64_t kTogether = 4;
   float* sums = step.column_sums + chunk.index * p.columns;
   float* shares = step.column_shares + chunk.index * p.columns;
   std::memset(sums, 0, static_cast<size_t>(p.columns) * sizeof(float));
   std::memset(shares, 0, static_cast<size_t>(p.columns) * sizeof(float));
-  for (int64_t row = chunk.begin; row < chunk.end; ++row) {
-    FloatVector root = set(1.0F);
-    if (p.row_moment != nullptr) {
-      p.row_moment[row] = next_row_moment(p, step, row);
-      root = set(1.0F / std::sqrt(p.row_moment[row]));
-    }
-    const float* gradient = p.gradient + row * p.columns;
-    for_columns(0, p.columns, [&](int64_t i, auto lanes) {
-      const FloatVector g = formed(load(gradient + i, lanes), step.gradient);
-      const FloatVector square = hn::MulAdd(g, g, set(step.gradient_epsilon));
-      store(hn::Add(load(sums + i, lanes), square), sums + i, lanes);
-      const FloatVector share = hn::Mul(g, root);
-      store(hn::MulAdd(share, share, load(shares + i, lanes)), shares + i, lanes);
-    });
-  }
+  int64_t row = chunk.begin;
+  for (; row + kTogether <= chunk.end; row += kTogether) add_rows<kTogether>(p, step, row, sums, shares);
+  for (; row < chunk.end; ++row) add_rows<1>(p, step, row, sums, shares);
 }
 
 // What u multiplies the rows of a matrix by. Gives the mean of their moments.

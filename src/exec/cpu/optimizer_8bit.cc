@@ -43,14 +43,15 @@ struct Moments {
   float* block_scale;
   FloatVector scale;  // of the codes; when they are rounded, one over it
   FloatVector largest;
-  HWY_ALIGN float values[kStateBlock];
+  float* values;  // [kStateBlock] as they were put
 
-  HWY_INLINE Moments(const EightBitTensor& tensor, size_t state, int64_t begin)
+  HWY_INLINE Moments(const EightBitTensor& tensor, size_t state, int64_t begin, float* buffer)
       : map(kSigned ? signed_dynamic_map() : unsigned_dynamic_map()),
         codes(tensor.codes[state] + begin),
         block_scale(tensor.scales[state] + begin / kStateBlock),
         scale(set(*block_scale)),
-        largest(set(0.0F)) {}
+        largest(set(0.0F)),
+        values(buffer) {}
   template <size_t kVectors, class Lanes>
   HWY_INLINE auto get(int64_t i, Lanes lanes) const {
     return dequantize<kSigned, kVectors>(map, codes + i, scale, lanes);
@@ -90,8 +91,9 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
     const T* gradient = static_cast<const T*>(tensor.gradient);
     for_blocks(begin, count, [&](int64_t at, int64_t size) {
       weight.draw(at, at + size);
-      Moments<true> ms(tensor, 0, at);
-      Moments<false> vs(tensor, 1, at);
+      HWY_ALIGN float m_buffer[kStateBlock], v_buffer[kStateBlock];
+      Moments<true> ms(tensor, 0, at, m_buffer);
+      Moments<false> vs(tensor, 1, at, v_buffer);
       for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
         const auto g = load_each<vectors>(gradient + at + i, lanes);
         const auto scaled = each<vectors>([&](size_t k) { return formed(g[k], step.gradient); });
@@ -135,7 +137,8 @@ void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t
     const T* gradient = static_cast<const T*>(tensor.gradient);
     for_blocks(begin, count, [&](int64_t at, int64_t size) {
       weight.draw(at, at + size);
-      Moments<true> ms(tensor, 0, at);
+      HWY_ALIGN float buffer[kStateBlock];
+      Moments<true> ms(tensor, 0, at, buffer);
       for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
         const auto g = load_each<vectors>(gradient + at + i, lanes);
         const auto scaled = each<vectors>([&](size_t k) { return formed(g[k], step.gradient); });
