@@ -100,6 +100,8 @@ TEST_F(CliQuality, Mistakes) {
   expect_failure(complete({"--bf16"}), 2, {"[--bf16]", "the settings that are compared give it"});
   expect_failure(complete({"--mixed_precision", "fp16"}), 2, {"[--fp16]"});
   expect_failure(complete({"--seed", "1"}), 2, {"[--seed]", "bench quality sets it"});
+  expect_failure(complete({"--prediction_loss_only"}), 2,
+                 {"[--prediction_loss_only]", "accuracy is compared"});
   expect_failure(complete({"--output_dir", "x"}), 2, {"[--output_dir]"});
   expect_failure(complete({"--seeds", "1"}), 2, {"[--seeds]", "2 or more"});
   expect_failure(complete({"--rung_seeds", "0"}), 2, {"[--rung_seeds]"});

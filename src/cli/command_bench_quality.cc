@@ -33,9 +33,8 @@ or a promise was broken; 2 where the reference cannot run.
 )";
 
 // Flags of train that the command sets itself.
-constexpr std::array<std::string_view, 7> kOwnFlags = {
-    "output_dir",    "seed",      "logging_strategy",    "logging_steps",
-    "save_strategy", "report_to", "prediction_loss_only"};
+constexpr std::array<std::string_view, 6> kOwnFlags = {"output_dir",    "seed",          "logging_strategy",
+                                                       "logging_steps", "save_strategy", "report_to"};
 
 const std::vector<ArgumentSpec>& option_rows() {
   static const std::vector<ArgumentSpec> rows = {
@@ -95,6 +94,8 @@ QualityOptions quality_options(const CommandOptions& given, const ScratchDirecto
   if (args.validation_file.empty())
     throw user_error(
         "[--validation_file] expected a value for bench quality, got nothing; accuracy is measured on it");
+  if (args.prediction_loss_only)
+    throw user_error("[--prediction_loss_only] expected false, because accuracy is compared, got true");
   refuse_flags_of_rungs(parsed);
   for (const char* name : {"model_name_or_path", "train_file", "validation_file"}) {
     if (quick && std::count(parsed.given.begin(), parsed.given.end(), name) > 1)
