@@ -16,7 +16,7 @@ using testing::Tensor;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The weight after one update.
-std::vector<std::byte> updated(const OptimizerUpdate& optimizer, const Tensor& gradient,
+std::vector<uint8_t> updated(const OptimizerUpdate& optimizer, const Tensor& gradient,
                                const GoldenShape& shape, float scale, float most) {
   const float learning_rate = 0.01F;
   Tensor weight = random_tensor(DType::kF32, shape.count(), 1);
@@ -55,7 +55,7 @@ TEST(MaxGradient, CutsInfinityAndLeavesWhatIsNoNumber) {
     cut.set(3, -9.0F);
     EXPECT_EQ(updated(optimizer, gradient, shape, 1, 9.0F), updated(optimizer, cut, shape, 1, 9.0F));
     gradient.set(3, NAN);
-    const std::vector<std::byte> bytes = updated(optimizer, gradient, shape, 1, 9.0F);
+    const std::vector<uint8_t> bytes = updated(optimizer, gradient, shape, 1, 9.0F);
     float third = 0;
     std::memcpy(&third, bytes.data() + 3 * sizeof(float), sizeof(float));
     EXPECT_TRUE(std::isnan(third)) << optimizer.name;
