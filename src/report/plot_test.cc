@@ -270,6 +270,9 @@ TEST(ScatterChartTest, NamesDoNotCross) {
     places.push_back({left, left + svg::text_width((*it)[3].str()), std::stod((*it)[2])});
   }
   ASSERT_EQ(places.size(), 13U);
+  chart.points = {{1, 0.5, "a"}, {0.5, 0.9, "b"}};
+  EXPECT_GT(count_of(svg, "class=\"grid\""), count_of(draw(chart), "class=\"grid\"") + 4)
+      << "names that stand apart are led to";
   for (size_t a = 0; a < places.size(); ++a) {
     for (size_t b = a + 1; b < places.size(); ++b) {
       const bool beside = places[a][1] <= places[b][0] + 0.2 || places[b][1] <= places[a][0] + 0.2;

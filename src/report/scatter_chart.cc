@@ -62,6 +62,9 @@ std::string draw_point(const svg::Frame& frame, const ScatterChart& chart, const
   const std::string name = svg::shortened(point.name, kMostNameWidth);
   const NamePlace place = place_of(frame, x, y, svg::text_width(name), taken);
   taken.push_back(place);
+  // A name that stands apart is led to.
+  if (std::abs(place.y - y - 4) >= kNameHeight)
+    body = svg::line(x, y, place.left > x ? place.left : place.right, place.y - 4, "grid") + body;
   return body + svg::text(place.left, place.y, name, svg::Anchor::kStart, "value");
 }
 
