@@ -37,23 +37,23 @@ constexpr std::string_view kRules = R"(
 body{margin:0 auto;padding:24px 20px 64px;max-width:980px;background:var(--surface);color:var(--ink);
  font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 header{display:flex;gap:16px;align-items:flex-start;justify-content:space-between}
-h1{font-size:26px;line-height:1.2;margin:0 0 4px;overflow-wrap:anywhere}
+h1{font-size:26px;line-height:1.2;margin:0 0 4px;overflow-wrap:break-word}
 h2{font-size:19px;margin:40px 0 8px;padding-bottom:4px;border-bottom:1px solid var(--rule)}
-p{margin:8px 0;max-width:75ch;overflow-wrap:anywhere}
+p{margin:8px 0;max-width:75ch;overflow-wrap:break-word}
 .subtitle,figcaption,caption{color:var(--muted)}
 button{font:inherit;font-size:13px;color:var(--ink);background:var(--panel);border:1px solid var(--rule);
  border-radius:6px;padding:4px 10px;cursor:pointer;white-space:nowrap}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(190px,1fr));gap:10px;margin:16px 0;padding:0}
 .facts div{background:var(--panel);border-radius:8px;padding:10px 12px}
 .facts dt{color:var(--muted);font-size:13px}
-.facts dd{margin:0;font-size:19px;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.facts dd{margin:0;font-size:19px;font-variant-numeric:tabular-nums;overflow-wrap:break-word}
 .scroll{overflow-x:auto;margin:12px 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}
 caption{text-align:left;padding:4px 0;font-size:14px}
 th,td{padding:4px 14px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule)}
 th{color:var(--muted);font-weight:600}
 th.number,td.number{text-align:right;white-space:nowrap}
-td:first-child{overflow-wrap:anywhere}
+td:first-child{overflow-wrap:break-word}
 figure{margin:16px 0 24px}
 figcaption{font-size:13px;margin-top:2px;max-width:75ch}
 pre{background:var(--panel);border-radius:8px;padding:12px;overflow-x:auto;font-size:13px;line-height:1.4}
