@@ -86,6 +86,22 @@ void no_clipping(StepOptions& o) {
   if (o.precision == Precision::kFloat16)
     o.loss_scale.fixed = 256;  // where updates do not wait for a dynamic one
 }
+void adapters(StepOptions& o) {
+  o.lora = {.rank = 4, .alpha = 6, .dropout = 0.1F, .targets = {"all-linear"}};
+}
+void adapters_no_clipping(StepOptions& o) {
+  o.lora = {.rank = 4, .dropout = 0.1F};
+  no_clipping(o);
+}
+void adapters_layer_major(StepOptions& o) {
+  o.gradient_accumulation_steps = 3;
+  o.accumulation_order = AccumulationOrder::kLayer;
+  adapters_no_clipping(o);
+}
+void adapters_8bit(StepOptions& o) {
+  o.optimizer.settings = AdamW8bitSettings{.states = {.least_elements = 64}};
+  adapters(o);
+}
 void layer_major(StepOptions& o) {
   o.gradient_accumulation_steps = 3;
   o.accumulation_order = AccumulationOrder::kLayer;
@@ -122,6 +138,12 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"update_in_backward_8bit", eight_bit_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
             Case{"update_in_layer_major_backward", layer_major_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
             Case{"accumulation_order", layer_major,
+                 [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }},
+            Case{"lora_recompute", adapters, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"lora_rematerialize", adapters, [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }},
+            Case{"lora_fuse_update_8bit", adapters_8bit, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
+            Case{"lora_update_in_backward", adapters_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"lora_accumulation_order", adapters_layer_major,
                  [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }},
             Case{"all_at_once", no_clipping,
                  [](StepOptions& o) {

@@ -150,6 +150,27 @@ std::vector<Setting> settings() {
          o.precision = Precision::kBfloat16;
          o.master_weights = MasterWeights::kNone;
        }},
+      {"lora", [](StepOptions& o) { o.lora.rank = 8; }},
+      {"lora_all_linear_dropout_bf16_recompute",
+       [](StepOptions& o) {
+         o.lora = {.rank = 4, .dropout = 0.1F, .targets = {"all-linear"}};
+         o.precision = Precision::kBfloat16;
+         o.recompute_every_n_layers = 1;
+       }},
+      {"lora_fp16_accumulate_8bit",
+       [](StepOptions& o) {
+         o.lora.rank = 8;
+         o.precision = Precision::kFloat16;
+         o.gradient_accumulation_steps = 2;
+         o.optimizer.settings = AdamW8bitSettings{.states = {.least_elements = 256}};
+       }},
+      {"lora_adafactor_in_backward",
+       [](StepOptions& o) {
+         o.lora.rank = 8;
+         o.optimizer.settings = AdafactorSettings{};
+         o.max_grad_norm = 0;
+         o.update_in_backward = true;
+       }},
       {"accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 2; }},
       {"accumulate_no_masters_adafactor",
        [](StepOptions& o) {

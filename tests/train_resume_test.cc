@@ -43,9 +43,19 @@ void train(const TrainingArguments& args, const fs::path& weights = {}) {
   EXPECT_EQ(trainer.train().global_step, 12);
 }
 
+// The directory of a base model, which adapters need; none for a run without.
+fs::path base_for(const TrainingArguments& args, const fs::path& directory) {
+  if (args.lora_rank == 0) return {};
+  const BertForSequenceClassification model(tiny_bert());
+  Trainer(model, quiet_arguments(), tiny_samples(4, 1)).save_model(directory / "base");
+  return directory / "base";
+}
+
 void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
-  for (const char* name :
-       {"model.safetensors", "optimizer.safetensors", "trainer_state.json", "shoehorn_state.json"}) {
+  const bool adapts = fs::exists(a / "adapter_config.json");
+  EXPECT_NE(adapts, fs::exists(a / "model.safetensors")) << "adapters are saved without the model";
+  for (const char* name : {adapts ? "adapter_model.safetensors" : "model.safetensors",
+                           "optimizer.safetensors", "trainer_state.json", "shoehorn_state.json"}) {
     EXPECT_TRUE(read_text_file(a / name) == read_text_file(b / name))
         << name << " of " << a.filename() << " differs";
   }
@@ -57,7 +67,8 @@ TEST_P(TrainResume, GoesOnBitForBit) {
   const TestDirectory directory;
   const fs::path whole = directory.path() / "whole";
   const fs::path resumed = directory.path() / "resumed";
-  train(arguments_of(GetParam(), whole));
+  const fs::path base = base_for(arguments_of(GetParam(), whole), directory.path());
+  train(arguments_of(GetParam(), whole), base);
   for (const char* step : {"checkpoint-5", "checkpoint-10", "checkpoint-12"})
     EXPECT_EQ(checkpoint_defect(whole / step), "");
 
@@ -65,7 +76,7 @@ TEST_P(TrainResume, GoesOnBitForBit) {
   fs::copy(whole / "checkpoint-5", resumed / "checkpoint-5", fs::copy_options::recursive);
   TrainingArguments args = arguments_of(GetParam(), resumed);
   args.resume_from_checkpoint = "true";
-  train(args);
+  train(args, base);
   expect_same_checkpoint(whole / "checkpoint-10", resumed / "checkpoint-10");
   expect_same_checkpoint(whole / "checkpoint-12", resumed / "checkpoint-12");
   const TrainerState state = load_trainer_state(resumed / "checkpoint-12" / "trainer_state.json");
@@ -190,6 +201,20 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.max_grad_norm = 0;
                                 a.update_in_backward = true;
                                 a.dataloader_num_workers = 1;
+                              }},
+                      Setting{"lora",
+                              [](TrainingArguments& a) {
+                                a.lora_rank = 4;
+                                a.lora_dropout = 0.1;
+                              }},
+                      Setting{"lora_bf16_accumulation_8bit",
+                              [](TrainingArguments& a) {
+                                a.lora_rank = 4;
+                                a.lora_target = {"all-linear"};
+                                a.bf16 = true;
+                                a.gradient_accumulation_steps = 2;
+                                a.optim = "adamw_8bit";
+                                a.optim_args = {{"min_8bit_size", int64_t{64}}};
                               }},
                       Setting{"rmsprop",
                               [](TrainingArguments& a) {

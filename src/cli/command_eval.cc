@@ -16,14 +16,15 @@ int run_eval(const std::vector<std::string>& words) {
     fmt::print("{}", help_text(Command::kEval));
     return 0;
   }
-  const TrainingArguments& args = parsed.arguments;
+  TrainingArguments args = parsed.arguments;
   validate_command(Command::kEval, args);
-  const ModelSource source = open_model(args.model_name_or_path, false, true);
-  const auto tokenizer = Tokenizer::load(source.directory);
+  const ModelSource source = open_trained_model(args);
+  const auto tokenizer = Tokenizer::load(source.tokenizer());
   const std::string& file = args.validation_file.empty() ? args.test_file : args.validation_file;
   LoadedDataset data = load_labelled_file(args, source, *tokenizer, file, true, args.max_eval_samples);
   TrainerOptions options;
   options.weights = source.directory;
+  options.adapter = source.adapter;
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
   const Metrics metrics = trainer.evaluate();
   fmt::print("{}", format_metrics("eval", metrics));

@@ -43,16 +43,17 @@ int run_predict(const std::vector<std::string>& words) {
     fmt::print("{}", help_text(Command::kPredict));
     return 0;
   }
-  const TrainingArguments& args = parsed.arguments;
+  TrainingArguments args = parsed.arguments;
   validate_command(Command::kPredict, args);
-  const ModelSource source = open_model(args.model_name_or_path, false, true);
-  const auto tokenizer = Tokenizer::load(source.directory);
+  const ModelSource source = open_trained_model(args);
+  const auto tokenizer = Tokenizer::load(source.tokenizer());
   LoadedDataset data =
       load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples);
   const int64_t samples = data.dataset.size();
   const std::vector<std::string> labels = source.model->labels();
   TrainerOptions options;
   options.weights = source.directory;
+  options.adapter = source.adapter;
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
   AtomicFile file(args.output_file);
   trainer.predict([&](std::span<const float> logits) {

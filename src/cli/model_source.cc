@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "io/json_file.h"
 #include "io/model_directory.h"
+#include "io/safetensors.h"
+#include "train/adapter_config.h"
 #include "train/text_data.h"
 
 namespace shoehorn {
@@ -45,7 +47,49 @@ LabelMap labels_of(const BertForSequenceClassification& model) {
   return labels;
 }
 
+ModelSource read_model(const std::filesystem::path& config) {
+  const nlohmann::json json = read_json(config);
+  ModelSource source;
+  source.model = std::make_unique<BertForSequenceClassification>(BertConfig::from_json(json, config.string()),
+                                                                 json.dump());
+  return source;
+}
+
+// PEFT's adapters say nothing of the classes: then the number of classes is that of the classifier that was
+// saved.
+void adopt_classes(BertForSequenceClassification& model, const std::filesystem::path& adapter) {
+  const SafetensorsFile file = SafetensorsFile::open(adapter / kAdapterWeightsName);
+  const TensorEntry* weight = file.find("base_model.model.classifier.weight");
+  if (weight == nullptr || weight->shape.empty() || weight->shape[0] == model.num_labels()) return;
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < weight->shape[0]; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+  model.set_labels(labels);
+}
+
 }  // namespace
+
+std::filesystem::path ModelSource::tokenizer() const {
+  const auto has = [&](const char* name) { return std::filesystem::exists(adapter / name); };
+  return !adapter.empty() && (has("tokenizer.json") || has("vocab.txt")) ? adapter : directory;
+}
+
+ModelSource open_trained_model(TrainingArguments& args) {
+  const std::filesystem::path named = args.model_name_or_path;
+  if (!is_adapter_directory(named)) return open_model(args.model_name_or_path, false, true);
+  const AdapterConfig config = read_adapter_config(named);
+  const ModelDirectory base = open_model_directory(base_model_directory(named, config));
+  const bool has_config = std::filesystem::exists(named / kAdapterModelConfigName);
+  ModelSource source = read_model(has_config ? named / kAdapterModelConfigName : base.config);
+  if (!has_config) adopt_classes(*source.model, named);
+  source.directory = base.path;
+  source.adapter = named;
+  args.lora_rank = config.lora.rank;
+  args.lora_alpha = config.lora.alpha;
+  args.lora_dropout = config.lora.dropout;
+  args.lora_target = config.lora.targets;
+  args.lora_modules_to_save = config.lora.modules_to_save;
+  return source;
+}
 
 ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights) {
   ModelSource source;
@@ -53,6 +97,13 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
       shape && allow_shapes && !std::filesystem::exists(name_or_path)) {
     source.model = std::make_unique<BertForSequenceClassification>(*shape);
     return source;
+  }
+  if (is_adapter_directory(name_or_path)) {
+    throw user_error(
+        "[--model_name_or_path {}] expected a model, got an adapter ({}); give its base model with "
+        "--lora_rank, "
+        "or the adapter to eval or predict",
+        name_or_path, kAdapterConfigName);
   }
   source.directory = name_or_path;
   std::filesystem::path config = source.directory / kConfigFileName;
@@ -63,9 +114,7 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
   } else {
     source.companions = list_companions(source.directory);
   }
-  const nlohmann::json json = read_json(config);
-  source.model = std::make_unique<BertForSequenceClassification>(BertConfig::from_json(json, config.string()),
-                                                                 json.dump());
+  source.model = read_model(config).model;
   return source;
 }
 

@@ -155,7 +155,7 @@ std::string_view command_name(Command command) {
 }
 
 std::string_view group_title(ArgumentGroup group) {
-  static constexpr std::array<std::string_view, 17> kTitles = {"General",
+  static constexpr std::array<std::string_view, 18> kTitles = {"General",
                                                                "Model and task",
                                                                "Data",
                                                                "Output",
@@ -163,6 +163,7 @@ std::string_view group_title(ArgumentGroup group) {
                                                                "Batch",
                                                                "Precision",
                                                                "Memory and speed",
+                                                               "Adapters (LoRA)",
                                                                "Optimizer and schedule",
                                                                "Data loading",
                                                                "Saving",
@@ -186,9 +187,9 @@ bool command_takes(Command command, ArgumentGroup group) {
     case Command::kBenchStep:
       return group != kMachine;  // a whole training command line can be planned and timed
     case Command::kEval:
-      return !is_one_of({kPrediction, kOptimizer, kSaving, kMachine});
+      return !is_one_of({kPrediction, kAdapters, kOptimizer, kSaving, kMachine});
     case Command::kPredict:
-      return !is_one_of({kOptimizer, kSaving, kEvaluation, kMachine});
+      return !is_one_of({kAdapters, kOptimizer, kSaving, kEvaluation, kMachine});
     case Command::kEnv:
       return is_one_of({kGeneral, kMachine});
   }

@@ -31,6 +31,7 @@ enum class ArgumentGroup : uint8_t {
   kBatch,
   kPrecision,
   kMemory,
+  kAdapters,
   kOptimizer,
   kDataLoading,
   kSaving,

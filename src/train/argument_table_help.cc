@@ -12,12 +12,12 @@ namespace {
 constexpr size_t kWidth = 100;
 
 constexpr std::array kGroups = {
-    ArgumentGroup::kGeneral,     ArgumentGroup::kModel,      ArgumentGroup::kData,
-    ArgumentGroup::kOutput,      ArgumentGroup::kPrediction, ArgumentGroup::kBatch,
-    ArgumentGroup::kPrecision,   ArgumentGroup::kMemory,     ArgumentGroup::kOptimizer,
-    ArgumentGroup::kDataLoading, ArgumentGroup::kSaving,     ArgumentGroup::kEvaluation,
-    ArgumentGroup::kLogging,     ArgumentGroup::kDebugging,  ArgumentGroup::kDistributed,
-    ArgumentGroup::kHub,         ArgumentGroup::kMachine};
+    ArgumentGroup::kGeneral,     ArgumentGroup::kModel,       ArgumentGroup::kData,
+    ArgumentGroup::kOutput,      ArgumentGroup::kPrediction,  ArgumentGroup::kBatch,
+    ArgumentGroup::kPrecision,   ArgumentGroup::kMemory,      ArgumentGroup::kAdapters,
+    ArgumentGroup::kOptimizer,   ArgumentGroup::kDataLoading, ArgumentGroup::kSaving,
+    ArgumentGroup::kEvaluation,  ArgumentGroup::kLogging,     ArgumentGroup::kDebugging,
+    ArgumentGroup::kDistributed, ArgumentGroup::kHub,         ArgumentGroup::kMachine};
 
 std::string_view kind_word(ArgumentKind kind) {
   switch (kind) {

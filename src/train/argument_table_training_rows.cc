@@ -237,6 +237,39 @@ std::vector<ArgumentSpec> memory_and_speed() {
   };
 }
 
+std::vector<ArgumentSpec> adapters() {
+  return {
+      {.name = "lora_rank",
+       .group = kAdapters,
+       .field = &Args::lora_rank,
+       .help = "train low-rank adapters of this rank and keep the model as it is; 0: off",
+       .aliases = {"lora_r"}},
+      {.name = "lora_alpha",
+       .group = kAdapters,
+       .field = &Args::lora_alpha,
+       .help = "an adapter's output is multiplied by lora_alpha / lora_rank"},
+      {.name = "lora_dropout",
+       .group = kAdapters,
+       .field = &Args::lora_dropout,
+       .help = "dropout of what an adapter reads"},
+      {.name = "lora_target",
+       .group = kAdapters,
+       .field = &Args::lora_target,
+       .help =
+           "linear layers with adapters, by the last parts of their names, or all-linear; query,value unless "
+           "given",
+       .aliases = {"lora_target_modules"}},
+      {.name = "lora_modules_to_save",
+       .group = kAdapters,
+       .field = &Args::lora_modules_to_save,
+       .help = "modules trained and saved whole, or none; the layer of the logits (classifier) unless given"},
+      {.name = "lora_merge",
+       .group = kAdapters,
+       .field = &Args::lora_merge,
+       .help = "write the whole model into output_dir, adapters merged in, instead of the adapters"},
+  };
+}
+
 std::vector<ArgumentSpec> optimizer_and_schedule() {
   return {
       {.name = "optim",
@@ -319,6 +352,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
 std::vector<ArgumentSpec> training() {
   std::vector<ArgumentSpec> rows = batch_and_precision();
   for (ArgumentSpec& row : memory_and_speed()) rows.push_back(std::move(row));
+  for (ArgumentSpec& row : adapters()) rows.push_back(std::move(row));
   for (ArgumentSpec& row : optimizer_and_schedule()) rows.push_back(std::move(row));
   return rows;
 }

@@ -7,6 +7,8 @@
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "train/adapter_config.h"
+#include "train/adapter_weights.h"
 #include "train/loss_scale_state.h"
 #include "train/weights.h"
 
@@ -21,13 +23,20 @@ constexpr const char* kPositionFile = "shoehorn_state.json";
 
 // What must agree for a resumed run to go on as the interrupted one would have.
 nlohmann::json identity_of(const TrainingArguments& args) {
-  return {{"seed", args.seed},
-          {"per_device_train_batch_size", args.per_device_train_batch_size},
-          {"gradient_accumulation_steps", args.gradient_accumulation_steps},
-          {"batch_size_ramp", args.batch_size_ramp},
-          {"optim", optimizer_name(args)},
-          {"freeze", args.freeze},
-          {"train_sampling_strategy", args.train_sampling_strategy}};
+  nlohmann::json identity = {{"seed", args.seed},
+                             {"per_device_train_batch_size", args.per_device_train_batch_size},
+                             {"gradient_accumulation_steps", args.gradient_accumulation_steps},
+                             {"optim", optimizer_name(args)},
+                             {"freeze", args.freeze},
+                             {"train_sampling_strategy", args.train_sampling_strategy}};
+  // Null without adapters, as in checkpoints that do not know them.
+  const bool adapts = args.lora_rank > 0;
+  identity["lora_rank"] = adapts ? nlohmann::json(args.lora_rank) : nlohmann::json();
+  identity["lora_alpha"] = adapts ? nlohmann::json(args.lora_alpha) : nlohmann::json();
+  identity["lora_dropout"] = adapts ? nlohmann::json(args.lora_dropout) : nlohmann::json();
+  identity["lora_target"] = adapts ? nlohmann::json(args.lora_target) : nlohmann::json();
+  identity["lora_modules_to_save"] = adapts ? nlohmann::json(args.lora_modules_to_save) : nlohmann::json();
+  return identity;
 }
 
 nlohmann::json to_json(const RunPosition& position) {
@@ -69,18 +78,44 @@ LossScaleValues loss_scale_in(const nlohmann::json& saved, const std::filesystem
   return scale;
 }
 
+// Gives the files that it read.
+SafetensorsModel load_whole_model(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
+                                  Session& session) {
+  TorchGenerator generator(static_cast<uint64_t>(arguments.seed));
+  SafetensorsModel files = SafetensorsModel::open(checkpoint);
+  const LoadedWeights weights = load_weights(files, session.state(), session.executor(), generator);
+  if (!weights.initialized.empty()) {
+    throw user_error("[--resume_from_checkpoint {}] expected every parameter, '{}' is missing",
+                     checkpoint.string(), weights.initialized[0]);
+  }
+  return files;
+}
+
 }  // namespace
 
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
-                      const std::filesystem::path& directory) {
+                      const std::filesystem::path& directory, bool merges) {
+  const ProgramFamily& family = contents.session.family();
+  const bool is_adapter = !family.adapters.empty() && !merges;
   const std::string config = contents.model.config_json();
   if (!config.empty()) {
     nlohmann::json json = parse_json(config, "config.json");
     json.erase("torch_dtype");
-    json["dtype"] = dtype_name(model_dtype(contents.session.state()));
-    write_json_atomic(directory / "config.json", json);
+    json["dtype"] = dtype_name(model_dtype(*family.state));
+    write_json_atomic(directory / (is_adapter ? kAdapterModelConfigName : "config.json"), json);
   }
-  save_weights(directory, contents.session.state(), executor, contents.originals);
+  if (is_adapter) {
+    save_adapter(directory, contents.base, contents.session.options().step.lora, family, executor);
+  } else {
+    if (merges && !family.adapters.empty()) {
+      save_merged_weights(directory, contents.base, family, executor);
+    } else {
+      save_weights(directory, *family.state, executor, contents.originals);
+    }
+    // An adapter of an earlier run would be loaded in place of what was just saved.
+    for (const std::string_view name : {kAdapterConfigName, kAdapterWeightsName, kAdapterModelConfigName})
+      std::filesystem::remove(directory / name);
+  }
   for (const std::filesystem::path& companion : contents.companions)
     copy_file_atomic(companion, directory / companion.filename());
 }
@@ -103,7 +138,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
 }
 
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
-                           Session& session) {
+                           Session& session, const std::filesystem::path& base) {
   const std::filesystem::path position_file = checkpoint / kPositionFile;
   if (!std::filesystem::exists(position_file)) {
     throw user_error(
@@ -135,12 +170,11 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   run.position.loss_total = field<double>(position, "loss_total", position_file);
   run.position.nonfinite_losses = field<int64_t>(position, "nonfinite_losses", position_file);
   if (saved.contains("loss_scale")) run.loss_scale = loss_scale_in(saved, position_file);
-  TorchGenerator generator(static_cast<uint64_t>(arguments.seed));
-  run.files = SafetensorsModel::open(checkpoint);
-  const LoadedWeights weights = load_weights(run.files, session.state(), session.executor(), generator);
-  if (!weights.initialized.empty()) {
-    throw user_error("[--resume_from_checkpoint {}] expected every parameter, '{}' is missing",
-                     checkpoint.string(), weights.initialized[0]);
+  if (session.family().adapters.empty()) {
+    run.files = load_whole_model(checkpoint, arguments, session);
+  } else {
+    run.files = start_weights(base, session.state(), session.executor(), arguments.seed).files;
+    load_adapter(checkpoint, session.family(), session.executor());
   }
   load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),
                         session.options().step.optimizer.settings);

@@ -1,7 +1,8 @@
 // Checkpoints of a run: output_dir/checkpoint-N, in the layout of the Hugging Face Trainer with our own state
 // files.
 //
-//   config.json, model.safetensors, tokenizer files   the model, loadable by transformers
+//   config.json, model.safetensors, tokenizer files   the model, loadable by transformers; of a model with
+//   adapters adapter_config.json, adapter_model.safetensors and model_config.json, loadable by PEFT
 //   optimizer.safetensors                             "<parameter>.<state>" in the parameter's shape
 //   trainer_state.json, training_args.json            as the Trainer names them
 //   shoehorn_state.json                               position in data and log, loss scale, seed, profile
@@ -43,25 +44,29 @@ struct CheckpointContents {
   const RunPosition& position;
   const std::vector<std::filesystem::path>& companions;  // files copied unchanged
   const SafetensorsModel* originals = nullptr;           // as save_weights takes them
+  std::filesystem::path base = {};  // where the weights came from that adapters go with; empty: from nowhere
 };
 
-// Config, weights and companions into an existing directory.
+// Config, weights (or adapters) and companions into an existing directory. `merges`: adapters are merged into
+// the base's weights, and the whole model is saved.
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
-                      const std::filesystem::path& directory);
+                      const std::filesystem::path& directory, bool merges = false);
 
 // Writes output_dir/checkpoint-<global_step>, rotates by save_total_limit; returns its path.
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor);
 
-// Loads weights and optimizer state into the session's executor and returns where the run stood. UserError
-// where the checkpoint is of another seed, batch or optimizer than `arguments` (naming what differs).
+// Loads weights and optimizer state into the session's executor and returns where the run stood. Of a run
+// with adapters the checkpoint has those only: the weights are those of `base`. UserError where the
+// checkpoint is of another seed, batch or optimizer than `arguments` (naming what differs).
 struct ResumedRun {
   TrainerState state;
   RunPosition position;
   std::optional<LossScaleValues> loss_scale;  // of a float16 run
-  SafetensorsModel files;                     // what the weights were read from
+  // What the weights were read from, with adapters the base's; none: they are new, adapters aside.
+  std::optional<SafetensorsModel> files;
 };
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
-                           Session& session);
+                           Session& session, const std::filesystem::path& base = {});
 
 // The checkpoint that --resume_from_checkpoint names: a directory, or the newest complete one for "true".
 // Skipped incomplete ones are appended to `notes`. UserError where there is none.

@@ -29,6 +29,11 @@ StepOptions step_options_of(const TrainingArguments& args) {
       args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
   step.update_in_backward = args.update_in_backward;
+  step.lora = {.rank = args.lora_rank,
+               .alpha = static_cast<float>(args.lora_alpha),
+               .dropout = static_cast<float>(args.lora_dropout),
+               .targets = args.lora_target,
+               .modules_to_save = args.lora_modules_to_save};
   step.freeze = args.freeze;
   step.max_grad_norm = static_cast<float>(args.max_grad_norm);
   step.max_grad_value = static_cast<float>(args.max_grad_value);

@@ -53,6 +53,11 @@ TEST(StepSettings, EveryArgumentArrives) {
   args.gradient_checkpointing_kwargs = {{"every_n_layers", int64_t{3}}};
   args.update_in_backward = true;
   args.freeze = {"embeddings"};
+  args.lora_rank = 4;
+  args.lora_alpha = 6;
+  args.lora_dropout = 0.25;
+  args.lora_target = {"key"};
+  args.lora_modules_to_save = {"pooler"};
   args.max_grad_norm = 0;
   args.label_smoothing_factor = 0.25;
   args.seed = 7;
@@ -71,6 +76,11 @@ TEST(StepSettings, EveryArgumentArrives) {
   EXPECT_EQ(step.recompute_every_n_layers, 3);
   EXPECT_TRUE(step.update_in_backward);
   EXPECT_EQ(step.freeze, std::vector<std::string>{"embeddings"});
+  EXPECT_EQ(step.lora.rank, 4);
+  EXPECT_EQ(step.lora.alpha, 6);
+  EXPECT_EQ(step.lora.dropout, 0.25F);
+  EXPECT_EQ(step.lora.targets, std::vector<std::string>{"key"});
+  EXPECT_EQ(step.lora.modules_to_save, std::vector<std::string>{"pooler"});
   EXPECT_EQ(step.max_grad_norm, 0);
   EXPECT_EQ(step.label_smoothing, 0.25F);
   EXPECT_EQ(step.seed, 7U);

@@ -9,6 +9,7 @@
 #include "data/window_iterator.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
+#include "train/adapter_weights.h"
 #include "train/auto_find_batch_size.h"
 #include "train/find_anomaly.h"
 #include "train/fp16_checkpoint.h"
@@ -142,7 +143,7 @@ void Trainer::load_start() {
     std::vector<std::string> notes;
     const std::filesystem::path checkpoint = find_checkpoint(args_, notes);
     for (const std::string& note : notes) say(note);
-    ResumedRun run = load_checkpoint(checkpoint, args_, *session_);
+    ResumedRun run = load_checkpoint(checkpoint, args_, *session_, options_.weights);
     const int64_t max_steps = state_.max_steps;
     const int64_t epochs = state_.num_train_epochs;
     state_ = std::move(run.state);
@@ -165,13 +166,22 @@ void Trainer::load_start() {
   }
   StartedWeights started = start_weights(options_.weights, session_->state(), executor, args_.seed);
   originals_ = std::move(started.files);
+  if (!options_.adapter.empty()) load_adapter(options_.adapter, session_->family(), executor);
   if (!started.initialized.empty())
     say(fmt::format("new weights, to be trained: {}", fmt::join(started.initialized, ", ")));
 }
 
 TrainOutput Trainer::train() {
   CHECK(windows_ != nullptr, "there is no training data");
-  if (args_.save_strategy != "no") ensure_writable_directory(args_.output_dir);
+  if (args_.save_strategy != "no") {
+    if (args_.lora_rank > 0 && options_.weights.empty()) {
+      throw user_error(
+          "[lora_rank] expected a base model with weights, or save_strategy no, got random weights; adapters "
+          "are "
+          "saved without the model that they go with");
+    }
+    ensure_writable_directory(args_.output_dir);
+  }
   recover_checkpoints(args_.output_dir);
   prepare();
   start_reports();
@@ -346,8 +356,8 @@ void Trainer::evaluate_and_note(Progress& progress) {
 }
 
 CheckpointContents Trainer::contents() const {
-  return {
-      model_, *session_, args_, state_, position_, options_.companions, originals_ ? &*originals_ : nullptr};
+  return {model_,    *session_, args_, state_, position_, options_.companions, originals_ ? &*originals_ : nullptr,
+          options_.weights};
 }
 
 void Trainer::save(Progress& progress) {
@@ -361,7 +371,7 @@ void Trainer::save(Progress& progress) {
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
   ensure_writable_directory(directory);
-  save_model_files(contents(), session_->executor(), directory);
+  save_model_files(contents(), session_->executor(), directory, args_.lora_merge);
 }
 
 void Trainer::save_state() const {
@@ -370,7 +380,11 @@ void Trainer::save_state() const {
 
 void Trainer::load_best_model() {
   if (!state_.best_model_checkpoint) return;
-  start_weights(*state_.best_model_checkpoint, session_->state(), session_->executor(), args_.seed);
+  if (session_->family().adapters.empty()) {
+    start_weights(*state_.best_model_checkpoint, session_->state(), session_->executor(), args_.seed);
+  } else {
+    load_adapter(*state_.best_model_checkpoint, session_->family(), session_->executor());
+  }
   say(fmt::format("loaded the best model, of {}", *state_.best_model_checkpoint));
 }
 

@@ -46,6 +46,8 @@ struct TrainerOptions {
   std::function<Metrics(const ConfusionCounts&)> compute_metrics = {};
   // Weights to start from; empty: every parameter from its initializer, seeded by `seed`.
   std::filesystem::path weights = {};
+  // An adapter that the model starts with, in PEFT's format; lora_rank and the others say what it is.
+  std::filesystem::path adapter = {};
   // Files copied beside the saved weights (tokenizer, vocabulary).
   std::vector<std::filesystem::path> companions = {};
   // Told about the run: one line a log entry and one a notice. Unset: silent.
@@ -86,7 +88,8 @@ class Trainer {
   // The logits (S, C) of each batch of the evaluation data set, in order.
   void predict(const std::function<void(std::span<const float> logits)>& on_logits);
 
-  // config.json, weights and companions into `directory` (made where absent).
+  // config.json, weights and companions into `directory` (made where absent). Of a run with lora_rank its
+  // adapters, or with lora_merge the whole model.
   void save_model(const std::filesystem::path& directory);
   // The evaluation of the trained model as the last entry of the log, in the reports that report_to names.
   void report_evaluation(Metrics metrics);

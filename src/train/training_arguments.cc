@@ -132,6 +132,22 @@ bool is_update_in_backward(const std::string& optim) {
   return optim == "lomo" || optim == "adalomo";
 }
 
+void validate_lora(const TrainingArguments& args) {
+  require_between("lora_rank", static_cast<double>(args.lora_rank), 0, 65536, "0 (off) to 65536");
+  require(args.lora_alpha > 0 && args.lora_alpha < 1e30, "lora_alpha", "more than 0", args.lora_alpha);
+  require_fraction("lora_dropout", args.lora_dropout);
+  if (args.lora_rank > 0) return;
+  const TrainingArguments standard;
+  const auto need_rank = [](std::string_view name, bool given) {
+    if (given) throw user_error("[{}] expected lora_rank with it, got none; 8 is a usual one", name);
+  };
+  need_rank("lora_alpha", args.lora_alpha != standard.lora_alpha);
+  need_rank("lora_dropout", args.lora_dropout != standard.lora_dropout);
+  need_rank("lora_target", !args.lora_target.empty());
+  need_rank("lora_modules_to_save", !args.lora_modules_to_save.empty());
+  need_rank("lora_merge", args.lora_merge);
+}
+
 void validate_combinations(const TrainingArguments& args) {
   if (args.update_in_backward && args.max_grad_norm > 0) {
     throw user_error(
@@ -202,6 +218,7 @@ void validate(const TrainingArguments& args) {
   validate_strategies(args);
   validate_best_model(args);
   validate_precision(args);
+  validate_lora(args);
   validate_combinations(args);
   recompute_every_n_layers(args);
   optimizer_settings_of(args);

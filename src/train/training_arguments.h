@@ -97,8 +97,15 @@ struct TrainingArguments {
   bool prediction_loss_only = false;
   bool skip_memory_metrics = true;
 
-  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch
-  // clipping off; both: by the norm first.
+  // Low-rank adapters (passes/lora.h), as PEFT's LoraConfig names them. lora_rank 0: off.
+  int64_t lora_rank = 0;
+  double lora_alpha = 8;
+  double lora_dropout = 0.0;
+  std::vector<std::string> lora_target = {};
+  std::vector<std::string> lora_modules_to_save = {};
+  bool lora_merge = false;
+
+  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch clipping off; both: by the norm first.
   std::string optim = "adamw_torch_fused";
   Kwargs optim_args = {};
   double learning_rate = 5e-5;

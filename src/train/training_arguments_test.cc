@@ -33,6 +33,19 @@ TEST(TrainingArguments, DefaultsAreValid) {
   EXPECT_VALID((void)args);
 }
 
+TEST(TrainingArguments, AdaptersNeedARank) {
+  EXPECT_REFUSED("[lora_rank] expected 0 (off)", args.lora_rank = -1);
+  EXPECT_REFUSED("[lora_alpha] expected lora_rank with it", args.lora_alpha = 16);
+  EXPECT_REFUSED("[lora_dropout] expected lora_rank with it", args.lora_dropout = 0.1);
+  EXPECT_REFUSED("[lora_target] expected lora_rank with it", args.lora_target = {"query"});
+  EXPECT_REFUSED("[lora_modules_to_save] expected lora_rank with it", args.lora_modules_to_save = {"pooler"});
+  EXPECT_REFUSED("[lora_merge] expected lora_rank with it", args.lora_merge = true);
+  EXPECT_REFUSED("[lora_alpha] expected more than 0", args.lora_rank = 8; args.lora_alpha = 0);
+  EXPECT_REFUSED("[lora_dropout] expected a number in [0, 1)", args.lora_rank = 8; args.lora_dropout = 1);
+  EXPECT_VALID(args.lora_rank = 8; args.lora_alpha = 32; args.lora_dropout = 0.1;
+               args.lora_target = {"query"}; args.lora_modules_to_save = {"pooler"}; args.lora_merge = true);
+}
+
 TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
   EXPECT_REFUSED("[per_device_train_batch_size] expected 1 or more, got 0",
                  args.per_device_train_batch_size = 0);

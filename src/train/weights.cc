@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "exec/cpu/elementwise.h"
 #include "exec/cpu/random_normal.h"
+#include "exec/cpu/random_uniform.h"
 #include "io/float_convert.h"
 
 namespace shoehorn {
@@ -32,29 +33,9 @@ std::string shape_text(std::span<const int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-// The name under which the files have a parameter; empty if they have not.
-std::string find_name(const SafetensorsModel& files, const std::string& name) {
-  std::vector<std::string> candidates = {name};
-  if (name.rfind("bert.", 0) == 0) candidates.push_back(name.substr(5));
-  for (size_t i = 0, count = candidates.size(); i < count; ++i) {
-    const std::string candidate = candidates[i];
-    for (const auto& [modern, old] :
-         {std::pair<std::string, std::string>{"LayerNorm.weight", "LayerNorm.gamma"},
-          {"LayerNorm.bias", "LayerNorm.beta"}}) {
-      if (candidate.size() > modern.size() && candidate.ends_with(modern)) {
-        candidates.push_back(candidate.substr(0, candidate.size() - modern.size()) + old);
-      }
-    }
-  }
-  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const std::string& candidate) {
-    return files.find(candidate) != nullptr;
-  });
-  return found == candidates.end() ? std::string{} : *found;
-}
-
 // Elements [offset, offset + values.size()) of a tensor of float type as fp32; a chunk at most.
-void read_elements(const SafetensorsModel& files, const std::string& name, int64_t offset,
-                   std::span<float> values) {
+template <typename Files>
+void read_elements(const Files& files, const std::string& name, int64_t offset, std::span<float> values) {
   const DType dtype = files.tensor(name).dtype;
   const int64_t element = dtype_bytes(dtype);
   const std::span<std::byte> raw =
@@ -72,7 +53,7 @@ bool has_no_master(const StateTable& state, const Parameter& parameter) {
 std::string original_name(const StateTable& state, const Parameter& parameter,
                           const SafetensorsModel* originals) {
   if (originals == nullptr || parameter.trainable || !has_no_master(state, parameter)) return {};
-  const std::string name = find_name(*originals, parameter.name);
+  const std::string name = name_in_files(*originals, parameter.name);
   const DType dtype = state.storage(parameter.storage).type.dtype;
   return name.empty() || originals->tensor(name).dtype == dtype ? std::string{} : name;
 }
@@ -103,19 +84,43 @@ void fill_parameter(Executor& executor, const Parameter& parameter, const Fill& 
   }
 }
 
-bool is_normal(const Parameter& parameter) {
-  return parameter.initializer.kind == Initializer::Kind::kNormal;
-}
-
 void fill_constant(Executor& executor, const Parameter& parameter) {
   const float value = parameter.initializer.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F;
   fill_parameter(executor, parameter,
                  [&](int64_t, std::span<float> values) { std::fill(values.begin(), values.end(), value); });
 }
 
+// From the initializer; the numbers of parameter `index` are those of stream `index` + 1.
+void initialize_parameter(const StateTable& state, size_t index, Executor& executor, uint64_t seed) {
+  const Parameter& parameter = state.parameters()[index];
+  const Initializer& initializer = parameter.initializer;
+  const auto stream = static_cast<uint32_t>(index) + 1;
+  switch (initializer.kind) {
+    case Initializer::Kind::kNormal:
+      fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
+        cpu::fill_normal({.seed = seed,
+                          .stream = stream,
+                          .first = at,
+                          .mean = 0,
+                          .standard_deviation = initializer.standard_deviation,
+                          .values = values});
+      });
+      return;
+    case Initializer::Kind::kUniform:
+      fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
+        cpu::fill_uniform(
+            {.seed = seed, .stream = stream, .first = at, .bound = initializer.bound, .values = values});
+      });
+      return;
+    case Initializer::Kind::kZeros:
+    case Initializer::Kind::kOnes:
+      fill_constant(executor, parameter);
+  }
+}
+
 // A parameter that a checkpoint lacks, drawn as PyTorch draws it: the whole tensor at once.
 void initialize_as_torch(Executor& executor, const Parameter& parameter, TorchGenerator& generator) {
-  if (!is_normal(parameter)) {
+  if (parameter.initializer.kind != Initializer::Kind::kNormal) {
     fill_constant(executor, parameter);
     return;
   }
@@ -196,12 +201,51 @@ void write_parameter(Executor& executor, const Parameter& parameter, int64_t off
              .to = executor.storage(parameter.storage) + to * dtype_bytes(dtype)});
 }
 
+std::string name_in_files(const SafetensorsModel& files, const std::string& parameter) {
+  std::vector<std::string> candidates = {parameter};
+  if (parameter.rfind("bert.", 0) == 0) candidates.push_back(parameter.substr(5));
+  for (size_t i = 0, count = candidates.size(); i < count; ++i) {
+    const std::string candidate = candidates[i];
+    for (const auto& [modern, old] :
+         {std::pair<std::string, std::string>{"LayerNorm.weight", "LayerNorm.gamma"},
+          {"LayerNorm.bias", "LayerNorm.beta"}}) {
+      if (candidate.size() > modern.size() && candidate.ends_with(modern)) {
+        candidates.push_back(candidate.substr(0, candidate.size() - modern.size()) + old);
+      }
+    }
+  }
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const std::string& candidate) {
+    return files.find(candidate) != nullptr;
+  });
+  return found == candidates.end() ? std::string{} : *found;
+}
+
+void load_parameter(const SafetensorsFile& file, const std::string& name, const Parameter& parameter,
+                    std::string_view says, Executor& executor) {
+  const TensorEntry& entry = file.tensor(name);
+  if (entry.shape != parameter.shape) {
+    throw user_error("[{}: {}] expected shape {} as {}, got {}", file.path().string(), name,
+                     shape_text(parameter.shape), says, shape_text(entry.shape));
+  }
+  if (!is_float(entry.dtype)) {
+    throw user_error("[{}: {}] expected a floating-point tensor, got {}", file.path().string(), name,
+                     dtype_name(entry.dtype));
+  }
+  for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
+    const auto count = static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at));
+    const std::span<float> values = std::span(staging().values).first(count);
+    read_elements(file, name, at, values);
+    write_parameter(executor, parameter, at, values);
+  }
+}
+
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator) {
   LoadedWeights loaded;
   std::set<std::string> used;
   for (const Parameter& parameter : state.parameters()) {
-    const std::string name = find_name(files, parameter.name);
+    if (parameter.is_adapter) continue;
+    const std::string name = name_in_files(files, parameter.name);
     if (name.empty()) {
       if (state.storage(parameter.storage).region.component != Component::kHead) {
         throw user_error(
@@ -214,21 +258,7 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
       continue;
     }
     used.insert(name);
-    const TensorEntry& entry = files.tensor(name);
-    if (entry.shape != parameter.shape) {
-      throw user_error("[{}: {}] expected shape {} as config.json says, got {}", files.directory().string(),
-                       name, shape_text(parameter.shape), shape_text(entry.shape));
-    }
-    if (!is_float(entry.dtype)) {
-      throw user_error("[{}: {}] expected a floating-point tensor, got {}", files.directory().string(), name,
-                       dtype_name(entry.dtype));
-    }
-    for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
-      const auto count = static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at));
-      const std::span<float> values = std::span(staging().values).first(count);
-      read_elements(files, name, at, values);
-      write_parameter(executor, parameter, at, values);
-    }
+    load_parameter(files.file_of(name), name, parameter, "config.json says", executor);
   }
   for (const std::string& name : files.names()) {
     if (!used.contains(name)) loaded.unused.push_back(name);
@@ -237,22 +267,7 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
 }
 
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed) {
-  uint32_t stream = 0;
-  for (const Parameter& parameter : state.parameters()) {
-    ++stream;
-    if (!is_normal(parameter)) {
-      fill_constant(executor, parameter);
-      continue;
-    }
-    fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
-      cpu::fill_normal({.seed = seed,
-                        .stream = stream,
-                        .first = at,
-                        .mean = 0,
-                        .standard_deviation = parameter.initializer.standard_deviation,
-                        .values = values});
-    });
-  }
+  for (size_t i = 0; i < state.parameters().size(); ++i) initialize_parameter(state, i, executor, seed);
 }
 
 StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
@@ -264,12 +279,17 @@ StartedWeights start_weights(const std::filesystem::path& directory, const State
   TorchGenerator generator(static_cast<uint64_t>(seed));
   SafetensorsModel files = SafetensorsModel::open(directory);
   std::vector<std::string> initialized = load_weights(files, state, executor, generator).initialized;
+  for (size_t i = 0; i < state.parameters().size(); ++i) {
+    if (state.parameters()[i].is_adapter)
+      initialize_parameter(state, i, executor, static_cast<uint64_t>(seed));
+  }
   return {std::move(initialized), std::move(files)};
 }
 
 std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals) {
   std::vector<TensorSpec> specs;
   for (const Parameter& parameter : state.parameters()) {
+    if (parameter.is_adapter) continue;
     const bool is_narrow =
         has_no_master(state, parameter) && original_name(state, parameter, originals).empty();
     const DType dtype = is_narrow ? state.storage(parameter.storage).type.dtype : DType::kF32;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/torch_random.h"
@@ -22,28 +23,40 @@ struct LoadedWeights {
   std::vector<std::string> unused;       // tensors that the model has no parameter for
 };
 
-// Reads every parameter into place. Names: as they are, without the leading "bert." (a base model's files),
-// and with the old endings gamma and beta. Only parameters of the head may be absent: they are initialized
-// from `generator`. UserError naming file and tensor: another shape, a missing tensor.
+// Reads every parameter into place but those of adapters, which no base model has. Names: as they are,
+// without the leading "bert." (a base model's files), and with the old endings gamma and beta. Only
+// parameters of the head may be absent: they are initialized from `generator`. UserError naming file and
+// tensor: another shape, a missing tensor.
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator);
 
-// Every parameter from its initializer; normal ones counter-based (exec/cpu/random_normal.h), a stream each.
+// The name under which the files have a parameter, by the rules above; empty if they have not.
+std::string name_in_files(const SafetensorsModel& files, const std::string& parameter);
+
+// Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
+// explains
+// ("config.json says"), or no floating-point numbers.
+void load_parameter(const SafetensorsFile& file, const std::string& name, const Parameter& parameter,
+                    std::string_view says, Executor& executor);
+
+// Every parameter from its initializer; random ones counter-based (exec/cpu/random_normal.h,
+// random_uniform.h), a stream each.
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
 
 // What a run starts from: the weights in `directory`, or where that is empty new ones, both as above with
-// this seed.
+// this seed; adapters are new in any case.
 struct StartedWeights {
-  std::vector<std::string> initialized;   // parameters that the files lack
+  std::vector<std::string> initialized;   // parameters that the files lack, adapters aside
   std::optional<SafetensorsModel> files;  // what the others were read from, kept open; none: all are new
 };
 StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
                              Executor& executor, int64_t seed);
 
-// The names, dtypes in files and shapes of all parameters, in the order of the state table. A weight is
-// written in the type that holds all of it: float32, or the 16-bit type that it has here without a master.
-// One that is not trained, and has fewer bits here than in `originals`, the files that the weights came from
-// (null: none), is written as those have it, in float32.
+// The names, dtypes in files and shapes of all parameters, in the order of the state table. There are no
+// adapters among them: those are saved by train/adapter_weights.h. A weight is written in the type that holds
+// all of it: float32, or the 16-bit type that it has here without a master. One that is not trained, and has
+// fewer bits here than in `originals`, the files that the weights came from (null: none), is written as those
+// have it, in float32.
 std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals = nullptr);
 
 // What config.json calls the model's type: that of trained weights without masters, else float32.

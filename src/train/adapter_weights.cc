@@ -1,0 +1,240 @@
+#include "train/adapter_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+#include "exec/cpu/elementwise.h"
+#include "io/float_convert.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "train/adapter_config.h"
+#include "train/weights.h"
+
+namespace shoehorn {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "base_model.model.";
+
+// Elements that pass through memory at a time: of adapters, which are saved in a run, few enough for the
+// stack.
+constexpr int64_t kChunkElements = int64_t{1} << 12;
+constexpr int64_t kMergedChunkElements = int64_t{1} << 16;
+
+// The parameters that an adapter's file holds.
+std::vector<ParameterId> parameters_in_file(const AdapterSet& adapters) {
+  std::vector<ParameterId> ids;
+  for (const LowRankAdapter& adapter : adapters.list) {
+    ids.push_back(adapter.a);
+    ids.push_back(adapter.b);
+  }
+  ids.insert(ids.end(), adapters.saved.begin(), adapters.saved.end());
+  return ids;
+}
+
+void require_base(const fs::path& base) {
+  if (base.empty()) {
+    throw user_error(
+        "[lora_rank] expected a base model with weights, got a model that starts from random ones; its "
+        "adapters "
+        "could be loaded by nobody");
+  }
+}
+
+std::vector<float> read_whole(const Executor& executor, const Parameter& parameter) {
+  std::vector<float> values(static_cast<size_t>(parameter.elements()));
+  read_parameter(executor, parameter, 0, values);
+  return values;
+}
+
+// B·A of one adapter, a range of elements at a time.
+class LowRankProduct {
+ public:
+  LowRankProduct(const StateTable& state, const Executor& executor, const LowRankAdapter& adapter,
+                 float scale)
+      : a_(read_whole(executor, state.parameter(adapter.a))),
+        b_(read_whole(executor, state.parameter(adapter.b))),
+        rank_(state.parameter(adapter.a).shape[0]),
+        columns_(state.parameter(adapter.a).shape[1]),
+        scale_(scale) {}
+
+  // Adds elements [offset, offset + values.size()) of scale·B·A.
+  void add_to(int64_t offset, std::span<float> values) const {
+    const int64_t end = offset + static_cast<int64_t>(values.size());
+    std::vector<float> sums(static_cast<size_t>(columns_));
+    for (int64_t at = offset; at < end;) {
+      const int64_t row = at / columns_;
+      const int64_t first = at - row * columns_;
+      const int64_t last = std::min(columns_, end - row * columns_);
+      std::fill(sums.begin(), sums.end(), 0.0F);
+      for (int64_t r = 0; r < rank_; ++r) {
+        const float factor = b_[static_cast<size_t>(row * rank_ + r)];
+        const float* a = a_.data() + r * columns_;
+        for (int64_t column = first; column < last; ++column)
+          sums[static_cast<size_t>(column)] += factor * a[column];
+      }
+      for (int64_t column = first; column < last; ++column, ++at)
+        values[static_cast<size_t>(at - offset)] += scale_ * sums[static_cast<size_t>(column)];
+    }
+  }
+
+ private:
+  std::vector<float> a_, b_;
+  int64_t rank_;
+  int64_t columns_;
+  float scale_;
+};
+
+// The weights of the merged model, a range at a time.
+class MergedWeights {
+ public:
+  MergedWeights(const fs::path& base, const ProgramFamily& family, const Executor& executor)
+      : files_(SafetensorsModel::open(base)), family_(family), executor_(executor) {}
+
+  std::vector<TensorSpec> specs() const {
+    std::vector<TensorSpec> specs = weight_specs(*family_.state);
+    for (TensorSpec& spec : specs) {
+      const std::string name = name_in_files(files_, spec.name);
+      if (name.empty()) continue;
+      const DType stored = files_.tensor(name).dtype;
+      if (stored == DType::kBF16 || stored == DType::kF16) spec.dtype = stored;
+    }
+    return specs;
+  }
+
+  void begin(const TensorSpec& spec) {
+    const StateTable& state = *family_.state;
+    const ParameterId id = state.find_parameter(spec.name);
+    dtype_ = spec.dtype;
+    parameter_ = &state.parameter(id);
+    const std::vector<ParameterId>& saved = family_.adapters.saved;
+    name_ = name_in_files(files_, spec.name);
+    // What the files lack is new, and in the arena alone.
+    is_trained_ = name_.empty() || std::find(saved.begin(), saved.end(), id) != saved.end();
+    product_.reset();
+    for (const LowRankAdapter& adapter : family_.adapters.list) {
+      if (adapter.weight == id) product_.emplace(state, executor_, adapter, family_.adapters.scale);
+    }
+  }
+
+  void fill(int64_t offset_bytes, std::span<std::byte> chunk) {
+    const auto count = static_cast<int64_t>(chunk.size()) / dtype_bytes(dtype_);
+    const int64_t offset = offset_bytes / dtype_bytes(dtype_);
+    values_.resize(static_cast<size_t>(count));
+    if (is_trained_) {
+      read_parameter(executor_, *parameter_, offset, values_);
+    } else {
+      const DType stored = files_.tensor(name_).dtype;
+      raw_.resize(static_cast<size_t>(count * dtype_bytes(stored)));
+      files_.read_range(name_, offset * dtype_bytes(stored), raw_);
+      convert_elements(stored, raw_, values_);
+    }
+    if (product_) product_->add_to(offset, values_);
+    cpu::cast({.count = count,
+               .from_dtype = DType::kF32,
+               .from = values_.data(),
+               .to_dtype = dtype_,
+               .to = chunk.data()});
+  }
+
+ private:
+  SafetensorsModel files_;
+  const ProgramFamily& family_;
+  const Executor& executor_;
+  // Of the tensor that is being written.
+  DType dtype_ = DType::kF32;
+  const Parameter* parameter_ = nullptr;
+  std::string name_;
+  bool is_trained_ = false;
+  std::optional<LowRankProduct> product_;
+  std::vector<float> values_;
+  std::vector<std::byte> raw_;
+};
+
+}  // namespace
+
+std::vector<std::string> adapter_tensor_names(const fs::path& directory) {
+  const SafetensorsFile file = SafetensorsFile::open(directory / kAdapterWeightsName);
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : file.tensors()) {
+    if (!entry.name.starts_with(kPrefix)) {
+      throw user_error("[{}: {}] expected a name that begins with '{}', as PEFT writes it, got another",
+                       file.path().string(), entry.name, kPrefix);
+    }
+    names.push_back(entry.name.substr(kPrefix.size()));
+  }
+  return names;
+}
+
+void save_adapter(const fs::path& directory, const fs::path& base, const LoraOptions& options,
+                  const ProgramFamily& family, const Executor& executor) {
+  require_base(base);
+  std::vector<TensorSpec> specs;
+  std::map<std::string, ParameterId> owners;
+  for (const ParameterId id : parameters_in_file(family.adapters)) {
+    const Parameter& parameter = family.state->parameter(id);
+    specs.push_back({std::string(kPrefix) + parameter.name, DType::kF32, parameter.shape});
+    owners[specs.back().name] = id;
+  }
+  sort_as_hugging_face(specs);
+  SafetensorsWriter writer(directory / kAdapterWeightsName, specs);
+  std::array<float, kChunkElements> staging;
+  for (const TensorSpec& spec : writer.tensors()) {
+    const Parameter& parameter = family.state->parameter(owners.at(spec.name));
+    writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging)),
+                         [&](int64_t offset, std::span<std::byte> chunk) {
+                           read_parameter(executor, parameter, offset / 4,
+                                          {reinterpret_cast<float*>(chunk.data()), chunk.size() / 4});
+                         });
+  }
+  write_adapter_config(directory, base, options, family.adapters);
+  writer.commit();
+}
+
+void load_adapter(const fs::path& directory, const ProgramFamily& family, Executor& executor) {
+  const SafetensorsFile file = SafetensorsFile::open(directory / kAdapterWeightsName);
+  std::map<std::string, ParameterId> missing;
+  for (const ParameterId id : parameters_in_file(family.adapters))
+    missing[std::string(kPrefix) + family.state->parameter(id).name] = id;
+  for (const TensorEntry& entry : file.tensors()) {
+    const auto found = missing.find(entry.name);
+    if (found == missing.end()) {
+      throw user_error(
+          "[{}: {}] expected adapters of the layers that target_modules names and tensors of "
+          "modules_to_save, "
+          "got another tensor; does the adapter go with this base model?",
+          file.path().string(), entry.name);
+    }
+    load_parameter(file, entry.name, family.state->parameter(found->second),
+                   "the base model and r in adapter_config.json say", executor);
+    missing.erase(found);
+  }
+  if (missing.empty()) return;
+  throw user_error(
+      "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
+      "the "
+      "file cut short?",
+      file.path().string(), missing.begin()->first);
+}
+
+void save_merged_weights(const fs::path& directory, const fs::path& base, const ProgramFamily& family,
+                         const Executor& executor) {
+  require_base(base);
+  MergedWeights weights(base, family, executor);
+  SafetensorsModelWriter writer(directory, weights.specs());
+  std::vector<std::byte> staging(static_cast<size_t>(kMergedChunkElements) * sizeof(float));
+  for (const TensorSpec& spec : writer.order()) {
+    weights.begin(spec);
+    writer.append_filled(spec.name, staging,
+                         [&](int64_t offset, std::span<std::byte> chunk) { weights.fill(offset, chunk); });
+  }
+  writer.commit();
+}
+
+}  // namespace shoehorn
