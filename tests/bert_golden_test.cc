@@ -1,5 +1,5 @@
-// BERT against Transformers (tests/golden/bert_make.py): logits, loss and every gradient, in every
-// arrangement of the step.
+// BERT against Transformers (tests/golden/bert_make.py), and with low-rank adapters against PEFT
+// (lora_make.py): logits, loss and every gradient, in every arrangement of the step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "model/bert.h"
+#include "train/adapter_weights.h"
 #include "train/session.h"
 #include "train/weights.h"
 
@@ -15,6 +16,9 @@ namespace shoehorn {
 namespace {
 
 const std::filesystem::path kGolden = std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/bert_small";
+// The same model and samples with an adapter; the numbers are those of the adapter and the classifier.
+const std::filesystem::path kLoraGolden =
+    std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/lora_small";
 
 // Rows of the golden's samples as one micro-batch in the session's inputs.
 class GoldenBatch {
@@ -88,8 +92,9 @@ TEST_P(BertGolden, LossAndEveryGradient) {
   BertConfig bert = BertConfig::from_json(config, "config.json");
   bert.hidden_dropout_prob = bert.attention_probs_dropout_prob = bert.classifier_dropout = 0;
   const BertForSequenceClassification model(bert, config.dump());
-  const SafetensorsFile golden = SafetensorsFile::open(kGolden / "golden.safetensors");
-  const nlohmann::json facts = read_json(kGolden / "golden.json");
+  const std::filesystem::path compared = step.lora.rank > 0 ? kLoraGolden : kGolden;
+  const SafetensorsFile golden = SafetensorsFile::open(compared / "golden.safetensors");
+  const nlohmann::json facts = read_json(compared / "golden.json");
 
   SessionOptions options;
   options.step = step;
@@ -103,8 +108,9 @@ TEST_P(BertGolden, LossAndEveryGradient) {
   const LoadedWeights loaded =
       load_weights(SafetensorsModel::open(kGolden), session.state(), executor, generator);
   EXPECT_TRUE(loaded.initialized.empty() && loaded.unused.empty());
+  if (step.lora.rank > 0) load_adapter(kLoraGolden, session.family(), executor);
 
-  const GoldenBatch batch(golden);
+  const GoldenBatch batch(SafetensorsFile::open(kGolden / "golden.safetensors"));
   std::vector<std::vector<int64_t>> micro_batches = {{0, 1, 2, 3, 4, 5, 6, 7}};
   if (step.gradient_accumulation_steps == 3) micro_batches = {{0, 1, 2}, {3, 4, 5}, {6, 7}};
   const ScalarStorages& scalars = session.family().scalars;
@@ -149,9 +155,13 @@ TEST_P(BertGolden, LossAndEveryGradient) {
               tolerance);
   for (size_t p = 0; p < session.state().parameters().size(); ++p) {
     const Parameter& parameter = session.state().parameters()[p];
-    const std::vector<double> expected = read_doubles(golden, "gradient64." + parameter.name);
-    std::vector<float> after(expected.size());
+    std::vector<float> after(before[p].size());
     read_parameter(executor, parameter, 0, after);
+    if (!parameter.trainable) {
+      EXPECT_TRUE(after == before[p]) << parameter.name << " is frozen";
+      continue;
+    }
+    const std::vector<double> expected = read_doubles(golden, "gradient64." + parameter.name);
     double largest = 0.05;
     for (const double value : expected) largest = std::max(largest, std::abs(value));
     double error = 0;
@@ -175,6 +185,13 @@ Arrangement arrangement(const std::string& name, const std::function<void(StepOp
 void fp16(StepOptions& o) {
   o.precision = Precision::kFloat16;
   o.loss_scale.initial = 1024;
+}
+
+// As PEFT's adapter_config.json has it.
+Arrangement adapted(const std::string& name, const std::function<void(StepOptions&)>& set) {
+  Arrangement made = arrangement("lora_" + name, set);
+  made.step.lora = {.rank = 4, .alpha = 6};
+  return made;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -229,7 +246,31 @@ INSTANTIATE_TEST_SUITE_P(
                                     o.accumulation_order = AccumulationOrder::kLayer;
                                     o.recompute_every_n_layers = 1;
                                     o.update_in_backward = true;
-                                  })),
+                                  }),
+                      adapted("plain", [](StepOptions&) {}),
+                      adapted("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+                      adapted("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+                      adapted("update_in_backward", [](StepOptions& o) { o.update_in_backward = true; }),
+                      adapted("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+                      adapted("layer_major_recompute_update",
+                              [](StepOptions& o) {
+                                o.gradient_accumulation_steps = 3;
+                                o.accumulation_order = AccumulationOrder::kLayer;
+                                o.recompute_every_n_layers = 1;
+                                o.update_in_backward = true;
+                              }),
+                      adapted("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+                      adapted("bf16_unfused",
+                              [](StepOptions& o) {
+                                o.precision = Precision::kBfloat16;
+                                o.skip_passes = {"fuse"};
+                              }),
+                      adapted("fp16", fp16),
+                      adapted("fp16_accumulate",
+                              [](StepOptions& o) {
+                                fp16(o);
+                                o.gradient_accumulation_steps = 3;
+                              })),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

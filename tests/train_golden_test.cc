@@ -1,4 +1,5 @@
-// The Trainer against Transformers' Trainer on a small BERT (tests/golden/bert_make.py): loss, gradient norm
+// The Trainer against Transformers' Trainer on a small BERT (tests/golden/bert_make.py), also with PEFT's
+// adapters (lora_make.py): loss, gradient norm
 // and learning rate of every step, and the weights they lead to.
 #include <gtest/gtest.h>
 
@@ -17,6 +18,7 @@ using namespace shoehorn::testing;
 using nlohmann::json;
 
 const std::filesystem::path kGolden = golden("bert_small");
+const std::filesystem::path kLoraGolden = golden("lora_small");
 
 std::vector<int32_t> read_integers(const SafetensorsFile& file, const std::string& name) {
   std::vector<int32_t> values(static_cast<size_t>(file.tensor(name).bytes / 4));
@@ -90,10 +92,14 @@ bool is_key_bias(const std::string& name) {
 class TrainGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
-  const json golden = read_json(kGolden / "golden.json")[GetParam()];
+  const bool adapts = GetParam() == "lora";
+  const json golden = read_json((adapts ? kLoraGolden : kGolden) / "golden.json")[GetParam()];
   const BertForSequenceClassification model = golden_model();
+  TrainerOptions options;
+  options.weights = kGolden;
+  if (adapts) options.adapter = kLoraGolden;
   Trainer trainer(model, golden_arguments(golden), samples_of(flattened(golden["rows"])), {},
-                  {.weights = kGolden});
+                  std::move(options));
   const TrainOutput output = trainer.train();
   EXPECT_EQ(output.global_step, static_cast<int64_t>(golden["rows"].size()));
   expect_curve(logged(trainer.state(), "loss"), golden["float64"]["loss"], 2e-5, "loss");
@@ -106,7 +112,8 @@ TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
     mean += loss.get<double>() / static_cast<double>(golden["rows"].size());
   EXPECT_NEAR(output.training_loss, mean, 2e-5 * mean);
   for (const auto& [name, values] : weights_of(trainer.session())) {
-    if (is_key_bias(name)) continue;
+    const bool is_frozen = adapts && !golden["final_weights_sum_and_norm"].contains(name);
+    if (is_key_bias(name) || is_frozen) continue;
     double sum = 0;
     double square = 0;
     for (const float value : values) {
@@ -123,7 +130,7 @@ TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, TrainGolden,
                          ::testing::Values("adamw", "sgd", "adafactor", "adagrad", "rmsprop", "frozen",
-                                           "adamw_8bit", "lion_8bit"),
+                                           "adamw_8bit", "lion_8bit", "lora"),
                          [](const auto& info) { return info.param; });
 
 // The weights themselves after AdamW: a tenth of the last step's size, where a gradient near zero turns the
