@@ -124,7 +124,8 @@ Program view_and_update(StateTable& state, bool read_after) {
                  {},
                  program.read_state(weight),
                  program.read_state(gradient)},
-                UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{4, 3}}}, {{}}}, "update");
+                UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{.rows = 4, .columns = 3}}}, {{}}},
+                "update");
   };
   if (read_after) update();
   program.add_result("copy", builder.value(OpKind::kCopy, {view}, {}, "copy"));

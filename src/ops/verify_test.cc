@@ -15,14 +15,16 @@ class VerifyTest : public ::testing::Test {
     return builder_.value(OpKind::kCopy, {input}, {}, name);
   }
   NodeId update() {
-    return builder_.add(OpKind::kSgd,
-                        {program_.read_state(rate_),
-                         program_.read_state(applied_),
-                         {},
-                         {},
-                         program_.read_state(weight_),
-                         program_.read_state(gradient_)},
-                        UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{3, 5}}}, {{}}}, "update");
+    return builder_.add(
+        OpKind::kSgd,
+        {program_.read_state(rate_),
+         program_.read_state(applied_),
+         {},
+         {},
+         program_.read_state(weight_),
+         program_.read_state(gradient_)},
+        UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{.rows = 3, .columns = 5}}}, {{}}},
+        "update");
   }
   void expect_rejected(const std::string& rule) {
     try {

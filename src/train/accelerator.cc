@@ -322,9 +322,8 @@ double Accelerator::grad_norm() const {
 void Accelerator::save_model(const std::filesystem::path& directory) {
   reserve();
   ensure_writable_directory(directory);
-  save_model_files(
-      {*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr, weights_},
-      session_->executor(), directory, args_.lora_merge);
+  save_model_files({*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr, weights_},
+                   session_->executor(), directory, args_.lora_merge);
 }
 
 }  // namespace shoehorn

@@ -26,6 +26,7 @@ nlohmann::json identity_of(const TrainingArguments& args) {
   nlohmann::json identity = {{"seed", args.seed},
                              {"per_device_train_batch_size", args.per_device_train_batch_size},
                              {"gradient_accumulation_steps", args.gradient_accumulation_steps},
+                             {"batch_size_ramp", args.batch_size_ramp},
                              {"optim", optimizer_name(args)},
                              {"freeze", args.freeze},
                              {"train_sampling_strategy", args.train_sampling_strategy}};

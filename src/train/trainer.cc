@@ -356,7 +356,13 @@ void Trainer::evaluate_and_note(Progress& progress) {
 }
 
 CheckpointContents Trainer::contents() const {
-  return {model_,    *session_, args_, state_, position_, options_.companions, originals_ ? &*originals_ : nullptr,
+  return {model_,
+          *session_,
+          args_,
+          state_,
+          position_,
+          options_.companions,
+          originals_ ? &*originals_ : nullptr,
           options_.weights};
 }
 

@@ -105,7 +105,8 @@ struct TrainingArguments {
   std::vector<std::string> lora_modules_to_save = {};
   bool lora_merge = false;
 
-  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch clipping off; both: by the norm first.
+  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch clipping off; both: by the norm
+  // first.
   std::string optim = "adamw_torch_fused";
   Kwargs optim_args = {};
   double learning_rate = 5e-5;

@@ -17,7 +17,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The weight after one update.
 std::vector<uint8_t> updated(const OptimizerUpdate& optimizer, const Tensor& gradient,
-                               const GoldenShape& shape, float scale, float most) {
+                             const GoldenShape& shape, float scale, float most) {
   const float learning_rate = 0.01F;
   Tensor weight = random_tensor(DType::kF32, shape.count(), 1);
   optimizer.update({.value = weight.floats()}, gradient, shape,
