@@ -34,7 +34,7 @@ def python_with_transformers():
     return None
 
 
-def make_model(directory, dtype):
+def make_model(directory, dtype="float32"):
     """Random weights larger than the usual ones, so that a wrong layer shows in the logits."""
     import torch
     import transformers
