@@ -128,8 +128,11 @@ int run_bench_ladder(const std::vector<std::string>& words) {
   const LadderOptions options = ladder_options(given);
   prepare_result_file(given.text("json"));
   prepare_result_file(given.text("report"));
-  const LadderResult result = walk_ladder(options, show_progress("ladder"));
-  if (!given.text("report").empty()) write_text_atomic(given.text("report"), ladder_page(result));
+  const auto write_files = [&given](const LadderResult& so_far) {
+    if (!given.text("report").empty()) write_text_atomic(given.text("report"), ladder_page(so_far));
+    write_result_file(given.text("json"), to_json(so_far));
+  };
+  const LadderResult result = walk_ladder(options, show_progress("ladder"), write_files);
   write_result(given.text("json"), to_json(result), format_ladder(result));
   return exit_code_of(result);
 }

@@ -38,8 +38,10 @@ StepRun forbidden_run(const StepPlan& plan) {
 
 class Walk {
  public:
-  Walk(const LadderOptions& options, const RunProgress& on_run)
-      : options_(options), on_run_(on_run), program_(own_program()) {
+  using OnRung = std::function<void(const LadderResult&)>;
+
+  Walk(const LadderOptions& options, const RunProgress& on_run, const OnRung& on_rung)
+      : options_(options), on_run_(on_run), on_rung_(on_rung), program_(own_program()) {
     result_.options = options;
     result_.machine = machine_facts();
   }
@@ -54,7 +56,13 @@ class Walk {
     for (const RungResult& rung : result_.rungs)
       of_ += options_.repeats * ((fits(rung) ? 1 : 0) + (options_.has_peer() ? 1 : 0));
     if (on_run_) on_run_(0, of_, "");
-    for (RungResult& rung : result_.rungs) measure(rung);
+    for (size_t i = 0; i < result_.rungs.size(); ++i) {
+      measure(result_.rungs[i]);
+      if (!on_rung_) continue;
+      LadderResult so_far = result_;
+      so_far.rungs.resize(i + 1);
+      on_rung_(so_far);
+    }
     return std::move(result_);
   }
 
@@ -86,6 +94,7 @@ class Walk {
 
   const LadderOptions& options_;
   const RunProgress& on_run_;
+  const OnRung& on_rung_;
   std::filesystem::path program_;
   LadderResult result_;
   int64_t done_ = 0;
@@ -121,8 +130,9 @@ std::vector<std::string> peer_step_flags(const LadderOptions& options, const Lad
   return words;
 }
 
-LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run) {
-  return Walk(options, on_run).run();
+LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run,
+                         const std::function<void(const LadderResult&)>& on_rung) {
+  return Walk(options, on_run, on_rung).run();
 }
 
 const RungResult* reference_rung(const LadderResult& result) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -54,7 +55,9 @@ std::vector<std::string> peer_step_flags(const LadderOptions& options, const Lad
 
 // Plans every rung, then measures those that fit, ours and theirs in turns. `on_run` is told before the first
 // of these processes and after each: how many of how many have ended, and what became of the last one.
-LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run);
+// `on_rung` is given the rungs so far after each of them, for who may not see the end of it.
+LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run,
+                         const std::function<void(const LadderResult&)>& on_rung = {});
 
 // The parts of the table, for whichever way it is shown. Columns are as the guides print them: setting,
 // samples a second, memory in MiB; besides it the forecast, time and memory relative to the first rung that

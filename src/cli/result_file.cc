@@ -10,6 +10,12 @@
 
 namespace shoehorn {
 
+namespace {
+
+constexpr JsonFormat kFormat = {.sort_keys = false, .ensure_ascii = false};
+
+}  // namespace
+
 ArgumentSpec result_json_row() {
   return {.name = "json",
           .kind = ArgumentKind::kText,
@@ -25,16 +31,15 @@ void prepare_result_file(const std::string& file) {
   ensure_writable_directory(directory.empty() ? "." : directory);
 }
 
+void write_result_file(const std::string& json_file, const nlohmann::ordered_json& json) {
+  if (!json_file.empty() && json_file != "-") write_json_atomic(json_file, json, kFormat);
+}
+
 void write_result(const std::string& json_file, const nlohmann::ordered_json& json,
                   const std::string& table) {
-  const JsonFormat format = {.sort_keys = false, .ensure_ascii = false};
-  if (json_file == "-") {
-    fmt::print("{}", format_json(json, format));
-    return;
-  }
-  fmt::print("{}", table);
+  fmt::print("{}", json_file == "-" ? format_json(json, kFormat) : table);
   std::fflush(stdout);
-  if (!json_file.empty()) write_json_atomic(json_file, json, format);
+  write_result_file(json_file, json);
 }
 
 }  // namespace shoehorn

@@ -15,6 +15,10 @@ ArgumentSpec result_json_row();
 // Finds out before the work whether a file can be written there; "" and "-" are none. SystemError, UserError.
 void prepare_result_file(const std::string& file);
 
+// Into the file, if it is one, and nothing else: what there is so far of a long command's result.
+// SystemError.
+void write_result_file(const std::string& json_file, const nlohmann::ordered_json& json);
+
 // Throws SystemError where the file can't be written; the table is printed first.
 void write_result(const std::string& json_file, const nlohmann::ordered_json& json, const std::string& table);
 

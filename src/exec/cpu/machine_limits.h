@@ -8,7 +8,7 @@ namespace shoehorn {
 struct MachineLimits {
   double fp32_flops = 0;  // products of 1024³, floating-point operations a second
   double bf16_flops = 0;  // the same of bf16 operands; fp32 panels where the machine has no bf16 product
-  double bytes_per_second = 0;  // read and written by a copy far larger than the caches
+  double bytes_per_second = 0;  // read and written, of an array far larger than the caches
 };
 
 struct MachineFacts {
@@ -21,7 +21,7 @@ struct MachineFacts {
 
 MachineFacts machine_facts();
 
-// Medians of several runs each, about a second in all; takes 0.3 GB while it runs.
+// The best of several runs each, about a second in all; takes 0.15 GB while it runs.
 MachineLimits measure_machine_limits();
 
 }  // namespace shoehorn
