@@ -10,6 +10,8 @@
 #define SHOEHORN_EXEC_CPU_WEIGHT_FORMS_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include "exec/cpu/optimizer_kernels.h"
 #include "exec/cpu/philox_simd-inl.h"
 #include "exec/cpu/simd_math-inl.h"
@@ -24,6 +26,7 @@ inline constexpr int64_t kDrawnElements = 2048;
 struct PlainWeight {
   float* value;
   HWY_INLINE void draw(int64_t, int64_t) const {}
+  HWY_INLINE void prefetch(int64_t i) const { hwy::Prefetch(value + i); }
   template <class Lanes>
   HWY_INLINE FloatVector get(int64_t i, Lanes lanes) const {
     return load(value + i, lanes);
@@ -39,6 +42,10 @@ struct SplitWeight {
   uint16_t* high;
   uint16_t* rest;
   HWY_INLINE void draw(int64_t, int64_t) const {}
+  HWY_INLINE void prefetch(int64_t i) const {
+    hwy::Prefetch(high + i);
+    hwy::Prefetch(rest + i);
+  }
   template <class Lanes>
   HWY_INLINE FloatVector get(int64_t i, Lanes lanes) const {
     return join_master(load_half(high + i, lanes), load_half(rest + i, lanes));
@@ -68,6 +75,7 @@ class RoundedWeight {
                       [&](int64_t i, auto half_words) { hn::StoreU(half_words, d16, drawn_ + i); });
   }
 
+  HWY_INLINE void prefetch(int64_t i) const { hwy::Prefetch(bits_ + i); }
   template <class Lanes>
   HWY_INLINE FloatVector get(int64_t i, Lanes lanes) const {
     return widen_bfloat16(load_half(bits_ + i, lanes));
