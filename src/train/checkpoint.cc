@@ -184,7 +184,7 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
 
 std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes) {
   if (arguments.resume_from_checkpoint != "true") {
-    const std::filesystem::path named = arguments.resume_from_checkpoint;
+    std::filesystem::path named = arguments.resume_from_checkpoint;
     if (const std::string defect = checkpoint_defect(named); !defect.empty()) {
       throw user_error("[--resume_from_checkpoint {}] expected a complete checkpoint, got one where {}",
                        named.string(), defect);
