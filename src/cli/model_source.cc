@@ -10,6 +10,7 @@
 #include "io/model_directory.h"
 #include "io/safetensors.h"
 #include "train/adapter_config.h"
+#include "train/adapter_tensors.h"
 #include "train/text_data.h"
 
 namespace shoehorn {

@@ -9,7 +9,7 @@
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "passes/lora.h"
-#include "train/adapter_weights.h"
+#include "train/adapter_tensors.h"
 
 namespace shoehorn {
 

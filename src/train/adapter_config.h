@@ -14,7 +14,6 @@
 namespace shoehorn {
 
 inline constexpr std::string_view kAdapterConfigName = "adapter_config.json";
-inline constexpr std::string_view kAdapterWeightsName = "adapter_model.safetensors";
 // The model's config.json, with the names of its classes: an addition of ours. Under that name transformers
 // would look for the whole model in the adapter's directory.
 inline constexpr std::string_view kAdapterModelConfigName = "model_config.json";

@@ -1,5 +1,6 @@
 // adapter_config.json: what is read of PEFT's, what is refused, and that what is written is read again.
 #include "train/adapter_config.h"
+#include "train/adapter_tensors.h"
 
 #include <gtest/gtest.h>
 

@@ -12,6 +12,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "train/adapter_config.h"
+#include "train/adapter_tensors.h"
 #include "train/weights.h"
 
 namespace shoehorn {
@@ -19,8 +20,6 @@ namespace shoehorn {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kPrefix = "base_model.model.";
 
 // Elements that pass through memory at a time: of adapters, which are saved in a run, few enough for the
 // stack.
@@ -159,19 +158,6 @@ class MergedWeights {
 
 }  // namespace
 
-std::vector<std::string> adapter_tensor_names(const fs::path& directory) {
-  const SafetensorsFile file = SafetensorsFile::open(directory / kAdapterWeightsName);
-  std::vector<std::string> names;
-  for (const TensorEntry& entry : file.tensors()) {
-    if (!entry.name.starts_with(kPrefix)) {
-      throw user_error("[{}: {}] expected a name that begins with '{}', as PEFT writes it, got another",
-                       file.path().string(), entry.name, kPrefix);
-    }
-    names.push_back(entry.name.substr(kPrefix.size()));
-  }
-  return names;
-}
-
 void save_adapter(const fs::path& directory, const fs::path& base, const LoraOptions& options,
                   const ProgramFamily& family, const Executor& executor) {
   require_base(base);
@@ -179,7 +165,7 @@ void save_adapter(const fs::path& directory, const fs::path& base, const LoraOpt
   std::map<std::string, ParameterId> owners;
   for (const ParameterId id : parameters_in_file(family.adapters)) {
     const Parameter& parameter = family.state->parameter(id);
-    specs.push_back({std::string(kPrefix) + parameter.name, DType::kF32, parameter.shape});
+    specs.push_back({std::string(kAdapterTensorPrefix) + parameter.name, DType::kF32, parameter.shape});
     owners[specs.back().name] = id;
   }
   sort_as_hugging_face(specs);
@@ -201,7 +187,7 @@ void load_adapter(const fs::path& directory, const ProgramFamily& family, Execut
   const SafetensorsFile file = SafetensorsFile::open(directory / kAdapterWeightsName);
   std::map<std::string, ParameterId> missing;
   for (const ParameterId id : parameters_in_file(family.adapters))
-    missing[std::string(kPrefix) + family.state->parameter(id).name] = id;
+    missing[std::string(kAdapterTensorPrefix) + family.state->parameter(id).name] = id;
   for (const TensorEntry& entry : file.tensors()) {
     const auto found = missing.find(entry.name);
     if (found == missing.end()) {

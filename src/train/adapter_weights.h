@@ -9,20 +9,11 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "exec/executor.h"
 #include "passes/program_family.h"
 
 namespace shoehorn {
-
-inline constexpr std::string_view kLowRankASuffix = ".lora_A.weight";
-
-// The names of an adapter's tensors, without PEFT's prefix. UserError: no such file, or a name of another
-// form.
-std::vector<std::string> adapter_tensor_names(const std::filesystem::path& directory);
 
 // adapter_config.json and adapter_model.safetensors into an existing directory; `base` is that of the base
 // model. UserError where there is none: the adapters would be nobody's.

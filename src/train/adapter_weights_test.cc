@@ -10,6 +10,7 @@
 #include "io/safetensors.h"
 #include "io/test_directory.h"
 #include "train/adapter_config.h"
+#include "train/adapter_tensors.h"
 #include "train/session.h"
 #include "train/test_support.h"
 

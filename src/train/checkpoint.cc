@@ -8,6 +8,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "train/adapter_config.h"
+#include "train/adapter_tensors.h"
 #include "train/adapter_weights.h"
 #include "train/loss_scale_state.h"
 #include "train/weights.h"
