@@ -97,7 +97,7 @@ class MergedWeights {
       : files_(SafetensorsModel::open(base)), family_(family), executor_(executor) {}
 
   std::vector<TensorSpec> specs() const {
-    std::vector<TensorSpec> specs = weight_specs(*family_.state);
+    std::vector<TensorSpec> specs = weight_specs(*family_.state, &files_);
     for (TensorSpec& spec : specs) {
       const std::string name = name_in_files(files_, spec.name);
       if (name.empty()) continue;

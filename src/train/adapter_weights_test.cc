@@ -211,5 +211,24 @@ TEST_F(AdapterWeights, MergedWeightsHaveTheTypeOfTheBase) {
   }
 }
 
+// Under bf16 a frozen weight has 16 bits in memory; the merged file has what the base's file has.
+TEST_F(AdapterWeights, MergedUnderBf16HasEveryBitOfTheBase) {
+  Session other(model_, options_of(3, Precision::kBfloat16));
+  other.reserve();
+  start(other, 5);
+  const fs::path merged = directory_.path() / "merged";
+  fs::create_directories(merged);
+  save_merged_weights(merged, base(), other.family(), other.executor());
+  const SafetensorsModel file = SafetensorsModel::open(merged);
+  // B is zero here, and the other session has the weights that the base's file was written from.
+  for (const std::string name :
+       {"bert.encoder.layer.1.attention.self.query.weight", "bert.encoder.layer.1.output.dense.weight"}) {
+    ASSERT_EQ(file.tensor(name).dtype, DType::kF32) << name;
+    std::vector<float> found(weights_of(session_).at(name).size());
+    file.read_into(name, std::as_writable_bytes(std::span(found)));
+    EXPECT_EQ(found, weights_of(session_).at(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace shoehorn
