@@ -58,10 +58,7 @@ const std::vector<ArgumentSpec>& option_rows() {
                "bench/peers/setup.sh makes"},
       {.name = "memory_budget", .kind = kBytes, .help = "as for train; else what the machine has available"},
       result_json_row(),
-      {.name = "report",
-       .kind = kText,
-       .standard = std::string(),
-       .help = "write the table with plots as one HTML file"},
+      result_report_row(),
   };
   return rows;
 }

@@ -56,10 +56,7 @@ const std::vector<ArgumentSpec>& option_rows() {
        .help = "a made-up task and a small model, in a minute; 2 seeds of the reference and 1 of the others "
                "unless given"},
       result_json_row(),
-      {.name = "report",
-       .kind = kText,
-       .standard = std::string(),
-       .help = "write the table with plots as one HTML file"},
+      result_report_row(),
   };
   return rows;
 }

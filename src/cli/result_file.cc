@@ -25,6 +25,13 @@ ArgumentSpec result_json_row() {
           .false_text = ""};
 }
 
+ArgumentSpec result_report_row() {
+  return {.name = "report",
+          .kind = ArgumentKind::kText,
+          .standard = std::string(),
+          .help = "write the table with plots as one HTML file"};
+}
+
 void prepare_result_file(const std::string& file) {
   if (file.empty() || file == "-") return;
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();

@@ -11,6 +11,8 @@ namespace shoehorn {
 
 // The row of --json for such a command.
 ArgumentSpec result_json_row();
+// That of --report, where the table is drawn too.
+ArgumentSpec result_report_row();
 
 // Finds out before the work whether a file can be written there; "" and "-" are none. SystemError, UserError.
 void prepare_result_file(const std::string& file);
