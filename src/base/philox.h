@@ -20,6 +20,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 namespace shoehorn {
@@ -55,7 +56,7 @@ inline uint32_t rounding_bits(PhiloxKey key, int64_t element) {
 
 // 16-bit threshold of a drop probability p in [0, 1): p is honoured to within 2^-17.
 inline uint32_t drop_threshold(float p) {
-  return static_cast<uint32_t>(static_cast<double>(p) * 65536.0 + 0.5);
+  return static_cast<uint32_t>(std::lround(static_cast<double>(p) * 65536.0));
 }
 
 // What kept elements are multiplied by: the exact inverse of the probability with which they are kept.

@@ -13,7 +13,7 @@ struct Id {
 
   bool valid() const { return index >= 0; }
   size_t at() const { return static_cast<size_t>(index); }
-  auto operator<=>(const Id&) const = default;
+  auto operator<=>(const Id&) const = default;  // NOLINT(modernize-use-nullptr): sees a pointer in <=>
 };
 
 using ValueId = Id<struct ValueTag>;      // a value of one program
