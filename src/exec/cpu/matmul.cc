@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "exec/cpu/column_blocks.h"
 #include "exec/cpu/elementwise.h"
 #include "exec/cpu/matmul_onednn.h"
 
@@ -20,8 +21,10 @@ int64_t align(int64_t bytes) {
 }
 
 // From this many rows of A on, turning B into the library's blocked layout first costs less than it gains:
-// each element of B that is moved once serves 2·M operations. Measured on AVX-512 (docs/measurements.md).
+// each element of B that is moved once serves 2·M operations. An fp32 B that is stored [N, K] serves the
+// library as it is nearly as well. Measured on AVX-512 (docs/measurements.md).
 constexpr int64_t kRowsThatPayForBlocking = 512;
+constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
 
 // Rows of A that are widened to fp32 at a time, so that they are still in cache when the product reads them.
 constexpr int64_t kPanelRows = 256;
@@ -86,15 +89,15 @@ struct Piece {
 };
 
 // Workspace: B as the products take it, A and C of a piece in fp32 where they are stored in 16 bits and the
-// library multiplies fp32 only, what the library asks for. The library widens bf16 while it moves B; its fp16
-// would go element by element, so that an fp16 B is widened by us first, into a part of its own.
+// library multiplies fp32 only, what the library asks for. B is moved by us where the library wants column
+// blocks, else by the library, which widens bf16 meanwhile; its fp16 would go element by element, so that an
+// fp16 B is widened by us then, into a part of its own.
 class PiecewiseMatmul final : public Matmul {
  public:
   PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
     check_cut(shape);
     cuts_sum_ = shape.dynamic == DynamicDimension::kK;
     narrows_ = widens && shape.result != DType::kF32;
-    widens_b_ = shape.operands == DType::kF16;
     const int64_t length = cuts_sum_ ? shape.k : shape.m;
     const DType operands = widens ? DType::kF32 : shape.operands;
     const DType result = widens ? DType::kF32 : shape.result;
@@ -102,20 +105,28 @@ class PiecewiseMatmul final : public Matmul {
     int64_t largest_piece = length;
     if (cuts_sum_ && operands == DType::kF32) largest_piece = kPanelTerms;
     if (!cuts_sum_ && widens && !shape.transpose_a) largest_piece = kPanelRows;
-    const int64_t blocks_for_rows = shape.m >= kRowsThatPayForBlocking ? shape.m : 0;
+    const int64_t rows_that_pay = shape.transpose_b && operands == shape.operands
+                                      ? kRowsThatPayForBlockingTransposed
+                                      : kRowsThatPayForBlocking;
+    const int64_t blocks_for_rows = shape.m >= rows_that_pay ? shape.m : 0;
+    const bool is_half = shape.operands == DType::kF16;
     int64_t library_bytes = 0;
     for (const int64_t size : piece_sizes(length, largest_piece, shape)) {
       MatmulShape cut = shape;
       (cuts_sum_ ? cut.k : cut.m) = size;
       ProductShape product = product_shape(cut, operands, result, blocks_for_rows);
       Piece piece{.size = size,
-                  .move = plan_move({product, widens_b_ ? DType::kF32 : shape.operands}),
+                  .move = plan_move({product, is_half ? DType::kF32 : shape.operands}),
                   .first = plan_product(product),
                   .rest = {}};
       product.accumulate = true;
       piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
-      library_bytes = std::max({library_bytes, piece.move->workspace_bytes(), piece.first->workspace_bytes(),
-                                piece.rest->workspace_bytes()});
+      library_bytes =
+          std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes()});
+      if (!piece.move->is_column_blocks()) {
+        library_bytes = std::max(library_bytes, piece.move->workspace_bytes());
+        widens_b_ = is_half;
+      }
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
       pieces_.push_back(std::move(piece));
     }
@@ -130,7 +141,7 @@ class PiecewiseMatmul final : public Matmul {
 
   void compile() const override {
     for (const Piece& piece : pieces_) {
-      piece.move->compile();
+      if (!piece.move->is_column_blocks()) piece.move->compile();
       piece.first->compile();
       piece.rest->compile();
     }
@@ -170,6 +181,15 @@ class PiecewiseMatmul final : public Matmul {
   int64_t a_row() const { return cuts_sum_ ? shape_.m : shape_.k; }
 
   const void* moved(const Piece& piece, const void* b, std::byte* scratch) const {
+    if (piece.move->is_column_blocks()) {
+      make_column_blocks({.dtype = shape_.operands,
+                          .k = cuts_sum_ ? piece.size : shape_.k,
+                          .n = shape_.n,
+                          .transposed = shape_.transpose_b,
+                          .b = b,
+                          .blocks = reinterpret_cast<float*>(scratch)});
+      return scratch;
+    }
     if (widens_b_) {
       const int64_t count = (cuts_sum_ ? piece.size : shape_.k) * shape_.n;
       widen(b, count, scratch + b_offset_);

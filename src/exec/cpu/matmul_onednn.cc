@@ -176,12 +176,16 @@ struct Move::Implementation {
       : from(stored_b(shape.product, shape.stored), cpu_engine(), nullptr),
         to(taken_b(shape.product), cpu_engine(), nullptr),
         description(cpu_engine(), from.get_desc(), cpu_engine(), to.get_desc(), product_attributes(false)),
-        scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr) {}
+        scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr),
+        is_column_blocks(to.get_desc() == memory::desc({shape.product.k, shape.product.n},
+                                                       memory::data_type::f32,
+                                                       memory::format_tag::BA16a64b)) {}
 
   memory from, to;
   dnnl::reorder::primitive_desc description;
   dnnl::reorder primitive;  // empty before compile()
   memory scratchpad;
+  bool is_column_blocks;
 };
 
 Move::Move(const MoveShape& shape) : implementation_(make<Implementation>(shape, shape.product)) {}
@@ -189,6 +193,10 @@ Move::~Move() = default;
 
 bool Move::is_idle() const {
   return implementation_->from.get_desc() == implementation_->to.get_desc();
+}
+
+bool Move::is_column_blocks() const {
+  return implementation_->is_column_blocks;
 }
 
 int64_t Move::moved_bytes() const {

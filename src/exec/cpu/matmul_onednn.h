@@ -53,6 +53,8 @@ class Move {
 
   // Whether the product takes B as it is stored: nothing to run.
   bool is_idle() const;
+  // Whether that form is fp32 column blocks (exec/cpu/column_blocks.h), which others can make too.
+  bool is_column_blocks() const;
   int64_t moved_bytes() const;
   int64_t workspace_bytes() const;
   void compile() const;  // before run(), where there is something to run; again is nothing
