@@ -25,17 +25,18 @@ HWY_INLINE void with_signedness(const DynamicMap& map, const Function& function)
 
 void quantize_all(const DynamicMap& map, const float* values, int64_t count, uint8_t* codes, float* scales) {
   with_signedness(map, [&](auto is_signed) {
+    const CodeLines lines = code_lines(map);
     for (int64_t at = 0; at < count; at += kStateBlock) {
       const int64_t size = std::min(kStateBlock, count - at);
       FloatVector largest = set(0.0F);
       for_columns(at, at + size, [&](int64_t i, auto lanes) {
-        largest = max_magnitude<is_signed>(largest, load(values + i, lanes), lanes);
+        largest = larger<is_signed>(largest, load(values + i, lanes), lanes);
       });
       scales[at / kStateBlock] = max_lanes(largest);
-      const FloatVector inverse = set(1.0F / scales[at / kStateBlock]);
+      const FloatVector inverse = inverse_scale(scales[at / kStateBlock]);
       for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
         const auto x = load_each<vectors>(values + at + i, lanes);
-        quantize<is_signed, vectors>(map, x, inverse, codes + at + i, lanes);
+        quantize<is_signed, vectors>(lines, x, inverse, codes + at + i, lanes);
       });
     }
   });
@@ -45,10 +46,9 @@ void dequantize_all(const DynamicMap& map, const uint8_t* codes, const float* sc
                     float* values) {
   with_signedness(map, [&](auto is_signed) {
     for (int64_t at = 0; at < count; at += kStateBlock) {
-      const FloatVector scale = set(scales[at / kStateBlock]);
+      const NumberLines lines = number_lines(map, set(scales[at / kStateBlock]));
       for_vectors(std::min(kStateBlock, count - at), [&](int64_t i, auto lanes, auto vectors) {
-        const auto x = dequantize<is_signed, vectors>(map, codes + at + i, scale, lanes);
-        store_each(x, values + at + i, lanes);
+        store_each(dequantize<is_signed, vectors>(lines, codes + at + i, lanes), values + at + i, lanes);
       });
     }
   });

@@ -10,9 +10,11 @@
 // the map, of two equally near the lower. No point of the grid is zero, so that zero becomes the code next to
 // 1.5e-5, except in a block of zeros, whose codes and scale are 0. NaN has code 0 and no part in the scale.
 //
-// Both directions are arithmetic on a code's rank, |code - 127| (signed) or code + 1 (unsigned): the ranks of
-// a decade are the integers from a power of two to the next, so a rank's exponent is its decade, its mantissa
-// the place in it. Tables are then of decades, small enough for a register.
+// Both directions are arithmetic on a code's rank, code - 127 (signed) or code + 1 (unsigned): the ranks of a
+// decade are the integers from a power of two to the next, so a rank's exponent is its decade, in which
+// numbers are linear in ranks. Tables are then of decades, small enough for a register. Codes are exact;
+// numbers are those of the map to kNumberError, for a line and torch.linspace, which made the map, round
+// differently.
 #pragma once
 
 #include <array>
@@ -25,27 +27,26 @@ namespace shoehorn::cpu {
 // Points of the grid. Half of them lie on each side of zero, the k-th of a side at the distance k + 1/2.
 inline constexpr int32_t kGridPoints = 1 << 16;
 
-// A decade's numbers are middles of equal parts of [0.1, 1]. A part's boundary is linear in its place t in
-// [0, 1], with roundings, those of torch.linspace, that make it start at either of two numbers.
-inline constexpr float kDecadeLength = 1.0F - 0.1F;
-inline constexpr float kLowerStart = 0.1F;                  // for t < 1/2
-inline constexpr float kUpperStart = 1.0F - kDecadeLength;  // for t >= 1/2
+// Relative. A line's slope and intercept, each rounded for the map and once more with the scale, have up to
+// 1.8 and 0.8 of the decade's length, whose lowest number is a tenth of it.
+inline constexpr double kNumberError = 0x1p-18;
 
-// Tables of 16 have a place for each value of a float's exponent field modulo 16.
+// Tables of 16 have a place for each value of a float's exponent field modulo 16, or for each line.
 struct DynamicMap {
   bool is_signed;
   std::array<float, 256> values;  // ascending
 
-  // By the exponent of a rank: one part of its decade, and half of what the decade is scaled by.
-  alignas(64) std::array<float, 16> part;
-  alignas(64) std::array<float, 16> half_scale;
+  // By the exponent of four times a rank, of which the number is slope * 4 rank + intercept.
+  alignas(64) std::array<float, 16> number_slope;
+  alignas(64) std::array<float, 16> number_intercept;
 
-  // The ranks of the grid's points, by their distance from zero: straight lines, rounded to integers. What is
-  // added to the distance's bits makes their exponent field, modulo 16, the number of the line.
+  // Of the grid's points, by their distance from zero: k + 1/2 (signed) or 4 k (unsigned). Ranks (signed), or
+  // codes, are straight lines, rounded to integers. What is added to the bits of the distance makes their
+  // highest four the sign and the number of its line.
   alignas(64) std::array<uint32_t, 16> to_line;  // by the exponent of the distance
-  alignas(64) std::array<float, 16> slope;       // by the line, of which there are at most 8
+  alignas(64) std::array<float, 16> slope;       // by the line; from 8 on those of negative distances
   alignas(64) std::array<float, 16> intercept;
-  alignas(64) std::array<float, 16> last;  // ranks of a line are at most this
+  alignas(64) std::array<float, 16> last;  // the largest magnitude of a line
 };
 
 // Made on the first call.

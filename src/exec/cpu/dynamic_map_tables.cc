@@ -14,14 +14,21 @@ namespace {
 // twice as many.
 constexpr int kDecades = 7;
 
+// Lines of a sign.
+constexpr size_t kLines = 8;
+
 int parts_of(int decade, bool is_signed) {
   return (is_signed ? 1 : 2) << decade;
 }
 float scale_of(int decade) {
   return static_cast<float>(std::pow(10.0, decade - (kDecades - 1)));
 }
+
+// A decade's numbers are middles of equal parts of [0.1, 1]. A part's boundary is linear in its place t in
+// [0, 1], with roundings, those of torch.linspace, that make it start at either of two numbers.
+constexpr float kDecadeLength = 1.0F - 0.1F;
 float boundary(float t) {
-  return std::fma(kDecadeLength, t, t < 0.5F ? kLowerStart : kUpperStart);
+  return std::fma(kDecadeLength, t, t < 0.5F ? 0.1F : 1.0F - kDecadeLength);
 }
 
 void make_values(DynamicMap& map) {
@@ -52,20 +59,26 @@ size_t place(float x) {
 int rank_of(const DynamicMap& map, size_t code) {
   return map.is_signed ? static_cast<int>(code) - 127 : static_cast<int>(code) + 1;
 }
+size_t code_of(const DynamicMap& map, int rank) {
+  return static_cast<size_t>(map.is_signed ? rank + 127 : rank - 1);
+}
 
-// Zero has rank 1 in the unsigned map, a decade of one part whose scale stays 0, and in the signed map rank
-// 0, which is none.
-void make_decades(DynamicMap& map) {
-  map.part[place(1.0F)] = 1.0F;
+// The line through the numbers of each decade: its slope is the decade's, its intercept the mean of those
+// that they want. Places of rank 0 (signed) and rank 1 (unsigned), whose number is zero, stay zero.
+void make_number_lines(DynamicMap& map) {
   for (int decade = 0; decade < kDecades; ++decade) {
-    const auto parts = static_cast<float>(parts_of(decade, map.is_signed));
-    map.part[place(parts)] = 1.0F / parts;
-    map.half_scale[place(parts)] = scale_of(decade) / 2.0F;
+    const int parts = parts_of(decade, map.is_signed);
+    const double length = double{kDecadeLength} * static_cast<double>(scale_of(decade));
+    const auto slope = static_cast<float>(length / (4 * parts));
+    double intercepts = 0;
+    for (int rank = parts; rank < 2 * parts; ++rank)
+      intercepts +=
+          static_cast<double>(map.values[code_of(map, rank)]) - static_cast<double>(slope) * 4 * rank;
+    const size_t at = place(4 * static_cast<float>(parts));
+    map.number_slope[at] = slope;
+    map.number_intercept[at] = static_cast<float>(intercepts / parts);
   }
-  // The rank of the number one is the first of a decade above the others; its place in theirs is 1.
-  const auto parts = static_cast<float>(parts_of(kDecades - 1, map.is_signed));
-  map.part[place(2.0F * parts)] = 1.0F / parts;
-  map.half_scale[place(2.0F * parts)] = 1.0F / (boundary(1.0F) + boundary(1.0F + 1.0F / parts));
+  map.number_intercept[place(4 * static_cast<float>(rank_of(map, 255)))] = 1;
 }
 
 // The ranks of the points at the distances k + 1/2 above zero.
@@ -81,14 +94,20 @@ std::array<int, kGridPoints / 2> ranks_above_zero(const DynamicMap& map) {
   return ranks;
 }
 
-float distance(size_t k) {
-  return static_cast<float>(k) + 0.5F;
+float distance(const DynamicMap& map, size_t k) {
+  return map.is_signed ? static_cast<float>(k) + 0.5F : static_cast<float>(4 * k);
 }
 
-void set_line(DynamicMap& map, size_t line, float slope, float intercept, int last) {
+// The lines of negative distances mirror those of the signed map, and give code 0 in the unsigned one.
+void set_line(DynamicMap& map, size_t line, float slope, float intercept, int last_rank) {
+  const int last = map.is_signed ? last_rank : last_rank - 1;
   map.slope[line] = slope;
   map.intercept[line] = intercept;
   map.last[line] = static_cast<float>(last);
+  if (!map.is_signed) return;
+  map.slope[kLines + line] = slope;
+  map.intercept[kLines + line] = -intercept;
+  map.last[kLines + line] = map.last[line];
 }
 
 // The line through the ranks of one decade: its slope is the decade's, its intercept the middle of those that
@@ -98,13 +117,15 @@ void fit_line(DynamicMap& map, size_t line, const std::array<int, kGridPoints / 
   const int parts = 1 << std::ilogb(ranks[begin]);
   const int last = 2 * parts - 1;
   const double length = double{kDecadeLength} * scale_of(std::ilogb(parts) - (map.is_signed ? 0 : 1));
-  const auto slope = static_cast<float>(parts / (length * distance(ranks.size() - 1)));
+  const double unit = (kGridPoints - 1) / 2.0 * (map.is_signed ? 1 : 4);  // the distance of the number one
+  const auto slope = static_cast<float>(parts / (length * unit));
+  const int origin = map.is_signed ? 0 : 1;  // the rank that is 0 in what the line gives
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   for (size_t k = begin; k < end; ++k) {
-    const double rise = static_cast<double>(slope) * static_cast<double>(distance(k));
-    low = std::max(low, ranks[k] - 0.5 - rise);
-    if (ranks[k] < last) high = std::min(high, ranks[k] + 0.5 - rise);
+    const double rise = static_cast<double>(slope) * static_cast<double>(distance(map, k));
+    low = std::max(low, ranks[k] - origin - 0.5 - rise);
+    if (ranks[k] < last) high = std::min(high, ranks[k] - origin + 0.5 - rise);
   }
   CHECK(low < high && std::isfinite(high), "no line gives the ranks of points {} to {}", begin, end);
   set_line(map, line, slope, static_cast<float>((low + high) / 2), last);
@@ -119,36 +140,29 @@ void make_lines(DynamicMap& map) {
     while (line_of(end) == line_of(begin)) ++end;
     fit_line(map, line_of(begin), ranks, begin, end);
   }
-  set_line(map, top, 0.0F, static_cast<float>(ranks.back()), ranks.back());
+  CHECK(top < kLines, "the map has {} lines", top + 1);
+  set_line(map, top, 0.0F, static_cast<float>(ranks.back() - (map.is_signed ? 0 : 1)), ranks.back());
 
-  // Distances between two powers of two have one line, or two of which the second starts with a carry.
+  // Distances between two powers of two have one line, or two of which the second starts with a carry out of
+  // the five bits of the exponent that name none.
   const auto lead_to_line = [&](size_t begin, size_t end) {
-    const uint32_t field = exponent_field(distance(begin));
+    const uint32_t field = exponent_field(distance(map, begin));
     size_t change = begin;
     while (change < end && line_of(change) == line_of(begin)) ++change;
     CHECK(line_of(end - 1) <= line_of(begin) + 1, "points {} to {} have more than two lines", begin, end);
-    const uint32_t mantissa = std::bit_cast<uint32_t>(distance(change)) & 0x7fffffU;
-    const uint32_t to_carry = change < end ? 0x800000U - mantissa : 0;
-    map.to_line[field % 16] = ((static_cast<uint32_t>(line_of(begin)) - field) << 23) + to_carry;
+    uint32_t target = static_cast<uint32_t>(line_of(begin)) << 28;
+    if (change < end) target += (0x20U << 23) - (std::bit_cast<uint32_t>(distance(map, change)) & 0x7fffffU);
+    map.to_line[field % 16] = target - (field << 23);
   };
   lead_to_line(0, 1);
   for (size_t begin = 1; begin < ranks.size(); begin *= 2) lead_to_line(begin, 2 * begin);
-
-  // The unsigned map has rank 1 everywhere below zero. Who looks up ranks brings those numbers to the
-  // distance -1/2, which has a line with 1/2.
-  if (!map.is_signed) {
-    const auto next = static_cast<float>(ranks[0]);
-    const uint32_t field = exponent_field(distance(0));
-    map.to_line[field % 16] = (static_cast<uint32_t>(top + 1) - field) << 23;
-    set_line(map, top + 1, next - 1.0F, (next + 1.0F) / 2.0F, ranks[0]);
-  }
 }
 
 DynamicMap make_map(bool is_signed) {
   DynamicMap map{};
   map.is_signed = is_signed;
   make_values(map);
-  make_decades(map);
+  make_number_lines(map);
   make_lines(map);
   return map;
 }

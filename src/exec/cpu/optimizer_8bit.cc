@@ -18,6 +18,10 @@
 
 namespace shoehorn::cpu {
 
+// Elements ahead of those in work that are asked for: a block has two passes, each of some of the streams,
+// which is more than the processor follows by itself.
+inline constexpr int64_t kElementsAhead = 512;
+
 struct LionStep {
   float learning_rate;
   float beta1;
@@ -34,52 +38,77 @@ struct LionStep {
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
-// One state of a block: moments are got from codes, put as they become, and rounded to codes again when all
-// are known. All take several vectors at a time.
+// Blocks that take each of the two passes together: what ends the first pass of one, the search for its
+// largest number, waits for itself while others are in work.
+inline constexpr int64_t kBlocksTogether = 4;
+inline constexpr int64_t kElementsTogether = kBlocksTogether * kStateBlock;
+
+// One state of such blocks: numbers as the first pass leaves them, by element and by block.
 template <bool kSigned>
 struct Moments {
-  const DynamicMap& map;
-  uint8_t* codes;
-  float* block_scale;
-  FloatVector scale;  // of the codes; when they are rounded, one over it
-  FloatVector largest;
-  float* values;  // [kStateBlock] as they were put
+  uint8_t* codes;  // of the first element
+  float* scales;   // of the first block
+  HWY_ALIGN float values[kElementsTogether];
+  HWY_ALIGN float largest[kBlocksTogether][hn::MaxLanes(FloatTag())];
+  FloatVector inverse[kBlocksTogether];
 
-  HWY_INLINE Moments(const EightBitTensor& tensor, size_t state, int64_t begin, float* buffer)
-      : map(kSigned ? signed_dynamic_map() : unsigned_dynamic_map()),
-        codes(tensor.codes[state] + begin),
-        block_scale(tensor.scales[state] + begin / kStateBlock),
-        scale(set(*block_scale)),
-        largest(set(0.0F)),
-        values(buffer) {}
-  template <size_t kVectors, class Lanes>
-  HWY_INLINE auto get(int64_t i, Lanes lanes) const {
-    return dequantize<kSigned, kVectors>(map, codes + i, scale, lanes);
+  HWY_INLINE Moments(const EightBitTensor& tensor, size_t state, int64_t begin)
+      : codes(tensor.codes[state] + begin), scales(tensor.scales[state] + begin / kStateBlock) {}
+
+  static HWY_INLINE const DynamicMap& map() {
+    return kSigned ? signed_dynamic_map() : unsigned_dynamic_map();
+  }
+  HWY_INLINE NumberLines numbers(int64_t block, float factor) const {
+    return number_lines(map(), set(scales[block] * factor));
   }
   template <size_t kVectors, class Lanes>
-  HWY_INLINE void put(const std::array<FloatVector, kVectors>& x, int64_t i, Lanes lanes) {
-    for (size_t k = 0; k < kVectors; ++k) largest = max_magnitude<kSigned>(largest, x[k], lanes);
+  HWY_INLINE auto get(const NumberLines& lines, int64_t i, Lanes lanes) const {
+    hwy::Prefetch(codes + i + kElementsAhead);
+    return dequantize<kSigned, kVectors>(lines, codes + i, lanes);
+  }
+  // `most` becomes the largest magnitude of its block.
+  template <size_t kVectors, class Lanes>
+  HWY_INLINE void put(const std::array<FloatVector, kVectors>& x, int64_t i, FloatVector& most, Lanes lanes) {
+    for (size_t k = 0; k < kVectors; ++k) most = larger<kSigned>(most, x[k], lanes);
     store_each(x, values + i, lanes);
   }
-  HWY_INLINE void find_scale() {
-    *block_scale = max_lanes(largest);
-    scale = set(1.0F / *block_scale);
+  HWY_INLINE void find_scales(int64_t blocks) {
+    for (int64_t block = 0; block < blocks; ++block) {
+      scales[block] = max_lanes(load(largest[block]));
+      inverse[block] = inverse_scale(scales[block]);
+    }
   }
   template <size_t kVectors, class Lanes>
-  HWY_INLINE auto as_put(int64_t i, Lanes lanes) const {
-    return load_each<kVectors>(values + i, lanes);
-  }
-  template <size_t kVectors, class Lanes>
-  HWY_INLINE void round(const std::array<FloatVector, kVectors>& x, int64_t i, Lanes lanes) const {
-    quantize<kSigned, kVectors>(map, x, scale, codes + i, lanes);
+  HWY_INLINE void round(const CodeLines& lines, const std::array<FloatVector, kVectors>& x, int64_t i,
+                        FloatVector by, Lanes lanes) const {
+    quantize<kSigned, kVectors>(lines, x, by, codes + i, lanes);
   }
 };
 
-// Calls body(begin, count) for the blocks of a range that begins with one.
+template <size_t kVectors, class T, class Lanes>
+HWY_INLINE auto load_gradients(const T* from, const GradientForm& form, Lanes lanes) {
+  for (size_t k = 0; k < kVectors; ++k)
+    hwy::Prefetch(from + kElementsAhead + static_cast<int64_t>(k) * float_lanes());
+  const auto g = load_each<kVectors>(from, lanes);
+  return each<kVectors>([&](size_t k) { return formed(g[k], form); });
+}
+
+// Moves weights by `step_size` times a direction, after their decay.
+template <size_t kVectors, class Weight, class Lanes>
+HWY_INLINE void move_weights(const Weight& weight, const std::array<FloatVector, kVectors>& direction,
+                             float step_size, FloatVector decay, int64_t i, Lanes lanes) {
+  for (size_t k = 0; k < kVectors; ++k) {
+    const int64_t place = i + static_cast<int64_t>(k) * float_lanes();
+    weight.prefetch(place + kElementsAhead);
+    const FloatVector w = hn::Mul(weight.get(place, lanes), decay);
+    weight.put(hn::NegMulAdd(direction[k], set(step_size), w), place, lanes);
+  }
+}
+
+// Calls body(begin, count) for parts of at most so many elements of a range that begins with a block.
 template <class Body>
-HWY_INLINE void for_blocks(int64_t begin, int64_t count, const Body& body) {
-  for (int64_t at = begin; at < begin + count; at += kStateBlock)
-    body(at, std::min(kStateBlock, begin + count - at));
+HWY_INLINE void for_parts(int64_t begin, int64_t count, int64_t part, const Body& body) {
+  for (int64_t at = begin; at < begin + count; at += part) body(at, std::min(part, begin + count - at));
 }
 
 // Roots and divisions have a unit of their own: they are begun before the rounding, which needs none, and
@@ -88,43 +117,49 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
   const FloatVector decay = set(weight_factor(step.learning_rate, tensor.weight_decay));
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
-    const T* gradient = static_cast<const T*>(tensor.gradient);
-    for_blocks(begin, count, [&](int64_t at, int64_t size) {
-      weight.draw(at, at + size);
-      HWY_ALIGN float m_buffer[kStateBlock], v_buffer[kStateBlock];
-      Moments<true> ms(tensor, 0, at, m_buffer);
-      Moments<false> vs(tensor, 1, at, v_buffer);
-      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
-        const auto g = load_each<vectors>(gradient + at + i, lanes);
-        const auto scaled = each<vectors>([&](size_t k) { return formed(g[k], step.gradient); });
-        const auto m = ms.template get<vectors>(i, lanes);
-        ms.put(each<vectors>([&](size_t k) {
-                 return hn::MulAdd(scaled[k], set(step.beta1_rest), hn::Mul(m[k], set(step.beta1)));
-               }),
-               i, lanes);
-        const auto v = vs.template get<vectors>(i, lanes);
-        vs.put(each<vectors>([&](size_t k) {
-                 const FloatVector share = hn::Mul(scaled[k], set(step.beta2_rest));
-                 return hn::MulAdd(share, scaled[k], hn::Mul(v[k], set(step.beta2)));
-               }),
-               i, lanes);
-      });
-      ms.find_scale();
-      vs.find_scale();
-      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
-        const auto m = ms.template as_put<vectors>(i, lanes);
-        const auto v = vs.template as_put<vectors>(i, lanes);
-        const auto root = each<vectors>([&](size_t k) { return hn::Sqrt(v[k]); });
-        ms.round(m, i, lanes);
-        const auto direction = each<vectors>([&](size_t k) {
-          return hn::Div(m[k], hn::MulAdd(root[k], set(step.second_scale), set(step.epsilon)));
+    for_parts(begin, count, kElementsTogether, [&](int64_t first, int64_t together) {
+      const T* gradient = static_cast<const T*>(tensor.gradient) + first;
+      Moments<true> ms(tensor, 0, first);
+      Moments<false> vs(tensor, 1, first);
+      for_parts(0, together, kStateBlock, [&](int64_t at, int64_t size) {
+        const int64_t block = at / kStateBlock;
+        const NumberLines m_numbers = ms.numbers(block, step.beta1);
+        const NumberLines v_numbers = vs.numbers(block, step.beta2);
+        FloatVector m_most = set(0.0F), v_most = set(0.0F);
+        for_vectors(size, [&](int64_t in_block, auto lanes, auto vectors) {
+          const int64_t i = at + in_block;
+          const auto g = load_gradients<vectors>(gradient + i, step.gradient, lanes);
+          const auto m = ms.template get<vectors>(m_numbers, i, lanes);
+          ms.put(each<vectors>([&](size_t k) { return hn::MulAdd(g[k], set(step.beta1_rest), m[k]); }), i,
+                 m_most, lanes);
+          const auto v = vs.template get<vectors>(v_numbers, i, lanes);
+          vs.put(each<vectors>(
+                     [&](size_t k) { return hn::MulAdd(hn::Mul(g[k], set(step.beta2_rest)), g[k], v[k]); }),
+                 i, v_most, lanes);
         });
-        vs.round(v, i, lanes);
-        for (size_t k = 0; k < vectors; ++k) {
-          const int64_t place = at + i + static_cast<int64_t>(k) * float_lanes();
-          const FloatVector w = hn::Mul(weight.get(place, lanes), decay);
-          weight.put(hn::NegMulAdd(direction[k], set(step.step_size), w), place, lanes);
-        }
+        store(m_most, ms.largest[block]);
+        store(v_most, vs.largest[block]);
+      });
+      ms.find_scales(ceil_divide(together, kStateBlock));
+      vs.find_scales(ceil_divide(together, kStateBlock));
+      const CodeLines m_codes = code_lines(ms.map());
+      const CodeLines v_codes = code_lines(vs.map());
+      weight.draw(first, first + together);
+      for_parts(0, together, kStateBlock, [&](int64_t at, int64_t size) {
+        const FloatVector m_inverse = ms.inverse[at / kStateBlock];
+        const FloatVector v_inverse = vs.inverse[at / kStateBlock];
+        for_vectors(size, [&](int64_t in_block, auto lanes, auto vectors) {
+          const int64_t i = at + in_block;
+          const auto m = load_each<vectors>(ms.values + i, lanes);
+          const auto v = load_each<vectors>(vs.values + i, lanes);
+          const auto root = each<vectors>([&](size_t k) { return hn::Sqrt(v[k]); });
+          ms.round(m_codes, m, i, m_inverse, lanes);
+          const auto direction = each<vectors>([&](size_t k) {
+            return hn::Div(m[k], hn::MulAdd(root[k], set(step.second_scale), set(step.epsilon)));
+          });
+          vs.round(v_codes, v, i, v_inverse, lanes);
+          move_weights(weight, direction, step.step_size, decay, first + i, lanes);
+        });
       });
     });
   });
@@ -134,30 +169,36 @@ void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t
   const FloatVector decay = set(weight_factor(step.learning_rate, tensor.weight_decay));
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
-    const T* gradient = static_cast<const T*>(tensor.gradient);
-    for_blocks(begin, count, [&](int64_t at, int64_t size) {
-      weight.draw(at, at + size);
-      HWY_ALIGN float buffer[kStateBlock];
-      Moments<true> ms(tensor, 0, at, buffer);
-      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
-        const auto g = load_each<vectors>(gradient + at + i, lanes);
-        const auto scaled = each<vectors>([&](size_t k) { return formed(g[k], step.gradient); });
-        const auto m = ms.template get<vectors>(i, lanes);
-        ms.put(each<vectors>([&](size_t k) {
-                 return hn::MulAdd(scaled[k], set(step.beta2_rest), hn::Mul(m[k], set(step.beta2)));
-               }),
-               i, lanes);
-        for (size_t k = 0; k < vectors; ++k) {
-          const int64_t place = at + i + static_cast<int64_t>(k) * float_lanes();
-          const FloatVector sum =
-              hn::Add(hn::Mul(m[k], set(step.beta1)), hn::Mul(scaled[k], set(step.beta1_rest)));
-          const FloatVector w = hn::Mul(weight.get(place, lanes), decay);
-          weight.put(hn::NegMulAdd(sign(sum), set(step.learning_rate), w), place, lanes);
-        }
+    for_parts(begin, count, kElementsTogether, [&](int64_t first, int64_t together) {
+      const T* gradient = static_cast<const T*>(tensor.gradient) + first;
+      Moments<true> ms(tensor, 0, first);
+      weight.draw(first, first + together);
+      for_parts(0, together, kStateBlock, [&](int64_t at, int64_t size) {
+        const NumberLines m_numbers = ms.numbers(at / kStateBlock, 1.0F);
+        FloatVector m_most = set(0.0F);
+        for_vectors(size, [&](int64_t in_block, auto lanes, auto vectors) {
+          const int64_t i = at + in_block;
+          const auto g = load_gradients<vectors>(gradient + i, step.gradient, lanes);
+          const auto m = ms.template get<vectors>(m_numbers, i, lanes);
+          ms.put(each<vectors>([&](size_t k) {
+                   return hn::MulAdd(g[k], set(step.beta2_rest), hn::Mul(m[k], set(step.beta2)));
+                 }),
+                 i, m_most, lanes);
+          const auto direction = each<vectors>([&](size_t k) {
+            return sign(hn::Add(hn::Mul(m[k], set(step.beta1)), hn::Mul(g[k], set(step.beta1_rest))));
+          });
+          move_weights(weight, direction, step.learning_rate, decay, first + i, lanes);
+        });
+        store(m_most, ms.largest[at / kStateBlock]);
       });
-      ms.find_scale();
-      for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
-        ms.round(ms.template as_put<vectors>(i, lanes), i, lanes);
+      ms.find_scales(ceil_divide(together, kStateBlock));
+      const CodeLines m_codes = code_lines(ms.map());
+      for_parts(0, together, kStateBlock, [&](int64_t at, int64_t size) {
+        const FloatVector m_inverse = ms.inverse[at / kStateBlock];
+        for_vectors(size, [&](int64_t in_block, auto lanes, auto vectors) {
+          const int64_t i = at + in_block;
+          ms.round(m_codes, load_each<vectors>(ms.values + i, lanes), i, m_inverse, lanes);
+        });
       });
     });
   });

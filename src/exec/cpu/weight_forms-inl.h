@@ -107,8 +107,7 @@ HWY_INLINE void for_weight_elements(Weight& weight, int64_t begin, int64_t end, 
 // A gradient as updates take it; what is no number stays none.
 HWY_INLINE FloatVector formed(FloatVector gradient, const GradientForm& form) {
   const FloatVector scaled = hn::Mul(gradient, set(form.scale));
-  const FloatVector most = set(form.most);
-  return hn::IfThenElse(hn::Gt(hn::Abs(scaled), most), hn::CopySign(most, scaled), scaled);
+  return hn::Max(set(-form.most), hn::Min(set(form.most), scaled));
 }
 
 // -1 or 1; zero stays zero, and what is no number stays none.
