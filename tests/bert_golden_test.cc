@@ -198,6 +198,11 @@ INSTANTIATE_TEST_SUITE_P(
     Arrangements, BertGolden,
     ::testing::Values(arrangement("plain", [](StepOptions&) {}),
                       arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+                      arrangement("all_rows", [](StepOptions& o) { o.skip_passes = {"gather_early"}; }),
+                      arrangement("all_rows_unfused",
+                                  [](StepOptions& o) {
+                                    o.skip_passes = {"gather_early", "fuse"};
+                                  }),
                       arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
                       arrangement("kept", [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }),
                       arrangement("separate_updates",

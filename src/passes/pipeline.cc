@@ -11,6 +11,7 @@
 #include "passes/accumulate.h"
 #include "passes/freeze.h"
 #include "passes/fuse.h"
+#include "passes/gather_early.h"
 #include "passes/lora.h"
 #include "passes/loss_scale.h"
 #include "passes/mixed_precision.h"
@@ -111,6 +112,8 @@ const std::vector<Pass>& pass_list() {
       // What is trained, before anything is built on it; patterns of `freeze` see the adapters too.
       {"lora", Exactness::kChangesNumerics, false, lora},
       {"freeze", Exactness::kChangesNumerics, false, freeze},
+      // What is not read is not computed; it looks at the model's own ops, which the next passes fuse.
+      {"gather_early", Exactness::kRoundingOnly, true, gather_early},
       // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
       // Attention's three products with their biases first, then the chains that begin with a bias, and the
       // biases that are left go into their products.

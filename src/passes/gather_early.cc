@@ -1,0 +1,133 @@
+#include "passes/gather_early.h"
+
+#include <map>
+
+#include "ops/op_builder.h"
+
+namespace shoehorn {
+
+namespace {
+
+class Narrower {
+ public:
+  Narrower(Program& program, const BatchStorages& batch) : program_(program), batch_(batch) {}
+
+  void run() {
+    const size_t nodes = program_.nodes().size();
+    for (size_t i = 0; i < nodes; ++i) {
+      const NodeId id{static_cast<int32_t>(i)};
+      if (program_.node(id).kind == OpKind::kGatherRows) narrow_for(id);
+    }
+    if (made_.empty()) return;
+    std::vector<NodeId> order;
+    for (size_t i = 0; i < nodes; ++i) {
+      const NodeId id{static_cast<int32_t>(i)};
+      if (const auto found = made_.find(id); found != made_.end())
+        order.insert(order.end(), found->second.begin(), found->second.end());
+      order.push_back(id);
+    }
+    program_.reorder(order);
+    program_.remove_dead_nodes();
+  }
+
+ private:
+  // How many of a node's first inputs have the rows of its output; 0 where the node mixes rows.
+  size_t row_inputs(const Node& node) const {
+    switch (node.kind) {
+      case OpKind::kAdd:
+        return 2;
+      case OpKind::kBiasAdd:
+      case OpKind::kActivation:
+      case OpKind::kLayerNorm:
+      case OpKind::kScale:
+        return 1;
+      case OpKind::kMatmul:
+        return std::get<MatmulAttributes>(node.attributes).transpose_a ? 0 : 1;
+      case OpKind::kDropout:
+        return reads(node, 2, batch_.token_sample) && reads(node, 3, batch_.position_ids) ? 1 : 0;
+      default:
+        return 0;
+    }
+  }
+  bool reads(const Node& node, size_t input, StorageId storage) const {
+    return program_.value(node.inputs[input]).storage == storage;
+  }
+
+  // Whether every reader of a value wants rows `index` only: it gathers them, or makes of them what is itself
+  // wanted so.
+  bool is_wanted_narrow(ValueId value, ValueId index) const {
+    for (const Program::Result& result : program_.results()) {
+      if (result.value == value) return false;
+    }
+    for (const NodeId id : readers_[value.at()]) {
+      const Node& reader = program_.node(id);
+      if (reader.kind == OpKind::kGatherRows && reader.inputs[0] == value && reader.inputs[1] == index)
+        continue;
+      const size_t rows = row_inputs(reader);
+      if (rows == 0) return false;
+      for (size_t i = rows; i < reader.inputs.size(); ++i) {
+        if (reader.inputs[i] == value) return false;
+      }
+      if (!is_wanted_narrow(reader.outputs[0], index)) return false;
+    }
+    return true;
+  }
+
+  void narrow_for(NodeId gather) {
+    const ValueId whole = program_.node(gather).inputs[0];
+    const ValueId index = program_.node(gather).inputs[1];
+    if (program_.value(index).storage != batch_.sequence_start) return;
+    readers_ = program_.readers();
+    narrowed_.clear();
+    anchor_ = gather;
+    if (!can_narrow(whole, index)) return;
+    program_.replace_uses(program_.node(gather).outputs[0], narrow(whole, index));
+  }
+
+  bool can_narrow(ValueId value, ValueId index) const {
+    const NodeId producer = program_.value(value).producer;
+    return producer.valid() && row_inputs(program_.node(producer)) > 0 && is_wanted_narrow(value, index);
+  }
+
+  // Rows `index` of a value: made of rows of what it is made of, or gathered.
+  ValueId narrow(ValueId value, ValueId index) {
+    if (const auto known = narrowed_.find(value); known != narrowed_.end()) return known->second;
+    OpBuilder builder(program_);
+    NodeId made;
+    if (can_narrow(value, index)) {
+      Node node = program_.node(program_.value(value).producer);
+      const size_t rows = row_inputs(node);
+      for (size_t i = 0; i < rows; ++i) node.inputs[i] = narrow(node.inputs[i], index);
+      if (node.kind == OpKind::kDropout) {
+        node.inputs[2] = program_.read_state(batch_.sequence_sample);
+        node.inputs[3] = program_.read_state(batch_.sequence_position);
+      }
+      builder.set_region(node.region);
+      made = builder.add(node.kind, node.inputs, node.attributes, program_.value(value).name);
+    } else {
+      const NodeId producer = program_.value(value).producer;
+      builder.set_region(program_.node(producer.valid() ? producer : anchor_).region);
+      made = builder.add(OpKind::kGatherRows, {value, index}, {}, "first_tokens");
+    }
+    made_[anchor_].push_back(made);
+    return narrowed_[value] = program_.node(made).outputs[0];
+  }
+
+  Program& program_;
+  const BatchStorages& batch_;
+  NodeId anchor_;  // the gather that moves
+  std::vector<std::vector<NodeId>> readers_;
+  std::map<ValueId, ValueId> narrowed_;
+  std::map<NodeId, std::vector<NodeId>> made_;  // to stand before their gather
+};
+
+}  // namespace
+
+void gather_early(ProgramFamily& family, const StepOptions&) {
+  for (Program& program : family.programs) {
+    const bool is_evaluation = program.name() == "evaluate";
+    Narrower(program, is_evaluation ? family.evaluation_batch : family.train_batches[0]).run();
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,130 @@
+#include "passes/gather_early.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "model/bert.h"
+#include "passes/pipeline.h"
+
+namespace shoehorn {
+namespace {
+
+constexpr BatchCapacity kCapacity{64, 4, 16};
+
+BertConfig config(int64_t layers) {
+  BertConfig made;
+  made.vocab_size = 50;
+  made.hidden_size = 12;
+  made.num_hidden_layers = layers;
+  made.num_attention_heads = 3;
+  made.intermediate_size = 20;
+  made.max_position_embeddings = 16;
+  return made;
+}
+
+ProgramFamily build(const Model& model, const std::set<std::string>& skipped = {}) {
+  StepOptions options;
+  options.skip_passes = skipped;
+  return build_programs(model, RunKind::kTrain, kCapacity, kCapacity, options);
+}
+
+// Of the forward's products of a layer, how many have a row a token and how many a row a sequence.
+struct Rows {
+  int64_t tokens = 0, sequences = 0;
+  bool operator==(const Rows&) const = default;
+};
+Rows product_rows(const Program& program, int32_t layer) {
+  const BatchCounts counts = batch_counts(0);
+  Rows rows;
+  for (const Node& node : program.nodes()) {
+    if (node.kind != OpKind::kMatmul || node.region.layer != layer || node.region.phase != Phase::kForward)
+      continue;
+    const CountId count = program.type(node.outputs[0]).shape[0].count;
+    rows.tokens += count == counts.tokens ? 1 : 0;
+    rows.sequences += count == counts.sequences ? 1 : 0;
+  }
+  return rows;
+}
+
+int64_t gathers(const Program& program) {
+  return std::count_if(program.nodes().begin(), program.nodes().end(), [](const Node& node) {
+    return node.kind == OpKind::kGatherRows && node.region.phase == Phase::kForward;
+  });
+}
+
+TEST(GatherEarly, TheLastLayerBehindItsAttentionIsOfFirstTokens) {
+  for (const int64_t layers : {1, 3}) {
+    const ProgramFamily family = build(BertForSequenceClassification(config(layers)));
+    ASSERT_EQ(family.programs.size(), 2U);
+    for (const Program& program : family.programs) {
+      for (int32_t layer = 0; layer + 1 < layers; ++layer)
+        EXPECT_EQ(product_rows(program, layer), (Rows{4, 0})) << program.name() << layer;
+      // Query, key and value of all tokens; output, intermediate and outer product of the first ones.
+      EXPECT_EQ(product_rows(program, static_cast<int32_t>(layers) - 1), (Rows{1, 3})) << program.name();
+      EXPECT_EQ(gathers(program), 2) << "of the context and of the layer's input, in " << program.name();
+    }
+  }
+}
+
+TEST(GatherEarly, SkippedItLeavesTheModelAsItIs) {
+  const ProgramFamily family = build(BertForSequenceClassification(config(2)), {"gather_early"});
+  for (const Program& program : family.programs) {
+    EXPECT_EQ(product_rows(program, 1), (Rows{4, 0}));
+    EXPECT_EQ(gathers(program), 1);
+  }
+}
+
+// x ─► linear ─► y: gathered, and whatever a test adds.
+class Reading : public Model {
+ public:
+  using Use = Tensor (*)(ModelBuilder&, Tensor y);
+  explicit Reading(Use use) : use_(use) {}
+  Tensor forward(ModelBuilder& b) const override {
+    const Tensor table = b.parameter("table", {9, 4}, {});
+    b.set_region(0, Component::kFeedForward);
+    const Tensor x = b.embedding(table, b.batch().input_ids, -1);
+    const Tensor y = b.activation(
+        b.linear(x, b.parameter("weight", {4, 4}, {}), b.parameter("bias", {4}, {})), Activation::kRelu);
+    b.set_region(-1, Component::kHead);
+    return use_(b, y);
+  }
+  int64_t num_labels() const override { return 4; }
+  int64_t max_positions() const override { return 16; }
+  int64_t vocab_size() const override { return 9; }
+
+ private:
+  Use use_;
+};
+
+TEST(GatherEarly, AValueThatOthersReadWholeStaysWhole) {
+  const Reading gathered_only([](ModelBuilder& b, Tensor y) { return b.first_tokens(y); });
+  EXPECT_EQ(product_rows(build(gathered_only).programs[0], 0), (Rows{0, 1}));
+
+  // Attention over it wants all of its rows.
+  const Reading mixed([](ModelBuilder& b, Tensor y) {
+    return b.add(b.first_tokens(y), b.first_tokens(b.attention(y, y, y, 1, 0)));
+  });
+  const ProgramFamily family = build(mixed);
+  EXPECT_EQ(product_rows(family.programs[0], 0), (Rows{1, 0}));
+  EXPECT_EQ(gathers(family.programs[0]), 2);
+
+  // Two gathers of the same rows are one reader more.
+  const Reading twice([](ModelBuilder& b, Tensor y) { return b.add(b.first_tokens(y), b.first_tokens(y)); });
+  EXPECT_EQ(product_rows(build(twice).programs[0], 0), (Rows{0, 2}));
+}
+
+TEST(GatherEarly, DropoutMasksAreOfTheSampleAndPlaceOfTheToken) {
+  const Reading dropped([](ModelBuilder& b, Tensor y) { return b.first_tokens(b.token_dropout(y, 0.1F)); });
+  const ProgramFamily family = build(dropped);
+  const Program& program = family.programs[0];
+  EXPECT_EQ(product_rows(program, 0), (Rows{0, 1}));
+  for (const Node& node : program.nodes()) {
+    if (node.kind != OpKind::kDropout) continue;
+    EXPECT_EQ(program.value(node.inputs[2]).storage, family.train_batches[0].sequence_sample);
+    EXPECT_EQ(program.value(node.inputs[3]).storage, family.train_batches[0].sequence_position);
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn
