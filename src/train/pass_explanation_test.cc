@@ -21,9 +21,10 @@ SessionOptions options_of(const std::set<std::string>& skipped = {}) {
   return options;
 }
 
-std::vector<PassEffect> effects_of(const SessionOptions& options) {
-  const BertForSequenceClassification model(tiny_bert());
-  return explain_passes(model, options, kLimits);
+std::vector<PassEffect> effects_of(const SessionOptions& options, int64_t layers = 2) {
+  BertConfig config = tiny_bert();
+  config.num_hidden_layers = layers;
+  return explain_passes(BertForSequenceClassification(config), options, kLimits);
 }
 
 const PassEffect& effect_of(const std::vector<PassEffect>& effects, const std::string& name) {
@@ -67,7 +68,7 @@ TEST(ExplainPasses, RecomputePaysFlopsForMemory) {
   SessionOptions options = options_of();
   options.train = {4096, 64, 64};
   options.step.recompute_every_n_layers = 1;
-  const auto effects = effects_of(options);
+  const auto effects = effects_of(options, 6);
   const PassEffect& recompute = effect_of(effects, "recompute");
   EXPECT_GT(recompute.with.flops, recompute.without.flops);
   EXPECT_LT(recompute.with.arena_bytes, recompute.without.arena_bytes);
