@@ -19,7 +19,7 @@ constexpr size_t kLargeAllocation = 4096;
 std::atomic<bool> counting{false};
 std::atomic<int64_t> large_allocations{0};
 
-void count_allocation(size_t bytes) {
+[[maybe_unused]] void count_allocation(size_t bytes) {
   if (counting.load(std::memory_order_relaxed) && bytes >= kLargeAllocation) ++large_allocations;
 }
 
