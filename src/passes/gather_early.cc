@@ -55,7 +55,12 @@ class Narrower {
 
   // Whether every reader of a value wants rows `index` only: it gathers them, or makes of them what is itself
   // wanted so.
-  bool is_wanted_narrow(ValueId value, ValueId index) const {
+  bool is_wanted_narrow(ValueId value, ValueId index) {
+    const auto [known, is_new] = wanted_.try_emplace(value, false);
+    if (is_new) known->second = finds_only_narrow_readers(value, index);
+    return known->second;
+  }
+  bool finds_only_narrow_readers(ValueId value, ValueId index) {
     for (const Program::Result& result : program_.results()) {
       if (result.value == value) return false;
     }
@@ -74,39 +79,39 @@ class Narrower {
   }
 
   void narrow_for(NodeId gather) {
-    const ValueId whole = program_.node(gather).inputs[0];
-    const ValueId index = program_.node(gather).inputs[1];
+    const Node node = program_.node(gather);
+    const ValueId index = node.inputs[1];
     if (program_.value(index).storage != batch_.sequence_start) return;
     readers_ = program_.readers();
-    narrowed_.clear();
+    wanted_.clear();
     anchor_ = gather;
-    if (!can_narrow(whole, index)) return;
-    program_.replace_uses(program_.node(gather).outputs[0], narrow(whole, index));
+    if (!can_narrow(node.inputs[0], index)) return;
+    program_.replace_uses(node.outputs[0], narrow(node.inputs[0], index, node.region));
   }
 
-  bool can_narrow(ValueId value, ValueId index) const {
+  bool can_narrow(ValueId value, ValueId index) {
     const NodeId producer = program_.value(value).producer;
     return producer.valid() && row_inputs(program_.node(producer)) > 0 && is_wanted_narrow(value, index);
   }
 
-  // Rows `index` of a value: made of rows of what it is made of, or gathered.
-  ValueId narrow(ValueId value, ValueId index) {
+  // Rows `index` of a value, for a reader in `region`: made of rows of what it is made of, or gathered.
+  ValueId narrow(ValueId value, ValueId index, const Region& region) {
     if (const auto known = narrowed_.find(value); known != narrowed_.end()) return known->second;
     OpBuilder builder(program_);
     NodeId made;
     if (can_narrow(value, index)) {
       Node node = program_.node(program_.value(value).producer);
       const size_t rows = row_inputs(node);
-      for (size_t i = 0; i < rows; ++i) node.inputs[i] = narrow(node.inputs[i], index);
+      for (size_t i = 0; i < rows; ++i) node.inputs[i] = narrow(node.inputs[i], index, node.region);
       if (node.kind == OpKind::kDropout) {
         node.inputs[2] = program_.read_state(batch_.sequence_sample);
         node.inputs[3] = program_.read_state(batch_.sequence_position);
       }
       builder.set_region(node.region);
-      made = builder.add(node.kind, node.inputs, node.attributes, program_.value(value).name);
+      const std::string name = program_.value(value).name;  // the table of values grows meanwhile
+      made = builder.add(node.kind, node.inputs, node.attributes, name);
     } else {
-      const NodeId producer = program_.value(value).producer;
-      builder.set_region(program_.node(producer.valid() ? producer : anchor_).region);
+      builder.set_region(region);
       made = builder.add(OpKind::kGatherRows, {value, index}, {}, "first_tokens");
     }
     made_[anchor_].push_back(made);
@@ -117,7 +122,8 @@ class Narrower {
   const BatchStorages& batch_;
   NodeId anchor_;  // the gather that moves
   std::vector<std::vector<NodeId>> readers_;
-  std::map<ValueId, ValueId> narrowed_;
+  std::map<ValueId, bool> wanted_;              // is_wanted_narrow, of this gather
+  std::map<ValueId, ValueId> narrowed_;         // of all gathers: they have one index
   std::map<NodeId, std::vector<NodeId>> made_;  // to stand before their gather
 };
 

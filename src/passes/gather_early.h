@@ -3,9 +3,9 @@
 //
 //   context ─► dense ─► … ─► LayerNorm ─► gather   ─►   context ─► gather ─► dense ─► … ─► LayerNorm
 //
-// A classifier reads the first token of a sequence. So behind the attention of the last layer, whose keys and
-// values are of all tokens, only first tokens pass: its feed-forward and the projection before it, most of a
-// layer's work, are of one row a sequence.
+// A classifier reads the first token of a sequence. So behind the attention of the last layer, which is of
+// all tokens, only first tokens pass: its feed-forward and the projection before it, three quarters of a
+// layer's products, are of one row a sequence.
 //
 // Safe because these ops make a row of their output from the same row of their inputs, and a value is only
 // narrowed where every reader wants the same rows. Dropout masks are of the token's sample and place, which

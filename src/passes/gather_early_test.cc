@@ -67,6 +67,17 @@ TEST(GatherEarly, TheLastLayerBehindItsAttentionIsOfFirstTokens) {
   }
 }
 
+// Recompute and layer-major order go by regions.
+TEST(GatherEarly, WhatItAddsIsInTheLayerThatReadsIt) {
+  const ProgramFamily family = build(BertForSequenceClassification(config(3)));
+  for (const Program& program : family.programs) {
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kGatherRows && node.kind != OpKind::kScatterRows) continue;
+      EXPECT_EQ(node.region.layer, 2) << program.name();
+    }
+  }
+}
+
 TEST(GatherEarly, SkippedItLeavesTheModelAsItIs) {
   const ProgramFamily family = build(BertForSequenceClassification(config(2)), {"gather_early"});
   for (const Program& program : family.programs) {
@@ -109,9 +120,17 @@ TEST(GatherEarly, AValueThatOthersReadWholeStaysWhole) {
   EXPECT_EQ(product_rows(family.programs[0], 0), (Rows{1, 0}));
   EXPECT_EQ(gathers(family.programs[0]), 2);
 
-  // Two gathers of the same rows are one reader more.
+  // Two gathers of the same rows share what is made of them.
   const Reading twice([](ModelBuilder& b, Tensor y) { return b.add(b.first_tokens(y), b.first_tokens(y)); });
-  EXPECT_EQ(product_rows(build(twice).programs[0], 0), (Rows{0, 2}));
+  EXPECT_EQ(product_rows(build(twice).programs[0], 0), (Rows{0, 1}));
+}
+
+TEST(GatherEarly, LongChainsOfResidualsAreWalkedOnce) {
+  const Reading deep([](ModelBuilder& b, Tensor y) {
+    for (int i = 0; i < 60; ++i) y = b.add(b.activation(y, Activation::kRelu), y);
+    return b.first_tokens(y);
+  });
+  EXPECT_EQ(product_rows(build(deep).programs[0], 0), (Rows{0, 1}));
 }
 
 TEST(GatherEarly, DropoutMasksAreOfTheSampleAndPlaceOfTheToken) {

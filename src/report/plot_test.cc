@@ -25,16 +25,20 @@ int64_t count_of(const std::string& text, const std::string& piece) {
 // Every element that is opened is closed, in order.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
-  const std::regex tag("<(/?)([a-z]+)([^<>]*?)(/?)>");
-  for (std::sregex_iterator it(svg.begin(), svg.end(), tag), end; it != end; ++it) {
-    if ((*it)[4] == "/") continue;
-    if ((*it)[1] == "/") {
-      ASSERT_FALSE(open.empty());
-      EXPECT_EQ(open.back(), (*it)[2]);
-      open.pop_back();
-    } else {
-      open.push_back((*it)[2]);
+  for (size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+    const size_t end = svg.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    if (svg[end - 1] == '/') continue;
+    const bool closes = svg[at + 1] == '/';
+    const size_t begin = at + (closes ? 2 : 1);
+    const std::string name = svg.substr(begin, svg.find_first_of(" >", begin) - begin);
+    if (!closes) {
+      open.push_back(name);
+      continue;
     }
+    ASSERT_FALSE(open.empty());
+    EXPECT_EQ(open.back(), name);
+    open.pop_back();
   }
   EXPECT_TRUE(open.empty());
   EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;

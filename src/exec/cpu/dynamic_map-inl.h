@@ -152,12 +152,14 @@ HWY_INLINE auto dequantize(const NumberLines& lines, const uint8_t* codes, Lanes
   });
   const auto exponent = each<kVectors>([&](size_t k) { return hn::ShiftRight<23>(bits_of(rank[k])); });
   return each<kVectors>([&](size_t k) {
-    FloatVector intercept = look_up(lines.intercept, exponent[k]);
+    const FloatVector slope = look_up(lines.slope, exponent[k]);
+    const FloatVector intercept = look_up(lines.intercept, exponent[k]);
     if constexpr (kSigned) {
       const FloatVector sign = hn::And(rank[k], set(-0.0F));
-      intercept = hn::Xor(intercept, sign);
+      return hn::MulAdd(rank[k], slope, hn::Xor(intercept, sign));
     }
-    return hn::MulAdd(rank[k], look_up(lines.slope, exponent[k]), intercept);
+    // Below the normal numbers the two may round to what is less than zero, of which there is no root.
+    return hn::Max(set(0.0F), hn::MulAdd(rank[k], slope, intercept));
   });
 }
 

@@ -27,8 +27,10 @@ namespace shoehorn::cpu {
 // Points of the grid. Half of them lie on each side of zero, the k-th of a side at the distance k + 1/2.
 inline constexpr int32_t kGridPoints = 1 << 16;
 
-// Relative. A line's slope and intercept, each rounded for the map and once more with the scale, have up to
-// 1.8 and 0.8 of the decade's length, whose lowest number is a tenth of it.
+// Relative, where numbers and their lines are normal floats (scales from 2^-100 on): a line's slope and
+// intercept, each rounded for the map and once more with the scale, have up to 1.8 and 0.8 of the decade's
+// length, whose lowest number is a tenth of it. With a smaller scale, of that scale's own size. An infinite
+// scale gives no numbers.
 inline constexpr double kNumberError = 0x1p-18;
 
 // Tables of 16 have a place for each value of a float's exponent field modulo 16, or for each line.

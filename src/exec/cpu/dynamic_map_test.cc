@@ -61,6 +61,26 @@ TEST(DynamicMap, EveryCodeStandsForItsNumber) {
   });
 }
 
+// Of a block that has long had no gradient.
+TEST(DynamicMap, NumbersOfTheSmallestScalesKeepTheirSign) {
+  on_every_target([] {
+    for (const Kind& kind : kinds()) {
+      std::vector<uint8_t> codes(256);
+      for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
+      for (float scale = 0x1p-90F; scale > 0; scale /= 3) {
+        std::vector<float> values(codes.size());
+        dequantize_blocks(kind.map, codes.data(), &scale, 256, values.data());
+        for (size_t i = 0; i < values.size(); ++i) {
+          // Two subnormal roundings, of which the slope's counts for each rank.
+          const double tolerance = kNumberError * static_cast<double>(scale) + 1024 * 0x1p-149;
+          ASSERT_NEAR(values[i], kind.map.values[i] * scale, tolerance) << kind.name << i << " " << scale;
+          ASSERT_TRUE(kind.map.is_signed || values[i] >= 0) << i << " " << scale;
+        }
+      }
+    }
+  });
+}
+
 TEST(DynamicMap, EveryPointOfTheGridHasTheNearestNumbersCode) {
   on_every_target([] {
     for (const Kind& kind : kinds()) {

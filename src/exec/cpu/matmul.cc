@@ -105,7 +105,7 @@ class PiecewiseMatmul final : public Matmul {
     int64_t largest_piece = length;
     if (cuts_sum_ && operands == DType::kF32) largest_piece = kPanelTerms;
     if (!cuts_sum_ && widens && !shape.transpose_a) largest_piece = kPanelRows;
-    const int64_t rows_that_pay = shape.transpose_b && operands == shape.operands
+    const int64_t rows_that_pay = shape.transpose_b && shape.operands == DType::kF32
                                       ? kRowsThatPayForBlockingTransposed
                                       : kRowsThatPayForBlocking;
     const int64_t blocks_for_rows = shape.m >= rows_that_pay ? shape.m : 0;

@@ -23,7 +23,8 @@ struct EightBitTensor {
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   w *= 1 - lr * weight_decay;  w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
 //
-// The moments round as bitsandbytes' do, so that equal gradients give equal codes.
+// Moments have the codes and scales that bitsandbytes gives them; exec/cpu/dynamic_map.h says how near the
+// numbers of codes are.
 void adamw_8bit_update(std::span<const EightBitTensor> tensors, const AdamWSettings& settings,
                        const UpdateScalars& scalars, const uint32_t* applied_updates);
 

@@ -167,6 +167,23 @@ TEST(AdamW8bit, OneUpdateInDouble) {
   });
 }
 
+// The scale of a block without gradients falls to nothing, and its codes stay what they were.
+TEST(AdamW8bit, WeightsOutliveTheSmallestMoments) {
+  on_every_target([] {
+    for (float scale = 0x1p-110F; scale > 0; scale /= 8) {
+      One one(updates()[0], DType::kF32, 256);
+      for (int64_t i = 0; i < 256; ++i) {
+        one.gradient.set(i, 0);
+        one.moments.codes[0][static_cast<size_t>(i)] = one.moments.codes[1][static_cast<size_t>(i)] =
+            static_cast<uint8_t>(i);
+      }
+      one.moments.scales[0][0] = one.moments.scales[1][0] = scale;
+      one.run({.learning_rate = &One::rate});
+      for (int64_t i = 0; i < 256; ++i) ASSERT_TRUE(std::isfinite(one.weight[i])) << i << " " << scale;
+    }
+  });
+}
+
 TEST(Optimizer8bit, ThreadsAndListsLeaveNoTraceAndSkippingChangesNothing) {
   for (const Update& update : updates()) {
     const One original(update, DType::kF32, 70001);
