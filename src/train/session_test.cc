@@ -70,6 +70,21 @@ TEST(Session, PlanIsTheSameEachTimeAndReservesNothing) {
   EXPECT_EQ(first.executor().arena_bytes(), first.plan().arena_bytes());
 }
 
+TEST(Session, RowsThatAreNotComputedTakeNoMemory) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  for (const int64_t every : {0, 1}) {
+    for (const bool layer_major : {false, true}) {
+      SessionOptions options = options_for();
+      options.step.recompute_every_n_layers = every;
+      options.step.gradient_accumulation_steps = 4;
+      if (layer_major) options.step.accumulation_order = AccumulationOrder::kLayer;
+      const int64_t gathered = Session(model, options).plan().arena_bytes();
+      options.step.skip_passes = {"gather_early"};
+      EXPECT_LE(gathered, Session(model, options).plan().arena_bytes()) << every << layer_major;
+    }
+  }
+}
+
 TEST(Session, EvaluationAloneKeepsNoOptimizerState) {
   const BertForSequenceClassification model(tiny_bert());
   SessionOptions options;
