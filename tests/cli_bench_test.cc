@@ -35,6 +35,7 @@ double megabytes(const json& bytes) {
 }
 
 TEST_F(CliBench, QuickLadder) {
+  if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer; single rungs are run below";
   const ProgramRun result =
       run({"bench", "ladder", "--quick", "--steps", "2", "--json", path("ladder.json")});
   ASSERT_EQ(result.exit_code, 0) << result.error;

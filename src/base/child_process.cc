@@ -74,6 +74,7 @@ FinishedProcess run_process(const std::vector<std::string>& words) {
   CHECK(!words.empty(), "no program is named");
   std::vector<std::string> copies = words;
   std::vector<char*> arguments;
+  arguments.reserve(copies.size() + 1);
   for (std::string& word : copies) arguments.push_back(word.data());
   arguments.push_back(nullptr);
 
@@ -115,7 +116,7 @@ FinishedProcess run_process(const std::vector<std::string>& words) {
 
 std::filesystem::path own_program() {
   std::error_code error;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) throw system_error("[/proc/self/exe] expected the running program, got: {}", error.message());
   return path;
 }
