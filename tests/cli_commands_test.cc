@@ -6,6 +6,7 @@
 
 #include "cli_support.h"
 #include "io/json_file.h"
+#include "train/test_support.h"
 
 namespace shoehorn {
 namespace {
@@ -120,6 +121,8 @@ TEST_F(CliCommands, ConfigFileEqualsFlags) {
 
 // Without a training file the plan is for the longest samples that the model takes.
 TEST_F(CliCommands, PlanFindsABatchThatFits) {
+  if (kIsSanitized)
+    GTEST_SKIP() << "what a search leaves in the quarantine is part of the next plan's process";
   const auto plan = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"plan",
                                       "--model_name_or_path",

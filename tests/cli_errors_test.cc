@@ -167,8 +167,8 @@ TEST_F(CliErrors, FullFileSystem) {
 }
 
 TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
-  directory_.write("train.csv", labelled_csv(1024, 4));
-  const std::vector<std::string> batch = {"--per_device_train_batch_size", "1024"};
+  directory_.write("train.csv", labelled_csv(1280, 4));
+  const std::vector<std::string> batch = {"--per_device_train_batch_size", "1280"};
   std::vector<std::string> words = train_words(batch);
   words[0] = "plan";
   words.emplace_back("--json");

@@ -65,13 +65,14 @@ void gradient_matmul(GradientContext& context) {
     return context.builder().value(OpKind::kMatmul, {a, b}, MatmulAttributes{transpose_a, transpose_b, type},
                                    name);
   };
-  if (context.needed(0)) {
-    context.set(0, ta ? product(context.input(1), tb, dc, true, gradient_type(0), "matmul_gradient_a")
-                      : product(dc, false, context.input(1), !tb, gradient_type(0), "matmul_gradient_a"));
-  }
+  // The second gradient first: it may be the last that reads op(A), whose memory the first one can then have.
   if (context.needed(1)) {
     context.set(1, tb ? product(dc, true, context.input(0), ta, gradient_type(1), "matmul_gradient_b")
                       : product(context.input(0), !ta, dc, false, gradient_type(1), "matmul_gradient_b"));
+  }
+  if (context.needed(0)) {
+    context.set(0, ta ? product(context.input(1), tb, dc, true, gradient_type(0), "matmul_gradient_a")
+                      : product(dc, false, context.input(1), !tb, gradient_type(0), "matmul_gradient_a"));
   }
 }
 

@@ -80,8 +80,9 @@ struct OpInfo {
     int64_t input;
   };
   std::vector<Accumulator> accumulators = {};
-  // Appends a node that makes output 0 again, bit for bit, from what the backward of `node` reads anyway, at
-  // little cost beside the bytes of keeping it. Null: output 0 is kept where the backward reads it.
+  // Appends a node that makes output 0 again, bit for bit, from the node's inputs or from outputs that its
+  // backward reads, at little cost beside the bytes of keeping it. Null: output 0 is kept where the backward
+  // reads it.
   ValueId (*make_again)(OpBuilder& builder, const Node& node) = nullptr;
 };
 

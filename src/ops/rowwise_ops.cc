@@ -207,7 +207,8 @@ std::vector<OpInfo> rowwise_ops() {
        .infer = infer_dropout,
        .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
        .aliases = in_place,
-       .gradient = gradient_dropout},
+       .gradient = gradient_dropout,
+       .make_again = repeat},
       {.kind = OpKind::kLayerNorm,
        .name = "layer_norm",
        .op_class = OpClass::kNormalization,
@@ -249,7 +250,8 @@ std::vector<OpInfo> rowwise_ops() {
            [](const OpContext& context) {
              return context.has(2) ? std::vector<AliasRule>{{0, 2, false}} : std::vector<AliasRule>{};
            },
-       .gradient = gradient_embedding},
+       .gradient = gradient_embedding,
+       .make_again = repeat},
       {.kind = OpKind::kEmbeddingGrad,
        .name = "embedding_grad",
        .op_class = OpClass::kMovement,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -49,6 +50,70 @@ class Cloner {
   std::vector<bool> members_;
   std::map<ValueId, ValueId> clones_;
   std::vector<NodeId> made_;
+};
+
+// Makes values of the forward again from what the backward reads, where the op table says how.
+class Remaker {
+ public:
+  explicit Remaker(Program& program)
+      : program_(program), readers_(program.readers()), nodes_(program.nodes().size()) {}
+
+  // The value made again by nodes at the program's end; invalid where nothing makes it, or where it would be
+  // made from what had to be kept for its sake alone.
+  ValueId again(ValueId id) {
+    if (!id.valid() || !program_.value(id).producer.valid()) return {};
+    if (const auto found = again_.find(id); found != again_.end()) return found->second;
+    return again_[id] = make(id, program_.value(id).producer);
+  }
+
+  // Appends to `here` the nodes that make a value that again() gave, but for those that have a place.
+  void place(ValueId id, std::vector<NodeId>& here) {
+    const NodeId maker = program_.value(id).producer;
+    if (!maker.valid() || maker.at() < nodes_ || !placed_.insert(maker).second) return;
+    for (const ValueId input : program_.node(maker).inputs) {
+      if (input.valid()) place(input, here);
+    }
+    here.push_back(maker);
+  }
+
+ private:
+  // A node whose sources are not there stays without a place, and is dropped.
+  ValueId make(ValueId id, NodeId producer) {
+    const Node original = program_.node(producer);
+    const auto make_again = op_info(original.kind).make_again;
+    if (original.region.phase != Phase::kForward || make_again == nullptr || id != original.outputs[0])
+      return {};
+    OpBuilder builder(program_);
+    Region region = original.region;
+    region.phase = Phase::kRecompute;
+    builder.set_region(region);
+    const ValueId made = make_again(builder, original);
+    const NodeId maker = program_.value(made).producer;
+    program_.node(maker).clone_of = producer;
+    for (size_t i = 0; i < program_.node(maker).inputs.size(); ++i) {
+      const ValueId source = program_.node(maker).inputs[i];
+      if (!source.valid()) continue;
+      if (const ValueId source_again = again(source); source_again.valid())
+        program_.node(maker).inputs[i] = source_again;
+      else if (!is_kept(source))
+        return {};
+    }
+    return made;
+  }
+
+  // Whether a value is there in the backward anyway.
+  bool is_kept(ValueId id) const {
+    if (!program_.value(id).producer.valid()) return true;
+    const std::vector<NodeId>& list = readers_[id.at()];
+    return std::any_of(list.begin(), list.end(),
+                       [&](NodeId reader) { return program_.node(reader).region.phase != Phase::kForward; });
+  }
+
+  Program& program_;
+  std::vector<std::vector<NodeId>> readers_;  // before anything is made again
+  size_t nodes_;
+  std::map<ValueId, ValueId> again_;
+  std::set<NodeId> placed_;
 };
 
 // Moves nodes appended at the end to stand before others: `before[i]` for node i.
@@ -142,39 +207,16 @@ void rematerialize(ProgramFamily& family, const StepOptions&) {
   Program& program = family.programs[0];
   if (program.name() == "evaluate") return;
   const size_t nodes = program.nodes().size();
-  const auto readers = program.readers();
-  const auto behind_forward = [&](NodeId reader) {
-    return program.node(reader).region.phase != Phase::kForward;
-  };
-  // Whether a value is there in the backward anyway.
-  const auto is_kept = [&](ValueId value) {
-    const Value& v = program.value(value);
-    if (!v.producer.valid()) return true;
-    const std::vector<NodeId>& list = readers[value.at()];
-    return std::any_of(list.begin(), list.end(), behind_forward);
-  };
+  Remaker remaker(program);
   std::map<NodeId, std::vector<NodeId>> before;
   for (size_t i = 0; i < nodes; ++i) {
-    const Node node = program.nodes()[i];
-    const auto make_again = op_info(node.kind).make_again;
-    if (node.region.phase != Phase::kForward || make_again == nullptr || !is_kept(node.outputs[0])) continue;
-    OpBuilder builder(program);
-    Region region = node.region;
-    region.phase = Phase::kRecompute;
-    builder.set_region(region);
-    const ValueId again = make_again(builder, node);
-    const NodeId maker = program.value(again).producer;
-    const std::vector<ValueId> sources = program.node(maker).inputs;
-    // Made from what would be kept for its sake alone it saves nothing; a node without a place is dropped.
-    if (!std::all_of(sources.begin(), sources.end(), [&](ValueId v) { return !v.valid() || is_kept(v); }))
-      continue;
-    program.node(maker).clone_of = NodeId{static_cast<int32_t>(i)};
-    bool is_placed = false;
-    for (const NodeId reader : readers[node.outputs[0].at()]) {
-      if (!behind_forward(reader)) continue;
-      if (!std::exchange(is_placed, true)) before[reader].push_back(maker);
-      std::vector<ValueId>& inputs = program.node(reader).inputs;
-      std::replace(inputs.begin(), inputs.end(), node.outputs[0], again);
+    if (program.nodes()[i].region.phase == Phase::kForward) continue;
+    const NodeId reader{static_cast<int32_t>(i)};
+    for (size_t input = 0; input < program.node(reader).inputs.size(); ++input) {
+      const ValueId again = remaker.again(program.node(reader).inputs[input]);
+      if (!again.valid()) continue;
+      program.node(reader).inputs[input] = again;
+      remaker.place(again, before[reader]);
     }
   }
   place_before(program, nodes, before);

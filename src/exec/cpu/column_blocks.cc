@@ -29,7 +29,7 @@ template <class T>
 HWY_INLINE void copy_tile(const ColumnBlocks& g, int64_t row, int64_t column, float* tile) {
   const int64_t columns = std::min(kBlockColumns, g.n - column);
   for (int64_t r = 0; r < kBlockRows; ++r) {
-    const T* from = static_cast<const T*>(g.b) + (row + r) * g.n + column;
+    const T* from = static_cast<const T*>(g.b) + (row + r) * g.row_stride + column;
     const int64_t live = row + r < g.k ? columns : 0;
     for (int64_t i = 0; i < kBlockColumns; i += float_lanes())
       store(load_within(from, i, live), tile + r * kBlockColumns + i);
@@ -86,19 +86,20 @@ HWY_INLINE void transpose_fours(const T* from, int64_t stride, float* to) {
 // The same of a B that is stored [N, K].
 template <class T>
 HWY_INLINE void transpose_tile(const ColumnBlocks& g, int64_t row, int64_t column, float* tile) {
-  const T* from = static_cast<const T*>(g.b) + column * g.k + row;
+  const T* from = static_cast<const T*>(g.b) + column * g.row_stride + row;
   const int64_t columns = std::min(kBlockColumns, g.n - column);
   const int64_t rows = std::min(kBlockRows, g.k - row);
   if (columns == kBlockColumns && rows == kBlockRows) {
     for (int64_t i = 0; i < kBlockColumns; i += float_lanes()) {
       for (int64_t r = 0; r < kBlockRows; r += 4)
-        transpose_fours(from + i * g.k + r, g.k, tile + r * kBlockColumns + i);
+        transpose_fours(from + i * g.row_stride + r, g.row_stride, tile + r * kBlockColumns + i);
     }
     return;
   }
   std::fill_n(tile, kBlockRows * kBlockColumns, 0.0F);
   for (int64_t i = 0; i < columns; ++i) {
-    for (int64_t r = 0; r < rows; ++r) tile[r * kBlockColumns + i] = read_element(from + i * g.k + r);
+    for (int64_t r = 0; r < rows; ++r)
+      tile[r * kBlockColumns + i] = read_element(from + i * g.row_stride + r);
   }
 }
 

@@ -16,9 +16,10 @@ struct ColumnBlocks {
   DType dtype;  // of B: float32, bfloat16 or float16 (checked: InternalError)
   int64_t k;
   int64_t n;
-  bool transposed;  // B is stored [N, K]
-  const void* b;    // dense
-  float* blocks;    // [ceil(N / 64), K up to a multiple of 16, 64]; zero behind K and N
+  bool transposed;     // B is stored [N, K]
+  int64_t row_stride;  // elements between the rows that are stored; at least as many as a row has
+  const void* b;
+  float* blocks;  // [ceil(N / 64), K up to a multiple of 16, 64]; zero behind K and N
 };
 
 // Nothing is allocated; OpenMP threads.

@@ -32,7 +32,8 @@ TEST(ColumnBlocks, HasEveryElementInItsPlaceAndZerosAround) {
                                  {130, 21},
                                  {3, 300}}) {
         for (const bool transposed : {false, true}) {
-          const Tensor b = random_tensor(dtype, k * n, 1);
+          const int64_t row_stride = (transposed ? k : n) + (n > 64 ? 7 : 0);
+          const Tensor b = random_tensor(dtype, (transposed ? n : k) * row_stride, 1);
           const int64_t rows = ceil_divide(k, kBlockRows) * kBlockRows;
           const int64_t columns = ceil_divide(n, kBlockColumns) * kBlockColumns;
           constexpr int64_t kGuard = 16;
@@ -42,12 +43,13 @@ TEST(ColumnBlocks, HasEveryElementInItsPlaceAndZerosAround) {
                               .k = k,
                               .n = n,
                               .transposed = transposed,
+                              .row_stride = row_stride,
                               .b = b.data(),
                               .blocks = blocks.floats()});
           for (int64_t r = 0; r < rows; ++r) {
             for (int64_t c = 0; c < columns; ++c) {
               const bool inside = r < k && c < n;
-              const float expected = inside ? b[transposed ? c * k + r : r * n + c] : 0;
+              const float expected = inside ? b[transposed ? c * row_stride + r : r * row_stride + c] : 0;
               ASSERT_EQ(std::bit_cast<uint32_t>(blocks[place(r, c, k)]), std::bit_cast<uint32_t>(expected))
                   << r << ", " << c << " of " << k << " x " << n << (transposed ? " transposed" : "");
             }
@@ -70,6 +72,7 @@ TEST(ColumnBlocks, ThreadsLeaveNoTrace) {
                             .k = 700,
                             .n = 200,
                             .transposed = transposed,
+                            .row_stride = transposed ? 700 : 200,
                             .b = b.data(),
                             .blocks = blocks.floats()});
       });
@@ -81,10 +84,14 @@ TEST(ColumnBlocks, ThreadsLeaveNoTrace) {
 }
 
 TEST(ColumnBlocks, RejectsWhatIsNoFloat) {
-  EXPECT_THROW(
-      make_column_blocks(
-          {.dtype = DType::kI64, .k = 1, .n = 1, .transposed = false, .b = nullptr, .blocks = nullptr}),
-      InternalError);
+  EXPECT_THROW(make_column_blocks({.dtype = DType::kI64,
+                                   .k = 1,
+                                   .n = 1,
+                                   .transposed = false,
+                                   .row_stride = 1,
+                                   .b = nullptr,
+                                   .blocks = nullptr}),
+               InternalError);
 }
 
 }  // namespace

@@ -36,6 +36,17 @@ void add_columns_rows(const AddColumns& g, int64_t begin, int64_t end) {
   });
 }
 
+void put_columns_rows(const PutColumns& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = g.x + row * g.width;
+      T* y = static_cast<T*>(g.y) + row * g.columns + g.offset;
+      for_columns(0, g.width, [&](int64_t i, auto lanes) { store(load(x + i, lanes), y + i, lanes); });
+    }
+  });
+}
+
 }  // namespace shoehorn::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -43,6 +54,7 @@ HWY_AFTER_NAMESPACE();
 namespace shoehorn::cpu {
 
 HWY_EXPORT(add_columns_rows);
+HWY_EXPORT(put_columns_rows);
 
 void add_columns(const AddColumns& arguments) {
   check_storage(arguments.dtype, "add_columns");
@@ -61,6 +73,13 @@ void take_columns(const TakeColumns& arguments) {
       std::memcpy(y + row * arguments.width * element, x + row * arguments.columns * element,
                   static_cast<size_t>(arguments.width * element));
     }
+  });
+}
+
+void put_columns(const PutColumns& arguments) {
+  check_storage(arguments.dtype, "put_columns");
+  parallel_ranges(arguments.rows, row_grain(arguments.width), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(put_columns_rows)(arguments, begin, end);
   });
 }
 

@@ -32,4 +32,15 @@ struct TakeColumns {
 };
 void take_columns(const TakeColumns& arguments);
 
+struct PutColumns {
+  DType dtype;  // of y
+  int64_t rows;
+  int64_t columns;
+  int64_t offset;
+  int64_t width;
+  const float* x;  // [R, W]
+  void* y;         // [R, N], whose range is set to x; does not overlap x
+};
+void put_columns(const PutColumns& arguments);
+
 }  // namespace shoehorn::cpu

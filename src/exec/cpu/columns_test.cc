@@ -79,6 +79,35 @@ TEST(TakeColumns, CopiesTheRange) {
   }
 }
 
+TEST(PutColumns, RoundsIntoTheRangeAndKeepsTheRest) {
+  on_every_target([] {
+    for (const DType dtype : kStorages) {
+      for (const auto& [columns, offset, width] : kRanges) {
+        constexpr int64_t kRows = 19;
+        Tensor x = random_tensor(DType::kF32, kRows * width, 1);
+        const Tensor before = random_tensor(dtype, kRows * columns, 2);
+        Tensor y = before;
+        put_columns({.dtype = dtype,
+                     .rows = kRows,
+                     .columns = columns,
+                     .offset = offset,
+                     .width = width,
+                     .x = x.floats(),
+                     .y = y.data()});
+        for (int64_t row = 0; row < kRows; ++row) {
+          for (int64_t column = 0; column < columns; ++column) {
+            const int64_t at = row * columns + column;
+            const bool inside = column >= offset && column < offset + width;
+            const double expected = inside ? x[row * width + column - offset] : before[at];
+            ASSERT_NEAR(y[at], expected, inside ? tolerance(dtype, expected, 0, 0) : 0)
+                << row << ", " << column << " of " << columns;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(Columns, ThreadsLeaveNoTrace) {
   constexpr int64_t kRows = 300;
   constexpr int64_t kColumns = 384;
@@ -87,11 +116,13 @@ TEST(Columns, ThreadsLeaveNoTrace) {
   const auto run = [&](int threads) {
     Tensor sum(DType::kF32, x.count());
     Tensor taken(DType::kF32, addend.count());
+    Tensor put(DType::kBF16, x.count());
     with_threads(threads, [&] {
       add_columns({DType::kF32, kRows, kColumns, 128, 128, x.data(), addend.data(), sum.data()});
       take_columns({DType::kF32, kRows, kColumns, 128, 128, sum.data(), taken.data()});
+      put_columns({DType::kBF16, kRows, kColumns, 128, 128, taken.floats(), put.data()});
     });
-    return std::pair(sum.bytes(), taken.bytes());
+    return std::tuple(sum.bytes(), taken.bytes(), put.bytes());
   };
   EXPECT_EQ(run(1), run(3));
 }
@@ -99,6 +130,7 @@ TEST(Columns, ThreadsLeaveNoTrace) {
 TEST(Columns, OtherTypesAreRejected) {
   EXPECT_THROW(add_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr, nullptr}), InternalError);
   EXPECT_THROW(take_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
+  EXPECT_THROW(put_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "exec/cpu/column_blocks.h"
+#include "exec/cpu/columns.h"
 #include "exec/cpu/elementwise.h"
 #include "exec/cpu/matmul_onednn.h"
 
@@ -32,6 +33,11 @@ constexpr int64_t kPanelRows = 256;
 // Terms of an fp32 sum at a time: as fast as all at once, with a fraction of the workspace for B's blocks.
 constexpr int64_t kPanelTerms = 512;
 
+// Columns of B that are in blocks at a time, at most, where C is made in the workspace or B's blocks would be
+// larger than C: there is memory to win. The library wants a dense C, so that a strip of C is made in the
+// workspace, which costs 2 to 5% of the product's time where it would not be made there anyway.
+constexpr int64_t kStripColumns = 1024;
+
 // The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then 2^i and
 // 3·2^i times the multiple. Of a fixed one: the largest and the rest.
 std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulShape& shape) {
@@ -50,15 +56,16 @@ std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulS
   return sizes;
 }
 
-ProductShape product_shape(const MatmulShape& shape, DType operands, DType result, int64_t blocks_for_rows) {
+// The product of `columns` of B's columns, which gives a dense C of its own.
+ProductShape product_shape(const MatmulShape& shape, int64_t columns, DType operands, DType result,
+                           int64_t blocks_for_rows) {
   return {.m = shape.m,
-          .n = shape.n,
+          .n = columns,
           .k = shape.k,
           .row_stride_a = shape.transpose_a ? 1 : shape.k,
           .column_stride_a = shape.transpose_a ? shape.m : 1,
           .row_stride_b = shape.transpose_b ? 1 : shape.n,
           .column_stride_b = shape.transpose_b ? shape.k : 1,
-          .row_stride_c = shape.n,
           .operands = operands,
           .result = result,
           .bias = shape.bias,
@@ -88,63 +95,51 @@ struct Piece {
   std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
 };
 
-// Workspace: B as the products take it, A and C of a piece in fp32 where they are stored in 16 bits and the
-// library multiplies fp32 only, what the library asks for. B is moved by us where the library wants column
-// blocks, else by the library, which widens bf16 meanwhile; its fp16 would go element by element, so that an
-// fp16 B is widened by us then, into a part of its own.
+// Some columns of B and C, and how the cut dimension is served there.
+struct Strip {
+  int64_t first;
+  int64_t columns;
+  std::vector<Piece> pieces;
+};
+
+// Workspace: B as the products take it; A of a piece in fp32, where it is stored in 16 bits and the library
+// multiplies fp32 only; C of a piece and strip, where C is of 16 bits then or there are several strips; what
+// the library asks for. B is moved by us, a strip at a time, where the library wants column blocks, else
+// whole by the library, which widens bf16 meanwhile; its fp16 would go element by element, so that an fp16 B
+// is widened by us then, into a part of its own.
 class PiecewiseMatmul final : public Matmul {
  public:
   PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
     check_cut(shape);
     cuts_sum_ = shape.dynamic == DynamicDimension::kK;
-    narrows_ = widens && shape.result != DType::kF32;
-    const int64_t length = cuts_sum_ ? shape.k : shape.m;
-    const DType operands = widens ? DType::kF32 : shape.operands;
-    const DType result = widens ? DType::kF32 : shape.result;
-    // Rows of a transposed A do not lie together: it is widened whole.
-    int64_t largest_piece = length;
-    if (cuts_sum_ && operands == DType::kF32) largest_piece = kPanelTerms;
-    if (!cuts_sum_ && widens && !shape.transpose_a) largest_piece = kPanelRows;
-    const int64_t rows_that_pay = shape.transpose_b && shape.operands == DType::kF32
-                                      ? kRowsThatPayForBlockingTransposed
-                                      : kRowsThatPayForBlocking;
-    const int64_t blocks_for_rows = shape.m >= rows_that_pay ? shape.m : 0;
-    const bool is_half = shape.operands == DType::kF16;
+    stages_ = widens && shape.result != DType::kF32;
+    if (!cuts_sum_ && !shape.accumulate && (stages_ || shape.k > shape.m)) plan_strips(kStripColumns);
+    if (makes_column_blocks() && strips_.size() > 1)
+      stages_ = true;
+    else
+      plan_strips(shape.n);
     int64_t library_bytes = 0;
-    for (const int64_t size : piece_sizes(length, largest_piece, shape)) {
-      MatmulShape cut = shape;
-      (cuts_sum_ ? cut.k : cut.m) = size;
-      ProductShape product = product_shape(cut, operands, result, blocks_for_rows);
-      Piece piece{.size = size,
-                  .move = plan_move({product, is_half ? DType::kF32 : shape.operands}),
-                  .first = plan_product(product),
-                  .rest = {}};
-      product.accumulate = true;
-      piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
-      library_bytes =
-          std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes()});
-      if (!piece.move->is_column_blocks()) {
-        library_bytes = std::max(library_bytes, piece.move->workspace_bytes());
-        widens_b_ = is_half;
-      }
+    for_each_piece([&](const Piece& piece) {
+      library_bytes = std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes(),
+                                piece.move->workspace_bytes()});
+      widens_b_ = widens_b_ || (shape.operands == DType::kF16 && !piece.move->is_column_blocks());
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
-      pieces_.push_back(std::move(piece));
-    }
-    const int64_t largest = pieces_.front().size;
+    });
+    const int64_t largest = strips_.front().pieces.front().size;
     a_offset_ = b_offset_ + (widens_b_ ? align((cuts_sum_ ? largest : shape.k) * shape.n * 4) : 0);
     c_offset_ = a_offset_ + (widens ? align(largest * a_row() * 4) : 0);
-    library_offset_ = c_offset_ + (narrows_ ? align(largest * shape.n * 4) : 0);
+    library_offset_ = c_offset_ + (stages_ ? align(largest * strips_.front().columns * 4) : 0);
     workspace_bytes_ = library_offset_ + library_bytes;
   }
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
 
   void compile() const override {
-    for (const Piece& piece : pieces_) {
-      if (!piece.move->is_column_blocks()) piece.move->compile();
+    for_each_piece([](const Piece& piece) {
+      piece.move->compile();
       piece.first->compile();
       piece.rest->compile();
-    }
+    });
   }
 
   void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
@@ -156,43 +151,134 @@ class PiecewiseMatmul final : public Matmul {
       if (cuts_sum_ && !shape_.accumulate) std::memset(c, 0, static_cast<size_t>(shape_.m * shape_.n) * 4);
       return;
     }
-    const void* moved_b = cuts_sum_ ? nullptr : moved(pieces_.front(), b, scratch);
-    int64_t done = 0;
-    for (const Piece& piece : pieces_) {
-      for (; count - done >= piece.size; done += piece.size) {
-        const void* a_piece = widened(at(a, done * a_row(), shape_.operands), piece.size, scratch);
-        if (cuts_sum_) {
-          const Product& product = done == 0 ? *piece.first : *piece.rest;
-          product.run(a_piece, moved(piece, at(b, done * shape_.n, shape_.operands), scratch), bias, c,
-                      scratch + library_offset_);
-        } else {
-          auto* c_piece = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
-          piece.first->run(a_piece, moved_b, bias, narrows_ ? scratch + c_offset_ : c_piece,
-                           scratch + library_offset_);
-          if (narrows_) narrow(scratch + c_offset_, piece.size * shape_.n, c_piece);
-        }
-      }
+    if (cuts_sum_) {
+      run_sums(count, a, b, static_cast<float*>(c), scratch);
+    } else {
+      for (const Strip& strip : strips_) run_rows(strip, count, a, b, bias, c, scratch);
     }
-    CHECK(done == count, "a count of {} is not a multiple of {} rows", count, pieces_.back().size);
   }
 
  private:
+  // Strips of about as many columns each, whole blocks of them but for the last.
+  void plan_strips(int64_t most_columns) {
+    strips_.clear();
+    const int64_t count = (shape_.n + most_columns - 1) / most_columns;
+    const int64_t even = (shape_.n + count - 1) / count;
+    const int64_t columns = std::min(shape_.n, (even + kBlockColumns - 1) / kBlockColumns * kBlockColumns);
+    for (int64_t first = 0; first < shape_.n; first += columns) {
+      const int64_t here = std::min(columns, shape_.n - first);
+      strips_.push_back({first, here, plan_pieces(here)});
+    }
+  }
+
+  std::vector<Piece> plan_pieces(int64_t columns) const {
+    const int64_t length = cuts_sum_ ? shape_.k : shape_.m;
+    const DType operands = widens_ ? DType::kF32 : shape_.operands;
+    const DType result = widens_ ? DType::kF32 : shape_.result;
+    // Rows of a transposed A do not lie together: it is widened whole.
+    int64_t largest = length;
+    if (cuts_sum_ && operands == DType::kF32) largest = kPanelTerms;
+    if (!cuts_sum_ && widens_ && !shape_.transpose_a) largest = kPanelRows;
+    const int64_t rows_that_pay = shape_.transpose_b && shape_.operands == DType::kF32
+                                      ? kRowsThatPayForBlockingTransposed
+                                      : kRowsThatPayForBlocking;
+    const int64_t blocks_for_rows = shape_.m >= rows_that_pay ? shape_.m : 0;
+    std::vector<Piece> pieces;
+    for (const int64_t size : piece_sizes(length, largest, shape_)) {
+      MatmulShape cut = shape_;
+      (cuts_sum_ ? cut.k : cut.m) = size;
+      ProductShape product = product_shape(cut, columns, operands, result, blocks_for_rows);
+      Piece piece{
+          .size = size,
+          .move = plan_move({product, shape_.operands == DType::kF16 ? DType::kF32 : shape_.operands}),
+          .first = plan_product(product),
+          .rest = {}};
+      product.accumulate = true;
+      piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
+      pieces.push_back(std::move(piece));
+    }
+    return pieces;
+  }
+
+  template <typename Visit>
+  void for_each_piece(Visit visit) const {
+    for (const Strip& strip : strips_) {
+      for (const Piece& piece : strip.pieces) visit(piece);
+    }
+  }
+
+  bool makes_column_blocks() const {
+    bool all = true;
+    for_each_piece([&](const Piece& piece) { all = all && piece.move->is_column_blocks(); });
+    return all;
+  }
+
+  // Calls run(i, done) for piece i of a strip behind `done` of the cut dimension.
+  template <typename Run>
+  void serve(int64_t count, Run run) const {
+    const std::vector<Piece>& pieces = strips_.front().pieces;  // of the same sizes in every strip
+    int64_t done = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      for (; count - done >= pieces[i].size; done += pieces[i].size) run(i, done);
+    }
+    CHECK(done == count, "a count of {} is not a multiple of {} rows", count, pieces.back().size);
+  }
+
+  // In one strip.
+  void run_sums(int64_t count, const void* a, const void* b, float* c, std::byte* scratch) const {
+    const Strip& strip = strips_.front();
+    serve(count, [&](size_t i, int64_t done) {
+      const Piece& piece = strip.pieces[i];
+      const Product& product = done == 0 ? *piece.first : *piece.rest;
+      const void* a_piece = widened(at(a, done * shape_.m, shape_.operands), piece.size, scratch);
+      const void* b_piece = moved(strip, piece, piece.size, at(b, done * shape_.n, shape_.operands), scratch);
+      product.run(a_piece, b_piece, nullptr, c, scratch + library_offset_);
+    });
+  }
+
+  void run_rows(const Strip& strip, int64_t count, const void* a, const void* b, const float* bias, void* c,
+                std::byte* scratch) const {
+    const void* moved_b = moved(strip, strip.pieces.front(), shape_.k, b, scratch);
+    if (bias != nullptr) bias += strip.first;
+    serve(count, [&](size_t i, int64_t done) {
+      const Piece& piece = strip.pieces[i];
+      const void* a_piece = widened(at(a, done * shape_.k, shape_.operands), piece.size, scratch);
+      auto* c_rows = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
+      if (!stages_) {
+        piece.first->run(a_piece, moved_b, bias, c_rows, scratch + library_offset_);
+        return;
+      }
+      auto* sums = reinterpret_cast<float*>(scratch + c_offset_);
+      piece.first->run(a_piece, moved_b, bias, sums, scratch + library_offset_);
+      put_columns({.dtype = shape_.result,
+                   .rows = piece.size,
+                   .columns = shape_.n,
+                   .offset = strip.first,
+                   .width = strip.columns,
+                   .x = sums,
+                   .y = c_rows});
+    });
+  }
+
   // Elements between the starts of two steps along the cut dimension of A.
   int64_t a_row() const { return cuts_sum_ ? shape_.m : shape_.k; }
 
-  const void* moved(const Piece& piece, const void* b, std::byte* scratch) const {
+  // `k` rows of B, from b on, as the piece's product takes the strip's columns of them.
+  const void* moved(const Strip& strip, const Piece& piece, int64_t k, const void* b,
+                    std::byte* scratch) const {
     if (piece.move->is_column_blocks()) {
+      const int64_t row_stride = shape_.transpose_b ? shape_.k : shape_.n;
       make_column_blocks({.dtype = shape_.operands,
-                          .k = cuts_sum_ ? piece.size : shape_.k,
-                          .n = shape_.n,
+                          .k = k,
+                          .n = strip.columns,
                           .transposed = shape_.transpose_b,
-                          .b = b,
+                          .row_stride = row_stride,
+                          .b = at(b, strip.first * (shape_.transpose_b ? row_stride : 1), shape_.operands),
                           .blocks = reinterpret_cast<float*>(scratch)});
       return scratch;
     }
     if (widens_b_) {
-      const int64_t count = (cuts_sum_ ? piece.size : shape_.k) * shape_.n;
-      widen(b, count, scratch + b_offset_);
+      widen(b, k * shape_.n, scratch + b_offset_);
       b = scratch + b_offset_;
     }
     if (piece.move->is_idle()) return b;
@@ -209,16 +295,13 @@ class PiecewiseMatmul final : public Matmul {
   void widen(const void* from, int64_t count, void* to) const {
     cast({.count = count, .from_dtype = shape_.operands, .from = from, .to_dtype = DType::kF32, .to = to});
   }
-  void narrow(const void* from, int64_t count, void* to) const {
-    cast({.count = count, .from_dtype = DType::kF32, .from = from, .to_dtype = shape_.result, .to = to});
-  }
 
   MatmulShape shape_;
   bool widens_;
   bool cuts_sum_ = false;
-  bool narrows_ = false;
+  bool stages_ = false;  // C of a piece is made in the workspace
   bool widens_b_ = false;
-  std::vector<Piece> pieces_;
+  std::vector<Strip> strips_;  // where there are several, all take B in column blocks and C is staged
   int64_t b_offset_ = 0;
   int64_t a_offset_ = 0;
   int64_t c_offset_ = 0;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -54,7 +55,7 @@ memory::desc stored_b(const ProductShape& shape, DType dtype) {
 dnnl::matmul::primitive_desc describe_product(const ProductShape& shape, const memory::desc& b) {
   const memory::desc a({shape.m, shape.k}, data_type(shape.operands),
                        memory::dims{shape.row_stride_a, shape.column_stride_a});
-  const memory::desc c({shape.m, shape.n}, data_type(shape.result), memory::dims{shape.row_stride_c, 1});
+  const memory::desc c({shape.m, shape.n}, data_type(shape.result), memory::format_tag::ab);
   const memory::desc bias({1, shape.n}, memory::data_type::f32, memory::format_tag::ab);
   const dnnl::primitive_attr attributes = product_attributes(shape.accumulate);
 #if DNNL_VERSION_MAJOR >= 3
@@ -124,19 +125,20 @@ std::shared_ptr<const Made> known(Known<Shape, Made>& all, const Shape& shape) {
 
 }  // namespace
 
+// A description takes a hundred kilobytes: it goes when there is code.
 struct Product::Implementation {
   explicit Implementation(const ProductShape& shape)
       : description(describe_product(shape, taken_b(shape))),
-        a(description.src_desc(), cpu_engine(), nullptr),
-        b(description.weights_desc(), cpu_engine(), nullptr),
-        c(description.dst_desc(), cpu_engine(), nullptr),
-        scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr) {
+        a(description->src_desc(), cpu_engine(), nullptr),
+        b(description->weights_desc(), cpu_engine(), nullptr),
+        c(description->dst_desc(), cpu_engine(), nullptr),
+        scratchpad(description->scratchpad_desc(), cpu_engine(), nullptr) {
     if (shape.bias)
       bias = memory({{1, shape.n}, memory::data_type::f32, memory::format_tag::ab}, cpu_engine(), nullptr);
   }
 
-  dnnl::matmul::primitive_desc description;
-  dnnl::matmul primitive;  // empty before compile()
+  std::optional<dnnl::matmul::primitive_desc> description;  // before compile()
+  dnnl::matmul primitive;                                   // behind it
   memory a, b, c, scratchpad, bias;
 };
 
@@ -148,7 +150,9 @@ int64_t Product::workspace_bytes() const {
 }
 
 void Product::compile() const {
-  if (!implementation_->primitive) implementation_->primitive = dnnl::matmul(implementation_->description);
+  if (!implementation_->description) return;
+  implementation_->primitive = dnnl::matmul(*implementation_->description);
+  implementation_->description.reset();
 }
 
 // Handles of the shared memory objects are set for each call: products run one at a time.
@@ -172,27 +176,35 @@ void Product::run(const void* a, const void* b, const float* bias, void* c, void
 }
 
 struct Move::Implementation {
-  explicit Implementation(const MoveShape& shape)
-      : from(stored_b(shape.product, shape.stored), cpu_engine(), nullptr),
-        to(taken_b(shape.product), cpu_engine(), nullptr),
-        description(cpu_engine(), from.get_desc(), cpu_engine(), to.get_desc(), product_attributes(false)),
-        scratchpad(description.scratchpad_desc(), cpu_engine(), nullptr),
-        is_column_blocks(to.get_desc() == memory::desc({shape.product.k, shape.product.n},
-                                                       memory::data_type::f32,
-                                                       memory::format_tag::BA16a64b)) {}
+  explicit Implementation(const MoveShape& shape) {
+    const memory::desc stored = stored_b(shape.product, shape.stored);
+    const memory::desc taken = taken_b(shape.product);
+    is_idle = stored == taken;
+    is_column_blocks = taken == memory::desc({shape.product.k, shape.product.n}, memory::data_type::f32,
+                                             memory::format_tag::BA16a64b);
+    if (is_idle) return;
+    moved_bytes = size_of(taken);
+    if (is_column_blocks) return;
+    from = memory(stored, cpu_engine(), nullptr);
+    to = memory(taken, cpu_engine(), nullptr);
+    description.emplace(cpu_engine(), stored, cpu_engine(), taken, product_attributes(false));
+    scratchpad = memory(description->scratchpad_desc(), cpu_engine(), nullptr);
+  }
 
-  memory from, to;
-  dnnl::reorder::primitive_desc description;
-  dnnl::reorder primitive;  // empty before compile()
-  memory scratchpad;
-  bool is_column_blocks;
+  bool is_idle = false;
+  bool is_column_blocks = false;
+  int64_t moved_bytes = 0;
+  // Of a move that is the library's.
+  std::optional<dnnl::reorder::primitive_desc> description;  // before compile()
+  dnnl::reorder primitive;                                   // behind it
+  memory from, to, scratchpad;
 };
 
 Move::Move(const MoveShape& shape) : implementation_(make<Implementation>(shape, shape.product)) {}
 Move::~Move() = default;
 
 bool Move::is_idle() const {
-  return implementation_->from.get_desc() == implementation_->to.get_desc();
+  return implementation_->is_idle;
 }
 
 bool Move::is_column_blocks() const {
@@ -200,16 +212,17 @@ bool Move::is_column_blocks() const {
 }
 
 int64_t Move::moved_bytes() const {
-  return is_idle() ? 0 : size_of(implementation_->to.get_desc());
+  return implementation_->moved_bytes;
 }
 
 int64_t Move::workspace_bytes() const {
-  return is_idle() ? 0 : size_of(implementation_->scratchpad.get_desc());
+  return implementation_->scratchpad ? size_of(implementation_->scratchpad.get_desc()) : 0;
 }
 
 void Move::compile() const {
-  if (!is_idle() && !implementation_->primitive)
-    implementation_->primitive = dnnl::reorder(implementation_->description);
+  if (!implementation_->description) return;
+  implementation_->primitive = dnnl::reorder(*implementation_->description);
+  implementation_->description.reset();
 }
 
 void Move::run(const void* stored, void* moved, void* workspace) const {

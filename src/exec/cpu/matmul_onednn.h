@@ -8,11 +8,11 @@
 
 namespace shoehorn::cpu {
 
+// C is dense.
 struct ProductShape {
   int64_t m, n, k;
   int64_t row_stride_a, column_stride_a;  // elements
   int64_t row_stride_b, column_stride_b;  // of B as it is stored, before any move
-  int64_t row_stride_c;
   DType operands, result;
   bool bias, accumulate;
   // B is given in the blocks that the library prefers for a product of so many rows of A; 0: as it is stored.
@@ -53,7 +53,8 @@ class Move {
 
   // Whether the product takes B as it is stored: nothing to run.
   bool is_idle() const;
-  // Whether that form is fp32 column blocks (exec/cpu/column_blocks.h), which others can make too.
+  // Whether that form is fp32 column blocks (exec/cpu/column_blocks.h), which the caller makes: nothing to
+  // run.
   bool is_column_blocks() const;
   int64_t moved_bytes() const;
   int64_t workspace_bytes() const;

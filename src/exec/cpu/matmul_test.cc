@@ -194,6 +194,50 @@ TEST_P(MatmulTest, SeveralPanels) {
   expect_product({.m = 1031, .n = 7, .k = 5, .operands = GetParam()}, 0);
 }
 
+// B of more columns than a strip has, its last strip narrower, by enough rows of A that B is moved.
+TEST_P(MatmulTest, SeveralStrips) {
+  for (const int64_t n : {1025, 1100, 2200}) {
+    for (const bool transpose_b : {false, true}) {
+      expect_product({.m = 1040,
+                      .n = n,
+                      .k = 5,
+                      .transpose_b = transpose_b,
+                      .operands = GetParam(),
+                      .bias = true,
+                      .dynamic = DynamicDimension::kM,
+                      .count_multiple = 16},
+                     1024 - 16);
+      if (GetParam() == DType::kF32) continue;
+      expect_product({.m = 520,
+                      .n = n,
+                      .k = 3,
+                      .transpose_b = transpose_b,
+                      .operands = GetParam(),
+                      .result = GetParam(),
+                      .bias = true},
+                     0);
+    }
+    expect_product({.m = 513,
+                    .n = n,
+                    .k = 40,
+                    .transpose_a = true,
+                    .operands = GetParam(),
+                    .accumulate = true,
+                    .dynamic = DynamicDimension::kK},
+                   35);
+  }
+}
+
+// Where B's blocks would be larger than C, those of a strip are what is in the workspace, not those of all
+// columns.
+TEST(MatmulWorkspace, HoldsOneStrip) {
+  if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "column blocks are for AVX-512";
+  const MatmulShape narrow{.m = 512, .n = 1024, .k = 1024, .dynamic = DynamicDimension::kM};
+  MatmulShape wide = narrow;
+  wide.n = 4 * narrow.n;
+  EXPECT_LE(plan_matmul(wide)->workspace_bytes(), 2 * plan_matmul(narrow)->workspace_bytes());
+}
+
 INSTANTIATE_TEST_SUITE_P(Operands, MatmulTest, ::testing::Values(DType::kF32, DType::kBF16, DType::kF16),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
