@@ -86,6 +86,21 @@ TEST_F(BackwardTest, GradientsComeInTheOrderOfTheStorages) {
   }
 }
 
+// What the product read may be dead behind the weight's gradient: x's can have its memory.
+TEST_F(BackwardTest, AProductsWeightGradientComesFirst) {
+  const ValueId x = op(OpKind::kActivation, {parameter("before", {3, 4})}, ActivationAttributes{});
+  const ValueId weight = parameter("weight", {5, 4});
+  append_backward(program_, loss(op(OpKind::kMatmul, {x, weight}, MatmulAttributes{.transpose_b = true})));
+  std::vector<std::string> gradients;
+  for (const Node& node : program_.nodes()) {
+    if (node.region.phase == Phase::kBackward && node.kind == OpKind::kMatmul)
+      gradients.push_back(program_.value(node.outputs[0]).name);
+  }
+  ASSERT_EQ(gradients.size(), 2U);
+  EXPECT_NE(gradients[0], "matmul_gradient_a");
+  EXPECT_EQ(gradients[1], "matmul_gradient_a");
+}
+
 TEST_F(BackwardTest, NodesKeepTheRegionTheyComeFrom) {
   Region region;
   region.layer = 7;

@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/random_run.h"
 #include "cli/result_file.h"
 #include "exec/cpu/machine_limits.h"
 #include "io/file.h"

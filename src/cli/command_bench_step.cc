@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/random_run.h"
 #include "exec/cpu/machine_limits.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"

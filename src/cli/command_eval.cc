@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/text_task.h"
 #include "io/file.h"
 #include "train/argument_table.h"
 #include "train/run_report.h"

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/pass_table.h"
+#include "cli/text_task.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
 #include "train/evaluation.h"

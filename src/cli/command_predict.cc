@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/text_task.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "train/argument_table.h"

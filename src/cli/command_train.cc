@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/text_task.h"
 #include "io/file.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"

@@ -1,9 +1,7 @@
 #include "cli/model_source.h"
 
-#include <omp.h>
-
-#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "io/json_file.h"
@@ -11,18 +9,10 @@
 #include "io/safetensors.h"
 #include "train/adapter_config.h"
 #include "train/adapter_tensors.h"
-#include "train/text_data.h"
 
 namespace shoehorn {
 
 namespace {
-
-void refuse_regression(const LabelMap& labels, const std::string& file) {
-  if (labels.is_regression) {
-    throw user_error(
-        "[{}] expected classes as labels, got numbers with fractions; regression is not supported yet", file);
-  }
-}
 
 // 4 layers of 256 (Turc et al., 2019).
 BertConfig bert_mini() {
@@ -40,12 +30,6 @@ std::optional<BertConfig> known_shape(const std::string& name) {
   if (name == "bert-base") return BertConfig::bert_base();
   if (name == "bert-large") return BertConfig::bert_large();
   return std::nullopt;
-}
-
-LabelMap labels_of(const BertForSequenceClassification& model) {
-  LabelMap labels;
-  labels.names = model.labels();
-  return labels;
 }
 
 ModelSource read_model(const std::filesystem::path& config) {
@@ -102,8 +86,7 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
   if (is_adapter_directory(name_or_path)) {
     throw user_error(
         "[--model_name_or_path {}] expected a model, got an adapter ({}); give its base model with "
-        "--lora_rank, "
-        "or the adapter to eval or predict",
+        "--lora_rank, or the adapter to eval or predict",
         name_or_path, kAdapterConfigName);
   }
   source.directory = name_or_path;
@@ -117,68 +100,6 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
   }
   source.model = read_model(config).model;
   return source;
-}
-
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
-                                 const Tokenizer& tokenizer, const std::string& file, bool read_labels,
-                                 std::optional<int64_t> max_samples) {
-  const LabelMap labels = labels_of(*source.model);
-  LoadOptions options = load_options_of(args);
-  options.max_samples = max_samples.value_or(0);
-  options.read_labels = read_labels;
-  options.labels = &labels;
-  return load_dataset(
-      file,
-      tokenize_with(tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads()),
-      options);
-}
-
-Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps) {
-  if (args.max_seq_length > model.max_positions()) {
-    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}",
-                     model.max_positions(), args.max_seq_length);
-  }
-  const auto vocabulary = static_cast<int32_t>(model.vocab_size());
-  return Dataset::random_tokens(
-      {.count = args.per_device_train_batch_size * args.gradient_accumulation_steps * steps,
-       .length = args.max_seq_length,
-       .vocab_begin = std::min<int32_t>(100, vocabulary - 1),
-       .vocab_end = std::min<int32_t>(30000, vocabulary),
-       .num_labels = static_cast<int32_t>(model.num_labels()),
-       .seed = static_cast<uint64_t>(args.seed)});
-}
-
-TrainingArguments without_files(TrainingArguments args) {
-  args.save_strategy = "no";
-  args.eval_strategy = "no";
-  args.logging_strategy = "no";
-  args.report_to.clear();
-  args.batch_size_ramp.clear();
-  return args;
-}
-
-TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
-  TextTask task;
-  if (args.train_file.empty()) return task;
-  task.tokenizer = Tokenizer::load(source.directory);
-  const TokenizeFunction tokenize = tokenize_with(
-      *task.tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads());
-  LoadOptions options = load_options_of(args);
-  options.max_samples = args.max_train_samples.value_or(0);
-  task.train = load_dataset(args.train_file, tokenize, options);
-  refuse_regression(task.train.labels, args.train_file);
-  if (task.train.labels.names.size() < 2) {
-    throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one",
-                     args.train_file, task.train.labels.names.size());
-  }
-  source.model->set_labels(task.train.labels.names);
-  if (!args.validation_file.empty()) {
-    LoadOptions validation = load_options_of(args);
-    validation.max_samples = args.max_eval_samples.value_or(0);
-    validation.labels = &task.train.labels;
-    task.validation = load_dataset(args.validation_file, tokenize, validation);
-  }
-  return task;
 }
 
 }  // namespace shoehorn

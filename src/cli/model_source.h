@@ -1,13 +1,12 @@
-// The model, tokenizer and data that a command's arguments name.
+// The model that a command's arguments name.
 #pragma once
 
 #include <filesystem>
 #include <memory>
-#include <optional>
+#include <string>
+#include <vector>
 
-#include "data/load_dataset.h"
 #include "model/bert.h"
-#include "tokenize/tokenizer.h"
 #include "train/training_arguments.h"
 
 namespace shoehorn {
@@ -27,27 +26,5 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
 // What --model_name_or_path names, to be run as it is: a model, or an adapter of PEFT's format with its base,
 // whose settings become lora_* of `args`.
 ModelSource open_trained_model(TrainingArguments& args);
-
-// Samples of random tokens, each of --sequence_length, for so many optimizer steps. UserError where the model
-// has fewer positions.
-Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps);
-
-// Of a run that is looked at and not kept: no log, report, evaluation or checkpoint, and the full batch in
-// every step.
-TrainingArguments without_files(TrainingArguments args);
-
-struct TextTask {
-  std::unique_ptr<Tokenizer> tokenizer;
-  LoadedDataset train;
-  LoadedDataset validation;
-};
-
-// Loads --train_file and --validation_file and gives the model the classes of the training file.
-TextTask load_text_task(const TrainingArguments& args, ModelSource& source);
-
-// One file; labels must be among the model's.
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
-                                 const Tokenizer& tokenizer, const std::string& file, bool read_labels,
-                                 std::optional<int64_t> max_samples);
 
 }  // namespace shoehorn

@@ -35,8 +35,7 @@ std::vector<QualityRung> quality_rungs(const QualityBase& base) {
   if (b < 1 || b % kMicroBatches != 0) {
     throw user_error(
         "[--per_device_train_batch_size] expected a multiple of {}, because rungs accumulate it from {} "
-        "micro-batches, "
-        "got {}",
+        "micro-batches, got {}",
         kMicroBatches, kMicroBatches, b);
   }
   const Words accumulation = {"--per_device_train_batch_size", std::to_string(b / kMicroBatches),

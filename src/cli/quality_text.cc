@@ -136,8 +136,7 @@ std::vector<std::string> quality_remarks(const QualityResults& results) {
                                 spread_text("evaluation loss", reference.of(&TrainingRun::eval_loss))));
     lines.push_back(
         "loses accuracy: the mean is lower than the reference's by more than twice the pooled standard error "
-        "of the "
-        "two, and lower than the reference's lowest run");
+        "of the two, and lower than the reference's lowest run");
     lines.push_back("accuracy and evaluation loss are means, time and memory medians over the seeds");
   }
   for (const QualityResult& rung : results.rungs) {

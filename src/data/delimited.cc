@@ -78,8 +78,7 @@ class DelimitedReader {
       if (line_[at] != '"') {
         throw user_error(
             "[{}:{}] expected a delimiter or the end of the line after a closing quote, got '{}' (byte {} of "
-            "the line); "
-            "double a quote that belongs to the text",
+            "the line); double a quote that belongs to the text",
             lines_.source(), lines_.line_number(), line_[at], at + 1);
       }
       field += '"';
@@ -90,8 +89,7 @@ class DelimitedReader {
   [[noreturn]] void unclosed(int64_t opened, std::string_view found) const {
     throw user_error(
         "[{}:{}] expected a closing quote for the field that begins here, got {}; double a quote that "
-        "belongs to the "
-        "text, or name the file .tsv if its quotes are plain text",
+        "belongs to the text, or name the file .tsv if its quotes are plain text",
         lines_.source(), opened, found);
   }
 

@@ -115,7 +115,7 @@ std::vector<OpInfo> fused_ops() {
              return std::vector<AliasRule>{{0, 0, false}};
            },
        .gradient = gradient_bias_activation,
-       .make_again = repeat},
+       .make_again = {repeat}},
       {.kind = OpKind::kBiasActivationGrad,
        .name = "bias_activation_grad",
        .op_class = OpClass::kElementwise,
@@ -140,7 +140,7 @@ std::vector<OpInfo> fused_ops() {
              return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}};
            },
        .gradient = gradient_residual_norm,
-       .make_again = make_residual_norm_again},
+       .make_again = {make_residual_norm_again}},
       {.kind = OpKind::kBiasDropoutResidualLayerNormGrad,
        .name = "bias_dropout_residual_layer_norm_grad",
        .op_class = OpClass::kNormalization,

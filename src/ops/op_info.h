@@ -80,10 +80,10 @@ struct OpInfo {
     int64_t input;
   };
   std::vector<Accumulator> accumulators = {};
-  // Appends a node that makes output 0 again, bit for bit, from the node's inputs or from outputs that its
-  // backward reads, at little cost beside the bytes of keeping it. Null: output 0 is kept where the backward
-  // reads it.
-  ValueId (*make_again)(OpBuilder& builder, const Node& node) = nullptr;
+  // Ways to make output 0 again, the cheapest first: each appends a node that gives it bit for bit from the
+  // node's inputs, or from outputs that its backward reads, at little cost beside the bytes of keeping it.
+  // None: output 0 is kept where the backward reads it.
+  std::vector<ValueId (*)(OpBuilder& builder, const Node& node)> make_again = {};
 };
 
 // The table. Every OpKind has an entry.

@@ -69,8 +69,7 @@ ScheduleType parse_schedule_type(std::string_view name) {
   if (name == "reduce_lr_on_plateau" || name == "greedy") {
     throw user_error(
         "[lr_scheduler_type] expected one of {}, got '{}'; known, but not in this version yet: it follows a "
-        "metric "
-        "and is no function of the step",
+        "metric and is no function of the step",
         known, name);
   }
   const std::string nearest = nearest_name(name, schedule_names());

@@ -97,11 +97,22 @@ void split_by_micro_batch(ProgramFamily& family) {
   family.programs.insert(family.programs.begin() + 1, {std::move(next), std::move(update)});
 }
 
-// Which micro-batches go through together: the embeddings, each group of layers, and with the last group the
-// head.
-int64_t segment_of(const Node& node, int32_t last_layer, int64_t layers_a_segment) {
-  if (node.region.layer >= 0) return node.region.layer / layers_a_segment;
-  return node.region.component == Component::kEmbeddings ? -1 : last_layer / layers_a_segment;
+// Of each node the segment that micro-batches go through together: the embeddings, each group of layers, and
+// with the last group the head. What is made again belongs to the backward that it stands in.
+std::vector<int64_t> segments_of(const Program& program, int64_t layers_a_segment) {
+  int32_t last_layer = 0;
+  for (const Node& node : program.nodes()) last_layer = std::max(last_layer, node.region.layer);
+  std::vector<int64_t> segments(program.nodes().size());
+  for (size_t i = segments.size(); i-- > 0;) {
+    const Region& region = program.nodes()[i].region;
+    if (region.phase == Phase::kRecompute && i + 1 < segments.size())
+      segments[i] = segments[i + 1];
+    else if (region.layer < 0 && region.component == Component::kEmbeddings)
+      segments[i] = -1;
+    else
+      segments[i] = (region.layer < 0 ? last_layer : region.layer) / layers_a_segment;
+  }
+  return segments;
 }
 
 // Copies the program once for each micro-batch, segment by segment.
@@ -200,15 +211,13 @@ class Unroller {
 
 void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {
   const Program source = family.programs[0];
-  int32_t last_layer = 0;
-  for (const Node& node : source.nodes()) last_layer = std::max(last_layer, node.region.layer);
-  const int64_t layers_a_segment = std::max<int64_t>(1, layers_of_a_group(source, options));
+  const std::vector<int64_t> segments =
+      segments_of(source, std::max<int64_t>(1, layers_of_a_group(source, options)));
   Unroller unroller(family, options.gradient_accumulation_steps);
   const size_t nodes = source.nodes().size();
   for (size_t from = 0; from < nodes;) {
-    const int64_t segment = segment_of(source.nodes()[from], last_layer, layers_a_segment);
     size_t to = from + 1;
-    while (to < nodes && segment_of(source.nodes()[to], last_layer, layers_a_segment) == segment) ++to;
+    while (to < nodes && segments[to] == segments[from]) ++to;
     for (int32_t m = 0; m < options.gradient_accumulation_steps; ++m) {
       for (size_t i = from; i < to; ++i) unroller.copy(NodeId{static_cast<int32_t>(i)}, m);
     }

@@ -4,29 +4,18 @@
 
 #include <algorithm>
 
-#include "model/bert.h"
-#include "passes/pipeline.h"
+#include "passes/passes_testing.h"
 
 namespace shoehorn {
 namespace {
 
-constexpr BatchCapacity kCapacity{64, 4, 16};
+using testing::build;
+using testing::small_bert;
 
-BertConfig config(int64_t layers) {
-  BertConfig made;
-  made.vocab_size = 50;
-  made.hidden_size = 12;
-  made.num_hidden_layers = layers;
-  made.num_attention_heads = 3;
-  made.intermediate_size = 20;
-  made.max_position_embeddings = 16;
-  return made;
-}
-
-ProgramFamily build(const Model& model, const std::set<std::string>& skipped = {}) {
+ProgramFamily build_without(const Model& model, const std::set<std::string>& skipped) {
   StepOptions options;
   options.skip_passes = skipped;
-  return build_programs(model, RunKind::kTrain, kCapacity, kCapacity, options);
+  return build(model, options);
 }
 
 // Of the forward's products of a layer, how many have a row a token and how many a row a sequence.
@@ -55,7 +44,7 @@ int64_t gathers(const Program& program) {
 
 TEST(GatherEarly, TheLastLayerBehindItsAttentionIsOfFirstTokens) {
   for (const int64_t layers : {1, 3}) {
-    const ProgramFamily family = build(BertForSequenceClassification(config(layers)));
+    const ProgramFamily family = build(small_bert(layers));
     ASSERT_EQ(family.programs.size(), 2U);
     for (const Program& program : family.programs) {
       for (int32_t layer = 0; layer + 1 < layers; ++layer)
@@ -69,7 +58,7 @@ TEST(GatherEarly, TheLastLayerBehindItsAttentionIsOfFirstTokens) {
 
 // Recompute and layer-major order go by regions.
 TEST(GatherEarly, WhatItAddsIsInTheLayerThatReadsIt) {
-  const ProgramFamily family = build(BertForSequenceClassification(config(3)));
+  const ProgramFamily family = build(small_bert());
   for (const Program& program : family.programs) {
     for (const Node& node : program.nodes()) {
       if (node.kind != OpKind::kGatherRows && node.kind != OpKind::kScatterRows) continue;
@@ -79,7 +68,7 @@ TEST(GatherEarly, WhatItAddsIsInTheLayerThatReadsIt) {
 }
 
 TEST(GatherEarly, SkippedItLeavesTheModelAsItIs) {
-  const ProgramFamily family = build(BertForSequenceClassification(config(2)), {"gather_early"});
+  const ProgramFamily family = build_without(small_bert(2), {"gather_early"});
   for (const Program& program : family.programs) {
     EXPECT_EQ(product_rows(program, 1), (Rows{4, 0}));
     EXPECT_EQ(gathers(program), 1);

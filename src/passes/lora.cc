@@ -142,8 +142,7 @@ class Selection {
     if (is_closed) {
       throw user_error(
           "[lora_target {}] expected linear layers before the logits that are not in lora_modules_to_save, "
-          "got "
-          "one that is trained whole or makes the logits",
+          "got one that is trained whole or makes the logits",
           name);
     }
     throw unknown_name("lora_target", name, known_parts(open));

@@ -8,7 +8,7 @@
 // A starts uniform in ±1/√inputs, B at zero, so that the model starts as it was. All else is frozen, but for
 // whole modules that are trained beside the adapters: unless said otherwise the layer that makes the logits,
 // which gets no adapter. W needs no gradient and no optimizer state, and nothing is kept for them; what the
-// gradient of A reads, `rematerialize` makes again where x is a norm's or an activation's output.
+// gradient of A reads, dropout(x), `rematerialize` makes again where x is a norm's or an activation's output.
 //
 // The low-rank product is added before the bias, where fused chains begin: `fuse` still makes one product of
 // query, key and value, and adds each adapter to its columns of it (ops/column_ops.cc). Changes numerics: it

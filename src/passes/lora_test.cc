@@ -5,29 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 
 #include "base/error.h"
-#include "model/bert.h"
-#include "passes/pipeline.h"
+#include "passes/passes_testing.h"
 
 namespace shoehorn {
 namespace {
 
-constexpr BatchCapacity kCapacity{64, 4, 16};
+using testing::count;
 constexpr int64_t kHidden = 12;
 
 BertForSequenceClassification bert(float dropout = 0.1F) {
-  BertConfig config;
-  config.vocab_size = 50;
-  config.hidden_size = kHidden;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 3;
-  config.intermediate_size = 20;
-  config.max_position_embeddings = 16;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
-  return BertForSequenceClassification(config);
+  return testing::small_bert(2, dropout);
 }
 
 StepOptions with(LoraOptions lora) {
@@ -37,13 +27,7 @@ StepOptions with(LoraOptions lora) {
 }
 
 ProgramFamily build(const StepOptions& options, RunKind kind = RunKind::kTrain) {
-  return build_programs(bert(), kind, kCapacity, kCapacity, options);
-}
-
-int64_t count(const Program& program, OpKind kind, std::optional<Phase> phase = {}) {
-  return std::count_if(program.nodes().begin(), program.nodes().end(), [&](const Node& node) {
-    return node.kind == kind && (!phase || node.region.phase == *phase);
-  });
+  return testing::build(bert(), options, kind);
 }
 
 std::set<std::string> trained(const ProgramFamily& family) {

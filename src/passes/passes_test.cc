@@ -8,39 +8,19 @@
 #include <set>
 
 #include "base/error.h"
-#include "model/bert.h"
 #include "model/layers.h"
 #include "ops/dump.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
-#include "passes/pipeline.h"
+#include "passes/passes_testing.h"
 
 namespace shoehorn {
 namespace {
 
-constexpr BatchCapacity kCapacity{64, 4, 16};
-
-BertForSequenceClassification bert(float dropout = 0.1F, int64_t layers = 3) {
-  BertConfig config;
-  config.vocab_size = 50;
-  config.hidden_size = 12;
-  config.num_hidden_layers = layers;
-  config.num_attention_heads = 3;
-  config.intermediate_size = 20;
-  config.max_position_embeddings = 16;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
-  return BertForSequenceClassification(config);
-}
-
-ProgramFamily build(const StepOptions& options, float dropout = 0.1F) {
-  return build_programs(bert(dropout), RunKind::kTrain, kCapacity, kCapacity, options);
-}
-
-int64_t count(const Program& program, OpKind kind, std::optional<Phase> phase = {}) {
-  return std::count_if(program.nodes().begin(), program.nodes().end(), [&](const Node& node) {
-    return node.kind == kind && (!phase || node.region.phase == *phase);
-  });
-}
+using testing::build;
+using testing::count;
+using testing::kCapacity;
+using testing::small_bert;
 
 class FuseTest : public ::testing::TestWithParam<float> {};
 
@@ -105,8 +85,7 @@ TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
   for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16}) {
     StepOptions options;
     options.precision = precision;
-    const ProgramFamily family =
-        build_programs(SharedLayer(false), RunKind::kTrain, kCapacity, kCapacity, options);
+    const ProgramFamily family = build(SharedLayer(false), options);
     for (const Program& program : family.programs)
       EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
     EXPECT_TRUE(family.state->find_storage("query.weight.qkv").valid());
@@ -114,7 +93,7 @@ TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
 }
 
 TEST(Fuse, LeavesWeightsThatOthersRead) {
-  const ProgramFamily family = build_programs(SharedLayer(true), RunKind::kTrain, kCapacity, kCapacity, {});
+  const ProgramFamily family = build(SharedLayer(true));
   for (const Program& program : family.programs) {
     verify(program);
     EXPECT_EQ(count(program, OpKind::kAttention), 0) << program.name();
@@ -221,7 +200,7 @@ TEST(MixedPrecision, AnEvaluationRunKeepsHalvesOnly) {
     } else {
       options.precision = precision;
     }
-    const ProgramFamily family = build_programs(bert(), RunKind::kEvaluate, kCapacity, kCapacity, options);
+    const ProgramFamily family = build(small_bert(), options, RunKind::kEvaluate);
     EXPECT_EQ(weight_casts(family.programs[0]), 0);
     for (const Parameter& parameter : family.state->parameters()) {
       EXPECT_EQ(family.state->storage(parameter.storage).type.dtype,
@@ -294,102 +273,6 @@ TEST(LossScale, AFixedOneStays) {
   family = build(options);
   EXPECT_EQ(count(family.programs[0], OpKind::kFoundInf), 0) << "updates wait for nothing";
   EXPECT_EQ(count(family.programs[0], OpKind::kReciprocal), 1);
-}
-
-class RecomputeTest : public ::testing::TestWithParam<int64_t> {};
-
-TEST_P(RecomputeTest, ClonesStandBeforeTheirGroupsBackward) {
-  StepOptions options;
-  options.recompute_every_n_layers = GetParam();
-  options.skip_passes = {"rematerialize"};
-  const ProgramFamily family = build(options);
-  const Program& program = family.programs[0];
-  const auto readers = program.readers();
-  const int32_t last_group = 2 / static_cast<int32_t>(GetParam());
-  std::set<int32_t> recomputed;
-  for (size_t i = 0; i < program.nodes().size(); ++i) {
-    const Node& node = program.nodes()[i];
-    EXPECT_EQ(node.clone_of.valid(), node.region.phase == Phase::kRecompute);
-    if (!node.clone_of.valid()) continue;
-    const Node& original = program.node(node.clone_of);
-    recomputed.insert(node.region.layer);
-    EXPECT_EQ(original.kind, node.kind);
-    EXPECT_EQ(original.region.phase, Phase::kForward);
-    EXPECT_EQ(original.region.layer, node.region.layer);
-    EXPECT_LT(node.region.layer / GetParam(), last_group) << "the last group's backward follows at once";
-    // No dead work: somebody reads it.
-    EXPECT_TRUE(std::any_of(node.outputs.begin(), node.outputs.end(),
-                            [&](ValueId v) { return !readers[v.at()].empty(); }));
-    // And nobody behind the forward keeps the original alive.
-    for (const ValueId output : original.outputs) {
-      for (const NodeId reader : readers[output.at()])
-        EXPECT_EQ(program.node(reader).region.phase, Phase::kForward);
-    }
-  }
-  std::set<int32_t> expected;
-  for (int32_t layer = 0; layer < 3; ++layer) {
-    if (layer / GetParam() < last_group) expected.insert(layer);
-  }
-  EXPECT_EQ(recomputed, expected);
-}
-
-INSTANTIATE_TEST_SUITE_P(Every, RecomputeTest, ::testing::Values(1, 2, 3));
-
-// Of 3 layers the root is 2, rounded.
-TEST(Recompute, RootOfLayers) {
-  StepOptions root;
-  root.recompute_every_n_layers = kRootOfLayers;
-  for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
-    root.accumulation_order = order;
-    root.gradient_accumulation_steps = 2;
-    StepOptions two = root;
-    two.recompute_every_n_layers = 2;
-    EXPECT_EQ(dump(build(root).programs[0]), dump(build(two).programs[0]));
-    two.recompute_every_n_layers = 1;
-    EXPECT_NE(dump(build(root).programs[0]), dump(build(two).programs[0]));
-  }
-}
-
-TEST(Recompute, LeavesTheOutputOfAGroupAlone) {
-  StepOptions options;
-  options.recompute_every_n_layers = 1;
-  const ProgramFamily family = build(options);
-  // Of each layer's two norms the second leaves the layer, and lives on in any case.
-  EXPECT_EQ(count(family.programs[0], OpKind::kBiasDropoutResidualLayerNorm, Phase::kRecompute), 2);
-  EXPECT_EQ(count(family.programs[0], OpKind::kAttention, Phase::kRecompute), 2);
-  EXPECT_EQ(count(*family.find("evaluate"), OpKind::kAttention, Phase::kRecompute), 0);
-}
-
-TEST(Rematerialize, MakesActivationsAgain) {
-  // With dropout the classifier's backward reads what that left of the pooler's: both are made again.
-  EXPECT_EQ(count(build({}).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
-  EXPECT_EQ(count(build({}, 0).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
-  StepOptions skipped;
-  skipped.skip_passes = {"rematerialize"};
-  EXPECT_EQ(count(build(skipped).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 0);
-}
-
-// What a norm gave is read by the backward of the products behind it only: z and the statistics, which the
-// norm's own backward reads, give it again. Nothing else of a norm's size is kept.
-TEST(Rematerialize, MakesOutputsOfNormsAgain) {
-  for (const int64_t every : {0, 1}) {
-    StepOptions options;
-    options.recompute_every_n_layers = every;
-    const ProgramFamily family = build(options);
-    const Program& program = family.programs[0];
-    const auto readers = program.readers();
-    int64_t norms = 0;
-    for (const Node& node : program.nodes()) {
-      if (node.kind != OpKind::kBiasDropoutResidualLayerNorm || node.region.phase != Phase::kForward)
-        continue;
-      ++norms;
-      for (const NodeId reader : readers[node.outputs[0].at()])
-        EXPECT_EQ(program.node(reader).region.phase, Phase::kForward) << "recompute every " << every;
-    }
-    EXPECT_EQ(norms, 6);
-    EXPECT_EQ(count(program, OpKind::kLayerNormOutput, Phase::kRecompute), every == 0 ? 7 : 5)
-        << "the layers' and the embeddings'";
-  }
 }
 
 TEST(Freeze, LeavesNoTraceOfWhatIsNotTrained) {
@@ -544,7 +427,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
   std::vector<PassRecord> records;
   StepOptions options;
   options.skip_passes = {"fuse", "rematerialize"};  // a group and a pass
-  build_programs(bert(), RunKind::kTrain, kCapacity, kCapacity, options, &records);
+  build_programs(small_bert(), RunKind::kTrain, kCapacity, kCapacity, options, &records);
   std::vector<std::string> ran;
   for (const PassRecord& record : records) ran.push_back(record.name);
   std::erase_if(names, [](const std::string& name) {
@@ -572,7 +455,7 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
 }
 
 TEST(RunKinds, AnEvaluationRunHasNothingElse) {
-  const ProgramFamily family = build_programs(bert(), RunKind::kEvaluate, kCapacity, kCapacity, {});
+  const ProgramFamily family = build(small_bert(), {}, RunKind::kEvaluate);
   ASSERT_EQ(family.programs.size(), 1U);
   EXPECT_EQ(family.programs[0].name(), "evaluate");
   EXPECT_EQ(count(family.programs[0], OpKind::kDropout), 0);

@@ -77,8 +77,7 @@ void check_options(const StepOptions& options) {
       options.accumulation_order != AccumulationOrder::kLayer) {
     throw user_error(
         "[--update_in_backward] expected --accumulation_order layer_major with {} accumulation steps, got "
-        "micro_batch: "
-        "a gradient is complete only after the last micro-batch",
+        "micro_batch: a gradient is complete only after the last micro-batch",
         options.gradient_accumulation_steps);
   }
 }
@@ -129,7 +128,7 @@ const std::vector<Pass>& pass_list() {
       {"loss_scale", Exactness::kChangesNumerics, false, loss_scale},
       // Needs the backward, to see which values it keeps alive.
       {"recompute", Exactness::kExact, true, recompute},
-      // After layers are recomputed as wholes, what is left of cheap outputs is made again one by one.
+      // After layers are recomputed as wholes, what is left of cheap outputs is made again.
       {"rematerialize", Exactness::kExact, true, rematerialize},
       // Copies or splits the step by micro-batch, clones included.
       {"accumulate", Exactness::kExact, false, accumulate},

@@ -77,28 +77,33 @@ class Remaker {
   }
 
  private:
-  // A node whose sources are not there stays without a place, and is dropped.
   ValueId make(ValueId id, NodeId producer) {
     const Node original = program_.node(producer);
-    const auto make_again = op_info(original.kind).make_again;
-    if (original.region.phase != Phase::kForward || make_again == nullptr || id != original.outputs[0])
-      return {};
+    if (original.region.phase != Phase::kForward || id != original.outputs[0]) return {};
     OpBuilder builder(program_);
     Region region = original.region;
     region.phase = Phase::kRecompute;
     builder.set_region(region);
-    const ValueId made = make_again(builder, original);
-    const NodeId maker = program_.value(made).producer;
-    program_.node(maker).clone_of = producer;
+    for (const auto make_again : op_info(original.kind).make_again) {
+      const ValueId made = make_again(builder, original);
+      const NodeId maker = program_.value(made).producer;
+      program_.node(maker).clone_of = producer;
+      if (has_sources(maker)) return made;  // else it stays without a place, and is dropped
+    }
+    return {};
+  }
+
+  // Whether the backward has what a node reads; what is made again for it becomes its input.
+  bool has_sources(NodeId maker) {
     for (size_t i = 0; i < program_.node(maker).inputs.size(); ++i) {
       const ValueId source = program_.node(maker).inputs[i];
       if (!source.valid()) continue;
       if (const ValueId source_again = again(source); source_again.valid())
         program_.node(maker).inputs[i] = source_again;
       else if (!is_kept(source))
-        return {};
+        return false;
     }
-    return made;
+    return true;
   }
 
   // Whether a value is there in the backward anyway.

@@ -8,9 +8,9 @@
 // `recompute` clones the forward nodes of each group of `every_n_layers` layers, right before the group's
 // backward. What a clone's reader does not need is not cloned (dead work is removed), what lives anyway (the
 // next group's input) is read as it is, and the last group, whose backward follows at once, is not
-// recomputed. The head and the embeddings are kept. `rematerialize` does the same for outputs that cost
-// little to make again from what the backward reads anyway, or from others that do: activation functions,
-// norms, dropout, embeddings.
+// recomputed. `recompute` leaves head and embeddings alone. `rematerialize` does the same for outputs that
+// cost little to make again from what the backward reads anyway, or from others that do: activation
+// functions, norms, dropout, embeddings.
 //
 // Exact: clones call the identical kernel on identical inputs, dropout masks are counter-based. Memory: the
 // group's activations, of one group at a time. Time: at most one more forward (a third of a step).

@@ -23,8 +23,7 @@ void check_disjoint(std::span<const Interval> intervals, std::span<const int64_t
   const int64_t lower_end = offsets[lower] + intervals[lower].size_bytes;
   CHECK(lower_end <= offsets[upper],
         "[plan] expected live intervals apart, got interval {} (positions [{}, {}], bytes [{}, {})) over "
-        "interval {} "
-        "(positions [{}, {}], bytes [{}, {}))",
+        "interval {} (positions [{}, {}], bytes [{}, {}))",
         lower, intervals[lower].first, intervals[lower].last, offsets[lower], lower_end, upper,
         intervals[upper].first, intervals[upper].last, offsets[upper],
         offsets[upper] + intervals[upper].size_bytes);

@@ -86,8 +86,7 @@ Accelerator::Accelerator(TrainingArguments args, std::filesystem::path weights)
   if (args_.auto_find_batch_size) {
     throw user_error(
         "[auto_find_batch_size] expected false with an Accelerator, whose DataLoader says the batch size, "
-        "got "
-        "true");
+        "got true");
   }
   if (!args_.batch_size_ramp.empty()) {
     throw user_error(
@@ -171,8 +170,7 @@ void Accelerator::leave_window() const {
   if (position_.backwards == 0 || position_.is_stepped) return;
   throw user_error(
       "[Accelerator] expected optimizer.step() after the {} micro-batches of an effective batch, got none "
-      "after "
-      "backward of {}; the last effective batch of an epoch may be short: step where "
+      "after backward of {}; the last effective batch of an epoch may be short: step where "
       "accelerator.sync_gradients() says so, or under accelerator.accumulate()",
       position_.window.micro_batches, position_.backwards);
 }
@@ -289,8 +287,7 @@ void Accelerator::zero_grad() {
   if (position_.backwards > 0 && !position_.is_stepped) {
     throw user_error(
         "[optimizer.zero_grad] expected optimizer.step() before it, got {} of {} micro-batches; a planned "
-        "step "
-        "cannot drop some of them",
+        "step cannot drop some of them",
         position_.backwards, position_.window.micro_batches);
   }
   is_zeroed_ = true;

@@ -184,8 +184,7 @@ fs::path base_model_directory(const fs::path& adapter, const AdapterConfig& conf
   throw user_error(
       "[{}: base_model_name_or_path] expected the directory of the base model, got '{}', which is neither in "
       "the working directory nor beside the adapter; fetch the model (nothing is downloaded) and write its "
-      "path "
-      "into the file",
+      "path into the file",
       file, name);
 }
 

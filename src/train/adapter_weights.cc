@@ -41,8 +41,7 @@ void require_base(const fs::path& base) {
   if (base.empty()) {
     throw user_error(
         "[lora_rank] expected a base model with weights, got a model that starts from random ones; its "
-        "adapters "
-        "could be loaded by nobody");
+        "adapters could be loaded by nobody");
   }
 }
 
@@ -204,8 +203,7 @@ void load_adapter(const fs::path& directory, const ProgramFamily& family, Execut
   if (missing.empty()) return;
   throw user_error(
       "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
-      "the "
-      "file cut short?",
+      "the file cut short?",
       file.path().string(), missing.begin()->first);
 }
 

@@ -63,8 +63,7 @@ void validate_command(Command command, const TrainingArguments& args) {
   if (args.explain && command != Command::kPlan) {
     throw user_error(
         "[--explain] expected the command plan, got {}; plan takes the same flags and tells what their "
-        "passes "
-        "do",
+        "passes do",
         command_name(command));
   }
   require("model_name_or_path", !args.model_name_or_path.empty(), "give a model's directory");

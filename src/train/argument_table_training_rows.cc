@@ -281,10 +281,9 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .group = kOptimizer,
        .field = &Args::optim_args,
        .help = "as key=value,…; sgd: momentum, nesterov; adagrad: lr_decay, eps; rmsprop: momentum, alpha, "
-               "eps, centered; "
-               "adafactor: eps1, eps2, clip_threshold, decay_rate, beta1, scale_parameter, relative_step, "
-               "warmup_init; "
-               "adamw_8bit, lion_8bit: embedding_bits (8 or 32, the default), min_8bit_size (4096)"},
+               "eps, centered; adafactor: eps1, eps2, clip_threshold, decay_rate, beta1, scale_parameter, "
+               "relative_step, warmup_init; adamw_8bit, lion_8bit: embedding_bits (8 or 32, the default), "
+               "min_8bit_size (4096)"},
       {.name = "learning_rate",
        .group = kOptimizer,
        .field = &Args::learning_rate,

@@ -36,8 +36,7 @@ std::string format_batch(const TrainingArguments& args, const TrainingSteps& ste
   if (steps.update_steps_per_epoch < kFewStepsAnEpoch) {
     text += fmt::format(
         "Warning: an epoch updates the weights {} times only; a smaller batch or a larger --num_train_epochs "
-        "trains "
-        "further\n",
+        "trains further\n",
         steps.update_steps_per_epoch);
   }
   return text;

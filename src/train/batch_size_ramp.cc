@@ -37,8 +37,7 @@ RampStage parse_stage(const std::string& word, int64_t micro_batch_size) {
   if (batch % micro_batch_size != 0) {
     throw user_error(
         "[batch_size_ramp] expected batches that are multiples of per_device_train_batch_size {}, got {}; a "
-        "batch "
-        "grows by whole micro-batches",
+        "batch grows by whole micro-batches",
         micro_batch_size, batch);
   }
   return {samples, batch / micro_batch_size};

@@ -145,8 +145,7 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   if (!std::filesystem::exists(position_file)) {
     throw user_error(
         "[--resume_from_checkpoint {}] expected a checkpoint with optimizer state, got one without {}; it "
-        "was saved "
-        "with --save_only_model or by another program",
+        "was saved with --save_only_model or by another program",
         checkpoint.string(), kPositionFile);
   }
   const nlohmann::json saved = read_json(position_file);

@@ -34,8 +34,7 @@ std::string fp16_overflow_warning(const SafetensorsModel& files) {
   if (sign.empty()) return {};
   return fmt::format(
       "Warning: {} was trained in bfloat16 ({} bfloat16), which reaches 3.4e38; float16 ends at 65504, and "
-      "what "
-      "is larger becomes infinite. --bf16 has the model's own range",
+      "what is larger becomes infinite. --bf16 has the model's own range",
       files.directory().string(), sign);
 }
 

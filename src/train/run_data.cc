@@ -57,8 +57,7 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
   if (dataset.max_length() > model.max_positions()) {
     throw user_error(
         "[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a "
-        "smaller "
-        "--max_seq_length",
+        "smaller --max_seq_length",
         which, model.max_positions(), dataset.max_length());
   }
   if (dataset.label_kind() != LabelKind::kClass && dataset.label_kind() != LabelKind::kNone) {

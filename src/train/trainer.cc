@@ -1,17 +1,11 @@
 #include "train/trainer.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-
 #include "base/error.h"
 #include "base/process.h"
 #include "data/window_iterator.h"
-#include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "train/adapter_weights.h"
 #include "train/auto_find_batch_size.h"
-#include "train/find_anomaly.h"
 #include "train/fp16_checkpoint.h"
 #include "train/loss_scale_state.h"
 #include "train/run_data.h"
@@ -22,30 +16,6 @@
 namespace shoehorn {
 
 namespace {
-
-int64_t weights_beside_embeddings(const StateTable& state) {
-  int64_t weights = 0;
-  for (const Parameter& parameter : state.parameters()) {
-    if (state.storage(parameter.storage).region.component != Component::kEmbeddings)
-      weights += parameter.elements();
-  }
-  return weights;
-}
-
-std::string log_text(const Metrics& entry) {
-  std::string text;
-  const auto add = [&](const char* name) {
-    const auto found = entry.find(name);
-    if (found == entry.end()) return;
-    const double value = metric_number(found->second);
-    const std::string number = std::isnan(value) ? "nan" : fmt::format("{:.6g}", value);  // no sign of a NaN
-    text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, number);
-  };
-  for (const char* name : {"step", "epoch", "loss", "grad_norm", "learning_rate", "loss_scale",
-                           "skipped_steps", "eval_loss", "eval_accuracy", "eval_f1"})
-    add(name);
-  return text;
-}
 
 bool is_float16(const StepOptions& step) {
   return step.precision == Precision::kFloat16 || step.evaluation_precision == Precision::kFloat16;
@@ -171,153 +141,6 @@ void Trainer::load_start() {
     say(fmt::format("new weights, to be trained: {}", fmt::join(started.initialized, ", ")));
 }
 
-TrainOutput Trainer::train() {
-  CHECK(windows_ != nullptr, "there is no training data");
-  if (args_.save_strategy != "no") {
-    if (args_.lora_rank > 0 && options_.weights.empty()) {
-      throw user_error(
-          "[lora_rank] expected a base model with weights, or save_strategy no, got random weights; adapters "
-          "are "
-          "saved without the model that they go with");
-    }
-    ensure_writable_directory(args_.output_dir);
-  }
-  recover_checkpoints(args_.output_dir);
-  prepare();
-  start_reports();
-  // Gradients that overflow are the business of a loss scale, which skips their step.
-  if (args_.detect_anomaly)
-    watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
-  const double start = now_seconds();
-  ProgressOptions watching = options_.progress;
-  if (!args_.batch_size_ramp.empty()) {
-    watching.work_of = [this](int64_t step) {
-      return static_cast<double>(windows_->schedule().samples_before(step));
-    };
-  }
-  Progress progress("train", state_.global_step, state_.max_steps, std::move(watching));
-  if (args_.eval_on_start && state_.global_step == 0) evaluate_and_note(progress);
-  try {
-    train_epochs(progress);
-  } catch (...) {
-    write_report();  // as far as the run got
-    throw;
-  }
-  progress.finish();
-  if (args_.load_best_model_at_end) load_best_model();
-
-  TrainOutput output;
-  output.global_step = state_.global_step;
-  output.training_loss = (position_.loss_total + position_.loss_since_log) /
-                         static_cast<double>(std::max<int64_t>(1, state_.global_step));
-  const double seconds = now_seconds() - start;
-  output.metrics = speed_metrics("train", seconds, samples_this_run_, state_.global_step - first_step_);
-  output.metrics["train_loss"] = output.training_loss;
-  output.metrics["total_flos"] = state_.total_flos;
-  output.metrics["epoch"] = state_.epoch;
-  if (position_.nonfinite_losses > 0) {
-    output.metrics["nonfinite_losses"] = position_.nonfinite_losses;
-    say(fmt::format(
-        "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
-        position_.nonfinite_losses, state_.global_step));
-  }
-  if (const LossScaleStorages& scale = session_->family().loss_scale; scale.scale.valid()) {
-    output.metrics["loss_scale"] = static_cast<double>(read_loss_scale(session_->executor(), scale).scale);
-    output.metrics["skipped_steps"] = position_.skipped_steps;
-    if (position_.skipped_steps > 0)
-      say(fmt::format("{} of {} steps were skipped: a gradient overflowed in fp16", position_.skipped_steps,
-                      state_.global_step));
-  }
-  note(output.metrics);
-  const double waited = window_wait_seconds_ + runner_->data_wait_seconds();
-  output.metrics["train_data_wait_share"] = seconds > 0 ? waited / seconds : 0;
-  output.metrics.merge(memory_metrics());
-  end_metrics_ = output.metrics;
-  write_report();
-  if (profile_ != nullptr && options_.write_profile)
-    profile_->write(std::filesystem::path(args_.output_dir) / "profile.json");
-  return output;
-}
-
-void Trainer::train_epochs(Progress& progress) {
-  const TrainingSteps steps = this->steps();
-  ResumePoint point = windows_->schedule().resume_point(state_.global_step);
-  Window window;
-  while (state_.global_step < state_.max_steps) {
-    windows_->start_epoch(point.epoch, point.update_step);
-    while (state_.global_step < state_.max_steps && next_window(window)) {
-      if (seconds_to_first_step_ == 0) seconds_to_first_step_ = now_seconds() - constructed_seconds_;
-      const double step_start = now_seconds();
-      step(window);
-      step_seconds_.push_back(now_seconds() - step_start);
-      step_seconds_since_log_ += step_seconds_.back();
-      samples_since_log_ += window.sequences;
-      const int64_t done = window.first_micro_batch + window.micro_batches;
-      state_.epoch = static_cast<double>(window.epoch) +
-                     static_cast<double>(done) / static_cast<double>(steps.micro_batches_per_epoch);
-      decide_after_step(args_, state_);
-      after_step(progress);
-      if (profile_ != nullptr) profile_->end_step();
-      progress.update(state_.global_step, samples_this_run_,
-                      *session_->executor().storage_as<float>(session_->family().loss));
-    }
-    point = {point.epoch + 1, 0};
-    if (state_.global_step < state_.max_steps || args_.max_steps <= 0) {
-      decide_after_epoch(args_, state_);
-      after_step(progress);
-    }
-  }
-}
-
-// One optimizer step: all micro-batches of a window.
-void Trainer::step(const Window& window) {
-  // The scheduler moves with the updates: where one is skipped, it stays.
-  last_learning_rate_ = schedule_->learning_rate(position_.applied_updates);
-  runner_->begin({state_.global_step, position_.applied_updates, window.target_items});
-  for (int64_t m = 0; m < window.micro_batches; ++m) runner_->run_micro_batch(*windows_, m);
-  const StepResult result = runner_->finish(last_learning_rate_);
-  if (!std::isfinite(result.loss)) ++position_.nonfinite_losses;
-  position_.loss_since_log += result.loss;
-  last_grad_norm_ = result.grad_norm;
-  ++(result.is_skipped ? position_.skipped_steps : position_.applied_updates);
-  ++state_.global_step;
-  position_.samples_consumed += window.sequences;
-  samples_this_run_ += window.sequences;
-  if (args_.include_num_input_tokens_seen != "no") state_.num_input_tokens_seen += window.tokens;
-  // As transformers counts it: six operations a token and weight that is no embedding.
-  state_.total_flos += 6.0 * static_cast<double>(window.tokens) *
-                       static_cast<double>(weights_beside_embeddings(session_->state()));
-}
-
-void Trainer::after_step(Progress& progress) {
-  const auto timed = [&](HostWork work, void (Trainer::*act)(Progress&)) {
-    const double begin = now_seconds();
-    (this->*act)(progress);
-    if (profile_ != nullptr) profile_->host_work(work, begin, now_seconds());
-  };
-  if (state_.control.should_log && state_.global_step > position_.last_logged_step)
-    timed(HostWork::kLogging, &Trainer::log_losses);
-  if (state_.control.should_evaluate) timed(HostWork::kEvaluation, &Trainer::evaluate_and_note);
-  if (state_.control.should_save) timed(HostWork::kCheckpoint, &Trainer::save);
-}
-
-void Trainer::log_losses(Progress& progress) {
-  Metrics entry;
-  entry["loss"] =
-      position_.loss_since_log / static_cast<double>(state_.global_step - position_.last_logged_step);
-  if (session_->family().grad_norm.valid()) entry["grad_norm"] = static_cast<double>(last_grad_norm_);
-  entry["learning_rate"] = last_learning_rate_;
-  if (const LossScaleStorages& scale = session_->family().loss_scale; scale.scale.valid()) {
-    entry["loss_scale"] = static_cast<double>(read_loss_scale(session_->executor(), scale).scale);
-    entry["skipped_steps"] = position_.skipped_steps;
-  }
-  position_.loss_total += position_.loss_since_log;
-  position_.loss_since_log = 0;
-  position_.last_logged_step = state_.global_step;
-  note_throughput();
-  progress.log_line(log_text(note(std::move(entry))));
-}
-
 Metrics Trainer::evaluate() {
   prepare();
   CHECK(eval_dataset_.size() > 0, "there is no evaluation data");
@@ -344,17 +167,6 @@ void Trainer::predict(const std::function<void(std::span<const float> logits)>& 
                       .on_logits = on_logits});
 }
 
-void Trainer::evaluate_and_note(Progress& progress) {
-  Metrics metrics = evaluate();
-  const bool best = update_best_metric(args_, metrics, state_);
-  if (best && (state_.control.should_save || args_.save_strategy == "best")) {
-    state_.best_model_checkpoint =
-        (std::filesystem::path(args_.output_dir) / fmt::format("checkpoint-{}", state_.global_step)).string();
-  }
-  if (args_.save_strategy == "best") state_.control.should_save = best;
-  progress.log_line(log_text(note(std::move(metrics))));
-}
-
 CheckpointContents Trainer::contents() const {
   return {model_,
           *session_,
@@ -366,14 +178,6 @@ CheckpointContents Trainer::contents() const {
           options_.weights};
 }
 
-void Trainer::save(Progress& progress) {
-  const std::filesystem::path saved = save_checkpoint(contents(), session_->executor());
-  rotate_checkpoints(args_.output_dir, args_.save_total_limit.value_or(0),
-                     state_.best_model_checkpoint.value_or(""));
-  write_report();
-  progress.log_line(fmt::format("saved {}", saved.string()));
-}
-
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
   ensure_writable_directory(directory);
@@ -382,16 +186,6 @@ void Trainer::save_model(const std::filesystem::path& directory) {
 
 void Trainer::save_state() const {
   save_trainer_state(state_, std::filesystem::path(args_.output_dir) / "trainer_state.json");
-}
-
-void Trainer::load_best_model() {
-  if (!state_.best_model_checkpoint) return;
-  if (session_->family().adapters.empty()) {
-    start_weights(*state_.best_model_checkpoint, session_->state(), session_->executor(), args_.seed);
-  } else {
-    load_adapter(*state_.best_model_checkpoint, session_->family(), session_->executor());
-  }
-  say(fmt::format("loaded the best model, of {}", *state_.best_model_checkpoint));
 }
 
 int64_t Trainer::measured_process_peak_bytes() const {

@@ -115,6 +115,7 @@ class Trainer {
   void prepare();
   void load_start();
   void train_epochs(class Progress& progress);
+  TrainOutput finish_run(double seconds);
   bool next_window(struct Window& window);
   void step(const struct Window& window);
   void after_step(class Progress& progress);

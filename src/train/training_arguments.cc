@@ -158,8 +158,7 @@ void validate_combinations(const TrainingArguments& args) {
   if ((args.scale_learning_rate != "none") != args.reference_batch_size.has_value()) {
     throw user_error(
         "[scale_learning_rate] expected reference_batch_size, the effective batch that learning_rate was "
-        "tuned for, "
-        "with it and only with it, got scale_learning_rate {} {}",
+        "tuned for, with it and only with it, got scale_learning_rate {} {}",
         args.scale_learning_rate, args.reference_batch_size ? "and a reference" : "without");
   }
   if (args.dataloader_prefetch_factor) {
@@ -181,8 +180,7 @@ void validate_combinations(const TrainingArguments& args) {
   if (!args.batch_size_ramp.empty() && args.auto_find_batch_size) {
     throw user_error(
         "[batch_size_ramp] expected no auto_find_batch_size with it, got both; the batches of a ramp are "
-        "multiples of "
-        "the micro-batch that is to be found");
+        "multiples of the micro-batch that is to be found");
   }
   require(args.profile >= 0, "profile", "0 or more steps", static_cast<double>(args.profile));
   if (args.profile > 0 && args.detect_anomaly) {

@@ -12,6 +12,7 @@
 #include "exec/cpu/columns.h"
 #include "exec/cpu/elementwise.h"
 #include "exec/cpu/matmul_onednn.h"
+#include "exec/cpu/parallel.h"
 
 namespace shoehorn::cpu {
 
@@ -33,9 +34,9 @@ constexpr int64_t kPanelRows = 256;
 // Terms of an fp32 sum at a time: as fast as all at once, with a fraction of the workspace for B's blocks.
 constexpr int64_t kPanelTerms = 512;
 
-// Columns of B that are in blocks at a time, at most, where C is made in the workspace or B's blocks would be
-// larger than C: there is memory to win. The library wants a dense C, so that a strip of C is made in the
-// workspace, which costs 2 to 5% of the product's time where it would not be made there anyway.
+// Columns of B that are in blocks at a time, at most, where that halves the workspace. The library wants a
+// dense C, so that a strip of C is made in the workspace, which costs 2% of the product's time for 512 rows
+// (7% for 2048, but there C is too large to halve anything) where C would not be made there anyway.
 constexpr int64_t kStripColumns = 1024;
 
 // The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then 2^i and
@@ -85,12 +86,15 @@ void check_cut(const MatmulShape& shape) {
   CHECK(shape.dynamic != DynamicDimension::kK || (!shape.bias && shape.result == DType::kF32),
         "sums of a run-time length are fp32 and have no bias");
   CHECK(!shape.accumulate || shape.result == DType::kF32, "only fp32 results accumulate");
+  CHECK(shape.result == DType::kF32 || shape.result == shape.operands, "no product of {} gives {}",
+        dtype_name(shape.operands), dtype_name(shape.result));
 }
 
 // One piece of the cut dimension.
 struct Piece {
   int64_t size;
-  std::shared_ptr<const Move> move;  // of this piece's B where the sum is cut, else of the whole B
+  std::shared_ptr<const Move>
+      move;  // of the strip's B: of this piece's terms where the sum is cut, else of all
   std::shared_ptr<const Product> first;
   std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
 };
@@ -113,11 +117,12 @@ class PiecewiseMatmul final : public Matmul {
     check_cut(shape);
     cuts_sum_ = shape.dynamic == DynamicDimension::kK;
     stages_ = widens && shape.result != DType::kF32;
-    if (!cuts_sum_ && !shape.accumulate && (stages_ || shape.k > shape.m)) plan_strips(kStripColumns);
-    if (makes_column_blocks() && strips_.size() > 1)
-      stages_ = true;
-    else
-      plan_strips(shape.n);
+    const int64_t columns = strip_columns();
+    for (int64_t first = 0; first < shape.n; first += columns) {
+      const int64_t here = std::min(columns, shape.n - first);
+      strips_.push_back({first, here, plan_pieces(here)});
+    }
+    stages_ = stages_ || strips_.size() > 1;
     int64_t library_bytes = 0;
     for_each_piece([&](const Piece& piece) {
       library_bytes = std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes(),
@@ -159,40 +164,35 @@ class PiecewiseMatmul final : public Matmul {
   }
 
  private:
-  // Strips of about as many columns each, whole blocks of them but for the last.
-  void plan_strips(int64_t most_columns) {
-    strips_.clear();
-    const int64_t count = (shape_.n + most_columns - 1) / most_columns;
-    const int64_t even = (shape_.n + count - 1) / count;
-    const int64_t columns = std::min(shape_.n, (even + kBlockColumns - 1) / kBlockColumns * kBlockColumns);
-    for (int64_t first = 0; first < shape_.n; first += columns) {
-      const int64_t here = std::min(columns, shape_.n - first);
-      strips_.push_back({first, here, plan_pieces(here)});
-    }
+  // The sizes of the cut dimension's pieces, largest first.
+  std::vector<int64_t> sizes() const {
+    const int64_t length = cuts_sum_ ? shape_.k : shape_.m;
+    int64_t largest = length;
+    if (cuts_sum_ && (widens_ || shape_.operands == DType::kF32)) largest = kPanelTerms;
+    // Rows of a transposed A do not lie together: it is widened whole.
+    if (!cuts_sum_ && widens_ && !shape_.transpose_a) largest = kPanelRows;
+    return piece_sizes(length, largest, shape_);
   }
 
-  std::vector<Piece> plan_pieces(int64_t columns) const {
-    const int64_t length = cuts_sum_ ? shape_.k : shape_.m;
-    const DType operands = widens_ ? DType::kF32 : shape_.operands;
-    const DType result = widens_ ? DType::kF32 : shape_.result;
-    // Rows of a transposed A do not lie together: it is widened whole.
-    int64_t largest = length;
-    if (cuts_sum_ && operands == DType::kF32) largest = kPanelTerms;
-    if (!cuts_sum_ && widens_ && !shape_.transpose_a) largest = kPanelRows;
+  ProductShape product_of(int64_t columns, int64_t size) const {
     const int64_t rows_that_pay = shape_.transpose_b && shape_.operands == DType::kF32
                                       ? kRowsThatPayForBlockingTransposed
                                       : kRowsThatPayForBlocking;
-    const int64_t blocks_for_rows = shape_.m >= rows_that_pay ? shape_.m : 0;
+    MatmulShape cut = shape_;
+    (cuts_sum_ ? cut.k : cut.m) = size;
+    return product_shape(cut, columns, widens_ ? DType::kF32 : shape_.operands,
+                         widens_ ? DType::kF32 : shape_.result, shape_.m >= rows_that_pay ? shape_.m : 0);
+  }
+
+  std::shared_ptr<const Move> move_of(const ProductShape& product) const {
+    return plan_move({product, shape_.operands == DType::kF16 ? DType::kF32 : shape_.operands});
+  }
+
+  std::vector<Piece> plan_pieces(int64_t columns) const {
     std::vector<Piece> pieces;
-    for (const int64_t size : piece_sizes(length, largest, shape_)) {
-      MatmulShape cut = shape_;
-      (cuts_sum_ ? cut.k : cut.m) = size;
-      ProductShape product = product_shape(cut, columns, operands, result, blocks_for_rows);
-      Piece piece{
-          .size = size,
-          .move = plan_move({product, shape_.operands == DType::kF16 ? DType::kF32 : shape_.operands}),
-          .first = plan_product(product),
-          .rest = {}};
+    for (const int64_t size : sizes()) {
+      ProductShape product = product_of(columns, size);
+      Piece piece{.size = size, .move = move_of(product), .first = plan_product(product), .rest = {}};
       product.accumulate = true;
       piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
       pieces.push_back(std::move(piece));
@@ -200,17 +200,27 @@ class PiecewiseMatmul final : public Matmul {
     return pieces;
   }
 
+  // Columns of all strips but the last: whole blocks, about as many in each. A staged C cannot accumulate.
+  int64_t strip_columns() const {
+    const int64_t rows = sizes().front();
+    const int64_t even = ceil_divide(shape_.n, ceil_divide(shape_.n, kStripColumns));
+    const int64_t columns = ceil_divide(even, kBlockColumns) * kBlockColumns;
+    const int64_t in_strips = (shape_.k + rows) * columns;
+    const int64_t whole = (shape_.k + (stages_ ? rows : 0)) * shape_.n;
+    const ProductShape product = product_of(std::min(columns, shape_.n), rows);
+    if (cuts_sum_ || shape_.accumulate || product.blocks_for_rows == 0 || 2 * in_strips >= whole)
+      return shape_.n;
+    const ProductShape last = product_of((shape_.n - 1) % columns + 1, rows);
+    if (move_of(product)->is_column_blocks() && move_of(last)->is_column_blocks()) return columns;
+    release_unused_products();
+    return shape_.n;
+  }
+
   template <typename Visit>
   void for_each_piece(Visit visit) const {
     for (const Strip& strip : strips_) {
       for (const Piece& piece : strip.pieces) visit(piece);
     }
-  }
-
-  bool makes_column_blocks() const {
-    bool all = true;
-    for_each_piece([&](const Piece& piece) { all = all && piece.move->is_column_blocks(); });
-    return all;
   }
 
   // Calls run(i, done) for piece i of a strip behind `done` of the cut dimension.

@@ -1,0 +1,18 @@
+// Training on random tokens, which commands that measure do in place of a user's data.
+#pragma once
+
+#include "data/dataset.h"
+#include "model/model_builder.h"
+#include "train/training_arguments.h"
+
+namespace shoehorn {
+
+// Samples of random tokens, each of --sequence_length, for so many optimizer steps. UserError where the model
+// has fewer positions.
+Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps);
+
+// Of a run that is looked at and not kept: no log, report, evaluation or checkpoint, and the full batch in
+// every step.
+TrainingArguments without_files(TrainingArguments args);
+
+}  // namespace shoehorn

@@ -1,0 +1,166 @@
+// What is made again in the backward, and what is kept.
+#include "passes/recompute.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ops/dump.h"
+#include "ops/op_info.h"
+#include "passes/passes_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using testing::build;
+using testing::count;
+
+class RecomputeTest : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(RecomputeTest, ClonesStandBeforeTheirGroupsBackward) {
+  StepOptions options;
+  options.recompute_every_n_layers = GetParam();
+  options.skip_passes = {"rematerialize"};
+  const ProgramFamily family = build(options);
+  const Program& program = family.programs[0];
+  const auto readers = program.readers();
+  const int32_t last_group = 2 / static_cast<int32_t>(GetParam());
+  std::set<int32_t> recomputed;
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    const Node& node = program.nodes()[i];
+    EXPECT_EQ(node.clone_of.valid(), node.region.phase == Phase::kRecompute);
+    if (!node.clone_of.valid()) continue;
+    const Node& original = program.node(node.clone_of);
+    recomputed.insert(node.region.layer);
+    EXPECT_EQ(original.kind, node.kind);
+    EXPECT_EQ(original.region.phase, Phase::kForward);
+    EXPECT_EQ(original.region.layer, node.region.layer);
+    EXPECT_LT(node.region.layer / GetParam(), last_group) << "the last group's backward follows at once";
+    // No dead work: somebody reads it.
+    EXPECT_TRUE(std::any_of(node.outputs.begin(), node.outputs.end(),
+                            [&](ValueId v) { return !readers[v.at()].empty(); }));
+    // And nobody behind the forward keeps the original alive.
+    for (const ValueId output : original.outputs) {
+      for (const NodeId reader : readers[output.at()])
+        EXPECT_EQ(program.node(reader).region.phase, Phase::kForward);
+    }
+  }
+  std::set<int32_t> expected;
+  for (int32_t layer = 0; layer < 3; ++layer) {
+    if (layer / GetParam() < last_group) expected.insert(layer);
+  }
+  EXPECT_EQ(recomputed, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, RecomputeTest, ::testing::Values(1, 2, 3));
+
+// Of 3 layers the root is 2, rounded.
+TEST(Recompute, RootOfLayers) {
+  StepOptions root;
+  root.recompute_every_n_layers = kRootOfLayers;
+  for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
+    root.accumulation_order = order;
+    root.gradient_accumulation_steps = 2;
+    StepOptions two = root;
+    two.recompute_every_n_layers = 2;
+    EXPECT_EQ(dump(build(root).programs[0]), dump(build(two).programs[0]));
+    two.recompute_every_n_layers = 1;
+    EXPECT_NE(dump(build(root).programs[0]), dump(build(two).programs[0]));
+  }
+}
+
+TEST(Recompute, LeavesTheOutputOfAGroupAlone) {
+  StepOptions options;
+  options.recompute_every_n_layers = 1;
+  const ProgramFamily family = build(options);
+  // Of each layer's two norms the second leaves the layer, and lives on in any case.
+  EXPECT_EQ(count(family.programs[0], OpKind::kBiasDropoutResidualLayerNorm, Phase::kRecompute), 2);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAttention, Phase::kRecompute), 2);
+  EXPECT_EQ(count(*family.find("evaluate"), OpKind::kAttention, Phase::kRecompute), 0);
+}
+
+TEST(Rematerialize, MakesActivationsAgain) {
+  // With dropout the classifier's backward reads what that left of the pooler's: both are made again.
+  EXPECT_EQ(count(build({}).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
+  EXPECT_EQ(count(build({}, 0).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
+  StepOptions skipped;
+  skipped.skip_passes = {"rematerialize"};
+  EXPECT_EQ(count(build(skipped).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 0);
+}
+
+// What a norm gave is read by the backward of the products behind it only: z and the statistics, which the
+// norm's own backward reads, give it again. Nothing else of a norm's size is kept.
+TEST(Rematerialize, MakesOutputsOfNormsAgain) {
+  for (const int64_t every : {0, 1}) {
+    StepOptions options;
+    options.recompute_every_n_layers = every;
+    const ProgramFamily family = build(options);
+    const Program& program = family.programs[0];
+    const auto readers = program.readers();
+    int64_t norms = 0;
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kBiasDropoutResidualLayerNorm || node.region.phase != Phase::kForward)
+        continue;
+      ++norms;
+      for (const NodeId reader : readers[node.outputs[0].at()])
+        EXPECT_EQ(program.node(reader).region.phase, Phase::kForward) << "recompute every " << every;
+    }
+    EXPECT_EQ(norms, 6);
+    EXPECT_EQ(count(program, OpKind::kLayerNormOutput, Phase::kRecompute), every == 0 ? 7 : 5)
+        << "the layers' and the embeddings'";
+  }
+}
+
+// Tables, norm and dropout of the embeddings are made again one from the other: nothing of theirs but the
+// norm's statistics is kept. So is what the dropout of adapters left.
+TEST(Rematerialize, MakesChainsAgain) {
+  StepOptions adapters;
+  adapters.lora.rank = 2;
+  adapters.lora.dropout = 0.1F;
+  for (const StepOptions& options : {StepOptions{}, adapters}) {
+    const ProgramFamily family = build(options);
+    const Program& program = family.programs[0];
+    const auto readers = program.readers();
+    const std::set<OpKind> kinds = {OpKind::kEmbedding, OpKind::kLayerNorm, OpKind::kDropout};
+    for (const Node& node : program.nodes()) {
+      if (node.region.phase != Phase::kForward || !kinds.contains(node.kind)) continue;
+      for (const NodeId reader : readers[node.outputs[0].at()])
+        EXPECT_EQ(program.node(reader).region.phase, Phase::kForward) << op_info(node.kind).name;
+    }
+    EXPECT_GT(count(program, OpKind::kDropout, Phase::kRecompute), 0);
+    EXPECT_EQ(count(program, OpKind::kEmbedding, Phase::kRecompute), 3);
+    EXPECT_EQ(count(program, OpKind::kLayerNorm, Phase::kRecompute), options.lora.rank > 0 ? 1 : 0);
+  }
+}
+
+// What is made from what had to be kept for it alone is not made again: the last norm below what is trained,
+// whose own backward does not run.
+TEST(Rematerialize, KeepsWhatNothingGivesAgain) {
+  StepOptions options;
+  options.freeze = {"embeddings", R"(layer\.0\.)"};
+  const ProgramFamily family = build(options);
+  const Program& program = family.programs[0];
+  const auto readers = program.readers();
+  const auto is_read_by = [&](ValueId value, Phase phase) {
+    const auto& list = readers[value.at()];
+    return std::any_of(list.begin(), list.end(),
+                       [&](NodeId reader) { return program.node(reader).region.phase == phase; });
+  };
+  int64_t kept_norms = 0;
+  for (const Node& node : program.nodes()) {
+    if (node.kind == OpKind::kBiasDropoutResidualLayerNorm && is_read_by(node.outputs[0], Phase::kBackward))
+      ++kept_norms;
+    if (node.region.phase != Phase::kRecompute) continue;
+    for (const ValueId input : node.inputs) {
+      if (!input.valid()) continue;
+      const NodeId producer = program.value(input).producer;
+      if (!producer.valid() || program.node(producer).region.phase == Phase::kRecompute) continue;
+      EXPECT_TRUE(is_read_by(input, Phase::kBackward)) << "only clones keep " << program.value(input).name;
+    }
+  }
+  EXPECT_EQ(kept_norms, 1);
+}
+
+}  // namespace
+}  // namespace shoehorn
