@@ -93,8 +93,7 @@ void check_cut(const MatmulShape& shape) {
 // One piece of the cut dimension.
 struct Piece {
   int64_t size;
-  std::shared_ptr<const Move>
-      move;  // of the strip's B: of this piece's terms where the sum is cut, else of all
+  std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
   std::shared_ptr<const Product> first;
   std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
 };
