@@ -22,6 +22,12 @@ LabelMap labels_of(const BertForSequenceClassification& model) {
   return labels;
 }
 
+// On all cores, up to the length that the model takes.
+TokenizeFunction tokenizing(const TrainingArguments& args, const ModelSource& source,
+                            const Tokenizer& tokenizer) {
+  return tokenize_with(tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads());
+}
+
 }  // namespace
 
 LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
@@ -32,18 +38,14 @@ LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSourc
   options.max_samples = max_samples.value_or(0);
   options.read_labels = read_labels;
   options.labels = &labels;
-  return load_dataset(
-      file,
-      tokenize_with(tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads()),
-      options);
+  return load_dataset(file, tokenizing(args, source, tokenizer), options);
 }
 
 TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
   TextTask task;
   if (args.train_file.empty()) return task;
   task.tokenizer = Tokenizer::load(source.directory);
-  const TokenizeFunction tokenize = tokenize_with(
-      *task.tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads());
+  const TokenizeFunction tokenize = tokenizing(args, source, *task.tokenizer);
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);
   task.train = load_dataset(args.train_file, tokenize, options);

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "model/layers.h"
-#include "ops/dump.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
 #include "passes/passes_testing.h"

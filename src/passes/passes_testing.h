@@ -11,7 +11,7 @@ namespace shoehorn::testing {
 
 inline constexpr BatchCapacity kCapacity{64, 4, 16};
 
-inline BertConfig small_config(int64_t layers = 3, float dropout = 0.1F) {
+inline BertForSequenceClassification small_bert(int64_t layers = 3, float dropout = 0.1F) {
   BertConfig config;
   config.vocab_size = 50;
   config.hidden_size = 12;
@@ -20,11 +20,7 @@ inline BertConfig small_config(int64_t layers = 3, float dropout = 0.1F) {
   config.intermediate_size = 20;
   config.max_position_embeddings = 16;
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
-  return config;
-}
-
-inline BertForSequenceClassification small_bert(int64_t layers = 3, float dropout = 0.1F) {
-  return BertForSequenceClassification(small_config(layers, dropout));
+  return BertForSequenceClassification(config);
 }
 
 inline ProgramFamily build(const Model& model, const StepOptions& options = {},

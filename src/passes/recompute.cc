@@ -15,6 +15,15 @@ namespace shoehorn {
 
 namespace {
 
+// Adds nodes that stand for a forward node in the backward.
+OpBuilder builder_of_clones(Program& program, const Node& original) {
+  OpBuilder builder(program);
+  Region region = original.region;
+  region.phase = Phase::kRecompute;
+  builder.set_region(region);
+  return builder;
+}
+
 // Clones forward nodes of one set for readers in the backward.
 class Cloner {
  public:
@@ -30,10 +39,7 @@ class Cloner {
     const Node original = program_.node(producer);
     std::vector<ValueId> inputs;
     for (const ValueId input : original.inputs) inputs.push_back(input.valid() ? clone(input) : input);
-    OpBuilder builder(program_);
-    Region region = original.region;
-    region.phase = Phase::kRecompute;
-    builder.set_region(region);
+    OpBuilder builder = builder_of_clones(program_, original);
     const NodeId copy = builder.add(original.kind, std::move(inputs), original.attributes,
                                     program_.value(original.outputs[0]).name + ".again");
     program_.node(copy).clone_of = producer;
@@ -80,10 +86,7 @@ class Remaker {
   ValueId make(ValueId id, NodeId producer) {
     const Node original = program_.node(producer);
     if (original.region.phase != Phase::kForward || id != original.outputs[0]) return {};
-    OpBuilder builder(program_);
-    Region region = original.region;
-    region.phase = Phase::kRecompute;
-    builder.set_region(region);
+    OpBuilder builder = builder_of_clones(program_, original);
     for (const auto make_again : op_info(original.kind).make_again) {
       const ValueId made = make_again(builder, original);
       const NodeId maker = program_.value(made).producer;

@@ -57,23 +57,6 @@ std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulS
   return sizes;
 }
 
-// The product of `columns` of B's columns, which gives a dense C of its own.
-ProductShape product_shape(const MatmulShape& shape, int64_t columns, DType operands, DType result,
-                           int64_t blocks_for_rows) {
-  return {.m = shape.m,
-          .n = columns,
-          .k = shape.k,
-          .row_stride_a = shape.transpose_a ? 1 : shape.k,
-          .column_stride_a = shape.transpose_a ? shape.m : 1,
-          .row_stride_b = shape.transpose_b ? 1 : shape.n,
-          .column_stride_b = shape.transpose_b ? shape.k : 1,
-          .operands = operands,
-          .result = result,
-          .bias = shape.bias,
-          .accumulate = shape.accumulate,
-          .blocks_for_rows = blocks_for_rows};
-}
-
 const std::byte* at(const void* base, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
 }
@@ -173,14 +156,23 @@ class PiecewiseMatmul final : public Matmul {
     return piece_sizes(length, largest, shape_);
   }
 
+  // Of one piece of the cut dimension and `columns` of B's columns; its C is dense.
   ProductShape product_of(int64_t columns, int64_t size) const {
     const int64_t rows_that_pay = shape_.transpose_b && shape_.operands == DType::kF32
                                       ? kRowsThatPayForBlockingTransposed
                                       : kRowsThatPayForBlocking;
-    MatmulShape cut = shape_;
-    (cuts_sum_ ? cut.k : cut.m) = size;
-    return product_shape(cut, columns, widens_ ? DType::kF32 : shape_.operands,
-                         widens_ ? DType::kF32 : shape_.result, shape_.m >= rows_that_pay ? shape_.m : 0);
+    return {.m = cuts_sum_ ? shape_.m : size,
+            .n = columns,
+            .k = cuts_sum_ ? size : shape_.k,
+            .row_stride_a = shape_.transpose_a ? 1 : shape_.k,
+            .column_stride_a = shape_.transpose_a ? shape_.m : 1,
+            .row_stride_b = shape_.transpose_b ? 1 : shape_.n,
+            .column_stride_b = shape_.transpose_b ? shape_.k : 1,
+            .operands = widens_ ? DType::kF32 : shape_.operands,
+            .result = widens_ ? DType::kF32 : shape_.result,
+            .bias = shape_.bias,
+            .accumulate = shape_.accumulate,
+            .blocks_for_rows = shape_.m >= rows_that_pay ? shape_.m : 0};
   }
 
   std::shared_ptr<const Move> move_of(const ProductShape& product) const {
