@@ -121,8 +121,11 @@ int run_bench_quality(const std::vector<std::string>& words) {
   prepare_result_file(given.text("json"));
   prepare_result_file(given.text("report"));
   if (given.flag("quick")) write_quick_task(scratch.path());
-  const QualityResults results = walk_quality(options, show_progress("quality"));
-  if (!given.text("report").empty()) write_text_atomic(given.text("report"), quality_page(results));
+  const auto write_files = [&given](const QualityResults& so_far) {
+    if (!given.text("report").empty()) write_text_atomic(given.text("report"), quality_page(so_far));
+    write_result_file(given.text("json"), to_json(so_far));
+  };
+  const QualityResults results = walk_quality(options, show_progress("quality"), write_files);
   write_result(given.text("json"), to_json(results), format_quality(results));
   return exit_code_of(results);
 }

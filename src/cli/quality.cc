@@ -27,6 +27,11 @@ bool is_same(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
+QualityResults with_runs(QualityResults results) {
+  std::erase_if(results.rungs, [](const QualityResult& rung) { return rung.runs.empty(); });
+  return results;
+}
+
 double relative_difference(double a, double b) {
   if (is_same(a, b)) return 0;
   const double difference = std::abs(a - b) / std::abs(b);
@@ -85,7 +90,9 @@ std::optional<Agreement> agreement_of(const QualityResults& results, const Quali
 
 bool loses_accuracy(const QualityResults& results, const QualityResult& rung) {
   if (&rung == &results.reference()) return false;
-  return loses(rung.of(&TrainingRun::eval_accuracy), results.reference().of(&TrainingRun::eval_accuracy));
+  const Spread accuracy = rung.of(&TrainingRun::eval_accuracy);
+  const Spread reference = results.reference().of(&TrainingRun::eval_accuracy);
+  return have_spread(accuracy, reference) && loses(accuracy, reference);
 }
 
 std::string verdict_of(const QualityResults& results, const QualityResult& rung) {
@@ -105,7 +112,8 @@ std::vector<std::string> train_flags(const QualityOptions& options, const Qualit
   return words;
 }
 
-QualityResults walk_quality(const QualityOptions& options, const RunProgress& on_run) {
+QualityResults walk_quality(const QualityOptions& options, const RunProgress& on_run,
+                            const std::function<void(const QualityResults&)>& on_result) {
   CHECK(!options.rungs.empty() && options.rungs[0].name == "reference", "the reference is the first rung");
   const std::filesystem::path program = own_program();
   QualityResults results{.options = options, .machine = machine_facts()};
@@ -125,6 +133,7 @@ QualityResults walk_quality(const QualityOptions& options, const RunProgress& on
       run.seed = seed;
       result.runs.push_back(std::move(run));
       if (on_run) on_run(++done, of, line_of(result.rung, result.runs.back()));
+      if (on_result) on_result(with_runs(results));
     }
   }
   return results;

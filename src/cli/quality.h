@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -61,7 +62,8 @@ inline constexpr double kRoundingOfLosses = 1e-4;
 // Nothing where nothing is promised, or one of the two was not measured.
 std::optional<Agreement> agreement_of(const QualityResults& results, const QualityResult& rung);
 
-// Whether a rung's evaluation accuracy loses() against the reference's. Both are measured.
+// Whether a rung's evaluation accuracy loses() against the reference's. Both are measured; with too few runs
+// for a spread none does.
 bool loses_accuracy(const QualityResults& results, const QualityResult& rung);
 
 // "" for as good as the reference, else "loses accuracy", "breaks its promise", "does not fit", …
@@ -70,8 +72,10 @@ std::string verdict_of(const QualityResults& results, const QualityResult& rung)
 // Every flag of a rung's run but --output_dir: what a user types after `shoehorn train`.
 std::vector<std::string> train_flags(const QualityOptions& options, const QualityRung& rung, int64_t seed);
 
-// Trains every rung with the first seed, then every rung with the next.
-QualityResults walk_quality(const QualityOptions& options, const RunProgress& on_run);
+// Trains every rung with the first seed, then every rung with the next. on_result is called after each run
+// with the rungs that have runs so far.
+QualityResults walk_quality(const QualityOptions& options, const RunProgress& on_run,
+                            const std::function<void(const QualityResults&)>& on_result = {});
 
 // The parts of the table, for whichever way it is shown.
 TextTable quality_table(const QualityResults& results);

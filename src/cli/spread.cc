@@ -28,8 +28,12 @@ Spread spread_of(std::vector<double> values) {
   return spread;
 }
 
+bool have_spread(const Spread& a, const Spread& b) {
+  return a.count + b.count > 2;
+}
+
 double pooled_standard_error(const Spread& a, const Spread& b) {
-  CHECK(a.count + b.count > 2, "{} runs have no spread", a.count + b.count);
+  CHECK(have_spread(a, b), "{} runs have no spread", a.count + b.count);
   const auto freedom = [](const Spread& spread) { return static_cast<double>(spread.count - 1); };
   const double variance = (freedom(a) * a.deviation * a.deviation + freedom(b) * b.deviation * b.deviation) /
                           (freedom(a) + freedom(b));

@@ -19,11 +19,14 @@ struct Spread {
 // Of at least one value. A NaN among them makes mean, deviation and median NaN.
 Spread spread_of(std::vector<double> values);
 
-// Standard error of the difference of two means, from one standard deviation pooled over both. Needs three
-// runs in all.
+// Whether there are the three runs in all that a pooled deviation needs.
+bool have_spread(const Spread& a, const Spread& b);
+
+// Standard error of the difference of two means that have_spread(), from one standard deviation pooled over
+// both.
 double pooled_standard_error(const Spread& a, const Spread& b);
 
-// Whether `rung` is worse where more is better: its mean is lower than the reference's by more than twice
+// Of two that have_spread(): whether `rung` is worse where more is better: its mean is lower than the reference's by more than twice
 // their pooled standard error, and below the lowest run of the reference.
 bool loses(const Spread& rung, const Spread& reference);
 

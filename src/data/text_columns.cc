@@ -41,6 +41,10 @@ T parse_number(std::string_view text) {
   return value;
 }
 
+bool is_integer(const std::string& name) {
+  return std::to_string(parse_number<int64_t>(name)) == name;
+}
+
 // The form in which equal labels are equal strings: "01" and "1" are one integer.
 std::string canonical_label(const Column& column, int64_t row, bool integers) {
   return integers && column.kind(row) == CellKind::kInteger
@@ -115,13 +119,13 @@ LabelMap find_labels(const Table& table, int64_t label_column) {
   map.is_regression = any_real && !any_string;
   if (map.is_regression) return map;
 
-  map.are_integers = !any_string && !any_real;
+  const bool are_integers = !any_string && !any_real;
   std::unordered_map<std::string, bool> seen;
   for (int64_t row = 0; row < column.size(); ++row) {
-    std::string label = canonical_label(column, row, map.are_integers);
+    std::string label = canonical_label(column, row, are_integers);
     if (seen.emplace(label, true).second) map.names.push_back(std::move(label));
   }
-  if (map.are_integers) {
+  if (are_integers) {
     std::sort(map.names.begin(), map.names.end(), [](const std::string& a, const std::string& b) {
       return parse_number<int64_t>(a) < parse_number<int64_t>(b);
     });
@@ -138,9 +142,10 @@ std::vector<int32_t> class_labels(const Table& table, int64_t label_column, cons
   for (const std::string& name : map.names) ids.emplace(name, static_cast<int32_t>(ids.size()));
   std::vector<int32_t> labels;
   labels.reserve(static_cast<size_t>(column.size()));
+  const bool are_integers = std::all_of(map.names.begin(), map.names.end(), is_integer);
   for (int64_t row = 0; row < column.size(); ++row) {
     if (column.kind(row) == CellKind::kNull) missing_label(table, label_column, row);
-    const auto found = ids.find(canonical_label(column, row, map.are_integers));
+    const auto found = ids.find(canonical_label(column, row, are_integers));
     if (found == ids.end()) {
       constexpr size_t kShown = 20;
       throw user_error(

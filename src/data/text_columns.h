@@ -40,7 +40,6 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options =
 
 struct LabelMap {
   bool is_regression = false;
-  bool are_integers = false;       // config.json then writes the names as numbers, as run_glue does
   std::vector<std::string> names;  // id2label: names[id]; empty for regression
 
   // What the model's head needs: the number of classes, or 1 for regression.

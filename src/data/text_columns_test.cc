@@ -73,16 +73,21 @@ TEST(Labels, IntegersInNumericOrder) {
   const Table table = csv("t,label\na,10\nb,2\nc,002\nd,-1\n");
   const LabelMap map = find_labels(table, 1);
   EXPECT_FALSE(map.is_regression);
-  EXPECT_TRUE(map.are_integers);
   EXPECT_EQ(map.names, (std::vector<std::string>{"-1", "2", "10"}));
   EXPECT_EQ(class_labels(table, 1, map), (std::vector<int32_t>{2, 1, 1, 0}));
   EXPECT_EQ(map.num_labels(), 3);
 }
 
+// As of a trained model, which has the names alone.
+TEST(Labels, IntegersByTheNamesOfAModel) {
+  const LabelMap map{.names = {"-1", "2", "10"}};
+  EXPECT_EQ(class_labels(csv("t,label\na,10\nb,+2\nc,002\nd,-01\n"), 1, map),
+            (std::vector<int32_t>{2, 1, 1, 0}));
+}
+
 TEST(Labels, StringsInTheOrderOfTheirBytes) {
   const Table table = csv("t,label\na,neutral\nb,Entail\nc,10\nd,9\n");
   const LabelMap map = find_labels(table, 1);
-  EXPECT_FALSE(map.are_integers);
   EXPECT_EQ(map.names, (std::vector<std::string>{"10", "9", "Entail", "neutral"}));
   EXPECT_EQ(class_labels(table, 1, map), (std::vector<int32_t>{3, 2, 0, 1}));
 }

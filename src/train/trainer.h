@@ -120,6 +120,7 @@ class Trainer {
   void step(const struct Window& window);
   void after_step(class Progress& progress);
   void log_losses(class Progress& progress);
+  void add_loss_scale(Metrics& metrics) const;
   const Metrics& note(Metrics entry);
   void note_throughput();
   void start_reports();

@@ -147,15 +147,19 @@ void Trainer::log_losses(Progress& progress) {
       position_.loss_since_log / static_cast<double>(state_.global_step - position_.last_logged_step);
   if (session_->family().grad_norm.valid()) entry["grad_norm"] = static_cast<double>(last_grad_norm_);
   entry["learning_rate"] = last_learning_rate_;
-  if (const LossScaleStorages& scale = session_->family().loss_scale; scale.scale.valid()) {
-    entry["loss_scale"] = static_cast<double>(read_loss_scale(session_->executor(), scale).scale);
-    entry["skipped_steps"] = position_.skipped_steps;
-  }
+  add_loss_scale(entry);
   position_.loss_total += position_.loss_since_log;
   position_.loss_since_log = 0;
   position_.last_logged_step = state_.global_step;
   note_throughput();
   progress.log_line(log_text(note(std::move(entry))));
+}
+
+void Trainer::add_loss_scale(Metrics& metrics) const {
+  const LossScaleStorages& scale = session_->family().loss_scale;
+  if (!scale.scale.valid()) return;
+  metrics["loss_scale"] = static_cast<double>(read_loss_scale(session_->executor(), scale).scale);
+  metrics["skipped_steps"] = position_.skipped_steps;
 }
 
 TrainOutput Trainer::finish_run(double seconds) {
@@ -173,12 +177,10 @@ TrainOutput Trainer::finish_run(double seconds) {
         "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
         position_.nonfinite_losses, state_.global_step));
   }
-  if (const LossScaleStorages& scale = session_->family().loss_scale; scale.scale.valid()) {
-    output.metrics["loss_scale"] = static_cast<double>(read_loss_scale(session_->executor(), scale).scale);
-    output.metrics["skipped_steps"] = position_.skipped_steps;
-    if (position_.skipped_steps > 0)
-      say(fmt::format("{} of {} steps were skipped: a gradient overflowed in fp16", position_.skipped_steps,
-                      state_.global_step));
+  add_loss_scale(output.metrics);
+  if (position_.skipped_steps > 0) {
+    say(fmt::format("{} of {} steps were skipped: a gradient overflowed in fp16", position_.skipped_steps,
+                    state_.global_step));
   }
   note(output.metrics);
   const double waited = window_wait_seconds_ + runner_->data_wait_seconds();
