@@ -4,6 +4,10 @@ set -eu
 
 cd "$(dirname "$0")/.."
 clang_format=${CLANG_FORMAT:-clang-format-14}
+if ! command -v "$clang_format" > /dev/null; then
+  echo "no $clang_format: install it, or name another by CLANG_FORMAT=" >&2
+  exit 1
+fi
 sources() { find src tests examples bench -name '*.cc' -o -name '*.h' | LC_ALL=C sort; }
 
 if [ "${1:-}" = --fix ]; then

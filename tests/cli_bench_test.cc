@@ -156,7 +156,7 @@ TEST_F(CliBench, Batch) {
   const int64_t next = result["sizes"][4]["planned_bytes"];
   as_json.insert(as_json.end(), {"--memory_budget", std::to_string((fits + next) / 2)});
   const json tight = run_json(as_json);
-  EXPECT_LT(tight["sizes"].size(), 6U);
+  EXPECT_LT(tight["sizes"].size(), 5U);
   EXPECT_EQ(tight["sizes"].back()["outcome"], "does not fit");
 }
 

@@ -72,11 +72,14 @@ class StartedProgram {
   ProgramRun wait() {
     ProgramRun run;
     int status = 0;
-    while (waitpid(pid_, &status, WNOHANG) == 0) {
+    pid_t ended = 0;
+    while (pid_ > 0 && (ended = waitpid(pid_, &status, WNOHANG)) != pid_) {
+      if (ended < 0 && errno != EINTR) break;
       run.peak_bytes = std::max(run.peak_bytes, peak_now());
       usleep(500);
     }
-    run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    EXPECT_EQ(ended, pid_) << "the program was not run";
+    run.exit_code = ended == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     run.output = read_text_file(output_);
     run.error = read_text_file(error_);
     return run;

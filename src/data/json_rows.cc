@@ -144,9 +144,14 @@ class RowHandler : public nlohmann::json_sax<Json> {
   int64_t line_ = 0;
 };
 
+// The parser takes a NUL for the end of its text and would leave out what follows.
 bool next_valid_line(LineReader& lines, std::string& line) {
   const int64_t invalid_before = lines.invalid_utf8();
   if (!lines.next(line)) return false;
+  if (line.find('\0') != std::string::npos) {
+    throw user_error("[{}:{}] expected JSON, got a NUL byte in it; write one inside a string as \\u0000",
+                     lines.source(), lines.line_number());
+  }
   if (lines.invalid_utf8() > invalid_before) replace_invalid_utf8(line);
   return true;
 }

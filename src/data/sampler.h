@@ -5,8 +5,7 @@
 //                    (data_seed, or else seed) + epoch.
 //   sequential       0 … n - 1.
 //   group_by_length  transformers' LengthGroupedSampler over chunks of per-device batch × accumulation
-//   samples: a
-//                    permutation, cut into mega-batches, each sorted by falling length (ties keep their
+//                    samples: a permutation, cut into mega-batches, each sorted by falling length (ties keep their
 //                    order), the longest sample of all first. It draws from PyTorch's global generator,
 //                    seeded with `seed`; data_seed does not touch it. In each epoch the loader draws one
 //                    number before the permutation. So ours equals theirs as long as nothing else draws from

@@ -1,14 +1,12 @@
 // Rows of text from a file: csv, tab-separated values, JSON lines, or one JSON array.
 //
 //   .csv           RFC 4180: a header line, commas, fields in double quotes may hold commas, line ends and
-//   doubled
-//                  quotes. A quote inside a field that does not begin with one is an ordinary character.
+//                  doubled quotes. A quote inside a field that does not begin with one is an ordinary
+//                  character.
 //   .tsv .txt      a header line and tabs. Quotes are ordinary characters: GLUE's files, MRPC among them, are
-//   written
-//                  without quoting and hold unbalanced quotes.
+//                  written without quoting and hold unbalanced quotes.
 //   .jsonl .json   one JSON object a line, or a file that is one array of objects. The first object's keys
-//   are the
-//                  columns; each object has the same keys, in any order, with scalar values.
+//                  are the columns; each object has the same keys, in any order, with scalar values.
 //
 // Lines end with LF or CRLF; empty lines are skipped; a UTF-8 byte order mark is skipped. A header field
 // without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8

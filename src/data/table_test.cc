@@ -142,6 +142,11 @@ TEST(JsonRows, Errors) {
                   "expected 2 keys as in the first object, got 1: 'a'");
   expect_contains(error_of("a.json", std::string(100000, '[')), "a.json:1]");
   expect_contains(error_of("a.json", "{\"a\": 1e999}"), "a.json:1]");
+  const std::string nul(1, '\0');
+  expect_contains(error_of("a.json", "{\"a\": 1}\n{\"a\": 2}" + nul + "{\"a\": 3}"),
+                  "a.json:2] expected JSON, got a NUL");
+  expect_contains(error_of("a.json", "[{\"a\": 1},\n{\"a\": 2}" + nul + "]"),
+                  "a.json:2] expected JSON, got a NUL");
 }
 
 TEST(Utf8, CountsAndReplacesAsPythonDoes) {

@@ -5,11 +5,9 @@
 //
 //   label   the column `label`, else `labels`, else MRPC's `Quality`
 //   text    sentence1 and sentence2 if both are there, else MRPC's `#1 String` and `#2 String`, else the
-//   first two
-//           other columns, or the only one
+//           first two other columns, or the only one
 //   labels  all numbers, at least one of them no integer: regression. All integers: classes in numeric order.
-//   Else:
-//           classes in the order of their bytes. A class is a distinct label of the training set.
+//           Else: classes in the order of their bytes. A class is a distinct label of the training set.
 //
 // Functions are thread-safe and pure.
 #pragma once

@@ -119,6 +119,10 @@ TEST(WindowScheduleTest, ARampIsWhole) {
   EXPECT_THROW(WindowSchedule({.samples = 5, .gradient_accumulation_steps = 4, .ramp = {{0, 2}, {3, 3}}}),
                InternalError);
   EXPECT_THROW(WindowSchedule({.samples = 5}).resume_point(-1), InternalError);
+  // A million epochs of it are not written down.
+  EXPECT_THROW(WindowSchedule(
+                   {.samples = 1000, .gradient_accumulation_steps = 4, .ramp = {{0, 2}, {1'000'000'000, 4}}}),
+               UserError);
 }
 
 }  // namespace

@@ -12,12 +12,33 @@ namespace {
 
 using nlohmann::json;
 
-int64_t read_size(const json& config, const std::string& file, const char* key, int64_t fallback) {
+// Far above any model's sizes, and low enough for bytes to be counted in 63 bits.
+constexpr int64_t kMostRows = int64_t{1} << 26;  // of a table
+constexpr int64_t kMostColumns = int64_t{1} << 20;
+constexpr int64_t kMostLayers = 10'000;
+
+int64_t read_size(const json& config, const std::string& file, const char* key, int64_t fallback,
+                  int64_t most) {
   if (!config.contains(key) || config[key].is_null()) return fallback;
   const json& value = config[key];
-  if (!value.is_number_integer() || value.get<double>() < 1 || value.get<double>() > 0x1p31) {
-    throw user_error("[{}] expected '{}' to be a whole number from 1 to 2^31, got {}", file, key,
+  if (!value.is_number_integer() || value.get<double>() < 1 ||
+      value.get<double>() > static_cast<double>(most)) {
+    throw user_error("[{}] expected '{}' to be a whole number from 1 to {}, got {}", file, key, most,
                      value.dump());
+  }
+  return value.get<int64_t>();
+}
+
+// The token whose embedding is not trained; -1 for none.
+int64_t read_padding_token(const json& config, const std::string& file, int64_t fallback,
+                           int64_t vocab_size) {
+  if (!config.contains("pad_token_id")) return fallback;
+  const json& value = config["pad_token_id"];
+  if (value.is_null()) return -1;
+  if (!value.is_number_integer() || value.get<double>() < 0 ||
+      value.get<double>() >= static_cast<double>(vocab_size)) {
+    throw user_error("[{}] expected 'pad_token_id' to be null or a token from 0 to {}, got {}", file,
+                     vocab_size - 1, value.dump());
   }
   return value.get<int64_t>();
 }
@@ -59,6 +80,13 @@ void expect_bert(const json& config, const std::string& file) {
     throw user_error("[{}] expected 'position_embedding_type' to be \"absolute\", got {}", file,
                      position.dump());
   }
+  const json problem = config.value("problem_type", json());
+  if (!problem.is_null() && problem != "single_label_classification") {
+    throw user_error(
+        "[{}] expected 'problem_type' to be \"single_label_classification\" or null, got {}; regression and "
+        "several labels a text are not supported yet",
+        file, problem.dump());
+  }
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
     if (config.value(key, json(false)) == true)
       throw user_error("[{}] expected '{}' to be false, got true", file, key);
@@ -81,7 +109,7 @@ int64_t count_labels(const json& config, const std::string& file) {
     }
     return static_cast<int64_t>(labels->size());
   }
-  return read_size(config, file, "num_labels", 2);
+  return read_size(config, file, "num_labels", 2, kMostRows);
 }
 
 }  // namespace
@@ -89,11 +117,14 @@ int64_t count_labels(const json& config, const std::string& file) {
 BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   expect_bert(source, file);
   BertConfig config;
-  config.vocab_size = read_size(source, file, "vocab_size", config.vocab_size);
-  config.hidden_size = read_size(source, file, "hidden_size", config.hidden_size);
-  config.num_hidden_layers = read_size(source, file, "num_hidden_layers", config.num_hidden_layers);
-  config.num_attention_heads = read_size(source, file, "num_attention_heads", config.num_attention_heads);
-  config.intermediate_size = read_size(source, file, "intermediate_size", config.intermediate_size);
+  config.vocab_size = read_size(source, file, "vocab_size", config.vocab_size, kMostRows);
+  config.hidden_size = read_size(source, file, "hidden_size", config.hidden_size, kMostColumns);
+  config.num_hidden_layers =
+      read_size(source, file, "num_hidden_layers", config.num_hidden_layers, kMostLayers);
+  config.num_attention_heads =
+      read_size(source, file, "num_attention_heads", config.num_attention_heads, kMostColumns);
+  config.intermediate_size =
+      read_size(source, file, "intermediate_size", config.intermediate_size, kMostColumns);
   config.hidden_act = read_activation(source, file);
   config.hidden_dropout_prob =
       read_number(source, file, "hidden_dropout_prob", config.hidden_dropout_prob, 0, 0.999F);
@@ -101,14 +132,12 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
                                                     config.attention_probs_dropout_prob, 0, 0.999F);
   config.classifier_dropout = read_number(source, file, "classifier_dropout", -1, 0, 0.999F);
   config.max_position_embeddings =
-      read_size(source, file, "max_position_embeddings", config.max_position_embeddings);
-  config.type_vocab_size = read_size(source, file, "type_vocab_size", config.type_vocab_size);
+      read_size(source, file, "max_position_embeddings", config.max_position_embeddings, kMostRows);
+  config.type_vocab_size = read_size(source, file, "type_vocab_size", config.type_vocab_size, kMostRows);
   config.initializer_range =
       read_number(source, file, "initializer_range", config.initializer_range, 0, 1e3F);
   config.layer_norm_eps = read_number(source, file, "layer_norm_eps", config.layer_norm_eps, 0, 1);
-  if (source.contains("pad_token_id") && source["pad_token_id"].is_number_integer()) {
-    config.pad_token_id = source["pad_token_id"].get<int64_t>();
-  }
+  config.pad_token_id = read_padding_token(source, file, config.pad_token_id, config.vocab_size);
   config.num_labels = count_labels(source, file);
   if (config.hidden_size % config.num_attention_heads != 0) {
     throw user_error("[{}] expected 'hidden_size' to be a multiple of 'num_attention_heads', got {} and {}",

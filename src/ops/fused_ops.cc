@@ -33,9 +33,8 @@ void gradient_bias_activation(GradientContext& context) {
           {0, 1});
 }
 
-// bias_dropout_residual_layer_norm: (x, bias, residual, gamma, beta, then with dropout: step, sample,
-// position)
-// -> y, z, mean, rstd
+// bias_dropout_residual_layer_norm:
+//   (x, bias, residual, gamma, beta, then with dropout: step, sample, position) -> y, z, mean, rstd
 // z = dropout(x + bias) + residual; y = layer_norm(z)
 std::vector<TensorType> infer_residual_norm(const OpContext& context) {
   expect_float(context, 0);

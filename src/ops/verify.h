@@ -4,8 +4,7 @@
 //   1. every input is made before it is read, or is version 0 of a state;
 //   2. outputs have the types that the op's shape rule gives, and point back to their node;
 //   3. a read of a state has the type of its storage; an update consumes the newest version of its state, and
-//   no read of
-//      an older version (or of a view of one) is ordered after it;
+//      no read of an older version (or of a view of one) is ordered after it;
 //   4. a value that an output must lie in is read by no later node;
 //   5. results exist.
 #pragma once

@@ -161,6 +161,27 @@ TEST_F(AppendUpdate, RoundsWhatHasNoMasterByParameter) {
   EXPECT_EQ(update_layout(node).gradient_input, 1);
 }
 
+TEST_F(AppendUpdate, TakesParametersOfThreeDimensionsWithEveryOptimizer) {
+  for (const OptimizerSettings& settings :
+       {OptimizerSettings(AdamWSettings{}), OptimizerSettings(AdafactorSettings{}),
+        OptimizerSettings(LionSettings{}), OptimizerSettings(AdamW8bitSettings{}),
+        OptimizerSettings(SgdSettings{})}) {
+    options_.settings = settings;
+    const std::string name = "cube" + std::to_string(settings.index());
+    const StorageId id = state_.add_storage({name, {DType::kF32, {4, 40, 30}}, Role::kWeight, {}, {}});
+    Parameter parameter;
+    parameter.name = name;
+    parameter.shape = {4, 40, 30};
+    parameter.storage = id;
+    state_.add_parameter(parameter);
+    const Node& node = program_.node(append(id));
+    const UpdatedParameter& updated = std::get<UpdateAttributes>(node.attributes).parameters.at(0).at(0);
+    EXPECT_EQ(updated.matrices, 4) << name;
+    EXPECT_EQ(updated.elements(), 4800) << name;
+  }
+  verify(program_);
+}
+
 TEST_F(AppendUpdate, JoinedUpdatesKeepEachTensorsDecay) {
   const std::vector<NodeId> updates = {append(weight("a", 5, 0.1F)), append(weight("b", 2, 0.0F))};
   const NodeId joined = append_joined_update(builder_, updates);

@@ -5,8 +5,9 @@
 //
 //   warm-up (s < W)        s / max(1, W)
 //   linear                 max(0, (T - s) / max(1, T - W))
-//   cosine                 max(0, (1 + cos(2 pi num_cycles progress)) / 2),  progress = (s - W) / max(1, T -
-//   W) cosine_with_restarts   0 from progress 1 on, else (1 + cos(pi frac(num_cycles progress))) / 2
+//   cosine                 max(0, (1 + cos(2 pi num_cycles progress)) / 2),
+//                          progress = (s - W) / max(1, T - W)
+//   cosine_with_restarts   0 from progress 1 on, else (1 + cos(pi frac(num_cycles progress))) / 2
 //   polynomial             ((lr - lr_end) (1 - progress)^power + lr_end) / lr,  lr_end / lr beyond T
 //   inverse_sqrt           1 / sqrt((s + timescale - W) / timescale)
 //   …_with_min_lr          the cosine, squeezed into [min_lr_rate, 1]

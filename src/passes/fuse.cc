@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/op_builder.h"
+#include "passes/place_nodes.h"
 
 namespace shoehorn {
 
@@ -100,16 +101,8 @@ class Fuser {
 
   // New nodes go to where their chain ended; what nobody reads any more goes.
   void place() {
-    std::vector<NodeId> order;
-    for (size_t i = 0; i < nodes_; ++i) {
-      const NodeId id{static_cast<int32_t>(i)};
-      order.push_back(id);
-      if (const auto found = replacements_.find(id); found != replacements_.end()) {
-        order.insert(order.end(), found->second.begin(), found->second.end());
-      }
-    }
+    place_behind(program_, nodes_, replacements_);
     replacements_.clear();
-    program_.reorder(order);
     program_.remove_dead_nodes();
     nodes_ = program_.nodes().size();
     count_readers();
@@ -232,7 +225,7 @@ class Fuser {
   size_t nodes_;
   std::vector<int64_t> readers_;
   std::map<std::array<ValueId, 6>, int64_t> chains_;  // how many read these parameters
-  std::map<NodeId, std::vector<NodeId>> replacements_;
+  NewNodes replacements_;
 };
 
 }  // namespace

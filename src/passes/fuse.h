@@ -2,8 +2,8 @@
 //
 //   fuse_attention        q, k, v = x·Wᵀ + b (three products)   ─►  qkv = x·[Wq; Wk; Wv]ᵀ + [bq; bk; bv]
 //                         with an adapter's product added before a bias: the same, and add_columns to its
-//                         third scores ─► softmax ─► dropout ─► ·v    ─►  attention(qkv): never stores a T×T
-//                         matrix
+//                         third
+//                         scores ─► softmax ─► dropout ─► ·v         ─►  attention(qkv), no T×T matrix stored
 //   fuse_residual_norm    bias ─► dropout ─► + residual ─► LayerNorm  ─►  bias_dropout_residual_layer_norm
 //   fuse_bias_activation  bias ─► activation                    ─►  bias_activation
 //   fuse_bias             product ─► bias                       ─►  product with bias

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ops/op_builder.h"
+#include "passes/place_nodes.h"
 
 namespace shoehorn {
 
@@ -19,14 +20,7 @@ class Narrower {
       if (program_.node(id).kind == OpKind::kGatherRows) narrow_for(id);
     }
     if (made_.empty()) return;
-    std::vector<NodeId> order;
-    for (size_t i = 0; i < nodes; ++i) {
-      const NodeId id{static_cast<int32_t>(i)};
-      if (const auto found = made_.find(id); found != made_.end())
-        order.insert(order.end(), found->second.begin(), found->second.end());
-      order.push_back(id);
-    }
-    program_.reorder(order);
+    place_before(program_, nodes, made_);
     program_.remove_dead_nodes();
   }
 
@@ -122,9 +116,9 @@ class Narrower {
   const BatchStorages& batch_;
   NodeId anchor_;  // the gather that moves
   std::vector<std::vector<NodeId>> readers_;
-  std::map<ValueId, bool> wanted_;              // is_wanted_narrow, of this gather
-  std::map<ValueId, ValueId> narrowed_;         // of all gathers: they have one index
-  std::map<NodeId, std::vector<NodeId>> made_;  // to stand before their gather
+  std::map<ValueId, bool> wanted_;       // is_wanted_narrow, of this gather
+  std::map<ValueId, ValueId> narrowed_;  // of all gathers: they have one index
+  NewNodes made_;                        // to stand before their gather
 };
 
 }  // namespace

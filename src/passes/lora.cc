@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "ops/op_builder.h"
+#include "passes/place_nodes.h"
 #include "passes/update.h"
 
 namespace shoehorn {
@@ -25,18 +25,6 @@ struct LinearLayer {
   ParameterId weight;
   std::string module;
 };
-
-// The product that the loss is computed from, past what is added to it.
-NodeId logits_product(const Program& program) {
-  for (const Node& node : program.nodes()) {
-    if (node.kind != OpKind::kCrossEntropy) continue;
-    NodeId producer = program.value(node.inputs[0]).producer;
-    while (producer.valid() && program.node(producer).kind != OpKind::kMatmul)
-      producer = program.value(program.node(producer).inputs[0]).producer;
-    return producer;
-  }
-  return {};
-}
 
 // Products with the weight of a module, one a use.
 std::vector<LinearLayer> linear_layers(const Program& program) {
@@ -177,14 +165,7 @@ class Adapter {
     for (const LinearLayer& layer : linear_layers(program_)) {
       if (targeted.contains(layer.module)) adapt(layer);
     }
-    std::vector<NodeId> order;
-    for (size_t i = 0; i < nodes; ++i) {
-      const NodeId id{static_cast<int32_t>(i)};
-      order.push_back(id);
-      if (const auto found = behind_.find(id); found != behind_.end())
-        order.insert(order.end(), found->second.begin(), found->second.end());
-    }
-    program_.reorder(order);
+    place_behind(program_, nodes, behind_);
   }
 
  private:
@@ -262,7 +243,7 @@ class Adapter {
   const StepOptions& options_;
   OpBuilder builder_;
   uint32_t next_stream_ = kFirstStream;
-  std::map<NodeId, std::vector<NodeId>> behind_;
+  NewNodes behind_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The loss scale of float16 training.
 //
 //   before   loss ──► loss_gradient ──► … ──► gradients ──► update
-//   after    loss ──► loss_gradient · scale ──► … ──► gradients · scale ──► update(1 / scale, unless
-//   found_inf)
+//   after    loss ──► loss_gradient · scale ──► … ──► gradients · scale
+//                 ──► update(1 / scale, unless found_inf)
 //
 // Gradients below 2^-24 are zero in float16; those of the loss times a scale are not. Here the gradient of
 // the loss takes the scale; `update` folds 1 / scale into the clip coefficient, skips the whole update where

@@ -5,6 +5,7 @@
 
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
+#include "passes/place_nodes.h"
 
 namespace shoehorn {
 
@@ -65,7 +66,7 @@ class WeightTyper {
       if (kind == OpKind::kMatmul) type_weight(id, 1);
       if (kind == OpKind::kEmbedding && types_tables_) type_weight(id, 0);
     }
-    place_casts(nodes);
+    place_before(program_, nodes, casts_before_);
   }
 
  private:
@@ -94,19 +95,8 @@ class WeightTyper {
     const ValueId value = program_.node(cast).outputs[0];
     program_.value(value).role = Role::kWeight;
     if (program_.name() != "evaluate") storage.role = Role::kMasterWeight;
-    before_[reader].push_back(cast);
+    casts_before_[reader].push_back(cast);
     return casts_[weight] = value;
-  }
-
-  void place_casts(size_t nodes) {
-    std::vector<NodeId> order;
-    for (size_t i = 0; i < nodes; ++i) {
-      const NodeId id{static_cast<int32_t>(i)};
-      if (const auto found = before_.find(id); found != before_.end())
-        order.insert(order.end(), found->second.begin(), found->second.end());
-      order.push_back(id);
-    }
-    program_.reorder(order);
   }
 
   Program& program_;
@@ -114,7 +104,7 @@ class WeightTyper {
   bool keeps_masters_;
   bool types_tables_;
   std::map<ValueId, ValueId> casts_;
-  std::map<NodeId, std::vector<NodeId>> before_;
+  NewNodes casts_before_;
 };
 
 void type_products(Program& program, DType dtype) {
@@ -126,14 +116,8 @@ void type_products(Program& program, DType dtype) {
     }
   }
   // A logits product keeps its fp32 sums: they go to the loss unrounded.
-  for (Node& node : program.nodes()) {
-    if (node.kind != OpKind::kCrossEntropy) continue;
-    NodeId producer = program.value(node.inputs[0]).producer;
-    while (producer.valid() && program.node(producer).kind != OpKind::kMatmul) {
-      producer = program.value(program.node(producer).inputs[0]).producer;
-    }
-    if (producer.valid()) std::get<MatmulAttributes>(program.node(producer).attributes).output = DType::kF32;
-  }
+  if (const NodeId logits = logits_product(program); logits.valid())
+    std::get<MatmulAttributes>(program.node(logits).attributes).output = DType::kF32;
 }
 
 void infer_again(Program& program) {

@@ -46,7 +46,7 @@ TEST_P(FuseTest, FindsEveryPattern) {
 
 INSTANTIATE_TEST_SUITE_P(Dropout, FuseTest, ::testing::Values(0.0F, 0.1F));
 
-TEST(Fuse, LeavesChainsWhoseMiddleOthersRead) {
+TEST(Fuse, CanBeSkipped) {
   StepOptions options;
   options.skip_passes = {"fuse"};
   const ProgramFamily family = build(options);
@@ -88,6 +88,36 @@ TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
     for (const Program& program : family.programs)
       EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
     EXPECT_TRUE(family.state->find_storage("query.weight.qkv").valid());
+  }
+}
+
+// What an activation reads and what a norm reads, its sum, are read again behind them.
+class ReadTwice final : public Model {
+ public:
+  Tensor forward(ModelBuilder& builder) const override {
+    builder.set_region(-1, Component::kEmbeddings);
+    Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F), builder.batch().input_ids);
+    builder.set_region(0, Component::kFeedForward);
+    const Tensor inner = linear_layer(builder, "inner", x, 12, 0.1F);
+    x = builder.add(builder.activation(inner, Activation::kGelu), inner);
+    const Tensor sum = builder.add(linear_layer(builder, "outer", x, 12, 0.1F), x);
+    x = builder.add(layer_norm_layer(builder, "norm", sum, 1e-5F), sum);
+    builder.set_region(-1, Component::kHead);
+    return linear_layer(builder, "head", builder.first_tokens(x), 2, 0.1F);
+  }
+  int64_t num_labels() const override { return 2; }
+  int64_t max_positions() const override { return 16; }
+  int64_t vocab_size() const override { return 50; }
+};
+
+TEST(Fuse, LeavesChainsWhoseMiddleOthersRead) {
+  const ProgramFamily family = build(ReadTwice());
+  for (const Program& program : family.programs) {
+    EXPECT_EQ(count(program, OpKind::kBiasActivation), 0) << program.name();
+    EXPECT_EQ(count(program, OpKind::kActivation, Phase::kForward), 1) << program.name();
+    EXPECT_EQ(count(program, OpKind::kBiasDropoutResidualLayerNorm), 0) << program.name();
+    EXPECT_EQ(count(program, OpKind::kLayerNorm), 1) << program.name();
+    EXPECT_EQ(count(program, OpKind::kBiasAdd), 0) << "a bias goes into its product in any case";
   }
 }
 

@@ -10,6 +10,7 @@
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
 #include "ops/weight_cast.h"
+#include "passes/place_nodes.h"
 
 namespace shoehorn {
 
@@ -124,20 +125,6 @@ class Remaker {
   std::set<NodeId> placed_;
 };
 
-// Moves nodes appended at the end to stand before others: `before[i]` for node i.
-void place_before(Program& program, size_t appended_from,
-                  const std::map<NodeId, std::vector<NodeId>>& before) {
-  std::vector<NodeId> order;
-  for (size_t i = 0; i < appended_from; ++i) {
-    const NodeId id{static_cast<int32_t>(i)};
-    if (const auto found = before.find(id); found != before.end()) {
-      order.insert(order.end(), found->second.begin(), found->second.end());
-    }
-    order.push_back(id);
-  }
-  program.reorder(order);
-}
-
 // Whether a value is read in the forward by a node that is not of its own group: it lives on until then in
 // any case.
 bool leaves_group(const Program& program, const std::vector<NodeId>& readers,
@@ -173,7 +160,7 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
   const size_t nodes = program.nodes().size();
   const auto readers = program.readers();
 
-  std::map<NodeId, std::vector<NodeId>> before;
+  NewNodes before;
   for (int64_t group = 0; group < last_group; ++group) {
     std::vector<bool> members(nodes, false);
     NodeId first_backward;
@@ -216,7 +203,7 @@ void rematerialize(ProgramFamily& family, const StepOptions&) {
   if (program.name() == "evaluate") return;
   const size_t nodes = program.nodes().size();
   Remaker remaker(program);
-  std::map<NodeId, std::vector<NodeId>> before;
+  NewNodes before;
   for (size_t i = 0; i < nodes; ++i) {
     if (program.nodes()[i].region.phase == Phase::kForward) continue;
     const NodeId reader{static_cast<int32_t>(i)};

@@ -1,9 +1,9 @@
 // Gradient checkpointing (Chen et al., "Training deep nets with sublinear memory cost", 2016).
 //
-//   before   forward: every layer keeps what its backward reads        after   forward: a group of n layers
-//   keeps its input
-//            backward: reads it                                                backward: runs the group
-//            again, then reads it
+//   before   forward:   every layer keeps what its backward reads
+//            backward:  reads it
+//   after    forward:   a group of n layers keeps its input
+//            backward:  runs the group again, then reads it
 //
 // `recompute` clones the forward nodes of each group of `every_n_layers` layers, right before the group's
 // backward. What a clone's reader does not need is not cloned (dead work is removed), what lives anyway (the

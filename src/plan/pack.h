@@ -13,22 +13,20 @@
 //     themselves, all from offset 0.
 //  2. Construct (pack_greedy.cc), until a packing reaches the lower bound or the target:
 //       skyline    take the lowest stretch of the outline of what has been placed, and put on it the best of
-//       the
-//                  intervals that live within it (longest life; largest; most contended); if there are none,
-//                  raise it to its lower neighbour. Exact for nested lifetimes. After Burke, Kendall and
-//                  Whitwell, "A new placement heuristic for the orthogonal stock-cutting problem" (2004), and
+//                  the intervals that live within it (longest life; largest; most contended); if there are
+//                  none, raise it to its lower neighbour. Exact for nested lifetimes. After Burke, Kendall
+//                  and Whitwell, "A new placement heuristic for the orthogonal stock-cutting problem" (2004), and
 //                  Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018).
 //       by time    first fit and best fit in the order of starts and, from the other side, of ends: an
-//       allocator's view. by order   first fit and best fit in the order of size, area, lifetime and
-//       contention.
+//                  allocator's view.
+//       by order   first fit and best fit in the order of size, area, lifetime and contention.
 //  3. Search, while effort is left, alternating between
 //       canonical  (pack_search.cc) depth-first search for a packing under a given height in which every
-//       interval
-//                  rests on others; it is complete. After Moffitt, "MiniMalloc" (ASPLOS 2023), with
+//                  interval rests on others; it is complete. After Moffitt, "MiniMalloc" (ASPLOS 2023), with
 //                  per-section bounds, dominance and independent sub-problems once lifetimes part; it
 //                  branches on the section with the fewest choices, not in the order of offsets.
 //       reorder    (pack_local.cc) first fit by order, where intervals that stick out over the goal move
-//       forward.
+//                  forward.
 //     The heights aimed at are the goal (lower bound or target) and the middle between it and the best so
 //     far.
 //

@@ -6,15 +6,15 @@
 // section, below which nothing can come any more, and the floor of each unplaced interval: the greatest
 // height of its sections. At a node:
 //
-//   infer        a section's height rises to the least floor of its intervals, and floors follow, until
-//   nothing moves bound        height + what remains must stay within the capacity in each section; floor +
-//   size for each interval part         where no unplaced interval bridges an edge of sections, both sides
-//   are solved alone: if one fails, the
-//                other's choices are not to blame and are not revisited
-//   branch       take a section; place each of the intervals that may lie at its height there; then, if the
-//   section has
-//                bytes to spare, none of them: its height rises to the least top on which one of them could
-//                rest instead
+//   infer    a section's height rises to the least floor of its intervals, and floors follow, until nothing
+//            moves
+//   bound    height + what remains must stay within the capacity in each section; floor + size for each
+//            interval
+//   part     where no unplaced interval bridges an edge of sections, both sides are solved alone: if one
+//            fails, the other's choices are not to blame and are not revisited
+//   branch   take a section; place each of the intervals that may lie at its height there; then, if the
+//            section has bytes to spare, none of them: its height rises to the least top on which one of
+//            them could rest instead
 //
 // Which section is taken is the search's temper. `kFewestChoices` takes the one with the fewest branches for
 // each time that it has failed, the tightest first (Boussemart et al., "Boosting systematic search by

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "base/error.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
@@ -74,7 +75,7 @@ TEST(EventFileTest, IsASequenceOfRecordsThatBeginsWithTheVersion) {
 TEST(EventFileTest, ADirectoryThatCannotBeMadeIsASystemError) {
   const TestDirectory directory;
   write_text_atomic(directory.path() / "file", "x");
-  EXPECT_ANY_THROW(EventFile(directory.path() / "file" / "runs"));
+  EXPECT_THROW(EventFile(directory.path() / "file" / "runs"), SystemError);
 }
 
 }  // namespace

@@ -174,6 +174,13 @@ TEST_P(Attention, LargeScores) {
   for (int64_t i = 0; i < got.context.size(); ++i) {
     ASSERT_NEAR(got.context.at(i), expected.context[i], 4 * 320 * dtype_epsilon(DType::kF32));
   }
+  // Each of the 1100 terms of a gradient has that error; scores' gradients are scaled by 40 on the way.
+  const Doubles gradients = reference_backward(x, qkv.doubles(), got.context.doubles(), dcontext.doubles());
+  for (int64_t i = 0; i < got.dqkv.size(); ++i) {
+    ASSERT_NEAR(got.dqkv.at(i), gradients[static_cast<size_t>(i)],
+                40 * 4 * 320 * dtype_epsilon(DType::kF32) * std::sqrt(1100.0))
+        << i;
+  }
 }
 
 TEST_P(Attention, BitwiseTheSameWithAnyNumberOfThreads) {

@@ -118,7 +118,7 @@ std::vector<StatefulTensor> stateful_tensors(const OpContext& node, const NodeBu
   for (int64_t t = 0; t < source.tensors(); ++t) {
     int64_t element = 0;
     for (const UpdatedParameter& parameter : source.parameters(t)) {
-      StatefulTensor tensor{.count = parameter.rows * parameter.columns,
+      StatefulTensor tensor{.count = parameter.elements(),
                             .weight = source.weight(t, parameter, element),
                             .gradient_dtype = DType::kF32,
                             .gradient = source.gradient(t) + element,

@@ -39,13 +39,15 @@ HWY_INLINE void store_codes(CodeVector codes, uint8_t* to, FirstLanes lanes) {
   std::memcpy(to, buffer, static_cast<size_t>(lanes.count));
 }
 
-// A table of 16, and its entries by the low 4 bits of each lane, the others of which are ignored. low_bytes:
-// the low 8 bits of each lane. nearest: rounded to even, of what is no number one whose low bits are zero.
+// A table of 16, and its entries by the low 4 bits of each lane, the others of which are ignored. fours: four
+// times codes, plus an offset. store_low_bytes: of two states two vectors each, the low 8 bits of each lane.
+// nearest: rounded to even, of what is no number one whose low bits are zero.
 // Highway's own want the other bits to be zero, and treat what is no number.
 //
 // min_magnitude: of two numbers the one nearer to zero, with the sign of the first; max_magnitude: the larger
 // magnitude, of which the second is one; lanes of the first that are no number do not count.
-// floor_to_fours: a multiple of 4 not above x in [0, 2^20), less an offset that is one.
+// signed_distance, unsigned_distance: that of the grid's point at or below, given four times what the points
+// below are.
 #if HWY_TARGET <= HWY_AVX3
 struct Table {
   FloatVector entries;
@@ -59,8 +61,30 @@ HWY_INLINE Table scaled_table(const float* from, FloatVector factor) {
 HWY_INLINE FloatVector look_up(const Table& table, IndexVector index) {
   return FloatVector{_mm512_permutexvar_ps(index.raw, table.entries.raw)};
 }
+// A code becomes the last byte of 2^25, whose last digit is worth 4.
+template <class Lanes>
+HWY_INLINE FloatVector fours(const uint8_t* codes, float offset, Lanes lanes) {
+  const __m512i in_each_quarter = _mm512_broadcast_i32x4(load_codes(codes, lanes).raw);
+  const __m512i large = _mm512_castps_si512(set(0x1p25F).raw);
+  const __m512i sum =
+      _mm512_mask_shuffle_epi8(large, 0x1111111111111111, in_each_quarter, hn::Iota(IndexTag(), 0).raw);
+  return hn::Sub(FloatVector{_mm512_castsi512_ps(sum)}, set(0x1p25F - offset));
+}
 HWY_INLINE CodeVector low_bytes(IndexVector x) {
   return CodeVector{_mm512_cvtepi32_epi8(x.raw)};
+}
+// Each vector's bytes become a word of each quarter, then words are put in order.
+HWY_INLINE void store_low_bytes(const std::array<IndexVector, 2>& x, uint8_t* to_x,
+                                const std::array<IndexVector, 2>& y, uint8_t* to_y) {
+  const __m512i first_bytes = _mm512_set1_epi32(0x0c080400);
+  __m512i words = _mm512_shuffle_epi8(x[0].raw, first_bytes);
+  words = _mm512_mask_shuffle_epi8(words, 0x00f000f000f000f0, x[1].raw, first_bytes);
+  words = _mm512_mask_shuffle_epi8(words, 0x0f000f000f000f00, y[0].raw, first_bytes);
+  words = _mm512_mask_shuffle_epi8(words, 0xf000f000f000f000, y[1].raw, first_bytes);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  words = _mm512_permutexvar_epi32(order, words);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_x), _mm512_castsi512_si256(words));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_y), _mm512_extracti64x4_epi64(words, 1));
 }
 HWY_INLINE IndexVector nearest(FloatVector x) {
   return IndexVector{_mm512_cvtps_epi32(x.raw)};
@@ -71,10 +95,15 @@ HWY_INLINE FloatVector min_magnitude(FloatVector x, FloatVector y) {
 HWY_INLINE FloatVector max_magnitude(FloatVector x, FloatVector y) {
   return FloatVector{_mm512_range_ps(x.raw, y.raw, 0b1011)};
 }
-HWY_INLINE FloatVector floor_to_fours(FloatVector x, float offset) {
+HWY_INLINE FloatVector floor_to_fours(FloatVector x, float above) {
   constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-  const FloatVector sum{_mm512_add_round_ps(x.raw, set(0x1p25F).raw, kDown)};
-  return hn::Sub(sum, set(0x1p25F + offset));
+  return FloatVector{_mm512_add_round_ps(x.raw, set(above).raw, kDown)};
+}
+HWY_INLINE FloatVector signed_distance(FloatVector x) {
+  return hn::MulSub(floor_to_fours(x, kSignedFloor), set(kStretch), set(kSignedCentre));
+}
+HWY_INLINE FloatVector unsigned_distance(FloatVector x) {
+  return hn::Sub(floor_to_fours(x, 0x1p25F), set(0x1p25F + 2.0F * kGridPoints));
 }
 #else
 struct Table {
@@ -93,8 +122,20 @@ HWY_INLINE FloatVector look_up(const Table& table, IndexVector index) {
   const FloatVector high{_mm256_permutevar8x32_ps(table.high.raw, index.raw)};
   return hn::IfNegativeThenElse(upper, high, low);
 }
+template <class Lanes>
+HWY_INLINE FloatVector fours(const uint8_t* codes, float offset, Lanes lanes) {
+  const IndexVector whole = hn::PromoteTo(IndexTag(), load_codes(codes, lanes));
+  return hn::MulAdd(hn::ConvertTo(FloatTag(), whole), set(4.0F), set(offset));
+}
 HWY_INLINE CodeVector low_bytes(IndexVector x) {
   return hn::DemoteTo(CodeTag(), hn::And(x, hn::Set(IndexTag(), 0xff)));
+}
+HWY_INLINE void store_low_bytes(const std::array<IndexVector, 2>& x, uint8_t* to_x,
+                                const std::array<IndexVector, 2>& y, uint8_t* to_y) {
+  for (size_t k = 0; k < 2; ++k) {
+    store_codes(low_bytes(x[k]), to_x + static_cast<int64_t>(k) * float_lanes(), AllLanes());
+    store_codes(low_bytes(y[k]), to_y + static_cast<int64_t>(k) * float_lanes(), AllLanes());
+  }
 }
 HWY_INLINE IndexVector nearest(FloatVector x) {
   return IndexVector{_mm256_cvtps_epi32(x.raw)};
@@ -107,6 +148,12 @@ HWY_INLINE FloatVector max_magnitude(FloatVector x, FloatVector y) {
 }
 HWY_INLINE FloatVector floor_to_fours(FloatVector x, float offset) {
   return hn::MulSub(hn::Floor(hn::Mul(x, set(0.25F))), set(4.0F), set(offset));
+}
+HWY_INLINE FloatVector signed_distance(FloatVector x) {
+  return hn::Mul(floor_to_fours(x, 2.0F * (kGridPoints - 1)), set(kStretch));
+}
+HWY_INLINE FloatVector unsigned_distance(FloatVector x) {
+  return floor_to_fours(x, 2.0F * kGridPoints);
 }
 #endif
 
@@ -139,27 +186,25 @@ struct NumberLines {
   Table slope;
   Table intercept;
 };
-HWY_INLINE NumberLines number_lines(const DynamicMap& map, FloatVector factor) {
-  return {scaled_table(map.number_slope.data(), factor), scaled_table(map.number_intercept.data(), factor)};
+template <bool kSigned>
+HWY_INLINE NumberLines number_lines(const DynamicMap& map, float factor) {
+  // Lines that are no normal numbers may round to what is less than zero, of which there is no root.
+  const FloatVector by = set(!kSigned && factor < kSmallestUnsignedScale ? 0.0F : factor);
+  return {scaled_table(map.number_slope.data(), by), scaled_table(map.number_intercept.data(), by)};
 }
 
 template <bool kSigned, size_t kVectors, class Lanes>
 HWY_INLINE auto dequantize(const NumberLines& lines, const uint8_t* codes, Lanes lanes) {
   const auto rank = each<kVectors>([&](size_t k) {
-    const CodeVector code = load_codes(codes + static_cast<int64_t>(k) * float_lanes(), lanes);
-    const FloatVector number = hn::ConvertTo(FloatTag(), hn::PromoteTo(IndexTag(), code));
-    return hn::MulAdd(number, set(4.0F), set(kSigned ? -4 * 127.0F : 4.0F));
+    return fours(codes + static_cast<int64_t>(k) * float_lanes(), kSigned ? -4 * 127.0F : 4.0F, lanes);
   });
   const auto exponent = each<kVectors>([&](size_t k) { return hn::ShiftRight<23>(bits_of(rank[k])); });
   return each<kVectors>([&](size_t k) {
     const FloatVector slope = look_up(lines.slope, exponent[k]);
     const FloatVector intercept = look_up(lines.intercept, exponent[k]);
-    if constexpr (kSigned) {
-      const FloatVector sign = hn::And(rank[k], set(-0.0F));
-      return hn::MulAdd(rank[k], slope, hn::Xor(intercept, sign));
-    }
-    // Below the normal numbers the two may round to what is less than zero, of which there is no root.
-    return hn::Max(set(0.0F), hn::MulAdd(rank[k], slope, intercept));
+    if constexpr (!kSigned) return hn::MulAdd(rank[k], slope, intercept);
+    const FloatVector sign = hn::And(rank[k], set(-0.0F));
+    return hn::MulAdd(rank[k], slope, hn::Xor(intercept, sign));
   });
 }
 
@@ -171,11 +216,15 @@ HWY_INLINE FloatVector larger(FloatVector largest, FloatVector x, Lanes lanes) {
   return kSigned ? max_magnitude(live, largest) : hn::Max(live, largest);
 }
 
-// What a block's numbers are multiplied by before they are rounded, given their largest magnitude. A block of
-// zeros, whose codes are 0, has none; one below the normal numbers stays finite.
+// What a block's numbers are multiplied by before they are rounded, given their largest magnitude; of small ones
+// it stays finite.
 HWY_INLINE FloatVector inverse_scale(float scale) {
-  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
-  return set(scale == 0 ? kNone : HWY_MIN(1.0F / scale, std::numeric_limits<float>::max()));
+  return set(HWY_MIN(1.0F / scale, std::numeric_limits<float>::max()));
+}
+
+// A block of zeros has no code next to zero.
+HWY_INLINE void clear_if_zero(float scale, uint8_t* codes, int64_t count) {
+  if (scale == 0) std::memset(codes, 0, static_cast<size_t>(count));
 }
 
 struct CodeLines {
@@ -192,21 +241,15 @@ HWY_INLINE CodeLines code_lines(const DynamicMap& map) {
 // The distance from zero of the grid's point at or below numbers that begin at zero: 1 stands for zero.
 template <bool kSigned>
 HWY_INLINE FloatVector distance_of_point(FloatVector above) {
-  constexpr auto kEnd = static_cast<float>(kGridPoints - 1) / 2.0F;
-  if constexpr (kSigned) return hn::Sub(hn::Floor(hn::MulAdd(above, set(kEnd), set(0.5F))), set(kEnd));
-  return floor_to_fours(hn::MulAdd(above, set(4 * kEnd), set(2.0F)), 2.0F * kGridPoints);
+  const FloatVector fours = hn::MulAdd(above, set(2.0F * (kGridPoints - 1)), set(2.0F));
+  return kSigned ? signed_distance(fours) : unsigned_distance(fours);
 }
 
-// Codes of a block's numbers, given its inverse_scale().
-template <bool kSigned, size_t kVectors, class Lanes>
-HWY_INLINE void quantize(const CodeLines& lines, const std::array<FloatVector, kVectors>& x,
-                         FloatVector inverse, uint8_t* codes, Lanes lanes) {
-  const auto above = each<kVectors>([&](size_t k) {
-    FloatVector scaled = hn::Mul(x[k], inverse);
-    // Nearer to the lowest number than to the next, and what is no number: code 0.
-    if constexpr (kSigned) scaled = hn::Max(scaled, set(-0.99F));
-    return hn::Add(scaled, set(1.0F));
-  });
+// The low bytes of which are the codes of a block's numbers, given its inverse_scale().
+template <bool kSigned, size_t kVectors>
+HWY_INLINE auto quantize(const CodeLines& lines, const std::array<FloatVector, kVectors>& x,
+                         FloatVector inverse) {
+  const auto above = each<kVectors>([&](size_t k) { return hn::Add(hn::Mul(x[k], inverse), set(1.0F)); });
   const auto distance = each<kVectors>([&](size_t k) { return distance_of_point<kSigned>(above[k]); });
   const auto to_line = each<kVectors>(
       [&](size_t k) { return bits_of(look_up(lines.to_line, hn::ShiftRight<23>(bits_of(distance[k])))); });
@@ -215,14 +258,18 @@ HWY_INLINE void quantize(const CodeLines& lines, const std::array<FloatVector, k
   const auto on_line = each<kVectors>([&](size_t k) {
     return hn::MulAdd(distance[k], look_up(lines.slope, line[k]), look_up(lines.intercept, line[k]));
   });
-  const auto code = each<kVectors>([&](size_t k) {
+  return each<kVectors>([&](size_t k) {
     const FloatVector last = look_up(lines.last, line[k]);
     // A sum of the signed map has no digits behind the point; its low bits are the code, rounded.
     if constexpr (kSigned) return bits_of(hn::Add(min_magnitude(on_line[k], last), set(0x1.8p23F + 127.0F)));
     return nearest(hn::Min(last, on_line[k]));
   });
+}
+
+template <size_t kVectors, class Lanes>
+HWY_INLINE void store_low_bytes(const std::array<IndexVector, kVectors>& x, uint8_t* to, Lanes lanes) {
   for (size_t k = 0; k < kVectors; ++k)
-    store_codes(low_bytes(code[k]), codes + static_cast<int64_t>(k) * float_lanes(), lanes);
+    store_codes(low_bytes(x[k]), to + static_cast<int64_t>(k) * float_lanes(), lanes);
 }
 
 // Calls body(i, lanes, number of vectors) for [0, count): pairs of vectors, then single ones, the ragged end

@@ -36,8 +36,9 @@ void quantize_all(const DynamicMap& map, const float* values, int64_t count, uin
       const FloatVector inverse = inverse_scale(scales[at / kStateBlock]);
       for_vectors(size, [&](int64_t i, auto lanes, auto vectors) {
         const auto x = load_each<vectors>(values + at + i, lanes);
-        quantize<is_signed, vectors>(lines, x, inverse, codes + at + i, lanes);
+        store_low_bytes(quantize<is_signed>(lines, x, inverse), codes + at + i, lanes);
       });
+      clear_if_zero(scales[at / kStateBlock], codes + at, size);
     }
   });
 }
@@ -46,7 +47,7 @@ void dequantize_all(const DynamicMap& map, const uint8_t* codes, const float* sc
                     float* values) {
   with_signedness(map, [&](auto is_signed) {
     for (int64_t at = 0; at < count; at += kStateBlock) {
-      const NumberLines lines = number_lines(map, set(scales[at / kStateBlock]));
+      const NumberLines lines = number_lines<is_signed>(map, scales[at / kStateBlock]);
       for_vectors(std::min(kStateBlock, count - at), [&](int64_t i, auto lanes, auto vectors) {
         store_each(dequantize<is_signed, vectors>(lines, codes + at + i, lanes), values + at + i, lanes);
       });

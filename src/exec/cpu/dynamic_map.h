@@ -8,7 +8,7 @@
 //
 // A number is first rounded to a grid of 2^16 points over [-1, 1]; its code is that of the nearest number of
 // the map, of two equally near the lower. No point of the grid is zero, so that zero becomes the code next to
-// 1.5e-5, except in a block of zeros, whose codes and scale are 0. NaN has code 0 and no part in the scale.
+// 1.5e-5, except in a block of zeros, whose codes and scale are 0. NaN has some code and no part in the scale.
 //
 // Both directions are arithmetic on a code's rank, code - 127 (signed) or code + 1 (unsigned): the ranks of a
 // decade are the integers from a power of two to the next, so a rank's exponent is its decade, in which
@@ -27,11 +27,22 @@ namespace shoehorn::cpu {
 // Points of the grid. Half of them lie on each side of zero, the k-th of a side at the distance k + 1/2.
 inline constexpr int32_t kGridPoints = 1 << 16;
 
+// Distances of the signed map are counted in quarters of a point and stretched a little, so that floats suffice
+// to take kSignedCentre from a number above kSignedFloor, whose last digit is worth 4: for the point n from
+// below, (kSignedFloor + 4 n) kStretch - kSignedCentre is kStretch (4 n - 131070) to 2^-22. The first point of a
+// side stays above 2, the last below 2^17, so that distances have 16 exponents.
+inline constexpr float kStretch = 1.0F + 127 * 0x1p-23F;
+inline constexpr float kSignedFloor = 45973248;
+inline constexpr float kSignedCentre = 46105016;
+
 // Relative, where numbers and their lines are normal floats (scales from 2^-100 on): a line's slope and
 // intercept, each rounded for the map and once more with the scale, have up to 1.8 and 0.8 of the decade's
-// length, whose lowest number is a tenth of it. With a smaller scale, of that scale's own size. An infinite
+// length, whose lowest number is a tenth of it. With a smaller scale, relative to that scale. An infinite
 // scale gives no numbers.
 inline constexpr double kNumberError = 0x1p-18;
+
+// Below it numbers of the unsigned map are zero.
+inline constexpr float kSmallestUnsignedScale = 0x1p-120F;
 
 // Tables of 16 have a place for each value of a float's exponent field modulo 16, or for each line.
 struct DynamicMap {
@@ -42,7 +53,7 @@ struct DynamicMap {
   alignas(64) std::array<float, 16> number_slope;
   alignas(64) std::array<float, 16> number_intercept;
 
-  // Of the grid's points, by their distance from zero: k + 1/2 (signed) or 4 k (unsigned). Ranks (signed), or
+  // Of the grid's points, by their distance from zero: kStretch (4 k + 2) (signed) or 4 k (unsigned). Ranks (signed), or
   // codes, are straight lines, rounded to integers. What is added to the bits of the distance makes their
   // highest four the sign and the number of its line.
   alignas(64) std::array<uint32_t, 16> to_line;  // by the exponent of the distance

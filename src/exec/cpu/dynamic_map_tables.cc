@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "exec/cpu/dynamic_map.h"
@@ -95,7 +96,7 @@ std::array<int, kGridPoints / 2> ranks_above_zero(const DynamicMap& map) {
 }
 
 float distance(const DynamicMap& map, size_t k) {
-  return map.is_signed ? static_cast<float>(k) + 0.5F : static_cast<float>(4 * k);
+  return map.is_signed ? kStretch * static_cast<float>(4 * k + 2) : static_cast<float>(4 * k);
 }
 
 // The lines of negative distances mirror those of the signed map, and give code 0 in the unsigned one.
@@ -117,7 +118,8 @@ void fit_line(DynamicMap& map, size_t line, const std::array<int, kGridPoints / 
   const int parts = 1 << std::ilogb(ranks[begin]);
   const int last = 2 * parts - 1;
   const double length = double{kDecadeLength} * scale_of(std::ilogb(parts) - (map.is_signed ? 0 : 1));
-  const double unit = (kGridPoints - 1) / 2.0 * (map.is_signed ? 1 : 4);  // the distance of the number one
+  // The distance of the number one.
+  const double unit = 2.0 * (kGridPoints - 1) * (map.is_signed ? double{kStretch} : 1.0);
   const auto slope = static_cast<float>(parts / (length * unit));
   const int origin = map.is_signed ? 0 : 1;  // the rank that is 0 in what the line gives
   double low = -std::numeric_limits<double>::infinity();
@@ -142,6 +144,8 @@ void make_lines(DynamicMap& map) {
   }
   CHECK(top < kLines, "the map has {} lines", top + 1);
   set_line(map, top, 0.0F, static_cast<float>(ranks.back() - (map.is_signed ? 0 : 1)), ranks.back());
+  // The lowest code has the rank -127.
+  if (map.is_signed) map.last[kLines + top] = static_cast<float>(ranks.back() - 1);
 
   // Distances between two powers of two have one line, or two of which the second starts with a carry out of
   // the five bits of the exponent that name none.
@@ -151,7 +155,11 @@ void make_lines(DynamicMap& map) {
     while (change < end && line_of(change) == line_of(begin)) ++change;
     CHECK(line_of(end - 1) <= line_of(begin) + 1, "points {} to {} have more than two lines", begin, end);
     uint32_t target = static_cast<uint32_t>(line_of(begin)) << 28;
-    if (change < end) target += (0x20U << 23) - (std::bit_cast<uint32_t>(distance(map, change)) & 0x7fffffU);
+    if (change < end) {
+      const uint32_t between = std::midpoint(std::bit_cast<uint32_t>(distance(map, change - 1)),
+                                             std::bit_cast<uint32_t>(distance(map, change)));
+      target += (0x20U << 23) - (between & 0x7fffffU);
+    }
     map.to_line[field % 16] = target - (field << 23);
   };
   lead_to_line(0, 1);

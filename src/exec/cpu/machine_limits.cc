@@ -71,7 +71,7 @@ MachineFacts machine_facts() {
   MachineFacts facts;
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line) && facts.cpu.empty();) {
-    if (line.rfind("model name", 0) == 0) facts.cpu = line.substr(line.find(':') + 2);
+    if (line.rfind("model name", 0) == 0) facts.cpu = line.substr(std::min(line.size(), line.find(':') + 2));
   }
   facts.bf16_products = cpu::has_bf16_products();
   facts.isa = !__builtin_cpu_supports("avx512f") ? "AVX2"

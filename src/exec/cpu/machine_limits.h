@@ -13,7 +13,7 @@ struct MachineLimits {
 
 struct MachineFacts {
   std::string cpu;       // model name
-  std::string isa;       // "AVX-512 BF16", "AVX-512", "AVX2"
+  std::string isa;       // "AVX-512 with BF16", "AVX-512", "AVX2"
   std::string products;  // the library of matrix products
   int threads = 0;
   bool bf16_products = false;

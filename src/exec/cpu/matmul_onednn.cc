@@ -258,8 +258,9 @@ const char* matmul_library() {
 }
 
 bool has_bf16_products() {
-  const auto isa = dnnl::get_effective_cpu_isa();
-  return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+  // Sets of instructions are sets of bits: later processors have those of this one and more.
+  const auto least = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & least) == least;
 }
 
 }  // namespace shoehorn::cpu

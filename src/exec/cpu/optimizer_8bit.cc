@@ -1,5 +1,8 @@
 #include "exec/cpu/optimizer_8bit.h"
 
+#include <cmath>
+#include <limits>
+
 #include "base/error.h"
 #include "exec/cpu/parallel.h"
 
@@ -21,6 +24,31 @@ namespace shoehorn::cpu {
 // Elements ahead of those in work that are asked for: a block has two passes, each of some of the streams,
 // which is more than the processor follows by itself.
 inline constexpr int64_t kElementsAhead = 512;
+
+// What a gradient is multiplied by on its way into AdamW's moments; of the second, whose square is added, the
+// root. Where gradients are not cut, their own scale is part of it.
+struct GradientShares {
+  bool is_cut;
+  float first;
+  float second_root;
+};
+inline GradientShares gradient_shares(const AdamWStep& step) {
+  const bool is_cut = std::isfinite(step.gradient.most);
+  const float scale = is_cut ? 1.0F : step.gradient.scale;
+  return {is_cut, scale * step.beta1_rest, scale * std::sqrt(step.beta2_rest)};
+}
+
+// What AdamW divides a first moment by is root * sqrt(second moment) + epsilon: the step size is in it. One so
+// small that its inverse is none moves nothing.
+struct MoveDivisor {
+  float root;
+  float epsilon;
+};
+inline MoveDivisor move_divisor(const AdamWStep& step) {
+  constexpr float kLeastStep = 1e-30F;
+  if (step.step_size < kLeastStep) return {0.0F, std::numeric_limits<float>::infinity()};
+  return {step.second_scale / step.step_size, step.epsilon / step.step_size};
+}
 
 struct LionStep {
   float learning_rate;
@@ -59,7 +87,7 @@ struct Moments {
     return kSigned ? signed_dynamic_map() : unsigned_dynamic_map();
   }
   HWY_INLINE NumberLines numbers(int64_t block, float factor) const {
-    return number_lines(map(), set(scales[block] * factor));
+    return number_lines<kSigned>(map(), scales[block] * factor);
   }
   template <size_t kVectors, class Lanes>
   HWY_INLINE auto get(const NumberLines& lines, int64_t i, Lanes lanes) const {
@@ -78,30 +106,28 @@ struct Moments {
       inverse[block] = inverse_scale(scales[block]);
     }
   }
-  template <size_t kVectors, class Lanes>
-  HWY_INLINE void round(const CodeLines& lines, const std::array<FloatVector, kVectors>& x, int64_t i,
-                        FloatVector by, Lanes lanes) const {
-    quantize<kSigned, kVectors>(lines, x, by, codes + i, lanes);
-  }
 };
 
 template <size_t kVectors, class T, class Lanes>
-HWY_INLINE auto load_gradients(const T* from, const GradientForm& form, Lanes lanes) {
+HWY_INLINE auto load_gradients(const T* from, Lanes lanes) {
   for (size_t k = 0; k < kVectors; ++k)
     hwy::Prefetch(from + kElementsAhead + static_cast<int64_t>(k) * float_lanes());
-  const auto g = load_each<kVectors>(from, lanes);
-  return each<kVectors>([&](size_t k) { return formed(g[k], form); });
+  return load_each<kVectors>(from, lanes);
 }
 
-// Moves weights by `step_size` times a direction, after their decay.
+template <size_t kVectors>
+HWY_INLINE auto formed(const std::array<FloatVector, kVectors>& gradients, const GradientForm& form) {
+  return each<kVectors>([&](size_t k) { return formed(gradients[k], form); });
+}
+
+// Moves weights against `move`, after their decay.
 template <size_t kVectors, class Weight, class Lanes>
-HWY_INLINE void move_weights(const Weight& weight, const std::array<FloatVector, kVectors>& direction,
-                             float step_size, FloatVector decay, int64_t i, Lanes lanes) {
+HWY_INLINE void move_weights(const Weight& weight, const std::array<FloatVector, kVectors>& move,
+                             FloatVector decay, int64_t i, Lanes lanes) {
   for (size_t k = 0; k < kVectors; ++k) {
     const int64_t place = i + static_cast<int64_t>(k) * float_lanes();
     weight.prefetch(place + kElementsAhead);
-    const FloatVector w = hn::Mul(weight.get(place, lanes), decay);
-    weight.put(hn::NegMulAdd(direction[k], set(step_size), w), place, lanes);
+    weight.put(hn::MulSub(weight.get(place, lanes), decay, move[k]), place, lanes);
   }
 }
 
@@ -115,6 +141,8 @@ HWY_INLINE void for_parts(int64_t begin, int64_t count, int64_t part, const Body
 // used behind it.
 void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64_t begin, int64_t count) {
   const FloatVector decay = set(weight_factor(step.learning_rate, tensor.weight_decay));
+  const GradientShares shares = gradient_shares(step);
+  const MoveDivisor divisor = move_divisor(step);
   with_weight(tensor.weight, tensor.gradient_dtype, [&](auto weight, auto type) {
     using T = decltype(type);
     for_parts(begin, count, kElementsTogether, [&](int64_t first, int64_t together) {
@@ -128,14 +156,15 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
         FloatVector m_most = set(0.0F), v_most = set(0.0F);
         for_vectors(size, [&](int64_t in_block, auto lanes, auto vectors) {
           const int64_t i = at + in_block;
-          const auto g = load_gradients<vectors>(gradient + i, step.gradient, lanes);
+          auto g = load_gradients<vectors>(gradient + i, lanes);
+          if (shares.is_cut) g = formed(g, step.gradient);
           const auto m = ms.template get<vectors>(m_numbers, i, lanes);
-          ms.put(each<vectors>([&](size_t k) { return hn::MulAdd(g[k], set(step.beta1_rest), m[k]); }), i,
+          ms.put(each<vectors>([&](size_t k) { return hn::MulAdd(g[k], set(shares.first), m[k]); }), i,
                  m_most, lanes);
           const auto v = vs.template get<vectors>(v_numbers, i, lanes);
-          vs.put(each<vectors>(
-                     [&](size_t k) { return hn::MulAdd(hn::Mul(g[k], set(step.beta2_rest)), g[k], v[k]); }),
-                 i, v_most, lanes);
+          const auto root = each<vectors>([&](size_t k) { return hn::Mul(g[k], set(shares.second_root)); });
+          vs.put(each<vectors>([&](size_t k) { return hn::MulAdd(root[k], root[k], v[k]); }), i, v_most,
+                 lanes);
         });
         store(m_most, ms.largest[block]);
         store(v_most, vs.largest[block]);
@@ -153,13 +182,21 @@ void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64
           const auto m = load_each<vectors>(ms.values + i, lanes);
           const auto v = load_each<vectors>(vs.values + i, lanes);
           const auto root = each<vectors>([&](size_t k) { return hn::Sqrt(v[k]); });
-          ms.round(m_codes, m, i, m_inverse, lanes);
-          const auto direction = each<vectors>([&](size_t k) {
-            return hn::Div(m[k], hn::MulAdd(root[k], set(step.second_scale), set(step.epsilon)));
+          const auto m_rounded = quantize<true>(m_codes, m, m_inverse);
+          const auto move = each<vectors>([&](size_t k) {
+            return hn::Div(m[k], hn::MulAdd(root[k], set(divisor.root), set(divisor.epsilon)));
           });
-          vs.round(v_codes, v, i, v_inverse, lanes);
-          move_weights(weight, direction, step.step_size, decay, first + i, lanes);
+          const auto v_rounded = quantize<false>(v_codes, v, v_inverse);
+          if constexpr (vectors == 2) {
+            store_low_bytes(m_rounded, ms.codes + i, v_rounded, vs.codes + i);
+          } else {
+            store_low_bytes(m_rounded, ms.codes + i, lanes);
+            store_low_bytes(v_rounded, vs.codes + i, lanes);
+          }
+          move_weights(weight, move, decay, first + i, lanes);
         });
+        clear_if_zero(ms.scales[at / kStateBlock], ms.codes + at, size);
+        clear_if_zero(vs.scales[at / kStateBlock], vs.codes + at, size);
       });
     });
   });
@@ -178,16 +215,17 @@ void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t
         FloatVector m_most = set(0.0F);
         for_vectors(size, [&](int64_t in_block, auto lanes, auto vectors) {
           const int64_t i = at + in_block;
-          const auto g = load_gradients<vectors>(gradient + i, step.gradient, lanes);
+          const auto g = formed(load_gradients<vectors>(gradient + i, lanes), step.gradient);
           const auto m = ms.template get<vectors>(m_numbers, i, lanes);
           ms.put(each<vectors>([&](size_t k) {
                    return hn::MulAdd(g[k], set(step.beta2_rest), hn::Mul(m[k], set(step.beta2)));
                  }),
                  i, m_most, lanes);
           const auto direction = each<vectors>([&](size_t k) {
-            return sign(hn::Add(hn::Mul(m[k], set(step.beta1)), hn::Mul(g[k], set(step.beta1_rest))));
+            const auto sum = hn::Add(hn::Mul(m[k], set(step.beta1)), hn::Mul(g[k], set(step.beta1_rest)));
+            return hn::Mul(sign(sum), set(step.learning_rate));
           });
-          move_weights(weight, direction, step.learning_rate, decay, first + i, lanes);
+          move_weights(weight, direction, decay, first + i, lanes);
         });
         store(m_most, ms.largest[at / kStateBlock]);
       });
@@ -197,8 +235,10 @@ void lion_8bit_range(const EightBitTensor& tensor, const LionStep& step, int64_t
         const FloatVector m_inverse = ms.inverse[at / kStateBlock];
         for_vectors(size, [&](int64_t in_block, auto lanes, auto vectors) {
           const int64_t i = at + in_block;
-          ms.round(m_codes, load_each<vectors>(ms.values + i, lanes), i, m_inverse, lanes);
+          const auto m = load_each<vectors>(ms.values + i, lanes);
+          store_low_bytes(quantize<true>(m_codes, m, m_inverse), ms.codes + i, lanes);
         });
+        clear_if_zero(ms.scales[at / kStateBlock], ms.codes + at, size);
       });
     });
   });

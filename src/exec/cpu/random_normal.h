@@ -2,8 +2,7 @@
 // in parallel.
 //
 // Element i of stream s under a seed follows from (seed, s, i) alone: Philox4x32-10 words made uniform, then
-// Box and Muller
-// ("A note on the generation of random normal deviates", 1958), 32 pairs at a time.
+// Box and Muller ("A note on the generation of random normal deviates", 1958), 32 pairs at a time.
 #pragma once
 
 #include <cstdint>

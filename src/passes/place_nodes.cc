@@ -1,0 +1,40 @@
+#include "passes/place_nodes.h"
+
+namespace shoehorn {
+
+namespace {
+
+void place(Program& program, size_t old_nodes, const NewNodes& made, bool is_before) {
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < old_nodes; ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    if (!is_before) order.push_back(id);
+    if (const auto found = made.find(id); found != made.end())
+      order.insert(order.end(), found->second.begin(), found->second.end());
+    if (is_before) order.push_back(id);
+  }
+  program.reorder(order);
+}
+
+}  // namespace
+
+void place_before(Program& program, size_t old_nodes, const NewNodes& made) {
+  place(program, old_nodes, made, true);
+}
+
+void place_behind(Program& program, size_t old_nodes, const NewNodes& made) {
+  place(program, old_nodes, made, false);
+}
+
+NodeId logits_product(const Program& program) {
+  for (const Node& node : program.nodes()) {
+    if (node.kind != OpKind::kCrossEntropy) continue;
+    NodeId producer = program.value(node.inputs[0]).producer;
+    while (producer.valid() && program.node(producer).kind != OpKind::kMatmul)
+      producer = program.value(program.node(producer).inputs[0]).producer;
+    return producer;
+  }
+  return {};
+}
+
+}  // namespace shoehorn
