@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 namespace shoehorn {
+
 WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
                                int64_t num_workers, int64_t prefetch_factor)
     : dataset_(dataset),
@@ -23,10 +24,9 @@ WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const Ba
   if (prefetch_factor < 1)
     throw user_error("[dataloader_prefetch_factor] expected at least 1, got {}", prefetch_factor);
   order_.resize(static_cast<size_t>(dataset.size()));
-  if (num_workers > 0) {
-    reserve_stages(prefetch_factor);
-    worker_ = std::thread([this] { work(); });
-  }
+  if (num_workers == 0) return;
+  stages_.resize(static_cast<size_t>(prefetch_factor));
+  for (Stage& stage : stages_) stage.micro_batches.resize(static_cast<size_t>(stage_micro_batches()));
 }
 
 WindowIterator::~WindowIterator() {
@@ -39,29 +39,31 @@ WindowIterator::~WindowIterator() {
   worker_.join();
 }
 
-void WindowIterator::reserve_stages(int64_t count) {
-  const int64_t micro_batches =
-      std::min(options_.gradient_accumulation_steps, schedule_.micro_batches_per_epoch());
-  const int64_t bytes = micro_batch_bytes(capacity_, dataset_.label_kind());
-  stages_.resize(static_cast<size_t>(count));
+int64_t WindowIterator::stage_micro_batches() const {
+  return std::min(options_.gradient_accumulation_steps, schedule_.micro_batches_per_epoch());
+}
+
+int64_t WindowIterator::staging_bytes() const {
+  return static_cast<int64_t>(stages_.size()) * stage_micro_batches() *
+         micro_batch_bytes(capacity_, dataset_.label_kind());
+}
+
+void WindowIterator::stage_in(std::span<std::byte> memory) {
+  CHECK(static_cast<int64_t>(memory.size()) == staging_bytes() && !worker_.joinable(),
+        "{} bytes of staging, {} wanted", memory.size(), staging_bytes());
+  if (stages_.empty()) return;
+  const auto bytes = static_cast<size_t>(micro_batch_bytes(capacity_, dataset_.label_kind()));
   for (Stage& stage : stages_) {
-    // Zeroed, and so touched: what is reserved here is resident before training begins.
-    stage.memory = std::make_unique<std::byte[]>(static_cast<size_t>(micro_batches * bytes));
-    for (int64_t i = 0; i < micro_batches; ++i) {
-      const std::span<std::byte> memory(stage.memory.get() + i * bytes, static_cast<size_t>(bytes));
-      stage.micro_batches.push_back(lay_out_micro_batch(memory, capacity_, dataset_.label_kind()));
+    for (MicroBatch& batch : stage.micro_batches) {
+      batch = lay_out_micro_batch(memory.first(bytes), capacity_, dataset_.label_kind());
+      memory = memory.subspan(bytes);
     }
   }
+  worker_ = std::thread([this] { work(); });
 }
 
 int64_t WindowIterator::order_bytes() const {
   return static_cast<int64_t>(order_.capacity() * sizeof(int64_t)) + sampler_.memory_bytes();
-}
-
-int64_t WindowIterator::staging_bytes() const {
-  int64_t micro_batches = 0;
-  for (const Stage& stage : stages_) micro_batches += static_cast<int64_t>(stage.micro_batches.size());
-  return micro_batches * micro_batch_bytes(capacity_, dataset_.label_kind());
 }
 
 std::span<const int64_t> WindowIterator::samples_of(int64_t micro_batch) const {
@@ -93,6 +95,7 @@ void WindowIterator::pack(const Window& window, int64_t index, MicroBatch& desti
 }
 
 void WindowIterator::start_epoch(int64_t epoch, int64_t first_update_step) {
+  CHECK(stages_.empty() || worker_.joinable(), "no staging was lent");
   const int64_t steps = schedule_.steps_in(epoch);
   CHECK(first_update_step >= 0 && first_update_step <= steps, "update step {} of {}", first_update_step,
         steps);

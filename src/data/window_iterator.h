@@ -10,18 +10,19 @@
 //     for (int64_t i = 0; i < window.micro_batches; ++i) windows.load(i, batch);
 //
 // With num_workers 0 a micro-batch is packed straight into the caller's memory. With more, one thread of our
-// own packs the next windows while the caller computes; it never enters OpenMP. Its windows of staging (two,
-// or as many as prefetch_factor says, the one in use included) are reserved by the constructor
-// (staging_bytes), and both ways give the same bytes. (Packing is a copy: one thread is always enough.)
+// own packs the next windows while the caller computes; it never enters OpenMP. It packs them into memory of
+// the caller's, staging_bytes() for two windows, or as many as prefetch_factor says, the one in use included;
+// stage_in() lends it before the first epoch. Both ways give the same bytes. (Packing is a copy: one thread is
+// always enough.)
 //
-// After construction nothing allocates. One thread uses the object; the data set must outlive it.
+// After construction nothing allocates. One thread uses the object; data set and staging must outlive it.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -55,6 +56,11 @@ class WindowIterator {
   const WindowSchedule& schedule() const { return schedule_; }
   const MicroBatchCapacity& capacity() const { return capacity_; }
 
+  // Bytes of staging that the worker needs; 0 without one.
+  int64_t staging_bytes() const;
+  // Lends them, aligned as the elements of a batch are, and starts the worker.
+  void stage_in(std::span<std::byte> memory);
+
   // Goes to window `first_update_step` of an epoch, for resuming in its middle; no earlier window is looked
   // at.
   void start_epoch(int64_t epoch, int64_t first_update_step = 0);
@@ -66,23 +72,20 @@ class WindowIterator {
   // order, any number of times, until the next call of next_window or start_epoch.
   void load(int64_t index, MicroBatch& destination);
 
-  // Bytes held besides the data set: the epoch's order and the sampler's tables; and staging, 0 without
-  // workers.
+  // Bytes held besides the data set: the epoch's order and the sampler's tables.
   int64_t order_bytes() const;
-  int64_t staging_bytes() const;
 
  private:
   // What the worker has made ready: a window and its packed micro-batches.
   struct Stage {
     Window window;
-    std::unique_ptr<std::byte[]> memory;
     std::vector<MicroBatch> micro_batches;
   };
 
   std::span<const int64_t> samples_of(int64_t micro_batch) const;
   Window describe(int64_t update_step) const;
   void pack(const Window& window, int64_t index, MicroBatch& destination) const;
-  void reserve_stages(int64_t count);
+  int64_t stage_micro_batches() const;
   Stage& stage_of(int64_t update_step) { return stages_[static_cast<size_t>(update_step) % stages_.size()]; }
   void work();
 

@@ -70,6 +70,18 @@ struct Memory {
   MicroBatch batch;
 };
 
+struct Staging {
+  std::vector<std::byte> staging;
+};
+// With staging of its own, which outlives it.
+struct StagedWindows : Staging, WindowIterator {
+  template <class... Arguments>
+  explicit StagedWindows(Arguments&&... arguments) : WindowIterator(std::forward<Arguments>(arguments)...) {
+    staging.resize(static_cast<size_t>(staging_bytes()));
+    stage_in(staging);
+  }
+};
+
 using Windows = std::vector<std::vector<std::vector<int64_t>>>;  // windows of micro-batches of samples
 
 // Order and sizes of windows equal those that the Trainer gives its model, epoch by epoch, for each strategy,
@@ -86,7 +98,7 @@ TEST(WindowIterator, EqualsTheTrainer) {
                          .group_size = options.micro_batch_size * options.gradient_accumulation_steps};
     if (!golden["data_seed"].is_null()) order.data_seed = golden["data_seed"].get<int64_t>();
     for (const int64_t workers : {0, 1}) {
-      WindowIterator windows(dataset, Sampler(order, lengths), options, workers);
+      StagedWindows windows(dataset, Sampler(order, lengths), options, workers);
       const ResumePoint resume = windows.schedule().resume_point(golden["resume_after"]);
       Memory memory(windows.capacity());
       Windows ours;
@@ -119,8 +131,8 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
   const Dataset dataset = Dataset::from_columns({{"input_ids", ids}, {"labels", labels}});
   const BatchOptions options{.micro_batch_size = 2, .gradient_accumulation_steps = 4, .token_multiple = 4};
   for (const int64_t workers : {0, 2}) {
-    WindowIterator windows(dataset, Sampler({.strategy = SamplingStrategy::kSequential}, dataset.lengths()),
-                           options, workers);
+    StagedWindows windows(dataset, Sampler({.strategy = SamplingStrategy::kSequential}, dataset.lengths()),
+                          options, workers);
     EXPECT_EQ(windows.schedule().micro_batches_per_epoch(), 6);
     EXPECT_EQ(windows.schedule().steps_in(0), 2);
     Window window;
@@ -159,8 +171,8 @@ TEST_P(WindowIteratorPrefetch, TheWorkerChangesNothing) {
   const auto lengths = some_lengths(83);
   const Dataset dataset = indexed_dataset(lengths);
   const BatchOptions options{.micro_batch_size = 3, .gradient_accumulation_steps = 4};
-  WindowIterator inline_windows(dataset, Sampler({}, lengths), options, 0);
-  WindowIterator staged_windows(dataset, Sampler({}, lengths), options, 1, GetParam());
+  StagedWindows inline_windows(dataset, Sampler({}, lengths), options, 0);
+  StagedWindows staged_windows(dataset, Sampler({}, lengths), options, 1, GetParam());
   EXPECT_EQ(inline_windows.staging_bytes(), 0);
   EXPECT_EQ(staged_windows.staging_bytes(),
             GetParam() * 4 * micro_batch_bytes(staged_windows.capacity(), LabelKind::kClass));
@@ -200,7 +212,7 @@ TEST(WindowIterator, ARampCutsTheSameSamplesOtherwise) {
   BatchOptions ramped = plain;
   ramped.ramp = {{0, 1}, {30, 2}, {100, 4}};
   const auto samples_of = [&](const BatchOptions& options, int64_t workers, std::vector<int64_t>& sizes) {
-    WindowIterator windows(dataset, Sampler({}, lengths), options, workers);
+    StagedWindows windows(dataset, Sampler({}, lengths), options, workers);
     Memory memory(windows.capacity());
     std::vector<int32_t> samples;
     Window window;
@@ -237,8 +249,8 @@ TEST(WindowIterator, AllocatesNothingAfterConstruction) {
       .micro_batch_size = 4, .gradient_accumulation_steps = 3, .ramp = {{0, 1}, {300, 3}}};
   for (const auto strategy : {SamplingStrategy::kRandom, SamplingStrategy::kGroupByLength}) {
     for (const int64_t workers : {0, 1}) {
-      WindowIterator windows(dataset, Sampler({.strategy = strategy, .group_size = 12}, lengths), options,
-                             workers);
+      StagedWindows windows(dataset, Sampler({.strategy = strategy, .group_size = 12}, lengths), options,
+                            workers);
       Memory memory(windows.capacity());
       Window window;
       int64_t tokens = 0;

@@ -54,7 +54,7 @@ std::string_view address_space_name(AddressSpace space) {
     case AddressSpace::kPinnedHost:
       return "pinned host";
     case AddressSpace::kHost:
-      return "host";
+      return "pageable host";
     case AddressSpace::kDisk:
       return "disk";
   }

@@ -113,7 +113,7 @@ std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accele
   options.step = step_options_of(args_);
   options.step.optimizer = optimizer_.options;
   options.step.decay_of = decay_of_groups(optimizer_.groups);
-  options.train = train_capacity_of(args_, loader_->dataset(), *windows_);
+  make_room_for(*windows_, args_, loader_->dataset(), options);
   session_ = std::make_unique<Session>(model, std::move(options));
   runner_.emplace(*session_);
   forecast_ = forecast_memory(*session_, args_.memory_budget);
@@ -139,6 +139,7 @@ void Accelerator::reserve() {
                                                                 args_.per_device_train_batch_size)));
   }
   session_->reserve();
+  windows_->stage_in(session_->staging());
   originals_ = start_weights(weights_, session_->state(), session_->executor(), args_.seed).files;
   if (args_.detect_anomaly)
     watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());

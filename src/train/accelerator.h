@@ -243,8 +243,8 @@ class Accelerator {
   Optimizer optimizer_;
   Scheduler scheduler_;
   std::optional<DataLoader> loader_;
-  std::unique_ptr<WindowIterator> windows_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<WindowIterator> windows_;  // packs into the session's staging
   std::optional<StepRunner> runner_;
   MemoryForecast forecast_;
 

@@ -21,7 +21,7 @@ std::vector<ArgumentSpec> loading_and_saving() {
       {.name = "dataloader_pin_memory",
        .group = kDataLoading,
        .field = &Args::dataloader_pin_memory,
-       .help = "accepted; without a GPU there is nothing to pin"},
+       .help = "batches packed ahead get an arena of their own, which a GPU could read from directly"},
       {.name = "dataloader_prefetch_factor",
        .group = kDataLoading,
        .field = &Args::dataloader_prefetch_factor,

@@ -10,9 +10,8 @@
 // batch there is.
 //
 // The schedule of the learning rate runs over optimizer steps, which become fewer an epoch as the batch
-// grows, and
-// --scale_learning_rate scales once, by the largest batch: a ramp stands in for a part of the warm-up or of
-// the decay, so nothing is scaled by the batch of a stage.
+// grows, and --scale_learning_rate scales once, by the largest batch: a ramp stands in for a part of the
+// warm-up or of the decay, so nothing is scaled by the batch of a stage.
 #pragma once
 
 #include <vector>

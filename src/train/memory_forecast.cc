@@ -64,12 +64,13 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   MemoryForecast forecast;
   for (const AddressSpace space : kEveryAddressSpace) {
     const SpacePlan& arenas = plan.spaces[space];
-    if (arenas.bytes() == 0) continue;
     // The CPU's device is the host.
-    const std::string name(address_space_name(space == AddressSpace::kDevice ? AddressSpace::kHost : space));
-    forecast.arenas.push_back({name, "persistent", arenas.persistent_bytes, arenas.persistent_bytes});
-    forecast.arenas.push_back(
-        {name, "transient", arenas.transient_bytes, arenas.transient_lower_bound_bytes});
+    const std::string name(space == AddressSpace::kDevice ? "host" : address_space_name(space));
+    if (arenas.persistent_bytes > 0)
+      forecast.arenas.push_back({name, "persistent", arenas.persistent_bytes, arenas.persistent_bytes});
+    if (arenas.transient_bytes > 0)
+      forecast.arenas.push_back(
+          {name, "transient", arenas.transient_bytes, arenas.transient_lower_bound_bytes});
   }
   forecast.by_role = bytes_by_role(session.state(), plan);
   forecast.by_component = bytes_by_component(session.state(), plan);

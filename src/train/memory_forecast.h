@@ -13,7 +13,7 @@
 namespace shoehorn {
 
 struct ArenaForecast {
-  std::string space;  // address space: "host"
+  std::string space;  // address space: "host", "pinned host", …
   std::string name;   // "persistent", "transient"
   int64_t bytes = 0;
   int64_t lower_bound_bytes = 0;

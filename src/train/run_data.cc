@@ -46,10 +46,12 @@ std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, cons
                                           args.dataloader_prefetch_factor.value_or(2));
 }
 
-BatchCapacity train_capacity_of(const TrainingArguments& args, const Dataset& dataset,
-                                const WindowIterator& windows) {
-  return {windows.capacity().tokens, windows.capacity().sequences,
-          std::max(dataset.max_length(), padding_of(args))};
+void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
+                   SessionOptions& options) {
+  options.train = {windows.capacity().tokens, windows.capacity().sequences,
+                   std::max(dataset.max_length(), padding_of(args))};
+  options.staging_bytes = windows.staging_bytes();
+  options.staging_space = args.dataloader_pin_memory ? AddressSpace::kPinnedHost : AddressSpace::kHost;
 }
 
 void check_data(const Model& model, const Dataset& dataset, const char* which) {

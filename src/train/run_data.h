@@ -9,6 +9,7 @@
 #include "data/training_steps.h"
 #include "data/window_iterator.h"
 #include "model/model_builder.h"
+#include "train/session.h"
 #include "train/training_arguments.h"
 
 namespace shoehorn {
@@ -20,11 +21,11 @@ BatchOptions batch_options(const TrainingArguments& args);
 SamplerOptions sampler_options(const TrainingArguments& args);
 TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
 
-// The effective batches of a run, and what any micro-batch of them needs of the programs. `dataset` outlives
-// the iterator.
+// The effective batches of a run. `dataset` outlives the iterator.
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset);
-BatchCapacity train_capacity_of(const TrainingArguments& args, const Dataset& dataset,
-                                const WindowIterator& windows);
+// What they need of a session: programs for any micro-batch, and room for those that are packed ahead.
+void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
+                   SessionOptions& options);
 
 // UserError naming `which` ("training", "evaluation") where samples are longer than the model's positions, a
 // token is beyond its vocabulary, or a label is no class of it.

@@ -35,6 +35,14 @@ Session::Session(const Model& model, SessionOptions options)
   if (step.recompute_every_n_layers == 0) step.recompute_every_n_layers = model.recompute_every_n_layers();
   family_ =
       build_programs(model, options_.kind, options_.train, options_.evaluation, options_.step, &passes_);
+  if (options_.staging_bytes > 0) {
+    Storage ahead;
+    ahead.name = "batches_ahead";
+    ahead.type = {DType::kU8, {options_.staging_bytes}};
+    ahead.role = Role::kInput;
+    ahead.space = options_.staging_space;
+    staging_ = family_.state->add_storage(std::move(ahead));
+  }
   plan_ = plan_memory(*family_.state, family_.programs, *backend_);
   planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -54,6 +62,11 @@ void Session::reserve() {
   executor_.emplace(*family_.state, family_.programs, plan_, *backend_, options_.executor);
   if (family_.loss_scale.scale.valid())
     write_loss_scale(*executor_, family_.loss_scale, first_loss_scale(options_.step.loss_scale));
+}
+
+std::span<std::byte> Session::staging() const {
+  if (!staging_.valid()) return {};
+  return {executor_->storage(staging_), static_cast<size_t>(options_.staging_bytes)};
 }
 
 int64_t Session::parameter_count() const {

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "exec/executor.h"
@@ -21,6 +22,10 @@ struct SessionOptions {
   BatchCapacity evaluation;  // no sequences: no evaluation program
   StepOptions step;
   ExecutorOptions executor;
+  // Room for batches that are packed ahead of the step: a storage of its own, in memory that a device reads
+  // from directly, or in plain memory.
+  int64_t staging_bytes = 0;
+  AddressSpace staging_space = AddressSpace::kPinnedHost;
   int threads = 0;  // 0: OpenMP's default
 };
 
@@ -46,6 +51,8 @@ class Session {
   void reserve();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }
+  // The room for batches that are packed ahead; of a session that is reserved.
+  std::span<std::byte> staging() const;
 
   int64_t parameter_count() const;
   int64_t trainable_parameter_count() const;
@@ -59,6 +66,7 @@ class Session {
   std::unique_ptr<Backend> backend_;
   std::vector<PassRecord> passes_;
   ProgramFamily family_;
+  StorageId staging_;
   MemoryPlan plan_;
   double planning_seconds_ = 0;
   std::optional<Executor> executor_;

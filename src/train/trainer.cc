@@ -62,7 +62,7 @@ void Trainer::plan() {
   session.step.decay_of = decay_of_groups(options_.optimizer_groups);
   if (train_dataset_.size() > 0) {
     windows_ = make_windows(args_, train_dataset_);
-    session.train = train_capacity_of(args_, train_dataset_, *windows_);
+    make_room_for(*windows_, args_, train_dataset_, session);
   } else {
     session.kind = RunKind::kEvaluate;
   }
@@ -104,6 +104,7 @@ void Trainer::prepare() {
   if (session_->is_reserved()) return;
   if (!forecast_.fits()) throw UserError(format_refusal(forecast_, alternatives()));
   session_->reserve();
+  if (windows_ != nullptr) windows_->stage_in(session_->staging());
   load_start();
 }
 

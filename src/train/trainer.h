@@ -138,8 +138,8 @@ class Trainer {
   Dataset eval_dataset_;
   TrainerOptions options_;
   double constructed_seconds_;
-  std::unique_ptr<class WindowIterator> windows_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<class WindowIterator> windows_;  // packs into the session's staging
   MemoryForecast forecast_;
   std::optional<Schedule> schedule_;
   std::optional<StepRunner> runner_;

@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "io/checkpoint_directory.h"
 #include "io/test_directory.h"
+#include "train/run_data.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -60,6 +61,33 @@ TEST(Trainer, WorkerGivesTheSameBytes) {
   EXPECT_EQ(without.losses, with.losses);
   EXPECT_EQ(without.norms, with.norms);
   EXPECT_TRUE(without.weights == with.weights);
+}
+
+// Three effective batches of two micro-batches, planned and held where the plan says.
+TEST(Trainer, BatchesAheadLieInAnArenaOfTheirOwn) {
+  TrainingArguments args = six_steps();
+  args.gradient_accumulation_steps = 2;
+  const auto arena_bytes = [&args](const char* space) {
+    const BertForSequenceClassification model(tiny_bert());
+    Trainer trainer(model, args, tiny_samples(48, 5));
+    trainer.train();
+    EXPECT_EQ(trainer.session().executor().resident_arena_bytes(), trainer.forecast().arena_bytes());
+    int64_t bytes = 0;
+    for (const ArenaForecast& arena : trainer.forecast().arenas) {
+      if (arena.space == space) bytes += arena.bytes;
+    }
+    return bytes;
+  };
+  EXPECT_EQ(arena_bytes("pinned host"), 0);
+  args.dataloader_num_workers = 1;
+  args.dataloader_prefetch_factor = 3;
+  const Dataset samples = tiny_samples(48, 5);
+  const MicroBatchCapacity capacity = micro_batch_capacity(samples, batch_options(args));
+  const int64_t staged = 3 * 2 * micro_batch_bytes(capacity, LabelKind::kClass);
+  EXPECT_EQ(arena_bytes("pinned host"), staged);
+  args.dataloader_pin_memory = false;
+  EXPECT_EQ(arena_bytes("pinned host"), 0);
+  EXPECT_EQ(arena_bytes("pageable host"), staged);
 }
 
 // Padding slots belong to no sequence: only the grouping of sums changes.

@@ -34,8 +34,7 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
 std::string name_in_files(const SafetensorsModel& files, const std::string& parameter);
 
 // Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
-// explains
-// ("config.json says"), or no floating-point numbers.
+// explains ("config.json says"), or no floating-point numbers.
 void load_parameter(const SafetensorsFile& file, const std::string& name, const Parameter& parameter,
                     std::string_view says, Executor& executor);
 
