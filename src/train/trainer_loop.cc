@@ -102,10 +102,9 @@ void Trainer::train_epochs(Progress& progress) {
                       *session_->executor().storage_as<float>(session_->family().loss));
     }
     point = {point.epoch + 1, 0};
-    if (state_.global_step < state_.max_steps || args_.max_steps <= 0) {
-      decide_after_epoch(args_, state_);
-      after_step(progress);
-    }
+    // Also where max_steps ends it early, as in the Trainer.
+    decide_after_epoch(args_, state_);
+    after_step(progress);
   }
 }
 
