@@ -101,10 +101,12 @@ void Trainer::say(const std::string& line) const {
 }
 
 void Trainer::prepare() {
-  if (session_->is_reserved()) return;
+  if (is_prepared_) return;
   if (!forecast_.fits()) throw UserError(format_refusal(forecast_, alternatives()));
-  session_->reserve();
+  if (!session_->is_reserved()) session_->reserve();
   load_start();
+  position_.training_samples = train_dataset_.size();
+  is_prepared_ = true;
 }
 
 void Trainer::load_start() {
@@ -114,6 +116,7 @@ void Trainer::load_start() {
     const std::filesystem::path checkpoint = find_checkpoint(args_, notes);
     for (const std::string& note : notes) say(note);
     ResumedRun run = load_checkpoint(checkpoint, args_, *session_, options_.weights);
+    check_resumed_data(checkpoint, run, train_dataset_.size(), windows_->schedule());
     const int64_t max_steps = state_.max_steps;
     const int64_t epochs = state_.num_train_epochs;
     state_ = std::move(run.state);
@@ -121,6 +124,11 @@ void Trainer::load_start() {
     state_.num_train_epochs = epochs;
     state_.compute_steps(args_, max_steps);
     state_.control = {};
+    if (const std::optional<std::string> best = state_.best_model_checkpoint) {
+      state_.best_model_checkpoint = find_best_model(checkpoint, *best);
+      if (!state_.best_model_checkpoint)
+        say(fmt::format("the best model so far is gone: {} is not there", *best));
+    }
     position_ = run.position;
     originals_ = std::move(run.files);
     first_step_ = state_.global_step;

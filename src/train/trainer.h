@@ -145,6 +145,7 @@ class Trainer {
   std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;
+  bool is_prepared_ = false;                   // reserved, and the weights are there
   std::optional<SafetensorsModel> originals_;  // what the weights came from
   int64_t first_step_ = 0;
   int64_t samples_this_run_ = 0;
