@@ -34,10 +34,14 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   validate(args_);
   check_data(model, train_dataset_, "training");
   check_data(model, eval_dataset_, "evaluation");
+  if (train_dataset_.size() == 0 && eval_dataset_.size() == 0)
+    throw user_error("[Trainer] expected samples to train on or to evaluate, got neither");
   if (args_.eval_strategy != "no" && eval_dataset_.size() == 0) {
     throw user_error("[--eval_strategy {}] expected an evaluation set, got none; give --validation_file",
                      args_.eval_strategy);
   }
+  if (args_.eval_on_start && eval_dataset_.size() == 0)
+    throw user_error("[--eval_on_start] expected an evaluation set, got none; give --validation_file");
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
     args_.per_device_train_batch_size = first_batch_size(args_);
   plan();
@@ -144,14 +148,30 @@ void Trainer::load_start() {
   }
   StartedWeights started = start_weights(options_.weights, session_->state(), executor, args_.seed);
   originals_ = std::move(started.files);
-  if (!options_.adapter.empty()) load_adapter(options_.adapter, session_->family(), executor);
-  if (!started.initialized.empty())
-    say(fmt::format("new weights, to be trained: {}", fmt::join(started.initialized, ", ")));
+  std::vector<std::string> drawn = std::move(started.initialized);
+  if (!options_.adapter.empty()) {
+    load_adapter(options_.adapter, session_->family(), executor);
+    for (const ParameterId id : session_->family().adapters.saved)
+      std::erase(drawn, session_->state().parameter(id).name);
+  }
+  if (drawn.empty()) return;
+  if (session_->options().kind == RunKind::kEvaluate) {
+    throw user_error(
+        "[{}] expected every weight of the model, got none of {}; what it would say is random: train it for "
+        "this task first",
+        options_.weights.string(), fmt::join(drawn, ", "));
+  }
+  say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
+}
+
+void Trainer::require_evaluation_data(const char* call) const {
+  if (eval_dataset_.size() > 0) return;
+  throw user_error("[Trainer: {}] expected evaluation data, got none; give them to the constructor", call);
 }
 
 Metrics Trainer::evaluate() {
+  require_evaluation_data("evaluate");
   prepare();
-  CHECK(eval_dataset_.size() > 0, "there is no evaluation data");
   const EvaluationResult result = shoehorn::evaluate(
       *session_, eval_dataset_, model_.num_labels(),
       {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
@@ -168,6 +188,7 @@ Metrics Trainer::evaluate() {
 }
 
 void Trainer::predict(const std::function<void(std::span<const float> logits)>& on_logits) {
+  require_evaluation_data("predict");
   prepare();
   shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
                      {.batch_size = args_.per_device_eval_batch_size,
