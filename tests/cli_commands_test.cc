@@ -289,6 +289,21 @@ TEST_F(CliCommands, EvalUsesTheModelsLabels) {
                  2, {"new.csv", "left"});
 }
 
+TEST_F(CliCommands, EvalNeedsLabelsAndPredictDoesNot) {
+  train_well();
+  directory_.write("plain.csv", "text,kind\nglea stat,up\nstat hust,down\n");
+  const std::vector<std::string> words = {"eval",           "--model_name_or_path", output(),
+                                          "--output_dir",   path("evaluated"),      "--validation_file",
+                                          path("plain.csv")};
+  expect_failure(words, 2, {"plain.csv", "text, kind", "label_column_name"});
+  EXPECT_FALSE(fs::exists(path("evaluated")));
+  std::vector<std::string> named = words;
+  named.insert(named.end(), {"--label_column_name", "kind", "--text_column_names", "text"});
+  ASSERT_EQ(run(named).exit_code, 0);
+  EXPECT_EQ(read_json(path("evaluated") / "eval_results.json")["eval_accuracy"], 1.0);
+  EXPECT_EQ(predict(path("plain.csv"), {"--text_column_names", "text"}).size(), 2U);
+}
+
 TEST_F(CliCommands, BenchStepPrintsOneObject) {
   const ProgramRun result = run({"bench", "step", "--model", model(), "--sequence_length", "32",
                                  "--per_device_train_batch_size", "2", "--max_steps", "3", "--json"});

@@ -285,11 +285,24 @@ TEST_F(ResumeRefusal, AnotherRunIsNamedByWhatDiffers) {
   EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.optim = "sgd"; }), "--optim \"adamw\""));
   EXPECT_TRUE(
       contains(refusal([](TrainingArguments& a) { a.batch_size_ramp = {"0:4"}; }), "--batch_size_ramp []"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.data_seed = 7; }), "--data_seed unset"));
+  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.dataloader_drop_last = true; }),
+                       "--dataloader_drop_last false"));
   EXPECT_TRUE(contains(
       refusal([](TrainingArguments& a) { a.resume_from_checkpoint = a.output_dir + "/checkpoint-11"; }),
       "checkpoint-11"));
   EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.output_dir += "/empty"; }),
                        "expected a complete checkpoint-N"));
+}
+
+// 5 steps of 4 are 20 samples of either, in another order.
+TEST_F(ResumeRefusal, AnotherDataSetIsNamedByItsSize) {
+  TrainingArguments args = arguments();
+  args.resume_from_checkpoint = args.output_dir + "/checkpoint-5";
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  Trainer trainer(model, args, tiny_samples(29, 3));
+  EXPECT_TRUE(contains(message_of<UserError>([&] { trainer.train(); }),
+                       "expected 28 training samples as in the interrupted run, got 29"));
 }
 
 TEST_F(ResumeRefusal, WeightsWithoutOptimizerStateAreNotEnough) {

@@ -176,6 +176,18 @@ TEST(LoadDataset, TextsPairsAndLabels) {
             LabelKind::kNone);
 }
 
+TEST(LoadDataset, LabelsThatAreReadNeedAColumn) {
+  const TemporaryDirectory directory;
+  const auto file = directory.write("plain.csv", "text,kind\na,x\nb,y\n");
+  const std::string error = message_of<UserError>([&] { load_dataset(file, tokenize_bytes); });
+  expect_contains(error, "got columns: text, kind; name it with label_column_name");
+  expect_contains(error, "plain.csv");
+  LoadOptions named;
+  named.columns.label_column_name = "kind";
+  EXPECT_EQ(load_dataset(file, tokenize_bytes, named).dataset.class_label(1), 1);
+  EXPECT_EQ(load_dataset(file, tokenize_bytes, {.read_labels = false}).dataset.size(), 2);
+}
+
 TEST(LoadDataset, RegressionChunksAndMaxSamples) {
   const TemporaryDirectory directory;
   std::string content = "text,label\n";

@@ -25,6 +25,12 @@ LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunc
   loaded.invalid_utf8 = table.invalid_utf8;
   TextColumns columns = find_text_columns(table, options.columns);
   if (!options.read_labels) columns.label = -1;
+  if (options.read_labels && columns.label < 0) {
+    throw user_error(
+        "[{}] expected a column of labels called label or labels, got columns: {}; name it with "
+        "label_column_name",
+        table.source, fmt::join(table.column_names, ", "));
+  }
   // Classes are those of the whole file, as in run_glue, which cuts the set afterwards.
   if (columns.label >= 0) {
     loaded.labels = options.labels != nullptr ? *options.labels : find_labels(table, columns.label);

@@ -35,7 +35,8 @@ struct LoadOptions {
   ColumnOptions columns = {};
   TableOptions table = {};
   int64_t max_samples = 0;  // above 0: only that many rows from the start (--max_train_samples)
-  bool read_labels = true;  // false for a file to be predicted, whatever its label column holds
+  // False for a file to be predicted, whatever its label column holds, and whether it has one.
+  bool read_labels = true;
   // Validation data take the classes of the training data; null makes them from this file. Not owned.
   const LabelMap* labels = nullptr;
 };
@@ -48,8 +49,8 @@ struct LoadedDataset {
 };
 
 // The texts live only during the call; the tokenizer is given a few hundred at a time. UserError and
-// SystemError of read_table and find_text_columns; UserError: a label that the map does not have, a tokenizer
-// that gives no tokens.
+// SystemError of read_table and find_text_columns; UserError: no column of the labels that are to be read, a
+// label that the map does not have, a tokenizer that gives no tokens.
 LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
 

@@ -127,6 +127,10 @@ float TorchGenerator::uniform_float() {
   return static_cast<float>(random() & 0xffffffU) * 0x1p-24F;
 }
 
+void TorchGenerator::uniform(std::span<float> out, float from, float to) {
+  for (float& value : out) value = std::fma(uniform_float(), to - from, from);
+}
+
 double TorchGenerator::uniform_double() {
   return static_cast<double>(random64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
 }

@@ -4,6 +4,7 @@
 // The engine is MT19937 seeded with the low 32 bits of the seed (at::mt19937 is std::mt19937). On top of it:
 //   random_int64   torch.empty((), dtype=torch.int64).random_().item()
 //   randperm       torch.randperm(n, generator=g), both of its algorithms
+//   uniform        tensor.uniform_(from, to, generator=g) of a float32 CPU tensor
 //   normal         tensor.normal_(mean, std, generator=g) of a contiguous float32 CPU tensor, both of its
 //   algorithms
 //
@@ -39,6 +40,9 @@ class TorchGenerator {
 
   // Fills `out` with a permutation of 0 … out.size() - 1.
   void randperm(std::span<int64_t> out);
+
+  // Fills `out` with numbers in [from, to).
+  void uniform(std::span<float> out, float from, float to);
 
   // Fills `out` with normal deviates. Below 16 elements PyTorch draws them one by one in double precision and
   // keeps every second one for later: that memory is part of the generator and is cleared by manual_seed.

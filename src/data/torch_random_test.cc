@@ -98,6 +98,19 @@ TEST(TorchRandom, NormalOfPyTorchAtSize) {
   EXPECT_EQ(fnv1a(values), golden["fnv1a"].get<std::string>());
 }
 
+TEST(TorchRandom, UniformOfPyTorchBitForBit) {
+  for (const auto& golden : read_golden("torch_random", "uniform")) {
+    TorchGenerator generator(seed_of(golden["seed"]));
+    for (size_t i = 0; i < golden["sizes"].size(); ++i) {
+      std::vector<float> ours(golden["sizes"][i].get<size_t>());
+      generator.uniform(ours, golden["from"].get<float>(), golden["to"].get<float>());
+      std::vector<uint32_t> bits;
+      for (const float value : ours) bits.push_back(std::bit_cast<uint32_t>(value));
+      EXPECT_EQ(bits, golden["bits"][i].get<std::vector<uint32_t>>()) << golden["sizes"] << " tensor " << i;
+    }
+  }
+}
+
 // The float polynomials against the library's functions in double precision: Box-Muller of the same uniform
 // numbers.
 TEST(TorchRandom, NormalIsBoxMuller) {

@@ -1,11 +1,14 @@
 #include "passes/pipeline.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "base/error.h"
+#include "io/file.h"
 #include "ops/dump.h"
 #include "ops/verify.h"
 #include "passes/accumulate.h"
@@ -30,15 +33,16 @@ void backward(ProgramFamily& family, const StepOptions&) {
 
 void dump_programs(const ProgramFamily& family, const std::string& directory, size_t number,
                    const std::string& pass) {
-  std::filesystem::create_directories(directory);
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw_system_error(directory, "make this directory for --dump_program", error.value());
   for (const Program& program : family.programs) {
     const auto file =
         std::filesystem::path(directory) / fmt::format("{:02}-{}.{}.txt", number, pass, program.name());
+    errno = 0;
     std::ofstream out(file);
     out << dump(program);
-    if (!out.flush())
-      throw system_error("[--dump_program] expected to write {}, got an error; is the disk full?",
-                         file.string());
+    if (!out.flush()) throw_system_error(file, "write it for --dump_program", errno != 0 ? errno : EIO);
   }
 }
 

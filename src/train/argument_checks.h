@@ -31,6 +31,9 @@ inline void require_between(std::string_view name, double value, double low, dou
   require(value >= low && value <= high, name, expected, value);
 }
 
+// Whole numbers up to here are exact in a double and fit an int64_t.
+inline constexpr double kMostSteps = 1e15;
+
 inline void require_fraction(std::string_view name, double value) {
   require(value >= 0 && value < 1, name, "a number in [0, 1)", value);
 }
@@ -38,6 +41,7 @@ inline void require_fraction(std::string_view name, double value) {
 // A share of the run's steps (below 1), or a whole number of them.
 inline void require_interval(std::string_view name, double steps) {
   require(steps > 0, name, "more than 0", steps);
+  require(steps <= kMostSteps, name, "at most 1e15", steps);
   require(steps < 1 || steps == std::floor(steps), name, "an integer, or a share below 1", steps);
 }
 

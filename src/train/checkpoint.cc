@@ -30,7 +30,10 @@ nlohmann::json identity_of(const TrainingArguments& args) {
                              {"batch_size_ramp", args.batch_size_ramp},
                              {"optim", optimizer_name(args)},
                              {"freeze", args.freeze},
-                             {"train_sampling_strategy", args.train_sampling_strategy}};
+                             {"train_sampling_strategy", args.train_sampling_strategy},
+                             {"data_seed", nullptr},
+                             {"dataloader_drop_last", args.dataloader_drop_last}};
+  if (args.data_seed) identity["data_seed"] = *args.data_seed;
   // Null without adapters, as in checkpoints that do not know them.
   const bool adapts = args.lora_rank > 0;
   identity["lora_rank"] = adapts ? nlohmann::json(args.lora_rank) : nlohmann::json();
@@ -41,11 +44,20 @@ nlohmann::json identity_of(const TrainingArguments& args) {
   return identity;
 }
 
+std::string value_text(const nlohmann::json& value) {
+  return value.is_null() ? "unset" : value.dump();
+}
+
+// Whether a key that a checkpoint lacks says nothing: it is older than the key.
+bool may_lack(const std::string& name, const nlohmann::json& value) {
+  return value.empty() || name == "data_seed" || name == "dataloader_drop_last";
+}
+
 nlohmann::json to_json(const RunPosition& position) {
   return {{"applied_updates", position.applied_updates},   {"skipped_steps", position.skipped_steps},
           {"samples_consumed", position.samples_consumed}, {"loss_since_log", position.loss_since_log},
           {"last_logged_step", position.last_logged_step}, {"loss_total", position.loss_total},
-          {"nonfinite_losses", position.nonfinite_losses}};
+          {"nonfinite_losses", position.nonfinite_losses}, {"training_samples", position.training_samples}};
 }
 
 nlohmann::json to_json(const LossScaleValues& values) {
@@ -115,8 +127,11 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
       save_weights(directory, *family.state, executor, contents.originals);
     }
     // An adapter of an earlier run would be loaded in place of what was just saved.
-    for (const std::string_view name : {kAdapterConfigName, kAdapterWeightsName, kAdapterModelConfigName})
-      std::filesystem::remove(directory / name);
+    for (const std::string_view name : {kAdapterConfigName, kAdapterWeightsName, kAdapterModelConfigName}) {
+      std::error_code error;
+      std::filesystem::remove(directory / name, error);
+      if (error) throw_system_error(directory / name, "delete it", error.value());
+    }
   }
   for (const std::filesystem::path& companion : contents.companions)
     copy_file_atomic(companion, directory / companion.filename());
@@ -142,7 +157,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session, const std::filesystem::path& base) {
   const std::filesystem::path position_file = checkpoint / kPositionFile;
-  if (!std::filesystem::exists(position_file)) {
+  if (std::error_code error; !std::filesystem::exists(position_file, error)) {
     throw user_error(
         "[--resume_from_checkpoint {}] expected a checkpoint with optimizer state, got one without {}; it "
         "was saved with --save_only_model or by another program",
@@ -153,18 +168,21 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   const nlohmann::json found = object_in(saved, "identity", position_file);
   for (const auto& [name, value] : expected.items()) {
     const nlohmann::json was = found.value(name, nlohmann::json());
-    const bool is_older = was.is_null() && value.empty();  // saved before there was such a list
+    const bool is_older = !found.contains(name) && may_lack(name, value);
     if (was != value && !is_older) {
       throw user_error("[--resume_from_checkpoint {}] expected --{} {} as in the interrupted run, got {}",
-                       checkpoint.string(), name, was.dump(), value.dump());
+                       checkpoint.string(), name, value_text(was), value_text(value));
     }
   }
   ResumedRun run;
   run.state = load_trainer_state(checkpoint / kTrainerStateFile);
   const nlohmann::json position = object_in(saved, "position", position_file);
   run.position.applied_updates = field<int64_t>(position, "applied_updates", position_file);
-  run.position.skipped_steps =
-      position.contains("skipped_steps") ? field<int64_t>(position, "skipped_steps", position_file) : 0;
+  const auto newer_field = [&](const char* name) {
+    return position.contains(name) ? field<int64_t>(position, name, position_file) : 0;
+  };
+  run.position.skipped_steps = newer_field("skipped_steps");
+  run.position.training_samples = newer_field("training_samples");
   run.position.samples_consumed = field<int64_t>(position, "samples_consumed", position_file);
   run.position.loss_since_log = field<double>(position, "loss_since_log", position_file);
   run.position.last_logged_step = field<int64_t>(position, "last_logged_step", position_file);
@@ -180,6 +198,34 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),
                         session.options().step.optimizer.settings);
   return run;
+}
+
+void check_resumed_data(const std::filesystem::path& checkpoint, const ResumedRun& run,
+                        int64_t training_samples, const WindowSchedule& schedule) {
+  const int64_t before = run.position.training_samples;
+  if (before > 0 && before != training_samples) {
+    throw user_error(
+        "[--resume_from_checkpoint {}] expected {} training samples as in the interrupted run, got {}; other "
+        "data begin a run of their own, with --model_name_or_path",
+        checkpoint.string(), before, training_samples);
+  }
+  const int64_t samples = schedule.samples_before(run.state.global_step);
+  if (samples == run.position.samples_consumed) return;
+  throw user_error(
+      "[--resume_from_checkpoint {}] expected a data set and batches that have given {} samples after step "
+      "{}, as in the interrupted run, got {}; resume with its training file and batch settings",
+      checkpoint.string(), run.position.samples_consumed, run.state.global_step, samples);
+}
+
+std::optional<std::string> find_best_model(const std::filesystem::path& checkpoint,
+                                           const std::string& recorded) {
+  // (checkpoint / "") has an end to take off, whether or not the path was written with a slash.
+  const std::filesystem::path sibling =
+      (checkpoint / "").parent_path().parent_path() / std::filesystem::path(recorded).filename();
+  std::error_code error;
+  if (std::filesystem::is_directory(sibling, error)) return sibling.string();
+  if (std::filesystem::is_directory(recorded, error)) return recorded;
+  return std::nullopt;
 }
 
 std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes) {

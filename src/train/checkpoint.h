@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "data/window_schedule.h"
 #include "io/safetensors.h"
 #include "model/model_builder.h"
 #include "passes/loss_scale.h"
@@ -34,6 +35,7 @@ struct RunPosition {
   int64_t last_logged_step = 0;
   double loss_total = 0;
   int64_t nonfinite_losses = 0;
+  int64_t training_samples = 0;  // of the data set; 0: an older checkpoint does not say
 };
 
 struct CheckpointContents {
@@ -52,7 +54,7 @@ struct CheckpointContents {
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
                       const std::filesystem::path& directory, bool merges = false);
 
-// Writes output_dir/checkpoint-<global_step>, rotates by save_total_limit; returns its path.
+// Writes output_dir/checkpoint-<global_step>; returns its path.
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor);
 
 // Loads weights and optimizer state into the session's executor and returns where the run stood. Of a run
@@ -67,6 +69,17 @@ struct ResumedRun {
 };
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session, const std::filesystem::path& base = {});
+
+// UserError where the run would go on with other samples than the interrupted one had before it: a data set
+// of another size, or a schedule that counts other samples up to its step.
+void check_resumed_data(const std::filesystem::path& checkpoint, const ResumedRun& run,
+                        int64_t training_samples, const WindowSchedule& schedule);
+
+// Where the best model of a resumed run is now: beside the checkpoint, since output directories are moved,
+// and named relative to directories that the resuming run is not in; else as `recorded`. None: in neither
+// place.
+std::optional<std::string> find_best_model(const std::filesystem::path& checkpoint,
+                                           const std::string& recorded);
 
 // The checkpoint that --resume_from_checkpoint names: a directory, or the newest complete one for "true".
 // Skipped incomplete ones are appended to `notes`. UserError where there is none.

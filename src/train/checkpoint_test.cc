@@ -114,6 +114,63 @@ TEST_F(Checkpoint, StateFilesOfAnotherShape) {
   EXPECT_TRUE(contains(refusal(saved), "trainer_state.json"));
 }
 
+TEST_F(Checkpoint, OtherOrdersOfTheDataAreRefused) {
+  const fs::path saved = save();
+  args_.data_seed = 5;
+  EXPECT_TRUE(contains(refusal(saved), "expected --data_seed unset as in the interrupted run, got 5"));
+  args_.data_seed.reset();
+  args_.dataloader_drop_last = true;
+  EXPECT_TRUE(contains(refusal(saved), "expected --dataloader_drop_last false"));
+}
+
+// Those from before there were these keys are resumed all the same.
+TEST_F(Checkpoint, OlderOnesLackKeys) {
+  const fs::path saved = save();
+  json state = read_json(saved / "shoehorn_state.json");
+  for (const char* key : {"data_seed", "dataloader_drop_last", "batch_size_ramp", "freeze"})
+    state["identity"].erase(key);
+  state["position"].erase("training_samples");
+  write_json_atomic(saved / "shoehorn_state.json", state);
+  args_.data_seed = 5;
+  args_.dataloader_drop_last = true;
+  EXPECT_EQ(load_checkpoint(saved, args_, session_).position.training_samples, 0);
+  args_.freeze = {"bias"};
+  EXPECT_TRUE(contains(refusal(saved), "--freeze unset as in the interrupted run"));
+}
+
+TEST_F(Checkpoint, GoesOnWithTheSameSamples) {
+  ResumedRun run;
+  run.state.global_step = 7;
+  run.position.samples_consumed = 50;
+  const auto schedule = [](int64_t samples, bool drop_last = false) {
+    return WindowSchedule({.samples = samples, .micro_batch_size = 8, .drop_last = drop_last});
+  };
+  const auto refused = [&](int64_t samples, bool drop_last) {
+    return message_of<UserError>(
+        [&] { check_resumed_data("out/checkpoint-7", run, samples, schedule(samples, drop_last)); });
+  };
+  // 26 samples are steps of 8, 8, 8 and 2.
+  EXPECT_NO_THROW(check_resumed_data("out/checkpoint-7", run, 26, schedule(26)));
+  EXPECT_TRUE(contains(refused(26, true), "have given 50 samples after step 7"));
+  EXPECT_TRUE(contains(refused(30, false), "checkpoint-7"));
+  run.position.training_samples = 26;
+  EXPECT_NO_THROW(check_resumed_data("out/checkpoint-7", run, 26, schedule(26)));
+  EXPECT_TRUE(contains(refused(50, false), "expected 26 training samples as in the interrupted run, got 50"));
+}
+
+TEST_F(Checkpoint, BestModelIsLookedForBesideIt) {
+  const fs::path root = directory_.path();
+  for (const char* name : {"new/checkpoint-2", "new/checkpoint-4", "old/checkpoint-2", "old/checkpoint-3"})
+    fs::create_directories(root / name);
+  const auto found = [&](const char* checkpoint, const fs::path& recorded) {
+    return find_best_model(root / checkpoint, recorded.string()).value_or("");
+  };
+  EXPECT_EQ(found("new/checkpoint-4", "out/checkpoint-2"), root / "new/checkpoint-2");
+  EXPECT_EQ(found("new/checkpoint-4/", root / "old/checkpoint-2"), root / "new/checkpoint-2");
+  EXPECT_EQ(found("new/checkpoint-4", root / "old/checkpoint-3"), root / "old/checkpoint-3");
+  EXPECT_EQ(found("new/checkpoint-4", root / "old/checkpoint-9"), "");
+}
+
 TEST_F(Checkpoint, NewestCompleteOneIsFound) {
   args_.resume_from_checkpoint = "true";
   std::vector<std::string> notes;

@@ -69,8 +69,11 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
 }
 
 Metrics evaluation_metrics(const EvaluationResult& result, const std::string& prefix) {
-  Metrics metrics = result.counts.metrics(prefix);
-  metrics[prefix + "loss"] = result.loss;
+  Metrics metrics;
+  if (result.counts.total() > 0) {
+    metrics = result.counts.metrics(prefix);
+    metrics[prefix + "loss"] = result.loss;
+  }
   const std::string split = prefix.substr(0, prefix.size() - 1);
   metrics.merge(speed_metrics(split, result.seconds, result.samples, result.batches));
   return metrics;

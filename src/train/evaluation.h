@@ -31,7 +31,8 @@ struct EvaluationResult {
 EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels,
                           const EvaluationOptions& options);
 
-// eval_loss, eval_accuracy, eval_f1, eval_runtime, eval_samples_per_second, eval_steps_per_second.
+// eval_loss, eval_accuracy and eval_f1 where a sample has a label; eval_runtime, eval_samples_per_second,
+// eval_steps_per_second.
 Metrics evaluation_metrics(const EvaluationResult& result, const std::string& prefix = "eval_");
 
 // What any batch of the data set needs of the evaluation program.

@@ -72,6 +72,10 @@ TEST_F(Evaluation, WithoutLabels) {
   EXPECT_EQ(result.loss, 0);
   EXPECT_EQ(result.counts.total(), 0);
   EXPECT_EQ(logits_.size(), 9U);
+  const Metrics metrics = evaluation_metrics(result);
+  for (const char* name : {"eval_loss", "eval_accuracy", "eval_f1", "eval_f1_weighted"})
+    EXPECT_FALSE(metrics.contains(name)) << name << " of 0 would be a result";
+  EXPECT_TRUE(metrics.contains("eval_runtime"));
 }
 
 TEST_F(Evaluation, IgnoredLabelsDoNotCount) {

@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -28,7 +29,10 @@ int64_t predicted_class(std::span<const float> logits) {
 }
 
 ConfusionCounts::ConfusionCounts(int64_t num_labels)
-    : num_labels_(num_labels), counts_(static_cast<size_t>(num_labels * num_labels)) {
+    : num_labels_(num_labels),
+      labelled_(static_cast<size_t>(num_labels)),
+      predicted_(labelled_.size()),
+      correct_(labelled_.size()) {
   CHECK(num_labels >= 1, "{} labels", num_labels);
 }
 
@@ -39,7 +43,9 @@ void ConfusionCounts::add(int64_t label, int64_t prediction) {
                      kIgnoredLabel, label, num_labels_);
   }
   CHECK(prediction >= 0 && prediction < num_labels_, "prediction {} of {} labels", prediction, num_labels_);
-  ++counts_[static_cast<size_t>(label * num_labels_ + prediction)];
+  ++labelled_[static_cast<size_t>(label)];
+  ++predicted_[static_cast<size_t>(prediction)];
+  if (label == prediction) ++correct_[static_cast<size_t>(label)];
 }
 
 void ConfusionCounts::add_batch(std::span<const float> logits, std::span<const int32_t> labels) {
@@ -52,47 +58,43 @@ void ConfusionCounts::add_batch(std::span<const float> logits, std::span<const i
 
 void ConfusionCounts::merge(const ConfusionCounts& other) {
   CHECK(num_labels_ == other.num_labels_, "{} and {} labels", num_labels_, other.num_labels_);
-  for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
-}
-
-int64_t ConfusionCounts::count(int64_t label, int64_t prediction) const {
-  return counts_.at(static_cast<size_t>(label * num_labels_ + prediction));
+  for (size_t i = 0; i < labelled_.size(); ++i) {
+    labelled_[i] += other.labelled_[i];
+    predicted_[i] += other.predicted_[i];
+    correct_[i] += other.correct_[i];
+  }
 }
 
 int64_t ConfusionCounts::total() const {
-  int64_t sum = 0;
-  for (const int64_t count : counts_) sum += count;
-  return sum;
+  return std::accumulate(labelled_.begin(), labelled_.end(), int64_t{0});
 }
 
 int64_t ConfusionCounts::labelled(int64_t label) const {
-  int64_t sum = 0;
-  for (int64_t prediction = 0; prediction < num_labels_; ++prediction) sum += count(label, prediction);
-  return sum;
+  return labelled_.at(static_cast<size_t>(label));
 }
 
 int64_t ConfusionCounts::predicted(int64_t prediction) const {
-  int64_t sum = 0;
-  for (int64_t label = 0; label < num_labels_; ++label) sum += count(label, prediction);
-  return sum;
+  return predicted_.at(static_cast<size_t>(prediction));
+}
+
+int64_t ConfusionCounts::correct(int64_t label) const {
+  return correct_.at(static_cast<size_t>(label));
 }
 
 double ConfusionCounts::accuracy() const {
-  int64_t right = 0;
-  for (int64_t label = 0; label < num_labels_; ++label) right += count(label, label);
-  return ratio(right, total());
+  return ratio(std::accumulate(correct_.begin(), correct_.end(), int64_t{0}), total());
 }
 
 double ConfusionCounts::precision(int64_t label) const {
-  return ratio(count(label, label), predicted(label));
+  return ratio(correct(label), predicted(label));
 }
 
 double ConfusionCounts::recall(int64_t label) const {
-  return ratio(count(label, label), labelled(label));
+  return ratio(correct(label), labelled(label));
 }
 
 double ConfusionCounts::f1(int64_t label) const {
-  return ratio(2 * count(label, label), labelled(label) + predicted(label));
+  return ratio(2 * correct(label), labelled(label) + predicted(label));
 }
 
 double ConfusionCounts::macro_f1() const {

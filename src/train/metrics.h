@@ -3,6 +3,8 @@
 // C classes, S sequences. For two classes eval_f1 is the F1 of class 1, as GLUE's MRPC and QQP have it; for
 // more it is the macro average. Definitions are scikit-learn's with zero_division 0: a class that is never
 // predicted, or never true, has F1 0; averages run over the classes that occur as a label or as a prediction.
+// Kept are three numbers a class, not the C x C table: what was which is not known, but every measure above,
+// and Matthews' correlation, follow from them.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,10 @@ class ConfusionCounts {
 
   int64_t num_labels() const { return num_labels_; }
   int64_t total() const;
-  int64_t count(int64_t label, int64_t prediction) const;
+  // Samples of this label; of this prediction; of both.
+  int64_t labelled(int64_t label) const;
+  int64_t predicted(int64_t prediction) const;
+  int64_t correct(int64_t label) const;
 
   // 0 where nothing was counted.
   double accuracy() const;
@@ -55,11 +60,8 @@ class ConfusionCounts {
   Metrics metrics(const std::string& prefix) const;
 
  private:
-  int64_t labelled(int64_t label) const;
-  int64_t predicted(int64_t prediction) const;
-
   int64_t num_labels_;
-  std::vector<int64_t> counts_;  // (C, C): label by prediction
+  std::vector<int64_t> labelled_, predicted_, correct_;  // (C) each
 };
 
 }  // namespace shoehorn

@@ -32,7 +32,9 @@ TEST(Metrics, PredictedClass) {
 TEST(Metrics, BinaryF1IsThatOfClassOne) {
   const ConfusionCounts counts = counts_of(2, {1, 0, 1, 1, 0, 0, 1}, {1, 1, 1, 0, 0, 0, 1});
   EXPECT_EQ(counts.total(), 7);
-  EXPECT_EQ(counts.count(1, 0), 1);
+  EXPECT_EQ(counts.labelled(1), 4);
+  EXPECT_EQ(counts.predicted(1), 4);
+  EXPECT_EQ(counts.correct(1), 3);
   EXPECT_DOUBLE_EQ(counts.accuracy(), 5.0 / 7.0);
   EXPECT_DOUBLE_EQ(counts.precision(1), 0.75);
   EXPECT_DOUBLE_EQ(counts.recall(1), 0.75);
@@ -95,10 +97,21 @@ TEST(Metrics, BatchesInAnyPartsCountTheSame) {
   EXPECT_EQ(whole.total(),
             std::count_if(labels.begin(), labels.end(), [](int32_t label) { return label >= 0; }));
   for (int64_t label = 0; label < kClasses; ++label) {
-    for (int64_t prediction = 0; prediction < kClasses; ++prediction) {
-      EXPECT_EQ(whole.count(label, prediction), parts.count(label, prediction));
-    }
+    EXPECT_EQ(whole.labelled(label), parts.labelled(label));
+    EXPECT_EQ(whole.predicted(label), parts.predicted(label));
+    EXPECT_EQ(whole.correct(label), parts.correct(label));
+    EXPECT_EQ(whole.labelled(label), std::count(labels.begin(), labels.end(), label));
   }
+}
+
+// A table of labels by predictions would take 8 TB.
+TEST(Metrics, MillionClasses) {
+  constexpr int64_t kClasses = 1'000'000;
+  ConfusionCounts counts(kClasses);
+  counts.add(kClasses - 1, kClasses - 1);
+  counts.add(0, kClasses - 1);
+  EXPECT_EQ(counts.accuracy(), 0.5);
+  EXPECT_DOUBLE_EQ(counts.macro_f1(), (2.0 / 3.0 + 0.0) / 2.0);
 }
 
 TEST(Metrics, WrongLabelsAreTheUsersError) {

@@ -1,6 +1,7 @@
 #include "train/run_data.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "train/batch_feed.h"
@@ -61,6 +62,9 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
         "[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a "
         "smaller --max_seq_length",
         which, model.max_positions(), dataset.max_length());
+  }
+  if (dataset.label_kind() == LabelKind::kNone && std::string_view(which) == "training") {
+    throw user_error("[{} data] expected one class a sample as label, got samples without labels", which);
   }
   if (dataset.label_kind() != LabelKind::kClass && dataset.label_kind() != LabelKind::kNone) {
     throw user_error(

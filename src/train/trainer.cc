@@ -34,10 +34,14 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   validate(args_);
   check_data(model, train_dataset_, "training");
   check_data(model, eval_dataset_, "evaluation");
+  if (train_dataset_.size() == 0 && eval_dataset_.size() == 0)
+    throw user_error("[Trainer] expected samples to train on or to evaluate, got neither");
   if (args_.eval_strategy != "no" && eval_dataset_.size() == 0) {
     throw user_error("[--eval_strategy {}] expected an evaluation set, got none; give --validation_file",
                      args_.eval_strategy);
   }
+  if (args_.eval_on_start && eval_dataset_.size() == 0)
+    throw user_error("[--eval_on_start] expected an evaluation set, got none; give --validation_file");
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
     args_.per_device_train_batch_size = first_batch_size(args_);
   plan();
@@ -101,11 +105,15 @@ void Trainer::say(const std::string& line) const {
 }
 
 void Trainer::prepare() {
-  if (session_->is_reserved()) return;
+  if (is_prepared_) return;
   if (!forecast_.fits()) throw UserError(format_refusal(forecast_, alternatives()));
-  session_->reserve();
-  if (windows_ != nullptr) windows_->stage_in(session_->staging());
+  if (!session_->is_reserved()) {
+    session_->reserve();
+    if (windows_ != nullptr) windows_->stage_in(session_->staging());
+  }
   load_start();
+  position_.training_samples = train_dataset_.size();
+  is_prepared_ = true;
 }
 
 void Trainer::load_start() {
@@ -115,6 +123,7 @@ void Trainer::load_start() {
     const std::filesystem::path checkpoint = find_checkpoint(args_, notes);
     for (const std::string& note : notes) say(note);
     ResumedRun run = load_checkpoint(checkpoint, args_, *session_, options_.weights);
+    check_resumed_data(checkpoint, run, train_dataset_.size(), windows_->schedule());
     const int64_t max_steps = state_.max_steps;
     const int64_t epochs = state_.num_train_epochs;
     state_ = std::move(run.state);
@@ -122,6 +131,11 @@ void Trainer::load_start() {
     state_.num_train_epochs = epochs;
     state_.compute_steps(args_, max_steps);
     state_.control = {};
+    if (const std::optional<std::string> best = state_.best_model_checkpoint) {
+      state_.best_model_checkpoint = find_best_model(checkpoint, *best);
+      if (!state_.best_model_checkpoint)
+        say(fmt::format("the best model so far is gone: {} is not there", *best));
+    }
     position_ = run.position;
     originals_ = std::move(run.files);
     first_step_ = state_.global_step;
@@ -137,14 +151,30 @@ void Trainer::load_start() {
   }
   StartedWeights started = start_weights(options_.weights, session_->state(), executor, args_.seed);
   originals_ = std::move(started.files);
-  if (!options_.adapter.empty()) load_adapter(options_.adapter, session_->family(), executor);
-  if (!started.initialized.empty())
-    say(fmt::format("new weights, to be trained: {}", fmt::join(started.initialized, ", ")));
+  std::vector<std::string> drawn = std::move(started.initialized);
+  if (!options_.adapter.empty()) {
+    load_adapter(options_.adapter, session_->family(), executor);
+    for (const ParameterId id : session_->family().adapters.saved)
+      std::erase(drawn, session_->state().parameter(id).name);
+  }
+  if (drawn.empty()) return;
+  if (session_->options().kind == RunKind::kEvaluate) {
+    throw user_error(
+        "[{}] expected every weight of the model, got none of {}; what it would say is random: train it for "
+        "this task first",
+        options_.weights.string(), fmt::join(drawn, ", "));
+  }
+  say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
+}
+
+void Trainer::require_evaluation_data(const char* call) const {
+  if (eval_dataset_.size() > 0) return;
+  throw user_error("[Trainer: {}] expected evaluation data, got none; give them to the constructor", call);
 }
 
 Metrics Trainer::evaluate() {
+  require_evaluation_data("evaluate");
   prepare();
-  CHECK(eval_dataset_.size() > 0, "there is no evaluation data");
   const EvaluationResult result = shoehorn::evaluate(
       *session_, eval_dataset_, model_.num_labels(),
       {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
@@ -161,6 +191,7 @@ Metrics Trainer::evaluate() {
 }
 
 void Trainer::predict(const std::function<void(std::span<const float> logits)>& on_logits) {
+  require_evaluation_data("predict");
   prepare();
   shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
                      {.batch_size = args_.per_device_eval_batch_size,

@@ -65,7 +65,8 @@ struct TrainOutput {
 
 class Trainer {
  public:
-  // `model` outlives the trainer. UserError for arguments or data that do not go together.
+  // `model` outlives the trainer. UserError for arguments or data that do not go together, or no data at all.
+  // Without training data evaluate() and predict() refuse weights that lack a parameter of the model.
   Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset = {},
           TrainerOptions options = {});
 
@@ -79,13 +80,14 @@ class Trainer {
   // Steps of an epoch and of the whole run; there is training data.
   TrainingSteps steps() const;
 
-  // Refuses with UserError (format_refusal) what does not fit the budget. Resumes where
-  // resume_from_checkpoint says.
+  // Refuses with UserError (format_refusal) what does not fit the budget, and where there is no training
+  // data. Resumes where resume_from_checkpoint says.
   TrainOutput train();
-  // Of the evaluation data set, or of another that fits the planned batch.
+  // Of the evaluation data set; what it measures by labels is left out where none has one. UserError without
+  // such data.
   Metrics evaluate();
 
-  // The logits (S, C) of each batch of the evaluation data set, in order.
+  // The logits (S, C) of each batch of the evaluation data set, in order. UserError without such data.
   void predict(const std::function<void(std::span<const float> logits)>& on_logits);
 
   // config.json, weights and companions into `directory` (made where absent). Of a run with lora_rank its
@@ -114,6 +116,7 @@ class Trainer {
   bool may_shrink_batch() const;
   void prepare();
   void load_start();
+  void require_evaluation_data(const char* call) const;
   void train_epochs(class Progress& progress);
   TrainOutput finish_run(double seconds);
   bool next_window(struct Window& window);
@@ -145,6 +148,7 @@ class Trainer {
   std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;
+  bool is_prepared_ = false;                   // reserved, and the weights are there
   std::optional<SafetensorsModel> originals_;  // what the weights came from
   int64_t first_step_ = 0;
   int64_t samples_this_run_ = 0;

@@ -44,7 +44,8 @@ std::string log_text(const Metrics& entry) {
 }  // namespace
 
 TrainOutput Trainer::train() {
-  CHECK(windows_ != nullptr, "there is no training data");
+  if (windows_ == nullptr)
+    throw user_error("[Trainer: train] expected training data, got none; give them to the constructor");
   if (args_.save_strategy != "no") {
     if (args_.lora_rank > 0 && options_.weights.empty()) {
       throw user_error(
@@ -67,11 +68,16 @@ TrainOutput Trainer::train() {
     };
   }
   Progress progress("train", state_.global_step, state_.max_steps, std::move(watching));
-  if (args_.eval_on_start && state_.global_step == 0) evaluate_and_note(progress);
+  // As in the Trainer, a model that has not been trained is never the best one.
+  if (args_.eval_on_start && state_.global_step == 0) progress.log_line(log_text(note(evaluate())));
   try {
     train_epochs(progress);
   } catch (...) {
-    write_report();  // as far as the run got
+    try {
+      write_report();  // as far as the run got
+    } catch (const std::exception& error) {
+      say(fmt::format("the report was not written: {}", error.what()));
+    }
     throw;
   }
   progress.finish();
@@ -102,10 +108,9 @@ void Trainer::train_epochs(Progress& progress) {
                       *session_->executor().storage_as<float>(session_->family().loss));
     }
     point = {point.epoch + 1, 0};
-    if (state_.global_step < state_.max_steps || args_.max_steps <= 0) {
-      decide_after_epoch(args_, state_);
-      after_step(progress);
-    }
+    // Also where max_steps ends it early, as in the Trainer.
+    decide_after_epoch(args_, state_);
+    after_step(progress);
   }
 }
 
@@ -214,12 +219,19 @@ void Trainer::save(Progress& progress) {
 
 void Trainer::load_best_model() {
   if (!state_.best_model_checkpoint) return;
-  if (session_->family().adapters.empty()) {
-    start_weights(*state_.best_model_checkpoint, session_->state(), session_->executor(), args_.seed);
-  } else {
-    load_adapter(*state_.best_model_checkpoint, session_->family(), session_->executor());
+  const std::string& best = *state_.best_model_checkpoint;
+  // Hours of training are not lost for a checkpoint that somebody deleted.
+  if (const std::string defect = checkpoint_defect(best); !defect.empty()) {
+    say(fmt::format("the weights are those of the last step: the best model, of {}, is not whole ({})", best,
+                    defect));
+    return;
   }
-  say(fmt::format("loaded the best model, of {}", *state_.best_model_checkpoint));
+  if (session_->family().adapters.empty()) {
+    start_weights(best, session_->state(), session_->executor(), args_.seed);
+  } else {
+    load_adapter(best, session_->family(), session_->executor());
+  }
+  say(fmt::format("loaded the best model, of {}", best));
 }
 
 }  // namespace shoehorn

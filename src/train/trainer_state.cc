@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "io/json_file.h"
+#include "train/argument_checks.h"
 
 namespace shoehorn {
 namespace {
@@ -130,7 +131,8 @@ void callbacks_from_json(const Json& object, const std::string& source, TrainerS
 
 int64_t absolute_steps(double steps, int64_t max_steps) {
   if (steps < 1) steps = std::ceil(static_cast<double>(max_steps) * steps);
-  return static_cast<int64_t>(steps);
+  // Where the strategy is not "steps" the number is not used, and may be anything.
+  return steps > 0 ? static_cast<int64_t>(std::min(steps, kMostSteps)) : 0;
 }
 
 bool is_multiple(int64_t step, int64_t interval) {

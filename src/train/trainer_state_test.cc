@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -147,6 +148,24 @@ TEST(TrainerState, FlowEqualsTransformersGoldens) {
       EXPECT_EQ(decided, event) << item["arguments"];
     }
   }
+}
+
+// Numbers of strategies that are not "steps" are not checked.
+TEST(TrainerState, StepsThatNoIntegerHolds) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  TrainingArguments args;
+  TrainerState state;
+  for (const double steps : {1e30, kInfinite}) {
+    args.save_steps = args.logging_steps = steps;
+    args.eval_steps = -steps;
+    state.compute_steps(args, 7);
+    EXPECT_EQ(state.save_steps, 1'000'000'000'000'000);
+    EXPECT_EQ(state.logging_steps, state.save_steps);
+    EXPECT_EQ(state.eval_steps, 0);
+  }
+  args.save_steps = std::nan("");
+  state.compute_steps(args, 7);
+  EXPECT_EQ(state.save_steps, 0);
 }
 
 TEST(TrainerState, BestMetric) {

@@ -71,6 +71,12 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
   EXPECT_VALID(args.logging_steps = 0.25);
   EXPECT_REFUSED("[save_steps]", args.save_steps = 0);
   EXPECT_VALID(args.save_steps = 0; args.save_strategy = "no");
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  EXPECT_REFUSED("[save_steps] expected at most 1e15, got 1e+30", args.save_steps = 1e30);
+  EXPECT_REFUSED("[save_steps] expected at most 1e15, got inf", args.save_steps = kInfinite);
+  EXPECT_REFUSED("[logging_steps] expected at most 1e15", args.logging_steps = 1e30);
+  EXPECT_REFUSED("[eval_steps] expected at most 1e15", args.eval_strategy = "steps"; args.eval_steps = 1e30);
+  EXPECT_VALID(args.save_steps = 1e15);
 }
 
 TEST(TrainingArguments, WhatThisVersionLacksIsRefusedInTheStructToo) {

@@ -120,12 +120,22 @@ void initialize_parameter(const StateTable& state, size_t index, Executor& execu
 
 // A parameter that a checkpoint lacks, drawn as PyTorch draws it: the whole tensor at once.
 void initialize_as_torch(Executor& executor, const Parameter& parameter, TorchGenerator& generator) {
-  if (parameter.initializer.kind != Initializer::Kind::kNormal) {
-    fill_constant(executor, parameter);
-    return;
+  const Initializer& initializer = parameter.initializer;
+  std::vector<float> drawn;
+  switch (initializer.kind) {
+    case Initializer::Kind::kNormal:
+      drawn.resize(static_cast<size_t>(parameter.elements()));
+      generator.normal(drawn, 0, initializer.standard_deviation);
+      break;
+    case Initializer::Kind::kUniform:
+      drawn.resize(static_cast<size_t>(parameter.elements()));
+      generator.uniform(drawn, -initializer.bound, initializer.bound);
+      break;
+    case Initializer::Kind::kZeros:
+    case Initializer::Kind::kOnes:
+      fill_constant(executor, parameter);
+      return;
   }
-  std::vector<float> drawn(static_cast<size_t>(parameter.elements()));
-  generator.normal(drawn, 0, parameter.initializer.standard_deviation);
   fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
     std::copy_n(drawn.begin() + at, values.size(), values.begin());
   });
@@ -249,8 +259,8 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
     if (name.empty()) {
       if (state.storage(parameter.storage).region.component != Component::kHead) {
         throw user_error(
-            "[{}] expected a tensor '{}', got none of that name; is this a BERT checkpoint that goes with "
-            "its config.json?",
+            "[{}] expected a tensor '{}', got none of that name; are these the weights of this model, and "
+            "of its config.json?",
             files.directory().string(), parameter.name);
       }
       initialize_as_torch(executor, parameter, generator);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/test_directory.h"
+#include "model/layers.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -173,6 +174,45 @@ TEST(Weights, OldAndHeadlessFiles) {
     if (name.starts_with("classifier")) continue;
     for (size_t i = 0; i < values.size(); ++i)
       ASSERT_EQ(values[i], to_float(to_bfloat16(weights.at(name)[i]))) << name;
+  }
+}
+
+class UniformHead final : public Model {
+ public:
+  Tensor forward(ModelBuilder& builder) const override {
+    builder.set_region(-1, Component::kEmbeddings);
+    const Tensor x =
+        builder.embedding(embedding_table(builder, "tokens", 61, 24, 0.2F), builder.batch().input_ids);
+    builder.set_region(-1, Component::kHead);
+    const Initializer uniform = {.kind = Initializer::Kind::kUniform, .bound = 0.25F};
+    const Tensor weight = builder.parameter("classifier.weight", {3, 24}, uniform);
+    const Tensor bias = builder.parameter("classifier.bias", {3}, uniform);
+    return builder.linear(builder.first_tokens(x), weight, bias);
+  }
+  int64_t num_labels() const override { return 3; }
+  int64_t max_positions() const override { return 24; }
+  int64_t vocab_size() const override { return 61; }
+};
+
+// As PyTorch's Linear starts, of which `uniform_` draws weight and bias.
+TEST(Weights, UniformHeadThatFilesLackIsDrawnAsPyTorchDraws) {
+  const TestDirectory directory;
+  const UniformHead model;
+  Session session(model, session_options(Precision::kFloat32, true, {}));
+  session.reserve();
+  initialize_weights(session.state(), session.executor(), 3);
+  const NamedWeights weights = weights_of(session);
+  write_file(directory.path() / "model.safetensors", {{"tokens.weight", DType::kF32, {61, 24}}}, weights,
+             [](const std::string& name) { return name; });
+  TorchGenerator generator(1);
+  const LoadedWeights loaded =
+      load_weights(SafetensorsModel::open(directory.path()), session.state(), session.executor(), generator);
+  EXPECT_EQ(loaded.initialized, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
+  TorchGenerator same(1);
+  for (const char* name : {"classifier.weight", "classifier.bias"}) {
+    std::vector<float> expected(weights.at(name).size());
+    same.uniform(expected, -0.25F, 0.25F);
+    EXPECT_EQ(weights_of(session).at(name), expected) << name;
   }
 }
 

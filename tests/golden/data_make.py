@@ -60,6 +60,12 @@ def torch_random():
             generator.manual_seed(42)
             values = [bits(torch.empty(n).normal_(mean, std, generator=generator)) for n in sizes]
             normals.append({"seed": 42, "mean": mean, "std": std, "sizes": sizes, "bits": values})
+    uniforms = []
+    for start, end in [(-0.25, 0.25), (-0.1767767, 0.1767767), (0.5, 3.7)]:
+        for sizes in [[1], [5, 4, 15], [16], [31, 3, 40]]:
+            generator.manual_seed(42)
+            values = [bits(torch.empty(n).uniform_(start, end, generator=generator)) for n in sizes]
+            uniforms.append({"seed": 42, "from": start, "to": end, "sizes": sizes, "bits": values})
     generator.manual_seed(7)
     many = torch.empty(300007).normal_(0.0, 0.02, generator=generator)
     return {
@@ -67,6 +73,7 @@ def torch_random():
         "randperm": permutations,
         "randperm_hash": {"seed": 5, "n": 100003, "fnv1a": fnv1a(large.numpy().astype(np.uint32).tobytes())},
         "normal": normals,
+        "uniform": uniforms,
         "normal_hash": {"seed": 7, "n": 300007, "mean": 0.0, "std": 0.02, "fnv1a": fnv1a(many.numpy().tobytes())},
     }
 
