@@ -258,6 +258,47 @@ TEST(TrainResumeFrozen, OriginalsGoFromFileToFile) {
   }
 }
 
+// The rate falls after the evaluations of steps 4 and 9: from the second on none is better. At step 3 bad
+// evaluations are counted, at step 5 it cools down, at step 8 one evaluation more decides.
+TEST(TrainResumeReduceLrOnPlateau, GoesOnBitForBit) {
+  const TestDirectory directory;
+  const Setting plateau{"", [](TrainingArguments& a) {
+                          a.lr_scheduler_type = "reduce_lr_on_plateau";
+                          a.lr_scheduler_kwargs = {{"threshold_mode", std::string("abs")},
+                                                   {"threshold", 10.0},
+                                                   {"patience", int64_t{2}},
+                                                   {"cooldown", int64_t{2}},
+                                                   {"factor", 0.5}};
+                          a.eval_strategy = "steps";
+                          a.eval_steps = a.logging_steps = a.save_steps = 1;
+                        }};
+  const auto run = [](const TrainingArguments& args) {
+    const BertForSequenceClassification model(tiny_bert(0.1F));
+    Trainer trainer(model, args, tiny_samples(28, 3), tiny_samples(11, 6));
+    EXPECT_EQ(trainer.train().global_step, 12);
+    return trainer.state();
+  };
+  const fs::path whole = directory.path() / "whole";
+  const TrainerState expected = run(arguments_of(plateau, whole));
+  EXPECT_EQ(logged(expected, "learning_rate"), (std::vector<double>{1e-3, 1e-3, 1e-3, 1e-3, 5e-4, 5e-4, 5e-4,
+                                                                    5e-4, 5e-4, 2.5e-4, 2.5e-4, 2.5e-4}));
+  for (const char* start : {"checkpoint-3", "checkpoint-5", "checkpoint-8"}) {
+    SCOPED_TRACE(start);
+    TrainingArguments args = arguments_of(plateau, directory.path() / "resumed" / start);
+    args.save_steps = 100;  // the last step only
+    args.resume_from_checkpoint = (whole / start).string();
+    const TrainerState state = run(args);
+    for (const char* key : {"loss", "learning_rate", "grad_norm", "eval_loss"})
+      EXPECT_EQ(logged(state, key), logged(expected, key)) << key;
+    // trainer_state.json has the seconds of evaluations.
+    for (const char* name : {"model.safetensors", "optimizer.safetensors", "shoehorn_state.json"}) {
+      EXPECT_TRUE(read_text_file(whole / "checkpoint-12" / name) ==
+                  read_text_file(fs::path(args.output_dir) / "checkpoint-12" / name))
+          << name;
+    }
+  }
+}
+
 class ResumeRefusal : public ::testing::Test {
  protected:
   void SetUp() override { train(arguments()); }

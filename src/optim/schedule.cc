@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "optim/reduce_lr_on_plateau.h"
 
 namespace shoehorn {
 namespace {
@@ -66,7 +67,13 @@ ScheduleType parse_schedule_type(std::string_view name) {
     if (row.name == name) return row.type;
   }
   const std::string known = fmt::format("{}", fmt::join(schedule_names(), ", "));
-  if (name == "reduce_lr_on_plateau" || name == "greedy") {
+  if (name == kReduceLrOnPlateau) {
+    throw user_error(
+        "[lr_scheduler_type] expected a function of the step, one of {}, got '{}'; it follows a metric: the "
+        "Trainer tells it each evaluation's, a loop of one's own has to (ReduceLrOnPlateau)",
+        known, name);
+  }
+  if (name == "greedy") {
     throw user_error(
         "[lr_scheduler_type] expected one of {}, got '{}'; known, but not in this version yet: it follows a "
         "metric and is no function of the step",

@@ -55,11 +55,12 @@ struct ScheduleOptions {
   std::optional<std::string> decay_type{};   // warmup_stable_decay: cosine (or linear, 1-sqrt)
 };
 
-// The names of all types, as lr_scheduler_type spells them.
+// The names of all types, as lr_scheduler_type spells them. reduce_lr_on_plateau is no function of the step
+// and not among them: see reduce_lr_on_plateau.h.
 const std::vector<std::string>& schedule_names();
 
-// "cosine_with_min_lr" -> kCosineWithMinLr. UserError for a name that is unknown, or known but not built
-// (reduce_lr_on_plateau, greedy: they follow a metric and are no function of the step).
+// "cosine_with_min_lr" -> kCosineWithMinLr. UserError for a name that is unknown or follows a metric
+// (reduce_lr_on_plateau, greedy).
 ScheduleType parse_schedule_type(std::string_view name);
 
 class Schedule {

@@ -92,7 +92,7 @@ TEST(Schedule, UnknownNamesAreNamed) {
     }
     return std::string();
   };
-  EXPECT_NE(message("reduce_lr_on_plateau").find("not in this version yet"), std::string::npos);
+  EXPECT_NE(message("reduce_lr_on_plateau").find("expected a function of the step"), std::string::npos);
   EXPECT_NE(message("greedy").find("not in this version yet"), std::string::npos);
   EXPECT_NE(message("cosin").find("did you mean cosine?"), std::string::npos);
   EXPECT_NE(message("qqqqqqqqq").find("warmup_stable_decay"), std::string::npos);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/relative_step.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/find_anomaly.h"
@@ -42,6 +43,8 @@ void AcceleratedOptimizer::zero_grad() {
 
 double AcceleratedOptimizer::learning_rate() const {
   const Accelerator& accelerator = *accelerator_;
+  const OptimizerSettings& settings = accelerator.optimizer_.options.settings;
+  if (const auto own = relative_step_of(settings, accelerator.applied_updates_)) return *own;
   return accelerator.scheduler_ ? accelerator.scheduler_(accelerator.scheduler_steps_)
                                 : accelerator.optimizer_.learning_rate;
 }

@@ -1,4 +1,5 @@
 // The command line over the table.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -50,6 +51,8 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
   }
   parsed.arguments = resolved(std::move(parsed.arguments));
   validate(parsed.arguments);
+  if (std::find(parsed.given.begin(), parsed.given.end(), "learning_rate") != parsed.given.end())
+    refuse_given_learning_rate(parsed.arguments);
   validate_command(command, parsed.arguments);
   return parsed;
 }

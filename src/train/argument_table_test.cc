@@ -185,6 +185,16 @@ TEST(ArgumentTable, NamesWhatItCannotRead) {
   EXPECT_SAYS(parse_error({"--lr_scheduler_kwargs", "{\"power\": [1]}"}), "lr_scheduler_kwargs: power");
 }
 
+// Also where it is the default, which the value alone does not show.
+TEST(ArgumentTable, AGivenLearningRateBesideTheOptimizersOwn) {
+  const Words relative = {"--optim", "adafactor", "--optim_args", "relative_step=true"};
+  EXPECT_EQ(parse_error(relative), "");
+  Words given = relative;
+  given.insert(given.end(), {"--learning_rate", "5e-5"});
+  EXPECT_SAYS(parse_error(given), "[learning_rate] expected none with optim_args relative_step=true");
+  EXPECT_EQ(parse_error({"--optim", "adafactor", "--learning_rate", "5e-5"}), "");
+}
+
 TEST(ArgumentTable, OldSpellings) {
   EXPECT_EQ(parse({"--evaluation_strategy", "epoch"}).eval_strategy, "epoch");
   EXPECT_EQ(parse({"--group_by_length"}).train_sampling_strategy, "group_by_length");

@@ -56,7 +56,7 @@ std::vector<ArgumentChoice> optimizers() {
 std::vector<ArgumentChoice> schedulers() {
   std::vector<ArgumentChoice> choices;
   for (const std::string& name : schedule_names()) choices.push_back({name});
-  choices.push_back({"reduce_lr_on_plateau", "not in this version yet: it follows a metric"});
+  choices.push_back({kReduceLrOnPlateau});
   choices.push_back({"greedy", "not in this version yet: it follows a metric"});
   return choices;
 }
@@ -282,8 +282,8 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .field = &Args::optim_args,
        .help = "as key=value,…; sgd: momentum, nesterov; adagrad: lr_decay, eps; rmsprop: momentum, alpha, "
                "eps, centered; adafactor: eps1, eps2, clip_threshold, decay_rate, beta1, scale_parameter, "
-               "relative_step, warmup_init; adamw_8bit, lion_8bit: embedding_bits (8 or 32, the default), "
-               "min_8bit_size (4096)"},
+               "relative_step (its own rate, without learning_rate and schedule), warmup_init; adamw_8bit, "
+               "lion_8bit: embedding_bits (8 or 32, the default), min_8bit_size (4096)"},
       {.name = "learning_rate",
        .group = kOptimizer,
        .field = &Args::learning_rate,
@@ -329,12 +329,14 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
       {.name = "lr_scheduler_type",
        .group = kOptimizer,
        .field = &Args::lr_scheduler_type,
-       .help = "how the learning rate moves",
+       .help = "how the learning rate moves: with the step, or (reduce_lr_on_plateau, without warm-up) with "
+               "metric_for_best_model after each evaluation",
        .choices = schedulers()},
       {.name = "lr_scheduler_kwargs",
        .group = kOptimizer,
        .field = &Args::lr_scheduler_kwargs,
-       .help = "its options, as num_cycles=2 or JSON"},
+       .help = "its options, as num_cycles=2 or JSON; reduce_lr_on_plateau: mode, factor, patience, "
+               "threshold, threshold_mode, cooldown, min_lr, eps"},
       {.name = "warmup_steps",
        .group = kOptimizer,
        .field = &Args::warmup_steps,

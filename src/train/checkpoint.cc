@@ -66,6 +66,13 @@ nlohmann::json to_json(const LossScaleValues& values) {
           {"overflows_to_go", values.overflows_to_go}};
 }
 
+nlohmann::json to_json(const PlateauState& plateau) {
+  return {{"learning_rate", plateau.learning_rate},
+          {"best", plateau.best},
+          {"bad_evaluations", plateau.bad_evaluations},
+          {"cooldown_left", plateau.cooldown_left}};
+}
+
 // The object under `name`; UserError where there is none.
 nlohmann::json object_in(const nlohmann::json& parent, const char* name, const std::filesystem::path& file) {
   if (parent.is_object() && parent.contains(name) && parent[name].is_object()) return parent[name];
@@ -90,6 +97,25 @@ LossScaleValues loss_scale_in(const nlohmann::json& saved, const std::filesystem
   if (!(scale.scale > 0 && std::isfinite(scale.scale)))
     throw user_error("[{}: loss_scale] expected a scale above 0, got {}", file.string(), scale.scale);
   return scale;
+}
+
+PlateauState plateau_in(const nlohmann::json& saved, const std::filesystem::path& file) {
+  if (!saved.contains(kReduceLrOnPlateau)) {
+    throw user_error(
+        "[{}] expected the state of lr_scheduler_type {}, got none; resume with the type of the interrupted "
+        "run",
+        file.string(), kReduceLrOnPlateau);
+  }
+  const nlohmann::json values = object_in(saved, kReduceLrOnPlateau.data(), file);
+  const PlateauState plateau{.learning_rate = field<double>(values, "learning_rate", file),
+                             .best = field<double>(values, "best", file),
+                             .bad_evaluations = field<int64_t>(values, "bad_evaluations", file),
+                             .cooldown_left = field<int64_t>(values, "cooldown_left", file)};
+  if (!(plateau.learning_rate >= 0 && std::isfinite(plateau.learning_rate))) {
+    throw user_error("[{}: {}] expected a learning_rate of 0 or more, got {}", file.string(),
+                     kReduceLrOnPlateau, plateau.learning_rate);
+  }
+  return plateau;
 }
 
 // Gives the files that it read.
@@ -149,6 +175,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
     nlohmann::json position = {{"identity", identity_of(args)}, {"position", to_json(contents.position)}};
     const LossScaleStorages& scale = contents.session.family().loss_scale;
     if (scale.scale.valid()) position["loss_scale"] = to_json(read_loss_scale(executor, scale));
+    if (contents.position.plateau) position[kReduceLrOnPlateau] = to_json(*contents.position.plateau);
     write_json_atomic(staged.path() / kPositionFile, position);
   }
   return staged.commit();
@@ -188,6 +215,8 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   run.position.last_logged_step = field<int64_t>(position, "last_logged_step", position_file);
   run.position.loss_total = field<double>(position, "loss_total", position_file);
   run.position.nonfinite_losses = field<int64_t>(position, "nonfinite_losses", position_file);
+  if (arguments.lr_scheduler_type == kReduceLrOnPlateau)
+    run.position.plateau = plateau_in(saved, position_file);
   if (saved.contains("loss_scale")) run.loss_scale = loss_scale_in(saved, position_file);
   if (session.family().adapters.empty()) {
     run.files = load_whole_model(checkpoint, arguments, session);

@@ -5,7 +5,7 @@
 //   adapters adapter_config.json, adapter_model.safetensors and model_config.json, loadable by PEFT
 //   optimizer.safetensors                             "<parameter>.<state>" in the parameter's shape
 //   trainer_state.json, training_args.json            as the Trainer names them
-//   shoehorn_state.json                               position in data and log, loss scale, seed, profile
+//   shoehorn_state.json                               position in data and log, loss scale, seed, plateau
 //
 // A checkpoint is complete or absent (io/checkpoint_directory.h). It knows logical tensors only, never a
 // physical layout.
@@ -36,6 +36,7 @@ struct RunPosition {
   double loss_total = 0;
   int64_t nonfinite_losses = 0;
   int64_t training_samples = 0;  // of the data set; 0: an older checkpoint does not say
+  std::optional<PlateauState> plateau = {};  // of reduce_lr_on_plateau
 };
 
 struct CheckpointContents {
@@ -59,7 +60,8 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
 
 // Loads weights and optimizer state into the session's executor and returns where the run stood. Of a run
 // with adapters the checkpoint has those only: the weights are those of `base`. UserError where the
-// checkpoint is of another seed, batch or optimizer than `arguments` (naming what differs).
+// checkpoint is of another seed, batch or optimizer than `arguments` (naming what differs), or lacks the
+// state of their reduce_lr_on_plateau.
 struct ResumedRun {
   TrainerState state;
   RunPosition position;

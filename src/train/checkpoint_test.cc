@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -84,6 +85,29 @@ TEST_F(Checkpoint, GivesBackWhereTheRunStood) {
   EXPECT_EQ(run.position.last_logged_step, 5);
   EXPECT_EQ(run.position.loss_total, 1e-300);
   EXPECT_EQ(run.position.nonfinite_losses, 1);
+}
+
+// Also before the first evaluation, when the best is infinite.
+TEST_F(Checkpoint, GivesBackThePlateau) {
+  args_.lr_scheduler_type = "reduce_lr_on_plateau";
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const PlateauState& plateau :
+       {PlateauState{.learning_rate = 0.1, .best = infinity},
+        PlateauState{.learning_rate = 1e-3 * 0.1, .best = -infinity, .bad_evaluations = 3},
+        PlateauState{.learning_rate = 0, .best = 0.1, .cooldown_left = 2}}) {
+    position_.plateau = plateau;
+    EXPECT_EQ(load_checkpoint(save(), args_, session_).position.plateau, plateau);
+  }
+  const fs::path file = save() / "shoehorn_state.json";
+  json state = read_json(file);
+  state["reduce_lr_on_plateau"]["learning_rate"] = -1;
+  write_json_atomic(file, state);
+  EXPECT_TRUE(contains(refusal(file.parent_path()), "expected a learning_rate of 0 or more, got -1"));
+  state.erase("reduce_lr_on_plateau");
+  write_json_atomic(file, state);
+  EXPECT_TRUE(contains(refusal(file.parent_path()), "expected the state of lr_scheduler_type"));
+  args_.lr_scheduler_type = "linear";
+  EXPECT_FALSE(load_checkpoint(file.parent_path(), args_, session_).position.plateau.has_value());
 }
 
 TEST_F(Checkpoint, ModelAlone) {

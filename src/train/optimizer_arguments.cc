@@ -1,4 +1,5 @@
 // --optim and --optim_args: which optimizer, with the keys of the implementation that it follows.
+#include "graph/relative_step.h"
 #include "train/argument_checks.h"
 #include "train/training_arguments.h"
 
@@ -56,6 +57,25 @@ AdafactorSettings adafactor_settings(const KwargsReader& reader) {
   return settings;
 }
 
+// Adafactor's own rate is read in place of any other, so that what says one would have no effect.
+void require_no_rate(std::string_view name, bool given) {
+  if (!given) return;
+  throw user_error(
+      "[{}] expected none with optim_args relative_step=true, got one; Adafactor then sets its own rate, "
+      "min(0.01, 1 / sqrt(step)), which no schedule moves",
+      name);
+}
+
+void require_no_rate(const TrainingArguments& args) {
+  const TrainingArguments standard;
+  require_no_rate("learning_rate", args.learning_rate != standard.learning_rate);
+  require_no_rate("scale_learning_rate", args.scale_learning_rate != standard.scale_learning_rate);
+  require_no_rate("lr_scheduler_type", args.lr_scheduler_type != standard.lr_scheduler_type);
+  require_no_rate("lr_scheduler_kwargs", !args.lr_scheduler_kwargs.empty());
+  require_no_rate("warmup_steps", args.warmup_steps != 0);
+  require_no_rate("warmup_ratio", args.warmup_ratio != 0);
+}
+
 EightBitStates eight_bit_states(const KwargsReader& reader) {
   EightBitStates states;
   const double bits = reader.number("embedding_bits").value_or(32);
@@ -86,8 +106,11 @@ OptimizerSettings optimizer_settings_of(const TrainingArguments& args) {
   if (name == "adagrad") return adagrad_settings(read({"lr_decay", "eps"}));
   if (name == "rmsprop") return rmsprop_settings(read({"momentum", "alpha", "eps", "centered"}));
   if (name == "adafactor") {
-    return adafactor_settings(read({"eps1", "eps2", "clip_threshold", "decay_rate", "beta1",
-                                    "scale_parameter", "relative_step", "warmup_init"}));
+    const AdafactorSettings settings =
+        adafactor_settings(read({"eps1", "eps2", "clip_threshold", "decay_rate", "beta1", "scale_parameter",
+                                 "relative_step", "warmup_init"}));
+    if (settings.relative_step) require_no_rate(args);
+    return settings;
   }
   if (name == "lomo" || name == "adalomo") {
     read({});
@@ -106,6 +129,10 @@ OptimizerSettings optimizer_settings_of(const TrainingArguments& args) {
   if (name == "lion") return lion;
   CHECK(name == "adamw", "optimizer '{}' has no settings", name);
   return adamw;
+}
+
+void refuse_given_learning_rate(const TrainingArguments& args) {
+  require_no_rate("learning_rate", relative_step_of(optimizer_settings_of(args), 0).has_value());
 }
 
 }  // namespace shoehorn

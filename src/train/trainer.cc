@@ -81,7 +81,12 @@ void Trainer::plan() {
     state_.num_train_epochs = steps.num_train_epochs;
     state_.train_batch_size = args_.per_device_train_batch_size;
     state_.compute_steps(args_, steps.max_steps);
-    schedule_ = schedule_of(args_, steps.max_steps);
+    plateau_ = reduce_lr_on_plateau_of(args_);
+    if (plateau_) {
+      position_.plateau = plateau_->start();
+    } else {
+      schedule_ = schedule_of(args_, steps.max_steps);
+    }
     if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
     runner_.emplace(*session_, profile_.get());
   }

@@ -128,7 +128,9 @@ class Trainer {
   void note_throughput();
   void start_reports();
   void write_report() const;
+  double next_learning_rate() const;
   void evaluate_and_note(class Progress& progress);
+  void reduce_on_plateau(const Metrics& metrics, class Progress& progress);
   void save(class Progress& progress);
   void load_best_model();
   void say(const std::string& line) const;
@@ -144,7 +146,9 @@ class Trainer {
   std::unique_ptr<Session> session_;
   std::unique_ptr<class WindowIterator> windows_;  // packs into the session's staging
   MemoryForecast forecast_;
+  // What moves the learning rate: one of the two where there is training data.
   std::optional<Schedule> schedule_;
+  std::optional<ReduceLrOnPlateau> plateau_;
   std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/window_iterator.h"
+#include "graph/relative_step.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "train/adapter_weights.h"
@@ -114,10 +115,17 @@ void Trainer::train_epochs(Progress& progress) {
   }
 }
 
+// A schedule moves with the updates: where one is skipped, it stays.
+double Trainer::next_learning_rate() const {
+  const OptimizerSettings& optimizer = session_->options().step.optimizer.settings;
+  if (const auto own = relative_step_of(optimizer, position_.applied_updates)) return *own;
+  if (plateau_) return position_.plateau->learning_rate;
+  return schedule_->learning_rate(position_.applied_updates);
+}
+
 // One optimizer step: all micro-batches of a window.
 void Trainer::step(const Window& window) {
-  // The scheduler moves with the updates: where one is skipped, it stays.
-  last_learning_rate_ = schedule_->learning_rate(position_.applied_updates);
+  last_learning_rate_ = next_learning_rate();
   runner_->begin({state_.global_step, position_.applied_updates, window.target_items});
   for (int64_t m = 0; m < window.micro_batches; ++m) runner_->run_micro_batch(*windows_, m);
   const StepResult result = runner_->finish(last_learning_rate_);
@@ -206,7 +214,17 @@ void Trainer::evaluate_and_note(Progress& progress) {
         (std::filesystem::path(args_.output_dir) / fmt::format("checkpoint-{}", state_.global_step)).string();
   }
   if (args_.save_strategy == "best") state_.control.should_save = best;
+  // The Trainer does not tell it of the evaluation before the first step.
+  if (plateau_ && state_.global_step > 0) reduce_on_plateau(metrics, progress);
   progress.log_line(log_text(note(std::move(metrics))));
+}
+
+void Trainer::reduce_on_plateau(const Metrics& metrics, Progress& progress) {
+  const double before = position_.plateau->learning_rate;
+  position_.plateau = plateau_->next(*position_.plateau, best_model_metric(args_, metrics));
+  const double after = position_.plateau->learning_rate;
+  if (after < before)
+    progress.log_line(fmt::format("{}: learning_rate {:.6g}, was {:.6g}", kReduceLrOnPlateau, after, before));
 }
 
 void Trainer::save(Progress& progress) {

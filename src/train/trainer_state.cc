@@ -248,8 +248,7 @@ void decide_after_epoch(const TrainingArguments& args, TrainerState& state) {
   control.should_save = args.save_strategy == "epoch";
 }
 
-bool update_best_metric(const TrainingArguments& args, const Metrics& metrics, TrainerState& state) {
-  if (args.metric_for_best_model.empty()) return false;
+double best_model_metric(const TrainingArguments& args, const Metrics& metrics) {
   std::string name = args.metric_for_best_model;
   if (!name.starts_with("eval_")) name = "eval_" + name;
   const auto found = metrics.find(name);
@@ -258,8 +257,13 @@ bool update_best_metric(const TrainingArguments& args, const Metrics& metrics, T
     for (const auto& [known, value] : metrics) names.push_back(known);
     throw user_error("[metric_for_best_model] expected one of {}, got '{}'", fmt::join(names, ", "), name);
   }
-  const double value = metric_number(found->second);
-  const bool greater = args.greater_is_better.value_or(!name.ends_with("loss"));
+  return metric_number(found->second);
+}
+
+bool update_best_metric(const TrainingArguments& args, const Metrics& metrics, TrainerState& state) {
+  if (args.metric_for_best_model.empty()) return false;
+  const double value = best_model_metric(args, metrics);
+  const bool greater = args.greater_is_better.value_or(!args.metric_for_best_model.ends_with("loss"));
   const bool better =
       !state.best_metric || (greater ? value > *state.best_metric : value < *state.best_metric);
   if (std::isnan(value) || !better) return false;

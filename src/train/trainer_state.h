@@ -75,9 +75,13 @@ TrainerState load_trainer_state(const std::filesystem::path& path);
 void decide_after_step(const TrainingArguments& args, TrainerState& state);
 void decide_after_epoch(const TrainingArguments& args, TrainerState& state);
 
+// What metric_for_best_model, which is given, names in the metrics of an evaluation; UserError if they lack
+// it, naming those there are.
+double best_model_metric(const TrainingArguments& args, const Metrics& metrics);
+
 // After an evaluation: whether metric_for_best_model in `metrics` is the best so far, which is then noted in
 // best_metric and best_global_step. A NaN is never the best. No metric_for_best_model: false.
-// UserError if `metrics` lacks it, naming those there are.
+// UserError as above.
 bool update_best_metric(const TrainingArguments& args, const Metrics& metrics, TrainerState& state);
 
 }  // namespace shoehorn

@@ -61,6 +61,12 @@ void validate_strategies(const TrainingArguments& args) {
   if (args.save_strategy == "best" && args.eval_strategy == "no") {
     throw user_error("[eval_strategy] expected steps or epoch, because save_strategy is best, got 'no'");
   }
+  if (args.lr_scheduler_type == kReduceLrOnPlateau && args.eval_strategy == "no") {
+    throw user_error(
+        "[eval_strategy] expected steps or epoch, because lr_scheduler_type is {}, got 'no'; it follows the "
+        "metric of evaluations",
+        kReduceLrOnPlateau);
+  }
 }
 
 void validate_best_model(const TrainingArguments& args) {
@@ -198,7 +204,8 @@ void validate_combinations(const TrainingArguments& args) {
 TrainingArguments resolved(TrainingArguments args) {
   if (args.eval_strategy != "no") args.do_eval = true;
   if (args.eval_strategy == "steps" && args.eval_steps.value_or(0) == 0) args.eval_steps = args.logging_steps;
-  if (args.load_best_model_at_end && args.metric_for_best_model.empty()) args.metric_for_best_model = "loss";
+  const bool asks_for_metric = args.load_best_model_at_end || args.lr_scheduler_type == kReduceLrOnPlateau;
+  if (asks_for_metric && args.metric_for_best_model.empty()) args.metric_for_best_model = "loss";
   if (!args.greater_is_better && !args.metric_for_best_model.empty()) {
     args.greater_is_better = !args.metric_for_best_model.ends_with("loss");
   }
@@ -220,7 +227,7 @@ void validate(const TrainingArguments& args) {
   validate_combinations(args);
   recompute_every_n_layers(args);
   optimizer_settings_of(args);
-  schedule_of(args, 1);
+  if (!reduce_lr_on_plateau_of(args)) schedule_of(args, 1);
   batch_size_ramp_of(args);
 }
 
@@ -237,33 +244,6 @@ TrainingArguments training_arguments_from_json(const nlohmann::json& object, con
   TrainingArguments args;
   apply_json(object, source, args);
   return args;
-}
-
-int64_t warmup_steps_of(const TrainingArguments& args, int64_t total_steps) {
-  if (args.warmup_steps > 0) return warmup_step_count(args.warmup_steps, total_steps);
-  return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * args.warmup_ratio));
-}
-
-Schedule schedule_of(const TrainingArguments& args, int64_t total_steps) {
-  const ScheduleType type = parse_schedule_type(args.lr_scheduler_type);
-  const KwargsReader reader(
-      "lr_scheduler_kwargs", args.lr_scheduler_kwargs,
-      {"num_cycles", "power", "lr_end", "timescale", "min_lr", "min_lr_rate", "warmup_lr_rate",
-       "num_stable_steps", "num_decay_steps", "min_lr_ratio", "warmup_type", "decay_type"});
-  ScheduleOptions options;
-  options.num_cycles = reader.number("num_cycles");
-  options.power = reader.number("power");
-  options.lr_end = reader.number("lr_end");
-  options.timescale = reader.number("timescale");
-  options.min_lr = reader.number("min_lr");
-  options.min_lr_rate = reader.number("min_lr_rate");
-  options.warmup_lr_rate = reader.number("warmup_lr_rate");
-  options.num_stable_steps = reader.number("num_stable_steps");
-  options.num_decay_steps = reader.number("num_decay_steps");
-  options.min_lr_ratio = reader.number("min_lr_ratio");
-  options.warmup_type = reader.text("warmup_type");
-  options.decay_type = reader.text("decay_type");
-  return {type, scaled_learning_rate(args), warmup_steps_of(args, total_steps), total_steps, options};
 }
 
 int64_t recompute_every_n_layers(const TrainingArguments& args) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "graph/optimizer_settings.h"
+#include "optim/reduce_lr_on_plateau.h"
 #include "optim/schedule.h"
 
 namespace shoehorn {
@@ -184,8 +185,8 @@ struct TrainingArguments {
 };
 
 // `args` with what follows from what is given: eval_steps from logging_steps, do_eval from eval_strategy,
-// metric_for_best_model "loss" and greater_is_better where the best model is asked for, update_in_backward
-// from the optimizers that are made of it, the reports that "all" means. Idempotent.
+// metric_for_best_model "loss" and greater_is_better where the best model or reduce_lr_on_plateau asks for
+// them, update_in_backward from the optimizers that are made of it, the reports that "all" means. Idempotent.
 TrainingArguments resolved(TrainingArguments args);
 
 // Throws UserError for a value that is out of range, that this version lacks or refuses, or that contradicts
@@ -200,9 +201,13 @@ TrainingArguments training_arguments_from_json(const nlohmann::json& object, con
 // Warm-up steps of a run of `total_steps`: from warmup_steps, or where that is 0 from warmup_ratio.
 int64_t warmup_steps_of(const TrainingArguments& args, int64_t total_steps);
 
-// The learning-rate schedule. UserError names an lr_scheduler_kwargs key that is unknown or has a wrong
-// value.
+// The learning-rate schedule, a function of the step. UserError names an lr_scheduler_kwargs key that is
+// unknown or has a wrong value, or an lr_scheduler_type that is no such function.
 Schedule schedule_of(const TrainingArguments& args, int64_t total_steps);
+
+// What moves the rate instead where lr_scheduler_type is reduce_lr_on_plateau; nothing for the others. Needs
+// resolved arguments. UserError as above, and where mode is left to its default though greater is better.
+std::optional<ReduceLrOnPlateau> reduce_lr_on_plateau_of(const TrainingArguments& args);
 
 // 0 without gradient checkpointing, else gradient_checkpointing_kwargs' every_n_layers (1 by default;
 // kRootOfLayers for "sqrt"). UserError names a key that is unknown or has a wrong value.
@@ -220,8 +225,13 @@ double scaled_learning_rate(const TrainingArguments& args);
 // "adamw", "sgd", …: values of `optim` that name the same optimizer are one.
 std::string_view optimizer_name(const TrainingArguments& args);
 
-// The optimizer and what optim_args says of it. UserError as above.
+// The optimizer and what optim_args says of it. UserError as above, and for a learning rate or schedule
+// beside Adafactor's relative_step, which reads none.
 OptimizerSettings optimizer_settings_of(const TrainingArguments& args);
+
+// UserError where the optimizer sets its own rate: for a learning_rate that was given, though it is the
+// default.
+void refuse_given_learning_rate(const TrainingArguments& args);
 
 // torch_compile_backend eager or aot_eager: the unfused reference run was asked for.
 bool wants_unfused_run(const TrainingArguments& args);

@@ -82,7 +82,7 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
 TEST(TrainingArguments, WhatThisVersionLacksIsRefusedInTheStructToo) {
   EXPECT_REFUSED("[optim] expected one of adamw_torch_fused", args.optim = "muon");
   EXPECT_REFUSED("[eval_strategy] expected one of no, steps, epoch", args.eval_strategy = "step");
-  EXPECT_REFUSED("[lr_scheduler_type]", args.lr_scheduler_type = "reduce_lr_on_plateau");
+  EXPECT_REFUSED("[lr_scheduler_type]", args.lr_scheduler_type = "greedy");
   EXPECT_REFUSED("[tf32] expected nothing, got true; known, but not in this version yet: it needs an NVIDIA",
                  args.tf32 = true);
   EXPECT_VALID(args.tf32 = false);
@@ -216,6 +216,69 @@ TEST(TrainingArguments, KwargsAreReadAndRefusedByName) {
   EXPECT_REFUSED("did you mean power?", args.lr_scheduler_kwargs["powr"] = 2);
   EXPECT_VALID(args.lr_scheduler_type = "polynomial"; args.lr_scheduler_kwargs["power"] = 2);
   EXPECT_REFUSED("neither", args.lr_scheduler_type = "cosine_with_min_lr");
+}
+
+TEST(TrainingArguments, ReduceLrOnPlateau) {
+  TrainingArguments args{
+      .learning_rate = 1e-3, .lr_scheduler_type = "reduce_lr_on_plateau", .eval_strategy = "epoch"};
+  EXPECT_EQ(resolved(args).metric_for_best_model, "loss");
+  args.lr_scheduler_kwargs = {{"mode", std::string("max")},
+                              {"factor", 0.5},
+                              {"patience", int64_t{0}},
+                              {"threshold", 0.25},
+                              {"cooldown", int64_t{3}},
+                              {"threshold_mode", std::string("abs")},
+                              {"min_lr", 4e-4},
+                              {"eps", 0.0}};
+  const ReduceLrOnPlateau plateau = *reduce_lr_on_plateau_of(resolved(args));
+  PlateauState state = plateau.next(plateau.start(), 0.5);
+  EXPECT_EQ(state, (PlateauState{.learning_rate = 1e-3, .best = 0.5}));
+  state = plateau.next(state, 0.75);
+  EXPECT_EQ(state, (PlateauState{.learning_rate = 5e-4, .best = 0.5, .cooldown_left = 3}));
+  state.cooldown_left = 0;
+  EXPECT_EQ(plateau.next(state, 0.75).learning_rate, 4e-4);
+  args.scale_learning_rate = "linear";
+  args.reference_batch_size = 4;
+  EXPECT_EQ(reduce_lr_on_plateau_of(resolved(args))->start().learning_rate, 2e-3);
+
+  EXPECT_FALSE(reduce_lr_on_plateau_of(TrainingArguments()).has_value());
+  EXPECT_THROW(schedule_of(resolved(args), 10), UserError);
+  EXPECT_REFUSED("[eval_strategy] expected steps or epoch, because lr_scheduler_type is reduce_lr_on_plateau",
+                 args.lr_scheduler_type = "reduce_lr_on_plateau");
+#define EXPECT_PLATEAU_REFUSED(part, change) \
+  EXPECT_REFUSED(part, args.lr_scheduler_type = "reduce_lr_on_plateau"; args.eval_strategy = "epoch"; change)
+  EXPECT_PLATEAU_REFUSED("[lr_scheduler_kwargs: mode] expected min or max, got 'most'",
+                         args.lr_scheduler_kwargs["mode"] = "most");
+  EXPECT_PLATEAU_REFUSED("[lr_scheduler_kwargs: threshold_mode] expected rel or abs",
+                         args.lr_scheduler_kwargs["threshold_mode"] = "relative");
+  EXPECT_PLATEAU_REFUSED("[lr_scheduler_kwargs: patience] expected an integer",
+                         args.lr_scheduler_kwargs["patience"] = 1.5);
+  EXPECT_PLATEAU_REFUSED("[lr_scheduler_kwargs: cooldown] expected an integer",
+                         args.lr_scheduler_kwargs["cooldown"] = -1);
+  EXPECT_PLATEAU_REFUSED("[lr_scheduler_kwargs: factor] expected", args.lr_scheduler_kwargs["factor"] = 1);
+  EXPECT_PLATEAU_REFUSED("did you mean patience?", args.lr_scheduler_kwargs["patiense"] = 1);
+  EXPECT_PLATEAU_REFUSED("[lr_scheduler_kwargs: mode] expected max, or min if it is meant",
+                         args.metric_for_best_model = "accuracy");
+#undef EXPECT_PLATEAU_REFUSED
+  EXPECT_VALID(args.lr_scheduler_type = "reduce_lr_on_plateau"; args.eval_strategy = "steps";
+               args.metric_for_best_model = "accuracy"; args.lr_scheduler_kwargs["mode"] = "max");
+}
+
+TEST(TrainingArguments, RelativeStepTakesNoRate) {
+#define EXPECT_RATE_REFUSED(part, change) \
+  EXPECT_REFUSED(part, args.optim = "adafactor"; args.optim_args["relative_step"] = true; change)
+  EXPECT_RATE_REFUSED("[learning_rate] expected none with optim_args relative_step=true",
+                      args.learning_rate = 1e-3);
+  EXPECT_RATE_REFUSED("[scale_learning_rate]", args.scale_learning_rate = "linear";
+                      args.reference_batch_size = 8);
+  EXPECT_RATE_REFUSED("[lr_scheduler_type]", args.lr_scheduler_type = "constant");
+  EXPECT_RATE_REFUSED("[lr_scheduler_kwargs]", args.lr_scheduler_kwargs["num_cycles"] = 2);
+  EXPECT_RATE_REFUSED("[warmup_steps]", args.warmup_steps = 3);
+  EXPECT_RATE_REFUSED("[warmup_ratio]", args.warmup_ratio = 0.1);
+#undef EXPECT_RATE_REFUSED
+  EXPECT_VALID(args.optim = "adafactor"; args.optim_args["relative_step"] = true);
+  EXPECT_VALID(args.optim = "adafactor"; args.optim_args["relative_step"] = false; args.learning_rate = 1e-3);
+  EXPECT_VALID(args.optim = "adafactor"; args.optim_args["scale_parameter"] = true; args.warmup_steps = 3);
 }
 
 TEST(TrainingArguments, GlueColumns) {

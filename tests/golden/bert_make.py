@@ -17,6 +17,8 @@ bert_small/variants/NAME/                   one small model each: other activati
 
 Dropout is 0 everywhere. float64 is the reference (the losses of its curves pass through an fp32 sum in the Trainer);
 fp32 is there to show how far a correct fp32 program is from it.
+Lion and the 8-bit optimizers are bitsandbytes', LOMO and AdaLOMO lomo_optim's, as the Trainer makes them, on the CPU. These
+compute updates in fp32 in the float64 curve too.
 Biases of attention keys have no gradient (softmax ignores a shift of its row): what fp32 leaves there is rounding noise,
 which AdamW scales up to whole steps, so their weights after `adamw` agree with no other program's. Nothing depends on them.
 """
@@ -83,6 +85,21 @@ CURVES = {
     "adamw_8bit": dict(COMMON, max_steps=10, learning_rate=1e-3, optim="adamw_bnb_8bit", optim_args="min_8bit_size=64"),
     "lion_8bit": dict(COMMON, max_steps=10, learning_rate=1e-4, optim="lion_8bit", optim_args="min_8bit_size=64"),
     "rmsprop": dict(COMMON, max_steps=10, learning_rate=1e-4, optim="rmsprop", optim_args="alpha=0.9,momentum=0.5"),
+    "lion_32bit": dict(COMMON, max_steps=10, learning_rate=1e-4, optim="lion_32bit"),
+    # These use up a gradient before a norm could be taken, and the Trainer gives them no decay.
+    "lomo": dict(COMMON, max_steps=10, learning_rate=1e-2, optim="lomo", max_grad_norm=0.0, weight_decay=0.0),
+    "adalomo": dict(COMMON, max_steps=10, learning_rate=1e-2, optim="adalomo", max_grad_norm=0.0, weight_decay=0.0),
+    # Evaluated on the batch `main`.
+    "reduce_lr_on_plateau": dict(
+        COMMON,
+        max_steps=12,
+        learning_rate=1e-3,
+        optim="adamw_torch_fused",
+        lr_scheduler_type="reduce_lr_on_plateau",
+        lr_scheduler_kwargs={"factor": 0.5, "patience": 0, "threshold": 0.2, "cooldown": 1},
+        eval_strategy="steps",
+        eval_steps=2,
+    ),
 }
 
 
@@ -221,9 +238,9 @@ def build_like(model):
     return copy.eval()
 
 
-def optimizer_of(training_arguments):
+def optimizer_of(training_arguments, model):
     """The Trainer's own, but the 8-bit ones read min_8bit_size, which it does not pass on."""
-    cls, options = transformers.Trainer.get_optimizer_cls_and_kwargs(training_arguments)
+    cls, options = transformers.Trainer.get_optimizer_cls_and_kwargs(training_arguments, model)
     if options.get("optim_bits") == 8:
         # It keeps what earlier runs registered by addresses, which this run's parameters may have again.
         bitsandbytes.optim.GlobalOptimManager.get_instance().initialize()
@@ -235,11 +252,14 @@ def train_curve(model, samples, arguments, rows):
     """The Trainer over the samples in the given order; per-step logs and the final weights."""
 
     class Ordered(torch.utils.data.Dataset):
+        def __init__(self, rows):
+            self.rows = rows
+
         def __len__(self):
-            return len(rows)
+            return len(self.rows)
 
         def __getitem__(self, index):
-            return {key: value[rows[index]] for key, value in samples.items()}
+            return {key: value[self.rows[index]] for key, value in samples.items()}
 
     for name, parameter in model.named_parameters():
         parameter.requires_grad = not any(re.search(pattern, name) for pattern in arguments.get("freeze", []))
@@ -255,12 +275,19 @@ def train_curve(model, samples, arguments, rows):
             disable_tqdm=True,
         )
         trainer = transformers.Trainer(
-            model, training_arguments, train_dataset=Ordered(), optimizer_cls_and_kwargs=optimizer_of(training_arguments)
+            model,
+            training_arguments,
+            train_dataset=Ordered(rows),
+            eval_dataset=Ordered(MAIN_ROWS),
+            optimizer_cls_and_kwargs=optimizer_of(training_arguments, model),
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
     logs = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
     curve = {key: [entry[key] for entry in logs] for key in ("loss", "grad_norm", "learning_rate")}
+    evaluations = [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
+    if evaluations:
+        curve["eval_loss"] = evaluations
     return curve, {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
@@ -280,7 +307,7 @@ def curves(model, samples, tensors):
             "arguments": arguments,
             "rows": [rows[start : start + batch] for start in range(0, count, batch)],
             "float32": curve32,
-            "float64": {key: curve64[key] for key in ("loss", "grad_norm")},
+            "float64": {key: curve64[key] for key in ("loss", "grad_norm", "eval_loss") if key in curve64},
             "final_weights_sum_and_norm": {
                 key: [value.sum().item(), value.norm().item()] for key, value in weights64.items()
             },
@@ -335,6 +362,7 @@ def main():
     parser.add_argument("--output_dir", default=os.path.join(here, "bert_small"))
     args = parser.parse_args()
     torch.set_num_threads(1)
+    torch.Tensor.cuda = lambda tensor: tensor  # AdaLOMO makes its states on a GPU
 
     model = build_model(CONFIG, SEED)
     generator = torch.Generator().manual_seed(SEED)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/cpu/parallel.h"
+#include "graph/relative_step.h"
 
 #include "exec/cpu/simd_targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -239,8 +240,7 @@ AdafactorStep place(const AdafactorParameter& p, void* workspace) {
 
 double learning_rate_of(const AdafactorParameter& p, const AdafactorSettings& settings, double given,
                         double t, const AdafactorStep& step) {
-  double rate = given;
-  if (settings.relative_step) rate = std::min(settings.warmup_init ? 1e-6 * t : 1e-2, 1.0 / std::sqrt(t));
+  const double rate = settings.relative_step ? relative_step(settings, t) : given;
   if (!settings.scale_parameter) return rate;
   for_chunks(p, step, HWY_DYNAMIC_DISPATCH(square_weights));
   double squares = 0;
