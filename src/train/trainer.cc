@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "train/adapter_weights.h"
 #include "train/auto_find_batch_size.h"
+#include "train/find_anomaly.h"
 #include "train/fp16_checkpoint.h"
 #include "train/loss_scale_state.h"
 #include "train/run_data.h"
@@ -104,6 +105,9 @@ void Trainer::prepare() {
   if (session_->is_reserved()) return;
   if (!forecast_.fits()) throw UserError(format_refusal(forecast_, alternatives()));
   session_->reserve();
+  // Gradients that overflow are the business of a loss scale, which skips their step.
+  if (args_.detect_anomaly)
+    watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
   load_start();
 }
 
