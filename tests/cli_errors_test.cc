@@ -183,7 +183,7 @@ TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
   limited.insert(limited.end(), limit.begin(), limit.end());
   const ProgramRun result = expect_failure(limited, 2,
                                            {"[memory]", "too much; nothing was reserved",
-                                            "Fits, and trains the same:", "--gradient_accumulation_steps",
+                                            "Fits, with the same numbers:", "--gradient_accumulation_steps",
                                             "iB  ", "Other processes that hold memory:"});
   if (!kIsSanitized) {
     EXPECT_LT(result.peak_bytes, overhead + (int64_t{12} << 20)) << "of arenas of " << arenas;

@@ -48,7 +48,6 @@ const std::vector<ArgumentSpec>& option_rows() {
 
 TrainingArguments anatomy_arguments(const CommandOptions& options) {
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
-  validate_command(Command::kBenchStep, parsed.arguments);
   const int64_t steps = options.integer("steps");
   if (steps < 1) throw user_error("[--steps] expected 1 or more, got {}", steps);
   TrainingArguments args = without_files(parsed.arguments);

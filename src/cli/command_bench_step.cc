@@ -104,7 +104,6 @@ int run_bench_step(const std::vector<std::string>& words) {
     return 0;
   }
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
-  validate_command(Command::kBenchStep, parsed.arguments);
   const TrainingArguments args = timed_arguments(parsed.arguments);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
   Dataset data = random_steps(args, *source.model, args.max_steps);

@@ -1,30 +1,55 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
+#include "base/process.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/pass_table.h"
 #include "cli/text_task.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
-#include "train/evaluation.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
 
 namespace {
 
-// Without a training file: as many samples of the longest length as fill the batches of one step.
-Dataset longest_samples(const TrainingArguments& args, const Model& model) {
+// Without a training file: as many samples of the longest length as fill a micro-batch. Where the embeddings'
+// output alone, 16 bits or more a number, is beyond the budget, they are not made to see that.
+Dataset longest_samples(const TrainingArguments& args, const BertForSequenceClassification& model) {
   const int64_t length = std::min(args.max_seq_length, model.max_positions());
-  return Dataset::random_tokens({.count = args.per_device_train_batch_size * args.gradient_accumulation_steps,
+  const int64_t budget = args.memory_budget.value_or(available_memory_bytes());
+  const int64_t sequence_bytes = length * model.config().hidden_size * 2;
+  const int64_t most =
+      std::max<int64_t>(1, std::min(budget / sequence_bytes, std::numeric_limits<int32_t>::max() / length));
+  if (args.per_device_train_batch_size > most) {
+    throw user_error(
+        "[--per_device_train_batch_size] expected at most {}, got {}; the embeddings alone of a sequence of "
+        "{} tokens take {} or more, of a budget of {}",
+        most, args.per_device_train_batch_size, length, format_bytes(sequence_bytes), format_bytes(budget));
+  }
+  return Dataset::random_tokens({.count = args.per_device_train_batch_size,
                                  .length = length,
                                  .vocab_begin = 0,
                                  .vocab_end = static_cast<int32_t>(model.vocab_size()),
                                  .num_labels = static_cast<int32_t>(model.num_labels()),
                                  .seed = 1});
+}
+
+// What is planned: without a validation file nothing is evaluated, whatever asks for it, and without a
+// training file no samples are counted.
+TrainingArguments planned_arguments(TrainingArguments args, bool has_validation) {
+  if (args.train_file.empty()) args.batch_size_ramp.clear();
+  if (has_validation) return args;
+  args.eval_strategy = "no";
+  args.save_strategy = "no";
+  args.load_best_model_at_end = false;
+  return args;
 }
 
 }  // namespace
@@ -36,14 +61,12 @@ int run_plan(const std::vector<std::string>& words) {
     return 0;
   }
   const TrainingArguments& args = parsed.arguments;
-  validate_command(Command::kPlan, args);
   ModelSource source = open_model(args.model_name_or_path, true, false);
   TextTask task = load_text_task(args, source);
   Dataset train =
       args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train.dataset);
   task.tokenizer.reset();
-  TrainingArguments planned = args;
-  if (task.validation.dataset.size() == 0) planned.eval_strategy = "no";
+  const TrainingArguments planned = planned_arguments(args, task.validation.dataset.size() > 0);
   const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation.dataset));
   const MemoryForecast& forecast = trainer.forecast();
   std::vector<PassEffect> effects;

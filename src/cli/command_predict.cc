@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "train/argument_table.h"
+#include "train/run_report.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
@@ -36,6 +38,13 @@ std::string prediction_line(std::span<const float> logits, const std::vector<std
   return format_json(line, {.indent = -1, .sort_keys = false, .ensure_ascii = false, .final_newline = true});
 }
 
+// --output_file, or predictions.jsonl in --output_dir.
+std::filesystem::path prepare_output_file(const TrainingArguments& args) {
+  if (!args.output_file.empty()) return args.output_file;
+  ensure_writable_directory(args.output_dir);
+  return std::filesystem::path(args.output_dir) / "predictions.jsonl";
+}
+
 }  // namespace
 
 int run_predict(const std::vector<std::string>& words) {
@@ -45,18 +54,20 @@ int run_predict(const std::vector<std::string>& words) {
     return 0;
   }
   TrainingArguments args = parsed.arguments;
-  validate_command(Command::kPredict, args);
   const ModelSource source = open_trained_model(args);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   LoadedDataset data =
       load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples);
+  fmt::print(args.json ? stderr : stdout, "{}", format_ill_formed(args.test_file, data));
   const int64_t samples = data.dataset.size();
   const std::vector<std::string> labels = source.model->labels();
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
-  AtomicFile file(args.output_file);
+  const std::filesystem::path output = prepare_output_file(args);
+  AtomicFile file(output);
+  const double start = now_seconds();
   trainer.predict([&](std::span<const float> logits) {
     const size_t classes = labels.size();
     for (size_t at = 0; at < logits.size(); at += classes) {
@@ -64,8 +75,18 @@ int run_predict(const std::vector<std::string>& words) {
       file.write(line);
     }
   });
+  const double seconds = now_seconds() - start;
   file.commit();
-  fmt::print("{} predictions in {}\n", samples, args.output_file);
+  if (args.json) {
+    const int64_t batch = args.per_device_eval_batch_size;
+    nlohmann::json result =
+        to_json(speed_metrics("predict", seconds, samples, (samples + batch - 1) / batch));
+    result["predict_samples"] = samples;
+    result["output_file"] = output.string();
+    fmt::print("{}", format_json(result));
+  } else {
+    fmt::print("{} predictions in {}\n", samples, output.string());
+  }
   return 0;
 }
 

@@ -1,15 +1,17 @@
-#include <malloc.h>
-
 #include <fmt/format.h>
-#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/text_task.h"
+#include "io/checkpoint_directory.h"
 #include "io/file.h"
+#include "io/json_file.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
 #include "train/batch_report.h"
@@ -21,16 +23,60 @@ namespace shoehorn {
 
 namespace {
 
-void print_memory_agreement(const Metrics& metrics) {
+std::string format_memory_agreement(const Metrics& metrics) {
   const auto row = [&](const char* what, const char* predicted, const char* measured) {
     const double p = metric_number(metrics.at(predicted));
     const double m = metric_number(metrics.at(measured));
-    fmt::print("  {:<16}{:>16}{:>16}{:>+15.0f} B{:>+9.2f}%\n", what, format_bytes(static_cast<int64_t>(p)),
-               format_bytes(static_cast<int64_t>(m)), m - p, 100 * (m - p) / p);
+    return fmt::format("  {:<16}{:>16}{:>16}{:>+15.0f} B{:>+9.2f}%\n", what,
+                       format_bytes(static_cast<int64_t>(p)), format_bytes(static_cast<int64_t>(m)), m - p,
+                       100 * (m - p) / p);
   };
-  fmt::print("Memory            {:>14}{:>16}{:>17}\n", "predicted", "measured", "difference");
-  row("arenas", "memory_arena_predicted_bytes", "memory_arena_measured_bytes");
-  row("whole process", "memory_process_predicted_bytes", "memory_process_measured_bytes");
+  return fmt::format("Memory            {:>14}{:>16}{:>17}\n", "predicted", "measured", "difference") +
+         row("arenas", "memory_arena_predicted_bytes", "memory_arena_measured_bytes") +
+         row("whole process", "memory_process_predicted_bytes", "memory_process_measured_bytes");
+}
+
+// Beside checkpoints of an earlier run, a resume would take the highest number, whose ever it is.
+void check_old_checkpoints(const TrainingArguments& args) {
+  if (args.save_strategy == "no" || !args.resume_from_checkpoint.empty()) return;
+  const std::vector<std::filesystem::path> old = list_checkpoints(args.output_dir);
+  if (old.empty()) return;
+  if (!args.overwrite_output_dir) {
+    throw user_error(
+        "[--output_dir {}] expected no checkpoints of an earlier run, got {}; --resume_from_checkpoint goes "
+        "on from it, --overwrite_output_dir trains anew and removes it",
+        args.output_dir, old.back().filename().string());
+  }
+  for (const std::filesystem::path& checkpoint : old) {
+    std::error_code absent;
+    if (!std::filesystem::equivalent(checkpoint, args.model_name_or_path, absent)) continue;
+    throw user_error(
+        "[--overwrite_output_dir] expected a model that is no checkpoint in output_dir, got {}, which would "
+        "be removed; give another output_dir",
+        checkpoint.string());
+  }
+}
+
+TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source, std::FILE* text) {
+  TrainerOptions options;
+  options.weights = source.directory;
+  options.companions = source.companions;
+  if (args.log_level != "error" && args.log_level != "critical") {
+    options.on_line = [text](const std::string& line) { fmt::print(text, "{}\n", line); };
+  }
+  options.progress = detect_terminal(stderr, std::cerr);
+  if (args.disable_tqdm.value_or(false)) options.progress.terminal = false;
+  options.progress.on_log_line = [text](const std::string& line) {
+    fmt::print(text, "{}\n", line);
+    std::fflush(text);
+  };
+  return options;
+}
+
+std::string format_samples(const TextTask& task) {
+  return fmt::format("{} training and {} validation samples, {} classes, longest {} tokens\n",
+                     task.train.dataset.size(), task.validation.dataset.size(),
+                     task.train.labels.names.size(), task.train.dataset.max_length());
 }
 
 }  // namespace
@@ -42,52 +88,38 @@ int run_train(const std::vector<std::string>& words) {
     return 0;
   }
   const TrainingArguments& args = parsed.arguments;
-  validate_command(Command::kTrain, args);
+  std::FILE* const text = args.json ? stderr : stdout;
+  check_old_checkpoints(args);
   ModelSource source = open_model(args.model_name_or_path, false, true);
   ensure_writable_directory(args.output_dir);
   TextTask task = load_text_task(args, source);
-  fmt::print("{} training and {} validation samples, {} classes, longest {} tokens\n",
-             task.train.dataset.size(), task.validation.dataset.size(), task.train.labels.names.size(),
-             task.train.dataset.max_length());
-  if (task.train.invalid_utf8 > 0) {
-    fmt::print("{} ill-formed stretches of UTF-8 are read as U+FFFD\n", task.train.invalid_utf8);
-  }
-
-  TrainerOptions options;
-  options.weights = source.directory;
-  options.companions = source.companions;
-  if (args.log_level != "error" && args.log_level != "critical") {
-    options.on_line = [](const std::string& line) { fmt::print("{}\n", line); };
-  }
-  options.progress = detect_terminal(stderr, std::cerr);
-  if (args.disable_tqdm.value_or(false)) options.progress.terminal = false;
-  options.progress.on_log_line = [](const std::string& line) {
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  };
-  const bool has_validation = task.validation.dataset.size() > 0;
+  fmt::print(text, "{}{}{}", format_samples(task), format_ill_formed(args.train_file, task.train),
+             format_ill_formed(args.validation_file, task.validation));
+  const bool evaluates = task.validation.dataset.size() > 0 && args.do_eval.value_or(true);
   task.tokenizer.reset();
   Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset),
-                  std::move(options));
-  fmt::print("{}", format_found_batch_size(args, trainer.arguments()));
-  fmt::print("{}", format_batch(trainer.arguments(), trainer.steps()));
-  fmt::print("{}", format_precision(args));
-  fmt::print("{}", format_forecast(trainer.forecast()));
-  std::fflush(stdout);
+                  trainer_options(args, source, text));
+  fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
+             format_batch(trainer.arguments(), trainer.steps()), format_precision(args),
+             format_forecast(trainer.forecast()));
+  std::fflush(text);
   const TrainOutput output = trainer.train();
   trainer.save_model(args.output_dir);
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
-  fmt::print("{}", format_metrics("train", output.metrics));
-  if (has_validation) {
+  Metrics results = output.metrics;
+  fmt::print(text, "{}", format_metrics("train", output.metrics));
+  if (evaluates) {
     const Metrics metrics = trainer.evaluate();
     trainer.report_evaluation(metrics);
     save_metrics(args.output_dir, "eval", metrics);
-    fmt::print("{}", format_metrics("eval", metrics));
+    results.insert(metrics.begin(), metrics.end());
+    fmt::print(text, "{}", format_metrics("eval", metrics));
   }
-  print_memory_agreement(output.metrics);
-  if (trainer.profile() != nullptr) fmt::print("{}", format_profile(*trainer.profile()));
-  fmt::print("Saved in {}\n", args.output_dir);
+  fmt::print(text, "{}", format_memory_agreement(output.metrics));
+  if (trainer.profile() != nullptr) fmt::print(text, "{}", format_profile(*trainer.profile()));
+  fmt::print(text, "Saved in {}\n", args.output_dir);
+  if (args.json) fmt::print("{}", format_json(to_json(results)));
   return 0;
 }
 

@@ -1,4 +1,6 @@
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -64,6 +66,14 @@ int dispatch(const std::vector<std::string>& words) {
   return dispatch_to(commands, words, "shoehorn");
 }
 
+// What a full disk or a closed pipe keeps from being written shows only when the buffer is emptied.
+void flush_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw system_error("[standard output] expected to write the whole result, got {}",
+                     errno == 0 ? "a write that failed" : std::strerror(errno));
+}
+
 }  // namespace
 
 int run_program(const std::vector<std::string>& words) {
@@ -72,7 +82,9 @@ int run_program(const std::vector<std::string>& words) {
       throw user_error(
           "[processor] expected one with AVX2 and FMA, got one without; the kernels have no slower form");
     }
-    return dispatch(words);
+    const int exit_code = dispatch(words);
+    flush_output();
+    return exit_code;
   } catch (const UserError& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 2;

@@ -41,9 +41,20 @@ LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSourc
   return load_dataset(file, tokenizing(args, source, tokenizer), options);
 }
 
+std::string format_ill_formed(const std::string& file, const LoadedDataset& data) {
+  if (data.invalid_utf8 == 0) return {};
+  return fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
+}
+
 TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
   TextTask task;
   if (args.train_file.empty()) return task;
+  if (source.directory.empty()) {
+    throw user_error(
+        "[--train_file] expected a model's directory as --model_name_or_path with it, got the shape '{}', "
+        "which has no tokenizer; leave --train_file out to plan for the longest samples",
+        args.model_name_or_path);
+  }
   task.tokenizer = Tokenizer::load(source.directory);
   const TokenizeFunction tokenize = tokenizing(args, source, *task.tokenizer);
   LoadOptions options = load_options_of(args);
@@ -55,7 +66,8 @@ TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
                      args.train_file, task.train.labels.names.size());
   }
   source.model->set_labels(task.train.labels.names);
-  if (!args.validation_file.empty()) {
+  const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
+  if (!args.validation_file.empty() && evaluates) {
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
     validation.labels = &task.train.labels;

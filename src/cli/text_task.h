@@ -18,8 +18,12 @@ struct TextTask {
   LoadedDataset validation;
 };
 
-// Loads --train_file and --validation_file and gives the model the classes of the training file.
+// Loads --train_file, and --validation_file where the run evaluates, and gives the model the classes of the
+// training file. UserError for a training file without a tokenizer: a built-in shape has none.
 TextTask load_text_task(const TrainingArguments& args, ModelSource& source);
+
+// A line for people where bytes of the file are not UTF-8; else empty.
+std::string format_ill_formed(const std::string& file, const LoadedDataset& data);
 
 // One file; labels must be among the model's.
 LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,

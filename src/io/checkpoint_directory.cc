@@ -237,6 +237,12 @@ std::vector<fs::path> list_checkpoints(const fs::path& output_dir) {
   return result;
 }
 
+std::vector<fs::path> remove_checkpoints(const fs::path& output_dir) {
+  std::vector<fs::path> deleted = list_checkpoints(output_dir);
+  for (const fs::path& path : deleted) discard(path, path.filename().string());
+  return deleted;
+}
+
 std::vector<fs::path> rotate_checkpoints(const fs::path& output_dir, int64_t save_total_limit,
                                          const fs::path& best_checkpoint) {
   std::vector<fs::path> deleted;

@@ -85,6 +85,9 @@ LatestCheckpoint latest_checkpoint(const std::filesystem::path& output_dir);
 // Directories named ^checkpoint-(\d+)$, by number, complete or not.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& output_dir);
 
+// Deletes them all; returns what it deleted.
+std::vector<std::filesystem::path> remove_checkpoints(const std::filesystem::path& output_dir);
+
 // Deletes the oldest checkpoints until save_total_limit are left (<= 0: no limit), as transformers does;
 // never `best_checkpoint` (may be empty), the highest number, the highest that is complete, or the one
 // written last (not the highest where training resumed from an earlier step). So more than the limit may

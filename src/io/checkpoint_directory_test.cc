@@ -80,6 +80,17 @@ TEST(StagedDirectory, RefusesLinks) {
   message_of<UserError>([&] { staged.commit(); });
 }
 
+TEST(RemoveCheckpoints, LeavesEverythingElse) {
+  const TestDirectory directory;
+  for (const int64_t step : {5, 10}) write_checkpoint(directory.path(), step, "content");
+  fs::remove(directory.path() / "checkpoint-10/shoehorn_manifest.json");
+  directory.write("checkpoint-7", "a file");
+  directory.write("model.safetensors", "x");
+  EXPECT_EQ(names_of(remove_checkpoints(directory.path())), (Names{"checkpoint-5", "checkpoint-10"}));
+  EXPECT_EQ(list_directory(directory.path()), (Names{"checkpoint-7", "model.safetensors"}));
+  EXPECT_TRUE(remove_checkpoints(directory.path() / "absent").empty());
+}
+
 TEST(LatestCheckpoint, IsTheHighestNumberThatIsComplete) {
   const TestDirectory directory;
   EXPECT_FALSE(latest_checkpoint(directory.path()).path.has_value());

@@ -263,4 +263,12 @@ std::map<std::string, int64_t> bytes_by_component(const StateTable& state, const
   });
 }
 
+std::map<std::string, int64_t> bytes_by_component_kind(const StateTable& state, const MemoryPlan& plan) {
+  return account(state, plan, [](Role role, const Region& region) {
+    if (role == Role::kOptimizerState) return std::string("optimizer");
+    const std::string component(component_name(region.component));
+    return region.layer < 0 ? component : component + " (all layers)";
+  });
+}
+
 }  // namespace shoehorn

@@ -100,5 +100,7 @@ MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& prog
 // packing and alignment leave free there is "slack". The values add up to arena_bytes().
 std::map<std::string, int64_t> bytes_by_role(const StateTable& state, const MemoryPlan& plan);
 std::map<std::string, int64_t> bytes_by_component(const StateTable& state, const MemoryPlan& plan);
+// The same with one entry for a component of all layers: "attention (all layers)".
+std::map<std::string, int64_t> bytes_by_component_kind(const StateTable& state, const MemoryPlan& plan);
 
 }  // namespace shoehorn

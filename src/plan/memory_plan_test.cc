@@ -176,6 +176,25 @@ TEST_F(MemoryPlanTest, EveryByteIsOfARoleAndOfAComponent) {
   EXPECT_EQ(sum(components), made.arena_bytes());
 }
 
+TEST_F(MemoryPlanTest, AComponentOfAllLayersIsOneKind) {
+  Region region;
+  region.component = Component::kAttention;
+  region.layer = 11;
+  builder_.set_region(region);
+  const ValueId a = copy(w_, "a");
+  region.layer = 2;
+  builder_.set_region(region);
+  const ValueId b = op(OpKind::kAdd, {w_, a}, {}, "b");
+  region.layer = -1;
+  builder_.set_region(region);
+  program_.add_result("y", op(OpKind::kMatmul, {a, b}, MatmulAttributes{}, "y"));
+  const MemoryPlan made = plan();
+  const auto kinds = bytes_by_component_kind(state_, made);
+  EXPECT_EQ(kinds.at("attention (all layers)"), 2 * kBytes);
+  EXPECT_EQ(kinds.at("attention"), kBytes + 1000) << "outside the stack of layers";
+  EXPECT_EQ(sum(kinds), made.arena_bytes());
+}
+
 TEST_F(MemoryPlanTest, TheTimelineHasEveryLiveByteAtItsNode) {
   const ValueId product = op(OpKind::kMatmul, {w_, w_}, MatmulAttributes{}, "product");
   const ValueId first = copy(product, "first");

@@ -59,12 +59,12 @@ class KwargsReader {
     }
   }
 
-  std::optional<double> number(const std::string& key) const {
+  std::optional<double> number(const std::string& key, std::string_view expected = "a number") const {
     const KwargValue* value = find(key);
     if (value == nullptr) return std::nullopt;
     if (const auto* integer = std::get_if<int64_t>(value)) return static_cast<double>(*integer);
     if (const auto* number = std::get_if<double>(value)) return *number;
-    throw wrong(key, "a number", *value);
+    throw wrong(key, expected, *value);
   }
   std::optional<bool> flag(const std::string& key) const {
     const KwargValue* value = find(key);

@@ -168,7 +168,7 @@ std::string_view group_title(ArgumentGroup group) {
                                                                "Data loading",
                                                                "Saving",
                                                                "Evaluation",
-                                                               "Logging",
+                                                               "Logging and profiling",
                                                                "Reproducibility and debugging",
                                                                "Distributed",
                                                                "Hub and trackers",
@@ -187,9 +187,9 @@ bool command_takes(Command command, ArgumentGroup group) {
     case Command::kBenchStep:
       return group != kMachine;  // a whole training command line can be planned and timed
     case Command::kEval:
-      return !is_one_of({kPrediction, kAdapters, kOptimizer, kSaving, kMachine});
+      return !is_one_of({kPrediction, kAdapters, kOptimizer, kSaving, kLogging, kMachine});
     case Command::kPredict:
-      return !is_one_of({kAdapters, kOptimizer, kSaving, kEvaluation, kMachine});
+      return !is_one_of({kAdapters, kOptimizer, kSaving, kEvaluation, kLogging, kMachine});
     case Command::kEnv:
       return is_one_of({kGeneral, kMachine});
   }

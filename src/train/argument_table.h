@@ -64,8 +64,9 @@ struct ArgumentChoice {
   std::string_view why = {};
 };
 
-// The flags and texts that an old spelling stands for.
-using ArgumentRewrite = std::vector<std::pair<std::string_view, std::string>> (*)(const std::string& text);
+// The flags and texts that an old spelling stands for, over what `args` has so far.
+using ArgumentRewrite = std::vector<std::pair<std::string_view, std::string>> (*)(
+    const std::string& text, const TrainingArguments& args);
 
 struct ArgumentSpec {
   std::string_view name;

@@ -19,10 +19,10 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-// Fields with another default here, as docs/differences-from-hugging-face.md says: NaN is shown, and the
-// empty list is their "none".
+// Fields with another default here, as docs/differences-from-hugging-face.md says: NaN is shown, a validation
+// file is evaluated on, and the empty list is their "none".
 const std::set<std::string>& other_defaults() {
-  static const std::set<std::string> names = {"logging_nan_inf_filter", "report_to"};
+  static const std::set<std::string> names = {"do_eval", "logging_nan_inf_filter", "report_to"};
   return names;
 }
 

@@ -260,16 +260,19 @@ std::vector<ArgumentSpec> other() {
   };
 }
 
-// Old booleans are given as any text that parse_boolean takes; `name` `value` is what true stands for.
-Pairs if_true(const std::string& text, std::string_view name, const char* value) {
-  const std::optional<bool> flag = parse_boolean(text);
-  return flag.value_or(true) ? Pairs{{name, value}} : Pairs{};
+// Old booleans are given as any text that parse_boolean takes. `now` is what the text `name` says so far;
+// true stands for `value`, and false takes that back.
+Pairs old_boolean(const std::string& text, std::string_view name, const std::string& now, const char* value) {
+  if (parse_boolean(text).value_or(true)) return {{name, value}};
+  if (now != value) return {};
+  return {{name, std::get<std::string>(find_argument(name)->standard)}};
 }
 
 // Lightning's and Accelerate's precision, of the names that the row's choices support.
-Pairs precision(const std::string& text) {
-  if (text.starts_with("bf16")) return {{"bf16", "true"}};
-  return text == "fp16" || text.starts_with("16") ? Pairs{{"fp16", "true"}} : Pairs{};
+Pairs precision(const std::string& text, const Args&) {
+  const bool bf16 = text.starts_with("bf16");
+  const bool fp16 = text == "fp16" || text.starts_with("16");
+  return {{"bf16", bf16 ? "true" : "false"}, {"fp16", fp16 ? "true" : "false"}};
 }
 
 }  // namespace
@@ -288,19 +291,24 @@ std::vector<ArgumentSpec> old_names() {
        .kind = kFlag,
        .help = "old name of --train_sampling_strategy group_by_length",
        .rewrite =
-           [](const std::string& text) {
-             return if_true(text, "train_sampling_strategy", "group_by_length");
+           [](const std::string& text, const Args& args) {
+             return old_boolean(text, "train_sampling_strategy", args.train_sampling_strategy,
+                                "group_by_length");
            }},
       {.name = "evaluate_during_training",
        .group = kEvaluation,
        .kind = kFlag,
        .help = "old name of --eval_strategy steps",
-       .rewrite = [](const std::string& text) { return if_true(text, "eval_strategy", "steps"); }},
+       .rewrite =
+           [](const std::string& text, const Args& args) {
+             return old_boolean(text, "eval_strategy", args.eval_strategy, "steps");
+           }},
       {.name = "adafactor",
        .group = kOptimizer,
        .kind = kFlag,
        .help = "old name of --optim adafactor",
-       .rewrite = [](const std::string& text) { return if_true(text, "optim", "adafactor"); }},
+       .rewrite = [](const std::string& text,
+                     const Args& args) { return old_boolean(text, "optim", args.optim, "adafactor"); }},
       {.name = "mixed_precision",
        .group = kPrecision,
        .kind = kText,
@@ -326,7 +334,7 @@ std::vector<ArgumentSpec> old_names() {
        .help = "underflow_overflow: --detect_anomaly",
        .choices = {{"underflow_overflow"}, {"tpu_metrics_debug", "refused: there is no TPU backend"}},
        .rewrite =
-           [](const std::string& text) {
+           [](const std::string& text, const Args&) {
              return text.empty() ? Pairs{} : Pairs{{"detect_anomaly", "true"}};
            }},
   };

@@ -83,7 +83,8 @@ void validate_command(Command command, const TrainingArguments& args) {
       }
       if (args.eval_on_start)
         require("validation_file", has_validation, "eval_on_start needs an evaluation set");
-      if (args.do_eval) require("validation_file", has_validation, "do_eval needs an evaluation set");
+      if (args.do_eval.value_or(false))
+        require("validation_file", has_validation, "do_eval needs an evaluation set");
       if (args.do_predict)
         require("test_file", !args.test_file.empty(), "do_predict needs a file to predict");
       return;

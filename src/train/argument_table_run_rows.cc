@@ -166,6 +166,10 @@ std::vector<ArgumentSpec> evaluation_and_logging() {
        .choices = {{"no"}, {"all"}, {"non_padding"}},
        .true_text = "all",
        .false_text = "no"},
+      {.name = "profile",
+       .group = kLogging,
+       .field = &Args::profile,
+       .help = "trace of this many steps after the first, in output_dir/profile.json"},
   };
 }
 
@@ -192,10 +196,6 @@ std::vector<ArgumentSpec> debugging() {
        .group = kDebugging,
        .field = &Args::detect_anomaly,
        .help = "stop at the first operation that gives NaN or Inf, and name it"},
-      {.name = "profile",
-       .group = kDebugging,
-       .field = &Args::profile,
-       .help = "trace of this many steps after the first, in output_dir/profile.json"},
       {.name = "dump_program",
        .group = kDebugging,
        .field = &Args::dump_program,

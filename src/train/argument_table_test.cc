@@ -198,7 +198,6 @@ TEST(ArgumentTable, AGivenLearningRateBesideTheOptimizersOwn) {
 TEST(ArgumentTable, OldSpellings) {
   EXPECT_EQ(parse({"--evaluation_strategy", "epoch"}).eval_strategy, "epoch");
   EXPECT_EQ(parse({"--group_by_length"}).train_sampling_strategy, "group_by_length");
-  EXPECT_EQ(parse({"--group_by_length", "false"}).train_sampling_strategy, "random");
   EXPECT_TRUE(parse({"--no_cuda"}).use_cpu);
   EXPECT_EQ(parse({"--warmup_ratio", "0.1"}).warmup_ratio, 0.1);
   EXPECT_EQ(parse({"--per_gpu_train_batch_size", "3"}).per_device_train_batch_size, 3);
@@ -207,7 +206,6 @@ TEST(ArgumentTable, OldSpellings) {
   EXPECT_TRUE(parse({"--precision", "bf16-mixed"}).bf16);
   EXPECT_TRUE(parse({"--precision", "16-mixed"}).fp16);
   EXPECT_TRUE(parse({"--mixed_precision", "fp16"}).fp16);
-  EXPECT_FALSE(parse({"--mixed_precision", "no"}).fp16);
   EXPECT_SAYS(parse_error({"--precision", "16-true"}), "got '16-true'; known, but not in this version yet");
   EXPECT_EQ(parse({"--adafactor"}).optim, "adafactor");
   EXPECT_TRUE(parse({"--debug", "underflow_overflow"}).detect_anomaly);
@@ -270,6 +268,31 @@ TEST_F(ArgumentConfig, IsOverriddenByTheCommandLine) {
   EXPECT_EQ(parse({path}).max_steps, 10) << "a lone file is a configuration";
 }
 
+TEST_F(ArgumentConfig, OldSpellingsOverrideItToo) {
+  for (const char* precision : {"bf16", "fp16"}) {
+    const std::string path = write(fmt::format(R"({{"{}": true}})", precision));
+    for (const Words& off : std::vector<Words>{{"--mixed_precision", "no"}, {"--precision", "32"}}) {
+      const TrainingArguments args = parse({path, off[0], off[1]});
+      EXPECT_FALSE(args.bf16 || args.fp16) << precision << " " << off[0];
+    }
+    EXPECT_TRUE(parse({path, "--mixed_precision", "fp16"}).fp16);
+    EXPECT_FALSE(parse({path, "--mixed_precision", "fp16"}).bf16);
+    EXPECT_TRUE(parse({path, "--precision", "bf16-mixed"}).bf16);
+    EXPECT_FALSE(parse({path, "--precision", "bf16-mixed"}).fp16);
+  }
+  std::string path =
+      write(R"({"group_by_length": true, "adafactor": true, "evaluate_during_training": true})");
+  EXPECT_EQ(parse({path}).optim, "adafactor");
+  const TrainingArguments args =
+      parse({path, "--no_group_by_length", "--adafactor", "false", "--no_evaluate_during_training"});
+  EXPECT_EQ(args.train_sampling_strategy, "random");
+  EXPECT_EQ(args.optim, TrainingArguments().optim);
+  EXPECT_EQ(args.eval_strategy, "no");
+  path = write(R"({"train_sampling_strategy": "sequential", "optim": "sgd"})");
+  EXPECT_EQ(parse({path, "--no_group_by_length"}).train_sampling_strategy, "sequential");
+  EXPECT_EQ(parse({path, "--no_adafactor"}).optim, "sgd") << "what was not said is not taken back";
+}
+
 TEST_F(ArgumentConfig, NamesTheFileAndTheKey) {
   const auto error_with = [&](const std::string& text) { return parse_error({"--config", write(text)}); };
   EXPECT_SAYS(error_with(R"({"lerning_rate": 1})"), path_.string() + ": lerning_rate] expected a known flag");
@@ -308,6 +331,12 @@ TEST(ArgumentTable, CommandsTakeTheirGroups) {
   EXPECT_SAYS(error_for(Command::kTrain, {"--dtypes"}),
               "expected a flag of the command train, got one of env");
   EXPECT_SAYS(error_for(Command::kEval, {"--save_steps", "1"}), "of the command eval");
+  for (const Command command : {Command::kEval, Command::kPredict}) {
+    for (const char* flag : {"--report_to=html", "--profile=2", "--logging_steps=1"})
+      EXPECT_SAYS(error_for(command, {flag}), "got one of train, plan, bench step");
+    EXPECT_EQ(error_for(command, {"--model=m", "--validation_file=v", "--test_file=t", "--detect_anomaly"}),
+              "");
+  }
   EXPECT_SAYS(error_for(Command::kTrain, {}), "[--model_name_or_path]");
   EXPECT_SAYS(error_for(Command::kTrain, {"--model_name_or_path", "m"}), "[--train_file]");
   EXPECT_SAYS(error_for(Command::kEval, {"--model_name_or_path", "m"}), "[--validation_file]");

@@ -226,7 +226,7 @@ void apply_text(const ArgumentSpec& spec, const std::string& text, std::string_v
     set_argument(spec, value, args);
     return;
   }
-  for (const auto& [name, meaning] : spec.rewrite(text)) {
+  for (const auto& [name, meaning] : spec.rewrite(text, args)) {
     const ArgumentSpec* target = find_argument(name);
     CHECK(target != nullptr && target->rewrite == nullptr, "{} stands for {}", spec.name, name);
     apply_text(*target, meaning, fmt::format("{}, which is {} {}", source, name, meaning), args);

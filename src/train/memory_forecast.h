@@ -23,7 +23,8 @@ struct MemoryForecast {
   std::vector<ArenaForecast> arenas;
   std::map<std::string, int64_t> by_role;
   std::map<std::string, int64_t> by_component;
-  int64_t process_overhead_bytes = 0;  // libraries, tokenizer, data, products' code, stacks
+  std::map<std::string, int64_t> by_component_kind;  // a component of all layers is one
+  int64_t process_overhead_bytes = 0;                // libraries, tokenizer, data, products' code, stacks
   int64_t budget_bytes = 0;
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
@@ -50,11 +51,12 @@ struct Alternative {
   bool changes_numerics = false;
 };
 
-// Changes that make the plan fit: first those that leave the maths alone, smallest change first.
+// Changes that make the plan fit: first those that leave the maths alone, smallest change first. Of a run
+// that only evaluates, flags of `eval` and `predict`.
 std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options,
                                            const MemoryForecast& forecast, int64_t micro_batch_size);
 
-// Tables for people; colours where `color`.
+// Tables for people.
 std::string format_forecast(const MemoryForecast& forecast);
 nlohmann::json to_json(const MemoryForecast& forecast);
 

@@ -41,6 +41,7 @@ TEST(MemoryForecast, EveryByteHasARoleAndAComponent) {
   EXPECT_EQ(forecast.arena_bytes(), session.plan().arena_bytes());
   EXPECT_EQ(sum(forecast.by_role), forecast.arena_bytes());
   EXPECT_EQ(sum(forecast.by_component), forecast.arena_bytes());
+  EXPECT_EQ(sum(forecast.by_component_kind), forecast.arena_bytes());
   EXPECT_EQ(forecast.by_role.at("optimizer_state"), 8 * session.parameter_count());
   EXPECT_EQ(forecast.parameters, session.parameter_count());
   EXPECT_TRUE(forecast.fits());
@@ -104,7 +105,7 @@ TEST(MemoryForecast, RefusalSaysByHowMuchAndWhatWouldFit) {
   MemoryForecast forecast = forecast_with(session, 0.5);
   const std::string refusal = format_refusal(forecast, find_alternatives(model, options, forecast, 64));
   for (const char* part : {"[memory] expected a plan of at most", "too much; nothing was reserved",
-                           "Fits, and trains the same:", "Other processes that hold memory:"}) {
+                           "Fits, with the same numbers:", "Other processes that hold memory:"}) {
     EXPECT_TRUE(contains(refusal, part));
   }
   forecast.budget_bytes = 1 << 20;

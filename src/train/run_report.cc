@@ -36,14 +36,6 @@ std::string format_metric(const std::string& key, const MetricValue& value) {
   return format_python_float(round_to(number, 4));
 }
 
-nlohmann::json to_object(const Metrics& metrics) {
-  nlohmann::json object = nlohmann::json::object();
-  for (const auto& [key, value] : metrics) {
-    object[key] = std::visit([](auto number) { return nlohmann::json(number); }, value);
-  }
-  return object;
-}
-
 double required(const Metrics& metrics, const std::string& name) {
   const auto found = metrics.find(name);
   if (found == metrics.end())
@@ -73,6 +65,14 @@ Metrics speed_metrics(const std::string& split, double runtime_seconds, int64_t 
   return metrics;
 }
 
+nlohmann::json to_json(const Metrics& metrics) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const auto& [key, value] : metrics) {
+    object[key] = std::visit([](auto number) { return nlohmann::json(number); }, value);
+  }
+  return object;
+}
+
 std::string format_metrics(std::string_view split, const Metrics& metrics) {
   std::vector<std::pair<std::string, std::string>> lines;
   size_t key_width = 0;
@@ -91,7 +91,7 @@ std::string format_metrics(std::string_view split, const Metrics& metrics) {
 
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined) {
-  write_json_atomic(output_dir / (split + "_results.json"), to_object(metrics), kResultFormat);
+  write_json_atomic(output_dir / (split + "_results.json"), to_json(metrics), kResultFormat);
   if (!combined) return;
   const std::filesystem::path path = output_dir / "all_results.json";
   nlohmann::json all = nlohmann::json::object();
@@ -100,7 +100,7 @@ void save_metrics(const std::filesystem::path& output_dir, const std::string& sp
     throw user_error("[{}] expected a JSON object, got {}; move the file away", path.string(),
                      all.type_name());
   }
-  all.update(to_object(metrics));
+  all.update(to_json(metrics));
   write_json_atomic(path, all, kResultFormat);
 }
 

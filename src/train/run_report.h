@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ Metrics speed_metrics(const std::string& split, double runtime_seconds, int64_t 
 // them: keys with _mem_ in MB (2^20), _runtime as h:mm:ss.cc, total_flos in GF (2^30), other floats with 4
 // decimals.
 std::string format_metrics(std::string_view split, const Metrics& metrics);
+
+// By name, as in the result files.
+nlohmann::json to_json(const Metrics& metrics);
 
 // Writes output_dir/SPLIT_results.json; where `combined` also updates output_dir/all_results.json, whose
 // other entries stay. The bytes are those of Trainer.save_metrics. UserError if all_results.json is

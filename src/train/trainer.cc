@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "train/adapter_weights.h"
 #include "train/auto_find_batch_size.h"
+#include "train/find_anomaly.h"
 #include "train/fp16_checkpoint.h"
 #include "train/loss_scale_state.h"
 #include "train/run_data.h"
@@ -115,6 +116,9 @@ void Trainer::prepare() {
   if (!session_->is_reserved()) {
     session_->reserve();
     if (windows_ != nullptr) windows_->stage_in(session_->staging());
+    // Gradients that overflow are the business of a loss scale, which skips their step.
+    if (args_.detect_anomaly)
+      watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
   }
   load_start();
   position_.training_samples = train_dataset_.size();

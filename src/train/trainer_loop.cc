@@ -8,7 +8,6 @@
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "train/adapter_weights.h"
-#include "train/find_anomaly.h"
 #include "train/loss_scale_state.h"
 #include "train/run_report.h"
 #include "train/trainer.h"
@@ -57,10 +56,11 @@ TrainOutput Trainer::train() {
   }
   recover_checkpoints(args_.output_dir);
   prepare();
+  if (args_.overwrite_output_dir && args_.save_strategy != "no" && args_.resume_from_checkpoint.empty()) {
+    for (const std::filesystem::path& removed : remove_checkpoints(args_.output_dir))
+      say(fmt::format("removed {}", removed.string()));
+  }
   start_reports();
-  // Gradients that overflow are the business of a loss scale, which skips their step.
-  if (args_.detect_anomaly)
-    watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
   const double start = now_seconds();
   ProgressOptions watching = options_.progress;
   if (!args_.batch_size_ramp.empty()) {

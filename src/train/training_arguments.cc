@@ -29,6 +29,13 @@ void validate_numbers(const TrainingArguments& args) {
   require_positive("eval_accumulation_steps", args.eval_accumulation_steps);
   require(args.max_steps == -1 || args.max_steps > 0, "max_steps", "more than 0, or -1 for none",
           static_cast<double>(args.max_steps));
+  constexpr int64_t kMostSamples = int64_t{1} << 40;  // so that no product of sizes overflows
+  if (args.per_device_train_batch_size > kMostSamples / args.gradient_accumulation_steps) {
+    throw user_error(
+        "[per_device_train_batch_size] expected at most 2^40 samples in an effective batch, got {} times {} "
+        "gradient_accumulation_steps",
+        args.per_device_train_batch_size, args.gradient_accumulation_steps);
+  }
   constexpr double kInfinity = std::numeric_limits<double>::max();
   if (args.max_steps < 0) {
     require(args.num_train_epochs > 0 && args.num_train_epochs < 1e9, "num_train_epochs", "more than 0",
@@ -250,7 +257,7 @@ int64_t recompute_every_n_layers(const TrainingArguments& args) {
   const KwargsReader reader("gradient_checkpointing_kwargs", args.gradient_checkpointing_kwargs,
                             {"every_n_layers", "offload", "use_reentrant", "preserve_rng_state"});
   const bool root = reader.is("every_n_layers", "sqrt");
-  const double layers = root ? 1 : reader.number("every_n_layers").value_or(1);
+  const double layers = root ? 1 : reader.number("every_n_layers", "a number or sqrt").value_or(1);
   require(layers >= 1 && layers == std::floor(layers) && layers < 1e9,
           "gradient_checkpointing_kwargs: every_n_layers", "an integer of 1 or more", layers);
   if (reader.flag("offload").value_or(false)) {

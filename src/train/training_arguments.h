@@ -35,7 +35,7 @@ struct TrainingArguments {
   std::string task = "text-classification";
   std::string task_name = {};
   bool do_train = false;
-  bool do_eval = false;
+  std::optional<bool> do_eval = {};  // unset: where there is a validation set
   bool do_predict = false;
 
   // Data. max_seq_length is in tokens. pad_to_max_length false: sequences are packed without padding

@@ -51,6 +51,8 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
                  args.per_device_train_batch_size = 0);
   EXPECT_REFUSED("[per_device_eval_batch_size]", args.per_device_eval_batch_size = -1);
   EXPECT_REFUSED("[gradient_accumulation_steps]", args.gradient_accumulation_steps = 0);
+  EXPECT_REFUSED("[per_device_train_batch_size] expected at most 2^40 samples",
+                 args.gradient_accumulation_steps = args.per_device_train_batch_size = int64_t{1} << 32);
   EXPECT_REFUSED("[max_steps]", args.max_steps = 0);
   EXPECT_REFUSED("[num_train_epochs]", args.num_train_epochs = 0);
   EXPECT_VALID(args.num_train_epochs = 0; args.max_steps = 5);
@@ -162,7 +164,7 @@ TEST(TrainingArguments, ResolvesWhatFollows) {
   args.logging_steps = 50;
   args.load_best_model_at_end = true;
   const TrainingArguments once = resolved(args);
-  EXPECT_TRUE(once.do_eval);
+  EXPECT_EQ(once.do_eval, true);
   EXPECT_EQ(once.eval_steps, 50);
   EXPECT_EQ(once.metric_for_best_model, "loss");
   EXPECT_EQ(once.greater_is_better, false);
@@ -200,7 +202,7 @@ TEST(TrainingArguments, KwargsAreReadAndRefusedByName) {
                  args.gradient_checkpointing_kwargs["every_n_layers"] = 0);
   EXPECT_REFUSED("gradient_checkpointing_kwargs: every_n_layers",
                  args.gradient_checkpointing_kwargs["every_n_layers"] = 1.5);
-  EXPECT_REFUSED("expected a number, got every_n_layers=all",
+  EXPECT_REFUSED("expected a number or sqrt, got every_n_layers=all",
                  args.gradient_checkpointing_kwargs["every_n_layers"] = "all");
   EXPECT_REFUSED("not in this version yet", args.gradient_checkpointing_kwargs["offload"] = true);
   EXPECT_REFUSED("preserve_rng_state", args.gradient_checkpointing_kwargs["preserve_rng_state"] = false);

@@ -1,0 +1,184 @@
+// Flags of the commands do what their help says: where results go and in which form, what is evaluated, what
+// is planned, and what is left of an earlier run.
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "cli_support.h"
+#include "io/checkpoint_directory.h"
+#include "io/json_file.h"
+#include "io/safetensors.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+class CliFlags : public CliTest {
+ protected:
+  CliFlags() {
+    directory_.write("labelled.csv", "text,label\nstat glea hust,LABEL_1\nchai trou,LABEL_0\nprea,LABEL_0\n");
+  }
+
+  std::vector<std::string> eval_words(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {
+        "eval",  "--model_name_or_path", model(), "--validation_file", path("labelled.csv"), "--output_dir",
+        output()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<std::string> predict_words(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"predict",     "--model_name_or_path", model(),
+                                      "--test_file", path("validation.csv"), "--output_dir",
+                                      output()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  ProgramRun succeed(const std::vector<std::string>& words) const {
+    ProgramRun result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.output << result.error;
+    return result;
+  }
+  std::vector<std::string> checkpoints() const {
+    std::vector<std::string> names;
+    for (const fs::path& one : list_checkpoints(output())) names.push_back(one.filename());
+    return names;
+  }
+};
+
+TEST_F(CliFlags, PredictionsGoIntoOutputDir) {
+  const ProgramRun result = succeed(predict_words());
+  const fs::path file = output() / "predictions.jsonl";
+  EXPECT_TRUE(contains(result.output, "24 predictions in " + file.string()));
+  const std::string lines = read_text_file(file);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 24);
+  EXPECT_TRUE(contains(run({"predict", "--help"}).output, "output_dir/predictions.jsonl"));
+}
+
+// Standard output is one JSON object; what people read is elsewhere.
+TEST_F(CliFlags, JsonIsOneObject) {
+  const ProgramRun trained = succeed(train_words({"--validation_file", path("validation.csv"), "--json"}));
+  EXPECT_EQ(json::parse(trained.output), read_json(output() / "all_results.json"));
+  EXPECT_TRUE(contains(trained.error, "***** eval metrics *****"));
+  EXPECT_TRUE(contains(trained.error, "step 2  epoch"));
+
+  const ProgramRun evaluated = succeed(eval_words({"--json"}));
+  EXPECT_EQ(json::parse(evaluated.output), read_json(output() / "eval_results.json"));
+  EXPECT_TRUE(json::parse(evaluated.output).contains("eval_accuracy"));
+
+  const json predicted = json::parse(succeed(predict_words({"--json"})).output);
+  EXPECT_EQ(predicted["predict_samples"], 24);
+  EXPECT_EQ(predicted["output_file"], (output() / "predictions.jsonl").string());
+  EXPECT_GT(predicted["predict_runtime"].get<double>(), 0);
+}
+
+TEST_F(CliFlags, AnomalyOfAnEvaluationIsNamed) {
+  const fs::path file = model() / "model.safetensors";
+  std::string bytes = read_text_file(file);
+  const SafetensorsFile weights = SafetensorsFile::open(file);
+  const int64_t at = weights.tensor("bert.encoder.layer.1.intermediate.dense.weight").file_offset;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(bytes.data() + at, &infinity, sizeof(infinity));
+  directory_.write("model/model.safetensors", bytes);
+  succeed(eval_words());
+  for (const std::vector<std::string>& words :
+       {eval_words({"--detect_anomaly"}), predict_words({"--detect_anomaly"})})
+    expect_failure(words, 1, {"--detect_anomaly", "matmul", "layer 1 feed_forward", "forward"});
+}
+
+TEST_F(CliFlags, AWholeEvaluationHasNoAnomaly) {
+  EXPECT_TRUE(contains(succeed(eval_words({"--detect_anomaly"})).output, "eval_accuracy"));
+  directory_.write("texts.csv", "text\nglea stat\nhust\n");
+  succeed(predict_words({"--test_file", path("texts.csv"), "--detect_anomaly"}));
+}
+
+// A resume takes the highest number in output_dir, so that runs may not mix there.
+TEST_F(CliFlags, CheckpointsOfAnEarlierRun) {
+  succeed(train_words({"--save_steps", "2"}));
+  ASSERT_EQ(checkpoints(), (std::vector<std::string>{"checkpoint-2", "checkpoint-4"}));
+  const std::vector<std::string> before = written();
+  expect_failure(train_words(), 2,
+                 {"[--output_dir", "checkpoint-4", "--resume_from_checkpoint", "--overwrite_output_dir"});
+  expect_failure(train_words({"--model_name_or_path", output() / "checkpoint-2", "--overwrite_output_dir"}),
+                 2, {"[--overwrite_output_dir]", "checkpoint-2"});
+  // What fails before it trains removes nothing.
+  expect_failure(train_words({"--overwrite_output_dir", "--memory_budget", "1MiB"}), 2, {"[memory]"});
+  EXPECT_EQ(written(), before);
+  succeed(train_words({"--save_strategy", "no"}));
+  fs::remove_all(output() / "checkpoint-4");
+  succeed(train_words({"--save_steps", "2", "--resume_from_checkpoint"}));
+  EXPECT_EQ(checkpoints(), (std::vector<std::string>{"checkpoint-2", "checkpoint-4"}));
+  const ProgramRun anew = succeed(train_words({"--overwrite_output_dir", "--max_steps", "1"}));
+  EXPECT_EQ(checkpoints(), std::vector<std::string>{"checkpoint-1"});
+  EXPECT_TRUE(contains(anew.output, "removed " + (output() / "checkpoint-4").string()));
+}
+
+TEST_F(CliFlags, NoDoEval) {
+  const std::vector<std::string> validation = {"--validation_file", path("validation.csv")};
+  const auto trained = [&](std::vector<std::string> more) {
+    fs::remove_all(output());
+    more.insert(more.begin(), validation.begin(), validation.end());
+    succeed(train_words(more));
+    return fs::exists(output() / "eval_results.json");
+  };
+  EXPECT_TRUE(trained({}));
+  EXPECT_FALSE(trained({"--no_do_eval"}));
+  write_json_atomic(path("run.json"), json{{"do_eval", false}});
+  EXPECT_FALSE(trained({"--config", path("run.json")}));
+  EXPECT_TRUE(trained({"--no_do_eval", "--eval_strategy", "epoch"})) << "as in the Trainer";
+}
+
+TEST_F(CliFlags, APlanWithoutFilesIsOfOneMicroBatch) {
+  const std::vector<std::string> words = {"plan", "--model", "bert-mini"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  // 1.6 GB of token ids, were they made.
+  const ProgramRun steps =
+      succeed(with({"--gradient_accumulation_steps", "100000", "--max_seq_length", "512"}));
+  if (!kIsSanitized) {
+    EXPECT_LT(steps.peak_bytes, int64_t{200} << 20);
+  }
+  for (const char* batch : {"100000000", "4611686018427387904"}) {
+    const ProgramRun result = expect_failure(with({"--per_device_train_batch_size", batch}), 2,
+                                             {"per_device_train_batch_size", batch});
+    if (!kIsSanitized) {
+      EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
+    }
+  }
+  succeed(with({"--eval_strategy", "steps", "--load_best_model_at_end"}));
+  succeed(with({"--eval_strategy", "epoch", "--save_strategy", "best", "--metric_for_best_model", "f1"}));
+  expect_failure(with({"--train_file", path("train.csv")}), 2,
+                 {"--train_file", "--model_name_or_path", "bert-mini"});
+}
+
+TEST_F(CliFlags, AWriteOfTheResultThatFailsIsAnError) {
+  const auto exit_code_of = [&](const std::string& words) {
+    const std::string command =
+        fmt::format("'{}' {} > /dev/full 2> '{}'", SHOEHORN_PROGRAM, words, path("error").string());
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  for (const char* words : {"env --dtypes --json", "--help", "plan --model bert-mini --json"}) {
+    EXPECT_EQ(exit_code_of(words), 1) << words;
+    EXPECT_TRUE(contains(read_text_file(path("error")), "No space left on device"));
+  }
+}
+
+TEST_F(CliFlags, BytesThatAreNotUtf8AreCountedInEveryFile) {
+  directory_.write("bad.csv", "text,label\nstat \xff\xfe glea,up\ncest \xc3,down\n");
+  const std::string said = path("bad.csv").string() + ": 3 ill-formed stretches of UTF-8";
+  EXPECT_TRUE(contains(succeed(train_words({"--validation_file", path("bad.csv")})).output, said));
+  const std::vector<std::string> words =
+      eval_words({"--validation_file", path("bad.csv"), "--model_name_or_path", output()});
+  EXPECT_TRUE(contains(succeed(words).output, said));
+  EXPECT_TRUE(contains(succeed(predict_words({"--test_file", path("bad.csv")})).output, said));
+  EXPECT_TRUE(contains(succeed(predict_words({"--test_file", path("bad.csv"), "--json"})).error, said));
+}
+
+}  // namespace
+}  // namespace shoehorn
