@@ -44,7 +44,8 @@ struct TrainerOptions {
   std::vector<ParameterGroup> optimizer_groups = {};
   // Own metrics of an evaluation, added to the standard ones; names without "eval_".
   std::function<Metrics(const ConfusionCounts&)> compute_metrics = {};
-  // Weights to start from; empty: every parameter from its initializer, seeded by `seed`.
+  // A directory of weights to start from; empty: the model's own (from_pretrained), or where it has none
+  // every parameter from its initializer, seeded by `seed`.
   std::filesystem::path weights = {};
   // An adapter that the model starts with, in PEFT's format; lora_rank and the others say what it is.
   std::filesystem::path adapter = {};
