@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
         optimizer.zero_grad();
       }
     }
-    std::printf("Loss: %.4f\n%s", accelerator.loss(), print_gpu_utilization().c_str());
+    std::printf("Loss: %.4f\n", accelerator.loss());
+    print_gpu_utilization();
 
     training_args.per_device_train_batch_size = 1;
     const Trainer trainer(setting.model, training_args, setting.dataset());

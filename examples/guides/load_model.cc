@@ -11,6 +11,6 @@ int main(int argc, char** argv) {
     loaded.evaluate();
     std::printf("Weights: %.1f MB.\n",
                 static_cast<double>(loaded.forecast().by_role.at("weight")) / (1 << 20));
-    std::printf("%s", print_gpu_utilization().c_str());
+    print_gpu_utilization();
   });
 }

@@ -185,8 +185,8 @@ Metrics Trainer::memory_metrics() const {
           {"memory_process_measured_bytes", measured_process_peak_bytes()}};
 }
 
-std::string print_summary(const TrainOutput& output) {
-  return format_summary(output.metrics, process_resident_bytes());
+void print_summary(const TrainOutput& output, std::ostream& out) {
+  out << format_summary(output.metrics, process_resident_bytes()) << std::flush;
 }
 
 }  // namespace shoehorn

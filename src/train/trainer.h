@@ -3,7 +3,7 @@
 //   TrainingArguments args{.output_dir = "out", .per_device_train_batch_size = 4};
 //   Trainer trainer(model, args, train_dataset);
 //   const TrainOutput result = trainer.train();
-//   std::cout << print_summary(result);
+//   print_summary(result);
 //
 // The constructor plans; memory is reserved by the first call of train(), evaluate() or predict() and given
 // back when the trainer is destroyed. One thread at a time; several trainers in a process may follow each
@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -162,7 +163,8 @@ class Trainer {
   Metrics end_metrics_;
 };
 
-// "Time: …", "Samples/second: …", "Memory occupied: … MB." of a training result, as the guides print it.
-std::string print_summary(const TrainOutput& output);
+// The guides' print_summary: prints format_summary (train/run_report.h) of a training result and of the
+// memory that this process holds now.
+void print_summary(const TrainOutput& output, std::ostream& out = std::cout);
 
 }  // namespace shoehorn
