@@ -1,4 +1,4 @@
-// What the cells of the guides share: their dummy data, default arguments and model, at the
+// What the cells of the guides share: their dummy data, default arguments, model and 8-bit Adam, at the
 // guides' size or, with --small, at one that takes a second. --model_name_or_path DIR takes the model of a
 // directory.
 #pragma once
@@ -53,6 +53,24 @@ struct Setting {
   bool small;
   shoehorn::BertForSequenceClassification model;
 };
+
+// The guides' adam_bnb_optim: 8-bit Adam in two groups, of which biases and norms are not decayed. Embeddings
+// keep their states in 8 bits too, as in the guides' figures; optim = "adamw_bnb_8bit" keeps those in 32.
+inline shoehorn::Optimizer adam_bnb_optim(const shoehorn::TrainingArguments& args) {
+  const auto decays = [](const std::string& name) { return shoehorn::is_decayed(name); };
+  const auto rest = [](const std::string&) { return true; };
+  const shoehorn::AdamW8bitSettings adam{
+      .adamw = {.beta1 = args.adam_beta1, .beta2 = args.adam_beta2, .epsilon = args.adam_epsilon},
+      .states = {.of_embeddings = true}};
+  return {.options = {.settings = adam},
+          .learning_rate = args.learning_rate,
+          .groups = {{decays, static_cast<float>(args.weight_decay)}, {rest, 0.0F}}};
+}
+
+// The cells' Trainer(optimizers=(optimizer, None)).
+inline shoehorn::TrainerOptions with_optimizer(const shoehorn::Optimizer& optimizer) {
+  return {.optimizer = optimizer.options, .optimizer_groups = optimizer.groups};
+}
 
 inline Setting setting_of(int argc, char** argv) {
   bool small = false;
