@@ -63,7 +63,7 @@ double train_and_evaluate() {
   Trainer trainer(model, args, make_data(1024, 1), make_data(256, 2));
   std::printf("%s", format_forecast(trainer.forecast()).c_str());
   const TrainOutput output = trainer.train();
-  std::printf("%s\n", print_summary(output).c_str());
+  print_summary(output);
   return metric_number(trainer.evaluate().at("eval_accuracy"));
 }
 

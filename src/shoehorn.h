@@ -1,19 +1,24 @@
-// The public API: define or load a model, make data, train.
+// The public API: define or load a model, make or load data, train.
 //
 //   #include "shoehorn.h"
 //
-// TrainingArguments, Trainer, Dataset, DataLoader and Accelerator have the names and defaults of the Hugging
-// Face and PyTorch classes; own models derive from Model and are built with ModelBuilder. Errors: UserError
-// for the caller's mistakes, SystemError where the environment failed. See examples/.
+// TrainingArguments, Trainer, Dataset, load_dataset, DataLoader and Accelerator have the names and defaults
+// of the Hugging Face and PyTorch classes; from_pretrained and Tokenizer::load read a model's directory; own
+// models derive from Model and are built with ModelBuilder. Errors: UserError for the caller's mistakes,
+// SystemError where the environment failed. See examples/.
 #pragma once
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "data/load_dataset.h"
+#include "io/model_directory.h"
 #include "model/bert.h"
 #include "model/layers.h"
 #include "model/model_builder.h"
+#include "tokenize/tokenizer.h"
 #include "train/accelerator.h"
 #include "train/data_loader.h"
 #include "train/run_report.h"
+#include "train/text_data.h"
 #include "train/trainer.h"
 #include "train/training_arguments.h"

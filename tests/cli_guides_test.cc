@@ -67,7 +67,8 @@ TEST_F(CliGuides, FlagsOfTheText) {
     EXPECT_EQ(result.exit_code, 0) << flags[0] << "\n" << result.error;
   }
   expect_failure(run_glue({"--tf32"}), 2, {"tf32", "NVIDIA"});
-  expect_failure(run_glue({"--deepspeed", "/path/to/ds_config.json"}), 2, {"deepspeed"});
+  expect_failure(run_glue({"--deepspeed", "/path/to/ds_config.json"}), 2,
+                 {"deepspeed", "--hysteresis", "--max_grad_norm", "--per_device_train_batch_size"});
 }
 
 // python run_translation.py -h | grep "\-optim"
@@ -87,6 +88,32 @@ TEST_F(CliGuides, WhatTheMachineIs) {
   const nlohmann::json facts = nlohmann::json::parse(env.output);
   EXPECT_TRUE(facts.at("bf16_products").is_boolean());
   EXPECT_GT(facts.at("available_memory_bytes").get<int64_t>(), 0);
+}
+
+// torch.compile(model): what is fused here, what is not computed, and what that saves.
+TEST_F(CliGuides, ExplainSaysWhatFusionsSave) {
+  std::vector<std::string> words = {"plan",      "--model_name_or_path",          model().string(),
+                                    "--explain", "--per_device_train_batch_size", "4"};
+  const ProgramRun table = run(words);
+  ASSERT_EQ(table.exit_code, 0) << table.error;
+  const std::vector<std::string> applied = {"fuse_attention", "fuse_residual_norm", "fuse_bias_activation",
+                                            "gather_early"};
+  const size_t idle = table.output.find("nothing to do here");
+  for (const std::string& name : applied) EXPECT_LT(table.output.find(name), idle) << table.output;
+
+  words.push_back("--json");
+  const ProgramRun listed = run(words);
+  ASSERT_EQ(listed.exit_code, 0) << listed.error;
+  const nlohmann::json passes = nlohmann::json::parse(listed.output).at("passes");
+  for (const std::string& name : applied) {
+    const nlohmann::json& with = passes.at(name).at("with");
+    const nlohmann::json& without = passes.at(name).at("without");
+    EXPECT_FALSE(passes.at(name).at("skipped").get<bool>()) << name;
+    EXPECT_GT(without.at("bytes").get<double>() - with.at("bytes").get<double>(), 0) << name;
+    // A fused attention moves less and computes no less: what that is in time depends on the machine.
+    if (name == "fuse_attention") continue;
+    EXPECT_GT(without.at("floor_seconds").get<double>() - with.at("floor_seconds").get<double>(), 0) << name;
+  }
 }
 
 }  // namespace

@@ -39,9 +39,9 @@ struct ProgramLimits {
 class StartedProgram {
  public:
   StartedProgram(const std::vector<std::string>& words, const std::filesystem::path& scratch,
-                 const ProgramLimits& limits = {})
+                 const ProgramLimits& limits = {}, const std::string& program = SHOEHORN_PROGRAM)
       : output_(scratch / "stdout"), error_(scratch / "stderr") {
-    std::vector<std::string> all = {SHOEHORN_PROGRAM};
+    std::vector<std::string> all = {program};
     all.insert(all.end(), words.begin(), words.end());
     std::vector<char*> arguments;
     for (std::string& word : all) arguments.push_back(word.data());

@@ -10,15 +10,14 @@ int main(int argc, char** argv) {
     training_args.gradient_accumulation_steps = 4;
     training_args.gradient_checkpointing = true;
     training_args.fp16 = true;
-    training_args.optim = "adamw_bnb_8bit";
     training_args.max_grad_norm = 0;  // the guides' loop does not clip
 
     const DataLoader dataloader(setting.dataset(), {.batch_size = 1});
     if (training_args.gradient_checkpointing) setting.model.gradient_checkpointing_enable();
 
+    const Optimizer adam_bnb_optim = guide::adam_bnb_optim(training_args);
     Accelerator accelerator(training_args);
-    auto [model, optimizer, loader] =
-        accelerator.prepare(setting.model, create_optimizer(training_args), dataloader);
+    auto [model, optimizer, loader] = accelerator.prepare(setting.model, adam_bnb_optim, dataloader);
     int64_t step = 0;
     for (const Batch& batch : loader) {
       Loss loss = model(batch).loss;
@@ -29,10 +28,12 @@ int main(int argc, char** argv) {
         optimizer.zero_grad();
       }
     }
-    std::printf("Loss: %.4f\n%s", accelerator.loss(), print_gpu_utilization().c_str());
+    std::printf("Loss: %.4f\n", accelerator.loss());
+    print_gpu_utilization();
 
     training_args.per_device_train_batch_size = 1;
-    const Trainer trainer(setting.model, training_args, setting.dataset());
+    const Trainer trainer(setting.model, training_args, setting.dataset(), {},
+                          guide::with_optimizer(adam_bnb_optim));
     if (trainer.forecast().arena_bytes() != accelerator.forecast().arena_bytes())
       throw user_error("[accelerate] expected the Trainer's {} bytes, got {}",
                        trainer.forecast().arena_bytes(), accelerator.forecast().arena_bytes());

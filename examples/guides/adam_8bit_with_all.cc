@@ -1,4 +1,4 @@
-// 8-bit Adam on top of accumulation, checkpointing and fp16: the guides' last row.
+// The hand-built 8-bit Adam on top of accumulation, checkpointing and fp16: the guides' last row.
 #include "guide.h"
 
 using namespace shoehorn;
@@ -10,10 +10,11 @@ int main(int argc, char** argv) {
     training_args.gradient_accumulation_steps = 4;
     training_args.gradient_checkpointing = true;
     training_args.fp16 = true;
-    training_args.optim = "adamw_bnb_8bit";
 
-    Trainer trainer(setting.model, training_args, setting.dataset());
+    const Optimizer adam_bnb_optim = guide::adam_bnb_optim(training_args);
+    Trainer trainer(setting.model, training_args, setting.dataset(), {},
+                    guide::with_optimizer(adam_bnb_optim));
     const TrainOutput result = trainer.train();
-    std::printf("%s", print_summary(result).c_str());
+    print_summary(result);
   });
 }

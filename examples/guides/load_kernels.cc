@@ -13,6 +13,6 @@ int main(int argc, char** argv) {
     const BertForSequenceClassification tiny(config);
     Dataset one = Dataset::random_tokens({.count = 1, .length = 8, .vocab_begin = 1, .vocab_end = 16});
     Trainer(tiny, guide::Setting::default_args(), {}, std::move(one)).evaluate();
-    std::printf("%s", print_gpu_utilization().c_str());
+    print_gpu_utilization();
   });
 }

@@ -4,5 +4,5 @@
 using namespace shoehorn;
 
 int main() {
-  std::printf("%s", print_gpu_utilization().c_str());
+  print_gpu_utilization();
 }

@@ -10,6 +10,6 @@ int main(int argc, char** argv) {
 
     Trainer trainer(setting.model, training_args, setting.dataset());
     const TrainOutput result = trainer.train();
-    std::printf("%s", print_summary(result).c_str());
+    print_summary(result);
   });
 }

@@ -1,10 +1,8 @@
 #include "cli/model_source.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
-#include "io/json_file.h"
 #include "io/model_directory.h"
 #include "io/safetensors.h"
 #include "train/adapter_config.h"
@@ -32,14 +30,6 @@ std::optional<BertConfig> known_shape(const std::string& name) {
   return std::nullopt;
 }
 
-ModelSource read_model(const std::filesystem::path& config) {
-  const nlohmann::json json = read_json(config);
-  ModelSource source;
-  source.model = std::make_unique<BertForSequenceClassification>(BertConfig::from_json(json, config.string()),
-                                                                 json.dump());
-  return source;
-}
-
 // PEFT's adapters say nothing of the classes: then the number of classes is that of the classifier that was
 // saved.
 void adopt_classes(BertForSequenceClassification& model, const std::filesystem::path& adapter) {
@@ -64,7 +54,9 @@ ModelSource open_trained_model(TrainingArguments& args) {
   const AdapterConfig config = read_adapter_config(named);
   const ModelDirectory base = open_model_directory(base_model_directory(named, config));
   const bool has_config = std::filesystem::exists(named / kAdapterModelConfigName);
-  ModelSource source = read_model(has_config ? named / kAdapterModelConfigName : base.config);
+  ModelSource source;
+  source.model = std::make_unique<BertForSequenceClassification>(
+      BertForSequenceClassification::from_config(has_config ? named / kAdapterModelConfigName : base.config));
   if (!has_config) adopt_classes(*source.model, named);
   source.directory = base.path;
   source.adapter = named;
@@ -90,15 +82,13 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
         name_or_path, kAdapterConfigName);
   }
   source.directory = name_or_path;
-  std::filesystem::path config = source.directory / kConfigFileName;
-  if (need_weights || !std::filesystem::exists(config)) {
-    const ModelDirectory directory = open_model_directory(name_or_path);
-    source.companions = directory.companions;
-    config = directory.config;
-  } else {
-    source.companions = list_companions(source.directory);
-  }
-  source.model = read_model(config).model;
+  const std::filesystem::path config = source.directory / kConfigFileName;
+  // Where there is no config, from_pretrained says what is wrong with the directory.
+  source.model = std::make_unique<BertForSequenceClassification>(
+      need_weights || !std::filesystem::exists(config)
+          ? BertForSequenceClassification::from_pretrained(source.directory)
+          : BertForSequenceClassification::from_config(config));
+  source.companions = list_companions(source.directory);
   return source;
 }
 

@@ -1,7 +1,5 @@
 #include "cli/text_task.h"
 
-#include <omp.h>
-
 #include "base/error.h"
 #include "train/text_data.h"
 
@@ -22,12 +20,6 @@ LabelMap labels_of(const BertForSequenceClassification& model) {
   return labels;
 }
 
-// On all cores, up to the length that the model takes.
-TokenizeFunction tokenizing(const TrainingArguments& args, const ModelSource& source,
-                            const Tokenizer& tokenizer) {
-  return tokenize_with(tokenizer, max_tokens_of(args, source.model->max_positions()), omp_get_max_threads());
-}
-
 }  // namespace
 
 LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
@@ -38,7 +30,7 @@ LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSourc
   options.max_samples = max_samples.value_or(0);
   options.read_labels = read_labels;
   options.labels = &labels;
-  return load_dataset(file, tokenizing(args, source, tokenizer), options);
+  return load_dataset(file, tokenizer, max_tokens_of(args, source.model->max_positions()), options);
 }
 
 std::string format_ill_formed(const std::string& file, const LoadedDataset& data) {
@@ -56,10 +48,10 @@ TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
         args.model_name_or_path);
   }
   task.tokenizer = Tokenizer::load(source.directory);
-  const TokenizeFunction tokenize = tokenizing(args, source, *task.tokenizer);
+  const int64_t max_tokens = max_tokens_of(args, source.model->max_positions());
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);
-  task.train = load_dataset(args.train_file, tokenize, options);
+  task.train = load_dataset(args.train_file, *task.tokenizer, max_tokens, options);
   refuse_regression(task.train.labels, args.train_file);
   if (task.train.labels.names.size() < 2) {
     throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one",
@@ -71,7 +63,7 @@ TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
     validation.labels = &task.train.labels;
-    task.validation = load_dataset(args.validation_file, tokenize, validation);
+    task.validation = load_dataset(args.validation_file, *task.tokenizer, max_tokens, validation);
   }
   return task;
 }

@@ -2,6 +2,7 @@
 // BertForSequenceClassification.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -38,6 +39,13 @@ class BertForSequenceClassification final : public Model {
  public:
   // `config_json` is kept as the user's config.json, every key of it, and brought up to date with `config`.
   explicit BertForSequenceClassification(BertConfig config, std::string config_json = {});
+  // The model of a config.json, with new weights. UserError and SystemError of read_json, UserError of
+  // BertConfig::from_json.
+  static BertForSequenceClassification from_config(const std::filesystem::path& file);
+  // The model of a directory (io/model_directory.h). A Trainer or Accelerator of it starts from the weights
+  // there, which it reads when it reserves its memory; a classifier that they lack is new. Errors: also those
+  // of open_model_directory.
+  static BertForSequenceClassification from_pretrained(const std::filesystem::path& directory);
 
   Tensor forward(ModelBuilder& builder) const override;
   int64_t num_labels() const override { return config_.num_labels; }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "io/json_file.h"
+#include "io/model_directory.h"
 #include "model/bert.h"
 
 namespace shoehorn {
@@ -157,6 +159,19 @@ BertConfig BertConfig::bert_large() {
   config.num_attention_heads = 16;
   config.intermediate_size = 4096;
   return config;
+}
+
+BertForSequenceClassification BertForSequenceClassification::from_config(const std::filesystem::path& file) {
+  const json config = read_json(file);
+  return BertForSequenceClassification(BertConfig::from_json(config, file.string()), config.dump());
+}
+
+BertForSequenceClassification BertForSequenceClassification::from_pretrained(
+    const std::filesystem::path& directory) {
+  const ModelDirectory opened = open_model_directory(directory);
+  BertForSequenceClassification model = from_config(opened.config);
+  model.set_weights_directory(opened.path);
+  return model;
 }
 
 void BertForSequenceClassification::set_labels(const std::vector<std::string>& labels) {

@@ -3,6 +3,7 @@
 // (examples/).
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -107,7 +108,14 @@ class Model {
   void gradient_checkpointing_disable() { recompute_every_n_layers_ = 0; }
   int64_t recompute_every_n_layers() const { return recompute_every_n_layers_; }  // 0: off
 
+  // The directory whose weights runs of this model start from, unless they name another; empty: new ones.
+  const std::filesystem::path& weights_directory() const { return weights_directory_; }
+
+ protected:
+  void set_weights_directory(std::filesystem::path directory) { weights_directory_ = std::move(directory); }
+
  private:
+  std::filesystem::path weights_directory_;
   int64_t recompute_every_n_layers_ = 0;
 };
 

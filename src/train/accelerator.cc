@@ -8,7 +8,7 @@
 #include "train/checkpoint.h"
 #include "train/find_anomaly.h"
 #include "train/run_data.h"
-#include "train/weights.h"
+#include "train/run_start.h"
 
 namespace shoehorn {
 
@@ -83,8 +83,8 @@ AccumulationScope::~AccumulationScope() {
   accelerator_.is_accumulating_ = false;
 }
 
-Accelerator::Accelerator(TrainingArguments args, std::filesystem::path weights)
-    : args_(resolved(std::move(args))), weights_(std::move(weights)) {
+Accelerator::Accelerator(TrainingArguments args, AcceleratorOptions options)
+    : args_(resolved(std::move(args))), options_(std::move(options)) {
   validate(args_);
   if (args_.auto_find_batch_size) {
     throw user_error(
@@ -106,6 +106,7 @@ std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accele
   if (session_ != nullptr)
     throw user_error("[Accelerator: prepare] expected to be called once, got a second call");
   model_ = &model;
+  if (options_.weights.empty()) options_.weights = model.weights_directory();
   optimizer_ = std::move(optimizer);
   loader_.emplace(std::move(loader));
   args_ = with_loader(std::move(args_), loader_->options());
@@ -136,16 +137,20 @@ void Accelerator::require_prepared() const {
 
 void Accelerator::reserve() {
   require_prepared();
-  if (session_->is_reserved()) return;
+  if (is_started_) return;
   if (!forecast_.fits()) {
     throw UserError(format_refusal(forecast_, find_alternatives(*model_, session_->options(), forecast_,
                                                                 args_.per_device_train_batch_size)));
   }
-  session_->reserve();
-  windows_->stage_in(session_->staging());
-  originals_ = start_weights(weights_, session_->state(), session_->executor(), args_.seed).files;
-  if (args_.detect_anomaly)
-    watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
+  if (!session_->is_reserved()) {
+    session_->reserve();
+    windows_->stage_in(session_->staging());
+    if (args_.detect_anomaly)
+      watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
+  }
+  originals_ =
+      start_run({.weights = options_.weights, .seed = args_.seed, .on_line = options_.on_line}, *session_);
+  is_started_ = true;
 }
 
 void Accelerator::start_epoch() {
@@ -323,8 +328,9 @@ double Accelerator::grad_norm() const {
 void Accelerator::save_model(const std::filesystem::path& directory) {
   reserve();
   ensure_writable_directory(directory);
-  save_model_files({*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr, weights_},
-                   session_->executor(), directory, args_.lora_merge);
+  save_model_files(
+      {*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr, options_.weights},
+      session_->executor(), directory, args_.lora_merge);
 }
 
 }  // namespace shoehorn

@@ -49,6 +49,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -174,10 +175,17 @@ class [[nodiscard]] AccumulationScope {
   Accelerator& accelerator_;
 };
 
+struct AcceleratorOptions {
+  // As in TrainerOptions: a directory of weights to start from; empty: the model's own (from_pretrained), or
+  // where it has none every parameter from its initializer, seeded by `seed`.
+  std::filesystem::path weights = {};
+  // Told, when memory is reserved, which weights are new and where they may overflow in fp16. Unset: silent.
+  std::function<void(const std::string& line)> on_line = {};
+};
+
 class Accelerator {
  public:
-  // `weights`: a directory to start from; empty: every parameter from its initializer, seeded by `seed`.
-  explicit Accelerator(TrainingArguments args, std::filesystem::path weights = {});
+  explicit Accelerator(TrainingArguments args, AcceleratorOptions options = {});
   ~Accelerator();
   Accelerator(const Accelerator&) = delete;
   Accelerator& operator=(const Accelerator&) = delete;
@@ -237,7 +245,7 @@ class Accelerator {
   const StepResult& last_step() const;
 
   TrainingArguments args_;
-  std::filesystem::path weights_;
+  AcceleratorOptions options_;
   std::optional<SafetensorsModel> originals_;  // what they were read from
   const Model* model_ = nullptr;
   Optimizer optimizer_;
@@ -247,6 +255,7 @@ class Accelerator {
   std::unique_ptr<WindowIterator> windows_;  // packs into the session's staging
   std::optional<StepRunner> runner_;
   MemoryForecast forecast_;
+  bool is_started_ = false;
 
   LoopPosition position_;
   Batch batch_;

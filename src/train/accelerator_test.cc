@@ -347,7 +347,7 @@ TEST(Accelerator, SavesWhatItTrained) {
     optimizer.zero_grad();
   }
   accelerator.save_model(directory.path() / "saved");
-  Accelerator loaded(args, directory.path() / "saved");
+  Accelerator loaded(args, {.weights = directory.path() / "saved"});
   loaded.prepare(model, create_optimizer(args), DataLoader(tiny_samples(16, 5), {.batch_size = 8}));
   loaded.save_model(directory.path() / "again");
   EXPECT_TRUE(weights_of(loaded.session()) == weights_of(accelerator.session()));

@@ -12,9 +12,17 @@ using enum ArgumentKind;
 using enum ArgumentStatus;
 
 constexpr std::string_view kOneRank = "training runs on one rank";
-constexpr std::string_view kNoNetwork = "nothing is sent over the network; output_dir is what is uploaded";
+constexpr std::string_view kNoNetwork = "nothing is sent over the network; upload output_dir yourself";
 constexpr std::string_view kNoTracker = "nothing is sent to a service; tensorboard, html and jsonl are files";
-constexpr std::string_view kFusedAlways = "our own fused kernels always run";
+constexpr std::string_view kOwnKernels =
+    "the fused kernels are our own, and run unless --skip_pass leaves them out";
+constexpr std::string_view kCountsOnly =
+    "metrics are made of counts of labels and predicted classes, and see no inputs or losses";
+constexpr std::string_view kDeepspeed =
+    "training runs on one rank, and its state stays in memory; of such a file one device can have fp16 "
+    "(--fp16 with --loss_scale, --initial_scale_power, --loss_scale_window, --hysteresis and "
+    "--min_loss_scale), bf16 (--bf16), gradient_clipping (--max_grad_norm) and the batch sizes "
+    "(--per_device_train_batch_size, --gradient_accumulation_steps)";
 
 std::vector<ArgumentSpec> distributed() {
   return {
@@ -22,7 +30,7 @@ std::vector<ArgumentSpec> distributed() {
        .group = kDistributed,
        .field = &Args::deepspeed,
        .status = kNotYet,
-       .why = kOneRank},
+       .why = kDeepspeed},
       {.name = "fsdp", .group = kDistributed, .field = &Args::fsdp, .status = kNotYet, .why = kOneRank},
       {.name = "fsdp_config",
        .group = kDistributed,
@@ -38,7 +46,7 @@ std::vector<ArgumentSpec> distributed() {
        .group = kDistributed,
        .kind = kKwargs,
        .status = kNotYet,
-       .why = kOneRank},
+       .why = "batches are not split over ranks; accumulation and seeds have flags of their own"},
       {.name = "local_rank",
        .group = kDistributed,
        .kind = kInteger,
@@ -152,7 +160,7 @@ std::vector<ArgumentSpec> other() {
        .group = kMemory,
        .kind = kKwargs,
        .status = kRefused,
-       .why = kFusedAlways},
+       .why = kOwnKernels},
       {.name = "use_cache",
        .group = kMemory,
        .kind = kFlag,
@@ -169,7 +177,7 @@ std::vector<ArgumentSpec> other() {
        .kind = kFlag,
        .standard = false,
        .status = kRefused,
-       .why = kFusedAlways},
+       .why = kOwnKernels},
       {.name = "jit_mode_eval",
        .group = kMemory,
        .kind = kFlag,
@@ -180,7 +188,7 @@ std::vector<ArgumentSpec> other() {
        .kind = kText,
        .standard = std::string("auto"),
        .status = kRefused,
-       .why = "there is one",
+       .why = "there is one, our own",
        .aliases = {"fp16_backend"}},
       {.name = "fp16_opt_level",
        .group = kPrecision,
@@ -203,7 +211,7 @@ std::vector<ArgumentSpec> other() {
        .group = kDataLoading,
        .kind = kList,
        .status = kNotYet,
-       .why = "labels are in the column `label` or in label_column_name"},
+       .why = "a file has one column of labels, which --label_column_name names"},
       {.name = "length_column_name",
        .group = kDataLoading,
        .kind = kText,
@@ -244,13 +252,13 @@ std::vector<ArgumentSpec> other() {
        .group = kEvaluation,
        .kind = kList,
        .status = kNotYet,
-       .why = "metrics see predictions and labels"},
+       .why = kCountsOnly},
       {.name = "include_inputs_for_metrics",
        .group = kEvaluation,
        .kind = kFlag,
        .standard = false,
        .status = kNotYet,
-       .why = "metrics see predictions and labels"},
+       .why = kCountsOnly},
       {.name = "include_tokens_per_second",
        .group = kLogging,
        .kind = kFlag,
@@ -324,7 +332,8 @@ std::vector<ArgumentSpec> old_names() {
                    {"16-mixed"},
                    {"fp8", "not in this version yet"},
                    {"16-true", "not in this version yet"},
-                   {"bf16-true", "not in this version yet"},
+                   {"bf16-true",
+                    "not in this version yet; --bf16 --master_weights none keeps no fp32 weights either"},
                    {"64-true", "not in this version yet"}},
        .rewrite = precision},
       {.name = "debug",

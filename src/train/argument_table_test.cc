@@ -100,6 +100,29 @@ TEST(ArgumentTable, EveryMemberHasARowAndComesBackFromJson) {
   EXPECT_EQ(training_arguments_from_json(to_json(TrainingArguments()), "text"), TrainingArguments());
 }
 
+// Where a refusal names flags that help, they exist and are supported.
+TEST(ArgumentTable, RefusalsNameFlagsThatThereAre) {
+  std::set<std::string> named;
+  for (const ArgumentSpec& spec : argument_table()) {
+    std::vector<std::string_view> reasons = {spec.why};
+    for (const ArgumentChoice& choice : spec.choices) reasons.push_back(choice.why);
+    for (const std::string_view reason : reasons) {
+      for (size_t at = reason.find("--"); at != std::string_view::npos; at = reason.find("--", at + 2)) {
+        const size_t end = reason.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at + 2);
+        const std::string_view name = reason.substr(at + 2, end - at - 2);
+        const ArgumentSpec* flag = find_argument(name);
+        ASSERT_NE(flag, nullptr) << spec.name << ": " << name;
+        EXPECT_EQ(flag->status, ArgumentStatus::kSupported) << spec.name << ": " << name;
+        named.emplace(name);
+      }
+    }
+  }
+  for (const char* of_fp16 :
+       {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis", "min_loss_scale"})
+    EXPECT_TRUE(named.contains(of_fp16)) << of_fp16;
+  EXPECT_SAYS(parse_error({"--include_for_metrics", "loss"}), "counts of labels and predicted classes");
+}
+
 TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   const std::string muon = parse_error({"--optim", "muon"});
   EXPECT_SAYS(muon,

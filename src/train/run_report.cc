@@ -110,8 +110,8 @@ std::string format_summary(const Metrics& metrics, int64_t memory_bytes, std::st
          memory_line(memory_bytes, memory_of);
 }
 
-std::string print_gpu_utilization() {
-  return memory_line(process_resident_bytes(), "Memory");
+void print_gpu_utilization(std::ostream& out) {
+  out << memory_line(process_resident_bytes(), "Memory") << std::flush;
 }
 
 }  // namespace shoehorn

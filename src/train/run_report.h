@@ -1,9 +1,11 @@
 // What a run says when it is done: speed, the result files, the table of metrics, the guides' print_summary.
-// Functions return text or write the named file; none prints.
+// Functions return text or write the named file. Two print, because that is all they are for: the guides'
+// print_gpu_utilization here and print_summary (train/trainer.h).
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -34,7 +36,7 @@ nlohmann::json to_json(const Metrics& metrics);
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined = true);
 
-// The guides' print_summary of a training result:
+// What the guides' print_summary prints of a training result:
 //
 //   Time: 57.82
 //   Samples/second: 8.86
@@ -45,7 +47,7 @@ void save_metrics(const std::filesystem::path& output_dir, const std::string& sp
 std::string format_summary(const Metrics& metrics, int64_t memory_bytes,
                            std::string_view memory_of = "Memory");
 
-// Its last line alone, of what this process holds now.
-std::string print_gpu_utilization();
+// Prints its last line alone, of what this process holds now.
+void print_gpu_utilization(std::ostream& out = std::cout);
 
 }  // namespace shoehorn

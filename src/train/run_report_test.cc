@@ -76,6 +76,20 @@ TEST(RunReportText, SummaryOfTheGuides) {
   EXPECT_THROW(format_summary({}, 0), UserError);
 }
 
+// A program's line of the guides shows something: it goes to std::cout unless told otherwise.
+TEST(RunReportText, GpuUtilizationIsPrinted) {
+  std::ostringstream named;
+  print_gpu_utilization(named);
+  std::ostringstream standard;
+  std::streambuf* const before = std::cout.rdbuf(standard.rdbuf());
+  print_gpu_utilization();
+  std::cout.rdbuf(before);
+  for (const std::string& line : {named.str(), standard.str()}) {
+    EXPECT_EQ(line.rfind("Memory occupied: ", 0), 0U) << line;
+    EXPECT_TRUE(line.ends_with(" MB.\n")) << line;
+  }
+}
+
 TEST_F(RunReport, WritesWhatTransformersWritesAndMerges) {
   const nlohmann::json train = read_json(kGolden + "train_results.json");
   const nlohmann::json all = read_json(kGolden + "all_results.json");

@@ -1,5 +1,7 @@
 #include "train/text_data.h"
 
+#include <omp.h>
+
 #include <algorithm>
 
 namespace shoehorn {
@@ -18,6 +20,11 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
     }
     return tokenized;
   };
+}
+
+LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+                           const LoadOptions& options) {
+  return load_dataset(path, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options);
 }
 
 LoadOptions load_options_of(const TrainingArguments& args) {

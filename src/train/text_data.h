@@ -10,8 +10,13 @@
 
 namespace shoehorn {
 
-// Tokenizes with `threads` threads, cut to max_length tokens.
+// Tokenizes with `threads` threads, cut to max_length tokens. The tokenizer outlives the function.
 TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, int threads);
+
+// load_dataset (data/load_dataset.h) by a tokenizer, on all cores. max_length counts tokens, special ones
+// included; a model takes no more than its max_positions().
+LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+                           const LoadOptions& options = {});
 
 // Options of load_dataset from the arguments' column names.
 LoadOptions load_options_of(const TrainingArguments& args);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "io/test_directory.h"
 
 namespace shoehorn {
@@ -25,6 +27,24 @@ TEST(TextData, TokenizesAsTheTokenizerDoes) {
       EXPECT_LE(tokenized[i].input_ids.size(), 8U);
     }
   }
+}
+
+TEST(TextData, LoadsAFileByATokenizer) {
+  const TestDirectory directory;
+  const auto tokenizer = Tokenizer::load(golden("tokenizer_small"));
+  const LoadedDataset train = load_dataset(
+      directory.write("train.csv", "text,label\nstat glea hust cest trou vous that,up\ncest,down\n"),
+      *tokenizer, 6);
+  EXPECT_EQ(train.labels.names, (std::vector<std::string>{"down", "up"}));
+  ASSERT_EQ(train.dataset.size(), 2);
+  EXPECT_TRUE(std::ranges::equal(train.dataset.input_ids(0),
+                                 tokenizer->encode("stat glea hust cest trou vous that", 6).input_ids));
+  EXPECT_TRUE(std::ranges::equal(train.dataset.input_ids(1), tokenizer->encode("cest").input_ids));
+  EXPECT_EQ(train.dataset.max_length(), 6);
+  const LoadedDataset validation = load_dataset(directory.write("dev.csv", "text,label\nstat,up\nstat,up\n"),
+                                                *tokenizer, 6, {.max_samples = 1, .labels = &train.labels});
+  ASSERT_EQ(validation.dataset.size(), 1);
+  EXPECT_EQ(validation.dataset.class_label(0), 1);
 }
 
 TEST(TextData, ColumnsComeFromTheArguments) {

@@ -4,25 +4,15 @@
 #include "base/process.h"
 #include "data/window_iterator.h"
 #include "io/file.h"
-#include "train/adapter_weights.h"
 #include "train/auto_find_batch_size.h"
 #include "train/find_anomaly.h"
-#include "train/fp16_checkpoint.h"
 #include "train/loss_scale_state.h"
 #include "train/run_data.h"
 #include "train/run_report.h"
+#include "train/run_start.h"
 #include "train/step_settings.h"
-#include "train/weights.h"
 
 namespace shoehorn {
-
-namespace {
-
-bool is_float16(const StepOptions& step) {
-  return step.precision == Precision::kFloat16 || step.evaluation_precision == Precision::kFloat16;
-}
-
-}  // namespace
 
 Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset,
                  TrainerOptions options)
@@ -32,6 +22,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
       eval_dataset_(std::move(eval_dataset)),
       options_(std::move(options)),
       constructed_seconds_(now_seconds()) {
+  if (options_.weights.empty()) options_.weights = model.weights_directory();
   validate(args_);
   check_data(model, train_dataset_, "training");
   check_data(model, eval_dataset_, "evaluation");
@@ -126,7 +117,6 @@ void Trainer::prepare() {
 }
 
 void Trainer::load_start() {
-  Executor& executor = session_->executor();
   if (windows_ != nullptr && !args_.resume_from_checkpoint.empty()) {
     std::vector<std::string> notes;
     const std::filesystem::path checkpoint = find_checkpoint(args_, notes);
@@ -150,30 +140,15 @@ void Trainer::load_start() {
     first_step_ = state_.global_step;
     const LossScaleStorages& scale = session_->family().loss_scale;
     const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
-    if (run.loss_scale && is_dynamic) write_loss_scale(executor, scale, *run.loss_scale);
+    if (run.loss_scale && is_dynamic) write_loss_scale(session_->executor(), scale, *run.loss_scale);
     say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
     return;
   }
-  if (!options_.weights.empty() && is_float16(session_->options().step)) {
-    const std::string warning = fp16_overflow_warning(SafetensorsModel::open(options_.weights));
-    if (!warning.empty()) say(warning);
-  }
-  StartedWeights started = start_weights(options_.weights, session_->state(), executor, args_.seed);
-  originals_ = std::move(started.files);
-  std::vector<std::string> drawn = std::move(started.initialized);
-  if (!options_.adapter.empty()) {
-    load_adapter(options_.adapter, session_->family(), executor);
-    for (const ParameterId id : session_->family().adapters.saved)
-      std::erase(drawn, session_->state().parameter(id).name);
-  }
-  if (drawn.empty()) return;
-  if (session_->options().kind == RunKind::kEvaluate) {
-    throw user_error(
-        "[{}] expected every weight of the model, got none of {}; what it would say is random: train it for "
-        "this task first",
-        options_.weights.string(), fmt::join(drawn, ", "));
-  }
-  say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
+  originals_ = start_run({.weights = options_.weights,
+                          .adapter = options_.adapter,
+                          .seed = args_.seed,
+                          .on_line = options_.on_line},
+                         *session_);
 }
 
 void Trainer::require_evaluation_data(const char* call) const {
@@ -240,8 +215,8 @@ Metrics Trainer::memory_metrics() const {
           {"memory_process_measured_bytes", measured_process_peak_bytes()}};
 }
 
-std::string print_summary(const TrainOutput& output) {
-  return format_summary(output.metrics, process_resident_bytes());
+void print_summary(const TrainOutput& output, std::ostream& out) {
+  out << format_summary(output.metrics, process_resident_bytes()) << std::flush;
 }
 
 }  // namespace shoehorn

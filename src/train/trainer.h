@@ -3,7 +3,7 @@
 //   TrainingArguments args{.output_dir = "out", .per_device_train_batch_size = 4};
 //   Trainer trainer(model, args, train_dataset);
 //   const TrainOutput result = trainer.train();
-//   std::cout << print_summary(result);
+//   print_summary(result);
 //
 // The constructor plans; memory is reserved by the first call of train(), evaluate() or predict() and given
 // back when the trainer is destroyed. One thread at a time; several trainers in a process may follow each
@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,7 +45,8 @@ struct TrainerOptions {
   std::vector<ParameterGroup> optimizer_groups = {};
   // Own metrics of an evaluation, added to the standard ones; names without "eval_".
   std::function<Metrics(const ConfusionCounts&)> compute_metrics = {};
-  // Weights to start from; empty: every parameter from its initializer, seeded by `seed`.
+  // A directory of weights to start from; empty: the model's own (from_pretrained), or where it has none
+  // every parameter from its initializer, seeded by `seed`.
   std::filesystem::path weights = {};
   // An adapter that the model starts with, in PEFT's format; lora_rank and the others say what it is.
   std::filesystem::path adapter = {};
@@ -169,7 +171,8 @@ class Trainer {
   Metrics end_metrics_;
 };
 
-// "Time: …", "Samples/second: …", "Memory occupied: … MB." of a training result, as the guides print it.
-std::string print_summary(const TrainOutput& output);
+// The guides' print_summary: prints format_summary (train/run_report.h) of a training result and of the
+// memory that this process holds now.
+void print_summary(const TrainOutput& output, std::ostream& out = std::cout);
 
 }  // namespace shoehorn

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/process.h"
@@ -279,10 +280,13 @@ TEST(Trainer, DataThatIsNotTheModels) {
 TEST(Trainer, SummaryAsTheGuidesPrintIt) {
   const BertForSequenceClassification model(tiny_bert());
   Trainer trainer(model, six_steps(), tiny_samples(28, 5));
-  const std::string summary = print_summary(trainer.train());
+  std::ostringstream printed;
+  print_summary(trainer.train(), printed);
+  const std::string summary = printed.str();
   EXPECT_EQ(summary.rfind("Time: ", 0), 0U) << summary;
   EXPECT_TRUE(contains(summary, "\nSamples/second: "));
-  EXPECT_TRUE(contains(summary, "emory occupied: "));
+  EXPECT_TRUE(contains(summary, "\nMemory occupied: "));
+  EXPECT_TRUE(summary.ends_with(" MB.\n")) << summary;
 }
 
 // About 40 MiB of weights, gradients and optimizer state.

@@ -1,0 +1,46 @@
+#include "train/run_start.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "train/adapter_weights.h"
+#include "train/fp16_checkpoint.h"
+#include "train/weights.h"
+
+namespace shoehorn {
+
+namespace {
+
+bool is_float16(const StepOptions& step) {
+  return step.precision == Precision::kFloat16 || step.evaluation_precision == Precision::kFloat16;
+}
+
+}  // namespace
+
+std::optional<SafetensorsModel> start_run(const RunStart& start, Session& session) {
+  const auto say = [&](const std::string& line) {
+    if (start.on_line && !line.empty()) start.on_line(line);
+  };
+  if (!start.weights.empty() && is_float16(session.options().step))
+    say(fp16_overflow_warning(SafetensorsModel::open(start.weights)));
+  StartedWeights started = start_weights(start.weights, session.state(), session.executor(), start.seed);
+  std::vector<std::string> drawn = std::move(started.initialized);
+  if (!start.adapter.empty()) {
+    load_adapter(start.adapter, session.family(), session.executor());
+    for (const ParameterId id : session.family().adapters.saved)
+      std::erase(drawn, session.state().parameter(id).name);
+  }
+  if (!drawn.empty()) {
+    if (session.options().kind == RunKind::kEvaluate) {
+      throw user_error(
+          "[{}] expected every weight of the model, got none of {}; what it would say is random: train it for "
+          "this task first",
+          start.weights.string(), fmt::join(drawn, ", "));
+    }
+    say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
+  }
+  return std::move(started.files);
+}
+
+}  // namespace shoehorn

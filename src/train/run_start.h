@@ -1,0 +1,28 @@
+// The weights that a run starts from, and what it says of them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "io/safetensors.h"
+#include "train/session.h"
+
+namespace shoehorn {
+
+struct RunStart {
+  std::filesystem::path weights = {};  // a directory; empty: every parameter from its initializer
+  std::filesystem::path adapter = {};  // in PEFT's format, for the session's adapters; empty: new ones
+  int64_t seed = 0;
+  // Told where float16 may overflow (train/fp16_checkpoint.h) and which parameters are new. Unset: silent.
+  std::function<void(const std::string& line)> on_line = {};
+};
+
+// Puts the weights into a session that is reserved, and returns the files that they came from, kept open;
+// none: all are new. Errors of start_weights and load_adapter; UserError where weights that only an evaluation
+// reads would have to be drawn.
+std::optional<SafetensorsModel> start_run(const RunStart& start, Session& session);
+
+}  // namespace shoehorn

@@ -1,0 +1,89 @@
+// The public API in the words of a user's program, and the examples that need a model's directory.
+#include "shoehorn.h"
+
+#include "cli_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+class PublicApi : public CliTest {
+ protected:
+  ProgramRun run_example(const std::string& name, const std::vector<std::string>& words) const {
+    return StartedProgram(words, directory_.path(), {}, std::string(SHOEHORN_EXAMPLES) + "/example_" + name)
+        .wait();
+  }
+};
+
+// The line of `text` that has `part`.
+std::string line_with(const std::string& text, const std::string& part) {
+  const size_t at = text.find(part);
+  if (at == std::string::npos) return {};
+  const size_t begin = text.rfind('\n', at) + 1;
+  return text.substr(begin, text.find('\n', at) - begin);
+}
+
+// The directory's weights were drawn with seed 42; a run with another seed has them only if it reads them.
+TEST_F(PublicApi, FromPretrainedTrainsFromTheDirectorysWeights) {
+  const auto tokenizer = Tokenizer::load(model());
+  const LoadedDataset texts = load_dataset(path("train.csv"), *tokenizer, 64);
+  TrainingArguments args = quiet_arguments(8);
+  args.seed = 7;
+  args.max_steps = 2;
+  const auto losses = [&](const Model& bert, const std::filesystem::path& weights) {
+    Trainer trainer(bert, args, texts.dataset, {}, {.weights = weights});
+    trainer.train();
+    return logged(trainer.state(), "loss");
+  };
+  const auto bert = BertForSequenceClassification::from_pretrained(model());
+  const BertForSequenceClassification fresh(bert.config());
+  EXPECT_EQ(losses(bert, {}), losses(fresh, model()));
+  EXPECT_NE(losses(bert, {}), losses(fresh, {}));
+
+  Trainer(fresh, args, {}, texts.dataset).save_model(path("other"));
+  EXPECT_EQ(losses(bert, path("other")), losses(fresh, {})) << "weights that are named come first";
+
+  Accelerator accelerator(args);
+  auto [prepared, optimizer, loader] =
+      accelerator.prepare(bert, create_optimizer(args), DataLoader(texts.dataset, {.batch_size = 8}));
+  loader.begin();
+  Trainer reader(bert, args, {}, texts.dataset);
+  reader.evaluate();
+  EXPECT_TRUE(weights_of(accelerator.session()) == weights_of(reader.session()));
+  EXPECT_THROW(BertForSequenceClassification::from_pretrained(path("nowhere")), UserError);
+}
+
+// What the example saved is what the command reads: weights, tokenizer and labels.
+TEST_F(PublicApi, FineTuneExampleSavesWhatEvalReads) {
+  const ProgramRun tuned =
+      run_example("fine_tune", {model(), path("train.csv"), path("validation.csv"), output()});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.error;
+  EXPECT_TRUE(contains(tuned.output, "Samples/second: "));
+  const ProgramRun evaluated = run({"eval", "--model_name_or_path", output(), "--validation_file",
+                                    path("validation.csv"), "--output_dir", path("evaluated")});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.error;
+  for (const char* metric : {"eval_loss", "eval_accuracy"}) {
+    EXPECT_FALSE(line_with(tuned.output, metric).empty()) << tuned.output;
+    EXPECT_EQ(line_with(tuned.output, metric), line_with(evaluated.output, metric));
+  }
+  EXPECT_EQ(BertForSequenceClassification::from_pretrained(output()).labels(),
+            (std::vector<std::string>{"down", "up"}));
+}
+
+TEST_F(PublicApi, LoadModelCellLoadsADirectory) {
+  const ProgramRun drawn = run_example("guide_load_model", {"--small"});
+  EXPECT_TRUE(contains(drawn.output, "New weights, drawn at random"));
+  const std::vector<std::string> words = {"--model_name_or_path", model()};
+  const ProgramRun loaded = run_example("guide_load_model", words);
+  ASSERT_EQ(loaded.exit_code, 0) << loaded.error;
+  EXPECT_TRUE(contains(loaded.output, "The weights of " + model().string()));
+  EXPECT_TRUE(contains(loaded.output, "Memory occupied: "));
+  std::filesystem::resize_file(model() / "model.safetensors", 1000);
+  const ProgramRun torn = run_example("guide_load_model", words);
+  EXPECT_EQ(torn.exit_code, 1);
+  EXPECT_TRUE(contains(torn.error, "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace shoehorn
