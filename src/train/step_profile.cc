@@ -38,25 +38,6 @@ Program at_counts(const Program& program, std::span<const int64_t> counts) {
   return sized;
 }
 
-// The pass that put a node there, as far as the node tells.
-std::string_view pass_of(const Node& node) {
-  if (node.clone_of.valid() || node.region.phase == Phase::kRecompute) return "recompute";
-  if (node.region.phase == Phase::kUpdate) return "update";
-  if (node.region.phase == Phase::kBackward) return "backward";
-  switch (node.kind) {
-    case OpKind::kBiasActivation:
-      return "fuse_bias_activation";
-    case OpKind::kBiasDropoutResidualLayerNorm:
-      return "fuse_residual_norm";
-    case OpKind::kAttention:
-      return "fuse_attention";
-    case OpKind::kCast:
-      return "mixed_precision";
-    default:
-      return "model";
-  }
-}
-
 double rate(double amount, double seconds) {
   return seconds > 0 ? amount / seconds / 1e9 : 0;
 }
@@ -212,7 +193,7 @@ void StepProfile::write(const std::filesystem::path& path) const {
                       {"component", component_name(node.region.component)},
                       {"micro_batch", int64_t{node.region.micro_batch}},
                       {"node", static_cast<int64_t>(i)},
-                      {"pass", pass_of(node)},
+                      {"pass", node.pass},
                       {"flops", cost.flops},
                       {"bytes_read", cost.bytes_read},
                       {"bytes_written", cost.bytes_written},
