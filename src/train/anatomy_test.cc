@@ -88,6 +88,28 @@ TEST(OperationAnatomy, CountsTheWholeStepAndTheClasses) {
   EXPECT_LE(anatomy.backward.flops, 2.5 * anatomy.forward.flops);
 }
 
+// Where bytes cost nothing, the floor of the products is their flops at the rate of their operands.
+TEST(OperationAnatomy, AProductIsHeldToTheRateOfItsOperands) {
+  constexpr double kFp32 = 1e11;
+  constexpr double kBf16 = 4e11;
+  constexpr double kFreeBytes = 1e30;
+  const BertForSequenceClassification model(tiny_bert());
+  const auto rate = [&](Precision precision, const MachineLimits& limits) {
+    SessionOptions options = options_of();
+    options.step.precision = precision;
+    const OperationAnatomy anatomy = operation_anatomy(planned_work(Session(model, options)), limits);
+    const ClassWork& products = anatomy.classes.front();
+    EXPECT_EQ(products.op_class, OpClass::kContraction);
+    return products.flops / products.floor_seconds;
+  };
+  const MachineLimits native = {kFp32, kBf16, kFreeBytes};
+  EXPECT_NEAR(rate(Precision::kFloat32, native), kFp32, 1e-9 * kFp32);
+  EXPECT_NEAR(rate(Precision::kBfloat16, native), kBf16, 1e-9 * kBf16);
+  EXPECT_NEAR(rate(Precision::kFloat16, native), kFp32, 1e-9 * kFp32) << "multiplied as fp32";
+  const MachineLimits widening = {kBf16, kFp32, kFreeBytes};
+  EXPECT_NEAR(rate(Precision::kBfloat16, widening), kBf16, 1e-9 * kBf16) << "widened, it is fp32's product";
+}
+
 TEST(OperationAnatomy, AMicroBatchIsCountedAsOftenAsItRuns) {
   const BertForSequenceClassification model(tiny_bert());
   const Session once(model, options_of(1));
@@ -115,6 +137,27 @@ TEST(OperationAnatomy, IsMeasuredFromAProfile) {
   const MemoryAnatomy memory = memory_anatomy(trainer.session(), trainer.forecast());
   const std::string page = anatomy_page("tiny", "batch 4", memory_chart(trainer.session()), memory, anatomy);
   EXPECT_NE(page.find("tensor contractions"), std::string::npos);
+}
+
+TEST(OperationAnatomy, EvaluationIsMeasuredToo) {
+  const BertForSequenceClassification model(tiny_bert());
+  TrainingArguments args = quiet_arguments();
+  args.per_device_eval_batch_size = 4;
+  Trainer plain(model, args, {}, tiny_samples(16, 1));
+  args.profile = 3;
+  Trainer trainer(model, args, {}, tiny_samples(16, 1));
+  EXPECT_EQ(trainer.evaluate().at("eval_loss"), plain.evaluate().at("eval_loss"));
+  EXPECT_EQ(trainer.profile()->recorded_steps(), 3) << "four batches, the first is not timed";
+  const OperationAnatomy measured = operation_anatomy(measured_work(*trainer.profile()), kLimits);
+  const OperationAnatomy planned = operation_anatomy(planned_work(trainer.session()), kLimits);
+  EXPECT_TRUE(measured.is_measured);
+  EXPECT_EQ(measured.backward.flops, 0);
+  ASSERT_EQ(measured.classes.size(), planned.classes.size());
+  for (size_t i = 0; i < measured.classes.size(); ++i) {
+    EXPECT_GT(measured.classes[i].seconds, 0) << op_class_name(measured.classes[i].op_class);
+    EXPECT_NEAR(measured.classes[i].nodes, planned.classes[i].nodes, 1e-9 * planned.classes[i].nodes);
+    EXPECT_LE(measured.classes[i].flops, planned.classes[i].flops * (1 + 1e-9)) << "shorter sequences";
+  }
 }
 
 }  // namespace

@@ -78,9 +78,10 @@ void Trainer::plan() {
     state_.train_batch_size = args_.per_device_train_batch_size;
     state_.compute_steps(args_, steps.max_steps);
     schedule_ = schedule_of(args_, steps.max_steps);
-    if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
-    runner_.emplace(*session_, profile_.get());
   }
+  // Before the forecast, which counts its bytes.
+  if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
+  if (windows_ != nullptr) runner_.emplace(*session_, profile_.get());
   if (may_shrink_batch()) {
     forecast_ = forecast_least_memory(*session_, args_.memory_budget);
     if (!forecast_.fits()) return;
@@ -144,9 +145,13 @@ void Trainer::load_start() {
 Metrics Trainer::evaluate() {
   prepare();
   CHECK(eval_dataset_.size() > 0, "there is no evaluation data");
-  const EvaluationResult result = shoehorn::evaluate(
-      *session_, eval_dataset_, model_.num_labels(),
-      {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
+  EvaluationOptions how{.batch_size = args_.per_device_eval_batch_size,
+                        .pad_to_max_length = padding_of(args_)};
+  if (windows_ == nullptr && profile_ != nullptr) {
+    record_nodes();
+    how.profile = profile_.get();
+  }
+  const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(), how);
   Metrics metrics = evaluation_metrics(result);
   if (args_.prediction_loss_only) {
     std::erase_if(metrics, [](const auto& entry) {
