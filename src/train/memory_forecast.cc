@@ -30,8 +30,14 @@ std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   return text;
 }
 
-// "layer 3 attention" -> "attention (all layers)": a table for people has one line a kind.
-std::map<std::string, int64_t> grouped_by_kind(const std::map<std::string, int64_t>& by_component) {
+int64_t peak_with(const Model& model, const SessionOptions& options, int64_t overhead) {
+  const Session session(model, options);
+  return session.plan().arena_bytes() + overhead;
+}
+
+}  // namespace
+
+std::map<std::string, int64_t> over_all_layers(const std::map<std::string, int64_t>& by_component) {
   std::map<std::string, int64_t> grouped;
   for (const auto& [name, amount] : by_component) {
     const size_t space = name.rfind("layer ", 0) == 0 ? name.find(' ', 6) : std::string::npos;
@@ -39,13 +45,6 @@ std::map<std::string, int64_t> grouped_by_kind(const std::map<std::string, int64
   }
   return grouped;
 }
-
-int64_t peak_with(const Model& model, const SessionOptions& options, int64_t overhead) {
-  const Session session(model, options);
-  return session.plan().arena_bytes() + overhead;
-}
-
-}  // namespace
 
 int64_t MemoryForecast::arena_bytes() const {
   int64_t bytes = 0;
@@ -159,7 +158,7 @@ std::string format_forecast(const MemoryForecast& forecast) {
       fmt::format("Memory this run will take ({} parameters{}, planned in {:.0f} ms)\n",
                   format_count(forecast.parameters), trained, forecast.planning_seconds * 1000);
   text += "  by role, at the peak of the step\n" + rows_of(forecast.by_role);
-  text += "  by component\n" + rows_of(grouped_by_kind(forecast.by_component));
+  text += "  by component\n" + rows_of(over_all_layers(forecast.by_component));
   for (const ArenaForecast& arena : forecast.arenas) {
     const double over = arena.lower_bound_bytes > 0
                             ? 100.0 * static_cast<double>(arena.bytes - arena.lower_bound_bytes) /

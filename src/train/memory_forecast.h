@@ -54,6 +54,9 @@ struct Alternative {
 std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options,
                                            const MemoryForecast& forecast, int64_t micro_batch_size);
 
+// "layer 3 attention" -> "attention (all layers)": bytes by component for people, one row a kind.
+std::map<std::string, int64_t> over_all_layers(const std::map<std::string, int64_t>& by_component);
+
 // Tables for people; colours where `color`.
 std::string format_forecast(const MemoryForecast& forecast);
 nlohmann::json to_json(const MemoryForecast& forecast);
