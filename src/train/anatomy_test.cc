@@ -266,7 +266,7 @@ TEST(OperationAnatomy, EvaluationIsMeasuredToo) {
   TrainingArguments args = quiet_arguments();
   args.per_device_eval_batch_size = 4;
   Trainer plain(model, args, {}, tiny_samples(16, 1));
-  args.profile = 3;
+  args.profile = 10;
   Trainer trainer(model, args, {}, tiny_samples(16, 1));
   EXPECT_EQ(trainer.evaluate().at("eval_loss"), plain.evaluate().at("eval_loss"));
   EXPECT_EQ(trainer.profile()->recorded_steps(), 3) << "four batches, the first is not timed";
