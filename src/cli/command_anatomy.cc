@@ -28,15 +28,16 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "inference",
        .kind = kFlag,
        .standard = false,
-       .help = "of evaluation instead of training: weights and activations"},
+       .help = "of evaluation instead of training: weights and activations; a batch is a step"},
       {.name = "measure",
        .kind = kFlag,
        .standard = true,
-       .help = "run the step and time each operation; without it everything is planned only"},
+       .help = "run the step and time each operation; without it only the machine's limits are measured, "
+               "in about a second"},
       {.name = "steps",
        .kind = kInteger,
        .standard = int64_t{2},
-       .help = "optimizer steps that are timed, after a first one that is not"},
+       .help = "steps that are timed, after a first one that is not"},
       {.name = "report",
        .kind = kText,
        .standard = std::string(),
@@ -52,15 +53,17 @@ TrainingArguments anatomy_arguments(const CommandOptions& options) {
   if (steps < 1) throw user_error("[--steps] expected 1 or more, got {}", steps);
   TrainingArguments args = without_files(parsed.arguments);
   args.max_steps = steps + 1;
-  args.profile = options.flag("inference") || !options.flag("measure") ? 0 : steps;
-  if (options.flag("inference")) args.per_device_eval_batch_size = args.per_device_train_batch_size;
+  args.profile = options.flag("measure") ? steps : 0;
+  if (options.flag("inference")) {
+    args.per_device_eval_batch_size = args.per_device_train_batch_size;
+    args.gradient_accumulation_steps = 1;
+  }
   return args;
 }
 
 struct Anatomy {
   MemoryAnatomy memory;
   OperationAnatomy operations;
-  int64_t measured_bytes = 0;  // peak of the process; 0: not run
   AreaChart along_step;
 };
 
@@ -74,8 +77,11 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
     anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());
     anatomy.along_step = memory_chart(trainer.session());
     if (args.profile > 0) {
-      trainer.train();
-      anatomy.measured_bytes = trainer.measured_process_peak_bytes();
+      if (is_inference)
+        trainer.evaluate();
+      else
+        trainer.train();
+      anatomy.memory.measured_bytes = trainer.measured_process_peak_bytes();
       work = measured_work(*trainer.profile());
     } else {
       work = planned_work(trainer.session());
@@ -86,23 +92,12 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
   return anatomy;
 }
 
-std::string page_of(const Anatomy& anatomy, const TrainingArguments& args) {
-  return anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path),
-                      fmt::format("batch {} x {}, {} accumulation steps", args.per_device_train_batch_size,
-                                  args.max_seq_length, args.gradient_accumulation_steps),
+std::string page_of(const Anatomy& anatomy, const TrainingArguments& args, bool is_inference) {
+  std::string batch = fmt::format("batch {} x {}", args.per_device_train_batch_size, args.max_seq_length);
+  batch += is_inference ? ", evaluation"
+                        : fmt::format(", {} accumulation steps", args.gradient_accumulation_steps);
+  return anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path), batch,
                       anatomy.along_step, anatomy.memory, anatomy.operations);
-}
-
-std::string text_of(const Anatomy& anatomy) {
-  std::string text = format_memory_anatomy(anatomy.memory);
-  if (anatomy.measured_bytes > 0) {
-    const int64_t unexplained = anatomy.measured_bytes - anatomy.memory.total_bytes;
-    text += fmt::format("\n  {:<42}{:>14}\n  {:<42}{:>14}{:>9.2f} %\n", "measured peak of the process",
-                        format_bytes(anatomy.measured_bytes), "not accounted for",
-                        fmt::format("{}{}", unexplained < 0 ? "-" : "", format_bytes(std::abs(unexplained))),
-                        100 * static_cast<double>(unexplained) / static_cast<double>(anatomy.measured_bytes));
-  }
-  return text + "\n" + format_operation_anatomy(anatomy.operations);
 }
 
 }  // namespace
@@ -118,14 +113,17 @@ int run_anatomy(const std::vector<std::string>& words) {
   const TrainingArguments args = anatomy_arguments(options);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
   const bool is_inference = options.flag("inference");
-  Dataset data = random_steps(args, *source.model, is_inference ? 1 : args.max_steps);
+  Dataset data = random_steps(args, *source.model, args.max_steps);
   prepare_result_file(options.text("json"));
   const Anatomy anatomy = take_apart(args, *source.model, std::move(data), is_inference);
   nlohmann::ordered_json result = {{"memory", to_json(anatomy.memory)},
                                    {"operations", to_json(anatomy.operations)}};
-  if (anatomy.measured_bytes > 0) result["memory_process_measured_bytes"] = anatomy.measured_bytes;
-  if (!options.text("report").empty()) write_text_atomic(options.text("report"), page_of(anatomy, args));
-  write_result(options.text("json"), result, text_of(anatomy));
+  if (anatomy.memory.measured_bytes > 0)
+    result["memory_process_measured_bytes"] = anatomy.memory.measured_bytes;
+  if (!options.text("report").empty())
+    write_text_atomic(options.text("report"), page_of(anatomy, args, is_inference));
+  write_result(options.text("json"), result,
+               format_memory_anatomy(anatomy.memory) + "\n" + format_operation_anatomy(anatomy.operations));
   return 0;
 }
 

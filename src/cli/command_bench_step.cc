@@ -67,7 +67,7 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, doub
 
 void add_limit(nlohmann::json& result, bool bf16) {
   const MachineLimits limits = measure_machine_limits();
-  const double limit = bf16 ? std::max(limits.bf16_flops, limits.fp32_flops) : limits.fp32_flops;
+  const double limit = limits.product_flops(bf16 ? DType::kBF16 : DType::kF32);
   result["limit_flops"] = limit;
   result["limit_share"] =
       result["product_flops_per_step"].get<double>() / result["step_seconds"].get<double>() / limit;

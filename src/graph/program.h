@@ -12,6 +12,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -43,6 +44,9 @@ struct Node {
   int32_t lane = 0;
   // The node whose values this one makes again for the backward. Passes never merge the two.
   NodeId clone_of;
+  // The pass that made the node, or moved it to where it stands; "model" where capture did. A copy for
+  // another micro-batch keeps it. Empty until the runner of the passes has named it; a static string.
+  std::string_view pass;
 };
 
 // A run-time count: how many of a dimension's maximum are present in this call.

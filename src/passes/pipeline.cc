@@ -58,6 +58,15 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
   return program;
 }
 
+// Nodes that nobody has named yet are the work of `pass`, a static string.
+void name_new_nodes(ProgramFamily& family, std::string_view pass) {
+  for (Program& program : family.programs) {
+    for (Node& node : program.nodes()) {
+      if (node.pass.empty()) node.pass = pass;
+    }
+  }
+}
+
 void check_options(const StepOptions& options) {
   for (const std::string& skipped : options.skip_passes) {
     std::vector<std::string> names;
@@ -182,6 +191,7 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
     family.evaluation_batch = add_batch_storages(*family.state, evaluation, 0, "evaluation.");
     family.programs.push_back(capture(model, family, options, false));
   }
+  name_new_nodes(family, "model");
   assign_weight_decay(*family.state, options);
   if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, 0, "capture");
   size_t number = 0;
@@ -190,6 +200,7 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
     if (is_skipped(pass, options)) continue;
     const auto start = std::chrono::steady_clock::now();
     pass.run(family, options);
+    name_new_nodes(family, pass.name);
     for (const Program& program : family.programs) verify(program);
     if (records != nullptr) {
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -125,6 +125,9 @@ void update_in_backward(ProgramFamily& family, const StepOptions& options) {
       order.insert(order.end(), found->second.begin(), found->second.end());
     }
   }
+  for (size_t i = 0; i < moved.size(); ++i) {
+    if (moved[i]) program->nodes()[i].pass = {};  // they stand where they do by this pass
+  }
   program->reorder(order);
 }
 

@@ -17,17 +17,29 @@ void add_memory(HtmlPage& page, const AreaChart& along_step, const MemoryAnatomy
                   "As planned: what lives while each operation runs, in the order in which they run.");
   HtmlTable parts{.caption = "At the peak of the step",
                   .columns = {{"part"}, {"memory", true}, {"bytes a parameter", true}, {"share", true}}};
+  const auto share = [&](int64_t bytes) {
+    return fmt::format("{:.1f} %",
+                       100 * static_cast<double>(bytes) / static_cast<double>(memory.total_bytes));
+  };
   const auto add = [&](const std::string& name, int64_t bytes) {
     parts.rows.push_back(
         {name, format_bytes(bytes),
          fmt::format("{:.2f}", static_cast<double>(bytes) /
                                    static_cast<double>(std::max<int64_t>(1, memory.parameters))),
-         fmt::format("{:.1f} %",
-                     100 * static_cast<double>(bytes) / static_cast<double>(memory.total_bytes))});
+         share(bytes)});
   };
   for (const NamedBytes& part : memory.parts) add(part.name, part.bytes);
-  add("the whole process", memory.total_bytes);
+  add("peak of the whole process", memory.total_bytes);
+  if (memory.measured_bytes > 0) {
+    parts.rows.push_back({"measured peak of the process", format_bytes(memory.measured_bytes), "", ""});
+    parts.rows.push_back({"not accounted for", format_unexplained(memory), "", ""});
+  }
   page.add_table(parts);
+  HtmlTable components{.caption = "By component",
+                       .columns = {{"component"}, {"memory", true}, {"share", true}}};
+  for (const NamedBytes& component : memory.components_of_all_layers)
+    components.rows.push_back({component.name, format_bytes(component.bytes), share(component.bytes)});
+  page.add_table(components);
   HtmlTable alive{.caption = fmt::format("Alive at the peak: {}", memory.peak_node),
                   .columns = {{""}, {"memory", true}}};
   for (const NamedBytes& buffer : memory.alive_at_peak)
@@ -59,8 +71,11 @@ std::string anatomy_page(const std::string& title, const std::string& subtitle,
                          const AreaChart& memory_along_step, const MemoryAnatomy& memory,
                          const OperationAnatomy& operations) {
   HtmlPage page(title, subtitle);
-  page.add_facts({{"parameters", format_count(memory.parameters)},
-                  {"peak of the process, predicted", format_bytes(memory.total_bytes)}});
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"parameters", format_count(memory.parameters)},
+      {"peak of the process, predicted", format_bytes(memory.total_bytes)}};
+  if (memory.measured_bytes > 0) facts.emplace_back("measured", format_bytes(memory.measured_bytes));
+  page.add_facts(facts);
   add_memory(page, memory_along_step, memory);
   add_operations(page, operations);
   return page.html();

@@ -207,7 +207,9 @@ std::vector<ArgumentSpec> debugging() {
       {.name = "explain",
        .group = kDebugging,
        .field = &Args::explain,
-       .help = "of plan: what each pass saves in bytes moved, time and memory"},
+       .help =
+           "of plan: what each pass saves in bytes moved, memory and time, at limits of this machine that "
+           "take a second to measure"},
   };
 }
 

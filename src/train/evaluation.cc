@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "train/batch_feed.h"
 #include "train/run_report.h"
+#include "train/step_profile.h"
 
 namespace shoehorn {
 
@@ -26,6 +27,7 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   const Program* program = family.find("evaluate");
   CHECK(program != nullptr, "the session has no evaluation program");
   Executor& executor = session.executor();
+  StepProfile* const profile = options.profile;
   MicroBatch batch = micro_batch_in(executor, family.evaluation_batch, family.evaluation_capacity);
   BatchOptions packing;
   packing.micro_batch_size = options.batch_size;
@@ -39,8 +41,12 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   int64_t labelled = 0;
   for (int64_t from = 0; from < dataset.size(); from += options.batch_size) {
     const auto size = static_cast<size_t>(std::min(options.batch_size, dataset.size() - from));
+    const double begin = now_seconds();
+    // The first batch meets cold caches and untouched code: it is not profiled.
+    if (profile != nullptr && result.batches > 0) profile->begin_step(result.batches + 1, begin);
     pack_micro_batch(dataset, std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size), 0,
                      packing, batch);
+    if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
     int64_t targets = 0;
     for (size_t s = 0; s < size; ++s) {
       if (!has_labels) batch.class_labels[s] = kIgnoredLabel;
@@ -50,7 +56,9 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     finish_micro_batch(executor, family.evaluation_batch, batch, counts);
     *executor.storage_as<float>(family.scalars.target_count) =
         static_cast<float>(std::max<int64_t>(1, targets));
+    if (profile != nullptr) profile->begin_run("evaluate", counts);
     executor.run("evaluate", counts);
+    if (profile != nullptr) profile->end_run();
     const auto* logits =
         reinterpret_cast<const float*>(executor.value("evaluate", program->result("logits")));
     const auto* loss = reinterpret_cast<const float*>(executor.value("evaluate", program->result("loss")));
@@ -61,6 +69,7 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     if (options.on_logits) options.on_logits(rows);
     result.samples += static_cast<int64_t>(size);
     ++result.batches;
+    if (profile != nullptr) profile->end_step();
     if (options.on_progress) options.on_progress(result.samples);
   }
   result.loss = labelled > 0 ? loss_sum / static_cast<double>(labelled) : 0;

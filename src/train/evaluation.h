@@ -17,6 +17,8 @@ struct EvaluationOptions {
   std::function<void(std::span<const float> logits)> on_logits = {};
   // Called with the samples done so far; may be unset.
   std::function<void(int64_t samples)> on_progress = {};
+  // Records each batch after the first as a step of an evaluation run; null: nothing is recorded.
+  class StepProfile* profile = nullptr;
 };
 
 struct EvaluationResult {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -44,8 +45,8 @@ std::vector<NamedBytes> largest_first(const std::map<std::string, int64_t>& byte
   return rows;
 }
 
-std::vector<NamedBytes> parts_of(const Session& session, const MemoryForecast& forecast) {
-  std::map<std::string, int64_t> by_role = bytes_by_role(session.state(), session.plan());
+std::vector<NamedBytes> parts_of(const MemoryForecast& forecast) {
+  std::map<std::string, int64_t> by_role = forecast.by_role;
   std::vector<NamedBytes> parts;
   const auto add = [&](std::string_view name, int64_t bytes) {
     if (bytes > 0) parts.push_back({std::string(name), bytes});
@@ -58,6 +59,16 @@ std::vector<NamedBytes> parts_of(const Session& session, const MemoryForecast& f
   add("slack between buffers", by_role["slack"]);
   add("the process besides", forecast.process_overhead_bytes);
   return parts;
+}
+
+std::vector<NamedBytes> components_of_all_layers(const MemoryForecast& forecast) {
+  std::map<std::string, int64_t> components = forecast.by_component_kind;
+  const int64_t slack = components["slack"];
+  components.erase("slack");
+  std::vector<NamedBytes> rows = largest_first(components);
+  if (slack > 0) rows.push_back({"slack between buffers", slack});
+  rows.push_back({"the process besides", forecast.process_overhead_bytes});
+  return rows;
 }
 
 bool is_on_device(const Buffer& buffer) {
@@ -119,8 +130,9 @@ MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forec
   const Program& program = *session.family().find(largest.program);
   MemoryAnatomy anatomy;
   anatomy.parameters = session.parameter_count();
-  anatomy.parts = parts_of(session, forecast);
-  anatomy.components = largest_first(bytes_by_component(session.state(), plan));
+  anatomy.parts = parts_of(forecast);
+  anatomy.components = largest_first(forecast.by_component);
+  anatomy.components_of_all_layers = components_of_all_layers(forecast);
   anatomy.program = largest.program;
   anatomy.timeline = timeline_of(program, largest);
   const int64_t peak = largest.device().peak_position;
@@ -135,17 +147,36 @@ MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forec
   return anatomy;
 }
 
+std::string format_unexplained(const MemoryAnatomy& anatomy) {
+  const int64_t bytes = anatomy.unexplained_bytes();
+  return fmt::format("{}{} ({:.2f} %)", bytes < 0 ? "-" : "", format_bytes(std::abs(bytes)),
+                     100 * static_cast<double>(bytes) / static_cast<double>(anatomy.measured_bytes));
+}
+
 std::string format_memory_anatomy(const MemoryAnatomy& anatomy) {
   const auto parameters = static_cast<double>(std::max<int64_t>(1, anatomy.parameters));
+  const auto share = [&](int64_t bytes) {
+    return 100 * static_cast<double>(bytes) / static_cast<double>(anatomy.total_bytes);
+  };
   const auto row = [&](const std::string& name, int64_t bytes) {
     return fmt::format("  {:<42}{:>14}{:>14.2f}{:>9.1f} %\n", name, format_bytes(bytes),
-                       static_cast<double>(bytes) / parameters,
-                       100 * static_cast<double>(bytes) / static_cast<double>(anatomy.total_bytes));
+                       static_cast<double>(bytes) / parameters, share(bytes));
   };
   std::string text = fmt::format("Memory ({} parameters)\n  {:<42}{:>14}{:>14}{:>11}\n",
                                  format_count(anatomy.parameters), "", "", "a parameter", "share");
   for (const NamedBytes& part : anatomy.parts) text += row(part.name, part.bytes);
   text += row("peak of the whole process", anatomy.total_bytes);
+  if (anatomy.measured_bytes > 0) {
+    text +=
+        fmt::format("  {:<42}{:>14}\n  {:<42}{:>14}\n", "measured peak of the process",
+                    format_bytes(anatomy.measured_bytes), "not accounted for", format_unexplained(anatomy));
+  }
+
+  text += fmt::format("\nBy component\n  {:<42}{:>14}{:>25}\n", "", "", "share");
+  for (const NamedBytes& component : anatomy.components_of_all_layers) {
+    text += fmt::format("  {:<42}{:>14}{:>23.1f} %\n", component.name, format_bytes(component.bytes),
+                        share(component.bytes));
+  }
 
   text += fmt::format("\nAlong the step ({}): the most that lives in the transient arena at a time\n",
                       anatomy.program);
@@ -167,14 +198,16 @@ nlohmann::json to_json(const MemoryAnatomy& anatomy) {
     timeline.push_back(
         {{"name", moment.name}, {"first_node", moment.first_node}, {"live_bytes", moment.live_bytes}});
   }
-  return {{"parameters", anatomy.parameters},
-          {"parts", rows_json(anatomy.parts)},
-          {"components", rows_json(anatomy.components)},
-          {"program", anatomy.program},
-          {"timeline", std::move(timeline)},
-          {"peak_node", anatomy.peak_node},
-          {"alive_at_peak", rows_json(anatomy.alive_at_peak)},
-          {"total_bytes", anatomy.total_bytes}};
+  nlohmann::json json = {{"parameters", anatomy.parameters},
+                         {"parts", rows_json(anatomy.parts)},
+                         {"components", rows_json(anatomy.components)},
+                         {"program", anatomy.program},
+                         {"timeline", std::move(timeline)},
+                         {"peak_node", anatomy.peak_node},
+                         {"alive_at_peak", rows_json(anatomy.alive_at_peak)},
+                         {"total_bytes", anatomy.total_bytes}};
+  if (anatomy.measured_bytes > 0) json["unexplained_bytes"] = anatomy.unexplained_bytes();
+  return json;
 }
 
 }  // namespace shoehorn

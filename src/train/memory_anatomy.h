@@ -30,17 +30,27 @@ struct MemoryAnatomy {
   // scalars, slack between buffers, the process besides: in this order, those that are there. They add up to
   // the predicted peak of the process.
   std::vector<NamedBytes> parts;
-  std::vector<NamedBytes> components;  // of the arenas, largest first
-  std::string program;                 // the one that needs most
+  std::vector<NamedBytes> components;  // of the arenas, layer by layer, largest first
+  // The same over all layers, then slack and the process besides: they add up to the predicted peak too.
+  std::vector<NamedBytes> components_of_all_layers;
+  std::string program;  // the one that needs most
   std::vector<StepMoment> timeline;
   std::string peak_node;                  // the node at the peak
   std::vector<NamedBytes> alive_at_peak;  // "activation of attention", …, largest first
   int64_t total_bytes = 0;
+  int64_t measured_bytes = 0;  // peak of the process, once it has run; 0: it has not
+
+  // What the process took beyond the account of it; below 0: less than that.
+  int64_t unexplained_bytes() const { return measured_bytes - total_bytes; }
 };
+
+// "-1.50 MiB (-0.12 %)": the unexplained bytes and their share of the measured peak.
+std::string format_unexplained(const MemoryAnatomy& anatomy);
 
 MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forecast);
 
-// Tables with bytes a parameter, and the step's memory as bars.
+// Tables by part and by component, against the measured peak where there is one, and the step's memory as
+// bars.
 std::string format_memory_anatomy(const MemoryAnatomy& anatomy);
 nlohmann::json to_json(const MemoryAnatomy& anatomy);
 

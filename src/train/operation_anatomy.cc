@@ -24,6 +24,12 @@ double ratio(double a, double b) {
   return b > 0 ? a / b : 0;
 }
 
+NodeWork work_of(const OpContext& context, double runs, const Cost& cost, double seconds = 0) {
+  const OpClass op_class = op_info(context.node.kind).op_class;
+  const DType operands = op_class == OpClass::kContraction ? context.type(0).dtype : DType::kF32;
+  return {op_class, context.node.region.phase, operands, runs, cost, seconds};
+}
+
 nlohmann::json work_json(const ClassWork& work) {
   return {{"nodes", work.nodes},
           {"flops", work.flops},
@@ -58,13 +64,12 @@ ClassWork total_of(const OperationAnatomy& anatomy) {
 
 std::vector<NodeWork> planned_work(const Session& session) {
   std::vector<NodeWork> nodes;
-  const auto steps = static_cast<double>(session.options().step.gradient_accumulation_steps);
   for (const Program& program : session.family().programs) {
-    if (session.options().kind == RunKind::kTrain && program.name() == "evaluate") continue;
-    const double runs = program.name() == "micro_batch_next" ? steps - 1 : 1;
+    const auto runs = static_cast<double>(session.calls_in_step(program));
+    if (runs == 0) continue;
     for (const Node& node : program.nodes()) {
-      const OpInfo& info = op_info(node.kind);
-      nodes.push_back({info.op_class, node.region.phase, runs, info.cost({program, node})});
+      const OpContext context{program, node};
+      nodes.push_back(work_of(context, runs, op_info(node.kind).cost(context)));
     }
   }
   return nodes;
@@ -73,25 +78,25 @@ std::vector<NodeWork> planned_work(const Session& session) {
 std::vector<NodeWork> measured_work(const StepProfile& profile) {
   std::vector<NodeWork> nodes;
   const double runs = 1 / static_cast<double>(std::max<int64_t>(1, profile.recorded_steps()));
-  profile.each_node([&](const Node& node, const Cost& cost, double seconds) {
-    nodes.push_back({op_info(node.kind).op_class, node.region.phase, runs, cost, seconds});
+  profile.each_node([&](const OpContext& context, const Cost& cost, double seconds) {
+    nodes.push_back(work_of(context, runs, cost, seconds));
   });
   return nodes;
 }
 
 OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes, const MachineLimits& limits) {
-  const double flops_per_second = std::max(limits.fp32_flops, limits.bf16_flops);
   OperationAnatomy anatomy;
   std::map<OpClass, ClassWork> classes;
   for (const NodeWork& node : nodes) {
     const double bytes = node.cost.bytes_read + node.cost.bytes_written;
-    const ClassWork work{.op_class = node.op_class,
-                         .nodes = node.runs,
-                         .flops = node.runs * node.cost.flops,
-                         .bytes = node.runs * bytes,
-                         .floor_seconds = node.runs * std::max(node.cost.flops / flops_per_second,
-                                                               bytes / limits.bytes_per_second),
-                         .seconds = node.runs * node.seconds};
+    const ClassWork work{
+        .op_class = node.op_class,
+        .nodes = node.runs,
+        .flops = node.runs * node.cost.flops,
+        .bytes = node.runs * bytes,
+        .floor_seconds = node.runs * std::max(node.cost.flops / limits.product_flops(node.operands),
+                                              bytes / limits.bytes_per_second),
+        .seconds = node.runs * node.seconds};
     anatomy.is_measured = anatomy.is_measured || node.seconds > 0;
     add(classes[node.op_class], work);
     if (node.op_class != OpClass::kContraction) continue;

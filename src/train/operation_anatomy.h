@@ -1,5 +1,5 @@
-// What a training step does: its work by class of operation, as "Data movement is all you need" (2020) splits
-// a transformer's, and how far each class is from what the machine can do at most.
+// What a step does (of an evaluation run: a batch): its work by class of operation, as "Data movement is all
+// you need" (2020) splits a transformer's, and how far each class is from what the machine can do at most.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,7 +22,8 @@ struct ClassWork {
   double nodes = 0;
   double flops = 0;
   double bytes = 0;  // read and written where nothing is cached
-  // A node takes at least its flops at the rate of products, and its bytes at the memory's.
+  // A node takes at least its flops at the rate of products of its operands' type, and its bytes at the
+  // memory's.
   double floor_seconds = 0;
   double seconds = 0;  // measured; 0: not measured
 };
@@ -38,6 +39,7 @@ struct OperationAnatomy {
 struct NodeWork {
   OpClass op_class;
   Phase phase;
+  DType operands;      // of a product; fp32 of other work, which is done in it
   double runs;         // in a step
   Cost cost;           // of one of them
   double seconds = 0;  // of one of them, measured

@@ -21,10 +21,11 @@ SessionOptions options_of(const std::set<std::string>& skipped = {}) {
   return options;
 }
 
-std::vector<PassEffect> effects_of(const SessionOptions& options, int64_t layers = 2) {
+std::vector<PassEffect> effects_of(const SessionOptions& options, int64_t layers = 2,
+                                   const MachineLimits& limits = kLimits) {
   BertConfig config = tiny_bert();
   config.num_hidden_layers = layers;
-  return explain_passes(BertForSequenceClassification(config), options, kLimits);
+  return explain_passes(BertForSequenceClassification(config), options, limits);
 }
 
 const PassEffect& effect_of(const std::vector<PassEffect>& effects, const std::string& name) {
@@ -62,6 +63,22 @@ TEST(ExplainPasses, WithoutIsTheStepThatSkipsIt) {
   EXPECT_EQ(effect_of(skipping, "fuse_attention").with, effect_of(all, "fuse_attention").without);
   EXPECT_TRUE(effect_of(skipping, "fuse_attention").is_skipped);
   EXPECT_TRUE(effect_of(effects_of(options_of({"fuse"})), "fuse_bias").is_skipped);
+}
+
+// Where bytes cost nothing, bf16 saves time by its products alone, and only where these are faster.
+TEST(ExplainPasses, TimesAreAtTheRateOfTheOperands) {
+  constexpr MachineLimits kNative = {1e11, 4e11, 1e30};
+  constexpr MachineLimits kAlike = {1e11, 1e11, 1e30};
+  SessionOptions options = options_of();
+  const auto seconds = [&](const MachineLimits& limits) {
+    return effect_of(effects_of(options, 2, limits), "mixed_precision").with.seconds;
+  };
+  EXPECT_EQ(seconds(kNative), seconds(kAlike)) << "a step in fp32 has no bf16 product";
+  options.step.precision = Precision::kBfloat16;
+  EXPECT_LT(seconds(kNative), seconds(kAlike));
+  const auto effects = effects_of(options, 2, kNative);
+  const PassEffect& bf16 = effect_of(effects, "mixed_precision");
+  EXPECT_LT(bf16.with.seconds, bf16.without.seconds);
 }
 
 TEST(ExplainPasses, RecomputePaysFlopsForMemory) {

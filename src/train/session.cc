@@ -8,26 +8,6 @@
 
 namespace shoehorn {
 
-namespace {
-
-// Work of one optimizer step: every program of it, the repeated one as often as it runs.
-double sum_flops(const ProgramFamily& family, const StepOptions& options, bool (*counts)(const OpInfo&)) {
-  double flops = 0;
-  for (const Program& program : family.programs) {
-    if (program.name() == "evaluate") continue;
-    double once = 0;
-    for (const Node& node : program.nodes()) {
-      const OpInfo& info = op_info(node.kind);
-      if (counts(info)) once += info.cost({program, node}).flops;
-    }
-    const bool repeated = program.name() == "micro_batch_next";
-    flops += repeated ? once * static_cast<double>(options.gradient_accumulation_steps - 1) : once;
-  }
-  return flops;
-}
-
-}  // namespace
-
 Session::Session(const Model& model, SessionOptions options)
     : options_(std::move(options)), backend_(make_cpu_backend(options_.threads)) {
   const auto start = std::chrono::steady_clock::now();
@@ -82,13 +62,31 @@ int64_t Session::trainable_parameter_count() const {
   return count;
 }
 
+int64_t Session::calls_in_step(const Program& program) const {
+  if (program.name() == "evaluate") return options_.kind == RunKind::kEvaluate ? 1 : 0;
+  const int64_t repeated = options_.step.gradient_accumulation_steps - 1;
+  return program.name() == "micro_batch_next" ? repeated : 1;
+}
+
+double Session::sum_flops(bool (*counts)(const OpInfo&)) const {
+  double flops = 0;
+  for (const Program& program : family_.programs) {
+    double once = 0;
+    for (const Node& node : program.nodes()) {
+      const OpInfo& info = op_info(node.kind);
+      if (counts(info)) once += info.cost({program, node}).flops;
+    }
+    flops += once * static_cast<double>(calls_in_step(program));
+  }
+  return flops;
+}
+
 double Session::step_flops() const {
-  return sum_flops(family_, options_.step, [](const OpInfo&) { return true; });
+  return sum_flops([](const OpInfo&) { return true; });
 }
 
 double Session::step_product_flops() const {
-  return sum_flops(family_, options_.step,
-                   [](const OpInfo& info) { return info.op_class == OpClass::kContraction; });
+  return sum_flops([](const OpInfo& info) { return info.op_class == OpClass::kContraction; });
 }
 
 }  // namespace shoehorn

@@ -54,14 +54,18 @@ class Session {
   // The room for batches that are packed ahead; of a session that is reserved.
   std::span<std::byte> staging() const;
 
+  // How often a program of the family runs in an optimizer step; in an evaluation run, in a batch.
+  int64_t calls_in_step(const Program& program) const;
+
   int64_t parameter_count() const;
   int64_t trainable_parameter_count() const;
-  // Flops of one micro-batch's forward, backward and recompute, and of the products among them, at full
-  // capacity.
+  // Flops of a step and of the products among them, at full capacity.
   double step_flops() const;
   double step_product_flops() const;
 
  private:
+  double sum_flops(bool (*counts)(const struct OpInfo&)) const;
+
   SessionOptions options_;
   std::unique_ptr<Backend> backend_;
   std::vector<PassRecord> passes_;

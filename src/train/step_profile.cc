@@ -18,12 +18,6 @@ constexpr int64_t kFirstLaneThread = 1;
 // end.
 constexpr int64_t kHostSlicesAround = 6;
 
-// Calls of each program in a step.
-int64_t calls_in_step(const Program& program, int64_t micro_batches) {
-  if (program.name() == "evaluate") return 0;
-  return program.name() == "micro_batch_next" ? std::max<int64_t>(0, micro_batches - 1) : 1;
-}
-
 // The program with every dimension as large as it was in a call, so that the ops' own cost is that of the
 // call.
 Program at_counts(const Program& program, std::span<const int64_t> counts) {
@@ -36,25 +30,6 @@ Program at_counts(const Program& program, std::span<const int64_t> counts) {
     value.type.shape = Shape(std::move(dims));
   }
   return sized;
-}
-
-// The pass that put a node there, as far as the node tells.
-std::string_view pass_of(const Node& node) {
-  if (node.clone_of.valid() || node.region.phase == Phase::kRecompute) return "recompute";
-  if (node.region.phase == Phase::kUpdate) return "update";
-  if (node.region.phase == Phase::kBackward) return "backward";
-  switch (node.kind) {
-    case OpKind::kBiasActivation:
-      return "fuse_bias_activation";
-    case OpKind::kBiasDropoutResidualLayerNorm:
-      return "fuse_residual_norm";
-    case OpKind::kAttention:
-      return "fuse_attention";
-    case OpKind::kCast:
-      return "mixed_precision";
-    default:
-      return "model";
-  }
 }
 
 double rate(double amount, double seconds) {
@@ -77,7 +52,7 @@ StepProfile::StepProfile(const Session& session, int64_t steps)
   int64_t nodes = 0;
   int64_t counts = 0;
   for (const Program& program : session.family().programs) {
-    const int64_t calls = calls_in_step(program, micro_batches);
+    const int64_t calls = session.calls_in_step(program);
     runs += calls;
     nodes += calls * static_cast<int64_t>(program.nodes().size());
     counts += calls * static_cast<int64_t>(program.counts().size());
@@ -150,9 +125,9 @@ void StepProfile::for_each_node(const Function& function) const {
 }
 
 void StepProfile::each_node(
-    const std::function<void(const Node&, const Cost&, double seconds)>& function) const {
+    const std::function<void(const OpContext&, const Cost&, double seconds)>& function) const {
   for_each_node([&](const Run& run, size_t i, const Cost& cost, double begin, double end) {
-    function(run.program->nodes()[i], cost, end - begin);
+    function({*run.program, run.program->nodes()[i]}, cost, end - begin);
   });
 }
 
@@ -212,7 +187,7 @@ void StepProfile::write(const std::filesystem::path& path) const {
                       {"component", component_name(node.region.component)},
                       {"micro_batch", int64_t{node.region.micro_batch}},
                       {"node", static_cast<int64_t>(i)},
-                      {"pass", pass_of(node)},
+                      {"pass", node.pass},
                       {"flops", cost.flops},
                       {"bytes_read", cost.bytes_read},
                       {"bytes_written", cost.bytes_written},

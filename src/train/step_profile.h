@@ -1,5 +1,5 @@
 // --profile N: when each node of N optimizer steps ran, and what the host did between them; written as a
-// trace (report/trace_file.h) and summed by op.
+// trace (report/trace_file.h) and summed by op. Of an evaluation run a batch is a step.
 //
 // Everything is reserved by the constructor, before the memory forecast, so that its bytes are part of the
 // process's predicted overhead and recording allocates nothing. A node begins where the one before it ended:
@@ -63,8 +63,9 @@ class StepProfile {
   }
   void host_work(HostWork work, double begin_seconds, double end_seconds);
 
-  // Calls function(node, its cost with the counts that ran, its seconds) for every node that was recorded.
-  void each_node(const std::function<void(const Node&, const Cost&, double seconds)>& function) const;
+  // Calls function(node in its program, its cost with the counts that ran, its seconds) for every node that
+  // was recorded.
+  void each_node(const std::function<void(const OpContext&, const Cost&, double seconds)>& function) const;
   // Most time first. Flops and bytes are those of the counts that ran.
   std::vector<OpTime> by_op() const;
   double recorded_seconds() const;

@@ -100,6 +100,30 @@ TEST_P(StepProfileTest, SlicesNestAndNodesFillTheirPrograms) {
   EXPECT_LE(in_runs, in_steps + kRounding);
 }
 
+TEST(StepProfile, NamesThePassThatMadeOrMovedANode) {
+  TrainingArguments args = quiet_arguments(4);
+  args.max_steps = 2;
+  args.profile = 1;
+  args.lora_rank = 2;
+  args.max_grad_norm = 0;
+  args.update_in_backward = true;
+  const auto passes = [&] {
+    std::set<std::string> names;
+    for (const auto& slice :
+         slices(profile_of(args).events, [](const nlohmann::json& e) { return e.at("tid") == 1; }))
+      names.insert(slice.at("args").at("pass").get<std::string>());
+    return names;
+  };
+  const std::set<std::string> plain = passes();
+  for (const char* name : {"model", "lora", "gather_early", "fuse_attention", "fuse_residual_norm",
+                           "fuse_bias", "backward", "update_in_backward"})
+    EXPECT_TRUE(plain.contains(name)) << name;
+  EXPECT_FALSE(plain.contains("recompute"));
+  EXPECT_FALSE(plain.contains("update")) << "all were moved";
+  args.gradient_checkpointing = true;
+  EXPECT_TRUE(passes().contains("recompute"));
+}
+
 TEST(StepProfile, ARunShorterThanTheProfileGivesWhatThereIs) {
   TrainingArguments args = quiet_arguments(4);
   args.max_steps = 2;

@@ -79,9 +79,10 @@ void Trainer::plan() {
     } else {
       schedule_ = schedule_of(args_, steps.max_steps);
     }
-    if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
-    runner_.emplace(*session_, profile_.get());
   }
+  // Before the forecast, which counts its bytes.
+  if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
+  if (windows_ != nullptr) runner_.emplace(*session_, profile_.get());
   if (may_shrink_batch()) {
     forecast_ = forecast_least_memory(*session_, args_.memory_budget);
     if (!forecast_.fits()) return;
@@ -159,9 +160,13 @@ void Trainer::require_evaluation_data(const char* call) const {
 Metrics Trainer::evaluate() {
   require_evaluation_data("evaluate");
   prepare();
-  const EvaluationResult result = shoehorn::evaluate(
-      *session_, eval_dataset_, model_.num_labels(),
-      {.batch_size = args_.per_device_eval_batch_size, .pad_to_max_length = padding_of(args_)});
+  EvaluationOptions how{.batch_size = args_.per_device_eval_batch_size,
+                        .pad_to_max_length = padding_of(args_)};
+  if (windows_ == nullptr && profile_ != nullptr) {
+    record_nodes();
+    how.profile = profile_.get();
+  }
+  const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(), how);
   Metrics metrics = evaluation_metrics(result);
   if (args_.prediction_loss_only) {
     std::erase_if(metrics, [](const auto& entry) {

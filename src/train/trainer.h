@@ -108,7 +108,7 @@ class Trainer {
   int64_t measured_process_peak_bytes() const;
   // Seconds from the construction of the trainer to the start of step 1; 0 before.
   double seconds_to_first_step() const { return seconds_to_first_step_; }
-  // What --profile recorded; null without it.
+  // What --profile recorded: of training or, where there is no training data, of evaluate(). Null without it.
   const StepProfile* profile() const { return profile_.get(); }
   // Seconds of each optimizer step of the last train().
   const std::vector<double>& step_seconds() const { return step_seconds_; }
@@ -129,6 +129,7 @@ class Trainer {
   const Metrics& note(Metrics entry);
   void note_throughput();
   void start_reports();
+  void record_nodes();
   void write_report() const;
   double next_learning_rate() const;
   void evaluate_and_note(class Progress& progress);

@@ -22,6 +22,10 @@ void Trainer::start_reports() {
   reporter_.emplace(args_, model_.config_json(), state_.global_step);
   if (profile_ == nullptr) return;
   if (options_.write_profile) ensure_writable_directory(args_.output_dir);
+  record_nodes();
+}
+
+void Trainer::record_nodes() {
   session_->executor().set_observer(
       [profile = profile_.get()](const Program&, size_t, std::span<const int64_t>) { profile->node_done(); });
 }
