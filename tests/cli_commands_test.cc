@@ -57,16 +57,25 @@ class CliCommands : public CliTest {
 };
 
 TEST_F(CliCommands, Help) {
-  for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"--help"},
-                                             {"train", "--help"},
-                                             {"eval", "--help"},
-                                             {"predict", "-h"},
-                                             {"plan", "--help"},
-                                             {"bench", "step", "--help"}}) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
+      {{"--help"}, "shoehorn predict "},
+      {{"train", "--help"}, "--output_dir"},
+      {{"eval", "--help"}, "--validation_file"},
+      {{"predict", "-h"}, "--test_file"},
+      {{"plan", "--help"}, "--explain"},
+      {{"anatomy", "--help"}, "--inference"},
+      {{"bench", "--help"}, "shoehorn bench ladder "},
+      {{"bench", "step", "--help"}, "--limits"},
+      {{"bench", "batch", "--help"}, "--max "},
+      {{"bench", "ladder", "--help"}, "--against"},
+      {{"bench", "quality", "--help"}, "--rung_seeds"},
+      {{"env", "--help"}, "--dtypes"},
+  };
+  for (const auto& [words, part] : commands) {
     const ProgramRun result = run(words);
     EXPECT_EQ(result.exit_code, 0) << result.error;
-    EXPECT_FALSE(result.output.empty());
+    EXPECT_EQ(result.error, "");
+    EXPECT_TRUE(contains(result.output, part)) << words[0] << " " << words.back();
   }
   EXPECT_EQ(run({}).exit_code, 2);
 }

@@ -15,7 +15,9 @@ class CliQuality : public CliTest {};
 
 TEST_F(CliQuality, QuickTask) {
   const ProgramRun result = run({"bench", "quality", "--quick", "--rungs",
-                                 "checkpointing,accumulation,layer_major,update_in_backward,exact,bf16,sgd",
+                                 "checkpointing,accumulation,layer_major,update_in_backward,exact,bf16,"
+                                 "bf16_no_master,bf16_adamw_8bit_no_master,adamw_8bit_embeddings,sgd,lomo,"
+                                 "adalomo,lowest",
                                  "--json", path("quality.json"), "--report", path("quality.html")});
   ASSERT_EQ(result.exit_code, 0) << result.output << result.error;
   EXPECT_EQ(result.error, "");
@@ -34,7 +36,7 @@ TEST_F(CliQuality, QuickTask) {
           << rung["name"];
     }
   }
-  ASSERT_EQ(rungs.size(), 9U) << "with the reference and what update_in_backward equals";
+  ASSERT_EQ(rungs.size(), 15U) << "with the reference and what update_in_backward equals";
   EXPECT_EQ(quality["rungs"][0]["runs"].size(), 2U);
   EXPECT_GT(rungs["reference"]["eval_accuracy"]["mean"].get<double>(), 0.6) << "a quarter is chance";
   for (const char* name : {"checkpointing", "update_in_backward"})
@@ -44,6 +46,7 @@ TEST_F(CliQuality, QuickTask) {
     EXPECT_EQ(rungs[name]["equals"]["promise"], "rounding") << name;
   }
   EXPECT_NE(rungs["bf16"]["runs"][0]["eval_loss"], rungs["reference"]["runs"][0]["eval_loss"]);
+  EXPECT_NE(rungs["bf16_no_master"]["runs"][0]["eval_loss"], rungs["bf16"]["runs"][0]["eval_loss"]);
   // SGD diverges at this learning rate: it is told from the reference, and losing is no failure of the
   // command.
   EXPECT_EQ(rungs["sgd"]["verdict"], "loses accuracy");

@@ -56,6 +56,7 @@ def add_trainer_arguments(parser):
     parser.add_argument("--gradient_checkpointing", action="store_true")
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--fp16", action="store_true", help="this Trainer skips it on a CPU; the key `ran` says what ran")
+    parser.add_argument("--torch_compile", action="store_true", help="by inductor, in the first step; it needs a C++ compiler")
     parser.add_argument("--optim", default="adamw_torch_fused")
     parser.add_argument("--optim_args", help='for example "momentum=0.9" with --optim sgd')
     parser.add_argument("--learning_rate", type=float, default=5e-5)
@@ -113,6 +114,7 @@ def train(args, model, train_dataset, data_collator=None):
                 **({"gradient_checkpointing": True} if args.gradient_checkpointing else {}),
                 bf16=args.bf16,
                 fp16=args.fp16,
+                torch_compile=args.torch_compile,
                 optim=args.optim,
                 optim_args=args.optim_args,
                 learning_rate=args.learning_rate,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/bench_run.h"
+#include "cli/hardware_multiples.h"
 #include "cli/run_progress.h"
 
 namespace shoehorn {
@@ -19,6 +20,9 @@ struct BatchSizesOptions {
   int64_t steps = 3;         // of a process; the first is not in its median
   int64_t liked_tokens = 1;  // tokens of a micro-batch that the kernels like are multiples of this
   std::string liked_why;
+  std::vector<HardwareMultiple> multiples = {};
+  std::vector<NamedSize> model_sizes = {};
+  MachineFacts machine = {};
 };
 
 struct BatchSizeResult {
@@ -41,7 +45,17 @@ struct BatchSizesResult {
 // where a flag is refused.
 BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run);
 
+// The parts of the result, for whichever way it is shown.
+std::string batch_sizes_title(const BatchSizesResult& result);
+TextTable batch_sizes_table(const BatchSizesResult& result);
+// The model's sizes and the tokens of each batch, against the multiples of this run.
+TextTable batch_sizes_multiples(const BatchSizesResult& result);
+// The best batch, why some were not measured, what is liked here.
+std::vector<std::string> batch_sizes_remarks(const BatchSizesResult& result);
+
 std::string format_batch_sizes(const BatchSizesResult& result);
+// One file of HTML: samples a second and memory by batch size as plots, and the tables.
+std::string batch_sizes_page(const BatchSizesResult& result);
 nlohmann::ordered_json to_json(const BatchSizesResult& result);
 
 // 0: all were measured but the last, which may be too large. 1: one broke down. 2: none fits.

@@ -16,6 +16,10 @@ BatchSizesResult some_result() {
                     .sequence_length = 128,
                     .liked_tokens = 512,
                     .liked_why = "whole panels"};
+  result.options.machine.isa = "AVX2";
+  result.options.machine.threads = 6;
+  result.options.multiples = hardware_multiples(DType::kBF16, result.options.machine);
+  result.options.model_sizes = sizes_of(BertConfig::bert_base());
   for (const double rate : {5.0, 9.0, 8.0}) {
     BatchSizeResult size;
     size.batch_size = int64_t{2} << result.sizes.size();
@@ -53,12 +57,31 @@ TEST(BatchSizes, Text) {
   EXPECT_NE(text.find("best: --per_device_train_batch_size 4, 9.000 samples/s"), std::string::npos);
   EXPECT_NE(text.find("batch 16: planned 1700 MiB, available 1000 MiB"), std::string::npos);
   EXPECT_NE(text.find("multiples of 512; whole panels"), std::string::npos);
+  EXPECT_NE(text.find("tile quantisation"), std::string::npos);
+  EXPECT_NE(text.find("wave quantisation"), std::string::npos);
+  EXPECT_NE(text.find("  fp16   Tensor Cores of an A100 "), std::string::npos) << text;
+  EXPECT_NE(text.find("no; 30528 is the next"), std::string::npos) << text;
+}
+
+TEST(BatchSizes, Page) {
+  const std::string page = batch_sizes_page(some_result());
+  for (const char* part : {"samples a second", "peak of the whole process", "best batch", "9.000 samples/s",
+                           "does not fit", "Tensor Cores of an A100", "4 x 128 tokens", "wave quantisation"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  BatchSizesResult none = some_result();
+  none.sizes.erase(none.sizes.begin(), none.sizes.end() - 1);
+  EXPECT_EQ(batch_sizes_page(none).find("best batch"), std::string::npos);
 }
 
 TEST(BatchSizes, Json) {
   const nlohmann::ordered_json json = to_json(some_result());
   EXPECT_EQ(json["best_batch_size"], 4);
   EXPECT_EQ(json["liked"]["tokens_multiple"], 512);
+  EXPECT_EQ(json["hardware_multiples"].size(), 8U);
+  EXPECT_EQ(json["hardware_multiples"][6]["is_this_run"], true);
+  ASSERT_EQ(json["checked_sizes"].size(), 8U) << "four of the model, four batches";
+  EXPECT_EQ(json["checked_sizes"][7]["name"], "16 x 128 tokens");
+  EXPECT_EQ(json["checked_sizes"][7]["is_multiple"], true);
   ASSERT_EQ(json["sizes"].size(), 4U);
   EXPECT_EQ(json["sizes"][1]["is_liked"], true);
   EXPECT_EQ(json["sizes"][1]["samples_per_second"], 9.0);

@@ -165,6 +165,16 @@ StepRun measure_peer_step(const std::filesystem::path& python, const std::filesy
   return read_peer_step(run_process(joined({python.string(), script.string()}, words)));
 }
 
+StepRun forbidden_run(const StepPlan& plan) {
+  StepRun run;
+  run.outcome = plan.outcome;
+  run.reason =
+      plan.outcome == RunOutcome::kDoesNotFit
+          ? fmt::format("planned {} MiB, available {} MiB", plan.peak_bytes >> 20, plan.budget_bytes >> 20)
+          : plan.reason;
+  return run;
+}
+
 StepRun median_run(const std::vector<StepRun>& runs) {
   CHECK(!runs.empty(), "there is no run");
   for (const StepRun& run : runs) {

@@ -45,13 +45,16 @@ struct StepRun {
   std::string reason;
   double samples_per_second = 0;
   double step_seconds = 0;
-  double first_step_seconds = 0;
+  double first_step_seconds = 0;  // from the start of the process to the end of its first step
   MemoryStages memory;
   int64_t predicted_bytes = 0;  // ours: of the whole process
   std::string ran;              // theirs: the type that it multiplied in, and why if another was asked for
 
   bool is_measured() const { return outcome == RunOutcome::kMeasured; }
 };
+
+// A plan that forbids the run, as the run that it forbids.
+StepRun forbidden_run(const StepPlan& plan);
 
 // `words` are flags of `shoehorn bench step`; `program` is this program.
 StepPlan plan_step(const std::filesystem::path& program, const std::vector<std::string>& words);

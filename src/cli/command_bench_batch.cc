@@ -7,8 +7,11 @@
 #include "base/error.h"
 #include "cli/batch_sizes.h"
 #include "cli/commands.h"
+#include "cli/model_source.h"
+#include "cli/random_run.h"
 #include "cli/result_file.h"
 #include "exec/cpu/matmul.h"
+#include "io/file.h"
 #include "model/batch_inputs.h"
 #include "train/command_options.h"
 
@@ -31,15 +34,18 @@ const std::vector<ArgumentSpec>& option_rows() {
        .standard = int64_t{3},
        .help = "optimizer steps of a process; the first does not count"},
       result_json_row(),
+      result_report_row(),
   };
   return rows;
 }
 
 // What the kernels of this machine like, for these products.
 void say_what_is_liked(BatchSizesOptions& options, const TrainingArguments& args) {
-  const int64_t panels = cpu::rows_of_full_panels(args.fp16   ? DType::kF16
-                                                  : args.bf16 ? DType::kBF16
-                                                              : DType::kF32);
+  const DType operands = args.fp16 ? DType::kF16 : args.bf16 ? DType::kBF16 : DType::kF32;
+  options.machine = machine_facts();
+  options.multiples = hardware_multiples(operands, options.machine);
+  options.model_sizes = sizes_of(open_model(options.model, true, false).model->config());
+  const int64_t panels = cpu::rows_of_full_panels(operands);
   options.liked_tokens = std::lcm(panels, kTokenMultiple);
   options.liked_why =
       panels > 1
@@ -68,6 +74,7 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
         "[--per_device_train_batch_size] expected no value, because bench batch tries them, got one");
   if (is_given("max_steps"))
     throw user_error("[--max_steps] expected no value, got {}; give --steps", parsed.arguments.max_steps);
+  refuse_batch_size_ramp(parsed.arguments);
   options.sequence_length = parsed.arguments.max_seq_length;
   say_what_is_liked(options, parsed.arguments);
   return options;
@@ -79,13 +86,16 @@ int run_bench_batch(const std::vector<std::string>& words) {
   const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
   if (given.help) {
     fmt::print(
-        "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch.\n\n{}\n{}",
+        "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch,\n"
+        "and which of the model's sizes are multiples that the hardware likes.\n\n{}\n{}",
         options_help(option_rows()), help_text(Command::kBenchStep));
     return 0;
   }
   const BatchSizesOptions options = batch_sizes_options(given);
   prepare_result_file(given.text("json"));
+  prepare_result_file(given.text("report"));
   const BatchSizesResult result = measure_batch_sizes(options, show_progress("batch sizes"));
+  if (!given.text("report").empty()) write_text_atomic(given.text("report"), batch_sizes_page(result));
   write_result(given.text("json"), to_json(result), format_batch_sizes(result));
   return exit_code_of(result);
 }

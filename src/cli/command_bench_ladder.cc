@@ -20,6 +20,7 @@ using enum ArgumentKind;
 constexpr const char* kIntroduction =
     R"(The settings of the efficient-training guides on this machine, each in a process of its own: random tokens,
 labels 0 and 1, an effective batch of 4. A setting that does not fit, or that this version lacks, is shown as such.
+Settings with 8-bit AdamW say which bits the states of embeddings have: 8 in the guides' figures, 32 in the Trainer.
 
 )";
 

@@ -44,16 +44,18 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
   return timed;
 }
 
-// What the run gave; the trainer's memory is given back before the limits are measured.
+// What the run gave, its first step timed from the start of the process to the step's end; the trainer's
+// memory is given back before the limits are measured.
 nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds) {
   std::vector<double> steps = trainer.step_seconds();
+  const double first_step_seconds = before_trainer_seconds + trainer.seconds_to_first_step() + steps.front();
   if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
   const double seconds = median(steps);
   const TrainingArguments& args = trainer.arguments();
   const auto samples = static_cast<double>(effective_batch_size(args));
   nlohmann::json result = {{"samples_per_second", samples / seconds},
                            {"step_seconds", seconds},
-                           {"first_step_seconds", before_trainer_seconds + trainer.seconds_to_first_step()},
+                           {"first_step_seconds", first_step_seconds},
                            {"flops_per_step", trainer.session().step_flops()},
                            {"product_flops_per_step", trainer.session().step_product_flops()},
                            {"planning_seconds", trainer.session().planning_seconds()},
@@ -88,7 +90,7 @@ void print_table(const nlohmann::json& result) {
     row("share of that limit", fmt::format("{:.1f} %", 100 * result["limit_share"].get<double>()));
   }
   row("planning", fmt::format("{:.0f} ms", 1000 * result["planning_seconds"].get<double>()));
-  row("until the first step", fmt::format("{:.2f} s", result["first_step_seconds"].get<double>()));
+  row("until the first step is done", fmt::format("{:.2f} s", result["first_step_seconds"].get<double>()));
   row("arenas, predicted", bytes("memory_arena_predicted_bytes"));
   row("arenas, measured", bytes("memory_arena_measured_bytes"));
   row("whole process, predicted", bytes("memory_process_predicted_bytes"));

@@ -25,17 +25,6 @@ std::string line_of(const LadderRung& rung, const char* who, const StepRun& run)
                      run.memory.training_bytes >> 20);
 }
 
-// A plan that forbids the run, as the run that it forbids.
-StepRun forbidden_run(const StepPlan& plan) {
-  StepRun run;
-  run.outcome = plan.outcome;
-  run.reason =
-      plan.outcome == RunOutcome::kDoesNotFit
-          ? fmt::format("planned {} MiB, available {} MiB", plan.peak_bytes >> 20, plan.budget_bytes >> 20)
-          : plan.reason;
-  return run;
-}
-
 class Walk {
  public:
   using OnRung = std::function<void(const LadderResult&)>;

@@ -61,8 +61,11 @@ LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run
 
 // The parts of the table, for whichever way it is shown. Columns are as the guides print them: setting,
 // samples a second, memory in MiB; besides it the forecast, time and memory relative to the first rung that
-// was measured, the Trainer's columns and the ratio where it ran.
+// was measured, the time to the end of the first step, the Trainer's columns and the ratio where it ran.
 TextTable ladder_table(const LadderResult& result);
+
+// Memory of each rung as the guides stage it: the process, with the weights, at the peak of training.
+TextTable ladder_stages(const LadderResult& result);
 
 // The flags of each rung.
 TextTable ladder_flags(const LadderResult& result);
@@ -70,7 +73,7 @@ TextTable ladder_flags(const LadderResult& result);
 // What was run, on which machine.
 std::string ladder_title(const LadderResult& result);
 
-// What the relative columns refer to, the stages of that rung's memory, the rungs that were not asked for.
+// What the columns mean, what multiplied fp16 and bf16, the rungs that were not asked for.
 std::vector<std::string> ladder_remarks(const LadderResult& result);
 
 // Why a rung was not measured, and what the Trainer ran where that is not the rung.

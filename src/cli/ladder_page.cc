@@ -106,6 +106,7 @@ std::string ladder_page(const LadderResult& result) {
   add_memory(page, result);
   page.add_heading("Table");
   page.add_table(html_table(ladder_table(result)));
+  page.add_table(html_table(ladder_stages(result)));
   for (const std::string& line : ladder_remarks(result)) page.add_paragraph(line);
   add_notes(page, result);
   page.add_heading("Flags");

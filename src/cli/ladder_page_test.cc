@@ -25,6 +25,8 @@ TEST(LadderPage, EveryRungIsInEachPart) {
     EXPECT_EQ(count_of(page, fmt::format("{}", fmt::join(rung.rung.flags, " ")) + "</td>"), 1)
         << rung.rung.name;
   }
+  for (const char* title : {"time x", "memory x", "HF first step s", "+ weights, planned", "HF + weights"})
+    EXPECT_NE(page.find(fmt::format(">{}</th>", title)), std::string::npos) << title;
   EXPECT_NE(page.find("planned 6000 MiB, available 4000 MiB"), std::string::npos);
   EXPECT_NE(page.find("fp16 is skipped on this device"), std::string::npos);
   EXPECT_GT(count_of(page, "Hugging Face Trainer"), 2);

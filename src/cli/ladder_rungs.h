@@ -24,7 +24,8 @@ struct LadderRung : Rung {
   std::optional<GuideFigures> guide = {};
 };
 
-// The settings of the guides in their order, then the same in bf16, then every exact technique at once.
+// The settings of the guides in their order, then those with 8-bit states as bitsandbytes has them, then the
+// same in bf16, then every exact technique at once.
 const std::vector<LadderRung>& ladder_rungs();
 
 // In the order of the ladder; no names are all of them. UserError for an unknown or repeated name.

@@ -32,7 +32,20 @@ TEST(LadderRungs, TheGuidesComeFirstInTheirOrder) {
   }
 }
 
-// Whether this version has a flag's technique is its own to say; that the flag is known is not.
+// The guides have everything in 8 bits; which bits embeddings have is in the setting of every such rung.
+TEST(LadderRungs, EightBitRungsSayWhichBitsEmbeddingsHave) {
+  int64_t of_8_bits = 0;
+  for (const LadderRung& rung : ladder_rungs()) {
+    if (text_after(rung.flags, "--optim", "") != "adamw_bnb_8bit") continue;
+    const bool is_8 = text_after(rung.flags, "--optim_args", "") == "embedding_bits=8";
+    EXPECT_TRUE(rung.setting.ends_with(is_8 ? " (embeddings 8)" : " (embeddings 32)")) << rung.setting;
+    EXPECT_EQ(rung.name.find("8bit_embeddings") != std::string::npos, is_8) << rung.name;
+    EXPECT_TRUE(is_8 || !rung.guide) << rung.name;
+    of_8_bits += is_8 ? 1 : 0;
+  }
+  EXPECT_EQ(of_8_bits, 5);
+}
+
 TEST(LadderRungs, FlagsAreTrainsAndTheEffectiveBatchIsTheSame) {
   std::set<std::string> names;
   std::set<std::vector<std::string>> flags;
@@ -50,10 +63,8 @@ TEST(LadderRungs, FlagsAreTrainsAndTheEffectiveBatchIsTheSame) {
   }
 }
 
-// What needs neither fp16 nor 8-bit states is in every version.
 TEST(LadderRungs, Parse) {
   for (const LadderRung& rung : ladder_rungs()) {
-    if (rung.name.find("fp16") != std::string::npos || rung.name.find("8bit") != std::string::npos) continue;
     std::vector<std::string> words = {"--model", "bert-mini"};
     words.insert(words.end(), rung.flags.begin(), rung.flags.end());
     EXPECT_NO_THROW(parse_arguments(Command::kBenchStep, words)) << rung.name;
@@ -101,6 +112,16 @@ TEST(LadderRungs, PeerFlags) {
   const PeerFlags lowest = peer_flags(choose_rungs({"exact_bf16_8bit_no_master"})[0].flags);
   EXPECT_EQ(lowest.flags, peer_flags(choose_rungs({"exact_bf16_8bit"})[0].flags).flags);
   EXPECT_EQ(lowest.left_out.back(), "none");
+}
+
+// The Trainer's 8-bit states leave embeddings in 32 bits; other arguments of optimizers are handed to it.
+TEST(LadderRungs, PeerFlagsOfEmbeddings) {
+  const PeerFlags of_embeddings = peer_flags(choose_rungs({"8bit_embeddings"})[0].flags);
+  EXPECT_EQ(of_embeddings.flags, choose_rungs({"8bit"})[0].flags);
+  EXPECT_EQ(of_embeddings.left_out, (std::vector<std::string>{"--optim_args", "embedding_bits=8"}));
+  const std::vector<std::string> momentum = {"--optim", "sgd", "--optim_args", "momentum=0.9"};
+  EXPECT_EQ(peer_flags(momentum).flags, momentum);
+  EXPECT_EQ(peer_flags(choose_rungs({"bf16_compile"})[0].flags).flags.back(), "--torch_compile");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ inline StepRun run_measured(double step_seconds, int64_t memory_mib) {
   StepRun run;
   run.outcome = RunOutcome::kMeasured;
   run.step_seconds = step_seconds;
+  run.first_step_seconds = step_seconds + 1;
   run.samples_per_second = static_cast<double>(kLadderEffectiveBatch) / step_seconds;
   run.memory = {50 * kOneMiB, 1300 * kOneMiB, memory_mib * kOneMiB};
   run.predicted_bytes = (memory_mib + 2) * kOneMiB;

@@ -29,14 +29,17 @@ std::string deviation(const RungResult& rung) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+std::string first_step(const StepRun& run) {
+  return run.first_step_seconds > 0 ? fmt::format("{:.1f}", run.first_step_seconds) : kNothing;
+}
+
 std::vector<TextColumn> columns_of(const LadderResult& result) {
-  std::vector<TextColumn> columns = {{"setting"},         {"samples/s", true}, {"memory MiB", true},
-                                     {"predicted", true}, {"time", true},      {"memory", true}};
+  std::vector<TextColumn> columns = {{"setting"},           {"samples/s", true}, {"memory MiB", true},
+                                     {"predicted", true},   {"time x", true},    {"memory x", true},
+                                     {"first step s", true}};
   if (result.options.has_peer()) {
-    columns.push_back({"HF samples/s", true});
-    columns.push_back({"HF MiB", true});
-    columns.push_back({"speed vs HF", true});
-    columns.push_back({"MiB vs HF", true});
+    for (const char* title : {"HF samples/s", "HF MiB", "HF first step s", "speed vs HF", "MiB vs HF"})
+      columns.push_back({title, true});
   }
   return columns;
 }
@@ -50,18 +53,21 @@ std::vector<std::string> row_of(const RungResult& rung, const RungResult* refere
     row.push_back(mib(rung.predicted_bytes()));
     row.push_back(fmt::format("{:.2f}", ours.step_seconds / reference->ours.step_seconds));
     row.push_back(fmt::format("{:.2f}", memory_of(ours) / memory_of(reference->ours)));
+    row.push_back(first_step(ours));
   } else {
     row[0] += fmt::format(" ({})", outcome_text(ours.outcome, ours.reason));
-    row.insert(row.end(), {kNothing, kNothing, mib(rung.predicted_bytes()), kNothing, kNothing});
+    row.insert(row.end(), {kNothing, kNothing, mib(rung.predicted_bytes()), kNothing, kNothing, kNothing});
   }
   if (!rung.theirs) return row;
   const StepRun& theirs = *rung.theirs;
   if (!theirs.is_measured()) {
-    row.insert(row.end(), {outcome_text(theirs.outcome, theirs.reason), kNothing, kNothing, kNothing});
+    row.push_back(outcome_text(theirs.outcome, theirs.reason));
+    row.insert(row.end(), 4, kNothing);
     return row;
   }
   row.push_back(fmt::format("{:.3f}{}", theirs.samples_per_second, deviation(rung).empty() ? "" : "*"));
   row.push_back(mib(theirs.memory.training_bytes));
+  row.push_back(first_step(theirs));
   if (ours.is_measured()) {
     row.push_back(fmt::format("x{:.2f}", ours.samples_per_second / theirs.samples_per_second));
     row.push_back(fmt::format("x{:.2f}", memory_of(ours) / memory_of(theirs)));
@@ -71,10 +77,10 @@ std::vector<std::string> row_of(const RungResult& rung, const RungResult* refere
   return row;
 }
 
-std::string stages(const char* who, const StepRun& run) {
-  return fmt::format("{}: process {} MiB, with the weights {} MiB, in training {} MiB", who,
-                     mib(run.memory.process_bytes), mib(run.memory.with_weights_bytes),
-                     mib(run.memory.training_bytes));
+void add_stages(std::vector<std::string>& row, const StepRun& run) {
+  for (const int64_t bytes :
+       {run.memory.process_bytes, run.memory.with_weights_bytes, run.memory.training_bytes})
+    row.push_back(run.is_measured() ? mib(bytes) : kNothing);
 }
 
 nlohmann::ordered_json to_json(const RungResult& rung, const RungResult* reference) {
@@ -90,6 +96,7 @@ nlohmann::ordered_json to_json(const RungResult& rung, const RungResult* referen
   }
   json["ours"] = to_json(rung.ours);
   if (rung.ours.is_measured()) {
+    json["ours"]["memory"]["planned"] = nlohmann::ordered_json::array({"with_weights_bytes"});
     json["ours"]["relative_time"] = rung.ours.step_seconds / reference->ours.step_seconds;
     json["ours"]["relative_memory"] = memory_of(rung.ours) / memory_of(reference->ours);
   }
@@ -111,6 +118,23 @@ TextTable ladder_table(const LadderResult& result) {
   return table;
 }
 
+TextTable ladder_stages(const LadderResult& result) {
+  TextTable table{
+      .columns = {
+          {"memory MiB by stage"}, {"process", true}, {"+ weights, planned", true}, {"+ training", true}}};
+  if (result.options.has_peer()) {
+    for (const char* title : {"HF process", "HF + weights", "HF + training"})
+      table.columns.push_back({title, true});
+  }
+  for (const RungResult& rung : result.rungs) {
+    std::vector<std::string> row = {rung.rung.setting};
+    add_stages(row, rung.ours);
+    if (result.options.has_peer()) add_stages(row, rung.theirs.value_or(StepRun{}));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 TextTable ladder_flags(const LadderResult& result) {
   std::vector<const Rung*> rungs;
   for (const RungResult& rung : result.rungs) rungs.push_back(&rung.rung);
@@ -127,11 +151,18 @@ std::string ladder_title(const LadderResult& result) {
 std::vector<std::string> ladder_remarks(const LadderResult& result) {
   std::vector<std::string> lines;
   if (const RungResult* reference = reference_rung(result); reference != nullptr) {
-    lines.push_back(fmt::format("time and memory are relative to: {}", reference->rung.setting));
-    lines.push_back(stages("shoehorn", reference->ours));
-    if (reference->theirs && reference->theirs->is_measured())
-      lines.push_back(stages("Hugging Face Trainer", *reference->theirs));
+    lines.push_back(
+        fmt::format("time x and memory x: how many times those of \"{}\"", reference->rung.setting));
+    lines.push_back("first step s: from the start of the process to the end of its first step");
+    lines.push_back(
+        "stages: shoehorn reserves everything at once, so that its process is the measured peak less the "
+        "arenas, and its weights are as planned");
   }
+  std::vector<const Rung*> measured;
+  for (const RungResult& rung : result.rungs) {
+    if (rung.ours.is_measured()) measured.push_back(&rung.rung);
+  }
+  for (std::string& line : half_product_remarks(measured)) lines.push_back(std::move(line));
   if (const std::vector<std::string> left_out = result.options.left_out(); !left_out.empty())
     lines.push_back(fmt::format("rungs not asked for: {}", fmt::join(left_out, ", ")));
   return lines;
@@ -151,7 +182,8 @@ std::vector<LadderNote> ladder_notes(const LadderResult& result) {
 }
 
 std::string format_ladder(const LadderResult& result) {
-  std::string text = ladder_title(result) + "\n" + format_table(ladder_table(result));
+  std::string text =
+      ladder_title(result) + "\n" + format_table(ladder_table(result)) + format_table(ladder_stages(result));
   for (const std::string& line : ladder_remarks(result)) text += line + "\n";
   const std::vector<LadderNote> notes = ladder_notes(result);
   if (!notes.empty()) text += "Not run, or (*) run otherwise\n";

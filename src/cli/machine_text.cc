@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "train/precision_report.h"
 
 namespace shoehorn {
 
@@ -17,6 +20,21 @@ nlohmann::ordered_json to_json(const MachineFacts& machine) {
           {"threads", machine.threads},
           {"products", machine.products},
           {"bf16_products", machine.bf16_products}};
+}
+
+std::vector<std::string> half_product_remarks(const std::vector<const Rung*>& measured) {
+  const auto has = [&measured](const char* flag) {
+    return std::any_of(measured.begin(), measured.end(), [flag](const Rung* rung) {
+      return std::find(rung->flags.begin(), rung->flags.end(), flag) != rung->flags.end();
+    });
+  };
+  std::vector<std::string> lines;
+  for (const bool is_fp16 : {true, false}) {
+    const std::string products = half_products_text(is_fp16);
+    if (has(is_fp16 ? "--fp16" : "--bf16") && products != "native")
+      lines.push_back(fmt::format("shoehorn's {} products: {}", is_fp16 ? "fp16" : "bf16", products));
+  }
+  return lines;
 }
 
 }  // namespace shoehorn

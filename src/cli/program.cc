@@ -30,6 +30,16 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
 shoehorn COMMAND --help lists the flags of a command.
 )";
 
+constexpr const char* kBenchUsage = R"(Measurements on this machine, on random tokens or on a task of yours.
+
+  shoehorn bench step    speed and memory of the training step with any flags of train
+  shoehorn bench batch   the same by batch size, which is best, and which sizes the hardware likes
+  shoehorn bench ladder  the settings of the efficient-training guides, one by one; also against Hugging Face
+  shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
+
+shoehorn bench COMMAND --help lists the flags of a command.
+)";
+
 using CommandMap = std::map<std::string, std::function<int(const std::vector<std::string>&)>>;
 
 // The command that the first word names, run with the words after it. `what` names the choice in errors.
@@ -47,7 +57,15 @@ int dispatch_to(const CommandMap& commands, std::vector<std::string> words, cons
   return command->second(words);
 }
 
+bool asks_for_help(const std::string& word) {
+  return word == "--help" || word == "-h" || word == "help";
+}
+
 int run_bench(const std::vector<std::string>& words) {
+  if (!words.empty() && asks_for_help(words[0])) {
+    fmt::print("{}", kBenchUsage);
+    return 0;
+  }
   static const CommandMap commands = {{"batch", run_bench_batch},
                                       {"ladder", run_bench_ladder},
                                       {"quality", run_bench_quality},
@@ -56,7 +74,7 @@ int run_bench(const std::vector<std::string>& words) {
 }
 
 int dispatch(const std::vector<std::string>& words) {
-  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+  if (words.empty() || asks_for_help(words[0])) {
     fmt::print("{}", kUsage);
     return words.empty() ? 2 : 0;
   }

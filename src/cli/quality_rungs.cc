@@ -47,8 +47,10 @@ std::vector<QualityRung> quality_rungs(const QualityBase& base) {
   const Words exact = layer_major + checkpointing + in_backward;
   const Words bf16 = {"--bf16"};
   const Words fp16 = {"--fp16"};
+  const Words no_masters = {"--master_weights", "none"};
   const auto optim = [](const char* name) { return Words{"--optim", name}; };
   const Words momentum = {"--optim_args", "momentum=0.9"};
+  const Words embeddings_too = {"--optim_args", "embedding_bits=8"};
   const std::string in_four = fmt::format("{} x {} accumulation", b / kMicroBatches, kMicroBatches);
   using enum Promise;
   return {
@@ -63,14 +65,19 @@ std::vector<QualityRung> quality_rungs(const QualityBase& base) {
       {{"bf16", "bf16", bf16}},
       {{"fp16", "fp16", fp16}},
       {{"bf16_checkpointing", "bf16, checkpointing", bf16 + checkpointing}, kEveryBit, "bf16"},
+      {{"bf16_no_master", "bf16 without masters", bf16 + no_masters}},
 
       {{"adamw_8bit", "8-bit AdamW", optim("adamw_8bit")}},
+      {{"adamw_8bit_embeddings", "8-bit AdamW, embeddings too", optim("adamw_8bit") + embeddings_too}},
       {{"adafactor", "Adafactor", optim("adafactor")}},
       {{"lion", "Lion, learning rate / 10", optim("lion_32bit") + times(base, 0.1)}},
       {{"lion_8bit", "8-bit Lion, learning rate / 10", optim("lion_8bit") + times(base, 0.1)}},
       {{"rmsprop", "RMSprop", optim("rmsprop")}},
       {{"adagrad", "Adagrad, learning rate x 10", optim("adagrad") + times(base, 10)}},
       {{"sgd", "SGD, momentum 0.9, learning rate x 200", optim("sgd") + momentum + times(base, 200)}},
+      // Momentum 0.9 adds up ten gradients; without it the learning rate is ten times SGD's.
+      {{"lomo", "LOMO, no clipping, learning rate x 2000", optim("lomo") + unclipped + times(base, 2000)}},
+      {{"adalomo", "AdaLOMO, no clipping", optim("adalomo") + unclipped}},
 
       {{"half_batch", fmt::format("batch {}, linear", b / 2), batch(base, b / 2, "linear")}},
       {{"double_batch", fmt::format("batch {}, linear", b * 2), batch(base, b * 2, "linear")}},
@@ -85,10 +92,14 @@ std::vector<QualityRung> quality_rungs(const QualityBase& base) {
          "--reference_batch_size", std::to_string(b)}}},
 
       {{"bf16_adamw_8bit", "bf16, 8-bit AdamW", bf16 + optim("adamw_8bit")}},
+      {{"bf16_adamw_8bit_no_master", "bf16 without masters, 8-bit AdamW",
+        bf16 + optim("adamw_8bit") + no_masters}},
       {{"all_bf16", "all exact techniques, bf16", exact + bf16}},
       {{"all_bf16_adamw_8bit", "all exact techniques, bf16, 8-bit AdamW",
         exact + bf16 + optim("adamw_8bit")}},
       {{"all_bf16_adafactor", "all exact techniques, bf16, Adafactor", exact + bf16 + optim("adafactor")}},
+      {{"lowest", "all exact techniques, bf16 without masters, 8-bit AdamW, embeddings too",
+        exact + bf16 + optim("adamw_8bit") + embeddings_too + no_masters}},
   };
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "cli/ladder_rungs.h"
 #include "train/argument_table.h"
 
 namespace shoehorn {
@@ -79,6 +80,41 @@ TEST(QualityRungs, LearningRatesFollowTheBatch) {
   EXPECT_DOUBLE_EQ(rates["fourfold_batch_sqrt"], 2e-3);
   EXPECT_DOUBLE_EQ(rates["lion"], 1e-4);
   EXPECT_DOUBLE_EQ(rates["sgd"], 0.2);
+  EXPECT_DOUBLE_EQ(rates["lomo"], 2);
+  EXPECT_DOUBLE_EQ(rates["adalomo"], rates["adafactor"]);
+}
+
+TEST(QualityRungs, WithoutMastersAndWithEmbeddingsIn8Bits) {
+  std::map<std::string, TrainingArguments> rungs;
+  for (const QualityRung& rung : quality_rungs({})) rungs[rung.name] = parsed({}, rung);
+  for (const auto& [name, args] : rungs) {
+    const bool is_without =
+        name == "bf16_no_master" || name == "bf16_adamw_8bit_no_master" || name == "lowest";
+    EXPECT_EQ(args.master_weights == "none", is_without) << name;
+    const bool is_8_bits = name == "adamw_8bit_embeddings" || name == "lowest";
+    EXPECT_EQ(args.optim_args.contains("embedding_bits"), is_8_bits) << name;
+  }
+  EXPECT_EQ(rungs["bf16_adamw_8bit_no_master"].optim, rungs["adamw_8bit"].optim);
+}
+
+// Its flags are those of the ladder's, but for the batch and another name of the same optimizer.
+TEST(QualityRungs, TheLowestIsTheLaddersLowest) {
+  const QualityBase base{.batch_size = 4};
+  const QualityRung ours = choose_quality_rungs(base, {"lowest"}).back();
+  const LadderRung ladder = choose_rungs({"exact_bf16_8bit_embeddings_no_master"}).front();
+  const TrainingArguments a = parsed(base, ours);
+  const TrainingArguments b = parsed(base, {{ladder.name, ladder.setting, ladder.flags}});
+  EXPECT_EQ(a.per_device_train_batch_size, b.per_device_train_batch_size);
+  EXPECT_EQ(a.gradient_accumulation_steps, b.gradient_accumulation_steps);
+  EXPECT_EQ(a.gradient_checkpointing, b.gradient_checkpointing);
+  EXPECT_EQ(a.accumulation_order, b.accumulation_order);
+  EXPECT_EQ(a.update_in_backward, b.update_in_backward);
+  EXPECT_EQ(a.max_grad_norm, b.max_grad_norm);
+  EXPECT_EQ(a.bf16, b.bf16);
+  EXPECT_EQ(a.master_weights, b.master_weights);
+  EXPECT_EQ(a.optim, "adamw_8bit");
+  EXPECT_EQ(b.optim, "adamw_bnb_8bit");
+  EXPECT_EQ(a.optim_args, b.optim_args);
 }
 
 TEST(QualityRungs, ChooseBringsWhatIsComparedWith) {
@@ -94,8 +130,8 @@ TEST(QualityRungs, FlagsThatTheySet) {
   const auto has = [&flags](const char* name) {
     return std::find(flags.begin(), flags.end(), name) != flags.end();
   };
-  for (const char* name :
-       {"bf16", "optim", "gradient_accumulation_steps", "max_grad_norm", "scale_learning_rate"})
+  for (const char* name : {"bf16", "optim", "optim_args", "master_weights", "gradient_accumulation_steps",
+                           "max_grad_norm", "scale_learning_rate"})
     EXPECT_TRUE(has(name)) << name;
   EXPECT_FALSE(has("learning_rate"));
   EXPECT_FALSE(has("per_device_train_batch_size"));

@@ -109,11 +109,13 @@ TEST(QualityTest, RoundingMayGrowAfterTheFirstSteps) {
 
 TEST(QualityTest, WhatWasNotMeasuredIsShown) {
   QualityResults results = results_of({"bf16", "fp16"});
+  EXPECT_NE(format_quality(results).find("shoehorn's fp16 products: as fp32 panels"), std::string::npos);
   first_run(results, "fp16") = run_not_measured(42, RunOutcome::kDoesNotFit, "[memory] expected less");
   EXPECT_EQ(verdict(results, "fp16"), "does not fit");
   EXPECT_EQ(exit_code_of(results), 0);
   const std::string text = format_quality(results);
   EXPECT_NE(text.find("does not fit"), std::string::npos);
+  EXPECT_EQ(text.find("fp16 products"), std::string::npos);
   EXPECT_NE(text.find("fp16, seed 42: [memory] expected less"), std::string::npos);
   EXPECT_EQ(to_json(results)["rungs"][2]["runs"][0]["reason"], "[memory] expected less");
   first_run(results, "fp16").outcome = RunOutcome::kFailed;
@@ -132,6 +134,7 @@ TEST(QualityTest, TableAndJson) {
   results.options.flags = {"--num_train_epochs", "2"};
   first_run(results, "sgd") = run_of(42, 0.5, {2, 1.9, 1.9, 1.8}, 5);
   const std::string text = format_quality(results);
+  EXPECT_NE(text.find("  time x  memory x  "), std::string::npos) << text;
   std::istringstream lines(text);
   std::string sgd;
   for (std::string line; std::getline(lines, line);) {

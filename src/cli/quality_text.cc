@@ -107,8 +107,8 @@ TextTable quality_table(const QualityResults& results) {
                               {"samples/s", true},
                               {"memory MiB", true},
                               {"predicted", true},
-                              {"time", true},
-                              {"memory", true},
+                              {"time x", true},
+                              {"memory x", true},
                               {"equals"},
                               {"verdict"}}};
   for (const QualityResult& rung : results.rungs) table.rows.push_back(row_of(results, rung));
@@ -137,8 +137,15 @@ std::vector<std::string> quality_remarks(const QualityResults& results) {
     lines.push_back(
         "loses accuracy: the mean is lower than the reference's by more than twice the pooled standard error "
         "of the two, and lower than the reference's lowest run");
-    lines.push_back("accuracy and evaluation loss are means, time and memory medians over the seeds");
+    lines.push_back(
+        "accuracy and evaluation loss are means, time and memory medians over the seeds; time x and memory x "
+        "are how many times the reference's");
   }
+  std::vector<const Rung*> measured;
+  for (const QualityResult& rung : results.rungs) {
+    if (rung.is_measured()) measured.push_back(&rung.rung);
+  }
+  for (std::string& line : half_product_remarks(measured)) lines.push_back(std::move(line));
   for (const QualityResult& rung : results.rungs) {
     const auto agreement = agreement_of(results, rung);
     if (!agreement) continue;

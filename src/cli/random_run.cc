@@ -21,12 +21,20 @@ Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t 
        .seed = static_cast<uint64_t>(args.seed)});
 }
 
+void refuse_batch_size_ramp(const TrainingArguments& args) {
+  if (args.batch_size_ramp.empty()) return;
+  throw user_error(
+      "[--batch_size_ramp] expected none here, got {}; every step that is measured has the full batch, and "
+      "smaller ones are measured with fewer --gradient_accumulation_steps",
+      fmt::join(args.batch_size_ramp, ","));
+}
+
 TrainingArguments without_files(TrainingArguments args) {
+  refuse_batch_size_ramp(args);
   args.save_strategy = "no";
   args.eval_strategy = "no";
   args.logging_strategy = "no";
   args.report_to.clear();
-  args.batch_size_ramp.clear();
   return args;
 }
 

@@ -11,8 +11,10 @@ namespace shoehorn {
 // has fewer positions.
 Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps);
 
-// Of a run that is looked at and not kept: no log, report, evaluation or checkpoint, and the full batch in
-// every step.
+// Steps that are measured are all alike. UserError where the batch is to grow.
+void refuse_batch_size_ramp(const TrainingArguments& args);
+
+// Of a run that is looked at and not kept: no log, report, evaluation or checkpoint. UserError as above.
 TrainingArguments without_files(TrainingArguments args);
 
 }  // namespace shoehorn
