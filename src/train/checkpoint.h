@@ -35,7 +35,7 @@ struct RunPosition {
   int64_t last_logged_step = 0;
   double loss_total = 0;
   int64_t nonfinite_losses = 0;
-  int64_t training_samples = 0;  // of the data set; 0: an older checkpoint does not say
+  int64_t training_samples = 0;              // of the data set; 0: an older checkpoint does not say
   std::optional<PlateauState> plateau = {};  // of reduce_lr_on_plateau
 };
 
