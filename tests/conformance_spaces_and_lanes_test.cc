@@ -99,7 +99,7 @@ TEST(TwoAddressSpaces, AKernelDoesNotReachIntoAnother) {
     verify(toy.program());
     FAIL() << "accepted";
   } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("reads 'weight' in host memory and works in device"),
+    EXPECT_NE(std::string(error.what()).find("reads 'weight' in pageable host memory and works in device"),
               std::string::npos)
         << error.what();
   }
