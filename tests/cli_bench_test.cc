@@ -136,6 +136,33 @@ TEST_F(CliBench, NoGrowingBatch) {
                  2, {"[--batch_size_ramp] expected none here, got 0:8,8:16"});
 }
 
+// Flags of a whole training run that a step has no use for: nothing is evaluated, resumed or kept.
+TEST_F(CliBench, StepTakesATrainingCommandLine) {
+  const json result = run_json({"bench",
+                                "step",
+                                "--model",
+                                model(),
+                                "--sequence_length",
+                                "32",
+                                "--json",
+                                "--no_limits",
+                                "--max_steps",
+                                "2",
+                                "--eval_on_start",
+                                "--eval_strategy",
+                                "steps",
+                                "--save_strategy",
+                                "best",
+                                "--metric_for_best_model",
+                                "loss",
+                                "--load_best_model_at_end",
+                                "--resume_from_checkpoint",
+                                "true",
+                                "--lr_scheduler_type",
+                                "reduce_lr_on_plateau"});
+  EXPECT_EQ(result["steps"], 2);
+}
+
 TEST_F(CliBench, Batch) {
   const std::vector<std::string> words = {"bench", "batch",   "--model", model(), "--sequence_length",
                                           "64",    "--steps", "2",       "--max", "16",

@@ -33,6 +33,16 @@ TrainingArguments without_files(TrainingArguments args) {
   refuse_batch_size_ramp(args);
   args.save_strategy = "no";
   args.eval_strategy = "no";
+  // What an evaluation or an older run would decide.
+  const TrainingArguments standard;
+  args.eval_on_start = standard.eval_on_start;
+  args.load_best_model_at_end = standard.load_best_model_at_end;
+  args.metric_for_best_model = standard.metric_for_best_model;
+  args.resume_from_checkpoint = standard.resume_from_checkpoint;
+  if (args.lr_scheduler_type == "reduce_lr_on_plateau") {
+    args.lr_scheduler_type = standard.lr_scheduler_type;
+    args.lr_scheduler_kwargs = standard.lr_scheduler_kwargs;
+  }
   args.logging_strategy = "no";
   args.report_to.clear();
   return args;

@@ -53,8 +53,8 @@ struct DynamicMap {
   alignas(64) std::array<float, 16> number_slope;
   alignas(64) std::array<float, 16> number_intercept;
 
-  // Of the grid's points, by their distance from zero: kStretch (4 k + 2) (signed) or 4 k (unsigned). Ranks (signed), or
-  // codes, are straight lines, rounded to integers. What is added to the bits of the distance makes their
+  // Of the grid's points, by their distance from zero: kStretch (4 k + 2) (signed) or 4 k (unsigned). Ranks
+  // (signed), or codes, are straight lines, rounded to integers. What is added to the bits of the distance makes their
   // highest four the sign and the number of its line.
   alignas(64) std::array<uint32_t, 16> to_line;  // by the exponent of the distance
   alignas(64) std::array<float, 16> slope;       // by the line; from 8 on those of negative distances
