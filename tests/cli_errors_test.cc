@@ -216,13 +216,7 @@ TEST_F(CliErrors, LargeModelIsRefusedInASmallProcess) {
 // A weight that is no number: without the flag the loss shows it, with it the first op that meets it is
 // named.
 TEST_F(CliErrors, AnomalyIsNamed) {
-  const fs::path file = model() / "model.safetensors";
-  std::string bytes = read_text_file(file);
-  const SafetensorsFile weights = SafetensorsFile::open(file);
-  const int64_t at = weights.tensor("bert.encoder.layer.1.intermediate.dense.weight").file_offset;
-  const float infinity = std::numeric_limits<float>::infinity();
-  std::memcpy(bytes.data() + at, &infinity, sizeof(infinity));
-  directory_.write("model/model.safetensors", bytes);
+  break_a_weight();
 
   const ProgramRun shown = run(train_words());
   EXPECT_EQ(shown.exit_code, 0) << shown.error;

@@ -76,13 +76,7 @@ TEST_F(CliFlags, JsonIsOneObject) {
 }
 
 TEST_F(CliFlags, AnomalyOfAnEvaluationIsNamed) {
-  const fs::path file = model() / "model.safetensors";
-  std::string bytes = read_text_file(file);
-  const SafetensorsFile weights = SafetensorsFile::open(file);
-  const int64_t at = weights.tensor("bert.encoder.layer.1.intermediate.dense.weight").file_offset;
-  const float infinity = std::numeric_limits<float>::infinity();
-  std::memcpy(bytes.data() + at, &infinity, sizeof(infinity));
-  directory_.write("model/model.safetensors", bytes);
+  break_a_weight();
   succeed(eval_words());
   for (const std::vector<std::string>& words :
        {eval_words({"--detect_anomaly"}), predict_words({"--detect_anomaly"})})

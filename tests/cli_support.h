@@ -9,13 +9,16 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "io/file.h"
+#include "io/safetensors.h"
 #include "io/test_directory.h"
 #include "model/bert.h"
 #include "tokenize/tokenizer.h"
@@ -176,6 +179,18 @@ class CliTest : public ::testing::Test {
     EXPECT_EQ(result.error.rfind("error: [", 0), 0U) << result.error;
     for (const std::string& part : parts) EXPECT_TRUE(contains(result.error, part));
     return result;
+  }
+
+  // Makes the first number of a feed-forward weight of the model infinite.
+  void break_a_weight() const {
+    const std::filesystem::path file = model() / "model.safetensors";
+    std::string bytes = read_text_file(file);
+    const int64_t offset = SafetensorsFile::open(file)
+                               .tensor("bert.encoder.layer.1.intermediate.dense.weight")
+                               .file_offset;
+    const float infinity = std::numeric_limits<float>::infinity();
+    std::memcpy(bytes.data() + offset, &infinity, sizeof(infinity));
+    directory_.write("model/model.safetensors", bytes);
   }
 
   // All files below output(), for "nothing half-written".

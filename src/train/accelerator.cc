@@ -6,7 +6,6 @@
 #include "graph/relative_step.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
-#include "train/find_anomaly.h"
 #include "train/run_data.h"
 #include "train/run_start.h"
 
@@ -142,12 +141,7 @@ void Accelerator::reserve() {
     throw UserError(format_refusal(forecast_, find_alternatives(*model_, session_->options(), forecast_,
                                                                 args_.per_device_train_batch_size)));
   }
-  if (!session_->is_reserved()) {
-    session_->reserve();
-    windows_->stage_in(session_->staging());
-    if (args_.detect_anomaly)
-      watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
-  }
+  if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
   originals_ =
       start_run({.weights = options_.weights, .seed = args_.seed, .on_line = options_.on_line}, *session_);
   is_started_ = true;

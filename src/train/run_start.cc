@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "train/adapter_weights.h"
+#include "train/find_anomaly.h"
 #include "train/fp16_checkpoint.h"
 #include "train/weights.h"
 
@@ -17,6 +18,13 @@ bool is_float16(const StepOptions& step) {
 }
 
 }  // namespace
+
+void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly) {
+  session.reserve();
+  if (windows != nullptr) windows->stage_in(session.staging());
+  // Gradients that overflow are the business of a loss scale, which skips their step.
+  if (detect_anomaly) watch_for_anomaly(session.executor(), session.family().loss_scale.found_inf.valid());
+}
 
 std::optional<SafetensorsModel> start_run(const RunStart& start, Session& session) {
   const auto say = [&](const std::string& line) {

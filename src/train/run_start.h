@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "data/window_iterator.h"
 #include "io/safetensors.h"
 #include "train/session.h"
 
@@ -19,6 +20,10 @@ struct RunStart {
   // Told where float16 may overflow (train/fp16_checkpoint.h) and which parameters are new. Unset: silent.
   std::function<void(const std::string& line)> on_line = {};
 };
+
+// Reserves the session's memory, lends `windows` their staging, null where there is no training, and has the first
+// anomaly named where that is asked for.
+void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly);
 
 // Puts the weights into a session that is reserved, and returns the files that they came from, kept open;
 // none: all are new. Errors of start_weights and load_adapter; UserError where weights that only an evaluation

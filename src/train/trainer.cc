@@ -5,7 +5,6 @@
 #include "data/window_iterator.h"
 #include "io/file.h"
 #include "train/auto_find_batch_size.h"
-#include "train/find_anomaly.h"
 #include "train/loss_scale_state.h"
 #include "train/run_data.h"
 #include "train/run_report.h"
@@ -105,13 +104,7 @@ void Trainer::say(const std::string& line) const {
 void Trainer::prepare() {
   if (is_prepared_) return;
   if (!forecast_.fits()) throw UserError(format_refusal(forecast_, alternatives()));
-  if (!session_->is_reserved()) {
-    session_->reserve();
-    if (windows_ != nullptr) windows_->stage_in(session_->staging());
-    // Gradients that overflow are the business of a loss scale, which skips their step.
-    if (args_.detect_anomaly)
-      watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
-  }
+  if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
   load_start();
   position_.training_samples = train_dataset_.size();
   is_prepared_ = true;

@@ -95,15 +95,15 @@ HWY_INLINE FloatVector min_magnitude(FloatVector x, FloatVector y) {
 HWY_INLINE FloatVector max_magnitude(FloatVector x, FloatVector y) {
   return FloatVector{_mm512_range_ps(x.raw, y.raw, 0b1011)};
 }
-HWY_INLINE FloatVector floor_to_fours(FloatVector x, float above) {
+HWY_INLINE FloatVector add_rounding_down(FloatVector x, float y) {
   constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-  return FloatVector{_mm512_add_round_ps(x.raw, set(above).raw, kDown)};
+  return FloatVector{_mm512_add_round_ps(x.raw, set(y).raw, kDown)};
 }
 HWY_INLINE FloatVector signed_distance(FloatVector x) {
-  return hn::MulSub(floor_to_fours(x, kSignedFloor), set(kStretch), set(kSignedCentre));
+  return hn::MulSub(add_rounding_down(x, kSignedFloor), set(kStretch), set(kSignedCentre));
 }
 HWY_INLINE FloatVector unsigned_distance(FloatVector x) {
-  return hn::Sub(floor_to_fours(x, 0x1p25F), set(0x1p25F + 2.0F * kGridPoints));
+  return hn::Sub(add_rounding_down(x, 0x1p25F), set(0x1p25F + 2.0F * kGridPoints));
 }
 #else
 struct Table {
