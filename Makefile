@@ -4,21 +4,25 @@ BUILD_DIR ?= build
 ASAN_DIR ?= build-asan
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
+CMAKE_FLAGS ?=
 
-# What reads files that others made; `make test` runs these under the sanitizers, `make asan` runs everything.
+# What reads files that others made; CI runs these under the sanitizers, `make asan` runs everything.
 READER_TESTS := io_test tokenize_test data_test
 
-.PHONY: setup build tests test demo asan asan-readers bench tidy tidy-changed format check-format install clean
+.PHONY: setup setup-dev build tests test demo asan asan-readers bench tidy tidy-changed format check-format install clean
 
-# Packages that are missing (apt-get; sudo unless root).
+# Packages that are missing (apt-get; sudo unless root): to build, test and run the demo; to develop.
 setup:
 	@scripts/setup.sh
 
+setup-dev:
+	@scripts/setup.sh --dev
+
 $(BUILD_DIR)/build.ninja:
-	cmake -S . -B $(BUILD_DIR) -G Ninja -DCMAKE_BUILD_TYPE=Release
+	cmake -S . -B $(BUILD_DIR) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS)
 
 $(ASAN_DIR)/build.ninja:
-	cmake -S . -B $(ASAN_DIR) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOEHORN_SANITIZE=ON
+	cmake -S . -B $(ASAN_DIR) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOEHORN_SANITIZE=ON $(CMAKE_FLAGS)
 
 # build/shoehorn, and nothing else.
 build: setup
@@ -35,9 +39,10 @@ asan-readers: setup
 	cmake --build $(ASAN_DIR) --parallel $(JOBS) --target $(READER_TESTS)
 
 # The last line is "N passed, N failed, N skipped". Tests of a pretrained encoder are skipped where it cannot be fetched.
-test: tests asan-readers check-format
+# CI adds SANITIZED_DIR=build-asan: the tests of that build, too.
+test: tests
 	@scripts/fetch_minilm.sh || echo "no pretrained encoder: its tests will be skipped"
-	@scripts/run_tests.sh $(BUILD_DIR) $(ASAN_DIR)
+	@scripts/run_tests.sh $(BUILD_DIR) $(SANITIZED_DIR)
 
 # The whole suite under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan: setup
@@ -50,22 +55,23 @@ demo: build
 	@demo/run.sh $(BUILD_DIR)/shoehorn
 
 # Micro-benchmarks of kernels, packing, data and tokenizer. Against the Hugging Face Trainer: bench/README.md.
-bench: tests
+bench: setup-dev tests
 	@for program in $$(find $(BUILD_DIR) -name '*_bench' -type f -perm -u+x | sort); do $$program || exit 1; done
 
-tidy: tests
+tidy: setup-dev tests
 	@scripts/tidy.sh $(BUILD_DIR)
 
-tidy-changed: tests
+tidy-changed: setup-dev tests
 	@scripts/tidy.sh $(BUILD_DIR) --changed
 
 format:
 	@scripts/check_format.sh --fix
 
-check-format: setup
+check-format:
 	@scripts/check_format.sh
 
 install: build
+	cmake --build $(BUILD_DIR) --parallel $(JOBS) --target shoehorn_archive
 	cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean:

@@ -196,86 +196,83 @@ Arrangement adapted(const std::string& name, const std::function<void(StepOption
 
 INSTANTIATE_TEST_SUITE_P(
     Arrangements, BertGolden,
-    ::testing::Values(arrangement("plain", [](StepOptions&) {}),
-                      arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
-                      arrangement("all_rows", [](StepOptions& o) { o.skip_passes = {"gather_early"}; }),
-                      arrangement("all_rows_unfused",
-                                  [](StepOptions& o) {
-                                    o.skip_passes = {"gather_early", "fuse"};
-                                  }),
-                      arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
-                      arrangement("kept", [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }),
-                      arrangement("separate_updates",
-                                  [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }),
-                      arrangement("update_in_backward", [](StepOptions& o) { o.update_in_backward = true; }),
-                      arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
-                      arrangement("layer_major",
-                                  [](StepOptions& o) {
-                                    o.gradient_accumulation_steps = 3;
-                                    o.accumulation_order = AccumulationOrder::kLayer;
-                                  }),
-                      arrangement("layer_major_recompute_update",
-                                  [](StepOptions& o) {
-                                    o.gradient_accumulation_steps = 3;
-                                    o.accumulation_order = AccumulationOrder::kLayer;
-                                    o.recompute_every_n_layers = 1;
-                                    o.update_in_backward = true;
-                                  }),
-                      arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
-                      arrangement("bf16_unfused",
-                                  [](StepOptions& o) {
-                                    o.precision = Precision::kBfloat16;
-                                    o.skip_passes = {"fuse"};
-                                  }),
-                      arrangement("bf16_recompute",
-                                  [](StepOptions& o) {
-                                    o.precision = Precision::kBfloat16;
-                                    o.recompute_every_n_layers = 1;
-                                  }),
-                      arrangement("fp16", fp16),
-                      arrangement("fp16_unfused",
-                                  [](StepOptions& o) {
-                                    fp16(o);
-                                    o.skip_passes = {"fuse"};
-                                  }),
-                      arrangement("fp16_accumulate",
-                                  [](StepOptions& o) {
-                                    fp16(o);
-                                    o.gradient_accumulation_steps = 3;
-                                  }),
-                      arrangement("fp16_layer_major_recompute_update",
-                                  [](StepOptions& o) {
-                                    fp16(o);
-                                    o.loss_scale.fixed = 1024;
-                                    o.gradient_accumulation_steps = 3;
-                                    o.accumulation_order = AccumulationOrder::kLayer;
-                                    o.recompute_every_n_layers = 1;
-                                    o.update_in_backward = true;
-                                  }),
-                      adapted("plain", [](StepOptions&) {}),
-                      adapted("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
-                      adapted("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
-                      adapted("update_in_backward", [](StepOptions& o) { o.update_in_backward = true; }),
-                      adapted("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
-                      adapted("layer_major_recompute_update",
-                              [](StepOptions& o) {
-                                o.gradient_accumulation_steps = 3;
-                                o.accumulation_order = AccumulationOrder::kLayer;
-                                o.recompute_every_n_layers = 1;
-                                o.update_in_backward = true;
-                              }),
-                      adapted("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
-                      adapted("bf16_unfused",
-                              [](StepOptions& o) {
-                                o.precision = Precision::kBfloat16;
-                                o.skip_passes = {"fuse"};
-                              }),
-                      adapted("fp16", fp16),
-                      adapted("fp16_accumulate",
-                              [](StepOptions& o) {
-                                fp16(o);
-                                o.gradient_accumulation_steps = 3;
-                              })),
+    ::testing::Values(
+        arrangement("plain", [](StepOptions&) {}),
+        arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+        arrangement("all_rows", [](StepOptions& o) { o.skip_passes = {"gather_early"}; }),
+        arrangement("all_rows_unfused", [](StepOptions& o) { o.skip_passes = {"gather_early", "fuse"}; }),
+        arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+        arrangement("kept", [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }),
+        arrangement("separate_updates", [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }),
+        arrangement("update_in_backward", [](StepOptions& o) { o.update_in_backward = true; }),
+        arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+        arrangement("layer_major",
+                    [](StepOptions& o) {
+                      o.gradient_accumulation_steps = 3;
+                      o.accumulation_order = AccumulationOrder::kLayer;
+                    }),
+        arrangement("layer_major_recompute_update",
+                    [](StepOptions& o) {
+                      o.gradient_accumulation_steps = 3;
+                      o.accumulation_order = AccumulationOrder::kLayer;
+                      o.recompute_every_n_layers = 1;
+                      o.update_in_backward = true;
+                    }),
+        arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+        arrangement("bf16_unfused",
+                    [](StepOptions& o) {
+                      o.precision = Precision::kBfloat16;
+                      o.skip_passes = {"fuse"};
+                    }),
+        arrangement("bf16_recompute",
+                    [](StepOptions& o) {
+                      o.precision = Precision::kBfloat16;
+                      o.recompute_every_n_layers = 1;
+                    }),
+        arrangement("fp16", fp16),
+        arrangement("fp16_unfused",
+                    [](StepOptions& o) {
+                      fp16(o);
+                      o.skip_passes = {"fuse"};
+                    }),
+        arrangement("fp16_accumulate",
+                    [](StepOptions& o) {
+                      fp16(o);
+                      o.gradient_accumulation_steps = 3;
+                    }),
+        arrangement("fp16_layer_major_recompute_update",
+                    [](StepOptions& o) {
+                      fp16(o);
+                      o.loss_scale.fixed = 1024;
+                      o.gradient_accumulation_steps = 3;
+                      o.accumulation_order = AccumulationOrder::kLayer;
+                      o.recompute_every_n_layers = 1;
+                      o.update_in_backward = true;
+                    }),
+        adapted("plain", [](StepOptions&) {}),
+        adapted("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+        adapted("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+        adapted("update_in_backward", [](StepOptions& o) { o.update_in_backward = true; }),
+        adapted("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+        adapted("layer_major_recompute_update",
+                [](StepOptions& o) {
+                  o.gradient_accumulation_steps = 3;
+                  o.accumulation_order = AccumulationOrder::kLayer;
+                  o.recompute_every_n_layers = 1;
+                  o.update_in_backward = true;
+                }),
+        adapted("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+        adapted("bf16_unfused",
+                [](StepOptions& o) {
+                  o.precision = Precision::kBfloat16;
+                  o.skip_passes = {"fuse"};
+                }),
+        adapted("fp16", fp16),
+        adapted("fp16_accumulate",
+                [](StepOptions& o) {
+                  fp16(o);
+                  o.gradient_accumulation_steps = 3;
+                })),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

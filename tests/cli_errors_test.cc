@@ -35,6 +35,12 @@ TEST_F(CliErrors, CommandLine) {
   EXPECT_TRUE(written().empty());
 }
 
+TEST_F(CliErrors, VersionIsNoCommand) {
+  const ProgramRun version = run({"--version"});
+  EXPECT_EQ(version.exit_code, 0) << version.error;
+  EXPECT_EQ(version.output.rfind("shoehorn ", 0), 0U) << version.output;
+}
+
 TEST_F(CliErrors, ConfigFile) {
   directory_.write("run.json", R"({"learning_rate": 1e-3, "lerning_rate": 2})");
   expect_failure(train_words({"--config", path("run.json")}), 2,

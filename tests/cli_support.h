@@ -185,9 +185,8 @@ class CliTest : public ::testing::Test {
   void break_a_weight() const {
     const std::filesystem::path file = model() / "model.safetensors";
     std::string bytes = read_text_file(file);
-    const int64_t offset = SafetensorsFile::open(file)
-                               .tensor("bert.encoder.layer.1.intermediate.dense.weight")
-                               .file_offset;
+    const int64_t offset =
+        SafetensorsFile::open(file).tensor("bert.encoder.layer.1.intermediate.dense.weight").file_offset;
     const float infinity = std::numeric_limits<float>::infinity();
     std::memcpy(bytes.data() + offset, &infinity, sizeof(infinity));
     directory_.write("model/model.safetensors", bytes);

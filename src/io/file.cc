@@ -28,7 +28,7 @@ namespace {
 constexpr size_t kMostBytesPerCall = size_t{1} << 30;
 
 std::string free_space_hint(const fs::path& path) {
-  struct statvfs facts {};
+  struct statvfs facts{};
   if (statvfs(parent_directory(path).c_str(), &facts) != 0) return "free some space on this disk";
   return fmt::format(
       "{} are free there; free some space or choose another output directory",
@@ -122,7 +122,7 @@ ReadOnlyFile ReadOnlyFile::open(const fs::path& path) {
     }
     throw_system_error(path, "open this file", errno);
   }
-  struct stat facts {};
+  struct stat facts{};
   if (fstat(file.descriptor_.get(), &facts) != 0) throw_system_error(path, "read this file's size", errno);
   if (!S_ISREG(facts.st_mode)) {
     throw user_error("[{}] expected a regular file, got a {}; check the path", path.string(),

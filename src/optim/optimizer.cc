@@ -157,7 +157,7 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
   for (const std::string& name : names) states.push_back({name, in_8bit ? DType::kU8 : DType::kF32, shape});
   const int64_t blocks = (parameter.elements() + kStateBlock - 1) / kStateBlock;
   for (size_t i = 0; in_8bit && i < names.size(); ++i)
-    states.push_back({fmt::format("absmax{}", i + 1), DType::kF32, {blocks}});
+    states.push_back({fmt::format("absmax{}", i + 1), DType::kF32, std::vector<int64_t>(1, blocks)});
   return states;
 }
 
