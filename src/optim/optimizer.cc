@@ -143,21 +143,18 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
   const std::vector<int64_t>& shape = parameter.shape;
   std::vector<OptimizerState> states;
   if (std::holds_alternative<AdafactorSettings>(settings)) {
-    if (shape.size() >= 2) {
-      std::vector<int64_t> columns(shape.begin(), shape.end() - 2);
-      columns.push_back(shape.back());
-      states.push_back({"exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1}});
-      states.push_back({"exp_avg_sq_col", DType::kF32, std::move(columns)});
-    } else {
-      states.push_back({"exp_avg_sq", DType::kF32, shape});
-    }
+    std::vector<int64_t> columns = shape;
+    if (shape.size() < 2) return {{"exp_avg_sq", DType::kF32, std::move(columns)}};
+    columns.erase(columns.end() - 2);
+    return {{"exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1}},
+            {"exp_avg_sq_col", DType::kF32, std::move(columns)}};
   }
   const bool in_8bit = keeps_8bit_states(settings, parameter);
   const std::vector<std::string> names = elementwise_states(settings);
   for (const std::string& name : names) states.push_back({name, in_8bit ? DType::kU8 : DType::kF32, shape});
   const int64_t blocks = (parameter.elements() + kStateBlock - 1) / kStateBlock;
   for (size_t i = 0; in_8bit && i < names.size(); ++i)
-    states.push_back({fmt::format("absmax{}", i + 1), DType::kF32, std::vector<int64_t>(1, blocks)});
+    states.push_back({fmt::format("absmax{}", i + 1), DType::kF32, {blocks}});
   return states;
 }
 
