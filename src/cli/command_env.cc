@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/dtype_table.h"
 #include "exec/cpu/machine_limits.h"
+#include "exec/cpu/matmul.h"
 #include "train/argument_table.h"
 #include "train/precision_report.h"
 
@@ -31,7 +32,7 @@ int run_env(const std::vector<std::string>& words) {
                                    {"threads", facts.threads},
                                    {"products", facts.products},
                                    {"bf16_products", facts.bf16_products},
-                                   {"fp16_products", false},
+                                   {"fp16_products", cpu::has_products_of(DType::kF16)},
                                    {"fp32_flops", limits.fp32_flops},
                                    {"bf16_flops", limits.bf16_flops},
                                    {"bytes_per_second", limits.bytes_per_second},

@@ -31,8 +31,9 @@ const dnnl::stream& cpu_stream() {
 }
 
 dnnl::memory::data_type data_type(DType dtype) {
-  CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "no product of {}", dtype_name(dtype));
-  return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+  CHECK(has_products_of(dtype), "no product of {}", dtype_name(dtype));
+  if (dtype == DType::kBF16) return dnnl::memory::data_type::bf16;
+  return dtype == DType::kF16 ? dnnl::memory::data_type::f16 : dnnl::memory::data_type::f32;
 }
 
 using dnnl::memory;
@@ -257,10 +258,18 @@ const char* matmul_library() {
   return name.c_str();
 }
 
-bool has_bf16_products() {
+bool has_products_of(DType operands) {
+  if (operands == DType::kF32) return true;
   // Sets of instructions are sets of bits: later processors have those of this one and more.
-  const auto least = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & least) == least;
+  const auto includes = [](dnnl::cpu_isa least) {
+    const auto bits = static_cast<unsigned>(least);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+  };
+  if (operands == DType::kBF16) return includes(dnnl::cpu_isa::avx512_core_bf16);
+#if DNNL_VERSION_MAJOR >= 3
+  if (operands == DType::kF16) return includes(dnnl::cpu_isa::avx512_core_fp16);
+#endif
+  return false;
 }
 
 }  // namespace shoehorn::cpu
