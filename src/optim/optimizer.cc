@@ -144,10 +144,13 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
   std::vector<OptimizerState> states;
   if (std::holds_alternative<AdafactorSettings>(settings)) {
     std::vector<int64_t> columns = shape;
-    if (shape.size() < 2) return {{"exp_avg_sq", DType::kF32, std::move(columns)}};
-    columns.erase(columns.end() - 2);
-    return {{"exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1}},
-            {"exp_avg_sq_col", DType::kF32, std::move(columns)}};
+    if (shape.size() < 2) {
+      states.push_back({"exp_avg_sq", DType::kF32, std::move(columns)});
+    } else {
+      columns.erase(columns.end() - 2);
+      states.push_back({"exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1}});
+      states.push_back({"exp_avg_sq_col", DType::kF32, std::move(columns)});
+    }
   }
   const bool in_8bit = keeps_8bit_states(settings, parameter);
   const std::vector<std::string> names = elementwise_states(settings);
