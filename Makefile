@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 # What reads files that others made; `make test` runs these under the sanitizers, `make asan` runs everything.
 READER_TESTS := io_test tokenize_test data_test
 
-.PHONY: setup build tests test demo asan asan-readers bench tidy tidy-changed format check-format install clean
+.PHONY: setup build tests test mutate demo asan asan-readers bench tidy tidy-changed format check-format install clean
 
 # Packages that are missing (apt-get; sudo unless root).
 setup:
@@ -44,6 +44,10 @@ asan: setup
 	@$(MAKE) --no-print-directory $(ASAN_DIR)/build.ninja
 	cmake --build $(ASAN_DIR) --parallel $(JOBS)
 	@scripts/run_tests.sh $(ASAN_DIR)
+
+# Breaks the code on purpose and writes docs/mutants.md: which test noticed. Takes hours; see scripts/mutate.py.
+mutate: setup
+	@scripts/mutate.py --jobs $(JOBS)
 
 # Fine-tunes a pretrained encoder on real texts; see demo/run.sh.
 demo: build
