@@ -9,7 +9,11 @@ CMAKE_FLAGS ?=
 # What reads files that others made; CI runs these under the sanitizers, `make asan` runs everything.
 READER_TESTS := io_test tokenize_test data_test
 
+<<<<<<< HEAD
 .PHONY: setup setup-dev build tests test demo asan asan-readers bench tidy tidy-changed format check-format install clean
+=======
+.PHONY: setup build tests test mutate demo asan asan-readers bench tidy tidy-changed format check-format install clean
+>>>>>>> 2e70333518dc4e5a4854c5302f9c1abe7313bfa3
 
 # Packages that are missing (apt-get; sudo unless root): to build, test and run the demo; to develop.
 setup:
@@ -49,6 +53,10 @@ asan: setup
 	@$(MAKE) --no-print-directory $(ASAN_DIR)/build.ninja
 	cmake --build $(ASAN_DIR) --parallel $(JOBS)
 	@scripts/run_tests.sh $(ASAN_DIR)
+
+# Breaks the code on purpose and writes docs/mutants.md: which test noticed. Takes hours; see scripts/mutate.py.
+mutate: setup
+	@scripts/mutate.py --jobs $(JOBS)
 
 # Fine-tunes a pretrained encoder on real texts; see demo/run.sh.
 demo: build
