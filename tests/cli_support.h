@@ -185,13 +185,16 @@ class CliTest : public ::testing::Test {
   void break_a_weight() const {
     const std::filesystem::path file = model() / "model.safetensors";
     std::string bytes = read_text_file(file);
-    const int64_t offset = SafetensorsFile::open(file)
-                               .tensor("bert.encoder.layer.1.intermediate.dense.weight")
-                               .file_offset;
+    const int64_t offset =
+        SafetensorsFile::open(file).tensor("bert.encoder.layer.1.intermediate.dense.weight").file_offset;
     const float infinity = std::numeric_limits<float>::infinity();
     std::memcpy(bytes.data() + offset, &infinity, sizeof(infinity));
     directory_.write("model/model.safetensors", bytes);
+    forget_checksums();
   }
+
+  // Whoever edits a saved model takes its manifest away.
+  void forget_checksums() const { std::filesystem::remove(model() / "shoehorn_manifest.json"); }
 
   // All files below output(), for "nothing half-written".
   std::vector<std::string> written() const {
