@@ -10,8 +10,7 @@ add_library(shoehorn_archive STATIC ${objects})
 set_target_properties(shoehorn_archive PROPERTIES OUTPUT_NAME shoehorn EXPORT_NAME shoehorn LINKER_LANGUAGE CXX)
 target_compile_features(shoehorn_archive INTERFACE cxx_std_20)
 target_include_directories(shoehorn_archive INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/shoehorn>)
-target_link_libraries(shoehorn_archive INTERFACE
-  DNNL::dnnl hwy::hwy fmt::fmt utf8proc::utf8proc OpenMP::OpenMP_CXX)
+target_link_libraries(shoehorn_archive INTERFACE ${SHOEHORN_DEPENDENCIES})
 
 install(TARGETS shoehorn_archive EXPORT shoehorn ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shoehorn FILES_MATCHING PATTERN "*.h"
