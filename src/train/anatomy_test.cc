@@ -81,7 +81,7 @@ TEST(MemoryAnatomy, PartsAreTheGuidesAndAddUpToThePeak) {
   int64_t sum = 0;
   for (const NamedBytes& part : anatomy.parts) sum += part.bytes;
   EXPECT_EQ(sum, anatomy.total_bytes);
-  EXPECT_EQ(anatomy.total_bytes, forecast.process_peak_bytes());
+  EXPECT_EQ(anatomy.total_bytes, forecast.process_bytes());
   EXPECT_EQ(bytes_of(anatomy, "weights"), 4 * anatomy.parameters);
   EXPECT_EQ(bytes_of(anatomy, "optimizer states"), 8 * anatomy.parameters);
   EXPECT_GT(bytes_of(anatomy, "activations kept for the backward") + bytes_of(anatomy, "gradients"), 0);

@@ -35,7 +35,7 @@ TrainingArguments finding(int64_t batch_size) {
 }
 
 int64_t peak_of(const Model& model, int64_t batch_size) {
-  return Trainer(model, finding(batch_size), long_samples()).forecast().process_peak_bytes();
+  return Trainer(model, finding(batch_size), long_samples()).forecast().process_bytes();
 }
 
 // int(0.9 * size) in Python, again and again.

@@ -143,7 +143,7 @@ MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forec
                     region_name(node.region), phase_name(node.region.phase));
   }
   anatomy.alive_at_peak = alive_at(largest, peak);
-  anatomy.total_bytes = forecast.process_peak_bytes();
+  anatomy.total_bytes = forecast.process_bytes();
   return anatomy;
 }
 

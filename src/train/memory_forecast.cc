@@ -42,7 +42,7 @@ bool would_fit_alone(const MemoryForecast& forecast) {
   const MemoryLimitKind kind = forecast.limit.kind;
   const bool is_shared = kind == MemoryLimitKind::kMachine || kind == MemoryLimitKind::kCgroup ||
                          kind == MemoryLimitKind::kOvercommit;
-  return is_shared && forecast.process_peak_bytes() <= forecast.limit.limit_bytes;
+  return is_shared && forecast.process_bytes() <= forecast.limit.limit_bytes;
 }
 
 std::string other_processes(const MemoryLimit& limit) {
@@ -85,6 +85,7 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   forecast.by_component_kind = bytes_by_component_kind(session.state(), plan);
   const int64_t resident = process_resident_bytes();
   forecast.process_overhead_bytes = resident + kRunOverheadBytes;
+  forecast.planning_peak_bytes = process_peak_bytes();
   forecast.limit =
       budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : binding_memory_limit();
   forecast.budget_bytes = budget.value_or(
@@ -115,9 +116,10 @@ std::string format_forecast(const MemoryForecast& forecast) {
   }
   text += fmt::format("  {:<30}{:>14}\n", "process besides the arenas",
                       format_bytes(forecast.process_overhead_bytes));
-  text += fmt::format("  {:<30}{:>14}   of {} ({})\n", "peak of the whole process",
+  text += fmt::format("  {:<30}{:>14}   of {} ({}{})\n", "peak of the whole process",
                       format_bytes(forecast.process_peak_bytes()), format_bytes(forecast.budget_bytes),
-                      forecast.fits() ? "fits" : "does not fit");
+                      forecast.fits() ? "fits" : "does not fit",
+                      forecast.planning_peak_bytes > forecast.process_bytes() ? "; reached already" : "");
   return text;
 }
 
@@ -149,9 +151,8 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
 std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alternative>& alternatives) {
   std::string text = fmt::format(
       "[memory] expected a plan of at most {} ({}), got one of {}: {} too much; nothing was reserved.",
-      format_bytes(forecast.budget_bytes), describe(forecast.limit),
-      format_bytes(forecast.process_peak_bytes()),
-      format_bytes(forecast.process_peak_bytes() - forecast.budget_bytes));
+      format_bytes(forecast.budget_bytes), describe(forecast.limit), format_bytes(forecast.process_bytes()),
+      format_bytes(forecast.process_bytes() - forecast.budget_bytes));
   for (const bool changes_numerics : {false, true}) {
     std::string rows;
     for (const Alternative& alternative : alternatives) {

@@ -1,6 +1,7 @@
 // What a run will take, said before it takes it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -26,6 +27,7 @@ struct MemoryForecast {
   std::map<std::string, int64_t> by_component;
   std::map<std::string, int64_t> by_component_kind;  // a component of all layers is one
   int64_t process_overhead_bytes = 0;                // libraries, tokenizer, data, products' code, stacks
+  int64_t planning_peak_bytes = 0;                   // the most that the process has held so far
   int64_t budget_bytes = 0;                          // for the whole process, what it has already included
   MemoryLimit limit = {};                            // where the budget comes from
   int64_t parameters = 0;
@@ -33,8 +35,11 @@ struct MemoryForecast {
   double planning_seconds = 0;
 
   int64_t arena_bytes() const;
-  int64_t process_peak_bytes() const { return arena_bytes() + process_overhead_bytes; }
-  bool fits() const { return process_peak_bytes() <= budget_bytes; }
+  // From now on: what has to fit.
+  int64_t process_bytes() const { return arena_bytes() + process_overhead_bytes; }
+  // Of the whole process, to its end: planning takes more than a very small model's training.
+  int64_t process_peak_bytes() const { return std::max(process_bytes(), planning_peak_bytes); }
+  bool fits() const { return process_bytes() <= budget_bytes; }
 };
 
 // Call when everything that the run keeps besides its arenas is in memory (tokenizer, data); compiles the

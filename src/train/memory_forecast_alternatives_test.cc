@@ -144,7 +144,7 @@ TEST(MemoryForecastAlternatives, TheDumpIsOfTheRunThatWasAskedFor) {
   SessionOptions options = training(kWide);
   Session session(model, options);
   MemoryForecast forecast = forecast_memory(session, std::nullopt);
-  forecast.budget_bytes = forecast.process_peak_bytes() - 1;
+  forecast.budget_bytes = forecast.process_bytes() - 1;
   const std::filesystem::path dump = directory.path() / "dump";
   options.step.dump_directory = dump.string();
   EXPECT_FALSE(find_alternatives(model, options, forecast, 64).empty());

@@ -73,7 +73,7 @@ TEST(MemoryForecast, BudgetDecides) {
   MemoryForecast forecast = forecast_memory(session, int64_t{1} << 40);
   EXPECT_EQ(forecast.budget_bytes, int64_t{1} << 40);
   EXPECT_TRUE(forecast.fits());
-  forecast.budget_bytes = forecast.process_peak_bytes();
+  forecast.budget_bytes = forecast.process_bytes();
   EXPECT_TRUE(forecast.fits());
   --forecast.budget_bytes;
   EXPECT_FALSE(forecast.fits());
