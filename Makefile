@@ -2,13 +2,14 @@
 
 BUILD_DIR ?= build
 ASAN_DIR ?= build-asan
+FUZZ_DIR ?= build-fuzz
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 # What reads files that others made; `make test` runs these under the sanitizers, `make asan` runs everything.
-READER_TESTS := io_test tokenize_test data_test
+READER_TESTS := io_test tokenize_test data_test model_test readers_test
 
-.PHONY: setup build tests test demo asan asan-readers bench tidy tidy-changed format check-format install clean
+.PHONY: setup build tests test demo asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
 
 # Packages that are missing (apt-get; sudo unless root).
 setup:
@@ -45,6 +46,10 @@ asan: setup
 	cmake --build $(ASAN_DIR) --parallel $(JOBS)
 	@scripts/run_tests.sh $(ASAN_DIR)
 
+# Fuzzes each reader of outside files for FUZZ_SECONDS (60), or FUZZ_RUNS inputs; FUZZ_READERS="csv flags": only those.
+fuzz: setup
+	@JOBS=$(JOBS) scripts/fuzz.sh $(FUZZ_DIR) $(FUZZ_READERS)
+
 # Fine-tunes a pretrained encoder on real texts; see demo/run.sh.
 demo: build
 	@demo/run.sh $(BUILD_DIR)/shoehorn
@@ -69,4 +74,4 @@ install: build
 	cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean:
-	rm -rf $(BUILD_DIR) $(ASAN_DIR)
+	rm -rf $(BUILD_DIR) $(ASAN_DIR) $(FUZZ_DIR)
