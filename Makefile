@@ -5,21 +5,25 @@ ASAN_DIR ?= build-asan
 FUZZ_DIR ?= build-fuzz
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
+CMAKE_FLAGS ?=
 
-# What reads files that others made; `make test` runs these under the sanitizers, `make asan` runs everything.
+# What reads files that others made; CI runs these under the sanitizers, `make asan` runs everything.
 READER_TESTS := io_test tokenize_test data_test model_test readers_test
 
-.PHONY: setup build tests test demo asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
+.PHONY: setup setup-dev build tests test mutate demo asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
 
-# Packages that are missing (apt-get; sudo unless root).
+# Packages that are missing (apt-get; sudo unless root): to build, test and run the demo; to develop.
 setup:
 	@scripts/setup.sh
 
+setup-dev:
+	@scripts/setup.sh --dev
+
 $(BUILD_DIR)/build.ninja:
-	cmake -S . -B $(BUILD_DIR) -G Ninja -DCMAKE_BUILD_TYPE=Release
+	cmake -S . -B $(BUILD_DIR) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS)
 
 $(ASAN_DIR)/build.ninja:
-	cmake -S . -B $(ASAN_DIR) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOEHORN_SANITIZE=ON
+	cmake -S . -B $(ASAN_DIR) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOEHORN_SANITIZE=ON $(CMAKE_FLAGS)
 
 # build/shoehorn, and nothing else.
 build: setup
@@ -36,9 +40,10 @@ asan-readers: setup
 	cmake --build $(ASAN_DIR) --parallel $(JOBS) --target $(READER_TESTS)
 
 # The last line is "N passed, N failed, N skipped". Tests of a pretrained encoder are skipped where it cannot be fetched.
-test: tests asan-readers check-format
+# CI adds SANITIZED_DIR=build-asan: the tests of that build, too.
+test: tests
 	@scripts/fetch_minilm.sh || echo "no pretrained encoder: its tests will be skipped"
-	@scripts/run_tests.sh $(BUILD_DIR) $(ASAN_DIR)
+	@scripts/run_tests.sh $(BUILD_DIR) $(SANITIZED_DIR)
 
 # The whole suite under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan: setup
@@ -46,8 +51,12 @@ asan: setup
 	cmake --build $(ASAN_DIR) --parallel $(JOBS)
 	@scripts/run_tests.sh $(ASAN_DIR)
 
+# Breaks the code on purpose and writes docs/mutants.md: which test noticed. Takes hours; see scripts/mutate.py.
+mutate: setup
+	@scripts/mutate.py --jobs $(JOBS)
+
 # Fuzzes each reader of outside files for FUZZ_SECONDS (60), or FUZZ_RUNS inputs; FUZZ_READERS="csv flags": only those.
-fuzz: setup
+fuzz:
 	@JOBS=$(JOBS) scripts/fuzz.sh $(FUZZ_DIR) $(FUZZ_READERS)
 
 # Fine-tunes a pretrained encoder on real texts; see demo/run.sh.
@@ -55,22 +64,23 @@ demo: build
 	@demo/run.sh $(BUILD_DIR)/shoehorn
 
 # Micro-benchmarks of kernels, packing, data and tokenizer. Against the Hugging Face Trainer: bench/README.md.
-bench: tests
+bench: setup-dev tests
 	@for program in $$(find $(BUILD_DIR) -name '*_bench' -type f -perm -u+x | sort); do $$program || exit 1; done
 
-tidy: tests
+tidy: setup-dev tests
 	@scripts/tidy.sh $(BUILD_DIR)
 
-tidy-changed: tests
+tidy-changed: setup-dev tests
 	@scripts/tidy.sh $(BUILD_DIR) --changed
 
 format:
 	@scripts/check_format.sh --fix
 
-check-format: setup
+check-format:
 	@scripts/check_format.sh
 
 install: build
+	cmake --build $(BUILD_DIR) --parallel $(JOBS) --target shoehorn_archive
 	cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean:

@@ -1,5 +1,5 @@
 # A room is a folder of the pipeline: one library from its sources, one test program from its *_test.cc,
-# one micro-benchmark program from its *_bench.cc. Links are given in the direction data flows.
+# one micro-benchmark program from its *_bench.cc (where Google Benchmark is installed). Links are given in the direction data flows.
 #
 #   shoehorn_room(NAME LINKS other rooms and libraries)
 #
@@ -26,6 +26,7 @@ function(shoehorn_room name)
 
   if(sources)
     add_library(shoehorn_${name} STATIC ${sources})
+    set_property(GLOBAL APPEND PROPERTY SHOEHORN_ROOMS ${name})
     target_include_directories(shoehorn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(shoehorn_${name} PUBLIC ${ARG_LINKS})
   else()
@@ -43,7 +44,7 @@ function(shoehorn_room name)
       SHOEHORN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHOEHORN_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared")
     add_test(NAME ${name}_test COMMAND ${name}_test)
   endif()
-  if(benches)
+  if(benches AND benchmark_FOUND)
     add_executable(${name}_bench ${benches})
     target_link_libraries(${name}_bench PRIVATE shoehorn_${name} benchmark::benchmark benchmark::benchmark_main)
   endif()

@@ -1,7 +1,6 @@
-// shoehorn_manifest.json beside the files that it is to list (io/checkpoint_manifest.h).
+// shoehorn_manifest.json beside the files that it is to list (io/manifest.h).
 #include "fuzz/reader.h"
-#include "io/checkpoint_directory.h"
-#include "io/checkpoint_manifest.h"
+#include "io/manifest.h"
 
 namespace shoehorn::fuzz {
 namespace {
@@ -11,7 +10,7 @@ void read(std::string_view input) {
   directory.write("trainer_state.json", "{}\n");
   directory.write("model.safetensors", "some bytes");
   directory.write(kManifestName, input);
-  manifest_defect(directory.path());
+  verify_manifest(directory.path(), VerifiedFiles::kAll);
 }
 
 const Registration kRegistration("checkpoint_manifest", read);

@@ -3,9 +3,9 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-clang_format=${CLANG_FORMAT:-clang-format-14}
+clang_format=${CLANG_FORMAT:-clang-format-19}
 if ! command -v "$clang_format" > /dev/null; then
-  echo "no $clang_format: install it, or name another by CLANG_FORMAT=" >&2
+  echo "no $clang_format: make setup-dev installs it" >&2
   exit 1
 fi
 sources() { find src tests examples bench fuzz -name '*.cc' -o -name '*.h' | LC_ALL=C sort; }

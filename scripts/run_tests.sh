@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs every GoogleTest program of a build, one after the other (each uses all cores), and whatever else is registered
-# with CTest; prints the output of those that fail. The last line is the sum: "N passed, N failed, N skipped".
+# with CTest; prints the output of those that fail, and why a test was skipped. The last line is the sum:
+# "N passed, N failed, N skipped".
 #
 #   scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
 #
@@ -11,7 +12,8 @@ set -u
 build=$1
 sanitized=${2:-}
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+reasons=$(mktemp)  # of the tests that were skipped, a line each
+trap 'rm -f "$log" "$reasons"' EXIT
 passed=0
 failed=0
 skipped=0
@@ -33,9 +35,18 @@ run_program() {
   [ "$f" -eq 0 ] || show_failures
   failed=$((failed + f))
   if [ "$counts_passed" -eq 1 ]; then
+    skip_reasons >> "$reasons"
     passed=$((passed + p))
     skipped=$((skipped + s))
   fi
+}
+
+# "TEST: REASON" of each test that GoogleTest skipped: what it printed behind "file:line: Skipped".
+skip_reasons() {
+  awk '/^\[ RUN / { reason = ""; collects = 0; next }
+       /: Skipped$/ { collects = 1; next }
+       /^\[  SKIPPED \] [^ ]+ \(/ { print "  " $4 ": " (reason == "" ? "NO REASON GIVEN" : reason); collects = 0 }
+       collects && NF { reason = reason (reason == "" ? "" : " ") $0 }' "$log"
 }
 
 # The log without the tests that passed and said nothing.
@@ -54,8 +65,9 @@ if [ -n "$sanitized" ]; then
   for program in $(programs "$sanitized"); do run_program "$program" 0; done
 fi
 
-# CTest's other tests: examples, and scripts that compare with programs which may not be installed.
-ctest --test-dir "$build" --exclude-regex '_test$' --output-on-failure > "$log" 2>&1 < /dev/null
+# CTest's other tests: examples, and scripts that compare with programs which may not be installed. A script that is
+# skipped prints "skipped: REASON".
+ctest --test-dir "$build" --exclude-regex '_test$' --verbose > "$log" 2>&1 < /dev/null
 code=$?
 p=$(grep -c '^ *[0-9]*/[0-9]* Test .* Passed ' "$log")
 s=$(grep -c '^ *[0-9]*/[0-9]* Test .*\*\*\*Skipped ' "$log")
@@ -64,6 +76,11 @@ if [ "$code" -ne 0 ]; then
   [ "$f" -gt 0 ] || f=1
   sed 's/^/  | /' "$log"
 fi
+awk '/^[0-9]+: skipped: / { sub(/^[0-9]+: skipped: /, ""); reason = $0 }
+     /^ *[0-9]+\/[0-9]+ Test / {
+       if (/\*\*\*Skipped/) print "  " $4 ": " (reason == "" ? "NO REASON GIVEN" : reason)
+       reason = ""
+     }' "$log" >> "$reasons"
 [ $((p + s + f)) -eq 0 ] || echo "other tests: $p passed, $f failed, $s skipped"
 passed=$((passed + p))
 skipped=$((skipped + s))
@@ -72,6 +89,10 @@ failed=$((failed + f))
 if [ "$passed" -eq 0 ]; then
   echo "no tests in $build" >&2
   failed=$((failed + 1))
+fi
+if [ "$skipped" -gt 0 ]; then
+  echo "skipped:"
+  cat "$reasons"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

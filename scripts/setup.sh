@@ -1,13 +1,26 @@
 #!/bin/sh
-# Installs the packages that building, testing and the demo need, where they are missing (Debian 12, Ubuntu 24.04).
-# Root, or sudo, is needed only if something is missing.
+# Installs the packages that are missing (Debian 12 and 13). Root, or sudo, is needed only if something is missing.
+#
+#   scripts/setup.sh          what building, testing and the demo need
+#   scripts/setup.sh --dev    that, and what a developer needs: formatter, linter, compiler cache, fuzzers, micro-benchmarks,
+#                             empty machines to try the set-up on
 set -eu
 
-# clang-format and clang-tidy by version: each version formats and warns differently.
-packages="g++ cmake ninja-build ccache
-  libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev libgtest-dev libbenchmark-dev
-  clang-format-14 clang-tidy-14
+# The CMake files of libdnnl-dev ask for OpenCL, whose package they only recommend.
+packages="g++ cmake ninja-build
+  libdnnl-dev ocl-icd-opencl-dev libhwy-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev
+  libxxhash-dev libgtest-dev
   python3 python3-pip unzip fortunes"
+
+# The formatter and the linter by version: each version formats and warns differently. Clang itself is for `make fuzz`.
+developer_packages="git ccache pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
+  clang-19 libclang-rt-19-dev libomp-19-dev"
+
+case "${1:-}" in
+  "") ;;
+  --dev) packages="$packages $developer_packages" ;;
+  *) echo "usage: scripts/setup.sh [--dev]" >&2; exit 2 ;;
+esac
 
 if ! command -v dpkg-query > /dev/null; then
   echo "this is no Debian: install what these packages hold yourself: $packages" >&2

@@ -19,6 +19,6 @@ fi
 # The commands without what clang does not know: GCC's warnings and its precompiled headers.
 commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
-sed -E 's/ -Wno-(restrict|maybe-uninitialized)//g; s/ -Winvalid-pch -include [^ ]*cmake_pch\.hxx//' \
+sed -E 's/ -Wno-(restrict|psabi|maybe-uninitialized)//g; s/ -Winvalid-pch -include [^ ]*cmake_pch\.hxx//' \
   "$build/compile_commands.json" > "$commands/compile_commands.json"
-echo "$files" | xargs -n 1 -P "$(nproc)" "${CLANG_TIDY:-clang-tidy-14}" -p "$commands" --quiet
+echo "$files" | xargs -n 1 -P "$(nproc)" "${CLANG_TIDY:-clang-tidy-19}" -p "$commands" --quiet

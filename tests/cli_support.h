@@ -35,7 +35,9 @@ struct ProgramRun {
 };
 
 struct ProgramLimits {
-  int64_t file_bytes = 0;  // above 0: a write beyond this fails, as on a full disk
+  int64_t file_bytes = 0;             // above 0: a write beyond this fails, as on a full disk
+  int64_t address_space_bytes = 0;    // above 0: RLIMIT_AS
+  std::filesystem::path cgroup = {};  // the folder of the cgroup to run in
 };
 
 // A started program, its output in files. Kill or wait for it before it goes out of scope.
@@ -61,6 +63,15 @@ class StartedProgram {
         signal(SIGXFSZ, SIG_IGN);
         const rlimit limit = {static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
         setrlimit(RLIMIT_FSIZE, &limit);
+      }
+      if (limits.address_space_bytes > 0) {
+        const auto bytes = static_cast<rlim_t>(limits.address_space_bytes);
+        const rlimit limit = {bytes, bytes};
+        setrlimit(RLIMIT_AS, &limit);
+      }
+      if (!limits.cgroup.empty()) {
+        std::ofstream processes(limits.cgroup / "cgroup.procs");
+        if (!(processes << getpid()).flush()) _exit(126);
       }
       execv(arguments[0], arguments.data());
       _exit(127);
@@ -185,13 +196,16 @@ class CliTest : public ::testing::Test {
   void break_a_weight() const {
     const std::filesystem::path file = model() / "model.safetensors";
     std::string bytes = read_text_file(file);
-    const int64_t offset = SafetensorsFile::open(file)
-                               .tensor("bert.encoder.layer.1.intermediate.dense.weight")
-                               .file_offset;
+    const int64_t offset =
+        SafetensorsFile::open(file).tensor("bert.encoder.layer.1.intermediate.dense.weight").file_offset;
     const float infinity = std::numeric_limits<float>::infinity();
     std::memcpy(bytes.data() + offset, &infinity, sizeof(infinity));
     directory_.write("model/model.safetensors", bytes);
+    forget_checksums();
   }
+
+  // Whoever edits a saved model takes its manifest away.
+  void forget_checksums() const { std::filesystem::remove(model() / "shoehorn_manifest.json"); }
 
   // All files below output(), for "nothing half-written".
   std::vector<std::string> written() const {

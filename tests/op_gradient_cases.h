@@ -110,15 +110,15 @@ inline std::vector<int32_t> ids(int64_t rows, int32_t entries) {
 
 inline void add_movement(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
   const auto same = [](const Inputs& x) { return x[0]; };
-  cases.push_back(
-      {"view" + size,
-       rows,
-       columns,
-       {{columns, rows}},
-       [=](Graph& graph, const auto& x) {
-         return graph.op(OpKind::kView, {x[0]}, ViewAttributes{{DType::kF32, {rows, columns}}, 0});
-       },
-       same});
+  cases.push_back({"view" + size,
+                   rows,
+                   columns,
+                   {{columns, rows}},
+                   [=](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kView, {x[0]},
+                                     ViewAttributes{{DType::kF32, {rows, columns}}, 0});
+                   },
+                   same});
   cases.push_back({"copy" + size,
                    rows,
                    columns,
@@ -193,26 +193,23 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                    rows,
                    columns,
                    {matrix, matrix},
-                   [](Graph& graph, const auto& x) {
-                     return graph.op(OpKind::kAdd, {x[0], x[1]});
-                   },
+                   [](Graph& graph, const auto& x) { return graph.op(OpKind::kAdd, {x[0], x[1]}); },
                    [](const Inputs& x) { return add_reference(x[0], x[1]); }});
   // The second third of three.
   const auto range = ColumnsAttributes{columns, columns};
-  cases.push_back({"add_columns" + size,
-                   rows,
-                   3 * columns,
-                   {{rows, 3 * columns}, matrix},
-                   [=](Graph& graph, const auto& x) {
-                     return graph.op(OpKind::kAddColumns, {x[0], x[1]}, range);
-                   },
-                   [=](const Inputs& x) {
-                     Doubles y = x[0];
-                     for (int64_t i = 0; i < rows * columns; ++i)
-                       y[static_cast<size_t>(i / columns * 3 * columns + columns + i % columns)] +=
-                           x[1][static_cast<size_t>(i)];
-                     return y;
-                   }});
+  cases.push_back(
+      {"add_columns" + size,
+       rows,
+       3 * columns,
+       {{rows, 3 * columns}, matrix},
+       [=](Graph& graph, const auto& x) { return graph.op(OpKind::kAddColumns, {x[0], x[1]}, range); },
+       [=](const Inputs& x) {
+         Doubles y = x[0];
+         for (int64_t i = 0; i < rows * columns; ++i)
+           y[static_cast<size_t>(i / columns * 3 * columns + columns + i % columns)] +=
+               x[1][static_cast<size_t>(i)];
+         return y;
+       }});
   cases.push_back(
       {"scale" + size,
        rows,
@@ -228,17 +225,13 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                    rows,
                    columns,
                    {matrix},
-                   [](Graph& graph, const auto& x) {
-                     return graph.op(OpKind::kAdd, {x[0], x[0]});
-                   },
+                   [](Graph& graph, const auto& x) { return graph.op(OpKind::kAdd, {x[0], x[0]}); },
                    [](const Inputs& x) { return add_reference(x[0], x[0]); }});
   cases.push_back({"bias_add" + size,
                    rows,
                    columns,
                    {matrix, {columns}},
-                   [](Graph& graph, const auto& x) {
-                     return graph.op(OpKind::kBiasAdd, {x[0], x[1]});
-                   },
+                   [](Graph& graph, const auto& x) { return graph.op(OpKind::kBiasAdd, {x[0], x[1]}); },
                    [](const Inputs& x) { return add_reference(x[0], x[1]); }});
   for (const Activation kind :
        {Activation::kGelu, Activation::kGeluTanh, Activation::kRelu, Activation::kSilu, Activation::kTanh}) {
@@ -274,15 +267,15 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                          DropoutAttributes{dropout});
        },
        [=](const Inputs& x) { return dropout_reference(x[0], columns, dropout, kStep, sample, position); }});
-  cases.push_back(
-      {"layer_norm" + size,
-       rows,
-       columns,
-       {matrix, {columns}, {columns}},
-       [](Graph& graph, const auto& x) {
-         return graph.op(OpKind::kLayerNorm, {x[0], x[1], x[2]}, NormalizationAttributes{0.01F, {}});
-       },
-       [](const Inputs& x) { return layer_norm_reference(x[0], x[1], x[2], 0.01F); }});
+  cases.push_back({"layer_norm" + size,
+                   rows,
+                   columns,
+                   {matrix, {columns}, {columns}},
+                   [](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kLayerNorm, {x[0], x[1], x[2]},
+                                     NormalizationAttributes{0.01F, {}});
+                   },
+                   [](const Inputs& x) { return layer_norm_reference(x[0], x[1], x[2], 0.01F); }});
   for (const Dropout& mask : {Dropout{}, dropout}) {
     cases.push_back({(mask.p > 0 ? "residual_norm_with_dropout" : "residual_norm") + size,
                      rows,
@@ -327,15 +320,15 @@ inline void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t colum
         if (bias) shapes.push_back({columns});
         const std::string name =
             fmt::format("matmul_{}{}{}", ta ? "t" : "n", tb ? "t" : "n", bias ? "_bias" : "");
-        cases.push_back(
-            {name + size, rows, columns, shapes,
-             [=](Graph& graph, std::vector<ValueId> x) {
-               return graph.op(OpKind::kMatmul, std::move(x), MatmulAttributes{ta, tb, DType::kF32});
-             },
-             [=](const Inputs& x) {
-               const Doubles product = matmul_reference(x[0], ta, x[1], tb, rows, columns, inner);
-               return bias ? add_reference(product, x[2]) : product;
-             }});
+        cases.push_back({name + size, rows, columns, shapes,
+                         [=](Graph& graph, std::vector<ValueId> x) {
+                           return graph.op(OpKind::kMatmul, std::move(x),
+                                           MatmulAttributes{ta, tb, DType::kF32});
+                         },
+                         [=](const Inputs& x) {
+                           const Doubles product = matmul_reference(x[0], ta, x[1], tb, rows, columns, inner);
+                           return bias ? add_reference(product, x[2]) : product;
+                         }});
       }
     }
   }

@@ -180,10 +180,10 @@ StepRun median_run(const std::vector<StepRun>& runs) {
   for (const StepRun& run : runs) {
     if (!run.is_measured()) return run;
   }
-  const auto number = [&](double StepRun::*member) {
+  const auto number = [&](double StepRun::* member) {
     return median<double>(runs, [member](const StepRun& run) { return run.*member; });
   };
-  const auto bytes = [&](int64_t MemoryStages::*member) {
+  const auto bytes = [&](int64_t MemoryStages::* member) {
     return median<int64_t>(runs, [member](const StepRun& run) { return run.memory.*member; });
   };
   StepRun result = runs[0];

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/process.h"
+#include "base/memory_limit.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/pass_table.h"

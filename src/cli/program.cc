@@ -27,7 +27,7 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
   shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
   shoehorn env           what was detected and measured about this machine
 
-shoehorn COMMAND --help lists the flags of a command.
+shoehorn COMMAND --help lists the flags of a command; shoehorn --version says which version this is.
 )";
 
 constexpr const char* kBenchUsage = R"(Measurements on this machine, on random tokens or on a task of yours.
@@ -77,6 +77,10 @@ int dispatch(const std::vector<std::string>& words) {
   if (words.empty() || asks_for_help(words[0])) {
     fmt::print("{}", kUsage);
     return words.empty() ? 2 : 0;
+  }
+  if (words[0] == "--version") {
+    fmt::print("shoehorn {}\n", SHOEHORN_VERSION);
+    return 0;
   }
   static const CommandMap commands = {
       {"train", run_train},     {"eval", run_eval},   {"predict", run_predict}, {"plan", run_plan},

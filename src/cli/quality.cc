@@ -46,13 +46,13 @@ const TrainingRun* QualityResult::unmeasured() const {
   return found == runs.end() ? nullptr : &*found;
 }
 
-Spread QualityResult::of(double TrainingRun::*figure) const {
+Spread QualityResult::of(double TrainingRun::* figure) const {
   std::vector<double> values;
   for (const TrainingRun& run : runs) values.push_back(run.*figure);
   return spread_of(std::move(values));
 }
 
-double QualityResult::median_bytes(int64_t TrainingRun::*figure) const {
+double QualityResult::median_bytes(int64_t TrainingRun::* figure) const {
   std::vector<double> values;
   for (const TrainingRun& run : runs) values.push_back(static_cast<double>(run.*figure));
   return spread_of(std::move(values)).median;

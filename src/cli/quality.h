@@ -37,8 +37,8 @@ struct QualityResult {
   const TrainingRun* unmeasured() const;
 
   // Of the runs, which are measured.
-  Spread of(double TrainingRun::*figure) const;
-  double median_bytes(int64_t TrainingRun::*figure) const;
+  Spread of(double TrainingRun::* figure) const;
+  double median_bytes(int64_t TrainingRun::* figure) const;
 };
 
 struct QualityResults {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "io/checkpoint_manifest.h"
+#include "io/file_operations.h"
 
 namespace shoehorn {
 
@@ -36,11 +35,6 @@ std::optional<int64_t> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-std::optional<int64_t> checkpoint_step(std::string_view name) {
-  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
-  return parse_number(name.substr(kCheckpointPrefix.size()));
 }
 
 // .PREFIX-checkpoint-N-PID, taken apart.
@@ -83,23 +77,15 @@ bool is_abandoned(const fs::path& path, int64_t process) {
   return (!lives || process == getpid()) && try_lock(path).is_open();
 }
 
-void remove_tree(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) throw_system_error(path, "delete it", error.value());
-}
-
-// Takes the checkpoint's name away before deleting it, so that a kill never leaves a part under that name.
+// Takes the checkpoint's name away before deleting it, so that neither a kill nor a power cut leaves a part under that
+// name.
 void discard(const fs::path& path, std::string_view checkpoint) {
-  const fs::path trash = parent_directory(path) / leftover_name(kTrashPrefix, checkpoint);
-  remove_tree(trash);
+  const fs::path directory = parent_directory(path);
+  const fs::path trash = directory / leftover_name(kTrashPrefix, checkpoint);
+  remove_path(trash);
   rename_path(path, trash);
-  remove_tree(trash);
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
+  sync_path(directory);
+  remove_path(trash);
 }
 
 struct Numbered {
@@ -124,26 +110,34 @@ std::vector<Numbered> numbered_checkpoints(const fs::path& output_dir) {
 
 }  // namespace
 
+std::optional<int64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
+  return parse_number(name.substr(kCheckpointPrefix.size()));
+}
+
 StagedDirectory::StagedDirectory(fs::path output_dir, int64_t step)
     : output_dir_(std::move(output_dir)), name_(fmt::format("{}{}", kCheckpointPrefix, step)) {
   CHECK(step >= 0, "step {}", step);
-  std::error_code error;
-  fs::create_directories(output_dir_, error);
-  if (error) throw_system_error(output_dir_, "create this directory", error.value());
+  make_directories(output_dir_);
   const fs::path staging = output_dir_ / leftover_name(kStagingPrefix, name_);
   if (is_there(staging)) {
     CHECK(try_lock(staging).is_open(), "'{}' is being written already", staging.string());
-    remove_tree(staging);
+    remove_path(staging);
   }
-  if (mkdir(staging.c_str(), 0777) != 0) throw_system_error(staging, "create this directory", errno);
+  if (const int error_number = file_operations::make_directory(staging); error_number != 0)
+    throw_system_error(staging, "make this directory", error_number);
   staging_ = staging;
   lock_ = try_lock(staging_);
+  checksums_.emplace(staging_);
 }
 
 StagedDirectory::~StagedDirectory() {
   if (staging_.empty()) return;
-  std::error_code ignored;  // what stays is removed at the next start
-  fs::remove_all(staging_, ignored);
+  try {
+    remove_path(staging_);
+  } catch (const SystemError&) {
+    // What stays is removed at the next start.
+  }
 }
 
 fs::path StagedDirectory::commit() {
@@ -152,8 +146,7 @@ fs::path StagedDirectory::commit() {
   if (std::error_code error; is_there(final) && !fs::is_directory(final, error)) {
     throw user_error("[{}] expected a directory or nothing, got a file; move it away", final.string());
   }
-  write_manifest(staging_);
-  sync_tree(staging_);
+  write_manifest(staging_, *checksums_);
   replace(final);
   staging_.clear();
   lock_.close();
@@ -191,7 +184,7 @@ RecoveredCheckpoints recover_checkpoints(const fs::path& output_dir) {
     if (const int64_t process = temporary_file_process(name);
         process > 0 && fs::is_regular_file(path, error)) {
       if (!is_abandoned(path, process)) continue;
-      remove_tree(path);
+      remove_path(path);
       result.removed.push_back(path);
       continue;
     }
@@ -204,21 +197,30 @@ RecoveredCheckpoints recover_checkpoints(const fs::path& output_dir) {
       continue;
     }
     // An old checkpoint whose successor is in place must not come back in part: it goes by way of the trash.
-    leftover->prefix == kOldPrefix ? discard(path, leftover->checkpoint) : remove_tree(path);
+    leftover->prefix == kOldPrefix ? discard(path, leftover->checkpoint) : remove_path(path);
     result.removed.push_back(path);
   }
-  if (!result.removed.empty() || !result.restored.empty()) sync_path(output_dir);
   return result;
 }
 
-std::string checkpoint_defect(const fs::path& checkpoint) {
-  return manifest_defect(checkpoint);
+std::string checkpoint_defect(const fs::path& checkpoint, VerifiedFiles verified) {
+  try {
+    verify_manifest(checkpoint, verified);
+    return "";
+  } catch (const DamagedFile& damage) {
+    return fmt::format("{}: {}", damage.path().lexically_relative(checkpoint).string(), damage.defect());
+  } catch (const UserError& error) {
+    return error.what();
+  } catch (const SystemError& error) {
+    return error.what();
+  }
 }
 
-LatestCheckpoint latest_checkpoint(const fs::path& output_dir) {
+LatestCheckpoint latest_checkpoint(const fs::path& output_dir, int64_t below) {
   LatestCheckpoint result;
   const std::vector<Numbered> all = numbered_checkpoints(output_dir);
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
+    if (one->step >= below) continue;
     const fs::path path = output_dir / one->name;
     std::string defect = checkpoint_defect(path);
     if (defect.empty()) {

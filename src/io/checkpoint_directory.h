@@ -6,9 +6,8 @@
 //   .trash-checkpoint-N-PID  being deleted: it lost its name first, so that half a checkpoint is never seen
 //   under it
 //
-// A manifest (shoehorn_manifest.json) in each checkpoint lists all its files with sizes, and the CRC-32 of
-// those of at most kChecksummedBytes; what the disk lost or somebody cut short is found by it before anything
-// is read.
+// A manifest (manifest.h) in each checkpoint lists all its files with sizes and the checksums that were taken as they
+// were written; what the disk lost or changed is found by it.
 //
 // One process at a time writes checkpoints to an output_dir (rank 0), one thread at a time; any number may
 // read. Errors: SystemError naming the path where the system failed.
@@ -16,17 +15,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "io/checksummed_files.h"
 #include "io/file.h"
+#include "io/manifest.h"
 
 namespace shoehorn {
-
-inline constexpr std::string_view kManifestName = "shoehorn_manifest.json";
-inline constexpr int64_t kChecksummedBytes = int64_t{1} << 20;
 
 // A checkpoint under construction. Destroyed without commit() it is removed.
 class StagedDirectory {
@@ -37,11 +36,11 @@ class StagedDirectory {
   StagedDirectory& operator=(const StagedDirectory&) = delete;
   ~StagedDirectory();
 
-  // Where to write the files; subdirectories are allowed.
+  // Where to write the files, best by AtomicFile, which checksums them; subdirectories are allowed.
   const std::filesystem::path& path() const { return staging_; }
 
-  // Writes the manifest, brings every file and directory to the disk, renames to checkpoint-N (in place of an
-  // older one of that name) and returns that path. UserError if checkpoint-N exists and is not a directory.
+  // Writes the manifest, brings to the disk what is not there yet, renames to checkpoint-N (in place of an older
+  // one of that name) and returns that path. UserError if checkpoint-N exists and is not a directory.
   // If it throws, checkpoint-N is the older one or the new one, complete.
   std::filesystem::path commit();
 
@@ -52,6 +51,7 @@ class StagedDirectory {
   std::string name_;               // checkpoint-N
   std::filesystem::path staging_;  // empty once renamed
   FileDescriptor lock_;
+  std::optional<ChecksummedFiles> checksums_;
 };
 
 struct RecoveredCheckpoints {
@@ -65,8 +65,12 @@ struct RecoveredCheckpoints {
 RecoveredCheckpoints recover_checkpoints(const std::filesystem::path& output_dir);
 
 // Why a checkpoint is not complete, as its manifest tells; empty if it is. Files the manifest does not list
-// are allowed.
-std::string checkpoint_defect(const std::filesystem::path& checkpoint);
+// are allowed. Tensors are verified as they are loaded (verified_tensors.h), or here with kAll.
+std::string checkpoint_defect(const std::filesystem::path& checkpoint,
+                              VerifiedFiles verified = VerifiedFiles::kAllButTensors);
+
+// N of the name checkpoint-N (^checkpoint-(\d+)$); none: another name.
+std::optional<int64_t> checkpoint_step(std::string_view name);
 
 struct SkippedCheckpoint {
   std::filesystem::path path;
@@ -79,8 +83,10 @@ struct LatestCheckpoint {
   std::vector<SkippedCheckpoint> skipped;  // newer ones that are not complete, newest first
 };
 
-// The complete checkpoint with the highest number, among directories named ^checkpoint-(\d+)$.
-LatestCheckpoint latest_checkpoint(const std::filesystem::path& output_dir);
+// The complete checkpoint (checkpoint_defect) with the highest number below `below`, among directories named
+// ^checkpoint-(\d+)$.
+LatestCheckpoint latest_checkpoint(const std::filesystem::path& output_dir,
+                                   int64_t below = std::numeric_limits<int64_t>::max());
 
 // Directories named ^checkpoint-(\d+)$, by number, complete or not.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& output_dir);

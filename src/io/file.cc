@@ -17,6 +17,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "io/checksummed_files.h"
+#include "io/file_operations.h"
 
 namespace shoehorn {
 
@@ -26,9 +28,10 @@ namespace {
 
 // Linux moves at most 0x7ffff000 bytes a call.
 constexpr size_t kMostBytesPerCall = size_t{1} << 30;
+constexpr size_t kChecksumPieceBytes = size_t{1} << 18;
 
 std::string free_space_hint(const fs::path& path) {
-  struct statvfs facts {};
+  struct statvfs facts{};
   if (statvfs(parent_directory(path).c_str(), &facts) != 0) return "free some space on this disk";
   return fmt::format(
       "{} are free there; free some space or choose another output directory",
@@ -66,14 +69,15 @@ std::pair<fs::path, FileDescriptor> create_temporary(const fs::path& path) {
     const std::string name =
         fmt::format(".{}.tmp-{}-{}", path.filename().string(), getpid(), counter.fetch_add(1));
     fs::path temporary = parent_directory(path) / name;
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) {
+    FileDescriptor descriptor;
+    const int error_number = file_operations::create(temporary, descriptor);
+    if (error_number == 0) {
       // Tells recover_checkpoints that this file has an owner; where there are no locks, the id in its name
       // does.
-      flock(descriptor, LOCK_EX | LOCK_NB);
-      return {std::move(temporary), FileDescriptor(descriptor)};
+      flock(descriptor.get(), LOCK_EX | LOCK_NB);
+      return {std::move(temporary), std::move(descriptor)};
     }
-    if (errno != EEXIST && errno != EINTR) throw_system_error(path, "create this file", errno);
+    if (error_number != EEXIST) throw_system_error(path, "create this file", error_number);
   }
 }
 
@@ -89,28 +93,6 @@ fs::path parent_directory(const fs::path& path) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  if (this != &other) {
-    close();
-    descriptor_ = std::exchange(other.descriptor_, -1);
-  }
-  return *this;
-}
-
-FileDescriptor::~FileDescriptor() {
-  close();
-}
-
-int FileDescriptor::close() {
-  if (descriptor_ < 0) return 0;
-  const int result = ::close(std::exchange(descriptor_, -1));
-  // After EINTR Linux has closed the descriptor all the same.
-  return result == 0 || errno == EINTR ? 0 : errno;
-}
-
 ReadOnlyFile ReadOnlyFile::open(const fs::path& path) {
   ReadOnlyFile file;
   file.path_ = path;
@@ -122,7 +104,7 @@ ReadOnlyFile ReadOnlyFile::open(const fs::path& path) {
     }
     throw_system_error(path, "open this file", errno);
   }
-  struct stat facts {};
+  struct stat facts{};
   if (fstat(file.descriptor_.get(), &facts) != 0) throw_system_error(path, "read this file's size", errno);
   if (!S_ISREG(facts.st_mode)) {
     throw user_error("[{}] expected a regular file, got a {}; check the path", path.string(),
@@ -162,15 +144,13 @@ std::string read_text_file(const fs::path& path) {
 AtomicFile::AtomicFile(fs::path path, int64_t expected_bytes) : path_(std::move(path)) {
   CHECK(path_.has_filename() && expected_bytes >= 0, "path '{}', {} bytes", path_.string(), expected_bytes);
   std::tie(temporary_, descriptor_) = create_temporary(path_);
+  if (ChecksummedFiles::covers(path_)) checksum_ = std::make_unique<ContentHash>();
   if (expected_bytes == 0) return;
-  int error_number = 0;
-  do {
-    error_number = fallocate(descriptor_.get(), 0, 0, expected_bytes) == 0 ? 0 : errno;
-  } while (error_number == EINTR);
+  const int error_number = file_operations::reserve(descriptor_, temporary_, expected_bytes);
   // Some file systems can't reserve: there a full disk is found while writing.
   if (error_number == 0) reserved_bytes_ = expected_bytes;
   if (error_number == 0 || error_number == EOPNOTSUPP || error_number == ENOSYS) return;
-  ::unlink(temporary_.c_str());  // no destructor runs for an object whose constructor throws
+  file_operations::unlink(temporary_);  // no destructor runs for an object whose constructor throws
   throw_system_error(path_, fmt::format("reserve {} bytes", expected_bytes), error_number);
 }
 
@@ -179,23 +159,27 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       temporary_(std::exchange(other.temporary_, fs::path())),
       descriptor_(std::move(other.descriptor_)),
       reserved_bytes_(other.reserved_bytes_),
-      bytes_written_(other.bytes_written_) {}
+      bytes_written_(other.bytes_written_),
+      checksum_(std::move(other.checksum_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) file_operations::unlink(temporary_);
 }
 
 void AtomicFile::write(std::span<const std::byte> data) {
   CHECK(descriptor_.is_open(), "write to '{}' after it was sealed", path_.string());
   while (!data.empty()) {
-    const ssize_t done = ::write(descriptor_.get(), data.data(), std::min(data.size(), kMostBytesPerCall));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) {
+    // Of the size of a cache, so that what was checksummed is written from there.
+    const auto piece = data.first(std::min(data.size(), checksum_ ? kChecksumPieceBytes : data.size()));
+    int64_t written = 0;
+    const int error_number = file_operations::write(descriptor_, temporary_, bytes_written_, piece, written);
+    if (error_number != 0) {
       throw_system_error(path_, fmt::format("write {} bytes at offset {}", data.size(), bytes_written_),
-                         errno);
+                         error_number);
     }
-    data = data.subspan(static_cast<size_t>(done));
-    bytes_written_ += done;
+    if (checksum_) checksum_->add(piece.first(static_cast<size_t>(written)));
+    data = data.subspan(static_cast<size_t>(written));
+    bytes_written_ += written;
   }
 }
 
@@ -205,10 +189,12 @@ void AtomicFile::write(std::string_view text) {
 
 void AtomicFile::seal() {
   if (!descriptor_.is_open()) return;
-  if (bytes_written_ < reserved_bytes_ && ftruncate(descriptor_.get(), bytes_written_) != 0) {
-    throw_system_error(path_, "give back reserved space", errno);
+  if (bytes_written_ < reserved_bytes_) {
+    const int error_number = file_operations::resize(descriptor_, temporary_, bytes_written_);
+    if (error_number != 0) throw_system_error(path_, "give back reserved space", error_number);
   }
-  if (fsync(descriptor_.get()) != 0) throw_system_error(path_, "bring this file to the disk", errno);
+  if (const int error_number = file_operations::sync(descriptor_, temporary_); error_number != 0)
+    throw_system_error(path_, "bring this file to the disk", error_number);
   if (const int error_number = descriptor_.close(); error_number != 0) {
     throw_system_error(path_, "close this file", error_number);
   }
@@ -217,8 +203,10 @@ void AtomicFile::seal() {
 void AtomicFile::commit() {
   CHECK(!temporary_.empty(), "'{}' committed twice", path_.string());
   seal();
+  if (checksum_) ChecksummedFiles::announce(path_);
   rename_path(temporary_, path_);
   temporary_.clear();
+  if (checksum_) ChecksummedFiles::add(path_, {bytes_written_, checksum_->hex()});
   sync_path(parent_directory(path_));
 }
 
@@ -245,15 +233,32 @@ void copy_file_atomic(const fs::path& source, const fs::path& destination) {
 void sync_path(const fs::path& path) {
   FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!descriptor.is_open()) throw_system_error(path, "open it to bring it to the disk", errno);
+  const int error_number = file_operations::sync(descriptor, path);
   // EINVAL: this file system has no sync for directories (and needs none of us).
-  if (fsync(descriptor.get()) != 0 && errno != EINVAL)
-    throw_system_error(path, "bring it to the disk", errno);
+  if (error_number != 0 && error_number != EINVAL)
+    throw_system_error(path, "bring it to the disk", error_number);
 }
 
 void rename_path(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) {
-    throw_system_error(to, fmt::format("rename '{}' to it", from.filename().string()), errno);
+  if (const int error_number = file_operations::rename(from, to); error_number != 0)
+    throw_system_error(to, fmt::format("rename '{}' to it", from.filename().string()), error_number);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+void remove_path(const fs::path& path) {
+  std::error_code error;
+  int error_number = 0;
+  if (fs::is_directory(fs::symlink_status(path, error))) {
+    for (const std::string& name : list_directory(path)) remove_path(path / name);
+    error_number = file_operations::remove_directory(path);
+  } else {
+    error_number = file_operations::unlink(path);
   }
+  if (error_number != 0 && error_number != ENOENT) throw_system_error(path, "delete it", error_number);
 }
 
 std::vector<std::string> list_directory(const fs::path& path) {
@@ -267,10 +272,20 @@ std::vector<std::string> list_directory(const fs::path& path) {
   return names;
 }
 
-void ensure_writable_directory(const fs::path& directory) {
+void make_directories(const fs::path& directory) {
   std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) throw_system_error(directory, "make this directory", error.value());
+  if (fs::is_directory(directory, error)) return;
+  const fs::path path = (directory / "").parent_path();  // without a slash at its end
+  const fs::path parent = parent_directory(path);
+  if (parent != path) make_directories(parent);
+  const int error_number = file_operations::make_directory(path);
+  if (error_number != 0 && !fs::is_directory(path, error))
+    throw_system_error(path, "make this directory", error_number);
+  sync_path(parent);
+}
+
+void ensure_writable_directory(const fs::path& directory) {
+  make_directories(directory);
   AtomicFile probe(directory / "write-test");
   probe.write(std::string_view("\n"));
 }

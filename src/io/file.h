@@ -9,30 +9,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/content_hash.h"
+#include "io/file_descriptor.h"
+
 namespace shoehorn {
-
-// Owns one descriptor of an open file; -1 is none.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
-  FileDescriptor(FileDescriptor&& other) noexcept;
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor();
-
-  int get() const { return descriptor_; }
-  bool is_open() const { return descriptor_ >= 0; }
-  // Closes and returns 0 or errno: on network file systems a lost write is reported only here.
-  int close();
-
- private:
-  int descriptor_ = -1;
-};
 
 // A regular file opened for reading. Reads are at offsets and share no state: any number of threads may read
 // at once.
@@ -57,8 +43,8 @@ class ReadOnlyFile {
 std::string read_text_file(const std::filesystem::path& path);
 
 // A file under construction beside its final name, as `.NAME.tmp-PID-K`. Destroyed without commit() it is
-// removed; what a killed process leaves is removed by recover_checkpoints() (checkpoint_directory.h). For one
-// thread at a time.
+// removed; what a killed process leaves is removed by recover_checkpoints() (checkpoint_directory.h). In a directory
+// of ChecksummedFiles it is checksummed as it is written. For one thread at a time.
 class AtomicFile {
  public:
   // `expected_bytes`, if known, is reserved at once, so that a full disk is found before the work and not
@@ -77,7 +63,7 @@ class AtomicFile {
   // Brings every byte to the disk and closes; write() may not follow. Lets several files be made ready before
   // the first is renamed.
   void seal();
-  // seal(), rename to path(), sync the directory.
+  // seal(), rename to path(), sync the directory: the file is there after a power cut.
   void commit();
 
  private:
@@ -86,6 +72,7 @@ class AtomicFile {
   FileDescriptor descriptor_;
   int64_t reserved_bytes_ = 0;  // the file is at least this long until sealed
   int64_t bytes_written_ = 0;
+  std::unique_ptr<ContentHash> checksum_;  // null: outside ChecksummedFiles
 };
 
 void write_text_atomic(const std::filesystem::path& path, std::string_view text);
@@ -93,14 +80,22 @@ void write_text_atomic(const std::filesystem::path& path, std::string_view text)
 // Copies the bytes of a regular file; the destination appears complete or not at all.
 void copy_file_atomic(const std::filesystem::path& source, const std::filesystem::path& destination);
 
-// Makes the directory where it is absent, and tries a file in it. SystemError where that fails: better before
-// hours of work than after.
+// Makes the directory and those above it where they are absent, and brings each to the disk. SystemError.
+void make_directories(const std::filesystem::path& directory);
+
+// make_directories, and tries a file in it. SystemError where that fails: better before hours of work than after.
 void ensure_writable_directory(const std::filesystem::path& directory);
 
 // Brings a file or a directory's list of names to the disk.
 void sync_path(const std::filesystem::path& path);
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// A file, or a directory with all that is in it; nothing of that name is right too.
+void remove_path(const std::filesystem::path& path);
+
+// Whether there is anything of that name, a link to nowhere included.
+bool is_there(const std::filesystem::path& path);
 
 // Directory a path lies in; "." for a bare name.
 std::filesystem::path parent_directory(const std::filesystem::path& path);

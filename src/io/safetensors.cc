@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "base/format.h"
 #include "io/float_convert.h"
 #include "io/json_file.h"
+#include "io/manifest.h"
 #include "io/model_directory.h"
 
 namespace shoehorn {
@@ -59,19 +61,15 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index_path) {
   return weight_map;
 }
 
-}  // namespace
-
-SafetensorsFile SafetensorsFile::open(const fs::path& path) {
-  SafetensorsFile result;
-  result.file_ = ReadOnlyFile::open(path);
-  const int64_t file_bytes = result.file_.bytes();
-  const std::string what = path.string();
+SafetensorsHeader read_header(const ReadOnlyFile& file) {
+  const int64_t file_bytes = file.bytes();
+  const std::string what = file.path().string();
   if (file_bytes < kSafetensorsLengthBytes) {
     throw user_error("[{}: header] expected at least {} bytes, got {}; the file is cut short or empty", what,
                      kSafetensorsLengthBytes, file_bytes);
   }
   std::array<std::byte, kSafetensorsLengthBytes> field{};
-  result.file_.read_at(0, field);
+  file.read_at(0, field);
   if (std::memcmp(field.data(), "version ", field.size()) == 0) {
     throw user_error(
         "[{}] expected a safetensors file, got a Git LFS pointer to one; run 'git lfs pull' where it was "
@@ -91,8 +89,21 @@ SafetensorsFile SafetensorsFile::open(const fs::path& path) {
         header_bytes, file_bytes - kSafetensorsLengthBytes);
   }
   std::string text(static_cast<size_t>(header_bytes), '\0');
-  result.file_.read_at(kSafetensorsLengthBytes, std::as_writable_bytes(std::span(text)));
-  result.header_ = parse_safetensors_header(text, file_bytes - kSafetensorsLengthBytes - header_bytes, what);
+  file.read_at(kSafetensorsLengthBytes, std::as_writable_bytes(std::span(text)));
+  return parse_safetensors_header(text, file_bytes - kSafetensorsLengthBytes - header_bytes, what);
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::open(const fs::path& path) {
+  SafetensorsFile result;
+  result.file_ = ReadOnlyFile::open(path);
+  try {
+    result.header_ = read_header(result.file_);
+  } catch (const UserError&) {
+    verify_listed(path);  // what is wrong with a damaged file is that it is damaged
+    throw;
+  }
   for (size_t i = 0; i < result.header_.tensors.size(); ++i)
     result.index_.emplace(result.header_.tensors[i].name, i);
   return result;
@@ -110,13 +121,17 @@ const TensorEntry& SafetensorsFile::tensor(std::string_view name) const {
   fail_no_tensor(path(), name, known);
 }
 
-void SafetensorsFile::read_into(std::string_view name, std::span<std::byte> destination) const {
+void SafetensorsFile::check_bytes(std::string_view name, size_t bytes) const {
   const TensorEntry& entry = tensor(name);
-  if (destination.size() != static_cast<size_t>(entry.bytes)) {
-    throw user_error("[{}: tensor '{}'] expected {} bytes, got {} ({})", path().string(), name,
-                     destination.size(), entry.bytes, describe(entry));
+  if (bytes != static_cast<size_t>(entry.bytes)) {
+    throw user_error("[{}: tensor '{}'] expected {} bytes, got {} ({})", path().string(), name, bytes,
+                     entry.bytes, describe(entry));
   }
-  file_.read_at(entry.file_offset, destination);
+}
+
+void SafetensorsFile::read_into(std::string_view name, std::span<std::byte> destination) const {
+  check_bytes(name, destination.size());
+  file_.read_at(tensor(name).file_offset, destination);
 }
 
 void SafetensorsFile::read_range(std::string_view name, int64_t offset,
@@ -184,6 +199,7 @@ SafetensorsModel SafetensorsModel::open(const fs::path& directory) {
 
 void SafetensorsModel::open_shards() {
   const fs::path index_path = directory_ / kSafetensorsIndexName;
+  verify_listed(index_path);
   const std::map<std::string, std::string> weight_map = read_weight_map(index_path);
   std::set<std::string> file_names;
   for (const auto& [name, file] : weight_map) file_names.insert(file);

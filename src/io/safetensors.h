@@ -31,6 +31,7 @@ class SafetensorsFile {
   static SafetensorsFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }
+  const ReadOnlyFile& contents() const { return file_; }
   const std::vector<TensorEntry>& tensors() const { return header_.tensors; }  // in file order
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
@@ -39,6 +40,8 @@ class SafetensorsFile {
   // UserError with the nearest name if there is none.
   const TensorEntry& tensor(std::string_view name) const;
 
+  // UserError if the tensor has another number of bytes.
+  void check_bytes(std::string_view name, size_t bytes) const;
   // The whole tensor as it lies in the file: `destination` has exactly its bytes.
   void read_into(std::string_view name, std::span<std::byte> destination) const;
   // Bytes [offset, offset + destination.size()) of the tensor.

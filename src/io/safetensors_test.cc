@@ -402,15 +402,15 @@ TEST(SafetensorsWriter, ChecksTheOrderOfData) {
   std::string data(4, '\0');
   SafetensorsFile::open(path).read_into("a", std::as_writable_bytes(std::span(data)));
   EXPECT_EQ(data, "1234");
-  { const SafetensorsWriter abandoned(directory.path() / "other.safetensors", {{"a", DType::kU8, {4}}}); }
+  {
+    const SafetensorsWriter abandoned(directory.path() / "other.safetensors", {{"a", DType::kU8, {4}}});
+  }
   EXPECT_EQ(list_directory(directory.path()), std::vector<std::string>{"m.safetensors"});
-  message_of<InternalError>([&] {
-    SafetensorsWriter(path, {{"a", DType::kU8, {4}}, {"a", DType::kU8, {4}}});
-  });
+  message_of<InternalError>(
+      [&] { SafetensorsWriter(path, {{"a", DType::kU8, {4}}, {"a", DType::kU8, {4}}}); });
   message_of<UserError>([&] { SafetensorsWriter(path, {{"\xff", DType::kU8, {4}}}); });
-  message_of<UserError>([&] {
-    SafetensorsWriter(path, {{"a", DType::kU8, {int64_t{1} << 32, int64_t{1} << 32}}});
-  });
+  message_of<UserError>(
+      [&] { SafetensorsWriter(path, {{"a", DType::kU8, {int64_t{1} << 32, int64_t{1} << 32}}}); });
 }
 
 TEST(SafetensorsModelWriter, ReplacesEarlierWeights) {

@@ -36,12 +36,6 @@ bool is_shard_name(const std::string& name) {
          });
 }
 
-void remove_file(const fs::path& path) {
-  std::error_code error;
-  fs::remove(path, error);
-  if (error) throw_system_error(path, "remove this file of earlier weights", error.value());
-}
-
 nlohmann::json index_of(const std::vector<Shard>& shards) {
   int64_t parameters = 0;
   int64_t bytes = 0;
@@ -186,7 +180,7 @@ void SafetensorsModelWriter::commit() {
   const bool sharded = shards_.size() > 1;
   if (sharded) {
     // Without an index no reader takes old shards together with new ones of the same names.
-    remove_file(index_path);
+    remove_path(index_path);
     sync_path(directory_);
   }
   std::set<std::string> written;
@@ -196,12 +190,12 @@ void SafetensorsModelWriter::commit() {
   }
   if (sharded) {
     write_json_atomic(index_path, index_of(shards_));
-    remove_file(directory_ / kSafetensorsFileName);
+    remove_path(directory_ / kSafetensorsFileName);
   } else {
-    remove_file(index_path);
+    remove_path(index_path);
   }
   for (const std::string& name : list_directory(directory_)) {
-    if (is_shard_name(name) && !written.contains(name)) remove_file(directory_ / name);
+    if (is_shard_name(name) && !written.contains(name)) remove_path(directory_ / name);
   }
   sync_path(directory_);
 }

@@ -44,6 +44,16 @@ class TestDirectory {
   std::filesystem::path path_;
 };
 
+// In place: a file that is written anew would be synced by ext4.
+inline void flip_bit(const std::filesystem::path& path, int64_t bit) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(bit / 8);
+  const int was = file.get();
+  file.seekp(bit / 8);
+  file.put(static_cast<char>(was ^ (1 << (bit % 8))));
+  ASSERT_TRUE(file.good()) << path << " " << bit;
+}
+
 // The message of the Error that `run` throws; fails the test if it throws none or another kind.
 template <typename Error, typename Run>
 std::string message_of(Run run) {

@@ -104,9 +104,7 @@ std::vector<OpInfo> attention_ops() {
        .min_inputs = 5,
        .max_inputs = 5,
        .infer =
-           [](const OpContext& context) {
-             return std::vector<TensorType>{context.type(1), context.type(2)};
-           },
+           [](const OpContext& context) { return std::vector<TensorType>{context.type(1), context.type(2)}; },
        .cost =
            [](const OpContext& context) {
              Cost cost = streaming_cost(context, 0);
@@ -147,9 +145,7 @@ std::vector<OpInfo> attention_ops() {
        .min_inputs = 5,
        .max_inputs = 5,
        .infer =
-           [](const OpContext& context) {
-             return std::vector<TensorType>{context.type(1), context.type(2)};
-           },
+           [](const OpContext& context) { return std::vector<TensorType>{context.type(1), context.type(2)}; },
        .cost =
            [](const OpContext& context) {
              Cost cost = streaming_cost(context, 0);

@@ -109,10 +109,7 @@ std::vector<OpInfo> fused_ops() {
        .max_inputs = 2,
        .infer = infer_bias_activation,
        .cost = [](const OpContext& context) { return streaming_cost(context, 9); },
-       .aliases =
-           [](const OpContext&) {
-             return std::vector<AliasRule>{{0, 0, false}};
-           },
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
        .gradient = gradient_bias_activation,
        .make_again = {repeat}},
       {.kind = OpKind::kBiasActivationGrad,
@@ -122,10 +119,7 @@ std::vector<OpInfo> fused_ops() {
        .max_inputs = 4,
        .infer = infer_bias_activation_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 14); },
-       .aliases =
-           [](const OpContext&) {
-             return std::vector<AliasRule>{{0, 0, false}};
-           },
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
        .accumulators = {{1, 3}}},
       {.kind = OpKind::kBiasDropoutResidualLayerNorm,
        .name = "bias_dropout_residual_layer_norm",
@@ -134,10 +128,7 @@ std::vector<OpInfo> fused_ops() {
        .max_inputs = 8,
        .infer = infer_residual_norm,
        .cost = [](const OpContext& context) { return streaming_cost(context, 12); },
-       .aliases =
-           [](const OpContext&) {
-             return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}};
-           },
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}}; },
        .gradient = gradient_residual_norm,
        .make_again = {make_residual_norm_again}},
       {.kind = OpKind::kBiasDropoutResidualLayerNormGrad,
@@ -147,10 +138,7 @@ std::vector<OpInfo> fused_ops() {
        .max_inputs = 11,
        .infer = infer_residual_norm_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 18); },
-       .aliases =
-           [](const OpContext&) {
-             return std::vector<AliasRule>{{0, 0, false}};
-           },
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
        .accumulators = {{2, 8}, {3, 9}, {4, 10}}},
       {.kind = OpKind::kAttention,
        .name = "attention",

@@ -65,10 +65,7 @@ std::vector<OpInfo> loss_ops() {
        .max_inputs = 6,
        .infer = infer_cross_entropy_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 7); },
-       .aliases =
-           [](const OpContext&) {
-             return std::vector<AliasRule>{{0, 0, false}};
-           }},
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; }},
   };
 }
 

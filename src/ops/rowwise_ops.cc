@@ -150,10 +150,7 @@ std::vector<OpInfo> rowwise_ops() {
        .max_inputs = 2,
        .infer = infer_add,
        .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
-       .aliases =
-           [](const OpContext&) {
-             return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}};
-           },
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}}; },
        .gradient =
            [](GradientContext& context) {
              context.set(0, context.gradient(0));

@@ -143,13 +143,13 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
   const std::vector<int64_t>& shape = parameter.shape;
   std::vector<OptimizerState> states;
   if (std::holds_alternative<AdafactorSettings>(settings)) {
-    if (shape.size() >= 2) {
-      std::vector<int64_t> columns(shape.begin(), shape.end() - 2);
-      columns.push_back(shape.back());
+    std::vector<int64_t> columns = shape;
+    if (shape.size() < 2) {
+      states.push_back({"exp_avg_sq", DType::kF32, std::move(columns)});
+    } else {
+      columns.erase(columns.end() - 2);
       states.push_back({"exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1}});
       states.push_back({"exp_avg_sq_col", DType::kF32, std::move(columns)});
-    } else {
-      states.push_back({"exp_avg_sq", DType::kF32, shape});
     }
   }
   const bool in_8bit = keeps_8bit_states(settings, parameter);

@@ -288,7 +288,7 @@ TEST(LossScale, ScalesTheLossAndWaitsForOverflow) {
       EXPECT_EQ(family.programs[0].value(node.inputs[5]).storage, family.loss_scale.scale);
     }
   }
-  EXPECT_FALSE(build({}).loss_scale.scale.valid());
+  EXPECT_FALSE(build(StepOptions{}).loss_scale.scale.valid());
 }
 
 TEST(LossScale, AFixedOneStays) {

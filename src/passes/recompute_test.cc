@@ -82,7 +82,7 @@ TEST(Recompute, LeavesTheOutputOfAGroupAlone) {
 
 TEST(Rematerialize, MakesActivationsAgain) {
   // With dropout the classifier's backward reads what that left of the pooler's: both are made again.
-  EXPECT_EQ(count(build({}).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
+  EXPECT_EQ(count(build(StepOptions{}).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
   EXPECT_EQ(count(build({}, 0).programs[0], OpKind::kBiasActivation, Phase::kRecompute), 4);
   StepOptions skipped;
   skipped.skip_passes = {"rematerialize"};

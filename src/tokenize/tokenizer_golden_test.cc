@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -137,39 +138,55 @@ uint32_t crc_of(const std::vector<Encoding>& encodings) {
   return crc;
 }
 
+Json hashed_files() {
+  return Json::parse(read(kGolden / "tokenizer_hashes.json"))["files"];
+}
+
+std::vector<std::string> names_of_hashed_files() {
+  const Json files = hashed_files();
+  std::vector<std::string> names;
+  for (const auto& [name, expected] : files.items()) names.push_back(name);
+  return names;
+}
+
 // With the vocabulary of all-MiniLM-L6-v2 (SHOEHORN_MINILM_DIR, else .cache/minilm of the source tree), on
-// the texts of the shared data and of Debian's `fortunes` that are there.
-TEST(TokenizerGolden, MiniLmOnWholeFiles) {
+// the texts of the shared data and of Debian's `fortunes`: one test for each file.
+class TokenizerGoldenFile : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(TokenizerGoldenFile, WithTheVocabularyOfMiniLm) {
   const char* given = std::getenv("SHOEHORN_MINILM_DIR");
   const fs::path model = given != nullptr ? fs::path(given) : fs::path(SHOEHORN_SOURCE_DIR) / ".cache/minilm";
   if (!fs::exists(model / "vocab.txt"))
     GTEST_SKIP() << "no MiniLM in " << model << "; scripts/fetch_minilm.sh";
+  const std::string& name = GetParam();
+  const Json expected = hashed_files()[name];
+  const fs::path path = name.starts_with("shared/") ? fs::path(SHOEHORN_SHARED_DIR) / name.substr(7)
+                                                    : fs::path("/usr/share/games/fortunes") / name.substr(9);
+  if (!fs::exists(path)) GTEST_SKIP() << "no " << path;
+  if (const auto bytes = static_cast<int64_t>(fs::file_size(path)); bytes != expected["bytes"].get<int64_t>())
+    GTEST_SKIP() << path << " is another edition: " << bytes << " bytes, and not " << expected["bytes"];
+
   const auto tokenizer = Tokenizer::load(model);
-  const Json hashes = Json::parse(read(kGolden / "tokenizer_hashes.json"));
-  int files = 0;
-  for (const auto& [name, expected] : hashes["files"].items()) {
-    const bool shared = name.starts_with("shared/");
-    const fs::path path = shared ? fs::path(SHOEHORN_SHARED_DIR) / name.substr(7)
-                                 : fs::path("/usr/share/games/fortunes") / name.substr(9);
-    if (!fs::exists(path) || static_cast<int64_t>(fs::file_size(path)) != expected["bytes"].get<int64_t>())
-      continue;
-    ++files;
-    const std::string text = read(path);
-    std::vector<TextPair> lines;
-    std::vector<TextPair> pairs;
-    for (size_t begin = 0; begin <= text.size();) {
-      const size_t end = std::min(text.find('\n', begin), text.size());
-      lines.push_back({std::string_view(text).substr(begin, end - begin), std::nullopt});
-      begin = end + 1;
-    }
-    for (size_t i = 0; i + 1 < lines.size(); i += 2) pairs.push_back({lines[i].first, lines[i + 1].first});
-    EXPECT_EQ(crc_of(tokenizer->encode_batch(lines, kNoTruncation, 2)), expected["lines"].get<uint32_t>())
-        << name;
-    EXPECT_EQ(crc_of(tokenizer->encode_batch(pairs, 33, 1)), expected["pairs"].get<uint32_t>()) << name;
+  const std::string text = read(path);
+  std::vector<TextPair> lines;
+  std::vector<TextPair> pairs;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back({std::string_view(text).substr(begin, end - begin), std::nullopt});
+    begin = end + 1;
   }
-  if (files == 0) GTEST_SKIP() << "none of the texts is here";
-  RecordProperty("files", files);
+  for (size_t i = 0; i + 1 < lines.size(); i += 2) pairs.push_back({lines[i].first, lines[i + 1].first});
+  EXPECT_EQ(crc_of(tokenizer->encode_batch(lines, kNoTruncation, 2)), expected["lines"].get<uint32_t>());
+  EXPECT_EQ(crc_of(tokenizer->encode_batch(pairs, 33, 1)), expected["pairs"].get<uint32_t>());
 }
+
+INSTANTIATE_TEST_SUITE_P(Files, TokenizerGoldenFile, ::testing::ValuesIn(names_of_hashed_files()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name)
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace shoehorn

@@ -321,8 +321,7 @@ double Accelerator::grad_norm() const {
 
 void Accelerator::save_model(const std::filesystem::path& directory) {
   reserve();
-  ensure_writable_directory(directory);
-  save_model_files(
+  save_model_directory(
       {*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr, options_.weights},
       session_->executor(), directory, args_.lora_merge);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "exec/cpu/elementwise.h"
 #include "io/float_convert.h"
+#include "io/manifest.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "train/adapter_config.h"
@@ -93,7 +94,10 @@ class LowRankProduct {
 class MergedWeights {
  public:
   MergedWeights(const fs::path& base, const ProgramFamily& family, const Executor& executor)
-      : files_(SafetensorsModel::open(base)), family_(family), executor_(executor) {}
+      : files_(SafetensorsModel::open(base)), family_(family), executor_(executor) {
+    // Hours may lie between the start, where it was verified, and now.
+    for (const SafetensorsFile& file : files_.files()) verify_listed(file.path());
+  }
 
   std::vector<TensorSpec> specs() const {
     std::vector<TensorSpec> specs = weight_specs(*family_.state, &files_);
@@ -155,6 +159,31 @@ class MergedWeights {
   std::vector<std::byte> raw_;
 };
 
+void load_adapter_tensors(VerifiedTensors& tensors, const ProgramFamily& family, Executor& executor) {
+  const SafetensorsFile& file = tensors.file();
+  std::map<std::string, ParameterId> missing;
+  for (const ParameterId id : parameters_in_file(family.adapters))
+    missing[std::string(kAdapterTensorPrefix) + family.state->parameter(id).name] = id;
+  for (const TensorEntry& entry : file.tensors()) {
+    const auto found = missing.find(entry.name);
+    if (found == missing.end()) {
+      throw user_error(
+          "[{}: {}] expected adapters of the layers that target_modules names and tensors of "
+          "modules_to_save, "
+          "got another tensor; does the adapter go with this base model?",
+          file.path().string(), entry.name);
+    }
+    load_parameter(tensors, entry.name, family.state->parameter(found->second),
+                   "the base model and r in adapter_config.json say", executor);
+    missing.erase(found);
+  }
+  if (missing.empty()) return;
+  throw user_error(
+      "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
+      "the file cut short?",
+      file.path().string(), missing.begin()->first);
+}
+
 }  // namespace
 
 void save_adapter(const fs::path& directory, const fs::path& base, const LoraOptions& options,
@@ -184,27 +213,7 @@ void save_adapter(const fs::path& directory, const fs::path& base, const LoraOpt
 
 void load_adapter(const fs::path& directory, const ProgramFamily& family, Executor& executor) {
   const SafetensorsFile file = SafetensorsFile::open(directory / kAdapterWeightsName);
-  std::map<std::string, ParameterId> missing;
-  for (const ParameterId id : parameters_in_file(family.adapters))
-    missing[std::string(kAdapterTensorPrefix) + family.state->parameter(id).name] = id;
-  for (const TensorEntry& entry : file.tensors()) {
-    const auto found = missing.find(entry.name);
-    if (found == missing.end()) {
-      throw user_error(
-          "[{}: {}] expected adapters of the layers that target_modules names and tensors of "
-          "modules_to_save, "
-          "got another tensor; does the adapter go with this base model?",
-          file.path().string(), entry.name);
-    }
-    load_parameter(file, entry.name, family.state->parameter(found->second),
-                   "the base model and r in adapter_config.json say", executor);
-    missing.erase(found);
-  }
-  if (missing.empty()) return;
-  throw user_error(
-      "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
-      "the file cut short?",
-      file.path().string(), missing.begin()->first);
+  load_verified(file, [&](VerifiedTensors& tensors) { load_adapter_tensors(tensors, family, executor); });
 }
 
 void save_merged_weights(const fs::path& directory, const fs::path& base, const ProgramFamily& family,

@@ -195,17 +195,11 @@ TEST(ArgumentTableGolden, OldNamesAndTheGuidesOwnArguments) {
       {{"--precision", "bf16-mixed"}, [](const auto& a) { return a.bf16; }},
       {{"--task_name", "sst2"}, [](const auto& a) { return text_columns_of(a) == Words{"sentence"}; }},
       {{"--task_name", "mnli"},
-       [](const auto& a) {
-         return text_columns_of(a) == Words{"premise", "hypothesis"};
-       }},
+       [](const auto& a) { return text_columns_of(a) == Words{"premise", "hypothesis"}; }},
       {{"--task_name", "qqp"},
-       [](const auto& a) {
-         return text_columns_of(a) == Words{"question1", "question2"};
-       }},
+       [](const auto& a) { return text_columns_of(a) == Words{"question1", "question2"}; }},
       {{"--task_name", "qnli"},
-       [](const auto& a) {
-         return text_columns_of(a) == Words{"question", "sentence"};
-       }},
+       [](const auto& a) { return text_columns_of(a) == Words{"question", "sentence"}; }},
       {{"--task_name", "cola"}, [](const auto& a) { return text_columns_of(a) == Words{"sentence"}; }},
       {{"--task_name", "mrpc"},
        [](const auto& a) { return a.task_name == "mrpc" && text_columns_of(a).empty(); }},

@@ -342,10 +342,8 @@ std::vector<ArgumentSpec> old_names() {
        .standard = std::string(),
        .help = "underflow_overflow: --detect_anomaly",
        .choices = {{"underflow_overflow"}, {"tpu_metrics_debug", "refused: there is no TPU backend"}},
-       .rewrite =
-           [](const std::string& text, const Args&) {
-             return text.empty() ? Pairs{} : Pairs{{"detect_anomaly", "true"}};
-           }},
+       .rewrite = [](const std::string& text,
+                     const Args&) { return text.empty() ? Pairs{} : Pairs{{"detect_anomaly", "true"}}; }},
   };
 }
 

@@ -12,6 +12,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -50,10 +52,10 @@ struct CheckpointContents {
   std::filesystem::path base = {};  // where the weights came from that adapters go with; empty: from nowhere
 };
 
-// Config, weights (or adapters) and companions into an existing directory. `merges`: adapters are merged into
-// the base's weights, and the whole model is saved.
-void save_model_files(const CheckpointContents& contents, const Executor& executor,
-                      const std::filesystem::path& directory, bool merges = false);
+// Config, weights (or adapters) and companions into a directory, which is made where absent, with a manifest of the
+// weights. UserError where another run has it (io/directory_lock.h). `merges`: adapters are merged into the base's weights, and the whole model is saved.
+void save_model_directory(const CheckpointContents& contents, const Executor& executor,
+                          const std::filesystem::path& directory, bool merges = false);
 
 // Writes output_dir/checkpoint-<global_step>; returns its path.
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor);
@@ -83,8 +85,15 @@ void check_resumed_data(const std::filesystem::path& checkpoint, const ResumedRu
 std::optional<std::string> find_best_model(const std::filesystem::path& checkpoint,
                                            const std::string& recorded);
 
-// The checkpoint that --resume_from_checkpoint names: a directory, or the newest complete one for "true".
-// Skipped incomplete ones are appended to `notes`. UserError where there is none.
-std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes);
+// The checkpoint that --resume_from_checkpoint names: a directory, or for "true" the newest complete one with a
+// number below `below`. Skipped incomplete ones are appended to `notes`. UserError where there is none.
+std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes,
+                                      int64_t below = std::numeric_limits<int64_t>::max());
+
+// Runs load(checkpoint) for the checkpoint that --resume_from_checkpoint names, and returns that path. Where `load`
+// finds it damaged (DamagedFile): for "true" the next newest complete one is loaded, the steps in between are done
+// again, and `notes` says so; a checkpoint that was named is a UserError that says which one to take.
+std::filesystem::path resume_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes,
+                                        const std::function<void(const std::filesystem::path&)>& load);
 
 }  // namespace shoehorn

@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "io/checkpoint_directory.h"
 #include "io/json_file.h"
+#include "io/manifest.h"
 #include "io/test_directory.h"
 #include "train/test_support.h"
+#include "train/weights.h"
 
 namespace shoehorn {
 namespace {
@@ -211,6 +213,84 @@ TEST_F(Checkpoint, NewestCompleteOneIsFound) {
   args_.resume_from_checkpoint = newer.string();
   EXPECT_TRUE(
       contains(message_of<UserError>([&] { find_checkpoint(args_, notes); }), "optimizer.safetensors"));
+}
+
+TEST_F(Checkpoint, AFlippedBitOfAnyFileIsFound) {
+  const fs::path saved = save();
+  std::vector<std::string> notes;
+  args_.resume_from_checkpoint = saved.string();
+  const auto resume = [&] {
+    resume_checkpoint(args_, notes, [&](const fs::path& from) { load_checkpoint(from, args_, session_); });
+  };
+  EXPECT_NO_THROW(resume());
+  for (const auto& entry : fs::directory_iterator(saved)) {
+    const auto bits = static_cast<int64_t>(fs::file_size(entry.path())) * 8;
+    for (const int64_t bit : {int64_t{3}, bits / 2, bits - 1}) {
+      flip_bit(entry.path(), bit);
+      const std::string message = message_of<UserError>(resume);
+      const std::string name = entry.path().filename().string();
+      EXPECT_TRUE(contains(
+          message, name == kManifestName ? "shoehorn_manifest.json" : name + ": expected the checksum"));
+      EXPECT_TRUE(contains(message, "there is no complete one before it")) << name;
+      flip_bit(entry.path(), bit);
+    }
+  }
+  EXPECT_NO_THROW(resume());
+}
+
+TEST_F(Checkpoint, ADamagedOneIsNeverResumed) {
+  save();
+  state_.global_step = 8;
+  save();
+  state_.global_step = 9;
+  const fs::path newest = save();
+  const auto flip_tensor_bit = [&](const fs::path& file) {
+    flip_bit(file, static_cast<int64_t>(fs::file_size(file)) * 8 - 1);
+  };
+  flip_tensor_bit(newest / "optimizer.safetensors");
+  ResumedRun run;
+  std::vector<std::string> notes;
+  const auto resume = [&](const std::string& from) {
+    args_.resume_from_checkpoint = from;
+    return resume_checkpoint(args_, notes,
+                             [&](const fs::path& path) { run = load_checkpoint(path, args_, session_); });
+  };
+  const std::string message = message_of<UserError>([&] { resume(newest.string()); });
+  EXPECT_TRUE(contains(message,
+                       "checkpoint-9] expected a complete checkpoint, got one where optimizer.safetensors: "
+                       "expected the checksum xxh128 "));
+  EXPECT_TRUE(contains(message, "resume from " + (directory_.path() / "checkpoint-8").string()));
+
+  const NamedWeights saved = weights_of(session_);
+  initialize_weights(session_.state(), session_.executor(), 5);
+  EXPECT_EQ(resume("true"), directory_.path() / "checkpoint-8");
+  EXPECT_EQ(run.state.global_step, 8);
+  EXPECT_TRUE(weights_of(session_) == saved);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_TRUE(contains(notes[0], "checkpoint-9 is skipped: optimizer.safetensors: expected the checksum"));
+
+  flip_tensor_bit(directory_.path() / "checkpoint-8/model.safetensors");
+  EXPECT_EQ(resume("true"), directory_.path() / "checkpoint-7");
+  flip_tensor_bit(directory_.path() / "checkpoint-7/model.safetensors");
+  notes.clear();
+  const std::string none = message_of<UserError>([&] { resume("true"); });
+  for (const char* name : {"checkpoint-9", "checkpoint-8", "checkpoint-7"}) EXPECT_TRUE(contains(none, name));
+}
+
+TEST_F(Checkpoint, ASavedModelHasChecksums) {
+  const fs::path saved = directory_.path() / "model";
+  const auto load = [&] { start_weights(saved, session_.state(), session_.executor(), 0); };
+  for (int turn = 0; turn < 2; ++turn) {
+    save_model_directory({model_, session_, args_, state_, position_, companions_}, session_.executor(),
+                         saved);
+    EXPECT_TRUE(has_checksum(saved / "model.safetensors"));
+    EXPECT_NO_THROW(load());
+  }
+  flip_bit(saved / "model.safetensors",
+           static_cast<int64_t>(fs::file_size(saved / "model.safetensors")) * 8 - 1);
+  EXPECT_TRUE(contains(message_of<DamagedFile>(load), "model.safetensors] expected the checksum"));
+  fs::remove(saved / kManifestName);
+  EXPECT_NO_THROW(load());
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/process.h"
 
@@ -17,6 +19,14 @@ namespace {
 // staging, log and checkpoint buffers. Measured with the settings of tests/memory_promise_test.cc.
 constexpr int64_t kRunOverheadBytes = int64_t{3} << 20;
 
+// The stacks of the team that runs the kernels are a part of what the process holds.
+void start_team() {
+  int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+  threads += 1;
+  CHECK(threads > 0, "a team has no threads");
+}
+
 std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   std::vector<std::pair<std::string, int64_t>> rows(bytes.begin(), bytes.end());
   std::stable_sort(rows.begin(), rows.end(),
@@ -25,6 +35,21 @@ std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   for (const auto& [name, amount] : rows)
     text += fmt::format("    {:<28}{:>14}\n", name, format_bytes(amount));
   return text;
+}
+
+// Whether the plan fits where no other process holds any of what the limit counts.
+bool would_fit_alone(const MemoryForecast& forecast) {
+  const MemoryLimitKind kind = forecast.limit.kind;
+  const bool is_shared = kind == MemoryLimitKind::kMachine || kind == MemoryLimitKind::kCgroup ||
+                         kind == MemoryLimitKind::kOvercommit;
+  return is_shared && forecast.process_peak_bytes() <= forecast.limit.limit_bytes;
+}
+
+std::string other_processes(const MemoryLimit& limit) {
+  std::string rows;
+  for (const ProcessMemory& other : largest_other_processes(3, limit))
+    rows += fmt::format("\n  {:>12}  {} (pid {})", format_bytes(other.resident_bytes), other.name, other.pid);
+  return rows.empty() ? rows : "\nOther processes that hold memory:" + rows;
 }
 
 }  // namespace
@@ -42,6 +67,7 @@ MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget) 
 
 MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget) {
   const MemoryPlan& plan = session.plan();
+  start_team();
   malloc_trim(0);  // what planning freed goes back first, so that it is not counted twice
   MemoryForecast forecast;
   for (const AddressSpace space : kEveryAddressSpace) {
@@ -59,7 +85,10 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   forecast.by_component_kind = bytes_by_component_kind(session.state(), plan);
   const int64_t resident = process_resident_bytes();
   forecast.process_overhead_bytes = resident + kRunOverheadBytes;
-  forecast.budget_bytes = budget.value_or(available_memory_bytes() + resident);
+  forecast.limit =
+      budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : binding_memory_limit();
+  forecast.budget_bytes = budget.value_or(
+      std::min(forecast.limit.available_bytes, std::numeric_limits<int64_t>::max() - resident) + resident);
   forecast.parameters = session.parameter_count();
   forecast.trainable_parameters = session.trainable_parameter_count();
   forecast.planning_seconds = session.planning_seconds();
@@ -100,8 +129,12 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
                       {"bytes", arena.bytes},
                       {"lower_bound_bytes", arena.lower_bound_bytes}});
   }
+  nlohmann::json limit = {{"kind", memory_limit_name(forecast.limit.kind)},
+                          {"bytes", forecast.limit.limit_bytes}};
+  if (!forecast.limit.path.empty()) limit["path"] = forecast.limit.path.string();
   return {{"fits", forecast.fits()},
           {"budget_bytes", forecast.budget_bytes},
+          {"limit", std::move(limit)},
           {"arenas", std::move(arenas)},
           {"arena_bytes", forecast.arena_bytes()},
           {"by_role", forecast.by_role},
@@ -114,10 +147,11 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
 }
 
 std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alternative>& alternatives) {
-  std::string text =
-      fmt::format("[memory] expected a plan of at most {}, got one of {}: {} too much; nothing was reserved.",
-                  format_bytes(forecast.budget_bytes), format_bytes(forecast.process_peak_bytes()),
-                  format_bytes(forecast.process_peak_bytes() - forecast.budget_bytes));
+  std::string text = fmt::format(
+      "[memory] expected a plan of at most {} ({}), got one of {}: {} too much; nothing was reserved.",
+      format_bytes(forecast.budget_bytes), describe(forecast.limit),
+      format_bytes(forecast.process_peak_bytes()),
+      format_bytes(forecast.process_peak_bytes() - forecast.budget_bytes));
   for (const bool changes_numerics : {false, true}) {
     std::string rows;
     for (const Alternative& alternative : alternatives) {
@@ -129,14 +163,7 @@ std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alt
     text += rows;
   }
   if (alternatives.empty()) text += "\nNo combination of the known techniques fits.";
-  const auto others = largest_other_processes(3);
-  if (!others.empty()) {
-    text += "\nOther processes that hold memory:";
-    for (const ProcessMemory& other : others) {
-      text +=
-          fmt::format("\n  {:>12}  {} (pid {})", format_bytes(other.resident_bytes), other.name, other.pid);
-    }
-  }
+  if (would_fit_alone(forecast)) text += other_processes(forecast.limit);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_limit.h"
 #include "train/session.h"
 #include "train/training_arguments.h"
 
@@ -25,7 +26,8 @@ struct MemoryForecast {
   std::map<std::string, int64_t> by_component;
   std::map<std::string, int64_t> by_component_kind;  // a component of all layers is one
   int64_t process_overhead_bytes = 0;                // libraries, tokenizer, data, products' code, stacks
-  int64_t budget_bytes = 0;
+  int64_t budget_bytes = 0;                          // for the whole process, what it has already included
+  MemoryLimit limit = {};                            // where the budget comes from
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
   double planning_seconds = 0;
@@ -37,7 +39,7 @@ struct MemoryForecast {
 
 // Call when everything that the run keeps besides its arenas is in memory (tokenizer, data); compiles the
 // session. What is resident then, and what a run is known to add, is the process's overhead. `budget` unset:
-// what the machine or cgroup has available now.
+// what the limit that binds (base/memory_limit.h) leaves now.
 MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget);
 
 // The same without the code, a lower bound: for a plan that may be given up. Code that was compiled stays in

@@ -7,8 +7,8 @@
 namespace shoehorn {
 
 std::string half_products_text(bool is_fp16) {
-  if (is_fp16) return fmt::format("as fp32 panels: {} has none on this processor", cpu::matmul_library());
-  return cpu::has_bf16_products() ? "native" : "as fp32 panels: the processor has none";
+  if (cpu::has_products_of(is_fp16 ? DType::kF16 : DType::kBF16)) return "native";
+  return fmt::format("as fp32 panels: {} has none on this processor", cpu::matmul_library());
 }
 
 std::string format_precision(const TrainingArguments& args) {

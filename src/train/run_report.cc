@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "io/directory_lock.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -91,6 +92,7 @@ std::string format_metrics(std::string_view split, const Metrics& metrics) {
 
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined) {
+  const DirectoryLock lock(output_dir);  // all_results.json is read and written
   write_json_atomic(output_dir / (split + "_results.json"), to_json(metrics), kResultFormat);
   if (!combined) return;
   const std::filesystem::path path = output_dir / "all_results.json";

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/manifest.h"
 #include "train/adapter_weights.h"
 #include "train/find_anomaly.h"
 #include "train/fp16_checkpoint.h"
@@ -26,6 +27,18 @@ void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly)
   if (detect_anomaly) watch_for_anomaly(session.executor(), session.family().loss_scale.found_inf.valid());
 }
 
+void say_without_checksums(const SafetensorsModel& files,
+                           const std::function<void(const std::string& line)>& on_line) {
+  if (!on_line) return;
+  std::vector<std::string> names;
+  for (const SafetensorsFile& file : files.files()) {
+    if (!has_checksum(file.path())) names.push_back(file.path().filename().string());
+  }
+  if (names.empty()) return;
+  on_line(fmt::format("{}: no checksum of {}, taken as read", files.directory().string(),
+                      fmt::join(names, ", ")));
+}
+
 std::optional<SafetensorsModel> start_run(const RunStart& start, Session& session) {
   const auto say = [&](const std::string& line) {
     if (start.on_line && !line.empty()) start.on_line(line);
@@ -33,6 +46,7 @@ std::optional<SafetensorsModel> start_run(const RunStart& start, Session& sessio
   if (!start.weights.empty() && is_float16(session.options().step))
     say(fp16_overflow_warning(SafetensorsModel::open(start.weights)));
   StartedWeights started = start_weights(start.weights, session.state(), session.executor(), start.seed);
+  if (started.files) say_without_checksums(*started.files, start.on_line);
   std::vector<std::string> drawn = std::move(started.initialized);
   if (!start.adapter.empty()) {
     load_adapter(start.adapter, session.family(), session.executor());

@@ -17,13 +17,19 @@ struct RunStart {
   std::filesystem::path weights = {};  // a directory; empty: every parameter from its initializer
   std::filesystem::path adapter = {};  // in PEFT's format, for the session's adapters; empty: new ones
   int64_t seed = 0;
-  // Told where float16 may overflow (train/fp16_checkpoint.h) and which parameters are new. Unset: silent.
+  // Told where float16 may overflow (train/fp16_checkpoint.h), which parameters are new, and which files have no
+  // checksum. Unset: silent.
   std::function<void(const std::string& line)> on_line = {};
 };
 
 // Reserves the session's memory, lends `windows` their staging, null where there is no training, and has the first
 // anomaly named where that is asked for.
 void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly);
+
+// Says which of the files that weights were read from have no checksum to be verified by: those of Hugging Face, and of
+// older versions. `on_line` unset: silent.
+void say_without_checksums(const SafetensorsModel& files,
+                           const std::function<void(const std::string& line)>& on_line);
 
 // Puts the weights into a session that is reserved, and returns the files that they came from, kept open;
 // none: all are new. Errors of start_weights and load_adapter; UserError where weights that only an evaluation

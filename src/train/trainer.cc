@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "data/window_iterator.h"
-#include "io/file.h"
+#include "io/directory_lock.h"
 #include "train/auto_find_batch_size.h"
 #include "train/loss_scale_state.h"
 #include "train/run_data.h"
@@ -113,9 +113,13 @@ void Trainer::prepare() {
 void Trainer::load_start() {
   if (windows_ != nullptr && !args_.resume_from_checkpoint.empty()) {
     std::vector<std::string> notes;
-    const std::filesystem::path checkpoint = find_checkpoint(args_, notes);
+    ResumedRun run;
+    const std::filesystem::path checkpoint =
+        resume_checkpoint(args_, notes, [&](const std::filesystem::path& from) {
+          run = load_checkpoint(from, args_, *session_, options_.weights);
+        });
     for (const std::string& note : notes) say(note);
-    ResumedRun run = load_checkpoint(checkpoint, args_, *session_, options_.weights);
+    if (run.files) say_without_checksums(*run.files, options_.on_line);
     check_resumed_data(checkpoint, run, train_dataset_.size(), windows_->schedule());
     const int64_t max_steps = state_.max_steps;
     const int64_t epochs = state_.num_train_epochs;
@@ -194,11 +198,11 @@ CheckpointContents Trainer::contents() const {
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
-  ensure_writable_directory(directory);
-  save_model_files(contents(), session_->executor(), directory, args_.lora_merge);
+  save_model_directory(contents(), session_->executor(), directory, args_.lora_merge);
 }
 
 void Trainer::save_state() const {
+  const DirectoryLock lock(args_.output_dir);
   save_trainer_state(state_, std::filesystem::path(args_.output_dir) / "trainer_state.json");
 }
 

@@ -82,8 +82,8 @@ class Trainer {
   // Steps of an epoch and of the whole run; there is training data.
   TrainingSteps steps() const;
 
-  // Refuses with UserError (format_refusal) what does not fit the budget, and where there is no training
-  // data. Resumes where resume_from_checkpoint says.
+  // Refuses with UserError (format_refusal) what does not fit the budget, where there is no training data, and
+  // where another run has output_dir (io/directory_lock.h). Resumes where resume_from_checkpoint says.
   TrainOutput train();
   // Of the evaluation data set; what it measures by labels is left out where none has one. UserError without
   // such data.
@@ -93,7 +93,7 @@ class Trainer {
   void predict(const std::function<void(std::span<const float> logits)>& on_logits);
 
   // config.json, weights and companions into `directory` (made where absent). Of a run with lora_rank its
-  // adapters, or with lora_merge the whole model.
+  // adapters, or with lora_merge the whole model. UserError where another run has the directory.
   void save_model(const std::filesystem::path& directory);
   // The evaluation of the trained model as the last entry of the log, in the reports that report_to names.
   void report_evaluation(Metrics metrics);
@@ -116,6 +116,7 @@ class Trainer {
  private:
   void plan();
   bool may_shrink_batch() const;
+  bool writes_output_dir() const;
   void prepare();
   void load_start();
   void require_evaluation_data(const char* call) const;

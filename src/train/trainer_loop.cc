@@ -6,6 +6,7 @@
 #include "data/window_iterator.h"
 #include "graph/relative_step.h"
 #include "io/checkpoint_directory.h"
+#include "io/directory_lock.h"
 #include "io/file.h"
 #include "train/adapter_weights.h"
 #include "train/loss_scale_state.h"
@@ -52,6 +53,13 @@ TrainOutput Trainer::train() {
           "[lora_rank] expected a base model with weights, or save_strategy no, got random weights; adapters "
           "are saved without the model that they go with");
     }
+  }
+  std::optional<DirectoryLock> lock;
+  if (writes_output_dir()) {
+    lock.emplace(args_.output_dir);
+    if (!lock->is_enforced())
+      say(fmt::format("{}: no locks on this file system; see to it that no other run writes there",
+                      args_.output_dir));
     ensure_writable_directory(args_.output_dir);
   }
   recover_checkpoints(args_.output_dir);
@@ -84,6 +92,11 @@ TrainOutput Trainer::train() {
   progress.finish();
   if (args_.load_best_model_at_end) load_best_model();
   return finish_run(now_seconds() - start);
+}
+
+bool Trainer::writes_output_dir() const {
+  return args_.save_strategy != "no" || !args_.report_to.empty() ||
+         (profile_ != nullptr && options_.write_profile);
 }
 
 void Trainer::train_epochs(Progress& progress) {
@@ -239,7 +252,8 @@ void Trainer::load_best_model() {
   if (!state_.best_model_checkpoint) return;
   const std::string& best = *state_.best_model_checkpoint;
   // Hours of training are not lost for a checkpoint that somebody deleted.
-  if (const std::string defect = checkpoint_defect(best); !defect.empty()) {
+  // Every byte is verified before the first of the last step's weights is overwritten.
+  if (const std::string defect = checkpoint_defect(best, VerifiedFiles::kAll); !defect.empty()) {
     say(fmt::format("the weights are those of the last step: the best model, of {}, is not whole ({})", best,
                     defect));
     return;

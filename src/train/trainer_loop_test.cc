@@ -197,6 +197,7 @@ TEST_F(TrainerLoop, EvaluationRefusesRandomWeights) {
   for (const TensorSpec& spec : kept)
     writer.append(spec.name, std::as_bytes(std::span(weights.at(spec.name))));
   writer.commit();
+  fs::remove(saved / "shoehorn_manifest.json");  // of the file that this one replaces
 
   Trainer evaluating(model_, quiet_arguments(), {}, tiny_samples(8, 6), {.weights = saved});
   EXPECT_TRUE(contains(message_of<UserError>([&] { evaluating.evaluate(); }),

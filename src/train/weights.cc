@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <map>
 #include <vector>
 
 #include "base/error.h"
@@ -34,7 +34,7 @@ std::string shape_text(std::span<const int64_t> shape) {
 
 // Elements [offset, offset + values.size()) of a tensor of float type as fp32; a chunk at most.
 template <typename Files>
-void read_elements(const Files& files, const std::string& name, int64_t offset, std::span<float> values) {
+void read_elements(Files& files, const std::string& name, int64_t offset, std::span<float> values) {
   const DType dtype = files.tensor(name).dtype;
   const int64_t element = dtype_bytes(dtype);
   const std::span<std::byte> raw =
@@ -229,9 +229,10 @@ std::string name_in_files(const SafetensorsModel& files, const std::string& para
   return found == candidates.end() ? std::string{} : *found;
 }
 
-void load_parameter(const SafetensorsFile& file, const std::string& name, const Parameter& parameter,
+void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
                     std::string_view says, Executor& executor) {
-  const TensorEntry& entry = file.tensor(name);
+  const TensorEntry& entry = tensors.tensor(name);
+  const SafetensorsFile& file = tensors.file();
   if (entry.shape != parameter.shape) {
     throw user_error("[{}: {}] expected shape {} as {}, got {}", file.path().string(), name,
                      shape_text(parameter.shape), says, shape_text(entry.shape));
@@ -243,7 +244,7 @@ void load_parameter(const SafetensorsFile& file, const std::string& name, const 
   for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
     const auto count = static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at));
     const std::span<float> values = std::span(staging().values).first(count);
-    read_elements(file, name, at, values);
+    read_elements(tensors, name, at, values);
     write_parameter(executor, parameter, at, values);
   }
 }
@@ -251,26 +252,34 @@ void load_parameter(const SafetensorsFile& file, const std::string& name, const 
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator) {
   LoadedWeights loaded;
-  std::set<std::string> used;
+  std::map<std::string, const Parameter*> parameter_of;  // by the name of a tensor
   for (const Parameter& parameter : state.parameters()) {
     if (parameter.is_adapter) continue;
     const std::string name = name_in_files(files, parameter.name);
-    if (name.empty()) {
-      if (state.storage(parameter.storage).region.component != Component::kHead) {
-        throw user_error(
-            "[{}] expected a tensor '{}', got none of that name; are these the weights of this model, and "
-            "of its config.json?",
-            files.directory().string(), parameter.name);
-      }
+    if (!name.empty()) {
+      parameter_of[name] = &parameter;
+    } else if (state.storage(parameter.storage).region.component == Component::kHead) {
       initialize_as_torch(executor, parameter, generator);
       loaded.initialized.push_back(parameter.name);
-      continue;
+    } else {
+      for (const SafetensorsFile& file : files.files()) verify_listed(file.path());
+      throw user_error(
+          "[{}] expected a tensor '{}', got none of that name; are these the weights of this model, and "
+          "of its config.json?",
+          files.directory().string(), parameter.name);
     }
-    used.insert(name);
-    load_parameter(files.file_of(name), name, parameter, "config.json says", executor);
   }
-  for (const std::string& name : files.names()) {
-    if (!used.contains(name)) loaded.unused.push_back(name);
+  for (const SafetensorsFile& file : files.files()) {
+    load_verified(file, [&](VerifiedTensors& tensors) {
+      for (const TensorEntry& tensor : file.tensors()) {
+        const auto found = parameter_of.find(tensor.name);
+        if (found == parameter_of.end()) {
+          loaded.unused.push_back(tensor.name);
+        } else {
+          load_parameter(tensors, tensor.name, *found->second, "config.json says", executor);
+        }
+      }
+    });
   }
   return loaded;
 }
@@ -353,16 +362,18 @@ void save_optimizer_states(const std::filesystem::path& file, const StateTable& 
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const OptimizerSettings& settings) {
   const SafetensorsFile source = SafetensorsFile::open(file);
-  for (const StateInFile& kept : optimizer_states_of(state, executor, settings)) {
-    const TensorEntry& entry = source.tensor(kept.spec.name);
-    if (entry.dtype != kept.spec.dtype || entry.shape != kept.spec.shape) {
-      throw user_error(
-          "[{}: {}] expected {} of shape {}, got {} of shape {}; was it saved by a run with another model?",
-          file.string(), kept.spec.name, dtype_name(kept.spec.dtype), shape_text(kept.spec.shape),
-          dtype_name(entry.dtype), shape_text(entry.shape));
+  load_verified(source, [&](VerifiedTensors& tensors) {
+    for (const StateInFile& kept : optimizer_states_of(state, executor, settings)) {
+      const TensorEntry& entry = source.tensor(kept.spec.name);
+      if (entry.dtype != kept.spec.dtype || entry.shape != kept.spec.shape) {
+        throw user_error(
+            "[{}: {}] expected {} of shape {}, got {} of shape {}; was it saved by a run with another model?",
+            file.string(), kept.spec.name, dtype_name(kept.spec.dtype), shape_text(kept.spec.shape),
+            dtype_name(entry.dtype), shape_text(entry.shape));
+      }
+      tensors.read_into(kept.spec.name, kept.data);
     }
-    source.read_into(kept.spec.name, kept.data);
-  }
+  });
 }
 
 }  // namespace shoehorn

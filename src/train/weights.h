@@ -14,6 +14,7 @@
 #include "graph/state_table.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
+#include "io/verified_tensors.h"
 #include "optim/optimizer.h"
 
 namespace shoehorn {
@@ -26,7 +27,7 @@ struct LoadedWeights {
 // Reads every parameter into place but those of adapters, which no base model has. Names: as they are,
 // without the leading "bert." (a base model's files), and with the old endings gamma and beta. Only
 // parameters of the head may be absent: they are initialized from `generator`. UserError naming file and
-// tensor: another shape, a missing tensor.
+// tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest says.
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator);
 
@@ -35,7 +36,7 @@ std::string name_in_files(const SafetensorsModel& files, const std::string& para
 
 // Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
 // explains ("config.json says"), or no floating-point numbers.
-void load_parameter(const SafetensorsFile& file, const std::string& name, const Parameter& parameter,
+void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
                     std::string_view says, Executor& executor);
 
 // Every parameter from its initializer; random ones counter-based (exec/cpu/random_normal.h,
@@ -66,7 +67,7 @@ DType model_dtype(const StateTable& state);
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
                   const SafetensorsModel* originals = nullptr);
 
-// Optimizer states, as "<parameter>.<state>".
+// Optimizer states, as "<parameter>.<state>". DamagedFile as above.
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
                            const Executor& executor, const OptimizerSettings& settings);
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,

@@ -7,14 +7,14 @@ bert_small/config.json, model.safetensors   the initial model, as save_pretraine
 bert_small/golden.json                      what each number below means: rows, losses, norms, curves, tolerances
 bert_small/golden.safetensors
   input_ids, token_type_ids [32, 64] i32, lengths, labels [32] i32   samples; row r attends to its first lengths[r] tokens
-  logits, pooled_output, logits_gradient                             batch `main` (rows 0..7), float64
-  logits_float32                                                     the same logits as fp32 PyTorch gives them
-  hidden_states [L+1, 7, 40]                                         row 2 alone: embeddings, then each layer, float64
-  gradient64.NAME, gradient32.NAME                                   d(mean loss of `main`)/d(NAME)
+  logits                                                             batch `main` (rows 0..7), float64
+  gradient64.NAME                                                    d(mean loss of `main`)/d(NAME), float64
   adamw.NAME                                                         weights after the Trainer's AdamW curve, fp32
-bert_small/variants/NAME/                   one small model each: other activation, two labels, one token type, and token
+bert_small/variants/NAME/                   the same of one small model each, all its samples being `main`: other activation, two labels, one token type, and token
                                             0 (which never gets a gradient: padding_idx) inside the attended text
 
+`autocast` in golden.json is what torch.autocast loses in bfloat16 and in float16: the largest error of the loss, of the
+logits and of each gradient of `main`, against float64. Attention is Transformers' default (sdpa) there.
 Dropout is 0 everywhere. float64 is the reference (the losses of its curves pass through an fp32 sum in the Trainer);
 fp32 is there to show how far a correct fp32 program is from it.
 Lion and the 8-bit optimizers are bitsandbytes', LOMO and AdaLOMO lomo_optim's, as the Trainer makes them, on the CPU. These
@@ -24,6 +24,7 @@ which AdamW scales up to whole steps, so their weights after `adamw` agree with 
 """
 
 import argparse
+import copy
 import json
 import os
 import re
@@ -39,10 +40,9 @@ from transformers import BertConfig, BertForSequenceClassification
 SEED = 20240517
 SAMPLES = 32
 MAIN_ROWS = list(range(8))
-MICRO_BATCHES = [[0, 1, 2], [3, 4, 5], [6, 7]]
 MAIN_LENGTHS = [1, 64, 7, 33, 16, 64, 2, 50]
 SMOOTHING = 0.1
-HIDDEN_STATES_ROW = 2
+LOSS_SCALE = 1024.0  # of the gradients under float16
 CONFIG = dict(
     vocab_size=97,
     hidden_size=40,
@@ -145,21 +145,38 @@ def take(samples, rows):
 
 
 def loss_and_gradients(model, batch, smoothing=0.0):
-    """Loss (mean over the batch's samples whose label is not -100), logits, d loss/d logits, parameter gradients."""
+    """Loss (mean over the batch's samples whose label is not -100), logits, parameter gradients."""
     model.zero_grad()
-    inputs = {key: value for key, value in batch.items() if key != "labels"}
-    outputs = model(**inputs, output_hidden_states=True)
-    outputs.logits.retain_grad()
-    loss = torch.nn.functional.cross_entropy(outputs.logits, batch["labels"], label_smoothing=smoothing)
+    logits = model(**{key: value for key, value in batch.items() if key != "labels"}).logits
+    loss = torch.nn.functional.cross_entropy(logits, batch["labels"], label_smoothing=smoothing)
     if smoothing == 0:
         theirs = model(**batch).loss
         assert torch.equal(theirs, loss), (theirs, loss)
     else:
-        theirs = transformers.trainer_pt_utils.LabelSmoother(epsilon=smoothing)({"logits": outputs.logits}, batch["labels"])
+        theirs = transformers.trainer_pt_utils.LabelSmoother(epsilon=smoothing)({"logits": logits}, batch["labels"])
         assert torch.allclose(theirs, loss, rtol=1e-6), (theirs, loss)
     loss.backward()
     gradients = {name: parameter.grad.detach().clone() for name, parameter in model.named_parameters()}
-    return loss.item(), outputs, gradients
+    return loss.item(), logits, gradients
+
+
+def autocast_errors(model, batch, loss64, logits64, gradients64, name_of=lambda name: name):
+    """What mixed precision loses: the largest errors of loss, logits and gradients. `model` has fp32 weights."""
+    errors = {}
+    for precision, dtype, scale in (("bf16", torch.bfloat16, 1.0), ("fp16", torch.float16, LOSS_SCALE)):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype):
+            outputs = model(**batch)
+        (outputs.loss * scale).backward()
+        gradients = {
+            name_of(name): parameter.grad / scale for name, parameter in model.named_parameters() if parameter.requires_grad
+        }
+        errors[precision] = {
+            "loss": abs(outputs.loss.item() - loss64),
+            "logits": (outputs.logits.double() - logits64).abs().max().item(),
+            "gradients": largest_difference(gradients, gradients64),
+        }
+    return errors
 
 
 def norm(tensors):
@@ -170,41 +187,25 @@ def largest_difference(first, second):
     return {name: (first[name].double() - second[name].double()).abs().max().item() for name in first}
 
 
-def main_batch(model, samples, tensors):
-    """Everything about one evaluation of the batch `main`; adds its tensors, returns its part of golden.json."""
-    batch = take(samples, MAIN_ROWS)
-    model64 = build_like(model).double()
-    loss32, outputs32, gradients32 = loss_and_gradients(model, batch)
-    loss64, outputs64, gradients64 = loss_and_gradients(model64, batch)
-    tensors["logits"] = outputs64.logits
-    tensors["logits_float32"] = outputs32.logits
-    tensors["logits_gradient"] = outputs64.logits.grad
-    tensors["pooled_output"] = model64.bert(**{k: v for k, v in batch.items() if k != "labels"}).pooler_output
-    length = MAIN_LENGTHS[HIDDEN_STATES_ROW]
-    tensors["hidden_states"] = torch.stack([state[HIDDEN_STATES_ROW, :length] for state in outputs64.hidden_states])
-    for name in gradients64:
-        tensors[f"gradient64.{name}"] = gradients64[name]
-        tensors[f"gradient32.{name}"] = gradients32[name]
+def main_batch(model, batch, rows, tensors):
+    """`main` of golden.json for the batch of these rows, and what is in it; adds its tensors."""
+    loss, logits, gradients = loss_and_gradients(build_like(model).double(), batch)
+    tensors["logits"] = logits
+    tensors.update({f"gradient64.{name}": gradient for name, gradient in gradients.items()})
+    return {"rows": rows, "loss": loss, "gradient_norm": norm(gradients.values())}, (loss, logits, gradients)
 
-    smoothed_loss, smoothed, smoothed_gradients = loss_and_gradients(model64, batch, SMOOTHING)
-    tensors["smoothed_logits_gradient"] = smoothed.logits.grad
+
+def around_main(model, batch, exact):
+    """The batch `main` in mixed precision, with smoothed and with ignored labels; `exact`: what main_batch has in it."""
+    default_attention = build_like(model)
+    default_attention.set_attn_implementation("sdpa")
+    model64 = build_like(model).double()
+    smoothed_loss, _, smoothed_gradients = loss_and_gradients(model64, batch, SMOOTHING)
     ignored = dict(batch, labels=batch["labels"].clone())
     ignored["labels"][[1, 4]] = -100
-    ignored_loss, ignored_outputs, ignored_gradients = loss_and_gradients(model64, ignored)
-    tensors["ignored_logits_gradient"] = ignored_outputs.logits.grad
-    micro_losses = [loss_and_gradients(model64, take(samples, rows))[0] for rows in MICRO_BATCHES]
-    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        autocast = model(**batch)
+    ignored_loss, _, ignored_gradients = loss_and_gradients(model64, ignored)
     return {
-        "main": {
-            "rows": MAIN_ROWS,
-            "loss": loss64,
-            "loss_float32": loss32,
-            "gradient_norm": norm(gradients64.values()),
-            "gradient_norm_float32": norm(gradients32.values()),
-            "gradient_float32_largest_error": largest_difference(gradients32, gradients64),
-            "gradient_largest": {name: gradient.abs().max().item() for name, gradient in gradients64.items()},
-        },
+        "autocast": autocast_errors(default_attention, batch, *exact),
         "label_smoothing": {
             "label_smoothing_factor": SMOOTHING,
             "loss": smoothed_loss,
@@ -215,27 +216,14 @@ def main_batch(model, samples, tensors):
             "loss": ignored_loss,
             "gradient_norm": norm(ignored_gradients.values()),
         },
-        "gradient_accumulation": {
-            "note": "loss and gradients over these micro-batches are those of main: divide by the 8 samples of the whole",
-            "micro_batches": MICRO_BATCHES,
-            "loss": loss64,
-            "micro_batch_losses": micro_losses,
-            "wrong_mean_of_means": sum(micro_losses) / len(micro_losses),
-            "wrong_sum_of_means": sum(micro_losses),
-        },
-        "bf16_autocast": {
-            "note": "logits of main under torch.autocast(bfloat16), fp32 weights: shows the size of bf16's error",
-            "loss": autocast.loss.item(),
-            "logits": autocast.logits.float().tolist(),
-        },
     }
 
 
 def build_like(model):
     """A copy with the same weights."""
-    copy = BertForSequenceClassification(model.config)
-    copy.load_state_dict(model.state_dict())
-    return copy.eval()
+    twin = BertForSequenceClassification(copy.deepcopy(model.config))
+    twin.load_state_dict(model.state_dict())
+    return twin.eval()
 
 
 def optimizer_of(training_arguments, model):
@@ -323,13 +311,9 @@ def write_variant(directory, name, overrides, seed):
     samples = build_samples(shape, lengths, seed)
     if name == "token_zero_inside":
         samples["input_ids"][0, 3] = samples["input_ids"][2, 0] = samples["input_ids"][4, 15] = 0
-    loss, outputs, gradients = loss_and_gradients(build_like(model).double(), samples)
-    write(
-        directory,
-        model,
-        {**sample_tensors(samples), "logits": outputs.logits, **{f"gradient64.{k}": v for k, v in gradients.items()}},
-        {"loss": loss, "gradient_norm": norm(gradients.values())},
-    )
+    tensors = sample_tensors(samples)
+    main, _ = main_batch(model, samples, list(range(len(lengths))), tensors)
+    write(directory, model, tensors, {"main": main})
 
 
 def sample_tensors(samples):
@@ -369,8 +353,9 @@ def main():
     lengths = MAIN_LENGTHS + torch.randint(1, 65, (SAMPLES - len(MAIN_LENGTHS),), generator=generator).tolist()
     samples = build_samples(CONFIG, lengths, SEED)
     tensors = sample_tensors(samples)
-    golden = {"hidden_states": {"row": HIDDEN_STATES_ROW, "length": MAIN_LENGTHS[HIDDEN_STATES_ROW]}}
-    golden.update(main_batch(model, samples, tensors))
+    batch = take(samples, MAIN_ROWS)
+    main, exact = main_batch(model, batch, MAIN_ROWS, tensors)
+    golden = {"main": main, **around_main(model, batch, exact)}
     golden.update(curves(model, samples, tensors))
 
     shutil.rmtree(args.output_dir, ignore_errors=True)

@@ -10,7 +10,7 @@ lora_small/golden.safetensors
   adamw.NAME                adapter after the Trainer's AdamW curve, fp32
 
 B is not zero, as it would be at the start, so that A has a gradient; the classifier differs from the base model's. Dropout
-is 0. float64 is the reference.
+is 0. float64 is the reference. `autocast` is what bert_make.py has under that name.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import shutil
 import peft
 import torch
 import transformers
-from bert_make import COMMON, MAIN_ROWS, SAMPLES, largest_difference, norm, take, train_curve
+from bert_make import COMMON, MAIN_ROWS, SAMPLES, autocast_errors, largest_difference, norm, take, train_curve
 from safetensors.torch import load_file, save_file
 from transformers import BertForSequenceClassification
 
@@ -84,7 +84,10 @@ def main():
     outputs = model(**take(samples, MAIN_ROWS))
     outputs.loss.backward()
     gradients = {name: parameter.grad for name, parameter in adapter_of(model).items()}
-    base_loss = load_base().double()(**take(samples, MAIN_ROWS)).loss.item()
+    trained_in_fp32 = load_adapter(args.output_dir)
+    errors = autocast_errors(
+        trained_in_fp32, take(samples, MAIN_ROWS), outputs.loss.item(), outputs.logits, gradients, plain_name
+    )
     tensors = {"logits": outputs.logits, **{f"gradient64.{name}": value for name, value in gradients.items()}}
 
     generator = torch.Generator().manual_seed(SEED)
@@ -103,9 +106,9 @@ def main():
         "main": {
             "rows": MAIN_ROWS,
             "loss": outputs.loss.item(),
-            "loss_without_the_adapter": base_loss,
             "gradient_norm": norm(gradients.values()),
         },
+        "autocast": errors,
         "lora": {
             "arguments": {**CURVE, **lora_arguments},
             "rows": [rows[start : start + batch] for start in range(0, len(rows), batch)],

@@ -6,7 +6,6 @@ namespace shoehorn::cpu {
 namespace {
 
 using testing::kStorages;
-using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::tolerance;
@@ -80,79 +79,79 @@ struct Case {
   Tensor x, dy, bias, y, dx, dbias;
 };
 
-TEST(Activation, ForwardAndBackward) {
-  on_every_target([] {
-    for (const DType dtype : kStorages) {
-      for (const Activation kind : kKinds) {
-        for (const int64_t features : {1, 15, 64, 131}) {
-          for (const int64_t rows : {0, 1, 65, 129}) {
-            SCOPED_TRACE(fmt::format("{} kind {} R {} F {}", dtype_name(dtype), static_cast<int>(kind), rows,
-                                     features));
-            Case c(dtype, kind, rows, features);
-            const bool accumulate = rows == 65;
-            std::vector<double> dbias(static_cast<size_t>(features), 0.0);
-            for (int64_t i = 0; accumulate && i < features; ++i) {
-              dbias[static_cast<size_t>(i)] = static_cast<double>(c.dbias[i]);
-            }
-            c.forward();
-            c.backward(accumulate);
-            for (int64_t at = 0; at < rows * features; ++at) {
-              const double x = static_cast<double>(c.x[at]) + static_cast<double>(c.bias[at % features]);
-              const double y = value(kind, x);
-              const double dx = static_cast<double>(c.dy[at]) * slope(kind, x);
-              ASSERT_NEAR(static_cast<double>(c.y[at]), y, tolerance(dtype, y, std::abs(x) + 1.0, 8)) << x;
-              // 1e-9: the difference quotient's own error.
-              ASSERT_NEAR(static_cast<double>(c.dx[at]), dx, tolerance(dtype, dx, 8.0, 8) + 1e-9) << x;
-              dbias[static_cast<size_t>(at % features)] += dx;
-            }
-            for (int64_t i = 0; i < features; ++i) {
-              ASSERT_NEAR(static_cast<double>(c.dbias[i]), dbias[static_cast<size_t>(i)],
-                          tolerance(DType::kF32, 0.0, 4.0 * static_cast<double>(rows + 1), 16) + 1e-7);
-            }
+class Activations : public testing::EveryTarget {};
+
+TEST_P(Activations, ForwardAndBackward) {
+  for (const DType dtype : kStorages) {
+    for (const Activation kind : kKinds) {
+      for (const int64_t features : {1, 15, 64, 131}) {
+        for (const int64_t rows : {0, 1, 65, 129}) {
+          SCOPED_TRACE(
+              fmt::format("{} kind {} R {} F {}", dtype_name(dtype), static_cast<int>(kind), rows, features));
+          Case c(dtype, kind, rows, features);
+          const bool accumulate = rows == 65;
+          std::vector<double> dbias(static_cast<size_t>(features), 0.0);
+          for (int64_t i = 0; accumulate && i < features; ++i) {
+            dbias[static_cast<size_t>(i)] = static_cast<double>(c.dbias[i]);
+          }
+          c.forward();
+          c.backward(accumulate);
+          for (int64_t at = 0; at < rows * features; ++at) {
+            const double x = static_cast<double>(c.x[at]) + static_cast<double>(c.bias[at % features]);
+            const double y = value(kind, x);
+            const double dx = static_cast<double>(c.dy[at]) * slope(kind, x);
+            ASSERT_NEAR(static_cast<double>(c.y[at]), y, tolerance(dtype, y, std::abs(x) + 1.0, 8)) << x;
+            // 1e-9: the difference quotient's own error.
+            ASSERT_NEAR(static_cast<double>(c.dx[at]), dx, tolerance(dtype, dx, 8.0, 8) + 1e-9) << x;
+            dbias[static_cast<size_t>(at % features)] += dx;
+          }
+          for (int64_t i = 0; i < features; ++i) {
+            ASSERT_NEAR(static_cast<double>(c.dbias[i]), dbias[static_cast<size_t>(i)],
+                        tolerance(DType::kF32, 0.0, 4.0 * static_cast<double>(rows + 1), 16) + 1e-7);
           }
         }
       }
     }
-  });
+  }
 }
 
-TEST(Activation, InPlaceAndWithoutBias) {
-  on_every_target([] {
-    for (const Activation kind : kKinds) {
-      Case c(DType::kBF16, kind, 5, 37);
-      c.forward(false);
-      Tensor x = c.x;
-      bias_activation_forward({.dtype = x.dtype(),
-                               .kind = kind,
-                               .rows = 5,
-                               .features = 37,
-                               .x = x.data(),
-                               .bias = nullptr,
-                               .y = x.data()});
-      EXPECT_EQ(x.bytes(), c.y.bytes());
-      for (int64_t at = 0; at < x.count(); ++at) {
-        const double y = value(kind, static_cast<double>(c.x[at]));
-        EXPECT_NEAR(static_cast<double>(x[at]), y, tolerance(DType::kBF16, y, 4.0, 8));
-      }
-      c.backward(false);
-      Tensor dy = c.dy;
-      bias_activation_backward({.dtype = x.dtype(),
-                                .kind = kind,
-                                .rows = 5,
-                                .features = 37,
-                                .dy = dy.data(),
-                                .x = c.x.data(),
-                                .bias = c.bias.floats(),
-                                .dx = dy.data(),
-                                .dbias = nullptr,
-                                .accumulate = false,
-                                .workspace = nullptr});
-      EXPECT_EQ(dy.bytes(), c.dx.bytes());
+TEST_P(Activations, InPlaceAndWithoutBias) {
+  for (const Activation kind : kKinds) {
+    Case c(DType::kBF16, kind, 5, 37);
+    c.forward(false);
+    Tensor x = c.x;
+    bias_activation_forward({.dtype = x.dtype(),
+                             .kind = kind,
+                             .rows = 5,
+                             .features = 37,
+                             .x = x.data(),
+                             .bias = nullptr,
+                             .y = x.data()});
+    EXPECT_EQ(x.bytes(), c.y.bytes());
+    for (int64_t at = 0; at < x.count(); ++at) {
+      const double y = value(kind, static_cast<double>(c.x[at]));
+      EXPECT_NEAR(static_cast<double>(x[at]), y, tolerance(DType::kBF16, y, 4.0, 8));
     }
-  });
+    c.backward(false);
+    Tensor dy = c.dy;
+    bias_activation_backward({.dtype = x.dtype(),
+                              .kind = kind,
+                              .rows = 5,
+                              .features = 37,
+                              .dy = dy.data(),
+                              .x = c.x.data(),
+                              .bias = c.bias.floats(),
+                              .dx = dy.data(),
+                              .dbias = nullptr,
+                              .accumulate = false,
+                              .workspace = nullptr});
+    EXPECT_EQ(dy.bytes(), c.dx.bytes());
+  }
 }
 
-TEST(Activation, ThreadsLeaveNoTrace) {
+INSTANTIATE_TEST_SUITE_P(Targets, Activations, testing::every_target(), testing::target_name);
+
+TEST(Activations, ThreadsLeaveNoTrace) {
   Case one(DType::kF32, Activation::kGelu, 300, 200);
   with_threads(1, [&] {
     one.forward();

@@ -13,7 +13,6 @@ using testing::check_golden;
 using testing::GoldenModel;
 using testing::GoldenShape;
 using testing::kGoldenMatrices;
-using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
@@ -40,26 +39,28 @@ std::vector<AdafactorParameter> parameters_of(GoldenModel& model, const Adafacto
   return list;
 }
 
-TEST(OptimizerGolden, Adafactor) {
-  on_every_target([] {
-    const auto check = [](const std::string& name, const AdafactorSettings& settings,
-                          const std::vector<GoldenShape>& shapes = kGoldenMatrices) {
-      check_golden(name, shapes, 16, [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
-        Tensor scratch = workspace(adafactor_workspace_bytes(6, 70, 131));
-        adafactor_update(parameters_of(model, settings), settings, scalars, &applied, scratch.data());
-      });
-    };
-    check("adafactor", {});
-    check("adafactor_moment", {.clip_threshold = 0.5, .decay_rate = -0.7, .beta1 = 0.9});
-    check("adafactor_scaled", {.gradient_epsilon = 1e-12, .scale_parameter = true});
-    check("adafactor_relative", {.scale_parameter = true, .relative_step = true});
-    check("adafactor_warmup", {.relative_step = true, .warmup_init = true});
-    check("adalomo", {.scale_parameter = true});
-    // Parameters [2, 70, 19] and [2, 3, 4, 31]: two and six matrices.
-    check("adafactor_dimensions", {.clip_threshold = 0.5, .beta1 = 0.9, .scale_parameter = true},
-          {{70, 19, 2}, {1, 17}, {4, 31, 6}});
-  });
+class AdafactorGolden : public testing::EveryTarget {};
+
+TEST_P(AdafactorGolden, Adafactor) {
+  const auto check = [](const std::string& name, const AdafactorSettings& settings,
+                        const std::vector<GoldenShape>& shapes = kGoldenMatrices) {
+    check_golden(name, shapes, 16, [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
+      Tensor scratch = workspace(adafactor_workspace_bytes(6, 70, 131));
+      adafactor_update(parameters_of(model, settings), settings, scalars, &applied, scratch.data());
+    });
+  };
+  check("adafactor", {});
+  check("adafactor_moment", {.clip_threshold = 0.5, .decay_rate = -0.7, .beta1 = 0.9});
+  check("adafactor_scaled", {.gradient_epsilon = 1e-12, .scale_parameter = true});
+  check("adafactor_relative", {.scale_parameter = true, .relative_step = true});
+  check("adafactor_warmup", {.relative_step = true, .warmup_init = true});
+  check("adalomo", {.scale_parameter = true});
+  // Parameters [2, 70, 19] and [2, 3, 4, 31]: two and six matrices.
+  check("adafactor_dimensions", {.clip_threshold = 0.5, .beta1 = 0.9, .scale_parameter = true},
+        {{70, 19, 2}, {1, 17}, {4, 31, 6}});
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, AdafactorGolden, testing::every_target(), testing::target_name);
 
 struct One {
   One(int64_t matrix_count, int64_t row_count, int64_t column_count)
@@ -131,27 +132,30 @@ std::vector<double> updated_in_double(const One& one, double scale, double learn
   return weights;
 }
 
-TEST(Adafactor, OneUpdateInDouble) {
+class Adafactor : public testing::EveryTarget {};
+
+TEST_P(Adafactor, OneUpdateInDouble) {
   const float learning_rate = 0.01F, half = 0.5F;
-  on_every_target([&] {
-    for (const auto& [matrices, rows, columns] :
-         {std::array<int64_t, 3>{1, 1, 1}, {1, 200, 33}, {3, 65, 16}, {2, 1, 7}, {5, 130, 129}}) {
-      // The second threshold clips.
-      for (const double threshold : {1.0, 0.01}) {
-        One one(matrices, rows, columns);
-        const std::vector<double> expected =
-            updated_in_double(one, 0.5, static_cast<double>(learning_rate), threshold);
-        one.update({.learning_rate = &learning_rate, .gradient_scale = &half}, {.clip_threshold = threshold});
-        // Weights below 4 round twice, and updates are a few hundredths with sums of 130 squares behind them.
-        for (size_t i = 0; i < expected.size(); ++i) {
-          ASSERT_NEAR(static_cast<double>(one.weight[static_cast<int64_t>(i)]), expected[i],
-                      2 * 4 * 0x1p-24 + 0.1 * 130 * 0x1p-24)
-              << matrices << " x " << rows << " x " << columns << " at " << i;
-        }
+
+  for (const auto& [matrices, rows, columns] :
+       {std::array<int64_t, 3>{1, 1, 1}, {1, 200, 33}, {3, 65, 16}, {2, 1, 7}, {5, 130, 129}}) {
+    // The second threshold clips.
+    for (const double threshold : {1.0, 0.01}) {
+      One one(matrices, rows, columns);
+      const std::vector<double> expected =
+          updated_in_double(one, 0.5, static_cast<double>(learning_rate), threshold);
+      one.update({.learning_rate = &learning_rate, .gradient_scale = &half}, {.clip_threshold = threshold});
+      // Weights below 4 round twice, and updates are a few hundredths with sums of 130 squares behind them.
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_NEAR(static_cast<double>(one.weight[static_cast<int64_t>(i)]), expected[i],
+                    2 * 4 * 0x1p-24 + 0.1 * 130 * 0x1p-24)
+            << matrices << " x " << rows << " x " << columns << " at " << i;
       }
     }
-  });
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, Adafactor, testing::every_target(), testing::target_name);
 
 TEST(Adafactor, ThreadsLeaveNoTrace) {
   const float learning_rate = 0.01F;

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "exec/cpu/attention_reference.h"
-#include "hwy/targets.h"
+#include "exec/cpu/kernel_testing.h"
 
 namespace shoehorn::cpu {
 namespace {
@@ -102,14 +102,7 @@ void expect_matches_reference(const std::vector<int32_t>& lengths, int64_t gap, 
                         terms, dtype, "dqkv");
 }
 
-class Attention : public ::testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override {
-    if ((hwy::SupportedTargets() & GetParam()) == 0) GTEST_SKIP() << "the CPU lacks this target";
-    hwy::SetSupportedTargetsForTest(GetParam());
-  }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
+class Attention : public testing::EveryTarget {};
 
 TEST_P(Attention, MatchesReference) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
@@ -265,8 +258,7 @@ TEST_P(Attention, NoSequences) {
   for (int64_t i = 0; i < got.dqkv.size(); ++i) ASSERT_EQ(got.dqkv.at(i), 0.0F);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Attention, ::testing::Values(int64_t{HWY_AVX2}, int64_t{HWY_AVX3}),
-                         [](const auto& info) { return hwy::TargetName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Targets, Attention, testing::every_target(), testing::target_name);
 
 // The reference's own gradient, by central differences of a weighted sum of its context.
 TEST(AttentionReference, BackwardIsTheGradientOfForward) {

@@ -7,7 +7,6 @@ namespace shoehorn::cpu {
 namespace {
 
 using testing::kStorages;
-using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::tolerance;
@@ -21,46 +20,48 @@ struct Range {
 constexpr Range kRanges[] = {{1, 0, 1},    {7, 2, 3},    {33, 0, 11},   {33, 11, 11},
                              {33, 22, 11}, {96, 32, 32}, {129, 128, 1}, {65, 0, 65}};
 
-TEST(AddColumns, AddsToTheRangeAndKeepsTheRest) {
-  on_every_target([] {
-    for (const DType dtype : kStorages) {
-      for (const auto& [columns, offset, width] : kRanges) {
-        for (const int64_t rows : {0, 1, 19}) {
-          const Tensor x = random_tensor(dtype, rows * columns, 1);
-          const Tensor addend = random_tensor(dtype, rows * width, 2);
-          Tensor y(dtype, rows * columns);
-          AddColumns call{.dtype = dtype,
-                          .rows = rows,
-                          .columns = columns,
-                          .offset = offset,
-                          .width = width,
-                          .x = x.data(),
-                          .addend = addend.data(),
-                          .y = y.data()};
-          add_columns(call);
-          for (int64_t row = 0; row < rows; ++row) {
-            for (int64_t column = 0; column < columns; ++column) {
-              const int64_t at = row * columns + column;
-              const bool inside = column >= offset && column < offset + width;
-              double expected = x[at];
-              if (inside) expected += addend[row * width + column - offset];
-              const double magnitude = inside ? std::abs(expected) : 0;
-              ASSERT_NEAR(y[at], expected, inside ? tolerance(dtype, expected, magnitude, 1) : 0)
-                  << row << ", " << column << " of " << columns;
-            }
+class AddColumnsKernel : public testing::EveryTarget {};
+
+TEST_P(AddColumnsKernel, AddsToTheRangeAndKeepsTheRest) {
+  for (const DType dtype : kStorages) {
+    for (const auto& [columns, offset, width] : kRanges) {
+      for (const int64_t rows : {0, 1, 19}) {
+        const Tensor x = random_tensor(dtype, rows * columns, 1);
+        const Tensor addend = random_tensor(dtype, rows * width, 2);
+        Tensor y(dtype, rows * columns);
+        AddColumns call{.dtype = dtype,
+                        .rows = rows,
+                        .columns = columns,
+                        .offset = offset,
+                        .width = width,
+                        .x = x.data(),
+                        .addend = addend.data(),
+                        .y = y.data()};
+        add_columns(call);
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t column = 0; column < columns; ++column) {
+            const int64_t at = row * columns + column;
+            const bool inside = column >= offset && column < offset + width;
+            double expected = x[at];
+            if (inside) expected += addend[row * width + column - offset];
+            const double magnitude = inside ? std::abs(expected) : 0;
+            ASSERT_NEAR(y[at], expected, inside ? tolerance(dtype, expected, magnitude, 1) : 0)
+                << row << ", " << column << " of " << columns;
           }
-          Tensor in_place = x;
-          call.x = in_place.data();
-          call.y = in_place.data();
-          add_columns(call);
-          EXPECT_EQ(in_place.bytes(), y.bytes()) << "in place";
         }
+        Tensor in_place = x;
+        call.x = in_place.data();
+        call.y = in_place.data();
+        add_columns(call);
+        EXPECT_EQ(in_place.bytes(), y.bytes()) << "in place";
       }
     }
-  });
+  }
 }
 
-TEST(TakeColumns, CopiesTheRange) {
+INSTANTIATE_TEST_SUITE_P(Targets, AddColumnsKernel, testing::every_target(), testing::target_name);
+
+TEST(TakeColumnsKernel, CopiesTheRange) {
   for (const DType dtype : kStorages) {
     for (const auto& [columns, offset, width] : kRanges) {
       constexpr int64_t kRows = 19;
@@ -79,34 +80,36 @@ TEST(TakeColumns, CopiesTheRange) {
   }
 }
 
-TEST(PutColumns, RoundsIntoTheRangeAndKeepsTheRest) {
-  on_every_target([] {
-    for (const DType dtype : kStorages) {
-      for (const auto& [columns, offset, width] : kRanges) {
-        constexpr int64_t kRows = 19;
-        Tensor x = random_tensor(DType::kF32, kRows * width, 1);
-        const Tensor before = random_tensor(dtype, kRows * columns, 2);
-        Tensor y = before;
-        put_columns({.dtype = dtype,
-                     .rows = kRows,
-                     .columns = columns,
-                     .offset = offset,
-                     .width = width,
-                     .x = x.floats(),
-                     .y = y.data()});
-        for (int64_t row = 0; row < kRows; ++row) {
-          for (int64_t column = 0; column < columns; ++column) {
-            const int64_t at = row * columns + column;
-            const bool inside = column >= offset && column < offset + width;
-            const double expected = inside ? x[row * width + column - offset] : before[at];
-            ASSERT_NEAR(y[at], expected, inside ? tolerance(dtype, expected, 0, 0) : 0)
-                << row << ", " << column << " of " << columns;
-          }
+class PutColumnsKernel : public testing::EveryTarget {};
+
+TEST_P(PutColumnsKernel, RoundsIntoTheRangeAndKeepsTheRest) {
+  for (const DType dtype : kStorages) {
+    for (const auto& [columns, offset, width] : kRanges) {
+      constexpr int64_t kRows = 19;
+      Tensor x = random_tensor(DType::kF32, kRows * width, 1);
+      const Tensor before = random_tensor(dtype, kRows * columns, 2);
+      Tensor y = before;
+      put_columns({.dtype = dtype,
+                   .rows = kRows,
+                   .columns = columns,
+                   .offset = offset,
+                   .width = width,
+                   .x = x.floats(),
+                   .y = y.data()});
+      for (int64_t row = 0; row < kRows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) {
+          const int64_t at = row * columns + column;
+          const bool inside = column >= offset && column < offset + width;
+          const double expected = inside ? x[row * width + column - offset] : before[at];
+          ASSERT_NEAR(y[at], expected, inside ? tolerance(dtype, expected, 0, 0) : 0)
+              << row << ", " << column << " of " << columns;
         }
       }
     }
-  });
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, PutColumnsKernel, testing::every_target(), testing::target_name);
 
 TEST(Columns, ThreadsLeaveNoTrace) {
   constexpr int64_t kRows = 300;

@@ -165,9 +165,7 @@ HWY_INLINE IndexVector bits_of(FloatVector x) {
 // ahead. So several vectors take each step together.
 template <size_t kVectors, class Step>
 HWY_INLINE auto each(const Step& step) {
-  const auto all = [&]<size_t... k>(std::index_sequence<k...>) {
-    return std::array{step(k)...};
-  };
+  const auto all = [&]<size_t... k>(std::index_sequence<k...>) { return std::array{step(k)...}; };
   return all(std::make_index_sequence<kVectors>());
 }
 

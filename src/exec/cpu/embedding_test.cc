@@ -8,7 +8,6 @@ namespace shoehorn::cpu {
 namespace {
 
 using testing::kStorages;
-using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
@@ -21,80 +20,80 @@ std::vector<int32_t> random_ids(int64_t count, int32_t entries, uint32_t seed) {
   return ids;
 }
 
-TEST(Embedding, Forward) {
-  on_every_target([] {
-    for (const DType table_dtype : kStorages) {
-      for (const DType dtype : kStorages) {
-        for (const int64_t hidden : {1, 16, 37, 200}) {
-          for (const int64_t rows : {0, 1, 150}) {
-            const Tensor table = random_tensor(table_dtype, 11 * hidden, 1);
-            const Tensor addend = random_tensor(dtype, rows * hidden, 2);
-            const std::vector<int32_t> ids = random_ids(rows, 11, 3);
-            Tensor plain(dtype, rows * hidden);
-            Tensor sum = addend;
-            EmbeddingForward arguments{.table_dtype = table_dtype,
-                                       .dtype = dtype,
-                                       .rows = rows,
-                                       .hidden = hidden,
-                                       .entries = 11,
-                                       .table = table.data(),
-                                       .ids = ids.data(),
-                                       .addend = nullptr,
-                                       .y = plain.data()};
-            embedding_forward(arguments);
-            arguments.addend = sum.data();
-            arguments.y = sum.data();
-            embedding_forward(arguments);
-            for (int64_t at = 0; at < rows * hidden; ++at) {
-              const float entry = table[ids[static_cast<size_t>(at / hidden)] * hidden + at % hidden];
-              Tensor expected(dtype, {entry, entry + addend[at]});
-              ASSERT_EQ(plain[at], expected[0]);
-              ASSERT_EQ(sum[at], expected[1]);
-            }
-          }
-        }
-      }
-    }
-  });
-}
+class Embedding : public testing::EveryTarget {};
 
-TEST(Embedding, BackwardAddsRowsInTheirOrder) {
-  on_every_target([] {
+TEST_P(Embedding, Forward) {
+  for (const DType table_dtype : kStorages) {
     for (const DType dtype : kStorages) {
       for (const int64_t hidden : {1, 16, 37, 200}) {
-        for (const int64_t padding : {-1, 0}) {
-          for (const bool accumulate : {false, true}) {
-            constexpr int64_t kRows = 150;
-            const Tensor dy = random_tensor(dtype, kRows * hidden, 1);
-            const std::vector<int32_t> ids = random_ids(kRows, 11, 2);
-            Tensor dtable = random_tensor(DType::kF32, 11 * hidden, 3);
-            Tensor expected = accumulate ? dtable : Tensor(DType::kF32, 11 * hidden);
-            for (int64_t at = 0; at < kRows * hidden; ++at) {
-              const int64_t id = ids[static_cast<size_t>(at / hidden)];
-              const int64_t to = id * hidden + at % hidden;
-              if (id != padding) expected.set(to, expected[to] + dy[at]);
-            }
-            for (const int threads : {1, 2, 3}) {
-              Tensor result = dtable;
-              with_threads(threads, [&] {
-                embedding_backward({.dtype = dtype,
-                                    .rows = kRows,
-                                    .hidden = hidden,
-                                    .entries = 11,
-                                    .dy = dy.data(),
-                                    .ids = ids.data(),
-                                    .padding_index = padding,
-                                    .accumulate = accumulate,
-                                    .dtable = result.floats()});
-              });
-              ASSERT_EQ(result.bytes(), expected.bytes());
-            }
+        for (const int64_t rows : {0, 1, 150}) {
+          const Tensor table = random_tensor(table_dtype, 11 * hidden, 1);
+          const Tensor addend = random_tensor(dtype, rows * hidden, 2);
+          const std::vector<int32_t> ids = random_ids(rows, 11, 3);
+          Tensor plain(dtype, rows * hidden);
+          Tensor sum = addend;
+          EmbeddingForward arguments{.table_dtype = table_dtype,
+                                     .dtype = dtype,
+                                     .rows = rows,
+                                     .hidden = hidden,
+                                     .entries = 11,
+                                     .table = table.data(),
+                                     .ids = ids.data(),
+                                     .addend = nullptr,
+                                     .y = plain.data()};
+          embedding_forward(arguments);
+          arguments.addend = sum.data();
+          arguments.y = sum.data();
+          embedding_forward(arguments);
+          for (int64_t at = 0; at < rows * hidden; ++at) {
+            const float entry = table[ids[static_cast<size_t>(at / hidden)] * hidden + at % hidden];
+            Tensor expected(dtype, {entry, entry + addend[at]});
+            ASSERT_EQ(plain[at], expected[0]);
+            ASSERT_EQ(sum[at], expected[1]);
           }
         }
       }
     }
-  });
+  }
 }
+
+TEST_P(Embedding, BackwardAddsRowsInTheirOrder) {
+  for (const DType dtype : kStorages) {
+    for (const int64_t hidden : {1, 16, 37, 200}) {
+      for (const int64_t padding : {-1, 0}) {
+        for (const bool accumulate : {false, true}) {
+          constexpr int64_t kRows = 150;
+          const Tensor dy = random_tensor(dtype, kRows * hidden, 1);
+          const std::vector<int32_t> ids = random_ids(kRows, 11, 2);
+          Tensor dtable = random_tensor(DType::kF32, 11 * hidden, 3);
+          Tensor expected = accumulate ? dtable : Tensor(DType::kF32, 11 * hidden);
+          for (int64_t at = 0; at < kRows * hidden; ++at) {
+            const int64_t id = ids[static_cast<size_t>(at / hidden)];
+            const int64_t to = id * hidden + at % hidden;
+            if (id != padding) expected.set(to, expected[to] + dy[at]);
+          }
+          for (const int threads : {1, 2, 3}) {
+            Tensor result = dtable;
+            with_threads(threads, [&] {
+              embedding_backward({.dtype = dtype,
+                                  .rows = kRows,
+                                  .hidden = hidden,
+                                  .entries = 11,
+                                  .dy = dy.data(),
+                                  .ids = ids.data(),
+                                  .padding_index = padding,
+                                  .accumulate = accumulate,
+                                  .dtable = result.floats()});
+            });
+            ASSERT_EQ(result.bytes(), expected.bytes());
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Embedding, testing::every_target(), testing::target_name);
 
 TEST(Embedding, RefusesIdsOutsideTheTable) {
   for (const int32_t bad : {-1, 11, 30000}) {

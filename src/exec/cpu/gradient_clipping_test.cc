@@ -7,7 +7,6 @@ namespace shoehorn::cpu {
 namespace {
 
 using testing::GoldenShape;
-using testing::on_every_target;
 using testing::optimizer_updates;
 using testing::OptimizerUpdate;
 using testing::random_tensor;
@@ -25,24 +24,26 @@ std::vector<uint8_t> updated(const OptimizerUpdate& optimizer, const Tensor& gra
   return weight.bytes();
 }
 
-TEST(MaxGradient, IsTheUpdateOfGradientsCutBeforehand) {
+class MaxGradient : public testing::EveryTarget {};
+
+TEST_P(MaxGradient, IsTheUpdateOfGradientsCutBeforehand) {
   const float most = 0.25F;
-  on_every_target([&] {
-    for (const OptimizerUpdate& optimizer : optimizer_updates()) {
-      for (const GoldenShape& shape : {GoldenShape{1, 1}, {1, 17}, {70, 19}, {1, 2049}}) {
-        const Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
-        Tensor cut = gradient;
-        for (int64_t i = 0; i < shape.count(); ++i) cut.set(i, std::clamp(0.5F * cut[i], -most, most));
-        EXPECT_EQ(updated(optimizer, gradient, shape, 0.5F, most),
-                  updated(optimizer, cut, shape, 1, kInfinity))
-            << optimizer.name << " " << shape.rows << " x " << shape.columns;
-        EXPECT_EQ(updated(optimizer, gradient, shape, 1, 1e30F),
-                  updated(optimizer, gradient, shape, 1, kInfinity))
-            << optimizer.name;
-      }
+
+  for (const OptimizerUpdate& optimizer : optimizer_updates()) {
+    for (const GoldenShape& shape : {GoldenShape{1, 1}, {1, 17}, {70, 19}, {1, 2049}}) {
+      const Tensor gradient = random_tensor(DType::kF32, shape.count(), 2);
+      Tensor cut = gradient;
+      for (int64_t i = 0; i < shape.count(); ++i) cut.set(i, std::clamp(0.5F * cut[i], -most, most));
+      EXPECT_EQ(updated(optimizer, gradient, shape, 0.5F, most), updated(optimizer, cut, shape, 1, kInfinity))
+          << optimizer.name << " " << shape.rows << " x " << shape.columns;
+      EXPECT_EQ(updated(optimizer, gradient, shape, 1, 1e30F),
+                updated(optimizer, gradient, shape, 1, kInfinity))
+          << optimizer.name;
     }
-  });
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, MaxGradient, testing::every_target(), testing::target_name);
 
 TEST(MaxGradient, CutsInfinityAndLeavesWhatIsNoNumber) {
   const GoldenShape shape{1, 17};

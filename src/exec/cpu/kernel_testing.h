@@ -1,4 +1,4 @@
-// Helpers of the kernels' tests: tensors in either storage, every vector target, one and several threads.
+// Helpers of the kernels' tests: tensors in each storage, every vector target, one and several threads.
 #pragma once
 
 #include "exec/cpu/simd_targets.h"
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/dtype.h"
@@ -70,19 +71,32 @@ inline Tensor workspace(int64_t bytes) {
   return tensor;
 }
 
-// Calls run(name) with the dispatch held to each target this machine has.
-template <class Run>
-void on_every_target(const Run& run) {
-  for (const int64_t target : {HWY_AVX2, HWY_AVX3}) {
-    hwy::SetSupportedTargetsForTest(0);
-    if ((hwy::SupportedTargets() & target) == 0) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    SCOPED_TRACE(hwy::TargetName(target));
-    run();
-  }
-  hwy::SetSupportedTargetsForTest(0);
+// Holds the dispatch of the vector kernels to one target; 0 gives it back.
+inline void hold_to_target(int64_t target) {
+  hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+// The fixture of a test that runs once for each target; it is skipped for those that this processor lacks.
+//   class Normalization : public testing::EveryTarget {};
+//   TEST_P(Normalization, …) { … }
+//   INSTANTIATE_TEST_SUITE_P(Targets, Normalization, testing::every_target(), testing::target_name);
+class EveryTarget : public ::testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override {
+    if ((hwy::SupportedTargets() & GetParam()) == 0)
+      GTEST_SKIP() << "this processor has no " << hwy::TargetName(GetParam());
+    hold_to_target(GetParam());
+  }
+  void TearDown() override { hold_to_target(0); }
+};
+
+inline auto every_target() {
+  return ::testing::Values(int64_t{HWY_AVX2}, int64_t{HWY_AVX3});
+}
+
+inline std::string target_name(const ::testing::TestParamInfo<int64_t>& info) {
+  return hwy::TargetName(info.param);
 }
 
 template <class Run>

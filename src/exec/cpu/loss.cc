@@ -134,9 +134,8 @@ int64_t cross_entropy_workspace_bytes(int64_t rows) {
 void cross_entropy_forward(const CrossEntropyForward& g) {
   check_storage(g.dtype, "cross_entropy");
   check_labels(g.labels, g.rows, g.classes);
-  parallel_ranges(g.rows, row_grain(g.classes), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(forward_rows)(g, begin, end);
-  });
+  parallel_ranges(g.rows, row_grain(g.classes),
+                  [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(forward_rows)(g, begin, end); });
   const float* row_losses = static_cast<const float*>(g.workspace);
   double sum = 0;
   for (int64_t row = 0; row < g.rows; ++row) sum += static_cast<double>(row_losses[row]);
@@ -146,9 +145,8 @@ void cross_entropy_forward(const CrossEntropyForward& g) {
 void cross_entropy_backward(const CrossEntropyBackward& g) {
   check_storage(g.dtype, "cross_entropy");
   check_labels(g.labels, g.rows, g.classes);
-  parallel_ranges(g.rows, row_grain(g.classes), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(backward_rows)(g, begin, end);
-  });
+  parallel_ranges(g.rows, row_grain(g.classes),
+                  [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(backward_rows)(g, begin, end); });
 }
 
 void mean_squared_error_forward(const MeanSquaredErrorForward& g) {

@@ -73,7 +73,7 @@ MachineFacts machine_facts() {
   for (std::string line; std::getline(in, line) && facts.cpu.empty();) {
     if (line.rfind("model name", 0) == 0) facts.cpu = line.substr(std::min(line.size(), line.find(':') + 2));
   }
-  facts.bf16_products = cpu::has_bf16_products();
+  facts.bf16_products = cpu::has_products_of(DType::kBF16);
   facts.isa = !__builtin_cpu_supports("avx512f") ? "AVX2"
               : facts.bf16_products              ? "AVX-512 with BF16"
                                                  : "AVX-512";

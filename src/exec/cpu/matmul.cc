@@ -109,7 +109,7 @@ class PiecewiseMatmul final : public Matmul {
     for_each_piece([&](const Piece& piece) {
       library_bytes = std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes(),
                                 piece.move->workspace_bytes()});
-      widens_b_ = widens_b_ || (shape.operands == DType::kF16 && !piece.move->is_column_blocks());
+      widens_b_ = widens_b_ || (widens && shape.operands == DType::kF16 && !piece.move->is_column_blocks());
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
     });
     const int64_t largest = strips_.front().pieces.front().size;
@@ -176,7 +176,7 @@ class PiecewiseMatmul final : public Matmul {
   }
 
   std::shared_ptr<const Move> move_of(const ProductShape& product) const {
-    return plan_move({product, shape_.operands == DType::kF16 ? DType::kF32 : shape_.operands});
+    return plan_move({product, widens_ && shape_.operands == DType::kF16 ? DType::kF32 : shape_.operands});
   }
 
   std::vector<Piece> plan_pieces(int64_t columns) const {
@@ -310,11 +310,6 @@ class PiecewiseMatmul final : public Matmul {
   int64_t workspace_bytes_ = 0;
 };
 
-// Whether operands of this type are multiplied as fp32.
-bool widens(DType operands) {
-  return operands == DType::kF16 || (operands == DType::kBF16 && !has_bf16_products());
-}
-
 std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
   static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
   return known;
@@ -325,7 +320,7 @@ std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
 std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
   std::shared_ptr<const Matmul>& matmul = known_matmuls()[shape];
   if (matmul == nullptr) {
-    matmul = std::make_shared<const PiecewiseMatmul>(shape, widens(shape.operands));
+    matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
   }
   return matmul;
 }
@@ -342,8 +337,8 @@ void release_unused_matmuls() {
 }
 
 int64_t rows_of_full_panels(DType operands) {
-  if (operands == DType::kBF16 && has_bf16_products()) return 1;  // such products are cut nowhere
-  return widens(operands) ? std::lcm(kPanelRows, kPanelTerms) : kPanelTerms;
+  if (!has_products_of(operands)) return std::lcm(kPanelRows, kPanelTerms);
+  return operands == DType::kF32 ? kPanelTerms : 1;  // products of 16 bits are cut nowhere
 }
 
 }  // namespace shoehorn::cpu

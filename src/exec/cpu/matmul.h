@@ -6,9 +6,9 @@
 // what workspace it takes; compile() makes the machine code of every piece; run() allocates nothing of size.
 //
 // Operands are fp32, bf16 or fp16, all of one type; C is of that type or fp32. Where the library has no
-// product of a type for this machine (bf16 without AVX-512 BF16 or AMX; fp16 anywhere), its operands are
-// multiplied as fp32 in panels: the same products, exactly, and the same sums up to their order.
-// has_bf16_products() says which.
+// product of a type for this machine (bf16 without AVX-512 BF16 or AMX; fp16 without AVX-512 FP16, or before
+// oneDNN 3), its operands are multiplied as fp32 in panels: the same products, exactly, and the same sums up to
+// their order. has_products_of() says which.
 //
 // This is the seam for other providers of products: only matmul_onednn.cc knows oneDNN.
 #pragma once
@@ -58,8 +58,8 @@ std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape);
 // Gives back the products that nobody holds, and their code.
 void release_unused_matmuls();
 
-// Whether bf16 products run as such on this machine.
-bool has_bf16_products();
+// Whether products of operands of this type run as such on this machine, with this library.
+bool has_products_of(DType operands);
 
 // Rows (tokens of a micro-batch) come in multiples of this where panels of the products are full: those of
 // the weights' gradients sum over tokens, those of operands that are widened to fp32 are cut from rows.

@@ -246,6 +246,21 @@ TEST(NarrowResults, AreRoundedOnce) {
   }
 }
 
+class NativeProducts : public ::testing::TestWithParam<DType> {};
+
+// A widened A would take four bytes an element of the workspace.
+TEST_P(NativeProducts, WidenNothing) {
+  if (!has_products_of(GetParam()))
+    GTEST_SKIP() << matmul_library() << " has no products of " << dtype_name(GetParam())
+                 << " on this processor";
+  const MatmulShape shape{.m = 256, .n = 16, .k = 512, .transpose_b = true, .operands = GetParam()};
+  EXPECT_LT(plan_matmul(shape)->workspace_bytes(), shape.m * shape.k * 4);
+  EXPECT_EQ(rows_of_full_panels(GetParam()), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Operands, NativeProducts, ::testing::Values(DType::kBF16, DType::kF16),
+                         [](const auto& info) { return std::string(dtype_name(info.param)); });
+
 TEST(PrepareMatmul, SharesProductsAndRejectsWhatItCannotCut) {
   const MatmulShape shape{.m = 8, .n = 4, .k = 6};
   const auto matmul = prepare_matmul(shape);

@@ -194,9 +194,8 @@ void run_forward(const BiasDropoutResidualLayerNormForward& arguments) {
 
 void run_backward(const BiasDropoutResidualLayerNormBackward& g) {
   const int64_t chunks = ceil_divide(g.rows, kRowsPerChunk);
-  parallel_ranges(chunks, chunk_grain(g.hidden), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(backward_chunks)(g, begin, end);
-  });
+  parallel_ranges(chunks, chunk_grain(g.hidden),
+                  [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(backward_chunks)(g, begin, end); });
   const float* partials = static_cast<const float*>(g.workspace);
   const int64_t stride = (g.dbias == nullptr ? 2 : 3) * g.hidden;
   add_partials(partials, chunks, stride, g.hidden, g.accumulate.dgamma, g.dgamma);

@@ -18,7 +18,6 @@ using testing::golden_8bit;
 using testing::GoldenModel;
 using testing::hex;
 using testing::kGoldenSteps;
-using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
@@ -63,7 +62,7 @@ void check_golden_8bit(const Update& update, bool split) {
   }
   for (size_t t = 0; t < model.shapes.size(); ++t) {
     for (size_t i = 0; i < update.states; ++i) {
-      EXPECT_EQ(hex(moments[t].codes[i]), golden.at("codes")[t][i]) << update.name << " " << t;
+      EXPECT_EQ(hex(moments[t].codes[i]), golden.at("codes")[t][i].get<std::string>()) << update.name << " " << t;
       const std::vector<float> scales = floats_in(golden.at("scales")[t][i]);
       ASSERT_EQ(moments[t].scales[i].size(), scales.size());
       for (size_t block = 0; block < scales.size(); ++block)
@@ -78,16 +77,16 @@ void check_golden_8bit(const Update& update, bool split) {
   }
 }
 
-TEST(Optimizer8bitGolden, AdamW) {
-  on_every_target([] {
-    for (const bool split : {false, true}) check_golden_8bit(updates()[0], split);
-  });
+class Optimizer8bitGolden : public testing::EveryTarget {};
+
+TEST_P(Optimizer8bitGolden, AdamW) {
+  for (const bool split : {false, true}) check_golden_8bit(updates()[0], split);
 }
-TEST(Optimizer8bitGolden, Lion) {
-  on_every_target([] {
-    for (const bool split : {false, true}) check_golden_8bit(updates()[1], split);
-  });
+TEST_P(Optimizer8bitGolden, Lion) {
+  for (const bool split : {false, true}) check_golden_8bit(updates()[1], split);
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, Optimizer8bitGolden, testing::every_target(), testing::target_name);
 
 // ---- Properties
 
@@ -138,91 +137,87 @@ std::vector<double> widened(One& one, const DynamicMap& map, size_t state) {
   return values;
 }
 
+class AdamW8bit : public testing::EveryTarget {};
+
 // Moments of fp32 width move the weight; codes are rounded afterwards, to half a step of the map.
-TEST(AdamW8bit, OneUpdateInDouble) {
-  on_every_target([] {
-    for (const DType dtype : testing::kStorages) {
-      for (const int64_t count : {1, 15, 256, 16641}) {
-        One before(updates()[0], dtype, count);
-        const auto m_before = widened(before, signed_dynamic_map(), 0);
-        const auto v_before = widened(before, unsigned_dynamic_map(), 1);
-        One after = before;
-        const float half = 0.5F;
-        after.run({.learning_rate = &One::rate, .gradient_scale = &half});
-        const auto m_after = widened(after, signed_dynamic_map(), 0);
-        const auto v_after = widened(after, unsigned_dynamic_map(), 1);
-        for (int64_t i = 0; i < count; ++i) {
-          const auto at = static_cast<size_t>(i);
-          const double g = 0.5 * static_cast<double>(before.gradient[i]);
-          const double m = 0.9 * m_before[at] + 0.1 * g;
-          const double v = 0.999 * v_before[at] + 0.001 * g * g;
-          const double step =
-              0.01 / (1.0 - std::pow(0.9, 5)) * m / (std::sqrt(v / (1.0 - std::pow(0.999, 5))) + 1e-8);
-          ASSERT_NEAR(static_cast<double>(after.weight[i]),
-                      static_cast<double>(before.weight[i]) * (1.0 - 5e-4) - step, 1e-6);
-          const double m_scale = static_cast<double>(after.moments.scales[0][at / kStateBlock]);
-          const double v_scale = static_cast<double>(after.moments.scales[1][at / kStateBlock]);
-          ASSERT_NEAR(m_after[at], m, m_scale * (0.45 / 64 + 0x1p-15));
-          ASSERT_NEAR(v_after[at], v, v_scale * (0.45 / 128 + 0x1p-15));
-        }
-        EXPECT_EQ(after.gradient.bytes(), before.gradient.bytes());
+TEST_P(AdamW8bit, OneUpdateInDouble) {
+  for (const DType dtype : testing::kStorages) {
+    for (const int64_t count : {1, 15, 256, 16641}) {
+      One before(updates()[0], dtype, count);
+      const auto m_before = widened(before, signed_dynamic_map(), 0);
+      const auto v_before = widened(before, unsigned_dynamic_map(), 1);
+      One after = before;
+      const float half = 0.5F;
+      after.run({.learning_rate = &One::rate, .gradient_scale = &half});
+      const auto m_after = widened(after, signed_dynamic_map(), 0);
+      const auto v_after = widened(after, unsigned_dynamic_map(), 1);
+      for (int64_t i = 0; i < count; ++i) {
+        const auto at = static_cast<size_t>(i);
+        const double g = 0.5 * static_cast<double>(before.gradient[i]);
+        const double m = 0.9 * m_before[at] + 0.1 * g;
+        const double v = 0.999 * v_before[at] + 0.001 * g * g;
+        const double step =
+            0.01 / (1.0 - std::pow(0.9, 5)) * m / (std::sqrt(v / (1.0 - std::pow(0.999, 5))) + 1e-8);
+        ASSERT_NEAR(static_cast<double>(after.weight[i]),
+                    static_cast<double>(before.weight[i]) * (1.0 - 5e-4) - step, 1e-6);
+        const double m_scale = static_cast<double>(after.moments.scales[0][at / kStateBlock]);
+        const double v_scale = static_cast<double>(after.moments.scales[1][at / kStateBlock]);
+        ASSERT_NEAR(m_after[at], m, m_scale * (0.45 / 64 + 0x1p-15));
+        ASSERT_NEAR(v_after[at], v, v_scale * (0.45 / 128 + 0x1p-15));
       }
+      EXPECT_EQ(after.gradient.bytes(), before.gradient.bytes());
     }
-  });
+  }
 }
 
 // The scale of a block without gradients falls to nothing, and its codes stay what they were.
-TEST(AdamW8bit, WeightsOutliveTheSmallestMoments) {
-  on_every_target([] {
-    for (float scale = 0x1p-110F; scale > 0; scale /= 8) {
-      One one(updates()[0], DType::kF32, 256);
-      for (int64_t i = 0; i < 256; ++i) {
-        one.gradient.set(i, 0);
-        one.moments.codes[0][static_cast<size_t>(i)] = one.moments.codes[1][static_cast<size_t>(i)] =
-            static_cast<uint8_t>(i);
-      }
-      one.moments.scales[0][0] = one.moments.scales[1][0] = scale;
-      one.run({.learning_rate = &One::rate});
-      for (int64_t i = 0; i < 256; ++i) ASSERT_TRUE(std::isfinite(one.weight[i])) << i << " " << scale;
+TEST_P(AdamW8bit, WeightsOutliveTheSmallestMoments) {
+  for (float scale = 0x1p-110F; scale > 0; scale /= 8) {
+    One one(updates()[0], DType::kF32, 256);
+    for (int64_t i = 0; i < 256; ++i) {
+      one.gradient.set(i, 0);
+      one.moments.codes[0][static_cast<size_t>(i)] = one.moments.codes[1][static_cast<size_t>(i)] =
+          static_cast<uint8_t>(i);
     }
-  });
+    one.moments.scales[0][0] = one.moments.scales[1][0] = scale;
+    one.run({.learning_rate = &One::rate});
+    for (int64_t i = 0; i < 256; ++i) ASSERT_TRUE(std::isfinite(one.weight[i])) << i << " " << scale;
+  }
 }
 
-TEST(AdamW8bit, ALearningRateOfZeroLeavesEveryBitOfAWeight) {
-  on_every_target([] {
-    One one(updates()[0], DType::kF32, 300);
-    one.weight.set(5, 0);
-    one.moments.codes[1][6] = 0;  // a second moment of zero
-    const std::vector<unsigned char> before = one.weight.bytes();
-    const float none = 0;
-    one.run({.learning_rate = &none});
-    EXPECT_EQ(one.weight.bytes(), before);
-  });
+TEST_P(AdamW8bit, ALearningRateOfZeroLeavesEveryBitOfAWeight) {
+  One one(updates()[0], DType::kF32, 300);
+  one.weight.set(5, 0);
+  one.moments.codes[1][6] = 0;  // a second moment of zero
+  const std::vector<unsigned char> before = one.weight.bytes();
+  const float none = 0;
+  one.run({.learning_rate = &none});
+  EXPECT_EQ(one.weight.bytes(), before);
 }
 
 // A gradient is cut before it enters the moments; where nothing is cut they are those without a limit, to the
 // rounding of the gradient's scale.
-TEST(AdamW8bit, GradientsAreCut) {
-  on_every_target([] {
-    const One original(updates()[0], DType::kF32, 700);
-    const float scale = 0.37F;
-    const auto after = [&](float most) {
-      One one = original;
-      one.run({.learning_rate = &One::rate, .gradient_scale = &scale, .max_gradient = most});
-      return one;
-    };
-    One whole = after(std::numeric_limits<float>::infinity());
-    One wide = after(1e30F);
-    for (int64_t i = 0; i < 700; ++i) ASSERT_NEAR(wide.weight[i], whole.weight[i], 8 * 0x1p-24) << i;
-    One cut = after(0.01F);
-    One by_hand = original;
-    for (int64_t i = 0; i < 700; ++i)
-      by_hand.gradient.set(i, std::clamp(scale * by_hand.gradient[i], -0.01F, 0.01F));
-    by_hand.run({.learning_rate = &One::rate});
-    for (int64_t i = 0; i < 700; ++i) ASSERT_NEAR(cut.weight[i], by_hand.weight[i], 8 * 0x1p-24) << i;
-    EXPECT_FALSE(cut.same(whole));
-  });
+TEST_P(AdamW8bit, GradientsAreCut) {
+  const One original(updates()[0], DType::kF32, 700);
+  const float scale = 0.37F;
+  const auto after = [&](float most) {
+    One one = original;
+    one.run({.learning_rate = &One::rate, .gradient_scale = &scale, .max_gradient = most});
+    return one;
+  };
+  One whole = after(std::numeric_limits<float>::infinity());
+  One wide = after(1e30F);
+  for (int64_t i = 0; i < 700; ++i) ASSERT_NEAR(wide.weight[i], whole.weight[i], 8 * 0x1p-24) << i;
+  One cut = after(0.01F);
+  One by_hand = original;
+  for (int64_t i = 0; i < 700; ++i)
+    by_hand.gradient.set(i, std::clamp(scale * by_hand.gradient[i], -0.01F, 0.01F));
+  by_hand.run({.learning_rate = &One::rate});
+  for (int64_t i = 0; i < 700; ++i) ASSERT_NEAR(cut.weight[i], by_hand.weight[i], 8 * 0x1p-24) << i;
+  EXPECT_FALSE(cut.same(whole));
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, AdamW8bit, testing::every_target(), testing::target_name);
 
 TEST(Optimizer8bit, ThreadsAndListsLeaveNoTraceAndSkippingChangesNothing) {
   for (const Update& update : updates()) {

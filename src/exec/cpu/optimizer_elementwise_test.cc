@@ -9,46 +9,43 @@ namespace {
 using testing::check_golden;
 using testing::GoldenModel;
 using testing::kGoldenVectors;
-using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
 
-TEST(OptimizerGolden, Adagrad) {
-  on_every_target([] {
-    for (const auto& [name, settings] : {std::pair<std::string, AdagradSettings>{"adagrad", {}},
-                                         {"adagrad_decay", {.lr_decay = 0.1, .epsilon = 1e-6}}}) {
-      check_golden(name, kGoldenVectors, 4,
-                   [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
-                     adagrad_update(model.tensors(1), settings, scalars, &applied);
-                   });
-    }
+class ElementwiseOptimizerGolden : public testing::EveryTarget {};
+
+TEST_P(ElementwiseOptimizerGolden, Adagrad) {
+  for (const auto& [name, settings] : {std::pair<std::string, AdagradSettings>{"adagrad", {}},
+                                       {"adagrad_decay", {.lr_decay = 0.1, .epsilon = 1e-6}}}) {
+    check_golden(name, kGoldenVectors, 4,
+                 [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
+                   adagrad_update(model.tensors(1), settings, scalars, &applied);
+                 });
+  }
+}
+
+TEST_P(ElementwiseOptimizerGolden, RmsProp) {
+  // Steps are up to 0.1 there, and the centred variance loses digits where a mean is subtracted.
+  const auto check = [](const std::string& name, const RmsPropSettings& settings, size_t states,
+                        double roundings) {
+    check_golden(name, kGoldenVectors, roundings,
+                 [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
+                   rmsprop_update(model.tensors(states), settings, scalars);
+                 });
+  };
+  check("rmsprop", {}, 1, 8);
+  check("rmsprop_momentum", {.alpha = 0.9, .epsilon = 1e-6, .momentum = 0.9}, 2, 16);
+  check("rmsprop_centered", {.alpha = 0.9, .epsilon = 1e-6, .momentum = 0.5, .centered = true}, 3, 64);
+}
+
+TEST_P(ElementwiseOptimizerGolden, Lion) {
+  check_golden("lion", kGoldenVectors, 4, [](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
+    lion_update(model.tensors(1), {.beta1 = 0.9, .beta2 = 0.99}, scalars);
   });
 }
 
-TEST(OptimizerGolden, RmsProp) {
-  on_every_target([] {
-    // Steps are up to 0.1 there, and the centred variance loses digits where a mean is subtracted.
-    const auto check = [](const std::string& name, const RmsPropSettings& settings, size_t states,
-                          double roundings) {
-      check_golden(name, kGoldenVectors, roundings,
-                   [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
-                     rmsprop_update(model.tensors(states), settings, scalars);
-                   });
-    };
-    check("rmsprop", {}, 1, 8);
-    check("rmsprop_momentum", {.alpha = 0.9, .epsilon = 1e-6, .momentum = 0.9}, 2, 16);
-    check("rmsprop_centered", {.alpha = 0.9, .epsilon = 1e-6, .momentum = 0.5, .centered = true}, 3, 64);
-  });
-}
-
-TEST(OptimizerGolden, Lion) {
-  on_every_target([] {
-    check_golden("lion", kGoldenVectors, 4, [](GoldenModel& model, const UpdateScalars& scalars, uint32_t) {
-      lion_update(model.tensors(1), {.beta1 = 0.9, .beta2 = 0.99}, scalars);
-    });
-  });
-}
+INSTANTIATE_TEST_SUITE_P(Targets, ElementwiseOptimizerGolden, testing::every_target(), testing::target_name);
 
 // One tensor with random states, of which a test takes as many as an update wants.
 struct One {

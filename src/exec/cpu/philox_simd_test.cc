@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "exec/cpu/kernel_testing.h"
 #include "exec/cpu/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -44,14 +45,7 @@ bool scalar_keep(const PhiloxRow& row, uint32_t threshold, int64_t feature) {
   return bits >= threshold;
 }
 
-class PhiloxSimd : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override {
-    if ((hwy::SupportedTargets() & GetParam()) == 0) GTEST_SKIP() << "the CPU lacks this target";
-    hwy::SetSupportedTargetsForTest(GetParam());
-  }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
+class PhiloxSimd : public testing::EveryTarget {};
 
 TEST_P(PhiloxSimd, EqualsScalarDefinition) {
   const PhiloxKey key = philox_key(0x123456789abcdef0U, 77, 5);
@@ -85,8 +79,7 @@ TEST_P(PhiloxSimd, KeepsTheAskedShare) {
   EXPECT_NEAR(static_cast<double>(kept) / count, 0.9, 5 * 0.3 / 256);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, PhiloxSimd, testing::Values(int64_t{HWY_AVX2}, int64_t{HWY_AVX3}),
-                         [](const auto& info) { return hwy::TargetName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Targets, PhiloxSimd, testing::every_target(), testing::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -6,7 +6,6 @@ namespace shoehorn::cpu {
 namespace {
 
 using testing::kStorages;
-using testing::on_every_target;
 using testing::random_tensor;
 using testing::Tensor;
 using testing::tolerance;
@@ -24,30 +23,30 @@ void sum_columns(const Tensor& x, int64_t rows, int64_t columns, bool accumulate
               .workspace = scratch.data()});
 }
 
-TEST(Reduction, ColumnSum) {
-  on_every_target([] {
-    for (const DType dtype : kStorages) {
-      for (const int64_t columns : {1, 16, 33, 300}) {
-        for (const int64_t rows : {0, 1, 63, 64, 65, 259}) {
-          const Tensor x = random_tensor(dtype, rows * columns, 1, 1.0F);
-          for (const bool accumulate : {false, true}) {
-            Tensor sum = random_tensor(DType::kF32, columns, 2);
-            std::vector<double> expected(static_cast<size_t>(columns), 0.0);
-            for (int64_t i = 0; accumulate && i < columns; ++i)
-              expected[static_cast<size_t>(i)] = static_cast<double>(sum[i]);
-            for (int64_t i = 0; i < x.count(); ++i)
-              expected[static_cast<size_t>(i % columns)] += static_cast<double>(x[i]);
-            sum_columns(x, rows, columns, accumulate, sum);
-            for (int64_t i = 0; i < columns; ++i) {
-              const double terms = static_cast<double>(rows) + 2.0;
-              ASSERT_NEAR(static_cast<double>(sum[i]), expected[static_cast<size_t>(i)],
-                          tolerance(DType::kF32, 0.0, 2.0 * terms, 4.0 + std::sqrt(terms)));
-            }
+class Reduction : public testing::EveryTarget {};
+
+TEST_P(Reduction, ColumnSum) {
+  for (const DType dtype : kStorages) {
+    for (const int64_t columns : {1, 16, 33, 300}) {
+      for (const int64_t rows : {0, 1, 63, 64, 65, 259}) {
+        const Tensor x = random_tensor(dtype, rows * columns, 1, 1.0F);
+        for (const bool accumulate : {false, true}) {
+          Tensor sum = random_tensor(DType::kF32, columns, 2);
+          std::vector<double> expected(static_cast<size_t>(columns), 0.0);
+          for (int64_t i = 0; accumulate && i < columns; ++i)
+            expected[static_cast<size_t>(i)] = static_cast<double>(sum[i]);
+          for (int64_t i = 0; i < x.count(); ++i)
+            expected[static_cast<size_t>(i % columns)] += static_cast<double>(x[i]);
+          sum_columns(x, rows, columns, accumulate, sum);
+          for (int64_t i = 0; i < columns; ++i) {
+            const double terms = static_cast<double>(rows) + 2.0;
+            ASSERT_NEAR(static_cast<double>(sum[i]), expected[static_cast<size_t>(i)],
+                        tolerance(DType::kF32, 0.0, 2.0 * terms, 4.0 + std::sqrt(terms)));
           }
         }
       }
     }
-  });
+  }
 }
 
 struct List {
@@ -79,36 +78,34 @@ struct List {
   std::vector<TensorView> views;
 };
 
-TEST(Reduction, SumOfSquares) {
-  on_every_target([] {
-    const List list;
-    double expected = 0;
-    for (const Tensor& t : list.tensors) {
-      for (int64_t i = 0; i < t.count(); ++i)
-        expected += static_cast<double>(t[i]) * static_cast<double>(t[i]);
-    }
-    EXPECT_NEAR(list.squares(), expected, 1e-12 * expected);
-  });
+TEST_P(Reduction, SumOfSquares) {
+  const List list;
+  double expected = 0;
+  for (const Tensor& t : list.tensors) {
+    for (int64_t i = 0; i < t.count(); ++i) expected += static_cast<double>(t[i]) * static_cast<double>(t[i]);
+  }
+  EXPECT_NEAR(list.squares(), expected, 1e-12 * expected);
+
   double total = -1;
   sum_of_squares({}, &total, nullptr);
   EXPECT_EQ(total, 0.0);
 }
 
-TEST(Reduction, CountNonfinite) {
-  on_every_target([] {
-    List list;
-    EXPECT_EQ(list.nonfinite(), 0);
-    // Of one element and of five, and the largest in fp32 and in fp16.
-    list.tensors.at(3).set(0, NAN);
-    list.tensors.at(7).set(4, -HUGE_VALF);
-    list.tensors.at(15).set(50000, HUGE_VALF);
-    list.tensors.at(15).set(16384, NAN);
-    list.tensors.at(17).set(16385, HUGE_VALF);
-    list.refresh();
-    EXPECT_EQ(list.nonfinite(), 5);
-    EXPECT_TRUE(std::isnan(list.squares()));
-  });
+TEST_P(Reduction, CountNonfinite) {
+  List list;
+  EXPECT_EQ(list.nonfinite(), 0);
+  // Of one element and of five, and the largest in fp32 and in fp16.
+  list.tensors.at(3).set(0, NAN);
+  list.tensors.at(7).set(4, -HUGE_VALF);
+  list.tensors.at(15).set(50000, HUGE_VALF);
+  list.tensors.at(15).set(16384, NAN);
+  list.tensors.at(17).set(16385, HUGE_VALF);
+  list.refresh();
+  EXPECT_EQ(list.nonfinite(), 5);
+  EXPECT_TRUE(std::isnan(list.squares()));
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, Reduction, testing::every_target(), testing::target_name);
 
 TEST(Reduction, ThreadsLeaveNoTrace) {
   const List list;

@@ -189,100 +189,92 @@ double largest_error(Function function, float limit, double floor = 0.0) {
 
 constexpr double kStepAtOne = 0x1p-23;
 
-TEST(SimdMath, ErrorsInUnitsInTheLastPlace) {
-  testing::on_every_target([] {
-    EXPECT_LT(largest_error(Function::kExp, 120.0F), 1.0);
-    EXPECT_LT(largest_error(Function::kExpm1, 88.0F), 1.5);
-    EXPECT_LT(largest_error(Function::kErf, 20.0F), 1.5);
-    EXPECT_LT(largest_error(Function::kTanh, 1000.0F), 2.5);
-    EXPECT_LT(largest_error(Function::kSigmoid, 80.0F), 3.0);
-    EXPECT_LT(largest_error(Function::kRelu, 1e30F), 0.01);
-    EXPECT_LT(largest_error(Function::kReluDerivative, 1e30F), 0.01);
-  });
+class SimdMath : public testing::EveryTarget {};
+
+TEST_P(SimdMath, ErrorsInUnitsInTheLastPlace) {
+  EXPECT_LT(largest_error(Function::kExp, 120.0F), 1.0);
+  EXPECT_LT(largest_error(Function::kExpm1, 88.0F), 1.5);
+  EXPECT_LT(largest_error(Function::kErf, 20.0F), 1.5);
+  EXPECT_LT(largest_error(Function::kTanh, 1000.0F), 2.5);
+  EXPECT_LT(largest_error(Function::kSigmoid, 80.0F), 3.0);
+  EXPECT_LT(largest_error(Function::kRelu, 1e30F), 0.01);
+  EXPECT_LT(largest_error(Function::kReluDerivative, 1e30F), 0.01);
 }
 
 // Activations and slopes cross zero, or die away through an exponential of a rounded argument: their error is
 // counted in steps of the result, or of a floor where the result is smaller.
-TEST(SimdMath, ErrorsOfActivations) {
-  testing::on_every_target([] {
-    constexpr double kFloor = 1e-3 * kStepAtOne;
-    EXPECT_LT(largest_error(Function::kGelu, 1e30F, 1e-30 * kStepAtOne), 200.0);
-    EXPECT_LT(largest_error(Function::kGelu, 3.0F), 10.0);
-    EXPECT_LT(largest_error(Function::kGeluTanh, 1e30F, kFloor), 12.0);
-    EXPECT_LT(largest_error(Function::kSilu, 1e30F, kFloor), 4.0);
-    EXPECT_LT(largest_error(Function::kGeluDerivative, 1e30F, kStepAtOne), 3.0);
-    EXPECT_LT(largest_error(Function::kGeluTanhDerivative, 1e30F, kStepAtOne), 3.0);
-    EXPECT_LT(largest_error(Function::kSiluDerivative, 1e30F, kStepAtOne), 3.0);
-    EXPECT_LT(largest_error(Function::kTanhDerivative, 1e30F, kStepAtOne), 3.0);
-  });
+TEST_P(SimdMath, ErrorsOfActivations) {
+  constexpr double kFloor = 1e-3 * kStepAtOne;
+  EXPECT_LT(largest_error(Function::kGelu, 1e30F, 1e-30 * kStepAtOne), 200.0);
+  EXPECT_LT(largest_error(Function::kGelu, 3.0F), 10.0);
+  EXPECT_LT(largest_error(Function::kGeluTanh, 1e30F, kFloor), 12.0);
+  EXPECT_LT(largest_error(Function::kSilu, 1e30F, kFloor), 4.0);
+  EXPECT_LT(largest_error(Function::kGeluDerivative, 1e30F, kStepAtOne), 3.0);
+  EXPECT_LT(largest_error(Function::kGeluTanhDerivative, 1e30F, kStepAtOne), 3.0);
+  EXPECT_LT(largest_error(Function::kSiluDerivative, 1e30F, kStepAtOne), 3.0);
+  EXPECT_LT(largest_error(Function::kTanhDerivative, 1e30F, kStepAtOne), 3.0);
 }
 
-TEST(SimdMath, NanComesOutAsNan) {
-  testing::on_every_target([] {
-    for (int function = 0; function <= static_cast<int>(Function::kTanhDerivative); ++function) {
-      const std::vector<float> x(37, std::numeric_limits<float>::quiet_NaN());
-      std::vector<float> y(x.size());
-      HWY_DYNAMIC_DISPATCH(evaluate_all)(static_cast<Function>(function), x.data(), 37, y.data());
-      for (const float value : y) EXPECT_TRUE(std::isnan(value)) << "function " << function;
-    }
-  });
-}
-
-TEST(SimdMath, ExponentialAtTheEnds) {
-  testing::on_every_target([] {
-    const std::vector<float> x{-HUGE_VALF, -200.0F, -103.0F, -87.5F, 88.7F, 89.0F, 1e30F, HUGE_VALF};
+TEST_P(SimdMath, NanComesOutAsNan) {
+  for (int function = 0; function <= static_cast<int>(Function::kTanhDerivative); ++function) {
+    const std::vector<float> x(37, std::numeric_limits<float>::quiet_NaN());
     std::vector<float> y(x.size());
-    HWY_DYNAMIC_DISPATCH(evaluate_all)(Function::kExp, x.data(), static_cast<int64_t>(x.size()), y.data());
-    EXPECT_EQ(y[0], 0.0F);
-    EXPECT_EQ(y[1], 0.0F);
-    EXPECT_NEAR(y[2], std::exp(-103.0), 0x1p-149);
-    EXPECT_NEAR(y[3], std::exp(-87.5), 0x1p-148);
-    EXPECT_FALSE(std::isinf(y[4]));
-    for (size_t i = 5; i < y.size(); ++i) EXPECT_EQ(y[i], HUGE_VALF);
-  });
+    HWY_DYNAMIC_DISPATCH(evaluate_all)(static_cast<Function>(function), x.data(), 37, y.data());
+    for (const float value : y) EXPECT_TRUE(std::isnan(value)) << "function " << function;
+  }
 }
 
-TEST(SimdMath, Bfloat16IsTheScalarDefinition) {
-  testing::on_every_target([] {
-    std::vector<float> x;
-    for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 4093) {
-      x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-    }
-    for (uint32_t high = 0; high < 65536; ++high) {  // ties, and their neighbours
-      for (const uint32_t low : {0U, 0x7fffU, 0x8000U, 0x8001U})
-        x.push_back(std::bit_cast<float>(high << 16 | low));
-    }
-    std::vector<bfloat16> y(x.size());
-    HWY_DYNAMIC_DISPATCH(to_bfloat16_all)(x.data(), static_cast<int64_t>(x.size()), y.data());
-    int64_t wrong = 0;
-    for (size_t i = 0; i < x.size(); ++i) wrong += y[i].bits != to_bfloat16(x[i]).bits;
-    EXPECT_EQ(wrong, 0);
-    std::vector<float> back(y.size());
-    HWY_DYNAMIC_DISPATCH(from_bfloat16_all)(y.data(), static_cast<int64_t>(y.size()), back.data());
-    for (size_t i = 0; i < y.size(); ++i) {
-      wrong += std::bit_cast<uint32_t>(back[i]) != std::bit_cast<uint32_t>(to_float(y[i]));
-    }
-    EXPECT_EQ(wrong, 0);
-  });
+TEST_P(SimdMath, ExponentialAtTheEnds) {
+  const std::vector<float> x{-HUGE_VALF, -200.0F, -103.0F, -87.5F, 88.7F, 89.0F, 1e30F, HUGE_VALF};
+  std::vector<float> y(x.size());
+  HWY_DYNAMIC_DISPATCH(evaluate_all)(Function::kExp, x.data(), static_cast<int64_t>(x.size()), y.data());
+  EXPECT_EQ(y[0], 0.0F);
+  EXPECT_EQ(y[1], 0.0F);
+  EXPECT_NEAR(y[2], std::exp(-103.0), 0x1p-149);
+  EXPECT_NEAR(y[3], std::exp(-87.5), 0x1p-148);
+  EXPECT_FALSE(std::isinf(y[4]));
+  for (size_t i = 5; i < y.size(); ++i) EXPECT_EQ(y[i], HUGE_VALF);
+}
+
+TEST_P(SimdMath, Bfloat16IsTheScalarDefinition) {
+  std::vector<float> x;
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 4093) {
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  for (uint32_t high = 0; high < 65536; ++high) {  // ties, and their neighbours
+    for (const uint32_t low : {0U, 0x7fffU, 0x8000U, 0x8001U})
+      x.push_back(std::bit_cast<float>(high << 16 | low));
+  }
+  std::vector<bfloat16> y(x.size());
+  HWY_DYNAMIC_DISPATCH(to_bfloat16_all)(x.data(), static_cast<int64_t>(x.size()), y.data());
+  int64_t wrong = 0;
+  for (size_t i = 0; i < x.size(); ++i) wrong += y[i].bits != to_bfloat16(x[i]).bits;
+  EXPECT_EQ(wrong, 0);
+  std::vector<float> back(y.size());
+  HWY_DYNAMIC_DISPATCH(from_bfloat16_all)(y.data(), static_cast<int64_t>(y.size()), back.data());
+  for (size_t i = 0; i < y.size(); ++i) {
+    wrong += std::bit_cast<uint32_t>(back[i]) != std::bit_cast<uint32_t>(to_float(y[i]));
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 // A ragged end touches nothing behind it.
-TEST(SimdMath, PartialStoresStayInside) {
-  testing::on_every_target([] {
-    for (int64_t count = 0; count < 40; ++count) {
-      const std::vector<float> x(64, 3.0F);
-      std::vector<float> y(64, -1.0F);
-      std::vector<bfloat16> z(64, bfloat16{0x1234});
-      HWY_DYNAMIC_DISPATCH(evaluate_all)(Function::kRelu, x.data(), count, y.data());
-      HWY_DYNAMIC_DISPATCH(to_bfloat16_all)(x.data(), count, z.data());
-      for (size_t i = 0; i < y.size(); ++i) {
-        const bool inside = static_cast<int64_t>(i) < count;
-        EXPECT_EQ(y[i], inside ? 3.0F : -1.0F);
-        EXPECT_EQ(z[i].bits, inside ? to_bfloat16(3.0F).bits : 0x1234);
-      }
+TEST_P(SimdMath, PartialStoresStayInside) {
+  for (int64_t count = 0; count < 40; ++count) {
+    const std::vector<float> x(64, 3.0F);
+    std::vector<float> y(64, -1.0F);
+    std::vector<bfloat16> z(64, bfloat16{0x1234});
+    HWY_DYNAMIC_DISPATCH(evaluate_all)(Function::kRelu, x.data(), count, y.data());
+    HWY_DYNAMIC_DISPATCH(to_bfloat16_all)(x.data(), count, z.data());
+    for (size_t i = 0; i < y.size(); ++i) {
+      const bool inside = static_cast<int64_t>(i) < count;
+      EXPECT_EQ(y[i], inside ? 3.0F : -1.0F);
+      EXPECT_EQ(z[i].bits, inside ? to_bfloat16(3.0F).bits : 0x1234);
     }
-  });
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, SimdMath, testing::every_target(), testing::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

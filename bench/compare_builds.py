@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Two builds of Shoehorn on the same training step, measured in turns on this machine.
+
+  bench/compare_builds.py --first build/shoehorn --second 'chroot ROOT /root/shoehorn/build/shoehorn' \\
+      --models bert-base --settings fp32 bf16 --repeats 5 [--results bench/results/FILE.json]
+
+The builds may be of two commits, or of two Debians with their libraries: FRESH_MACHINE_KEEP=1 scripts/fresh_machine.sh
+trixie leaves a root for the second. Every measurement is a process of its own, in the order first, second, first, …. A
+record holds what `env` says of each build, every run, medians, and the ratio second to first.
+Exit: 0 measured, 2 nothing could be compared.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import shlex
+import sys
+
+import compare
+
+SIDES = ("first", "second")
+
+
+def describe(program):
+    """What `shoehorn env --json` says of a build and the machine."""
+    output, _, _ = compare.run_process([*program, "env", "--json"], dict(os.environ), 600)
+    return json.loads(output)
+
+
+def measure(args, programs, model, setting):
+    flags = [
+        "bench", "step", "--model", model, "--per_device_train_batch_size", str(args.per_device_train_batch_size),
+        "--sequence_length", str(args.sequence_length), "--max_steps", str(args.steps), *compare.SETTINGS[setting],
+        *shlex.split(args.extra), "--json",
+    ]  # fmt: skip
+    runs = {side: [] for side in SIDES}
+    for repeat in range(args.repeats):
+        for side in SIDES:
+            print(f"{model} {setting} {repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
+            runs[side].append(compare.run_once([*programs[side], *flags], dict(os.environ), args.timeout_seconds))
+    medians = {side: {key: compare.median_of(runs[side], key) for key in compare.MEASURES} for side in SIDES}
+    return {
+        "model": model,
+        "setting": setting,
+        "command": shlex.join(["shoehorn", *flags]),
+        "load_average": os.getloadavg()[0],
+        "medians": medians,
+        "runs": {side: [{key: run.get(key) for key in compare.MEASURES} for run in runs[side]] for side in SIDES},
+        "ratio": {key: compare.ratio(medians["second"][key], medians["first"][key]) for key in compare.MEASURES},
+    }
+
+
+def print_table(names, records):
+    print(f"{'model':<12}{'setting':<20}{'build':<28}{'samples/s':>10}{'step s':>9}{'peak MiB':>10}")
+    for record in records:
+        for side in SIDES:
+            medians = record["medians"][side]
+            print(
+                f"{record['model']:<12}{record['setting']:<20}{names[side]:<28}{medians['samples_per_second']:>10.3f}"
+                f"{medians['step_seconds']:>9.3f}{medians['peak_bytes'] / 2**20:>10.0f}"
+            )
+        ratio = record["ratio"]
+        print(f"{'':<32}{'second / first':<28}{ratio['samples_per_second']:>9.3f}x{ratio['step_seconds']:>8.3f}x{ratio['peak_bytes']:>9.3f}x")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", required=True, help="command that runs the first build")
+    parser.add_argument("--second", required=True, help="command that runs the second build")
+    parser.add_argument("--models", nargs="+", default=["bert-base"])
+    parser.add_argument("--settings", nargs="+", default=["fp32", "bf16"], choices=sorted(compare.SETTINGS))
+    parser.add_argument("--per_device_train_batch_size", type=int, default=4)
+    parser.add_argument("--sequence_length", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=4, help="steps a process makes; the first is not in its median")
+    parser.add_argument("--repeats", type=int, default=5, help="processes of each build")
+    parser.add_argument("--extra", default="", help="more flags of bench step, one string")
+    parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
+    parser.add_argument("--results", metavar="FILE.json", help="append the record to this JSON list")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    programs = {"first": shlex.split(args.first), "second": shlex.split(args.second)}
+    environments = {side: describe(programs[side]) for side in SIDES}
+    names = {side: str(environments[side].get("products", side)) for side in SIDES}
+    records = [measure(args, programs, model, setting) for model in args.models for setting in args.settings]
+    print_table(names, records)
+    if args.results:
+        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        compare.append_results(args.results, [{"date": date, "env": environments, "measurements": records}])
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except compare.CompareError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

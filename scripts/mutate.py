@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Breaks the code on purpose, one fault at a time, and records which test notices.
+
+  scripts/mutate.py [--check] [--only PATTERN] [--continue] [--jobs N] [--scratch DIR | --in-place BUILD] [--limit SECONDS]
+
+The faults are data: tests/mutants.toml. Each is put into a copy of the tracked files (in --scratch, default
+build-mutants), the test programs that should notice are built and run there, and the fault is taken out again. --in-place
+breaks this checkout itself, which nobody else may use meanwhile, and builds in BUILD. A fault is
+  killed          a test fails, crashes or runs past the limit;
+  lives           every test passes. Such a mutant needs a test, or a `reason` in the list;
+  does not build  the compiler refuses it: the list has to be mended.
+docs/mutants.md is written from the results, in the list's order. With --continue results of an earlier call are kept for
+mutants whose entry has not changed; with --only (a regular expression of names) the others' results are kept too.
+
+Exit: 0; 1 where a mutant lives without a reason, has a reason and was killed, or does not build; 2 where the list is not
+true of the files: the text to replace must be in its file exactly once. --check does only this last step.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIST = "tests/mutants.toml"
+REPORT = "docs/mutants.md"
+KEYS = {"name", "area", "file", "old", "new", "tests"}
+KILLED, LIVES, DOES_NOT_BUILD = "killed", "lives", "does not build"
+
+
+def read_list():
+    with open(os.path.join(ROOT, LIST), "rb") as file:
+        return tomllib.load(file)["mutant"]
+
+
+def defects(mutants):
+    """What is wrong with the list, a line each."""
+    found = []
+    names = set()
+    for mutant in mutants:
+        name = mutant.get("name", "?")
+        if not KEYS <= set(mutant) <= KEYS | {"reason"}:
+            found.append(f"{name}: expected the keys {', '.join(sorted(KEYS))} and perhaps reason")
+            continue
+        if name in names:
+            found.append(f"{name}: another mutant has this name")
+        names.add(name)
+        if mutant["old"] == mutant["new"]:
+            found.append(f"{name}: changes nothing")
+        path = os.path.join(ROOT, mutant["file"])
+        if not os.path.exists(path):
+            found.append(f"{name}: no file {mutant['file']}")
+            continue
+        with open(path, encoding="utf-8") as file:
+            count = file.read().count(mutant["old"])
+        if count != 1:
+            found.append(f"{name}: expected its old text once in {mutant['file']}, got {count} times")
+    return found
+
+
+def run(command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options)
+
+
+class Tree:
+    """Sources that may be broken, with a build of their own."""
+
+    def __init__(self, tree, build, jobs):
+        self.tree = tree
+        self.build = build
+        self.jobs = jobs
+
+    @classmethod
+    def copied(cls, directory, jobs):
+        """A copy of the tracked files."""
+        made = cls(os.path.join(directory, "tree"), os.path.join(directory, "build"), jobs)
+        tracked = run(["git", "-C", ROOT, "ls-files", "-z"], check=True).stdout.split("\0")
+        kept = {name for name in tracked if name and os.path.isfile(os.path.join(ROOT, name))}
+        for name in kept:
+            cls.copy(os.path.join(ROOT, name), os.path.join(made.tree, name))
+        for folder, _, files in os.walk(made.tree):
+            for file in files:
+                path = os.path.join(folder, file)
+                if os.path.relpath(path, made.tree) not in kept:
+                    os.remove(path)
+        for name in (".cache", "../shared"):  # what some tests read and are skipped without
+            source = os.path.normpath(os.path.join(ROOT, name))
+            target = os.path.normpath(os.path.join(made.tree, name))
+            if os.path.exists(source) and not os.path.lexists(target):
+                os.symlink(source, target)
+        if not os.path.exists(os.path.join(made.build, "build.ninja")):
+            # A fault may leave a variable unused: no warnings.
+            command = ["cmake", "-S", made.tree, "-B", made.build, "-G", "Ninja"]
+            run([*command, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS=-w"], check=True)
+        return made
+
+    @staticmethod
+    def copy(source, target):
+        """Leaves a file alone that is the same, so that nothing is built again for it."""
+        with open(source, "rb") as file:
+            wanted = file.read()
+        if os.path.exists(target):
+            with open(target, "rb") as file:
+                if file.read() == wanted:
+                    return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as file:
+            file.write(wanted)
+        shutil.copymode(source, target)
+
+    def make(self, targets):
+        done = run(["cmake", "--build", self.build, "--parallel", str(self.jobs), "--target", *targets])
+        return done.returncode == 0, done.stdout
+
+    def program(self, name):
+        for folder, _, files in os.walk(self.build):
+            if name in files:
+                return os.path.join(folder, name)
+        sys.exit(f"[mutate] no program {name} in {self.build}")
+
+    def first_failure(self, test, limit):
+        """The name of the test that fails in "PROGRAM[:FILTER]", or None."""
+        name, _, only = test.partition(":")
+        command = [self.program(name), "--gtest_fail_fast", "--gtest_color=no"]
+        command += [f"--gtest_filter={only}"] if only else []
+        try:
+            done = run(command, cwd=self.tree, timeout=limit, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+        except subprocess.TimeoutExpired:
+            return f"{name}: ran past the limit"
+        output = done.stdout
+        if only and " 0 tests from " in output:
+            sys.exit(f"[mutate] no test matches {test}")
+        if done.returncode == 0:
+            return None
+        failed = re.findall(r"^\[  FAILED  \] ([^ ,]+)", output, re.M)
+        if failed:
+            return failed[0]
+        begun = re.findall(r"^\[ RUN      \] (\S+)", output, re.M)
+        return f"{begun[-1] if begun else name} (crash)"
+
+
+def outcome(tree, mutant, limit):
+    path = os.path.join(tree.tree, mutant["file"])
+    with open(path, encoding="utf-8") as file:
+        original = file.read()
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(original.replace(mutant["old"], mutant["new"]))
+        built, output = tree.make(sorted({test.partition(":")[0] for test in mutant["tests"]}))
+        if not built:
+            error = re.search(r"error: .*", output)
+            return {"outcome": DOES_NOT_BUILD, "by": error.group(0) if error else "the linker"}
+        for test in mutant["tests"]:
+            failure = tree.first_failure(test, limit)
+            if failure:
+                return {"outcome": KILLED, "by": failure}
+        return {"outcome": LIVES, "by": ""}
+    finally:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(original)
+
+
+def digest(mutant):
+    return hashlib.sha256(json.dumps({key: mutant[key] for key in sorted(KEYS)}).encode()).hexdigest()
+
+
+def report(mutants, results):
+    """docs/mutants.md: the same for the same results."""
+    cell = lambda text: " ".join(text.split()).replace("|", "\\|")
+    known = [results[digest(mutant)] for mutant in mutants if digest(mutant) in results]
+    counts = {outcome: sum(result["outcome"] == outcome for result in known) for outcome in (KILLED, LIVES, DOES_NOT_BUILD)}
+    lines = [
+        "# Mutants",
+        "",
+        "Faults that were put into the code on purpose, one at a time, and the test that noticed each. `make mutate` runs them",
+        "(`scripts/mutate.py`; the faults are in `tests/mutants.toml`) and writes this page.",
+        "",
+        f"{len(mutants)} mutants: {counts[KILLED]} killed, {counts[LIVES]} live, {counts[DOES_NOT_BUILD]} do not build, "
+        f"{len(mutants) - len(known)} not run.",
+    ]
+    for area in dict.fromkeys(mutant["area"] for mutant in mutants):
+        lines += ["", f"## {area}", "", "| what was broken | file | noticed by |", "| --- | --- | --- |"]
+        for mutant in (m for m in mutants if m["area"] == area):
+            result = results.get(digest(mutant), {"outcome": "not run", "by": ""})
+            noticed = f"`{result['by']}`" if result["outcome"] == KILLED else result["outcome"]
+            if result["outcome"] == LIVES:
+                noticed = f"**lives**: {mutant.get('reason', 'needs a test')}"
+            lines.append(f"| {cell(mutant['name'])} | `{mutant['file']}` | {cell(noticed)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--continue", dest="keep", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--scratch", default=os.path.join(ROOT, "build-mutants"))
+    parser.add_argument("--in-place", metavar="BUILD")
+    parser.add_argument("--limit", type=float, default=600, help="seconds a test program may take")
+    args = parser.parse_args()
+
+    mutants = read_list()
+    wrong = defects(mutants)
+    if wrong:
+        print("\n".join(wrong), file=sys.stderr)
+        sys.exit(2)
+    if args.check:
+        print(f"{len(mutants)} mutants apply")
+        return
+
+    os.makedirs(args.scratch, exist_ok=True)
+    memory = os.path.join(args.scratch, "results.json")
+    results = {}
+    if (args.keep or args.only) and os.path.exists(memory):
+        with open(memory, encoding="utf-8") as file:
+            results = json.load(file)
+    if args.in_place:
+        tree = Tree(ROOT, os.path.abspath(args.in_place), args.jobs)
+    else:
+        tree = Tree.copied(args.scratch, args.jobs)
+    programs = sorted({test.partition(":")[0] for mutant in mutants for test in mutant["tests"]})
+    built, output = tree.make(programs)
+    if not built:
+        sys.exit(output)
+    for number, mutant in enumerate(mutants, 1):
+        key = digest(mutant)
+        if not re.search(args.only, mutant["name"]) or (args.keep and key in results):
+            continue
+        results[key] = outcome(tree, mutant, args.limit)
+        print(f"{number}/{len(mutants)} {mutant['name']}: {results[key]['outcome']} {results[key]['by']}", flush=True)
+        with open(memory, "w", encoding="utf-8") as file:
+            json.dump(results, file)
+    with open(os.path.join(ROOT, REPORT), "w", encoding="utf-8") as file:
+        file.write(report(mutants, results))
+    bad = [
+        mutant["name"]
+        for mutant in mutants
+        if (result := results.get(digest(mutant)))
+        and (result["outcome"] == DOES_NOT_BUILD or (result["outcome"] == LIVES) != ("reason" in mutant))
+    ]
+    if bad:
+        sys.exit("[mutate] each needs a test, a reason, or a new text:\n" + "\n".join(bad))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+#include "io/directory_lock.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kLockFile = ".shoehorn_lock";
+
+// A lock of this process.
+struct Held {
+  fs::path file;
+  std::thread::id thread;
+  int64_t count = 0;
+  bool is_enforced = true;
+  FileDescriptor descriptor;
+};
+
+std::mutex mutex;
+std::vector<Held> held;  // guarded by `mutex`
+
+// A child has its own copies of the descriptors, which would hold the locks past the parent's end.
+void close_in_children() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
+                   [] {
+                     held.clear();
+                     mutex.unlock();
+                   });
+  });
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+struct Owner {
+  int64_t process = 0;
+  std::string host;
+  std::string since;
+};
+
+Owner this_process() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return {getpid(), host_name(), text.data()};
+}
+
+void write_owner(const fs::path& file, const FileDescriptor& descriptor) {
+  const Owner owner = this_process();
+  const std::string text = format_json(
+      json{{"process", owner.process}, {"host", owner.host}, {"since", owner.since}}, {.indent = -1});
+  if (ftruncate(descriptor.get(), 0) != 0 ||
+      pwrite(descriptor.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    throw_system_error(file, "write who has the lock", errno);
+  }
+}
+
+std::optional<Owner> read_owner(const fs::path& file) {
+  try {
+    const json text = read_json(file);
+    return Owner{text.at("process").get<int64_t>(), text.at("host").get<std::string>(),
+                 text.at("since").get<std::string>()};
+  } catch (const std::exception&) {
+    return std::nullopt;  // being written, or removed meanwhile
+  }
+}
+
+// The one who has just got the lock may not have written it yet: then there is nothing, or one that has ended.
+std::optional<Owner> wait_for_owner(const fs::path& file) {
+  using namespace std::chrono_literals;
+  std::optional<Owner> owner;
+  for (int turn = 0; turn < 50; ++turn) {
+    owner = read_owner(file);
+    const bool is_gone = owner && owner->host == host_name() &&
+                         kill(static_cast<pid_t>(owner->process), 0) != 0 && errno == ESRCH;
+    if (owner && !is_gone) break;
+    std::this_thread::sleep_for(10ms);
+  }
+  return owner;
+}
+
+UserError refusal(const fs::path& file) {
+  const std::optional<Owner> owner = wait_for_owner(file);
+  const std::string who =
+      !owner ? std::string("another process")
+             : fmt::format("process {}{} on {}, since {}", owner->process,
+                           owner->process == getpid() ? " (this one, in another thread)" : "", owner->host,
+                           owner->since);
+  return user_error(
+      "[{}] expected a directory that no other run writes to, got one that is held by {}; wait until it has ended, or "
+      "give another directory",
+      parent_directory(file).string(), who);
+}
+
+enum class Attempt { kLocked, kHeldByAnother, kNoLocks, kFileChanged };
+
+Attempt try_lock(const fs::path& file, FileDescriptor& descriptor) {
+  descriptor = FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!descriptor.is_open()) throw_system_error(file, "make this file", errno);
+  int result = 0;
+  do {
+    result = flock(descriptor.get(), LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) return errno == EWOULDBLOCK ? Attempt::kHeldByAnother : Attempt::kNoLocks;
+  // Who had it removes the file: a lock on what has no name any more is none.
+  struct stat locked{};
+  struct stat named{};
+  const bool is_same = fstat(descriptor.get(), &locked) == 0 && stat(file.c_str(), &named) == 0 &&
+                       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+  return is_same ? Attempt::kLocked : Attempt::kFileChanged;
+}
+
+}  // namespace
+
+DirectoryLock::DirectoryLock(const fs::path& directory) {
+  make_directories(directory);
+  std::error_code error;
+  const fs::path canonical = fs::canonical(directory, error);
+  if (error) throw_system_error(directory, "find this directory", error.value());
+  file_ = canonical / kLockFile;
+  close_in_children();
+  const std::scoped_lock guard(mutex);
+  const auto ours =
+      std::find_if(held.begin(), held.end(), [&](const Held& one) { return one.file == file_; });
+  if (ours != held.end()) {
+    if (ours->thread != std::this_thread::get_id()) throw refusal(file_);
+    ++ours->count;
+    is_enforced_ = ours->is_enforced;
+    return;
+  }
+  FileDescriptor descriptor;
+  Attempt attempt = Attempt::kFileChanged;
+  while (attempt == Attempt::kFileChanged) attempt = try_lock(file_, descriptor);
+  if (attempt == Attempt::kHeldByAnother) throw refusal(file_);
+  is_enforced_ = attempt == Attempt::kLocked;
+  write_owner(file_, descriptor);
+  held.push_back({file_, std::this_thread::get_id(), 1, is_enforced_, std::move(descriptor)});
+}
+
+void DirectoryLock::require_free(const fs::path& directory) {
+  std::error_code error;
+  if (fs::is_directory(directory, error)) const DirectoryLock lock(directory);
+}
+
+DirectoryLock::~DirectoryLock() {
+  const std::scoped_lock guard(mutex);
+  const auto ours =
+      std::find_if(held.begin(), held.end(), [&](const Held& one) { return one.file == file_; });
+  if (ours == held.end() || --ours->count > 0) return;  // a forked child has none
+  ::unlink(file_.c_str());
+  held.erase(ours);
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,91 @@
+#include "io/file_operations.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+namespace shoehorn {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Linux moves at most 0x7ffff000 bytes a call.
+constexpr size_t kMostBytesPerCall = size_t{1} << 30;
+
+FileOperationRecorder recorder;  // empty but in tests
+
+// errno of a call that gives -1 on failure, done again where a signal interrupted it; what was done is recorded.
+template <typename Call>
+int done(const FileOperation& operation, const Call& call) {
+  while (call() < 0) {
+    if (errno != EINTR) return errno;
+  }
+  if (recorder) recorder(operation);
+  return 0;
+}
+
+}  // namespace
+
+void record_file_operations(FileOperationRecorder to) {
+  recorder = std::move(to);
+}
+
+namespace file_operations {
+
+using Kind = FileOperation::Kind;
+
+int create(const fs::path& path, FileDescriptor& descriptor) {
+  return done({Kind::kCreate, path}, [&] {
+    descriptor = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    return descriptor.get();
+  });
+}
+
+int write(const FileDescriptor& descriptor, const fs::path& path, int64_t offset,
+          std::span<const std::byte> data, int64_t& written) {
+  for (;;) {
+    written = ::write(descriptor.get(), data.data(), std::min(data.size(), kMostBytesPerCall));
+    if (written >= 0) break;
+    if (errno != EINTR) return errno;
+  }
+  if (recorder) recorder({Kind::kWrite, path, {}, offset, data.first(static_cast<size_t>(written))});
+  return 0;
+}
+
+int reserve(const FileDescriptor& descriptor, const fs::path& path, int64_t bytes) {
+  return done({Kind::kResize, path, {}, bytes}, [&] { return fallocate(descriptor.get(), 0, 0, bytes); });
+}
+
+int resize(const FileDescriptor& descriptor, const fs::path& path, int64_t bytes) {
+  return done({Kind::kResize, path, {}, bytes}, [&] { return ftruncate(descriptor.get(), bytes); });
+}
+
+int sync(const FileDescriptor& descriptor, const fs::path& path) {
+  return done({Kind::kSync, path}, [&] { return fsync(descriptor.get()); });
+}
+
+int rename(const fs::path& from, const fs::path& to) {
+  return done({Kind::kRename, from, to}, [&] { return std::rename(from.c_str(), to.c_str()); });
+}
+
+int unlink(const fs::path& path) {
+  return done({Kind::kUnlink, path}, [&] { return ::unlink(path.c_str()); });
+}
+
+int make_directory(const fs::path& path) {
+  return done({Kind::kMakeDirectory, path}, [&] { return mkdir(path.c_str(), 0777); });
+}
+
+int remove_directory(const fs::path& path) {
+  return done({Kind::kRemoveDirectory, path}, [&] { return rmdir(path.c_str()); });
+}
+
+}  // namespace file_operations
+
+}  // namespace shoehorn
