@@ -2,18 +2,15 @@
 
 BUILD_DIR ?= build
 ASAN_DIR ?= build-asan
+FUZZ_DIR ?= build-fuzz
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
 
 # What reads files that others made; CI runs these under the sanitizers, `make asan` runs everything.
-READER_TESTS := io_test tokenize_test data_test
+READER_TESTS := io_test tokenize_test data_test model_test readers_test
 
-<<<<<<< HEAD
-.PHONY: setup setup-dev build tests test demo asan asan-readers bench tidy tidy-changed format check-format install clean
-=======
-.PHONY: setup build tests test mutate demo asan asan-readers bench tidy tidy-changed format check-format install clean
->>>>>>> 2e70333518dc4e5a4854c5302f9c1abe7313bfa3
+.PHONY: setup setup-dev build tests test mutate demo asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
 
 # Packages that are missing (apt-get; sudo unless root): to build, test and run the demo; to develop.
 setup:
@@ -58,6 +55,10 @@ asan: setup
 mutate: setup
 	@scripts/mutate.py --jobs $(JOBS)
 
+# Fuzzes each reader of outside files for FUZZ_SECONDS (60), or FUZZ_RUNS inputs; FUZZ_READERS="csv flags": only those.
+fuzz:
+	@JOBS=$(JOBS) scripts/fuzz.sh $(FUZZ_DIR) $(FUZZ_READERS)
+
 # Fine-tunes a pretrained encoder on real texts; see demo/run.sh.
 demo: build
 	@demo/run.sh $(BUILD_DIR)/shoehorn
@@ -83,4 +84,4 @@ install: build
 	cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean:
-	rm -rf $(BUILD_DIR) $(ASAN_DIR)
+	rm -rf $(BUILD_DIR) $(ASAN_DIR) $(FUZZ_DIR)

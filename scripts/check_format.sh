@@ -8,7 +8,7 @@ if ! command -v "$clang_format" > /dev/null; then
   echo "no $clang_format: make setup-dev installs it" >&2
   exit 1
 fi
-sources() { find src tests examples bench -name '*.cc' -o -name '*.h' | LC_ALL=C sort; }
+sources() { find src tests examples bench fuzz -name '*.cc' -o -name '*.h' | LC_ALL=C sort; }
 
 if [ "${1:-}" = --fix ]; then
   sources | xargs "$clang_format" -i

@@ -12,8 +12,9 @@ packages="g++ cmake ninja-build
   libxxhash-dev libgtest-dev
   python3 python3-pip unzip fortunes"
 
-# The formatter and the linter by version: each version formats and warns differently.
-developer_packages="git ccache pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap"
+# The formatter and the linter by version: each version formats and warns differently. Clang itself is for `make fuzz`.
+developer_packages="git ccache pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
+  clang-19 libclang-rt-19-dev libomp-19-dev"
 
 case "${1:-}" in
   "") ;;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "data/table_formats.h"
@@ -57,7 +59,8 @@ class RowHandler : public nlohmann::json_sax<Json> {
     // Objects of one file mostly have their keys in the same order.
     current_ = next_;
     if (current_ >= names_.size() || names_[current_] != name) {
-      current_ = static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+      const auto place = places_.find(name);
+      current_ = place == places_.end() ? names_.size() : place->second;
     }
     if (current_ == names_.size()) {
       throw user_error(
@@ -79,6 +82,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
       if (names_.empty())
         throw user_error("[{}:{}] expected an object with keys, got an empty one", table_.source, line_);
       set_columns(table_, names_, line_);
+      for (size_t i = 0; i < names_.size(); ++i) places_.emplace(names_[i], i);
     }
     const auto missing =
         std::find_if(values_.begin(), values_.end(), [](const Value& v) { return !v.present; });
@@ -137,6 +141,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
   bool array_open_;
   Table& table_;
   std::vector<std::string> names_;
+  std::unordered_map<std::string_view, size_t> places_;  // of the names, once all are known
   std::vector<Value> values_;
   size_t current_ = 0;
   size_t next_ = 0;

@@ -306,6 +306,12 @@ json read_json(const std::filesystem::path& path) {
   return parse_json(read_text_file(path), path.string());
 }
 
+std::optional<int64_t> whole_number(const json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  return value.get<int64_t>();
+}
+
 std::string format_python_float(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";

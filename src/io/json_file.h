@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,9 @@ struct JsonFormat {
 // Infinity). UserError if a string is not UTF-8; InternalError on nlohmann's binary values.
 std::string format_json(const nlohmann::json& value, const JsonFormat& format = {});
 std::string format_json(const nlohmann::ordered_json& value, const JsonFormat& format = {});
+
+// The whole number that a value is; nothing where it is of another kind, or too large for 63 bits.
+std::optional<int64_t> whole_number(const nlohmann::json& value);
 
 // Python's repr(float).
 std::string format_python_float(double value);

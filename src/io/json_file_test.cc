@@ -55,6 +55,14 @@ TEST(JsonFile, NonFiniteNumbersOnlyOutsideStrings) {
     message_of<UserError>([&] { parse_json(bad, "x"); });
 }
 
+TEST(JsonFile, WholeNumbersFitIn63Bits) {
+  EXPECT_EQ(whole_number(INT64_MIN), INT64_MIN);
+  EXPECT_EQ(whole_number(uint64_t{INT64_MAX}), INT64_MAX);
+  EXPECT_EQ(whole_number(uint64_t{INT64_MAX} + 1), std::nullopt);
+  EXPECT_EQ(whole_number(1.0), std::nullopt);
+  EXPECT_EQ(whole_number("1"), std::nullopt);
+}
+
 TEST(JsonFile, NamesLineAndColumn) {
   const TestDirectory directory;
   const auto refusal = [&](std::string_view text) {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "ops/op_builder.h"
+#include "passes/module_names.h"
 #include "passes/place_nodes.h"
 #include "passes/update.h"
 
@@ -247,18 +248,6 @@ class Adapter {
 };
 
 }  // namespace
-
-bool names_module(const std::string& module, const std::string& name) {
-  return module == name || module.ends_with("." + name);
-}
-
-bool names_module_of(const std::string& parameter, const std::string& name) {
-  for (size_t dot = parameter.rfind('.'); dot != std::string::npos && dot > 0;
-       dot = parameter.rfind('.', dot - 1)) {
-    if (names_module(parameter.substr(0, dot), name)) return true;
-  }
-  return false;
-}
 
 void lora(ProgramFamily& family, const StepOptions& options) {
   check_settings(options.lora);

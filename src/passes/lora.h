@@ -23,11 +23,4 @@ namespace shoehorn {
 // or a module to save that the model has not, or a setting that is out of range.
 void lora(ProgramFamily& family, const StepOptions& options);
 
-// Whether `name` means this module: it is the module's path or its last parts, as PEFT matches
-// target_modules.
-bool names_module(const std::string& module, const std::string& name);
-
-// Whether `name` means the module of this parameter, or one that holds it.
-bool names_module_of(const std::string& parameter, const std::string& name);
-
 }  // namespace shoehorn

@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
-#include "passes/lora.h"
+#include "passes/module_names.h"
 #include "train/adapter_tensors.h"
+#include "train/argument_checks.h"
 
 namespace shoehorn {
 
@@ -74,9 +75,10 @@ class ConfigReader {
   }
 
   int64_t rank() const {
-    const json found = value("r");
-    if (!found.is_number_integer() || found.get<int64_t>() < 1) throw wrong("r", "an integer of 1 or more");
-    return found.get<int64_t>();
+    const std::optional<int64_t> found = whole_number(value("r"));
+    if (!found || *found < 1 || *found > kLargestLoraRank)
+      throw wrong("r", fmt::format("an integer from 1 to {}", kLargestLoraRank));
+    return *found;
   }
   float number(const char* key, float standard, double low, double high, const char* expected) const {
     const json found = value(key);

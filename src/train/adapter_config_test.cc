@@ -104,6 +104,8 @@ TEST_F(AdapterConfigTest, WhatChangesTheComputationIsRefusedByName) {
 
 TEST_F(AdapterConfigTest, MalformedValuesAreRefusedByName) {
   for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{{"r", 0},
+                                                                            {"r", 65537},
+                                                                            {"r", UINT64_MAX},
                                                                             {"r", 8.5},
                                                                             {"r", nullptr},
                                                                             {"lora_alpha", "much"},

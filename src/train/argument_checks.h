@@ -34,6 +34,9 @@ inline void require_between(std::string_view name, double value, double low, dou
 // Whole numbers up to here are exact in a double and fit an int64_t.
 inline constexpr double kMostSteps = 1e15;
 
+// What low-rank adapters may have: no layer of a model is wider.
+inline constexpr int64_t kLargestLoraRank = 65536;
+
 inline void require_fraction(std::string_view name, double value) {
   require(value >= 0 && value < 1, name, "a number in [0, 1)", value);
 }

@@ -321,6 +321,10 @@ TEST_F(ArgumentConfig, NamesTheFileAndTheKey) {
   EXPECT_SAYS(error_with(R"({"lerning_rate": 1})"), path_.string() + ": lerning_rate] expected a known flag");
   EXPECT_SAYS(error_with(R"({"learning_rate": "x"})"), path_.string() + ": learning_rate] expected a number");
   EXPECT_SAYS(error_with(R"({"learning_rate": [1]})"), "expected a single value");
+  EXPECT_SAYS(error_with(R"({"learning_rate": NaN})"), "learning_rate] expected a number, got 'NaN'");
+  EXPECT_SAYS(error_with(R"({"eval_steps": -Infinity})"), "eval_steps] expected a number, got '-Infinity'");
+  EXPECT_SAYS(error_with(R"({"optim_args": {"eps": Infinity}})"),
+              "optim_args: eps] expected a boolean, a number");
   EXPECT_SAYS(error_with(R"({"max_steps": 1.5})"), "expected an integer, got '1.5'");
   EXPECT_SAYS(error_with(R"({"max_steps": true})"), "expected an integer");
   EXPECT_SAYS(error_with(R"({"max_steps": 18446744073709551615})"), "expected an integer");

@@ -56,6 +56,11 @@ std::vector<std::string> split_commas(std::string_view text) {
   }
 }
 
+// As a file has it: NaN and Infinity too.
+std::string json_text(const Json& value) {
+  return format_json(value, {.indent = -1, .ensure_ascii = false, .final_newline = false});
+}
+
 Kwargs kwargs_from_json(const Json& json, std::string_view source) {
   if (!json.is_object()) throw user_error("[{}] expected a JSON object, got {}", source, json.dump());
   Kwargs kwargs;
@@ -64,12 +69,13 @@ Kwargs kwargs_from_json(const Json& json, std::string_view source) {
       kwargs[key] = value.get<bool>();
     } else if (value.is_number_integer()) {
       kwargs[key] = value.get<int64_t>();
-    } else if (value.is_number()) {
+    } else if (value.is_number() && std::isfinite(value.get<double>())) {
       kwargs[key] = value.get<double>();
     } else if (value.is_string()) {
       kwargs[key] = parse_scalar(value.get<std::string>());
     } else if (!value.is_null()) {
-      throw user_error("[{}: {}] expected a boolean, a number or a text, got {}", source, key, value.dump());
+      throw user_error("[{}: {}] expected a boolean, a number or a text, got {}", source, key,
+                       json_text(value));
     }
   }
   return kwargs;
@@ -97,7 +103,7 @@ bool is_plain(ArgumentKind kind, const Json& json) {
     case ArgumentKind::kBytes:
       return json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
     case ArgumentKind::kNumber:
-      return json.is_number();
+      return json.is_number() && std::isfinite(json.get<double>());
     default:
       return false;
   }
@@ -169,7 +175,7 @@ ArgumentValue argument_from_json(const ArgumentSpec& spec, const Json& json, std
     if (json.empty() && spec.kind == ArgumentKind::kText) return std::string();
     throw user_error("[{}] expected a single value, got {}", source, json.dump());
   }
-  return argument_from_text(spec, json.is_string() ? json.get<std::string>() : json.dump(), source);
+  return argument_from_text(spec, json.is_string() ? json.get<std::string>() : json_text(json), source);
 }
 
 std::string argument_to_text(const ArgumentValue& value) {

@@ -51,15 +51,15 @@ class FieldReader {
     if (!json.is_number()) throw wrong(name, "a number", json);
     return json.get<double>();
   }
-  // Whole numbers are also read from floats, which some versions of transformers wrote.
-  int64_t integer(const std::string& name) {
+  // Also read from floats, which some versions of transformers wrote.
+  int64_t count(const std::string& name) {
     const Json& json = field(name);
-    if (json.is_number_integer()) return json.get<int64_t>();
-    if (json.is_number_float() && std::abs(json.get<double>()) < 1e15 &&
+    if (const std::optional<int64_t> number = whole_number(json); number && *number >= 0) return *number;
+    if (json.is_number_float() && json.get<double>() >= 0 && json.get<double>() <= kMostSteps &&
         std::floor(json.get<double>()) == json.get<double>()) {
       return static_cast<int64_t>(json.get<double>());
     }
-    throw wrong(name, "an integer", json);
+    throw wrong(name, "an integer of 0 or more", json);
   }
   std::string text(const std::string& name) {
     const Json& json = field(name);
@@ -95,8 +95,8 @@ Metrics metrics_from_json(const Json& object, const std::string& source) {
   FieldReader reader(object, source);
   Metrics metrics;
   for (const auto& [key, value] : object.items()) {
-    if (value.is_number_integer()) {
-      metrics[key] = value.get<int64_t>();
+    if (const std::optional<int64_t> number = whole_number(value)) {
+      metrics[key] = *number;
     } else {
       metrics[key] = reader.number(key);
     }
@@ -192,22 +192,22 @@ Json to_json(const TrainerState& state) {
 TrainerState trainer_state_from_json(const Json& object, const std::string& source) {
   FieldReader reader(object, source);
   TrainerState state;
-  state.best_global_step = reader.optional("best_global_step", &FieldReader::integer);
+  state.best_global_step = reader.optional("best_global_step", &FieldReader::count);
   state.best_metric = reader.optional("best_metric", &FieldReader::number);
   state.best_model_checkpoint = reader.optional("best_model_checkpoint", &FieldReader::text);
   state.epoch = reader.number("epoch");
-  state.eval_steps = reader.integer("eval_steps");
-  state.global_step = reader.integer("global_step");
+  state.eval_steps = reader.count("eval_steps");
+  state.global_step = reader.count("global_step");
   state.is_hyper_param_search = reader.flag("is_hyper_param_search");
   state.is_local_process_zero = reader.flag("is_local_process_zero");
   state.is_world_process_zero = reader.flag("is_world_process_zero");
-  state.logging_steps = reader.integer("logging_steps");
-  state.max_steps = reader.integer("max_steps");
-  state.num_input_tokens_seen = reader.integer("num_input_tokens_seen");
-  state.num_train_epochs = reader.integer("num_train_epochs");
-  state.save_steps = reader.integer("save_steps");
+  state.logging_steps = reader.count("logging_steps");
+  state.max_steps = reader.count("max_steps");
+  state.num_input_tokens_seen = reader.count("num_input_tokens_seen");
+  state.num_train_epochs = reader.count("num_train_epochs");
+  state.save_steps = reader.count("save_steps");
   state.total_flos = reader.number("total_flos");
-  state.train_batch_size = reader.optional("train_batch_size", &FieldReader::integer);
+  state.train_batch_size = reader.optional("train_batch_size", &FieldReader::count);
   state.trial_name = reader.optional("trial_name", &FieldReader::text);
   state.trial_params = format_json(reader.field("trial_params"), {.indent = -1, .final_newline = false});
   const Json& history = reader.field("log_history");

@@ -111,14 +111,29 @@ TEST(TrainerState, MalformedFieldsAreNamed) {
   EXPECT_NE(error_of(unknown).find("did you mean global_step?"), std::string::npos);
   nlohmann::json fraction = good;
   fraction["global_step"] = 1.5;
-  EXPECT_NE(error_of(fraction).find("expected an integer, got 1.5"), std::string::npos);
+  EXPECT_NE(error_of(fraction).find("expected an integer of 0 or more, got 1.5"), std::string::npos);
   fraction["global_step"] = 2.0;
   EXPECT_EQ(error_of(fraction), "");
+  for (const nlohmann::json& count : std::vector<nlohmann::json>{-1, -1.0, 1e300, UINT64_MAX}) {
+    nlohmann::json wrong = good;
+    wrong["global_step"] = count;
+    EXPECT_NE(error_of(wrong).find("[state.json: global_step] expected an integer of 0 or more"),
+              std::string::npos)
+        << count;
+  }
   nlohmann::json history = good;
   history["log_history"] = {{{"loss", "low"}}};
   EXPECT_NE(error_of(history).find("[state.json: log_history[0]: loss] expected a number"),
             std::string::npos);
   EXPECT_NE(error_of(nlohmann::json::array()).find("expected a JSON object"), std::string::npos);
+}
+
+TEST(TrainerState, AMetricTooLargeForAnIntegerIsAFloat) {
+  nlohmann::json state = to_json(TrainerState());
+  state["log_history"] = {{{"tokens", UINT64_MAX}, {"step", INT64_MAX}}};
+  const Metrics entry = trainer_state_from_json(state, "state.json").log_history[0];
+  EXPECT_EQ(entry.at("tokens"), MetricValue(0x1p64));
+  EXPECT_EQ(entry.at("step"), MetricValue(INT64_MAX));
 }
 
 TEST(TrainerState, FlowEqualsTransformersGoldens) {

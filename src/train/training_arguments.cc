@@ -146,7 +146,7 @@ bool is_update_in_backward(const std::string& optim) {
 }
 
 void validate_lora(const TrainingArguments& args) {
-  require_between("lora_rank", static_cast<double>(args.lora_rank), 0, 65536, "0 (off) to 65536");
+  require_between("lora_rank", static_cast<double>(args.lora_rank), 0, kLargestLoraRank, "0 (off) to 65536");
   require(args.lora_alpha > 0 && args.lora_alpha < 1e30, "lora_alpha", "more than 0", args.lora_alpha);
   require_fraction("lora_dropout", args.lora_dropout);
   if (args.lora_rank > 0) return;

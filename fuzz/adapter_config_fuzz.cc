@@ -1,0 +1,18 @@
+// adapter_config.json beside adapters' weights (train/adapter_config.h).
+#include "fuzz/adapter_fixture.h"
+
+namespace shoehorn::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  static const InputDirectory directory;
+  static const bool has_weights = (write_adapter(directory), true);
+  directory.write(kAdapterConfigName, input);
+  const AdapterConfig config = read_adapter_config(directory.path());
+  if (has_weights) base_model_directory(directory.path(), config);
+}
+
+const Registration kRegistration("adapter_config", read);
+
+}  // namespace
+}  // namespace shoehorn::fuzz

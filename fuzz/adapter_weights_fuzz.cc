@@ -1,0 +1,17 @@
+// adapter_model.safetensors: the names of its tensors say what is adapted (train/adapter_config.h).
+#include "fuzz/adapter_fixture.h"
+
+namespace shoehorn::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  static const InputDirectory directory;
+  static const bool has_config = (write_adapter(directory), true);
+  directory.write(kAdapterWeightsName, input);
+  if (has_config) read_adapter_config(directory.path());
+}
+
+const Registration kRegistration("adapter_weights", read);
+
+}  // namespace
+}  // namespace shoehorn::fuzz

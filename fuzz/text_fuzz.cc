@@ -1,0 +1,48 @@
+// Any text through one tokenizer: UTF-8, the normalizer, words, WordPiece, added tokens (tokenize/). Two
+// tokenizers, to have every option both ways.
+#include "base/error.h"
+#include "data/utf8.h"
+#include "fuzz/reader.h"
+#include "fuzz/tokenizer_properties.h"
+#include "tokenize/unicode.h"
+
+namespace shoehorn::fuzz {
+namespace {
+
+Tokenizer make_tokenizer(bool plain) {
+  using Kind = TemplatePiece::Kind;
+  TokenizerFile file;
+  file.path = "vocab.txt";
+  for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "ab", "##b", "e",
+                            "\u00e9", "##\u0301", "\u4f60", ",", "."})
+    file.tokens.push_back(token);
+  file.model.max_input_chars_per_word = plain ? 100 : 3;
+  file.normalizer = {plain, plain, plain, plain};
+  file.added_tokens = {{.content = "[MASK]", .lstrip = !plain, .rstrip = plain},
+                       {.content = "aba", .single_word = true},
+                       {.content = "E\u0301", .normalized = true}};
+  file.single = {
+      {Kind::kSpecial, {2}, "[CLS]", 0}, {Kind::kFirst, {}, "", 0}, {Kind::kSpecial, {3}, "[SEP]", 0}};
+  file.pair = file.single;
+  file.pair.push_back({Kind::kSecond, {}, "", 1});
+  return Tokenizer(std::move(file));
+}
+
+void read(std::string_view input) {
+  static const Tokenizer plain = make_tokenizer(true);
+  static const Tokenizer other = make_tokenizer(false);
+  check_encodings(plain, input);
+  check_encodings(other, input);
+
+  const std::string replaced = replace_invalid_utf8(input);
+  std::string replaced_row(input);
+  replace_invalid_utf8(replaced_row);
+  CHECK(is_valid_utf8(replaced) && replaced == replaced_row, "two readers of UTF-8 differ");
+  CHECK(is_valid_utf8(input) == (count_invalid_utf8(input) == 0), "two readers of UTF-8 differ");
+  CHECK(plain.encode(replaced) == plain.encode(input), "what is not UTF-8 is not U+FFFD");
+}
+
+const Registration kRegistration("text", read);
+
+}  // namespace
+}  // namespace shoehorn::fuzz

@@ -1,0 +1,18 @@
+// tokenizer.json (tokenize/tokenizer_file.h), and a text through what it describes.
+#include "fuzz/reader.h"
+#include "fuzz/tokenizer_properties.h"
+
+namespace shoehorn::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  static const InputDirectory directory;
+  directory.write("tokenizer.json", input);
+  const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(directory.path());
+  check_encodings(*tokenizer, "Hello, world! [MASK]\tCaf\u00e9 \u4f60\u597d unaffable[SEP]");
+}
+
+const Registration kRegistration("tokenizer_json", read);
+
+}  // namespace
+}  // namespace shoehorn::fuzz

@@ -1,0 +1,12 @@
+// What the readers of tokenizer files share.
+#pragma once
+
+#include "tokenize/tokenizer.h"
+
+namespace shoehorn::fuzz {
+
+// Encodes `text` alone and with a pair, whole and cut. Checks that ids are of the vocabulary, that each has a
+// token type, and that a cut text has the length that was asked for and begins as the whole one.
+void check_encodings(const Tokenizer& tokenizer, std::string_view text);
+
+}  // namespace shoehorn::fuzz

@@ -1,0 +1,21 @@
+// A configuration file, as --config names it, and training_args.json (train/argument_table.h).
+#include <nlohmann/json.hpp>
+
+#include "fuzz/argument_properties.h"
+#include "fuzz/reader.h"
+#include "io/json_file.h"
+
+namespace shoehorn::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  const TrainingArguments arguments =
+      resolved(training_arguments_from_json(parse_json(input, "config.json"), "config.json"));
+  validate(arguments);
+  check_arguments(arguments);
+}
+
+const Registration kRegistration("training_config", read);
+
+}  // namespace
+}  // namespace shoehorn::fuzz
