@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/notice_printer.h"
 #include "cli/text_task.h"
+#include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "train/argument_table.h"
@@ -23,6 +25,7 @@ int run_eval(const std::vector<std::string>& words) {
   }
   TrainingArguments args = parsed.arguments;
   const ModelSource source = open_trained_model(args);
+  DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   LoadedDataset data =
       load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples);
@@ -30,6 +33,7 @@ int run_eval(const std::vector<std::string>& words) {
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
+  options.on_line = notice_printer(args);
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
   const Metrics metrics = trainer.evaluate();
   fmt::print("{}", args.json ? format_json(to_json(metrics)) : format_metrics("eval", metrics));

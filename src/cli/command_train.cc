@@ -8,8 +8,10 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/notice_printer.h"
 #include "cli/text_task.h"
 #include "io/checkpoint_directory.h"
+#include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "train/argument_table.h"
@@ -61,9 +63,7 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
   TrainerOptions options;
   options.weights = source.directory;
   options.companions = source.companions;
-  if (args.log_level != "error" && args.log_level != "critical") {
-    options.on_line = [text](const std::string& line) { fmt::print(text, "{}\n", line); };
-  }
+  options.on_line = notice_printer(args);
   options.progress = detect_terminal(stderr, std::cerr);
   if (args.disable_tqdm.value_or(false)) options.progress.terminal = false;
   options.progress.on_log_line = [text](const std::string& line) {
@@ -89,8 +89,9 @@ int run_train(const std::vector<std::string>& words) {
   }
   const TrainingArguments& args = parsed.arguments;
   std::FILE* const text = args.json ? stderr : stdout;
-  check_old_checkpoints(args);
   ModelSource source = open_model(args.model_name_or_path, false, true);
+  const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there
+  check_old_checkpoints(args);
   ensure_writable_directory(args.output_dir);
   TextTask task = load_text_task(args, source);
   fmt::print(text, "{}{}{}", format_samples(task), format_ill_formed(args.train_file, task.train),

@@ -1,0 +1,14 @@
+#include "cli/notice_printer.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace shoehorn {
+
+std::function<void(const std::string& line)> notice_printer(const TrainingArguments& args) {
+  if (args.log_level == "error" || args.log_level == "critical") return {};
+  return [text = args.json ? stderr : stdout](const std::string& line) { fmt::print(text, "{}\n", line); };
+}
+
+}  // namespace shoehorn
