@@ -10,7 +10,7 @@ breaks this checkout itself, which nobody else may use meanwhile, and builds in 
   lives           every test passes. Such a mutant needs a test, or a `reason` in the list;
   does not build  the compiler refuses it: the list has to be mended.
 docs/mutants.md is written from the results, in the list's order. With --continue results of an earlier call are kept for
-mutants whose entry has not changed; with --only (a regular expression of names) the others' results are kept too.
+mutants whose entry has not changed; with --only (a regular expression of "AREA: NAME") the others' results are kept too.
 
 Exit: 0; 1 where a mutant lives without a reason, has a reason and was killed, or does not build; 2 where the list is not
 true of the files: the text to replace must be in its file exactly once. --check does only this last step.
@@ -224,16 +224,19 @@ def main():
         tree = Tree(ROOT, os.path.abspath(args.in_place), args.jobs)
     else:
         tree = Tree.copied(args.scratch, args.jobs)
-    programs = sorted({test.partition(":")[0] for mutant in mutants for test in mutant["tests"]})
-    built, output = tree.make(programs)
+    chosen = [
+        mutant
+        for mutant in mutants
+        if re.search(args.only, f"{mutant['area']}: {mutant['name']}") and not (args.keep and digest(mutant) in results)
+    ]
+    programs = sorted({test.partition(":")[0] for mutant in chosen for test in mutant["tests"]})
+    built, output = tree.make(programs) if programs else (True, "")
     if not built:
         sys.exit(output)
-    for number, mutant in enumerate(mutants, 1):
+    for number, mutant in enumerate(chosen, 1):
         key = digest(mutant)
-        if not re.search(args.only, mutant["name"]) or (args.keep and key in results):
-            continue
         results[key] = outcome(tree, mutant, args.limit)
-        print(f"{number}/{len(mutants)} {mutant['name']}: {results[key]['outcome']} {results[key]['by']}", flush=True)
+        print(f"{number}/{len(chosen)} {mutant['name']}: {results[key]['outcome']} {results[key]['by']}", flush=True)
         with open(memory, "w", encoding="utf-8") as file:
             json.dump(results, file)
     with open(os.path.join(ROOT, REPORT), "w", encoding="utf-8") as file:
