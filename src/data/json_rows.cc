@@ -5,10 +5,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "data/table_formats.h"
-#include "data/utf8.h"
 
 namespace shoehorn {
 namespace {
@@ -57,7 +57,8 @@ class RowHandler : public nlohmann::json_sax<Json> {
     // Objects of one file mostly have their keys in the same order.
     current_ = next_;
     if (current_ >= names_.size() || names_[current_] != name) {
-      current_ = static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+      const auto found = index_of_.find(name);
+      current_ = found == index_of_.end() ? names_.size() : found->second;
     }
     if (current_ == names_.size()) {
       throw user_error(
@@ -79,6 +80,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
       if (names_.empty())
         throw user_error("[{}:{}] expected an object with keys, got an empty one", table_.source, line_);
       set_columns(table_, names_, line_);
+      for (size_t i = 0; i < names_.size(); ++i) index_of_.emplace(names_[i], i);
     }
     const auto missing =
         std::find_if(values_.begin(), values_.end(), [](const Value& v) { return !v.present; });
@@ -137,6 +139,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
   bool array_open_;
   Table& table_;
   std::vector<std::string> names_;
+  std::unordered_map<std::string, size_t> index_of_;
   std::vector<Value> values_;
   size_t current_ = 0;
   size_t next_ = 0;
@@ -146,13 +149,11 @@ class RowHandler : public nlohmann::json_sax<Json> {
 
 // The parser takes a NUL for the end of its text and would leave out what follows.
 bool next_valid_line(LineReader& lines, std::string& line) {
-  const int64_t invalid_before = lines.invalid_utf8();
   if (!lines.next(line)) return false;
   if (line.find('\0') != std::string::npos) {
     throw user_error("[{}:{}] expected JSON, got a NUL byte in it; write one inside a string as \\u0000",
                      lines.source(), lines.line_number());
   }
-  if (lines.invalid_utf8() > invalid_before) replace_invalid_utf8(line);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "data/table_formats.h"
@@ -72,11 +73,11 @@ CellKind classify_field(std::string_view text) {
 }
 
 void set_columns(Table& table, std::vector<std::string> names, int64_t line) {
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (std::find(names.begin(), names.begin() + static_cast<int64_t>(i), names[i]) !=
-        names.begin() + static_cast<int64_t>(i)) {
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second) {
       throw user_error("[{}:{}] expected every column once, got '{}' twice; rename one of them", table.source,
-                       line, names[i]);
+                       line, name);
     }
   }
   table.columns.resize(names.size());

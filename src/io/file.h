@@ -38,6 +38,8 @@ class FileDescriptor {
 // at once.
 class ReadOnlyFile {
  public:
+  // UserError where nothing has this name, or something that is not a regular file: a directory, a pipe, a
+  // device. It never waits for one.
   static ReadOnlyFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -62,7 +64,7 @@ std::string read_text_file(const std::filesystem::path& path);
 class AtomicFile {
  public:
   // `expected_bytes`, if known, is reserved at once, so that a full disk is found before the work and not
-  // after it.
+  // after it. UserError where something has the name that is no regular file.
   explicit AtomicFile(std::filesystem::path path, int64_t expected_bytes = 0);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -101,6 +103,10 @@ void ensure_writable_directory(const std::filesystem::path& directory);
 void sync_path(const std::filesystem::path& path);
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Whether there is something of that name, of whatever kind. SystemError where that cannot be found out: a
+// name that is too long, a directory that may not be searched.
+bool path_exists(const std::filesystem::path& path);
 
 // Directory a path lies in; "." for a bare name.
 std::filesystem::path parent_directory(const std::filesystem::path& path);
