@@ -24,9 +24,10 @@ int run_eval(const std::vector<std::string>& words) {
   TrainingArguments args = parsed.arguments;
   const ModelSource source = open_trained_model(args);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  LoadedDataset data =
-      load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples);
-  fmt::print(args.json ? stderr : stdout, "{}", format_ill_formed(args.validation_file, data));
+  std::string notices;
+  LoadedDataset data = load_labelled_file(args, source, *tokenizer, args.validation_file, true,
+                                          args.max_eval_samples, notices);
+  fmt::print(args.json ? stderr : stdout, "{}", notices);
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
