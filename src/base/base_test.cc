@@ -38,6 +38,28 @@ TEST(Format, NearestName) {
   EXPECT_EQ(nearest_name("zzzzzzzz", {"learning_rate", "weight_decay"}), "");
 }
 
+// The edit distance of two long names takes as long as their product.
+TEST(Format, LongNamesAreNoMisspelling) {
+  EXPECT_EQ(nearest_name(std::string(1 << 20, 'a'), {"learning_rate", std::string((1 << 20) + 1, 'a')}), "");
+  EXPECT_EQ(nearest_name("learning_rat", {std::string(1 << 20, 'a'), "learning_rate"}), "learning_rate");
+}
+
+TEST(Format, ShortenedTextIsNotCutInsideACharacter) {
+  EXPECT_EQ(shorten("short", 5), "short");
+  EXPECT_EQ(shorten("longer", 5), "longe…");
+  EXPECT_EQ(shorten("é€é", 4), "é…");
+}
+
+TEST(Format, PrintableTextDrivesNoTerminalAndHasAnEnd) {
+  EXPECT_EQ(printable("[label]\n  'é€'", 100), "[label]\n  'é€'");
+  EXPECT_EQ(printable("\x1b[2J\r\x7f\xc2\x9bJ", 100), "\\x1b[2J\\x0d\\x7f\\x9bJ");
+  const std::string cut = printable("begin" + std::string(10'000, 'x') + "hint", 400);
+  EXPECT_LT(cut.size(), 450U);
+  EXPECT_EQ(cut.find("begin"), 0U);
+  EXPECT_EQ(cut.substr(cut.size() - 4), "hint");
+  EXPECT_NE(cut.find("[9609 bytes left out]"), std::string::npos) << cut;
+}
+
 // Over all random bits the mean is the number itself; sums of bfloat16s of neighbouring size are exact.
 TEST(Bfloat16, StochasticRoundingIsTheNumberOnAverage) {
   for (const float x : {1.0F, 1.0F + 0x1p-23F, 0x1.fffffep0F, -0.3F, 3.14159274F, -1e-3F, 1e-40F, 0x1p-149F,

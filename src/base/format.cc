@@ -9,6 +9,15 @@
 
 namespace shoehorn {
 
+namespace {
+
+// Of a character of UTF-8 any byte but the first.
+bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+}  // namespace
+
 std::string format_bytes(int64_t bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes > -1024 && bytes < 1024) return fmt::format("{} B", bytes);
@@ -57,6 +66,40 @@ int64_t parse_bytes(std::string_view text, std::string_view what) {
                    text);
 }
 
+std::string shorten(std::string_view text, size_t most_bytes) {
+  if (text.size() <= most_bytes) return std::string(text);
+  size_t end = most_bytes;
+  while (end > 0 && is_continuation(text[end])) --end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
+std::string printable(std::string_view text, size_t most_bytes) {
+  std::string all(text);
+  if (text.size() > most_bytes) {
+    // Most of what is said stands at the beginning; a hint stands at the end.
+    const size_t end_bytes = most_bytes / 4;
+    size_t begin = text.size() - end_bytes;
+    while (begin < text.size() && is_continuation(text[begin])) ++begin;
+    all = fmt::format("{} [{} bytes left out] …{}", shorten(text, most_bytes - end_bytes),
+                      text.size() - most_bytes, text.substr(begin));
+  }
+  std::string result;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(all[i]);
+    // U+0080 to U+009F, two bytes each, are control characters too.
+    const bool is_long_control =
+        byte == 0xC2 && i + 1 < all.size() && static_cast<unsigned char>(all[i + 1]) < 0xA0;
+    if ((byte < 0x20 && byte != '\n') || byte == 0x7F) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else if (is_long_control) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(all[++i]));
+    } else {
+      result += all[i];
+    }
+  }
+  return result;
+}
+
 int64_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<int64_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
@@ -73,9 +116,12 @@ int64_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr size_t kLongestName = 200;  // a longer one is no misspelling
+  if (name.size() > kLongestName) return {};
   int64_t best = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3) + 1;
   std::string nearest;
   for (const std::string& candidate : candidates) {
+    if (candidate.size() > 2 * kLongestName) continue;
     const int64_t distance = edit_distance(name, candidate);
     if (distance < best) {
       best = distance;

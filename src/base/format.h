@@ -20,6 +20,14 @@ std::string format_count(int64_t count);
 // "6GiB", "512 MiB", "1.5GB", "1073741824" -> bytes. Throws UserError naming `what`.
 int64_t parse_bytes(std::string_view text, std::string_view what);
 
+// The text itself, or its first characters and "…" where it has more than `most_bytes`; a character of UTF-8
+// is not cut apart.
+std::string shorten(std::string_view text, size_t most_bytes);
+
+// A message that may quote a file: characters that drive a terminal become "\x1b", and of one that is longer
+// than `most_bytes` the middle is left out. Ends of lines stay.
+std::string printable(std::string_view text, size_t most_bytes);
+
 // Levenshtein distance.
 int64_t edit_distance(std::string_view a, std::string_view b);
 

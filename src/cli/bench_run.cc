@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "data/utf8.h"
 
 namespace shoehorn {
 
@@ -27,7 +28,7 @@ Json last_json_object(const std::string& text) {
   return found;
 }
 
-// The program's message; or its last words, where it did not end as one of ours does.
+// The program's message; or its last words, where it did not end as one of ours does. Goes into JSON.
 std::string reason_of(const FinishedProcess& finished) {
   if (finished.ended_by_signal()) {
     const bool killed = finished.signal == 9;
@@ -35,7 +36,9 @@ std::string reason_of(const FinishedProcess& finished) {
                        killed ? ", as where the machine's memory ran out" : "");
   }
   std::string last;
-  std::istringstream lines(finished.error);
+  std::string said = finished.error;
+  replace_invalid_utf8(said);
+  std::istringstream lines(said);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("error: ")) return line.substr(7);
     if (!line.empty()) last = line;

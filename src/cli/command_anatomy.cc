@@ -50,7 +50,9 @@ const std::vector<ArgumentSpec>& option_rows() {
 TrainingArguments anatomy_arguments(const CommandOptions& options) {
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   const int64_t steps = options.integer("steps");
-  if (steps < 1) throw user_error("[--steps] expected 1 or more, got {}", steps);
+  constexpr int64_t kMostSteps = 10'000;
+  if (steps < 1 || steps > kMostSteps)
+    throw user_error("[--steps] expected a number from 1 to {}, got {}", kMostSteps, steps);
   TrainingArguments args = without_files(parsed.arguments);
   args.max_steps = steps + 1;
   args.profile = options.flag("measure") ? steps : 0;
@@ -67,7 +69,8 @@ struct Anatomy {
   AreaChart along_step;
 };
 
-Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset data, bool is_inference) {
+Anatomy take_apart(const TrainingArguments& args, const BertForSequenceClassification& model, Dataset data,
+                   bool is_inference) {
   Anatomy anatomy;
   std::vector<NodeWork> work;
   {
@@ -115,6 +118,7 @@ int run_anatomy(const std::vector<std::string>& words) {
   const bool is_inference = options.flag("inference");
   Dataset data = random_steps(args, *source.model, args.max_steps);
   prepare_result_file(options.text("json"));
+  prepare_result_file(options.text("report"));
   const Anatomy anatomy = take_apart(args, *source.model, std::move(data), is_inference);
   nlohmann::ordered_json result = {{"memory", to_json(anatomy.memory)},
                                    {"operations", to_json(anatomy.operations)}};

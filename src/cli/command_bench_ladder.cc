@@ -77,7 +77,7 @@ std::filesystem::path find_python(const std::string& given) {
         (cache.empty() ? std::filesystem::path(variable("HOME")) / ".cache" : std::filesystem::path(cache)) /
         "shoehorn/peers/bin/python";
   }
-  if (!std::filesystem::exists(python)) {
+  if (!path_exists(python)) {
     throw user_error(
         "[--python] expected a Python with transformers, got nothing at {}; bench/peers/setup.sh makes one",
         python.string());
@@ -90,7 +90,7 @@ std::filesystem::path find_peer_script() {
   const std::filesystem::path program = own_program();
   for (const char* place : {"../bench/peers", "../share/shoehorn/bench/peers"}) {
     std::filesystem::path script = (program.parent_path() / place / "train_step.py").lexically_normal();
-    if (std::filesystem::exists(script)) return script;
+    if (path_exists(script)) return script;
   }
   throw user_error("[--against] expected bench/peers/train_step.py beside the build of {}, got nothing there",
                    program.string());

@@ -11,6 +11,7 @@
 #include "cli/model_source.h"
 #include "cli/random_run.h"
 #include "exec/cpu/machine_limits.h"
+#include "io/file.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
 #include "train/command_options.h"
@@ -113,10 +114,9 @@ int run_bench_step(const std::vector<std::string>& words) {
   std::string profile;
   {
     TrainerOptions trainer_options;
-    trainer_options.weights =
-        source.directory.empty() || !std::filesystem::exists(source.directory / "model.safetensors")
-            ? std::filesystem::path()
-            : source.directory;
+    trainer_options.weights = source.directory.empty() || !path_exists(source.directory / "model.safetensors")
+                                  ? std::filesystem::path()
+                                  : source.directory;
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(trainer_options));
     if (!args.json) {

@@ -27,9 +27,10 @@ int run_eval(const std::vector<std::string>& words) {
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  LoadedDataset data =
-      load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples);
-  fmt::print(args.json ? stderr : stdout, "{}", format_ill_formed(args.validation_file, data));
+  std::string notices;
+  LoadedDataset data = load_labelled_file(args, source, *tokenizer, args.validation_file, true,
+                                          args.max_eval_samples, notices);
+  fmt::print(args.json ? stderr : stdout, "{}", notices);
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;

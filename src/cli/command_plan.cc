@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -10,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/pass_table.h"
+#include "cli/random_run.h"
 #include "cli/text_task.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
@@ -19,26 +18,10 @@ namespace shoehorn {
 
 namespace {
 
-// Without a training file: as many samples of the longest length as fill a micro-batch. Where the embeddings'
-// output alone, 16 bits or more a number, is beyond the budget, they are not made to see that.
+// Without a training file: as many samples of the longest length as fill a micro-batch.
 Dataset longest_samples(const TrainingArguments& args, const BertForSequenceClassification& model) {
-  const int64_t length = std::min(args.max_seq_length, model.max_positions());
-  const int64_t budget = args.memory_budget.value_or(available_memory_bytes());
-  const int64_t sequence_bytes = length * model.config().hidden_size * 2;
-  const int64_t most =
-      std::max<int64_t>(1, std::min(budget / sequence_bytes, std::numeric_limits<int32_t>::max() / length));
-  if (args.per_device_train_batch_size > most) {
-    throw user_error(
-        "[--per_device_train_batch_size] expected at most {}, got {}; the embeddings alone of a sequence of "
-        "{} tokens take {} or more, of a budget of {}",
-        most, args.per_device_train_batch_size, length, format_bytes(sequence_bytes), format_bytes(budget));
-  }
-  return Dataset::random_tokens({.count = args.per_device_train_batch_size,
-                                 .length = length,
-                                 .vocab_begin = 0,
-                                 .vocab_end = static_cast<int32_t>(model.vocab_size()),
-                                 .num_labels = static_cast<int32_t>(model.num_labels()),
-                                 .seed = 1});
+  check_batch_size(args, model, args.max_seq_length);
+  return Dataset::alike(args.per_device_train_batch_size, args.max_seq_length);
 }
 
 // What is planned: without a validation file nothing is evaluated, whatever asks for it, and without a
@@ -60,9 +43,10 @@ int run_plan(const std::vector<std::string>& words) {
     fmt::print("{}", help_text(Command::kPlan));
     return 0;
   }
-  const TrainingArguments& args = parsed.arguments;
+  TrainingArguments args = parsed.arguments;
   ModelSource source = open_model(args.model_name_or_path, true, false);
   TextTask task = load_text_task(args, source);
+  fmt::print(args.json ? stderr : stdout, "{}", task.notices);
   Dataset train =
       args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train.dataset);
   task.tokenizer.reset();

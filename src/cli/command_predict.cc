@@ -57,9 +57,10 @@ int run_predict(const std::vector<std::string>& words) {
   TrainingArguments args = parsed.arguments;
   const ModelSource source = open_trained_model(args);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
+  std::string notices;
   LoadedDataset data =
-      load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples);
-  fmt::print(args.json ? stderr : stdout, "{}", format_ill_formed(args.test_file, data));
+      load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples, notices);
+  fmt::print(args.json ? stderr : stdout, "{}", notices);
   const int64_t samples = data.dataset.size();
   const std::vector<std::string> labels = source.model->labels();
   TrainerOptions options;

@@ -87,15 +87,14 @@ int run_train(const std::vector<std::string>& words) {
     fmt::print("{}", help_text(Command::kTrain));
     return 0;
   }
-  const TrainingArguments& args = parsed.arguments;
+  TrainingArguments args = parsed.arguments;
   std::FILE* const text = args.json ? stderr : stdout;
   ModelSource source = open_model(args.model_name_or_path, false, true);
   const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there
   check_old_checkpoints(args);
   ensure_writable_directory(args.output_dir);
   TextTask task = load_text_task(args, source);
-  fmt::print(text, "{}{}{}", format_samples(task), format_ill_formed(args.train_file, task.train),
-             format_ill_formed(args.validation_file, task.validation));
+  fmt::print(text, "{}{}", format_samples(task), task.notices);
   const bool evaluates = task.validation.dataset.size() > 0 && args.do_eval.value_or(true);
   task.tokenizer.reset();
   Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset),

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "io/file.h"
 #include "io/model_directory.h"
 #include "io/safetensors.h"
 #include "train/adapter_config.h"
@@ -44,7 +45,7 @@ void adopt_classes(BertForSequenceClassification& model, const std::filesystem::
 }  // namespace
 
 std::filesystem::path ModelSource::tokenizer() const {
-  const auto has = [&](const char* name) { return std::filesystem::exists(adapter / name); };
+  const auto has = [&](const char* name) { return path_exists(adapter / name); };
   return !adapter.empty() && (has("tokenizer.json") || has("vocab.txt")) ? adapter : directory;
 }
 
@@ -53,7 +54,7 @@ ModelSource open_trained_model(TrainingArguments& args) {
   if (!is_adapter_directory(named)) return open_model(args.model_name_or_path, false, true);
   const AdapterConfig config = read_adapter_config(named);
   const ModelDirectory base = open_model_directory(base_model_directory(named, config));
-  const bool has_config = std::filesystem::exists(named / kAdapterModelConfigName);
+  const bool has_config = path_exists(named / kAdapterModelConfigName);
   ModelSource source;
   source.model = std::make_unique<BertForSequenceClassification>(
       BertForSequenceClassification::from_config(has_config ? named / kAdapterModelConfigName : base.config));
@@ -70,8 +71,7 @@ ModelSource open_trained_model(TrainingArguments& args) {
 
 ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights) {
   ModelSource source;
-  if (const auto shape = known_shape(name_or_path);
-      shape && allow_shapes && !std::filesystem::exists(name_or_path)) {
+  if (const auto shape = known_shape(name_or_path); shape && allow_shapes && !path_exists(name_or_path)) {
     source.model = std::make_unique<BertForSequenceClassification>(*shape);
     return source;
   }
@@ -85,9 +85,8 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
   const std::filesystem::path config = source.directory / kConfigFileName;
   // Where there is no config, from_pretrained says what is wrong with the directory.
   source.model = std::make_unique<BertForSequenceClassification>(
-      need_weights || !std::filesystem::exists(config)
-          ? BertForSequenceClassification::from_pretrained(source.directory)
-          : BertForSequenceClassification::from_config(config));
+      need_weights || !path_exists(config) ? BertForSequenceClassification::from_pretrained(source.directory)
+                                           : BertForSequenceClassification::from_config(config));
   source.companions = list_companions(source.directory);
   return source;
 }

@@ -3,12 +3,14 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <new>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "data/utf8.h"
 
 namespace shoehorn {
 
@@ -96,6 +98,22 @@ void flush_output() {
                      errno == 0 ? "a write that failed" : std::strerror(errno));
 }
 
+// Files' names and texts go into JSON, which has no other bytes; better refused here than when they are
+// written.
+void check_words(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (count_invalid_utf8(word) == 0) continue;
+    std::string shown = word;
+    replace_invalid_utf8(shown);
+    throw user_error("[command line] expected UTF-8, got '{}'; rename the file that it names", shown);
+  }
+}
+
+void print_error(std::string_view message) {
+  constexpr size_t kMostBytes = 8000;
+  fmt::print(stderr, "error: {}\n", printable(message, kMostBytes));
+}
+
 }  // namespace
 
 int run_program(const std::vector<std::string>& words) {
@@ -104,16 +122,24 @@ int run_program(const std::vector<std::string>& words) {
       throw user_error(
           "[processor] expected one with AVX2 and FMA, got one without; the kernels have no slower form");
     }
+    check_words(words);
     const int exit_code = dispatch(words);
     flush_output();
     return exit_code;
   } catch (const UserError& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    print_error(error.what());
     return 2;
+  } catch (const std::bad_alloc&) {
+    print_error("[memory] expected more for what the files and flags ask for, got no more from the system");
+  } catch (const SystemError& error) {
+    print_error(error.what());
+  } catch (const InternalError& error) {
+    print_error(error.what());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
+    print_error(fmt::format("[internal] expected an error with a message of ours, got '{}'; please report it",
+                            error.what()));
   }
+  return 1;
 }
 
 }  // namespace shoehorn

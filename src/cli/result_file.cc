@@ -36,6 +36,7 @@ void prepare_result_file(const std::string& file) {
   if (file.empty() || file == "-") return;
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();
   ensure_writable_directory(directory.empty() ? "." : directory);
+  AtomicFile probe(file);  // hours before it is written
 }
 
 void write_result_file(const std::string& json_file, const nlohmann::ordered_json& json) {

@@ -1,6 +1,9 @@
 #include "cli/text_task.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/format.h"
 #include "train/text_data.h"
 
 namespace shoehorn {
@@ -10,37 +13,94 @@ namespace {
 void refuse_regression(const LabelMap& labels, const std::string& file) {
   if (labels.is_regression) {
     throw user_error(
-        "[{}] expected classes as labels, got numbers with fractions; regression is not supported yet", file);
+        "[{}] expected classes as labels, got numbers with a decimal point, which mean a regression, as in "
+        "run_glue; it is not supported yet. Write classes as whole numbers or as words",
+        file);
   }
 }
 
 LabelMap labels_of(const BertForSequenceClassification& model) {
   LabelMap labels;
   labels.names = model.labels();
+  labels.takes_ids = true;
   return labels;
+}
+
+// As run_glue does, and as it says: texts cannot be longer than model and tokenizer take.
+void fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
+                        std::string& notices) {
+  const int64_t positions = model.max_positions();
+  const int64_t most = tokenizer == nullptr ? positions : std::min(positions, tokenizer->model_max_length());
+  if (args.max_seq_length <= most) return;
+  notices +=
+      fmt::format("max_seq_length: {} tokens in place of {}: {}\n", most, args.max_seq_length,
+                  most == positions ? "the model has no more positions" : "the tokenizer's model_max_length");
+  args.max_seq_length = most;
+}
+
+// A name from a file, for a terminal.
+std::string shown_name(const std::string& name) {
+  constexpr size_t kMostBytes = 60;
+  return printable(shorten(name, kMostBytes), 2 * kMostBytes);
+}
+
+std::string notices_of(const std::string& file, const LoadedDataset& data) {
+  std::string notices;
+  if (data.invalid_utf8 > 0) {
+    notices +=
+        fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
+  }
+  if (data.labels_are_ids) {
+    notices += fmt::format("{}: labels are numbers of the model's classes: 0 is {}, 1 is {}{}\n", file,
+                           shown_name(data.labels.names[0]), shown_name(data.labels.names[1]),
+                           data.labels.names.size() > 2 ? ", …" : "");
+  }
+  return notices;
+}
+
+bool are_default_names(const std::vector<std::string>& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != fmt::format("LABEL_{}", i)) return false;
+  }
+  return true;
+}
+
+std::string shown_names(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
+  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
+}
+
+// A model of other classes is trained on from the classifier that it has.
+std::string format_other_classes(const std::vector<std::string>& had, const std::vector<std::string>& has) {
+  if (had == has || are_default_names(had)) return {};
+  return fmt::format("the model's classes ({}) become those of the training file ({})\n", shown_names(had),
+                     shown_names(has));
 }
 
 }  // namespace
 
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
+LoadedDataset load_labelled_file(TrainingArguments& args, const ModelSource& source,
                                  const Tokenizer& tokenizer, const std::string& file, bool read_labels,
-                                 std::optional<int64_t> max_samples) {
+                                 std::optional<int64_t> max_samples, std::string& notices) {
+  fit_max_seq_length(args, *source.model, &tokenizer, notices);
   const LabelMap labels = labels_of(*source.model);
   LoadOptions options = load_options_of(args);
   options.max_samples = max_samples.value_or(0);
   options.read_labels = read_labels;
   options.labels = &labels;
-  return load_dataset(file, tokenizer, max_tokens_of(args, source.model->max_positions()), options);
+  LoadedDataset data = load_dataset(file, tokenizer, args.max_seq_length, options);
+  notices += notices_of(file, data);
+  return data;
 }
 
-std::string format_ill_formed(const std::string& file, const LoadedDataset& data) {
-  if (data.invalid_utf8 == 0) return {};
-  return fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
-}
-
-TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
+TextTask load_text_task(TrainingArguments& args, ModelSource& source) {
   TextTask task;
-  if (args.train_file.empty()) return task;
+  if (args.train_file.empty()) {
+    fit_max_seq_length(args, *source.model, nullptr, task.notices);
+    return task;
+  }
   if (source.directory.empty()) {
     throw user_error(
         "[--train_file] expected a model's directory as --model_name_or_path with it, got the shape '{}', "
@@ -48,22 +108,27 @@ TextTask load_text_task(const TrainingArguments& args, ModelSource& source) {
         args.model_name_or_path);
   }
   task.tokenizer = Tokenizer::load(source.directory);
-  const int64_t max_tokens = max_tokens_of(args, source.model->max_positions());
+  fit_max_seq_length(args, *source.model, task.tokenizer.get(), task.notices);
+  const std::vector<std::string> model_names = source.model->labels();
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);
-  task.train = load_dataset(args.train_file, *task.tokenizer, max_tokens, options);
+  options.model_names = model_names;
+  task.train = load_dataset(args.train_file, *task.tokenizer, args.max_seq_length, options);
   refuse_regression(task.train.labels, args.train_file);
   if (task.train.labels.names.size() < 2) {
     throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one",
                      args.train_file, task.train.labels.names.size());
   }
   source.model->set_labels(task.train.labels.names);
+  task.notices +=
+      notices_of(args.train_file, task.train) + format_other_classes(model_names, task.train.labels.names);
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
   if (!args.validation_file.empty() && evaluates) {
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
     validation.labels = &task.train.labels;
-    task.validation = load_dataset(args.validation_file, *task.tokenizer, max_tokens, validation);
+    task.validation = load_dataset(args.validation_file, *task.tokenizer, args.max_seq_length, validation);
+    task.notices += notices_of(args.validation_file, task.validation);
   }
   return task;
 }

@@ -16,18 +16,17 @@ struct TextTask {
   std::unique_ptr<Tokenizer> tokenizer;
   LoadedDataset train;
   LoadedDataset validation;
+  std::string notices;  // lines for people: what is read or done otherwise than the words say
 };
 
 // Loads --train_file, and --validation_file where the run evaluates, and gives the model the classes of the
-// training file. UserError for a training file without a tokenizer: a built-in shape has none.
-TextTask load_text_task(const TrainingArguments& args, ModelSource& source);
+// training file. --max_seq_length becomes the longest that model and tokenizer take, if it is more. UserError
+// for a training file without a tokenizer: a built-in shape has none.
+TextTask load_text_task(TrainingArguments& args, ModelSource& source);
 
-// A line for people where bytes of the file are not UTF-8; else empty.
-std::string format_ill_formed(const std::string& file, const LoadedDataset& data);
-
-// One file; labels must be among the model's.
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
+// One file; labels must be among the model's. --max_seq_length as above. `notices` gets lines for people.
+LoadedDataset load_labelled_file(TrainingArguments& args, const ModelSource& source,
                                  const Tokenizer& tokenizer, const std::string& file, bool read_labels,
-                                 std::optional<int64_t> max_samples);
+                                 std::optional<int64_t> max_samples, std::string& notices);
 
 }  // namespace shoehorn

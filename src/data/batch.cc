@@ -110,6 +110,8 @@ MicroBatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptio
           options.pad_to_max_length, dataset.max_length());
     }
     slots = sequences * options.pad_to_max_length;
+  } else if (dataset.token_count() == dataset.size() * dataset.max_length()) {
+    slots = sequences * dataset.max_length();
   } else {
     std::vector<int32_t> lengths = dataset.lengths();
     std::nth_element(lengths.begin(), lengths.begin() + sequences, lengths.end(), std::greater<>());

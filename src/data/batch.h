@@ -43,7 +43,7 @@ struct MicroBatchCapacity {
 
 // What any micro-batch of the data set fits into, whatever the order: its longest samples together.
 // UserError: an option out of range, a sample longer than pad_to_max_length. Allocates a temporary of 4 bytes
-// a sample.
+// a sample where they differ in length.
 MicroBatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options);
 
 // One micro-batch in memory of the caller's. Of the label arrays only the data set's kind is used; others may

@@ -70,6 +70,17 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
   return builder.finish();
 }
 
+Dataset Dataset::alike(int64_t count, int64_t length) {
+  if (count < 1 || length < 1)
+    throw user_error("[alike] expected at least one sample and one token, got {} × {}", count, length);
+  DatasetBuilder builder;
+  builder.add(std::vector<int32_t>(static_cast<size_t>(length)));
+  builder.set_class_labels({0});
+  Dataset dataset = builder.finish();
+  dataset.repeats_ = count;
+  return dataset;
+}
+
 void DatasetBuilder::reserve(int64_t samples, int64_t tokens) {
   dataset_.offsets_.reserve(static_cast<size_t>(samples) + 1);
   dataset_.input_ids_.reserve(static_cast<size_t>(tokens));

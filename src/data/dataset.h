@@ -55,11 +55,17 @@ class Dataset {
   // UserError: a count, length or range that is empty.
   static Dataset random_tokens(const RandomTokens& options);
 
-  int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
-  int64_t token_count() const { return offsets_.back(); }
+  // `count` samples that are all alike, of `length` tokens 0 and of class 0, in the memory of one: for plans.
+  // UserError: a count or length that is empty.
+  static Dataset alike(int64_t count, int64_t length);
+
+  int64_t size() const { return distinct_size() * repeats_; }
+  int64_t token_count() const { return offsets_.back() * repeats_; }
+  // The first so many samples are kept; the others are these again.
+  int64_t distinct_size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int64_t max_length() const { return max_length_; }
 
-  int64_t length(int64_t sample) const { return offset(sample + 1) - offset(sample); }
+  int64_t length(int64_t sample) const { return offset(row(sample) + 1) - offset(row(sample)); }
   std::span<const int32_t> input_ids(int64_t sample) const { return slice<int32_t>(input_ids_, sample); }
   // Empty if every token type of the data set is 0.
   std::span<const uint8_t> token_type_ids(int64_t sample) const {
@@ -67,8 +73,8 @@ class Dataset {
   }
 
   LabelKind label_kind() const { return label_kind_; }
-  int32_t class_label(int64_t sample) const { return labels_[static_cast<size_t>(sample)]; }
-  float value_label(int64_t sample) const { return values_[static_cast<size_t>(sample)]; }
+  int32_t class_label(int64_t sample) const { return labels_[static_cast<size_t>(row(sample))]; }
+  float value_label(int64_t sample) const { return values_[static_cast<size_t>(row(sample))]; }
   std::span<const int32_t> token_labels(int64_t sample) const { return slice<int32_t>(labels_, sample); }
 
   // What the loss divides by: labels that are not -100, per sample or per token; 1 for a value; 0 without
@@ -83,15 +89,17 @@ class Dataset {
  private:
   friend class DatasetBuilder;
 
-  int64_t offset(int64_t sample) const { return offsets_[static_cast<size_t>(sample)]; }
+  int64_t row(int64_t sample) const { return repeats_ == 1 ? sample : sample % distinct_size(); }
+  int64_t offset(int64_t row) const { return offsets_[static_cast<size_t>(row)]; }
 
   template <typename T>
   std::span<const T> slice(const std::vector<T>& values, int64_t sample) const {
     if (values.empty()) return {};
-    return std::span(values).subspan(static_cast<size_t>(offset(sample)),
+    return std::span(values).subspan(static_cast<size_t>(offset(row(sample))),
                                      static_cast<size_t>(length(sample)));
   }
 
+  int64_t repeats_ = 1;
   std::vector<int64_t> offsets_ = {0};
   std::vector<int32_t> input_ids_;
   std::vector<uint8_t> token_type_ids_;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "data/batch.h"
 #include "data/load_dataset.h"
 #include "data/test_support.h"
 
@@ -200,6 +201,25 @@ TEST(LoadDataset, RegressionChunksAndMaxSamples) {
   EXPECT_EQ(copy(all.dataset.input_ids(1299)), (std::vector<int32_t>{1, 't', '1', '2', '9', '9', 2}));
   EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 7}).dataset.size(), 7);
   EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 5000}).dataset.size(), 1300);
+}
+
+// What a plan needs of a batch of millions, in the memory of one sample.
+TEST(Dataset, AlikeSamplesAreKeptOnce) {
+  const int64_t count = int64_t{1} << 40;
+  const Dataset dataset = Dataset::alike(count, 3);
+  EXPECT_EQ(dataset.size(), count);
+  EXPECT_EQ(dataset.distinct_size(), 1);
+  EXPECT_EQ(dataset.token_count(), 3 * count);
+  EXPECT_EQ(dataset.max_length(), 3);
+  EXPECT_EQ(dataset.length(count - 1), 3);
+  EXPECT_EQ(copy(dataset.input_ids(count - 1)), (std::vector<int32_t>{0, 0, 0}));
+  EXPECT_EQ(dataset.class_label(count - 1), 0);
+  EXPECT_EQ(dataset.target_items(count - 1), 1);
+  EXPECT_LT(dataset.memory_bytes(), 100);
+  EXPECT_EQ(micro_batch_capacity(dataset, {.micro_batch_size = 1000}).tokens, 3008)
+      << "up to a multiple of 16";
+  EXPECT_THROW(Dataset::alike(0, 1), UserError);
+  EXPECT_THROW(Dataset::alike(1, 0), UserError);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "data/table_formats.h"
-#include "data/utf8.h"
 
 namespace shoehorn {
 namespace {
@@ -151,13 +150,11 @@ class RowHandler : public nlohmann::json_sax<Json> {
 
 // The parser takes a NUL for the end of its text and would leave out what follows.
 bool next_valid_line(LineReader& lines, std::string& line) {
-  const int64_t invalid_before = lines.invalid_utf8();
   if (!lines.next(line)) return false;
   if (line.find('\0') != std::string::npos) {
     throw user_error("[{}:{}] expected JSON, got a NUL byte in it; write one inside a string as \\u0000",
                      lines.source(), lines.line_number());
   }
-  if (lines.invalid_utf8() > invalid_before) replace_invalid_utf8(line);
   return true;
 }
 

@@ -1,7 +1,8 @@
 #include "data/line_reader.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
@@ -10,30 +11,23 @@
 namespace shoehorn {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{256} << 10;
+constexpr int64_t kBufferBytes = int64_t{256} << 10;
 
 }  // namespace
 
 LineReader::LineReader(const std::filesystem::path& path, int64_t max_line_bytes)
-    : source_(path.string()), max_line_bytes_(max_line_bytes), buffer_(kBufferBytes) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw user_error("[{}] expected a file, got a directory; name one data file", source_);
-  }
-  file_.reset(std::fopen(path.c_str(), "rb"));
-  if (!file_)
-    throw user_error("[{}] expected a readable file, got: {}; check the path", source_, std::strerror(errno));
-  std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // buffer_ is the buffer
+    : file_(ReadOnlyFile::open(path)),
+      source_(path.string()),
+      max_line_bytes_(max_line_bytes),
+      buffer_(kBufferBytes) {
   skip_byte_order_mark();
 }
 
 bool LineReader::refill() {
   at_ = 0;
-  end_ = std::fread(buffer_.data(), 1, buffer_.size(), file_.get());
-  if (end_ == 0 && std::ferror(file_.get()) != 0) {
-    throw system_error("[{}] expected to read to the end of the file, got: {}", source_,
-                       std::strerror(errno));
-  }
+  end_ = static_cast<size_t>(std::min<int64_t>(kBufferBytes, file_.bytes() - offset_));
+  file_.read_at(offset_, std::as_writable_bytes(std::span(buffer_).first(end_)));
+  offset_ += static_cast<int64_t>(end_);
   return end_ > 0;
 }
 
@@ -67,7 +61,10 @@ bool LineReader::next(std::string& line) {
   }
   if (!any) return false;
   ++line_number_;
-  invalid_utf8_ += count_invalid_utf8(line);
+  if (const int64_t invalid = count_invalid_utf8(line); invalid > 0) {
+    invalid_utf8_ += invalid;
+    replace_invalid_utf8(line);
+  }
   return true;
 }
 

@@ -1,22 +1,24 @@
-// Lines of a file through a fixed buffer, with their numbers and a limit on their length.
+// Lines of a file through a fixed buffer, with their numbers and a limit on their length. What is read is the
+// file as long as it was when it was opened.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
+
+#include "io/file.h"
 
 namespace shoehorn {
 
 class LineReader {
  public:
-  // UserError: no such file, a directory, UTF-16. A UTF-8 byte order mark is skipped.
+  // Errors: those of ReadOnlyFile::open; UserError: UTF-16. A UTF-8 byte order mark is skipped.
   LineReader(const std::filesystem::path& path, int64_t max_line_bytes);
 
-  // Replaces `line` by the next line without its LF (a CR stays). False at the end of the file, where a last
-  // line without LF still counts. UserError: a line over the limit. SystemError: the file cannot be read.
+  // Replaces `line` by the next line without its LF (a CR stays), as UTF-8: U+FFFD stands for what is
+  // ill-formed. False at the end of the file, where a last line without LF still counts. UserError: a line
+  // over the limit. SystemError: the file cannot be read, or became shorter.
   bool next(std::string& line);
 
   // Number, from 1, of the line that next() gave last.
@@ -26,19 +28,16 @@ class LineReader {
   const std::string& source() const { return source_; }
 
  private:
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   bool refill();
   void skip_byte_order_mark();
 
+  ReadOnlyFile file_;
   std::string source_;
   int64_t max_line_bytes_;
-  std::unique_ptr<std::FILE, CloseFile> file_;
   std::vector<char> buffer_;
   size_t at_ = 0;
   size_t end_ = 0;
+  int64_t offset_ = 0;  // in the file, of what follows the buffer
   int64_t line_number_ = 0;
   int64_t invalid_utf8_ = 0;
 };

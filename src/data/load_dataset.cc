@@ -33,7 +33,9 @@ LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunc
   }
   // Classes are those of the whole file, as in run_glue, which cuts the set afterwards.
   if (columns.label >= 0) {
-    loaded.labels = options.labels != nullptr ? *options.labels : find_labels(table, columns.label);
+    loaded.labels =
+        options.labels != nullptr ? *options.labels : find_labels(table, columns.label, options.model_names);
+    loaded.labels_are_ids = labels_are_ids(table, columns.label, loaded.labels);
   }
   if (options.max_samples > 0 && options.max_samples < table.rows()) keep_rows(table, options.max_samples);
 

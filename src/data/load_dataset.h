@@ -39,13 +39,16 @@ struct LoadOptions {
   bool read_labels = true;
   // Validation data take the classes of the training data; null makes them from this file. Not owned.
   const LabelMap* labels = nullptr;
+  // Where classes are made from this file: those that the model has (find_labels).
+  std::vector<std::string> model_names = {};
 };
 
 struct LoadedDataset {
   Dataset dataset;
-  LabelMap labels;           // without names if no labels were read
-  int64_t invalid_utf8 = 0;  // ill-formed stretches of bytes in the file
-  int64_t empty_texts = 0;   // cells without text, which become empty texts
+  LabelMap labels;              // without names if no labels were read
+  int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes in the file
+  int64_t empty_texts = 0;      // cells without text, which become empty texts
+  bool labels_are_ids = false;  // the file's labels are numbers of the classes, which have other names
 };
 
 // The texts live only during the call; the tokenizer is given a few hundred at a time. UserError and

@@ -19,9 +19,12 @@ SamplingStrategy parse_sampling_strategy(std::string_view name) {
                    name, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
 }
 
-Sampler::Sampler(const SamplerOptions& options, std::span<const int32_t> lengths)
-    : options_(options), size_(static_cast<int64_t>(lengths.size())) {
+Sampler::Sampler(const SamplerOptions& options, int64_t samples) : options_(options), size_(samples) {
   if (size_ == 0) throw user_error("[sampler] expected at least one sample, got none; the data set is empty");
+}
+
+Sampler::Sampler(const SamplerOptions& options, std::span<const int32_t> lengths)
+    : Sampler(options, static_cast<int64_t>(lengths.size())) {
   if (options_.strategy != SamplingStrategy::kGroupByLength) return;
   if (options_.group_size < 1) {
     throw user_error("[group_by_length] expected a batch of at least 1 sample, got {}", options_.group_size);

@@ -43,6 +43,8 @@ class Sampler {
   // `lengths`: tokens of each sample, for group_by_length; other strategies look at their number only.
   // UserError: no samples; group_size below 1.
   Sampler(const SamplerOptions& options, std::span<const int32_t> lengths);
+  // Of a strategy that needs no lengths.
+  Sampler(const SamplerOptions& options, int64_t samples);
 
   int64_t size() const { return size_; }
 

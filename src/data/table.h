@@ -10,7 +10,7 @@
 //
 // Lines end with LF or CRLF; empty lines are skipped; a UTF-8 byte order mark is skipped. A header field
 // without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8
-// are kept in csv and tsv cells, and replaced by U+FFFD in JSON; both are counted.
+// are read as U+FFFD, and counted: names of columns, texts and labels are always UTF-8.
 //
 // A file is read line by line: beyond the table itself, memory holds one record.
 #pragma once
@@ -64,10 +64,11 @@ struct TableOptions {
   int64_t max_record_bytes = int64_t{64} << 20;  // the longest line, and the longest quoted record
 };
 
-// Reads a whole file. UserError, which names the file and the line: no such file, an extension not listed
-// above, an empty file, a header without rows, a column twice, a row with another number of fields or other
-// keys, a quote that never closes or text after a closing one, malformed or nested JSON, a line over the
-// limit, UTF-16. SystemError: the file cannot be read to its end.
+// Reads a whole file. UserError, which names the file and the line: no such file, not a regular file (a
+// directory, a pipe), an extension not listed above, an empty file, a header without rows, a column twice, a
+// row with another number of fields or other keys, a quote that never closes or text after a closing one,
+// malformed or nested JSON, a line over the limit, UTF-16. SystemError: the file cannot be opened, or cannot
+// be read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
 // The kind of a csv or tsv field: spaces around a number do not count.

@@ -1,5 +1,7 @@
 #include "data/table.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <random>
 
@@ -57,6 +59,18 @@ TEST(Csv, WhatPythonWritesComesBack) {
   }
 }
 
+// Each column is compared with each where names are looked for in a list.
+TEST(Csv, ManyColumns) {
+  std::string names = "c0";
+  std::string cells = "x";
+  for (int i = 1; i < 200'000; ++i) {
+    names += fmt::format(",c{}", i);
+    cells += ",x";
+  }
+  EXPECT_EQ(read("a.csv", names + "\n" + cells + "\n").columns.size(), 200'000U);
+  expect_contains(error_of("a.csv", names + ",c7\n" + cells + ",x\n"), "'c7' twice");
+}
+
 TEST(Csv, Errors) {
   expect_contains(error_of("a.csv", ""), "got an empty file");
   expect_contains(error_of("a.csv", "\n\n"), "got an empty file");
@@ -77,10 +91,14 @@ TEST(Csv, Errors) {
                            "a\0"),
                   "UTF-16");
   expect_contains(error_of("a.parquet", "x"), "expected a file named .csv");
-  expect_contains(message_of<UserError>([] { read_table("/nonexistent/a.csv"); }), "No such file");
+  expect_contains(message_of<UserError>([] { read_table("/nonexistent/a.csv"); }),
+                  "got nothing of that name");
   const TemporaryDirectory directory;
   std::filesystem::create_directory(directory.path() / "d.csv");
   expect_contains(message_of<UserError>([&] { read_table(directory.path() / "d.csv"); }), "got a directory");
+  ASSERT_EQ(mkfifo((directory.path() / "pipe.jsonl").c_str(), 0600), 0);
+  expect_contains(message_of<UserError>([&] { read_table(directory.path() / "pipe.jsonl"); }),
+                  "got a pipe or device");
 }
 
 TEST(Tsv, QuotesAreLiteral) {
@@ -171,14 +189,17 @@ TEST(Utf8, CountsAndReplacesAsPythonDoes) {
             5);
 }
 
-TEST(Utf8, KeptInCsvReplacedInJsonCountedInBoth) {
+// Names of columns and labels among them go into JSON, which has no other bytes.
+TEST(Utf8, OtherBytesAreReplacedAndCounted) {
   const Table csv = read("a.csv",
-                         "t\na\xff"
-                         "b\nc\n");
+                         "t\xfe\na\xff"
+                         "b\n\"c\xff\n\xff\"\n");
+  EXPECT_EQ(csv.column_names[0], "t\xef\xbf\xbd");
   EXPECT_EQ(csv.columns[0].text(0),
-            "a\xff"
+            "a\xef\xbf\xbd"
             "b");
-  EXPECT_EQ(csv.invalid_utf8, 1);
+  EXPECT_EQ(csv.columns[0].text(1), "c\xef\xbf\xbd\n\xef\xbf\xbd");
+  EXPECT_EQ(csv.invalid_utf8, 4);
   for (const char* content : {"{\"t\": \"a\xff"
                               "b\"}\n{\"t\": \"c\"}",
                               "[{\"t\": \"a\xff"

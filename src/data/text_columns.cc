@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -41,6 +42,11 @@ T parse_number(std::string_view text) {
   return value;
 }
 
+std::vector<std::string> sorted(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 bool is_integer(const std::string& name) {
   return std::to_string(parse_number<int64_t>(name)) == name;
 }
@@ -52,9 +58,78 @@ std::string canonical_label(const Column& column, int64_t row, bool integers) {
              : std::string(column.text(row));
 }
 
+// What pandas, and so run_glue, reads as no value.
+bool is_word_for_nothing(std::string_view text) {
+  static constexpr std::array<std::string_view, 14> kWords = {"nan",  "NaN",  "-nan", "-NaN",    "null",
+                                                              "NULL", "NA",   "N/A",  "n/a",     "<NA>",
+                                                              "#NA",  "#N/A", "None", "#N/A N/A"};
+  return std::find(kWords.begin(), kWords.end(), text) != kWords.end();
+}
+
+bool is_negative_integer(const Column& column, int64_t row) {
+  return column.kind(row) == CellKind::kInteger && parse_number<int64_t>(column.text(row)) < 0;
+}
+
 [[noreturn]] void missing_label(const Table& table, int64_t label_column, int64_t row) {
-  throw user_error("[{}] expected a label in column '{}', got none; remove the row or give it a label",
-                   table.place(row), table.column_names[static_cast<size_t>(label_column)]);
+  const Column& column = table.columns[static_cast<size_t>(label_column)];
+  throw user_error(
+      "[{}] expected a label in column '{}', got {}; remove the row or give it a label{}", table.place(row),
+      table.column_names[static_cast<size_t>(label_column)],
+      column.kind(row) == CellKind::kNull ? "none" : fmt::format("'{}'", column.text(row)),
+      is_negative_integer(column, row)
+          ? " (a negative number stands for none, as in GLUE's files; write classes as 0, 1, … or as words)"
+          : "");
+}
+
+// Text or ids in place of classes: a label for every row, or nearly.
+void check_are_classes(const Table& table, int64_t label_column, const std::vector<std::string>& names) {
+  constexpr size_t kManyClasses = 256;
+  constexpr size_t kShownBytes = 60;
+  if (names.size() <= kManyClasses || static_cast<int64_t>(names.size()) * 2 <= table.rows()) return;
+  throw user_error(
+      "[{}] expected classes in column '{}', got {} different labels in {} rows, such as '{}'; is it a column of "
+      "text or of numbers of rows? name the right one with label_column_name",
+      table.source, table.column_names[static_cast<size_t>(label_column)], names.size(), table.rows(),
+      shorten(names.front(), kShownBytes));
+}
+
+// Classes of the map by their names. `twice` gets the names that several classes have.
+std::unordered_map<std::string, int32_t> ids_by_name(const LabelMap& map,
+                                                     std::unordered_map<std::string, int32_t>& twice) {
+  std::unordered_map<std::string, int32_t> ids;
+  for (size_t i = 0; i < map.names.size(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    if (!ids.emplace(map.names[i], id).second) twice.emplace(map.names[i], id);
+  }
+  return ids;
+}
+
+[[noreturn]] void unknown_label(const Table& table, int64_t row, std::string_view label,
+                                const LabelMap& map) {
+  constexpr size_t kShown = 20;
+  constexpr size_t kShownBytes = 60;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(kShown, map.names.size()); ++i)
+    shown.push_back(shorten(map.names[i], kShownBytes));
+  throw user_error("[{}] expected a label of the {} ({}{}), got '{}'; it was never seen in training",
+                   table.place(row), map.takes_ids ? "model" : "training set", fmt::join(shown, ", "),
+                   map.names.size() > kShown ? ", …" : "", shorten(label, kShownBytes));
+}
+
+std::vector<int32_t> labels_by_id(const Table& table, int64_t label_column, const LabelMap& map) {
+  const Column& column = table.columns[static_cast<size_t>(label_column)];
+  std::vector<int32_t> labels;
+  labels.reserve(static_cast<size_t>(column.size()));
+  for (int64_t row = 0; row < column.size(); ++row) {
+    if (is_negative_integer(column, row)) missing_label(table, label_column, row);
+    const auto id = parse_number<int64_t>(column.text(row));
+    if (id >= map.num_labels()) {
+      throw user_error("[{}] expected the number of one of the model's {} classes, from 0 on, got {}",
+                       table.place(row), map.num_labels(), id);
+    }
+    labels.push_back(static_cast<int32_t>(id));
+  }
+  return labels;
 }
 
 }  // namespace
@@ -106,54 +181,75 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
   return found;
 }
 
-LabelMap find_labels(const Table& table, int64_t label_column) {
+LabelMap find_labels(const Table& table, int64_t label_column, const std::vector<std::string>& model_names) {
   const Column& column = table.columns[static_cast<size_t>(label_column)];
   bool any_string = false;
+  bool any_integer = false;
   bool any_real = false;
+  int64_t nothing_row = -1;
+  int64_t negative_row = -1;
   for (int64_t row = 0; row < column.size(); ++row) {
     if (column.kind(row) == CellKind::kNull) missing_label(table, label_column, row);
-    any_string |= column.kind(row) == CellKind::kString;
+    if (negative_row < 0 && is_negative_integer(column, row)) negative_row = row;
+    const bool is_nothing = column.kind(row) == CellKind::kString && is_word_for_nothing(column.text(row));
+    if (is_nothing && nothing_row < 0) nothing_row = row;
+    any_string |= column.kind(row) == CellKind::kString && !is_nothing;
+    any_integer |= column.kind(row) == CellKind::kInteger;
     any_real |= column.kind(row) == CellKind::kReal;
   }
+  const bool are_numbers = !any_string && (any_integer || any_real);
+  if (are_numbers && nothing_row >= 0) missing_label(table, label_column, nothing_row);
   LabelMap map;
-  map.is_regression = any_real && !any_string;
+  map.is_regression = are_numbers && any_real;
   if (map.is_regression) return map;
+  if (negative_row >= 0) missing_label(table, label_column, negative_row);
 
-  const bool are_integers = !any_string && !any_real;
-  std::unordered_map<std::string, bool> seen;
+  std::unordered_set<std::string> seen;
   for (int64_t row = 0; row < column.size(); ++row) {
-    std::string label = canonical_label(column, row, are_integers);
-    if (seen.emplace(label, true).second) map.names.push_back(std::move(label));
+    std::string label = canonical_label(column, row, are_numbers);
+    if (seen.insert(label).second) map.names.push_back(std::move(label));
   }
-  if (are_integers) {
+  if (are_numbers) {
     std::sort(map.names.begin(), map.names.end(), [](const std::string& a, const std::string& b) {
       return parse_number<int64_t>(a) < parse_number<int64_t>(b);
     });
   } else {
     std::sort(map.names.begin(), map.names.end());
   }
+  check_are_classes(table, label_column, map.names);
+  if (sorted(map.names) == sorted(model_names)) map.names = model_names;
   return map;
+}
+
+bool labels_are_ids(const Table& table, int64_t label_column, const LabelMap& map) {
+  if (!map.takes_ids || std::any_of(map.names.begin(), map.names.end(), is_integer)) return false;
+  const Column& column = table.columns[static_cast<size_t>(label_column)];
+  for (int64_t row = 0; row < column.size(); ++row) {
+    if (column.kind(row) != CellKind::kInteger) return false;
+  }
+  return true;
 }
 
 std::vector<int32_t> class_labels(const Table& table, int64_t label_column, const LabelMap& map) {
   CHECK(!map.is_regression, "classes of a regression");
+  if (labels_are_ids(table, label_column, map)) return labels_by_id(table, label_column, map);
   const Column& column = table.columns[static_cast<size_t>(label_column)];
-  std::unordered_map<std::string, int32_t> ids;
-  for (const std::string& name : map.names) ids.emplace(name, static_cast<int32_t>(ids.size()));
+  std::unordered_map<std::string, int32_t> twice;
+  const std::unordered_map<std::string, int32_t> ids = ids_by_name(map, twice);
   std::vector<int32_t> labels;
   labels.reserve(static_cast<size_t>(column.size()));
   const bool are_integers = std::all_of(map.names.begin(), map.names.end(), is_integer);
   for (int64_t row = 0; row < column.size(); ++row) {
     if (column.kind(row) == CellKind::kNull) missing_label(table, label_column, row);
-    const auto found = ids.find(canonical_label(column, row, are_integers));
-    if (found == ids.end()) {
-      constexpr size_t kShown = 20;
+    const std::string label = canonical_label(column, row, are_integers);
+    const auto found = ids.find(label);
+    if (found == ids.end() && is_negative_integer(column, row)) missing_label(table, label_column, row);
+    if (found == ids.end()) unknown_label(table, row, column.text(row), map);
+    if (const auto second = twice.find(label); second != twice.end()) {
       throw user_error(
-          "[{}] expected a label of the training set ({}{}), got '{}'; it was never seen in training",
-          table.place(row),
-          fmt::join(map.names.begin(),
-                    map.names.begin() + static_cast<int64_t>(std::min(kShown, map.names.size())), ", "),
-          map.names.size() > kShown ? ", …" : "", column.text(row));
+          "[{}] expected a label that names one class of the model, got '{}', the name of classes {} and {}; "
+          "give them different names in id2label of its config.json",
+          table.place(row), label, found->second, second->second);
     }
     labels.push_back(found->second);
   }

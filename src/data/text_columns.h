@@ -8,6 +8,10 @@
 //           first two other columns, or the only one
 //   labels  all numbers, at least one of them no integer: regression. All integers: classes in numeric order.
 //           Else: classes in the order of their bytes. A class is a distinct label of the training set.
+//           Where the training set has exactly the classes of the model, they keep the model's order.
+//
+// A label is missing where its cell is empty, is a negative integer (GLUE's -1, PyTorch's -100), or is a word
+// for nothing among numbers ("nan").
 //
 // Functions are thread-safe and pure.
 #pragma once
@@ -39,15 +43,24 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options =
 struct LabelMap {
   bool is_regression = false;
   std::vector<std::string> names;  // id2label: names[id]; empty for regression
+  // Of a model: where a file has integers and no name is one, they are ids (0 is the class names[0]).
+  bool takes_ids = false;
 
   // What the model's head needs: the number of classes, or 1 for regression.
   int64_t num_labels() const { return is_regression ? 1 : static_cast<int64_t>(names.size()); }
 };
 
-// The labels of a training set. UserError, which names file and line: a label is missing.
-LabelMap find_labels(const Table& table, int64_t label_column);
+// The labels of a training set; `model_names` are the classes that the model has, if any. UserError, which
+// names file and line: a label is missing; which names the column: more than 256 classes, and less than two
+// rows for each.
+LabelMap find_labels(const Table& table, int64_t label_column,
+                     const std::vector<std::string>& model_names = {});
 
-// The class of each row. UserError, which names label, file and line: missing, or not in the map.
+// Whether the labels of this file are ids of the map's classes.
+bool labels_are_ids(const Table& table, int64_t label_column, const LabelMap& map);
+
+// The class of each row. UserError, which names label, file and line: missing, not in the map, or the name of
+// two classes of it.
 std::vector<int32_t> class_labels(const Table& table, int64_t label_column, const LabelMap& map);
 
 // The value of each row, for regression. UserError, which names file and line: not a number.

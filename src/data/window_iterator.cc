@@ -25,7 +25,9 @@ WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const Ba
     throw user_error("[dataloader_prefetch_factor] expected at least 1, got {}", prefetch_factor);
   order_.resize(static_cast<size_t>(dataset.size()));
   if (num_workers == 0) return;
-  stages_.resize(static_cast<size_t>(prefetch_factor));
+  // No more windows can be ahead than there are in an epoch.
+  const int64_t most = options.ramp.empty() ? schedule_.steps_in(0) : schedule_.micro_batches_per_epoch();
+  stages_.resize(static_cast<size_t>(std::min(prefetch_factor, most)));
   for (Stage& stage : stages_) stage.micro_batches.resize(static_cast<size_t>(stage_micro_batches()));
 }
 

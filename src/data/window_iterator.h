@@ -11,9 +11,9 @@
 //
 // With num_workers 0 a micro-batch is packed straight into the caller's memory. With more, one thread of our
 // own packs the next windows while the caller computes; it never enters OpenMP. It packs them into memory of
-// the caller's, staging_bytes() for two windows, or as many as prefetch_factor says, the one in use included;
-// stage_in() lends it before the first epoch. Both ways give the same bytes. (Packing is a copy: one thread is
-// always enough.)
+// the caller's, staging_bytes() for two windows, or as many as prefetch_factor says and an epoch has, the one
+// in use included; stage_in() lends it before the first epoch. Both ways give the same bytes. (Packing is a
+// copy: one thread is always enough.)
 //
 // After construction nothing allocates. One thread uses the object; data set and staging must outlive it.
 #pragma once

@@ -9,7 +9,8 @@ namespace shoehorn {
 
 AppendFile::AppendFile(std::filesystem::path path)
     : path_(std::move(path)),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+      // O_NONBLOCK: a pipe that nobody reads is an error, and not waited for.
+      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)) {
   if (!descriptor_.is_open()) throw_system_error(path_, "open the file for appending", errno);
 }
 

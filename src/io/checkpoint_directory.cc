@@ -98,7 +98,7 @@ struct Numbered {
 
 std::vector<Numbered> numbered_checkpoints(const fs::path& output_dir) {
   std::vector<Numbered> result;
-  if (!is_there(output_dir)) return result;
+  if (!path_exists(output_dir)) return result;
   for (const std::string& name : list_directory(output_dir)) {
     std::error_code error;
     const auto step = checkpoint_step(name);
@@ -120,7 +120,7 @@ StagedDirectory::StagedDirectory(fs::path output_dir, int64_t step)
   CHECK(step >= 0, "step {}", step);
   make_directories(output_dir_);
   const fs::path staging = output_dir_ / leftover_name(kStagingPrefix, name_);
-  if (is_there(staging)) {
+  if (path_exists(staging)) {
     CHECK(try_lock(staging).is_open(), "'{}' is being written already", staging.string());
     remove_path(staging);
   }
@@ -143,7 +143,7 @@ StagedDirectory::~StagedDirectory() {
 fs::path StagedDirectory::commit() {
   CHECK(!staging_.empty(), "{} committed twice", name_);
   fs::path final = output_dir_ / name_;
-  if (std::error_code error; is_there(final) && !fs::is_directory(final, error)) {
+  if (std::error_code error; path_exists(final) && !fs::is_directory(final, error)) {
     throw user_error("[{}] expected a directory or nothing, got a file; move it away", final.string());
   }
   write_manifest(staging_, *checksums_);
@@ -154,7 +154,7 @@ fs::path StagedDirectory::commit() {
 }
 
 void StagedDirectory::replace(const fs::path& final) {
-  if (!is_there(final)) {
+  if (!path_exists(final)) {
     rename_path(staging_, final);
     sync_path(output_dir_);
     return;
@@ -177,7 +177,7 @@ void StagedDirectory::replace(const fs::path& final) {
 
 RecoveredCheckpoints recover_checkpoints(const fs::path& output_dir) {
   RecoveredCheckpoints result;
-  if (!is_there(output_dir)) return result;
+  if (!path_exists(output_dir)) return result;
   for (const std::string& name : list_directory(output_dir)) {
     const fs::path path = output_dir / name;
     std::error_code error;
@@ -191,7 +191,7 @@ RecoveredCheckpoints recover_checkpoints(const fs::path& output_dir) {
     const auto leftover = parse_leftover(name);
     if (!leftover || !fs::is_directory(path, error) || !is_abandoned(path, leftover->process)) continue;
     const fs::path final = output_dir / leftover->checkpoint;
-    if (leftover->prefix == kOldPrefix && !is_there(final)) {
+    if (leftover->prefix == kOldPrefix && !path_exists(final)) {
       rename_path(path, final);
       result.restored.push_back(final);
       continue;

@@ -53,12 +53,30 @@ std::string hint_for(const fs::path& path, int error_number) {
       return "a part of this path is not a directory";
     case ENOENT:
       return "the directory does not exist";
+    case ENAMETOOLONG:
+    case ELOOP:
+      return "check the path";
     case EMFILE:
     case ENFILE:
       return "too many open files (ulimit -n)";
     default:
       return "check the disk and the file system";
   }
+}
+
+[[noreturn]] void throw_not_regular(const fs::path& path, std::string_view kind) {
+  throw user_error("[{}] expected a regular file, got a {}; check the path", path.string(), kind);
+}
+
+// A file that is complete takes the place of what has its name: never that of a directory or a device, nor of
+// /dev/stdout, which is a link to a descriptor.
+void check_replaceable(const fs::path& path) {
+  std::error_code error;
+  const bool is_descriptor = fs::read_symlink(path, error).native().starts_with("/proc/");
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (!is_descriptor && (!fs::exists(status) || fs::is_regular_file(status))) return;
+  throw user_error("[{}] expected a regular file or nothing of that name, got a {}; choose another name",
+                   path.string(), fs::is_directory(status) ? "directory" : "pipe or device");
 }
 
 // Creates `.NAME.tmp-PID-K` beside `path`; K makes names of one process differ, O_EXCL steps over an earlier
@@ -88,12 +106,23 @@ void throw_system_error(const fs::path& path, std::string_view action, int error
                      std::generic_category().message(error_number), hint_for(path, error_number));
 }
 
+bool path_exists(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::none) throw_system_error(path, "look for this path", error.value());
+  return fs::exists(status);
+}
+
 fs::path parent_directory(const fs::path& path) {
   fs::path parent = path.parent_path();
   return parent.empty() ? fs::path(".") : parent;
 }
 
 ReadOnlyFile ReadOnlyFile::open(const fs::path& path) {
+  // A name from a JSON file may hold one; the system would take what stands before it.
+  if (path.native().find('\0') != std::string::npos) {
+    throw user_error("[{}] expected a path, got one with a NUL byte in it", path.c_str());
+  }
   ReadOnlyFile file;
   file.path_ = path;
   // O_NONBLOCK: opening a named pipe must fail below rather than wait for a writer.
@@ -102,13 +131,14 @@ ReadOnlyFile ReadOnlyFile::open(const fs::path& path) {
     if (errno == ENOENT || errno == ENOTDIR) {
       throw user_error("[{}] expected a file, got nothing of that name; check the path", path.string());
     }
+    // What a socket, or a device without a driver, gives.
+    if (errno == ENXIO || errno == ENODEV) throw_not_regular(path, "pipe or device");
     throw_system_error(path, "open this file", errno);
   }
   struct stat facts{};
   if (fstat(file.descriptor_.get(), &facts) != 0) throw_system_error(path, "read this file's size", errno);
   if (!S_ISREG(facts.st_mode)) {
-    throw user_error("[{}] expected a regular file, got a {}; check the path", path.string(),
-                     S_ISDIR(facts.st_mode) ? "directory" : "pipe or device");
+    throw_not_regular(path, S_ISDIR(facts.st_mode) ? "directory" : "pipe or device");
   }
   file.bytes_ = facts.st_size;
   return file;
@@ -143,6 +173,7 @@ std::string read_text_file(const fs::path& path) {
 
 AtomicFile::AtomicFile(fs::path path, int64_t expected_bytes) : path_(std::move(path)) {
   CHECK(path_.has_filename() && expected_bytes >= 0, "path '{}', {} bytes", path_.string(), expected_bytes);
+  check_replaceable(path_);
   std::tie(temporary_, descriptor_) = create_temporary(path_);
   if (ChecksummedFiles::covers(path_)) checksum_ = std::make_unique<ContentHash>();
   if (expected_bytes == 0) return;
@@ -242,11 +273,6 @@ void sync_path(const fs::path& path) {
 void rename_path(const fs::path& from, const fs::path& to) {
   if (const int error_number = file_operations::rename(from, to); error_number != 0)
     throw_system_error(to, fmt::format("rename '{}' to it", from.filename().string()), error_number);
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
 }
 
 void remove_path(const fs::path& path) {

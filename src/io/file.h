@@ -24,6 +24,8 @@ namespace shoehorn {
 // at once.
 class ReadOnlyFile {
  public:
+  // UserError where nothing has this name, or something that is not a regular file: a directory, a pipe, a
+  // device. It never waits for one.
   static ReadOnlyFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -48,7 +50,7 @@ std::string read_text_file(const std::filesystem::path& path);
 class AtomicFile {
  public:
   // `expected_bytes`, if known, is reserved at once, so that a full disk is found before the work and not
-  // after it.
+  // after it. UserError where something has the name that is no regular file.
   explicit AtomicFile(std::filesystem::path path, int64_t expected_bytes = 0);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -94,8 +96,9 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
 // A file, or a directory with all that is in it; nothing of that name is right too.
 void remove_path(const std::filesystem::path& path);
 
-// Whether there is anything of that name, a link to nowhere included.
-bool is_there(const std::filesystem::path& path);
+// Whether there is something of that name, of whatever kind, a link to nowhere included. SystemError where that
+// cannot be found out: a name that is too long, a directory that may not be searched.
+bool path_exists(const std::filesystem::path& path);
 
 // Directory a path lies in; "." for a bare name.
 std::filesystem::path parent_directory(const std::filesystem::path& path);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,10 +135,28 @@ TEST(WriteErrors, PlacesThatTakeNoFiles) {
   message_of<SystemError>([&] { StagedDirectory(directory.path() / "file", 1); });
   message_of<SystemError>([&] { StagedDirectory("/proc/shoehorn", 1); });
   message_of<SystemError>([&] { StagedDirectory("/proc", 1); });
-  // A name that a directory has already can't be replaced by a file.
+  EXPECT_EQ(list_directory(directory.path()), std::vector<std::string>{"file"});
+}
+
+// As root, a rename would put a file into the place of /dev/null.
+TEST(WriteErrors, WhatIsNoFileIsNotReplaced) {
+  const TestDirectory directory;
   fs::create_directories(directory.path() / "taken/x");
-  message_of<SystemError>([&] { write_text_atomic(directory.path() / "taken", "x"); });
-  EXPECT_EQ(list_directory(directory.path()), (std::vector<std::string>{"file", "taken"}));
+  ASSERT_EQ(mkfifo((directory.path() / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", directory.path() / "null");
+  fs::create_symlink("/proc/self/fd/1", directory.path() / "stdout");
+  const std::vector<std::string> before = list_directory(directory.path());
+  for (const std::string& name : before) {
+    EXPECT_TRUE(contains(message_of<UserError>([&] { AtomicFile file(directory.path() / name); }),
+                         (directory.path() / name).string() + "] expected a regular file or nothing"));
+  }
+  EXPECT_EQ(list_directory(directory.path()), before);
+  directory.write("file", "old");
+  fs::create_symlink("file", directory.path() / "link");
+  write_text_atomic(directory.path() / "link", "new");
+  EXPECT_EQ(read_text_file(directory.path() / "link"), "new");
+  EXPECT_EQ(read_text_file(directory.path() / "file"), "old")
+      << "the link is replaced, and not what it names";
 }
 
 TEST(WriteErrors, FileSizeLimit) {
@@ -213,6 +232,47 @@ TEST(WriteErrors, FullOrReadOnlyDiskLeavesNothing) {
     EXPECT_TRUE(lines[i].starts_with("checkpoint-5 | [" + root)) << lines[i];
     EXPECT_TRUE(contains(lines[i], "Read-only file system"));
   }
+}
+
+// A pipe without a writer would be waited for, and a device may have no end.
+TEST(ReadOnlyFile, TakesRegularFilesAlone) {
+  const TestDirectory directory;
+  const fs::path fifo = directory.path() / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const auto error_of = [](const fs::path& path) {
+    return message_of<UserError>([&] { ReadOnlyFile::open(path); });
+  };
+  EXPECT_TRUE(contains(error_of(fifo), fifo.string() + "] expected a regular file, got a pipe or device"));
+  EXPECT_TRUE(contains(error_of("/dev/zero"), "got a pipe or device"));
+  EXPECT_TRUE(contains(error_of(directory.path()), "got a directory"));
+  EXPECT_TRUE(contains(error_of(directory.path() / "absent"), "got nothing of that name"));
+  EXPECT_TRUE(contains(error_of(directory.write("file", "x") / "below"), "got nothing of that name"));
+  EXPECT_TRUE(
+      contains(error_of(std::string(directory.path() / "file") + std::string("\0rest", 5)), "NUL byte"));
+  EXPECT_EQ(read_text_file(directory.write("empty", "")), "");
+}
+
+TEST(ReadOnlyFile, FileThatShrinksIsAnErrorAndOneThatGrowsIsReadAsItWas) {
+  const TestDirectory directory;
+  const fs::path path = directory.write("file", "abcdef");
+  const ReadOnlyFile file = ReadOnlyFile::open(path);
+  fs::resize_file(path, 8);
+  EXPECT_EQ(file.bytes(), 6);
+  fs::resize_file(path, 4);
+  std::string text(6, ' ');
+  EXPECT_TRUE(
+      contains(message_of<SystemError>([&] { file.read_at(0, std::as_writable_bytes(std::span(text))); }),
+               "expected 6 bytes at offset 0, got 4 before the file's end"));
+}
+
+TEST(PathExists, SaysWhereItCannotKnow) {
+  const TestDirectory directory;
+  EXPECT_TRUE(path_exists(directory.path()));
+  EXPECT_FALSE(path_exists(directory.path() / "absent" / "below"));
+  EXPECT_FALSE(path_exists(directory.write("file", "") / "below"));
+  EXPECT_TRUE(
+      contains(message_of<SystemError>([&] { path_exists(directory.path() / std::string(5000, 'x')); }),
+               "File name too long"));
 }
 
 }  // namespace

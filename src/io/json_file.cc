@@ -115,6 +115,24 @@ void restore_non_finite(json& value, std::string_view what) {
   }
 }
 
+JsonEvent event_of(json::parse_event_t event) {
+  switch (event) {
+    case json::parse_event_t::object_start:
+      return JsonEvent::kObjectStart;
+    case json::parse_event_t::object_end:
+      return JsonEvent::kObjectEnd;
+    case json::parse_event_t::array_start:
+      return JsonEvent::kArrayStart;
+    case json::parse_event_t::array_end:
+      return JsonEvent::kArrayEnd;
+    case json::parse_event_t::key:
+      return JsonEvent::kKey;
+    case json::parse_event_t::value:
+      break;
+  }
+  return JsonEvent::kValue;
+}
+
 // nlohmann's message without its prefix "[json.exception…] parse error at line 1, column 2: ".
 std::string reason_of(const json::exception& error) {
   std::string text = error.what();
@@ -287,9 +305,19 @@ std::string format_any(const Json& value, const JsonFormat& format) {
 }  // namespace
 
 json parse_json(std::string_view text, std::string_view what) {
+  return parse_json(text, what, nullptr);
+}
+
+json parse_json(std::string_view text, std::string_view what, const JsonFilter& filter) {
   const Prepared prepared = prepare(text, what);
+  json::parser_callback_t callback;
+  if (filter) {
+    callback = [&filter](int depth, json::parse_event_t event, const json& element) {
+      return filter(depth, event_of(event), element);
+    };
+  }
   try {
-    json value = json::parse(prepared.text);
+    json value = json::parse(prepared.text, callback);
     if (!prepared.replaced.empty()) restore_non_finite(value, what);
     return value;
   } catch (const json::parse_error& error) {

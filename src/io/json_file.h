@@ -2,7 +2,9 @@
 // ours equals the one transformers would have written and can be compared with diff.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -14,6 +16,17 @@ namespace shoehorn {
 // wins. Keys come in sorted order. UserError "[what:line:column] expected JSON, …" on anything else
 // malformed, invalid UTF-8 and nesting deeper than 512 included.
 nlohmann::json parse_json(std::string_view text, std::string_view what);
+
+// What a JsonFilter is shown: an object or array that begins, with the filter's say on all of it, a key, a
+// value.
+enum class JsonEvent : uint8_t { kObjectStart, kObjectEnd, kArrayStart, kArrayEnd, kKey, kValue };
+
+// Sees each element while a text is parsed, with the number of objects and arrays around it, and says whether
+// it is kept: so a large part of a file needs not become a tree.
+using JsonFilter = std::function<bool(int depth, JsonEvent event, const nlohmann::json& element)>;
+
+// parse_json, which keeps what `filter` keeps.
+nlohmann::json parse_json(std::string_view text, std::string_view what, const JsonFilter& filter);
 
 // parse_json of a file. UserError also if it does not exist, SystemError if it can't be read.
 nlohmann::json read_json(const std::filesystem::path& path);

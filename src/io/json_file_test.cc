@@ -8,6 +8,8 @@
 namespace shoehorn {
 namespace {
 
+using nlohmann::json;
+
 TEST(JsonFile, WritesWhatPythonWrites) {
   EXPECT_EQ(format_json(read_json(golden("io_python.json"))), read_text_file(golden("io_python.json")));
   const JsonFormat unicode{.indent = 4, .sort_keys = true, .ensure_ascii = false, .final_newline = false};
@@ -95,6 +97,33 @@ TEST(JsonFile, ReplacesTheFileWhole) {
   EXPECT_EQ(read_text_file(path), "{\n  \"epoch\": 1.0\n}\n");
   message_of<UserError>([&] { write_json_atomic(path, nlohmann::json("\xff")); });
   EXPECT_EQ(list_directory(directory.path()), std::vector<std::string>{"state.json"});
+}
+
+TEST(JsonFile, FilterSaysWhatIsKept) {
+  std::vector<std::string> keys;
+  const json kept = parse_json(R"({"a": {"b": 1}, "c": [2, 3]})", "x",
+                               [&](int depth, JsonEvent event, const json& element) {
+                                 if (event == JsonEvent::kKey) keys.push_back(element.get<std::string>());
+                                 return !(event == JsonEvent::kKey && depth == 2);
+                               });
+  EXPECT_EQ(keys, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(kept, json::parse(R"({"a": {}, "c": [2, 3]})"));
+}
+
+// What one reader refuses, all do: there is no other parser of whole files.
+TEST(JsonFile, HostileTexts) {
+  const auto error_of = [](std::string_view text) {
+    return message_of<UserError>([&] { parse_json(text, "x.json"); });
+  };
+  EXPECT_TRUE(contains(error_of(std::string_view("{\"a\": 1}\0garbage", 16)),
+                       "x.json:1:9] expected JSON, got a NUL"));
+  EXPECT_TRUE(contains(error_of("{\"a\": 1} {"), "x.json:1:"));
+  EXPECT_TRUE(contains(error_of(std::string(100'000, '[')), "nesting deeper than"));
+  EXPECT_TRUE(contains(error_of("\"\\ud800\""), "x.json:1:"));
+  EXPECT_TRUE(contains(error_of("1e999"), "x.json"));
+  EXPECT_TRUE(contains(error_of("\xff\xfe{\0}\0"), "x.json:1:1"));
+  EXPECT_EQ(parse_json("\xef\xbb\xbf{}", "x"), json::object()) << "a byte order mark is skipped";
+  EXPECT_TRUE(parse_json("123456789012345678901234567890", "x").is_number_float());
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ void ListedFileCheck::finish() const {
 
 std::optional<Manifest> read_manifest(const fs::path& directory) {
   const fs::path path = directory / kManifestName;
-  if (!is_there(path)) return std::nullopt;
+  if (!path_exists(path)) return std::nullopt;
   json text;
   try {
     text = read_json(path);
@@ -252,7 +252,7 @@ ManifestUpdate::ManifestUpdate(fs::path directory)
 void ManifestUpdate::commit() {
   Manifest manifest;
   for (const auto& [name, listed] : before_) {
-    if (is_there(directory_ / name)) manifest[name] = listed;
+    if (path_exists(directory_ / name)) manifest[name] = listed;
   }
   for (const auto& [name, written] : written_.files()) {
     if (holds_tensors(name) || name == kSafetensorsIndexName || manifest.contains(name))

@@ -68,8 +68,8 @@ void check_is_directory(const fs::path& path) {
 
 WeightsFormat find_weights(const fs::path& directory) {
   check_is_directory(directory);
-  if (is_file(directory / kSafetensorsFileName)) return WeightsFormat::kSingleFile;
-  if (is_file(directory / kSafetensorsIndexName)) return WeightsFormat::kSharded;
+  if (path_exists(directory / kSafetensorsFileName)) return WeightsFormat::kSingleFile;
+  if (path_exists(directory / kSafetensorsIndexName)) return WeightsFormat::kSharded;
   for (const std::string_view name : kForeignWeights) {
     if (is_file(directory / name)) {
       throw user_error(
@@ -88,7 +88,7 @@ ModelDirectory open_model_directory(const fs::path& path) {
   ModelDirectory model;
   model.path = path;
   model.config = path / kConfigFileName;
-  if (!is_file(model.config)) {
+  if (!path_exists(model.config)) {
     throw user_error("[{}] expected {}, got {}; is it a model directory?", path.string(), kConfigFileName,
                      contents_of(path));
   }

@@ -8,7 +8,9 @@
 namespace shoehorn {
 
 BertForSequenceClassification::BertForSequenceClassification(BertConfig config, std::string config_json)
-    : config_(config), config_json_(std::move(config_json)) {}
+    : config_(config), config_json_(std::move(config_json)) {
+  BertConfig::check_num_labels(config_.num_labels, "num_labels");
+}
 
 Tensor BertForSequenceClassification::embeddings(ModelBuilder& builder) const {
   builder.set_region(-1, Component::kEmbeddings);

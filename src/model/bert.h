@@ -31,6 +31,8 @@ struct BertConfig {
 
   // Throws UserError naming `file`, the key, what was expected and found; also for other architectures.
   static BertConfig from_json(const nlohmann::json& json, const std::string& file);
+  // UserError naming `source` where a model of classes cannot have so many: one is a regression.
+  static void check_num_labels(int64_t num_labels, const std::string& source);
   static BertConfig bert_base();
   static BertConfig bert_large();
 };
@@ -38,6 +40,7 @@ struct BertConfig {
 class BertForSequenceClassification final : public Model {
  public:
   // `config_json` is kept as the user's config.json, every key of it, and brought up to date with `config`.
+  // UserError of check_num_labels.
   explicit BertForSequenceClassification(BertConfig config, std::string config_json = {});
   // The model of a config.json, with new weights. UserError and SystemError of read_json, UserError of
   // BertConfig::from_json.
@@ -53,12 +56,14 @@ class BertForSequenceClassification final : public Model {
   int64_t vocab_size() const override { return config_.vocab_size; }
   std::string config_json() const override;
   const BertConfig& config() const { return config_; }
-  // Writes id2label and label2id, and the number of labels with them.
+  // Writes id2label and label2id, and the number of labels with them. UserError of check_num_labels, or where
+  // a label is not UTF-8.
   void set_labels(const std::vector<std::string>& labels);
   // In the order of the classes: id2label of the config, or LABEL_0, LABEL_1, …
   std::vector<std::string> labels() const;
 
  private:
+  nlohmann::json parsed_config() const;
   Tensor embeddings(ModelBuilder& builder) const;
   Tensor encoder_layer(ModelBuilder& builder, int32_t layer, Tensor x) const;
 

@@ -1,7 +1,10 @@
 // config.json of BERT: read with transformers' defaults, kept whole, written back with the labels.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "io/json_file.h"
@@ -17,7 +20,8 @@ using nlohmann::json;
 // Far above any model's sizes, and low enough for bytes to be counted in 63 bits.
 constexpr int64_t kMostRows = int64_t{1} << 26;  // of a table
 constexpr int64_t kMostColumns = int64_t{1} << 20;
-constexpr int64_t kMostLayers = 10'000;
+constexpr int64_t kMostLayers = 256;  // planning takes seconds then
+constexpr int64_t kMostLabels = int64_t{1} << 20;
 
 int64_t read_size(const json& config, const std::string& file, const char* key, int64_t fallback,
                   int64_t most) {
@@ -95,23 +99,60 @@ void expect_bert(const json& config, const std::string& file) {
   }
 }
 
-int64_t count_labels(const json& config, const std::string& file) {
-  const auto labels = config.find("id2label");
-  if (labels != config.end() && !labels->is_null()) {
-    if (!labels->is_object() || labels->empty()) {
-      throw user_error("[{}] expected 'id2label' to map \"0\", \"1\", … to names, got {}", file,
-                       labels->dump());
-    }
-    for (size_t i = 0; i < labels->size(); ++i) {
-      const auto found = labels->find(std::to_string(i));
-      if (found == labels->end() || !found->is_string()) {
-        throw user_error("[{}] expected 'id2label' to have a name for \"{}\", got {}", file, i,
-                         labels->dump());
-      }
-    }
-    return static_cast<int64_t>(labels->size());
+// run_glue writes the labels of its training file as they are: text, whole numbers, booleans.
+std::string read_label(const json& label, const std::string& file) {
+  if (label.is_string()) return label.get<std::string>();
+  if (label.is_number_integer() || label.is_boolean()) return label.dump();
+  throw user_error("[{}] expected the names in 'id2label' to be texts, got {}", file, label.dump());
+}
+
+// Where both name a label, they have to mean the same class. What label2id alone has is left over from
+// another model, and not used.
+void check_label2id(const json& config, const std::vector<std::string>& labels, const std::string& file) {
+  const auto label2id = config.find("label2id");
+  if (label2id == config.end() || !label2id->is_object()) return;
+  std::unordered_multimap<std::string_view, size_t> classes;
+  for (size_t i = 0; i < labels.size(); ++i) classes.emplace(labels[i], i);
+  for (const auto& [label, id] : label2id->items()) {
+    const auto [begin, end] = classes.equal_range(label);
+    const auto is_id = [&id = id](const auto& one) {
+      return id == one.second || id == std::to_string(one.second);
+    };
+    if (begin == end || std::any_of(begin, end, is_id)) continue;
+    throw user_error("[{}] expected 'label2id' to be the inverse of 'id2label', got {} for \"{}\"", file,
+                     id.dump(), label);
   }
-  return read_size(config, file, "num_labels", 2, kMostRows);
+}
+
+// In the order of the classes; nothing where the config has no names.
+std::optional<std::vector<std::string>> read_labels(const json& config, const std::string& file) {
+  const auto names = config.find("id2label");
+  if (names == config.end() || names->is_null()) return std::nullopt;
+  if (!names->is_object() || names->empty()) {
+    throw user_error("[{}] expected 'id2label' to map \"0\", \"1\", … to names, got {}", file, names->dump());
+  }
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < names->size(); ++i) {
+    const auto found = names->find(std::to_string(i));
+    if (found == names->end())
+      throw user_error("[{}] expected 'id2label' to have a name for \"{}\", got {}", file, i, names->dump());
+    labels.push_back(read_label(*found, file));
+  }
+  return labels;
+}
+
+int64_t count_labels(const json& config, const std::string& file) {
+  const std::optional<std::vector<std::string>> labels = read_labels(config, file);
+  const auto named = labels ? static_cast<int64_t>(labels->size()) : 2;
+  const int64_t count = read_size(config, file, "num_labels", named, kMostLabels);
+  if (labels && count != named) {
+    throw user_error(
+        "[{}] expected 'num_labels' to be the number of names in 'id2label', got {} and {}; remove one", file,
+        count, named);
+  }
+  BertConfig::check_num_labels(count, file);
+  if (labels) check_label2id(config, *labels, file);
+  return count;
 }
 
 }  // namespace
@@ -148,6 +189,14 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   return config;
 }
 
+void BertConfig::check_num_labels(int64_t num_labels, const std::string& source) {
+  if (num_labels >= 2 && num_labels <= kMostLabels) return;
+  throw user_error(
+      "[{}] expected 'num_labels' (the names in 'id2label') to be a number from 2 to {}, got {}{}", source,
+      kMostLabels, num_labels,
+      num_labels == 1 ? "; a model with one output is a regression, which is not supported yet" : "");
+}
+
 BertConfig BertConfig::bert_base() {
   return {};
 }
@@ -163,7 +212,7 @@ BertConfig BertConfig::bert_large() {
 
 BertForSequenceClassification BertForSequenceClassification::from_config(const std::filesystem::path& file) {
   const json config = read_json(file);
-  return BertForSequenceClassification(BertConfig::from_json(config, file.string()), config.dump());
+  return BertForSequenceClassification(BertConfig::from_json(config, file.string()), format_json(config));
 }
 
 BertForSequenceClassification BertForSequenceClassification::from_pretrained(
@@ -175,7 +224,8 @@ BertForSequenceClassification BertForSequenceClassification::from_pretrained(
 }
 
 void BertForSequenceClassification::set_labels(const std::vector<std::string>& labels) {
-  json config = config_json_.empty() ? json::object() : json::parse(config_json_);
+  BertConfig::check_num_labels(static_cast<int64_t>(labels.size()), "labels");
+  json config = parsed_config();
   config["id2label"] = json::object();
   config["label2id"] = json::object();
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -183,24 +233,24 @@ void BertForSequenceClassification::set_labels(const std::vector<std::string>& l
     config["label2id"][labels[i]] = i;
   }
   config.erase("num_labels");
-  config_json_ = config.dump();
+  config_json_ = format_json(config);
   config_.num_labels = static_cast<int64_t>(labels.size());
 }
 
 std::vector<std::string> BertForSequenceClassification::labels() const {
-  const json config = config_json_.empty() ? json::object() : json::parse(config_json_);
+  const auto named = read_labels(parsed_config(), std::string(kConfigFileName));
+  if (named && static_cast<int64_t>(named->size()) == config_.num_labels) return *named;
   std::vector<std::string> labels;
-  for (int64_t i = 0; i < config_.num_labels; ++i) {
-    const std::string fallback = fmt::format("LABEL_{}", i);
-    const auto names = config.find("id2label");
-    labels.push_back(names == config.end() || names->is_null() ? fallback
-                                                               : names->value(std::to_string(i), fallback));
-  }
+  for (int64_t i = 0; i < config_.num_labels; ++i) labels.push_back(fmt::format("LABEL_{}", i));
   return labels;
 }
 
+json BertForSequenceClassification::parsed_config() const {
+  return config_json_.empty() ? json::object() : parse_json(config_json_, kConfigFileName);
+}
+
 std::string BertForSequenceClassification::config_json() const {
-  json config = config_json_.empty() ? json::object() : json::parse(config_json_);
+  json config = parsed_config();
   config["architectures"] = {"BertForSequenceClassification"};
   config["model_type"] = "bert";
   config["vocab_size"] = config_.vocab_size;

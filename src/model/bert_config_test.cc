@@ -44,8 +44,49 @@ TEST(BertConfigTest, SizesHaveBounds) {
   EXPECT_EQ(read({{"hidden_size", 1 << 20}, {"num_attention_heads", 64}}).hidden_size, 1 << 20);
   EXPECT_TRUE(is_refused({{"hidden_size", (1 << 20) + 1}}, "from 1 to 1048576"));
   EXPECT_TRUE(is_refused({{"vocab_size", int64_t{1} << 31}}, "'vocab_size'"));
-  EXPECT_TRUE(is_refused({{"num_hidden_layers", 10'001}}, "from 1 to 10000"));
+  EXPECT_TRUE(is_refused({{"num_hidden_layers", 257}}, "from 1 to 256"));
   EXPECT_TRUE(is_refused({{"num_hidden_layers", 0}}, "got 0"));
+}
+
+TEST(BertConfigTest, OneOutputIsARegressionAndRefused) {
+  EXPECT_TRUE(is_refused({{"num_labels", 1}}, "[config.json] expected 'num_labels'"));
+  EXPECT_TRUE(is_refused({{"id2label", {{"0", "LABEL_0"}}}}, "which is not supported yet"));
+  EXPECT_TRUE(is_refused({{"num_labels", 0}}, "'num_labels'"));
+  EXPECT_TRUE(is_refused({{"num_labels", 1 << 21}}, "'num_labels'"));
+  BertConfig config;
+  config.num_labels = 1;
+  EXPECT_THROW(BertForSequenceClassification{config}, UserError);
+  BertForSequenceClassification model(BertConfig{});
+  EXPECT_THROW(model.set_labels({"only"}), UserError);
+  EXPECT_THROW(model.set_labels({"up", "\xff"}), UserError);
+}
+
+// run_glue writes the labels of its training file as they are.
+TEST(BertConfigTest, NamesOfClassesMayBeNumbersAndBooleans) {
+  const auto labels = [](const json& id2label) {
+    const json config = {{"id2label", id2label}};
+    return BertForSequenceClassification(read(config), config.dump()).labels();
+  };
+  EXPECT_EQ(labels({{"0", 0}, {"1", 1}}), (std::vector<std::string>{"0", "1"}));
+  EXPECT_EQ(labels({{"0", false}, {"1", true}}), (std::vector<std::string>{"false", "true"}));
+  EXPECT_EQ(labels({{"0", "b"}, {"1", "a"}}), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(labels({{"0", "a"}, {"1", "a"}}), (std::vector<std::string>{"a", "a"}))
+      << "refused where it is used";
+  EXPECT_TRUE(is_refused({{"id2label", {{"0", 0.5}, {"1", 1}}}}, "to be texts, got 0.5"));
+  EXPECT_TRUE(is_refused({{"id2label", {{"0", nullptr}, {"1", "a"}}}}, "to be texts"));
+  EXPECT_TRUE(is_refused({{"id2label", {{"1", "a"}, {"2", "b"}}}}, "a name for \"0\""));
+  EXPECT_TRUE(is_refused({{"id2label", {"a", "b"}}}, "'id2label'"));
+}
+
+TEST(BertConfigTest, ClassesContradictNothing) {
+  const json names = {{"0", "down"}, {"1", "up"}};
+  EXPECT_EQ(read({{"id2label", names}, {"num_labels", 2}}).num_labels, 2);
+  EXPECT_TRUE(is_refused({{"id2label", names}, {"num_labels", 3}}, "got 3 and 2"));
+  EXPECT_EQ(read({{"id2label", names}, {"label2id", {{"down", 0}, {"up", "1"}}}}).num_labels, 2);
+  EXPECT_EQ(read({{"id2label", names}, {"label2id", {{"LABEL_0", 0}, {"LABEL_1", 1}}}}).num_labels, 2)
+      << "left over from another model, and not used";
+  EXPECT_TRUE(
+      is_refused({{"id2label", names}, {"label2id", {{"down", 1}, {"up", 0}}}}, "inverse of 'id2label'"));
 }
 
 }  // namespace

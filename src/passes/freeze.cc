@@ -1,32 +1,20 @@
 #include "passes/freeze.h"
 
 #include <algorithm>
-#include <regex>
 
 #include "base/error.h"
+#include "base/pattern.h"
 
 namespace shoehorn {
-
-namespace {
-
-std::regex parse_pattern(const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    throw user_error("[--freeze {}] expected a regular expression, got '{}'", pattern, error.what());
-  }
-}
-
-}  // namespace
 
 void freeze(ProgramFamily& family, const StepOptions& options) {
   if (options.freeze.empty()) return;
   std::vector<Parameter>& parameters = family.state->parameters();
   for (const std::string& pattern : options.freeze) {
-    const std::regex expression = parse_pattern(pattern);
+    const Pattern expression(pattern, "--freeze");
     bool matched = false;
     for (Parameter& parameter : parameters) {
-      if (!std::regex_search(parameter.name, expression)) continue;
+      if (!expression.is_found_in(parameter.name)) continue;
       parameter.trainable = false;
       matched = true;
     }

@@ -6,8 +6,8 @@
 
 namespace shoehorn {
 
-// Regular expressions (ECMAScript) of options.freeze, searched in the parameters' names. UserError naming one
-// that matches no name or is no expression, or where nothing is left to train.
+// Regular expressions (base/pattern.h) of options.freeze, searched in the parameters' names. UserError naming
+// one that matches no name or is no expression, or where nothing is left to train.
 void freeze(ProgramFamily& family, const StepOptions& options);
 
 }  // namespace shoehorn

@@ -438,6 +438,10 @@ TEST(Options, ThatDoNotGoTogetherNameTheirFlags) {
   expect_error(options, "[--freeze decoder]", "got one that none has");
   options.freeze = {"("};
   expect_error(options, "[--freeze (]", "regular expression");
+  options.freeze = {"(.*)*(.*)*[XY]$"};
+  expect_error(options, "[--freeze (.*)*(.*)*[XY]$]", "decided in 100000 steps");
+  options.freeze = {std::string(100'000, '(')};
+  expect_error(options, "[--freeze ((((", "longer than");
   options.freeze = {"."};
   expect_error(options, "[--freeze]", "left to train");
   options = {};

@@ -49,6 +49,7 @@ Tokenizer::Tokenizer(TokenizerFile file)
   pair_ = std::move(file.pair);
   check_template(single_, file.path.string());
   check_template(pair_, file.path.string());
+  model_max_length_ = file.model_max_length;
   pad_id_ = id_of(file.pad_token);
   cls_id_ = id_of(file.cls_token);
   sep_id_ = id_of(file.sep_token);

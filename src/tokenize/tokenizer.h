@@ -71,6 +71,8 @@ class Tokenizer {
   int32_t cls_id() const { return cls_id_; }
   int32_t sep_id() const { return sep_id_; }
   int32_t mask_id() const { return mask_id_; }
+  // Tokens that the tokenizer's files allow a text; kNoTruncation where they set no limit.
+  int64_t model_max_length() const { return model_max_length_; }
   // Special tokens that encode adds.
   int64_t added_token_count(bool is_pair) const;
 
@@ -97,6 +99,7 @@ class Tokenizer {
   std::unique_ptr<const AddedTokenMatcher> normalized_tokens_;
   std::vector<TemplatePiece> single_;
   std::vector<TemplatePiece> pair_;
+  int64_t model_max_length_;
   int32_t pad_id_;
   int32_t cls_id_;
   int32_t sep_id_;

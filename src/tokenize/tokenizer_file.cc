@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
+#include "io/file.h"
+#include "io/json_file.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {
@@ -14,19 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
-
-std::string read_text(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  const auto size = stream ? static_cast<int64_t>(stream.tellg()) : -1;
-  if (size < 0 || !fs::is_regular_file(path))
-    throw system_error("[{}] expected a readable file", path.string());
-  std::string text(static_cast<size_t>(size), '\0');
-  stream.seekg(0);
-  stream.read(text.data(), size);
-  if (!stream)
-    throw system_error("[{}] expected {} readable bytes, got {}", path.string(), size, stream.gcount());
-  return text;
-}
 
 // A JSON value with its place, so that each error names file and key.
 class Node {
@@ -81,38 +69,29 @@ class Node {
   std::string key_;
 };
 
-Json parse_json(const fs::path& path, const Json::parser_callback_t& callback = nullptr) {
-  const std::string text = read_text(path);
-  try {
-    return Json::parse(text, callback);
-  } catch (const Json::exception& error) {
-    throw user_error("[{}] expected valid JSON, got an error at: {}", path.string(), error.what());
-  }
-}
-
 // Collects model.vocab while tokenizer.json is parsed, so that no tree of 30,000 nodes is ever built.
 class VocabularyCollector {
  public:
   explicit VocabularyCollector(const fs::path& path) : path_(path) {}
 
   // Returns whether the parser keeps the element.
-  bool operator()(int depth, Json::parse_event_t event, const Json& element) {
-    using Event = Json::parse_event_t;
+  bool operator()(int depth, JsonEvent event, const Json& element) {
+    using Event = JsonEvent;
     if (!collecting_) {
-      if (event == Event::key && depth == 1) in_model_ = element == "model";
-      if (event == Event::key && depth == 2) in_vocabulary_ = in_model_ && element == "vocab";
-      if (event == Event::object_start && depth == 2 && in_vocabulary_) {
+      if (event == Event::kKey && depth == 1) in_model_ = element == "model";
+      if (event == Event::kKey && depth == 2) in_vocabulary_ = in_model_ && element == "vocab";
+      if (event == Event::kObjectStart && depth == 2 && in_vocabulary_) {
         if (found_) throw user_error("[{}] expected model.vocab once, got it twice", path_.string());
         collecting_ = found_ = true;
       }
       return true;
     }
-    if (event == Event::object_end && depth == 2) {
+    if (event == Event::kObjectEnd && depth == 2) {
       collecting_ = in_vocabulary_ = false;
-    } else if (event == Event::key) {
+    } else if (event == Event::kKey) {
       tokens_.push_back(element.get_ref<const std::string&>());
       return false;
-    } else if (event == Event::value && element.is_number_unsigned()) {
+    } else if (event == Event::kValue && element.is_number_unsigned()) {
       ids_.push_back(element.get<uint64_t>());
     } else {
       throw user_error("[{}] expected the id of '{}' in model.vocab to be a whole number, got {}",
@@ -270,7 +249,8 @@ AddedToken read_added_token(const Node& node) {
 void read_tokenizer_json(const Node& config, TokenizerFile& file) {
   VocabularyCollector vocabulary(file.path);
   const Json json = parse_json(
-      file.path, [&](int depth, Json::parse_event_t event, Json& e) { return vocabulary(depth, event, e); });
+      read_text_file(file.path), file.path.string(),
+      [&](int depth, JsonEvent event, const Json& element) { return vocabulary(depth, event, element); });
   const Node root(json, file.path, "the file");
   if (root.has("version") && root["version"].text() != "1.0") root["version"].fail("1.0");
   const Node model = root["model"];
@@ -293,7 +273,7 @@ void read_tokenizer_json(const Node& config, TokenizerFile& file) {
 }
 
 void read_vocab_txt(TokenizerFile& file) {
-  const std::string text = read_text(file.path);
+  const std::string text = read_text_file(file.path);
   if (!is_valid_utf8(text)) throw user_error("[{}] expected UTF-8, got other bytes", file.path.string());
   file.tokens.bytes.reserve(text.size());
   size_t begin = 0;
@@ -351,26 +331,35 @@ void read_names(const Node& node, TokenizerFile& file, bool vocab_txt) {
   if (vocab_txt) read("unk_token", file.model.unk_token);
 }
 
+// Where there is no limit, transformers writes int(1e30).
+int64_t read_model_max_length(const Node& config) {
+  if (!config.has("model_max_length") || config["model_max_length"].is_null()) return INT64_MAX;
+  const Node node = config["model_max_length"];
+  if (!node.value().is_number() || !(node.value().get<double>() >= 1)) node.fail("a number from 1 on");
+  return node.value().get<double>() < 0x1p62 ? node.value().get<int64_t>() : INT64_MAX;
+}
+
 }  // namespace
 
 TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
   TokenizerFile file;
   file.path = model_dir / "tokenizer.json";
-  const bool vocab_txt = !fs::exists(file.path);
+  const bool vocab_txt = !path_exists(file.path);
   if (vocab_txt) file.path = model_dir / "vocab.txt";
-  if (!fs::exists(file.path))
+  if (!path_exists(file.path))
     throw user_error("[{}] expected tokenizer.json or vocab.txt in the model's directory, got neither",
                      model_dir.string());
   const fs::path map_path = model_dir / "special_tokens_map.json";
   const fs::path config_path = model_dir / "tokenizer_config.json";
-  const Json map = fs::exists(map_path) ? parse_json(map_path) : Json::object();
-  const Json config = fs::exists(config_path) ? parse_json(config_path) : Json::object();
+  const Json map = path_exists(map_path) ? read_json(map_path) : Json::object();
+  const Json config = path_exists(config_path) ? read_json(config_path) : Json::object();
   const Node map_node(map, map_path, "the file");
   const Node config_node(config, config_path, "the file");
   if (!map.is_object()) map_node.fail("an object");
   if (!config.is_object()) config_node.fail("an object");
   read_names(map_node, file, vocab_txt);
   read_names(config_node, file, vocab_txt);
+  file.model_max_length = read_model_max_length(config_node);
   if (vocab_txt) {
     read_vocab_txt(file);
     file.normalizer = read_normalizer(std::nullopt, config_node);

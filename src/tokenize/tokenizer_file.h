@@ -37,6 +37,7 @@ struct TokenizerFile {
   std::vector<AddedToken> added_tokens;  // id -1 where the file does not say it
   std::vector<TemplatePiece> single;
   std::vector<TemplatePiece> pair;
+  int64_t model_max_length = INT64_MAX;  // of tokenizer_config.json, in tokens
   std::string pad_token = "[PAD]";
   std::string cls_token = "[CLS]";
   std::string sep_token = "[SEP]";

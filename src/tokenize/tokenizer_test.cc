@@ -1,6 +1,7 @@
 #include "tokenize/tokenizer.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -197,6 +198,41 @@ TEST_F(ModelDir, RefusesMissingAndBrokenFiles) {
        {"[1]", "{\"do_lower_case\": 1}", "{\"pad_token\": []}", "{\"tokenizer_class\": 5}", "{"}) {
     write("tokenizer_config.json", text);
     expect_error("tokenizer_config.json");
+  }
+}
+
+TEST_F(ModelDir, RefusesWhatIsHiddenOrIsNoFile) {
+  const std::string whole = read(kSmall / "tokenizer.json");
+  write("tokenizer.json", whole);
+  EXPECT_EQ(error(), "none");
+  write("tokenizer.json", whole + std::string("\0garbage", 8));
+  expect_error("NUL byte");
+  write("tokenizer.json", whole + "{}");
+  expect_error("tokenizer.json");
+  write("tokenizer.json", std::string(100'000, '['));
+  expect_error("nesting");
+  write("tokenizer.json", whole);
+  write("special_tokens_map.json", std::string("{}\0{}", 5));
+  expect_error("special_tokens_map.json");
+  fs::remove(dir_ / "special_tokens_map.json");
+  fs::remove(dir_ / "tokenizer.json");
+  ASSERT_EQ(mkfifo((dir_ / "tokenizer.json").c_str(), 0600), 0);
+  expect_error("got a pipe or device");
+  fs::remove(dir_ / "tokenizer.json");
+  fs::create_directory(dir_ / "vocab.txt");
+  expect_error("got a directory");
+}
+
+TEST_F(ModelDir, SaysHowLongATextMayBe) {
+  write("tokenizer.json", read(kSmall / "tokenizer.json"));
+  EXPECT_EQ(Tokenizer::load(dir_)->model_max_length(), kNoTruncation);
+  write("tokenizer_config.json", R"({"model_max_length": 256})");
+  EXPECT_EQ(Tokenizer::load(dir_)->model_max_length(), 256);
+  write("tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656})");
+  EXPECT_EQ(Tokenizer::load(dir_)->model_max_length(), kNoTruncation) << "transformers' word for none";
+  for (const char* length : {"0", "-1", "\"long\""}) {
+    write("tokenizer_config.json", fmt::format(R"({{"model_max_length": {}}})", length));
+    expect_error("model_max_length");
   }
 }
 

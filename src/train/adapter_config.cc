@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/utf8.h"
+#include "io/file.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "passes/module_names.h"
@@ -138,11 +140,16 @@ std::vector<std::string> present(const std::vector<std::string>& names,
   return found;
 }
 
+// JSON holds no other names than UTF-8: below a directory of another, the path as it was given.
+std::string base_path_text(const fs::path& base) {
+  std::string path = fs::absolute(base).lexically_normal().string();
+  return count_invalid_utf8(path) == 0 ? path : base.string();
+}
+
 }  // namespace
 
 bool is_adapter_directory(const fs::path& directory) {
-  std::error_code error;
-  return fs::is_regular_file(directory / kAdapterConfigName, error);
+  return path_exists(directory / kAdapterConfigName);
 }
 
 AdapterConfig read_adapter_config(const fs::path& directory) {
@@ -194,7 +201,7 @@ void write_adapter_config(const fs::path& directory, const fs::path& base, const
                           const AdapterSet& adapters) {
   json config = {{"alpha_pattern", json::object()},
                  {"auto_mapping", nullptr},
-                 {"base_model_name_or_path", fs::absolute(base).lexically_normal().string()},
+                 {"base_model_name_or_path", base_path_text(base)},
                  {"bias", "none"},
                  {"fan_in_fan_out", false},
                  {"inference_mode", true},

@@ -66,7 +66,8 @@ class KwargsReader {
     const KwargValue* value = find(key);
     if (value == nullptr) return std::nullopt;
     if (const auto* integer = std::get_if<int64_t>(value)) return static_cast<double>(*integer);
-    if (const auto* number = std::get_if<double>(value)) return *number;
+    if (const auto* number = std::get_if<double>(value); number != nullptr && !std::isnan(*number))
+      return *number;
     throw wrong(key, expected, *value);
   }
   std::optional<bool> flag(const std::string& key) const {

@@ -61,13 +61,18 @@ std::string json_text(const Json& value) {
   return format_json(value, {.indent = -1, .ensure_ascii = false, .final_newline = false});
 }
 
+// A whole number that an int64_t holds.
+bool is_whole(const Json& json) {
+  return json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
+}
+
 Kwargs kwargs_from_json(const Json& json, std::string_view source) {
   if (!json.is_object()) throw user_error("[{}] expected a JSON object, got {}", source, json.dump());
   Kwargs kwargs;
   for (const auto& [key, value] : json.items()) {
     if (value.is_boolean()) {
       kwargs[key] = value.get<bool>();
-    } else if (value.is_number_integer()) {
+    } else if (is_whole(value)) {
       kwargs[key] = value.get<int64_t>();
     } else if (value.is_number() && std::isfinite(value.get<double>())) {
       kwargs[key] = value.get<double>();
@@ -101,7 +106,7 @@ bool is_plain(ArgumentKind kind, const Json& json) {
       return json.is_boolean();
     case ArgumentKind::kInteger:
     case ArgumentKind::kBytes:
-      return json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
+      return is_whole(json);
     case ArgumentKind::kNumber:
       return json.is_number() && std::isfinite(json.get<double>());
     default:

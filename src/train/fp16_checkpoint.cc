@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/file.h"
 #include "io/json_file.h"
 #include "io/model_directory.h"
 
@@ -14,7 +15,7 @@ namespace {
 // What says so; empty where nothing does.
 std::string bfloat16_sign(const SafetensorsModel& files) {
   const std::filesystem::path config = files.directory() / kConfigFileName;
-  if (std::filesystem::exists(config)) {
+  if (path_exists(config)) {
     const nlohmann::json json = read_json(config);
     for (const char* key : {"dtype", "torch_dtype"}) {
       const auto found = json.is_object() ? json.find(key) : json.end();

@@ -42,8 +42,11 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
 }
 
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset) {
-  return std::make_unique<WindowIterator>(dataset, Sampler(sampler_options(args), dataset.lengths()),
-                                          batch_options(args), args.dataloader_num_workers,
+  const SamplerOptions options = sampler_options(args);
+  Sampler sampler = options.strategy == SamplingStrategy::kGroupByLength ? Sampler(options, dataset.lengths())
+                                                                         : Sampler(options, dataset.size());
+  return std::make_unique<WindowIterator>(dataset, std::move(sampler), batch_options(args),
+                                          args.dataloader_num_workers,
                                           args.dataloader_prefetch_factor.value_or(2));
 }
 
@@ -72,7 +75,7 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
         "not supported yet",
         which);
   }
-  for (int64_t i = 0; i < dataset.size(); ++i) {
+  for (int64_t i = 0; i < dataset.distinct_size(); ++i) {
     for (const int32_t id : dataset.input_ids(i)) {
       if (id >= model.vocab_size()) {
         throw user_error(
@@ -81,9 +84,12 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
             which, model.vocab_size(), id, i);
       }
     }
-    if (dataset.label_kind() == LabelKind::kClass && dataset.class_label(i) >= model.num_labels()) {
-      throw user_error("[{} data] expected labels below {}, the model's classes, got {} in sample {}", which,
-                       model.num_labels(), dataset.class_label(i), i);
+    if (dataset.label_kind() != LabelKind::kClass) continue;
+    const int32_t label = dataset.class_label(i);
+    if (label != kIgnoredLabel && (label < 0 || label >= model.num_labels())) {
+      throw user_error(
+          "[{} data] expected labels from 0 to {}, the model's classes, or {} for none, got {} in sample {}",
+          which, model.num_labels() - 1, kIgnoredLabel, label, i);
     }
   }
 }

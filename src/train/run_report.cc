@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "io/directory_lock.h"
+#include "io/file.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -97,7 +98,7 @@ void save_metrics(const std::filesystem::path& output_dir, const std::string& sp
   if (!combined) return;
   const std::filesystem::path path = output_dir / "all_results.json";
   nlohmann::json all = nlohmann::json::object();
-  if (std::filesystem::exists(path)) all = read_json(path);
+  if (path_exists(path)) all = read_json(path);
   if (!all.is_object()) {
     throw user_error("[{}] expected a JSON object, got {}; move the file away", path.string(),
                      all.type_name());

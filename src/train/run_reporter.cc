@@ -15,7 +15,7 @@ constexpr JsonFormat kLine = {.indent = -1};
 // The lines of a run that was stopped, up to the step at which it goes on. A last line that was cut by the
 // stop is left out.
 std::string kept_lines(const std::filesystem::path& path, int64_t resumed_step) {
-  if (resumed_step == 0 || !std::filesystem::exists(path)) return {};
+  if (resumed_step == 0 || !path_exists(path)) return {};
   const std::string text = read_text_file(path);
   std::string kept;
   int64_t number = 1;

@@ -34,8 +34,4 @@ LoadOptions load_options_of(const TrainingArguments& args) {
   return options;
 }
 
-int64_t max_tokens_of(const TrainingArguments& args, int64_t model_positions) {
-  return std::min(args.max_seq_length, model_positions);
-}
-
 }  // namespace shoehorn

@@ -21,7 +21,4 @@ LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& t
 // Options of load_dataset from the arguments' column names.
 LoadOptions load_options_of(const TrainingArguments& args);
 
-// Texts longer than `model_positions` cannot be: the smaller of --max_seq_length and that.
-int64_t max_tokens_of(const TrainingArguments& args, int64_t model_positions);
-
 }  // namespace shoehorn

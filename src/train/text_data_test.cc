@@ -59,12 +59,5 @@ TEST(TextData, ColumnsComeFromTheArguments) {
   EXPECT_EQ(load_options_of(args).columns.label_column_name, "kind");
 }
 
-TEST(TextData, LengthIsCutToTheModelsPositions) {
-  TrainingArguments args;
-  args.max_seq_length = 128;
-  EXPECT_EQ(max_tokens_of(args, 512), 128);
-  EXPECT_EQ(max_tokens_of(args, 64), 64);
-}
-
 }  // namespace
 }  // namespace shoehorn

@@ -25,6 +25,11 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   validate(args_);
   check_data(model, train_dataset_, "training");
   check_data(model, eval_dataset_, "evaluation");
+  if (padding_of(args_) > model.max_positions()) {
+    throw user_error(
+        "[max_seq_length] expected at most {} with pad_to_max_length, the model's positions, got {}",
+        model.max_positions(), args_.max_seq_length);
+  }
   if (train_dataset_.size() == 0 && eval_dataset_.size() == 0)
     throw user_error("[Trainer] expected samples to train on or to evaluate, got neither");
   if (args_.eval_strategy != "no" && eval_dataset_.size() == 0) {

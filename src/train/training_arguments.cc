@@ -29,6 +29,8 @@ void validate_numbers(const TrainingArguments& args) {
   require_positive("eval_accumulation_steps", args.eval_accumulation_steps);
   require(args.max_steps == -1 || args.max_steps > 0, "max_steps", "more than 0, or -1 for none",
           static_cast<double>(args.max_steps));
+  require(static_cast<double>(args.max_steps) <= kMostSteps, "max_steps", "at most 1e15",
+          static_cast<double>(args.max_steps));
   constexpr int64_t kMostSamples = int64_t{1} << 40;  // so that no product of sizes overflows
   if (args.per_device_train_batch_size > kMostSamples / args.gradient_accumulation_steps) {
     throw user_error(
@@ -195,7 +197,7 @@ void validate_combinations(const TrainingArguments& args) {
         "[batch_size_ramp] expected no auto_find_batch_size with it, got both; the batches of a ramp are "
         "multiples of the micro-batch that is to be found");
   }
-  require(args.profile >= 0, "profile", "0 or more steps", static_cast<double>(args.profile));
+  require_between("profile", static_cast<double>(args.profile), 0, 1e9, "0 or more steps");
   if (args.profile > 0 && args.detect_anomaly) {
     throw user_error(
         "[profile] expected no detect_anomaly with it, got both; the times would be those of the checks");
