@@ -62,7 +62,8 @@ void check_golden_8bit(const Update& update, bool split) {
   }
   for (size_t t = 0; t < model.shapes.size(); ++t) {
     for (size_t i = 0; i < update.states; ++i) {
-      EXPECT_EQ(hex(moments[t].codes[i]), golden.at("codes")[t][i].get<std::string>()) << update.name << " " << t;
+      EXPECT_EQ(hex(moments[t].codes[i]), golden.at("codes")[t][i].get<std::string>())
+          << update.name << " " << t;
       const std::vector<float> scales = floats_in(golden.at("scales")[t][i]);
       ASSERT_EQ(moments[t].scales[i].size(), scales.size());
       for (size_t block = 0; block < scales.size(); ++block)
