@@ -88,6 +88,17 @@ TEST_F(CliGuides, WhatTheMachineIs) {
   const nlohmann::json facts = nlohmann::json::parse(env.output);
   EXPECT_TRUE(facts.at("bf16_products").is_boolean());
   EXPECT_GT(facts.at("available_memory_bytes").get<int64_t>(), 0);
+  EXPECT_TRUE(facts.at("memory_limit").is_string());
+  EXPECT_GT(facts.at("fp32_flops").get<double>(), 0);
+  const nlohmann::json& peaks = facts.at("arithmetic_peaks");
+  ASSERT_EQ(peaks.size(), 4U);
+  for (const nlohmann::json& peak : peaks) {
+    EXPECT_EQ(peak.contains("flops_one_thread"), peak.at("measured").get<bool>()) << peak;
+    EXPECT_EQ(peak.contains("flops_all_threads"), peak.at("measured").get<bool>()) << peak;
+  }
+  EXPECT_EQ(peaks[0].at("name"), "AVX2 FMA");
+  EXPECT_TRUE(peaks[0].at("measured").get<bool>()) << "the least machine has AVX2";
+  EXPECT_TRUE(contains(run({"env"}).output, "AVX2 FMA"));
 }
 
 // torch.compile(model): what is fused here, what is not computed, and what that saves.

@@ -71,6 +71,7 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, doub
 void add_limit(nlohmann::json& result, bool bf16) {
   const MachineLimits limits = measure_machine_limits();
   const double limit = limits.product_flops(bf16 ? DType::kBF16 : DType::kF32);
+  result["limit"] = "reached by large products";
   result["limit_flops"] = limit;
   result["limit_share"] =
       result["product_flops_per_step"].get<double>() / result["step_seconds"].get<double>() / limit;
@@ -87,8 +88,9 @@ void print_table(const nlohmann::json& result) {
   row("samples a second", fmt::format("{:.3f}", result["samples_per_second"].get<double>()));
   row("flops a step", fmt::format("{:.3f} T", result["flops_per_step"].get<double>() / 1e12));
   if (result.contains("limit_share")) {
-    row("this machine's products", fmt::format("{:.1f} GFLOP/s", result["limit_flops"].get<double>() / 1e9));
-    row("share of that limit", fmt::format("{:.1f} %", 100 * result["limit_share"].get<double>()));
+    row("large products reach here",
+        fmt::format("{:.1f} GFLOP/s", result["limit_flops"].get<double>() / 1e9));
+    row("share of what they reach", fmt::format("{:.1f} %", 100 * result["limit_share"].get<double>()));
   }
   row("planning", fmt::format("{:.0f} ms", 1000 * result["planning_seconds"].get<double>()));
   row("until the first step is done", fmt::format("{:.2f} s", result["first_step_seconds"].get<double>()));

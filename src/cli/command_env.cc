@@ -6,12 +6,37 @@
 #include "base/memory_limit.h"
 #include "cli/commands.h"
 #include "cli/dtype_table.h"
+#include "exec/cpu/arithmetic_peak.h"
 #include "exec/cpu/machine_limits.h"
 #include "exec/cpu/matmul.h"
 #include "train/argument_table.h"
 #include "train/precision_report.h"
 
 namespace shoehorn {
+
+namespace {
+
+nlohmann::json to_json(const std::vector<ArithmeticPeak>& peaks) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const ArithmeticPeak& peak : peaks) {
+    nlohmann::json row = {
+        {"name", peak.name}, {"operands", dtype_name(peak.operands)}, {"measured", peak.is_measured}};
+    if (peak.is_measured) {
+      row["flops_one_thread"] = peak.flops_one_thread;
+      row["flops_all_threads"] = peak.flops_all_threads;
+    }
+    json.push_back(std::move(row));
+  }
+  return json;
+}
+
+std::string peak_text(const ArithmeticPeak& peak) {
+  if (!peak.is_measured) return "not run: this machine has none";
+  return fmt::format("{:.1f} GFLOP/s, {:.1f} on one thread", peak.flops_all_threads / 1e9,
+                     peak.flops_one_thread / 1e9);
+}
+
+}  // namespace
 
 int run_env(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kEnv, words);
@@ -26,6 +51,7 @@ int run_env(const std::vector<std::string>& words) {
   const MachineFacts facts = machine_facts();
   const MemoryLimit memory = binding_memory_limit();
   const MachineLimits limits = measure_machine_limits();
+  const std::vector<ArithmeticPeak> peaks = measure_arithmetic_peaks();
   if (parsed.arguments.json) {
     const nlohmann::json result = {{"cpu", facts.cpu},
                                    {"isa", facts.isa},
@@ -36,13 +62,14 @@ int run_env(const std::vector<std::string>& words) {
                                    {"fp32_flops", limits.fp32_flops},
                                    {"bf16_flops", limits.bf16_flops},
                                    {"bytes_per_second", limits.bytes_per_second},
+                                   {"arithmetic_peaks", to_json(peaks)},
                                    {"available_memory_bytes", memory.available_bytes},
                                    {"memory_limit", memory_limit_name(memory.kind)}};
     fmt::print("{}\n", result.dump(2));
     return 0;
   }
   const auto row = [](const char* what, const std::string& value) {
-    fmt::print("  {:<22}{}\n", what, value);
+    fmt::print("  {:<28}{}\n", what, value);
   };
   fmt::print("This machine\n");
   row("processor", facts.cpu);
@@ -52,7 +79,9 @@ int run_env(const std::vector<std::string>& words) {
   row("bf16 products", half_products_text(false));
   row("fp16 products", half_products_text(true));
   row("memory available", fmt::format("{}, of {}", format_bytes(memory.available_bytes), describe(memory)));
-  fmt::print("Measured limits\n");
+  fmt::print("Peak of the arithmetic: multiply-adds on registers\n");
+  for (const ArithmeticPeak& peak : peaks) row(peak.name.c_str(), peak_text(peak));
+  fmt::print("Reached by large operations\n");
   row("fp32 products", fmt::format("{:.1f} GFLOP/s", limits.fp32_flops / 1e9));
   row("bf16 products", fmt::format("{:.1f} GFLOP/s", limits.bf16_flops / 1e9));
   row("memory bandwidth", fmt::format("{:.1f} GB/s read and written", limits.bytes_per_second / 1e9));

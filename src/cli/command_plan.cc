@@ -12,6 +12,7 @@
 #include "cli/text_task.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
+#include "train/memory_refusal.h"
 #include "train/trainer.h"
 
 namespace shoehorn {

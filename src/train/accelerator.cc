@@ -6,6 +6,7 @@
 #include "graph/relative_step.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
+#include "train/memory_refusal.h"
 #include "train/run_data.h"
 #include "train/run_start.h"
 
@@ -138,8 +139,10 @@ void Accelerator::reserve() {
   require_prepared();
   if (is_started_) return;
   if (!forecast_.fits()) {
-    throw UserError(format_refusal(forecast_, find_alternatives(*model_, session_->options(), forecast_,
-                                                                args_.per_device_train_batch_size)));
+    const Alternatives alternatives =
+        find_alternatives(*model_, session_->options(), forecast_,
+                          {.micro_batch_size = args_.per_device_train_batch_size, .keeps_optimizer = true});
+    throw UserError(format_refusal(forecast_, alternatives));
   }
   if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
   originals_ =

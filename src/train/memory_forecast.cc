@@ -37,21 +37,6 @@ std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   return text;
 }
 
-// Whether the plan fits where no other process holds any of what the limit counts.
-bool would_fit_alone(const MemoryForecast& forecast) {
-  const MemoryLimitKind kind = forecast.limit.kind;
-  const bool is_shared = kind == MemoryLimitKind::kMachine || kind == MemoryLimitKind::kCgroup ||
-                         kind == MemoryLimitKind::kOvercommit;
-  return is_shared && forecast.process_bytes() <= forecast.limit.limit_bytes;
-}
-
-std::string other_processes(const MemoryLimit& limit) {
-  std::string rows;
-  for (const ProcessMemory& other : largest_other_processes(3, limit))
-    rows += fmt::format("\n  {:>12}  {} (pid {})", format_bytes(other.resident_bytes), other.name, other.pid);
-  return rows.empty() ? rows : "\nOther processes that hold memory:" + rows;
-}
-
 }  // namespace
 
 int64_t MemoryForecast::arena_bytes() const {
@@ -146,26 +131,6 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
           {"parameters", forecast.parameters},
           {"trainable_parameters", forecast.trainable_parameters},
           {"planning_seconds", forecast.planning_seconds}};
-}
-
-std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alternative>& alternatives) {
-  std::string text = fmt::format(
-      "[memory] expected a plan of at most {} ({}), got one of {}: {} too much; nothing was reserved.",
-      format_bytes(forecast.budget_bytes), describe(forecast.limit), format_bytes(forecast.process_bytes()),
-      format_bytes(forecast.process_bytes() - forecast.budget_bytes));
-  for (const bool changes_numerics : {false, true}) {
-    std::string rows;
-    for (const Alternative& alternative : alternatives) {
-      if (alternative.changes_numerics != changes_numerics) continue;
-      rows += fmt::format("\n  {:>12}  {}", format_bytes(alternative.process_peak_bytes), alternative.flags);
-    }
-    if (rows.empty()) continue;
-    text += changes_numerics ? "\nFits, with other numbers:" : "\nFits, with the same numbers:";
-    text += rows;
-  }
-  if (alternatives.empty()) text += "\nNo combination of the known techniques fits.";
-  if (would_fit_alone(forecast)) text += other_processes(forecast.limit);
-  return text;
 }
 
 }  // namespace shoehorn

@@ -51,23 +51,8 @@ MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget);
 // the products' library, and so in the process.
 MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget);
 
-// A change of flags and the peak of the whole process with it.
-struct Alternative {
-  std::string flags;
-  int64_t process_peak_bytes = 0;
-  bool changes_numerics = false;
-};
-
-// Changes that make the plan fit: first those that leave the maths alone, smallest change first. Of a run
-// that only evaluates, flags of `eval` and `predict`.
-std::vector<Alternative> find_alternatives(const Model& model, const SessionOptions& options,
-                                           const MemoryForecast& forecast, int64_t micro_batch_size);
-
 // Tables for people.
 std::string format_forecast(const MemoryForecast& forecast);
 nlohmann::json to_json(const MemoryForecast& forecast);
-
-// The refusal of a plan that does not fit: by how much, what would fit, and who else holds memory.
-std::string format_refusal(const MemoryForecast& forecast, const std::vector<Alternative>& alternatives);
 
 }  // namespace shoehorn

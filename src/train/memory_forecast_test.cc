@@ -21,14 +21,6 @@ SessionOptions wide_options() {
   return options;
 }
 
-MemoryForecast forecast_with(Session& session, double share_of_arenas) {
-  MemoryForecast forecast = forecast_memory(session, std::nullopt);
-  forecast.budget_bytes =
-      forecast.process_overhead_bytes +
-      static_cast<int64_t>(share_of_arenas * static_cast<double>(session.plan().arena_bytes()));
-  return forecast;
-}
-
 int64_t sum(const std::map<std::string, int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t{0},
                          [](int64_t total, const auto& row) { return total + row.second; });
@@ -77,41 +69,12 @@ TEST(MemoryForecast, BudgetDecides) {
   EXPECT_TRUE(forecast.fits());
   --forecast.budget_bytes;
   EXPECT_FALSE(forecast.fits());
-}
-
-TEST(MemoryForecast, AlternativesFitAndTheExactOnesComeFirst) {
-  const BertForSequenceClassification model(tiny_bert(0.1F));
-  const SessionOptions options = wide_options();
-  Session session(model, options);
-  for (const double share : {0.9, 0.5, 0.3}) {
-    const MemoryForecast forecast = forecast_with(session, share);
-    const std::vector<Alternative> found = find_alternatives(model, options, forecast, 64);
-    ASSERT_FALSE(found.empty()) << share;
-    EXPECT_FALSE(found[0].changes_numerics);
-    bool numerics_began = false;
-    for (const Alternative& alternative : found) {
-      EXPECT_LE(alternative.process_peak_bytes, forecast.budget_bytes) << alternative.flags;
-      EXPECT_EQ(alternative.flags.rfind("--", 0), 0U) << alternative.flags;
-      EXPECT_FALSE(numerics_began && !alternative.changes_numerics) << alternative.flags;
-      numerics_began = numerics_began || alternative.changes_numerics;
-    }
-  }
-}
-
-TEST(MemoryForecast, RefusalSaysByHowMuchAndWhatWouldFit) {
-  const BertForSequenceClassification model(tiny_bert(0.1F));
-  const SessionOptions options = wide_options();
-  Session session(model, options);
-  MemoryForecast forecast = forecast_with(session, 0.5);
-  const std::string refusal = format_refusal(forecast, find_alternatives(model, options, forecast, 64));
-  for (const char* part : {"[memory] expected a plan of at most", "too much; nothing was reserved",
-                           "Fits, with the same numbers:", "Other processes that hold memory:"}) {
-    EXPECT_TRUE(contains(refusal, part));
-  }
-  forecast.budget_bytes = 1 << 20;
-  const std::vector<Alternative> none = find_alternatives(model, options, forecast, 64);
-  EXPECT_TRUE(none.empty());
-  EXPECT_TRUE(contains(format_refusal(forecast, none), "No combination of the known techniques fits."));
+  EXPECT_EQ(forecast.limit.kind, MemoryLimitKind::kBudget);
+  const MemoryLimit binding = binding_memory_limit();
+  forecast = forecast_memory(session, std::nullopt);
+  EXPECT_EQ(forecast.limit.kind, binding.kind);
+  EXPECT_EQ(forecast.limit.path, binding.path);
+  EXPECT_GT(forecast.budget_bytes, forecast.limit.available_bytes) << "it counts what the process has";
 }
 
 TEST(MemoryForecast, TextAndJson) {
@@ -119,7 +82,7 @@ TEST(MemoryForecast, TextAndJson) {
   Session session(model, wide_options());
   const MemoryForecast forecast = forecast_memory(session, std::nullopt);
   const nlohmann::json json = to_json(forecast);
-  for (const char* key : {"fits", "budget_bytes", "arenas", "by_role", "by_component",
+  for (const char* key : {"fits", "budget_bytes", "limit", "arenas", "by_role", "by_component",
                           "process_overhead_bytes", "process_peak_bytes"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }

@@ -129,6 +129,7 @@ std::string format_operation_anatomy(const OperationAnatomy& anatomy) {
   };
   for (const ClassWork& work : anatomy.classes) text += row(op_class_name(work.op_class), work);
   text += row("the step", total);
+  text += "  at least: flops at the rate that large products reach here, bytes at the memory's\n";
   if (anatomy.backward.flops > 0) {
     text += fmt::format("  contractions, backward to forward: {:.2f}x the flops",
                         ratio(anatomy.backward.flops, anatomy.forward.flops));

@@ -6,6 +6,7 @@
 #include "io/directory_lock.h"
 #include "train/auto_find_batch_size.h"
 #include "train/loss_scale_state.h"
+#include "train/memory_refusal.h"
 #include "train/run_data.h"
 #include "train/run_report.h"
 #include "train/run_start.h"
@@ -94,8 +95,12 @@ void Trainer::plan() {
   forecast_ = forecast_memory(*session_, args_.memory_budget);
 }
 
-std::vector<Alternative> Trainer::alternatives() const {
-  return find_alternatives(model_, session_->options(), forecast_, args_.per_device_train_batch_size);
+Alternatives Trainer::alternatives() const {
+  return find_alternatives(model_, session_->options(), forecast_,
+                           {.micro_batch_size = args_.per_device_train_batch_size,
+                            .keeps_optimizer = options_.optimizer.has_value(),
+                            .has_optim_args = !args_.optim_args.empty(),
+                            .keeps_state = !args_.resume_from_checkpoint.empty()});
 }
 
 TrainingSteps Trainer::steps() const {

@@ -27,7 +27,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/html_report.h"
-#include "train/memory_forecast.h"
+#include "train/memory_alternatives.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_reporter.h"
@@ -78,7 +78,7 @@ class Trainer {
 
   // What training will take; before train() this reserves nothing.
   const MemoryForecast& forecast() const { return forecast_; }
-  std::vector<Alternative> alternatives() const;
+  Alternatives alternatives() const;
   // Steps of an epoch and of the whole run; there is training data.
   TrainingSteps steps() const;
 

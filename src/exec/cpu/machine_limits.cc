@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -32,19 +33,34 @@ double best_seconds(int runs, const std::function<void()>& work) {
   return best;
 }
 
-double product_flops(DType dtype) {
-  constexpr int64_t kSize = 1024;
-  const auto bytes = static_cast<size_t>(kSize * kSize * 4);
-  std::vector<std::byte> a(bytes), b(bytes), c(bytes);
+struct ProductSize {
+  int64_t m, n, k;
+};
+
+// A cube, and a transformer's layers over many tokens: where one shape's panels do not fit the library's
+// blocks, another's do.
+constexpr std::array<ProductSize, 3> kLargeProducts = {
+    {{1024, 1024, 1024}, {4096, 768, 768}, {1024, 3072, 1024}}};
+
+double product_flops(DType dtype, const ProductSize& size) {
+  const auto bytes_of = [](int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns * 4); };
+  std::vector<std::byte> a(bytes_of(size.m, size.k)), b(bytes_of(size.n, size.k)),
+      c(bytes_of(size.m, size.n));
   const auto matmul = cpu::prepare_matmul(
-      {.m = kSize, .n = kSize, .k = kSize, .transpose_b = true, .operands = dtype, .result = dtype});
+      {.m = size.m, .n = size.n, .k = size.k, .transpose_b = true, .operands = dtype, .result = dtype});
   std::vector<std::byte> workspace(static_cast<size_t>(matmul->workspace_bytes()) + 64);
   void* aligned = workspace.data();
   size_t space = workspace.size();
   aligned = std::align(64, static_cast<size_t>(matmul->workspace_bytes()), aligned, space);
   const double seconds =
-      best_seconds(12, [&] { matmul->run(kSize, a.data(), b.data(), nullptr, c.data(), aligned); });
-  return 2.0 * static_cast<double>(kSize * kSize * kSize) / seconds;
+      best_seconds(6, [&] { matmul->run(size.m, a.data(), b.data(), nullptr, c.data(), aligned); });
+  return 2.0 * static_cast<double>(size.m * size.n * size.k) / seconds;
+}
+
+double product_flops(DType dtype) {
+  double best = 0;
+  for (const ProductSize& size : kLargeProducts) best = std::max(best, product_flops(dtype, size));
+  return best;
 }
 
 // In place, as updates do it: a copy reads its destination too, unseen, before it writes. On huge pages, as

@@ -1,4 +1,5 @@
-// What this machine can do at most, measured: the floor under every other figure.
+// What large operations reach on this machine, measured: the floor under every other figure. What its
+// arithmetic alone could do is in exec/cpu/arithmetic_peak.h.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,9 @@
 namespace shoehorn {
 
 struct MachineLimits {
-  double fp32_flops = 0;  // products of 1024³, floating-point operations a second
-  double bf16_flops = 0;  // the same of bf16 operands; fp32 panels where the machine has no bf16 product
+  // Floating-point operations a second of the library's products, of the best of several large shapes.
+  double fp32_flops = 0;
+  double bf16_flops = 0;        // of bf16 operands; fp32 panels where the machine has no bf16 product
   double bytes_per_second = 0;  // read and written, of an array far larger than the caches
 
   // Of products with operands of this type. What has no products of its own (fp16; bf16 on some machines) is
@@ -30,7 +32,7 @@ struct MachineFacts {
 
 MachineFacts machine_facts();
 
-// The best of several runs each, about a second in all; takes 0.15 GB while it runs.
+// The best of several runs each, a second or a few in all; takes 0.15 GB while it runs.
 MachineLimits measure_machine_limits();
 
 }  // namespace shoehorn
