@@ -137,6 +137,14 @@ TEST_F(CliFlags, APlanWithoutFilesIsOfOneMicroBatch) {
   if (!kIsSanitized) {
     EXPECT_LT(steps.peak_bytes, int64_t{200} << 20);
   }
+  // A gigabyte of them in one micro-batch; what does not fit is found out without them.
+  const ProgramRun millions = run(
+      {"plan", "--model", model(), "--per_device_train_batch_size", "4000000", "--memory_budget", "64GiB"});
+  EXPECT_EQ(millions.exit_code, 2);
+  EXPECT_TRUE(contains(millions.error, "[memory] expected a plan of at most 64.00 GiB"));
+  if (!kIsSanitized) {
+    EXPECT_LT(millions.peak_bytes, int64_t{200} << 20);
+  }
   for (const char* batch : {"100000000", "4611686018427387904"}) {
     const ProgramRun result = expect_failure(with({"--per_device_train_batch_size", batch}), 2,
                                              {"per_device_train_batch_size", batch});
