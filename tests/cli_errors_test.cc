@@ -68,7 +68,7 @@ TEST_F(CliErrors, ConfigThatIsNotTheWeights) {
   const json saved = config;
   config["intermediate_size"] = 72;
   write_json_atomic(model() / "config.json", config);
-  expect_failure(train_words(), 2, {"intermediate.dense.weight", "[72, 32]", "[64, 32]", "config.json"});
+  expect_failure(train_words(), 2, {"intermediate.dense.bias", "[72]", "[64]", "config.json"});
   config = saved;
   config["num_hidden_layers"] = 3;
   write_json_atomic(model() / "config.json", config);
