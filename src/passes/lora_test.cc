@@ -1,5 +1,6 @@
 // What the pass `lora` does to a BERT of two layers, alone and with the passes behind it.
 #include "passes/lora.h"
+#include "passes/module_names.h"
 
 #include <gtest/gtest.h>
 
