@@ -5,7 +5,7 @@ set -eu
 
 # clang-format and clang-tidy by version: each version formats and warns differently.
 packages="g++ cmake ninja-build ccache
-  libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev libgtest-dev libbenchmark-dev
+  libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev libxxhash-dev libgtest-dev libbenchmark-dev
   clang-format-14 clang-tidy-14
   python3 python3-pip unzip fortunes"
 

@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/evaluate_model.h"
 #include "cli/model_source.h"
+#include "cli/notices.h"
 #include "cli/text_task.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -15,27 +17,32 @@
 
 namespace shoehorn {
 
-int run_eval(const std::vector<std::string>& words) {
-  const ParsedArguments parsed = parse_arguments(Command::kEval, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kEval));
-    return 0;
-  }
-  TrainingArguments args = parsed.arguments;
+int evaluate_model(TrainingArguments args) {
+  std::FILE* const text = args.json ? stderr : stdout;
   const ModelSource source = open_trained_model(args);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   LoadedDataset data =
       load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples);
-  fmt::print(args.json ? stderr : stdout, "{}", format_ill_formed(args.validation_file, data));
+  fmt::print(text, "{}", format_ill_formed(args.validation_file, data));
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
+  options.on_line = notices_to(text, args);
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
   const Metrics metrics = trainer.evaluate();
   fmt::print("{}", args.json ? format_json(to_json(metrics)) : format_metrics("eval", metrics));
   ensure_writable_directory(args.output_dir);
   save_metrics(args.output_dir, "eval", metrics);
   return 0;
+}
+
+int run_eval(const std::vector<std::string>& words) {
+  const ParsedArguments parsed = parse_arguments(Command::kEval, words);
+  if (parsed.help) {
+    fmt::print("{}", help_text(Command::kEval));
+    return 0;
+  }
+  return evaluate_model(parsed.arguments);
 }
 
 }  // namespace shoehorn

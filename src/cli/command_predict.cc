@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/notices.h"
 #include "cli/text_task.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -64,6 +65,7 @@ int run_predict(const std::vector<std::string>& words) {
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
+  options.on_line = notices_to(args.json ? stderr : stdout, args);
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
   const std::filesystem::path output = prepare_output_file(args);
   AtomicFile file(output);

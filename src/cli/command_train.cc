@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/evaluate_model.h"
 #include "cli/model_source.h"
+#include "cli/notices.h"
 #include "cli/text_task.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
@@ -61,9 +63,7 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
   TrainerOptions options;
   options.weights = source.directory;
   options.companions = source.companions;
-  if (args.log_level != "error" && args.log_level != "critical") {
-    options.on_line = [text](const std::string& line) { fmt::print(text, "{}\n", line); };
-  }
+  options.on_line = notices_to(text, args);
   options.progress = detect_terminal(stderr, std::cerr);
   if (args.disable_tqdm.value_or(false)) options.progress.terminal = false;
   options.progress.on_log_line = [text](const std::string& line) {
@@ -88,6 +88,7 @@ int run_train(const std::vector<std::string>& words) {
     return 0;
   }
   const TrainingArguments& args = parsed.arguments;
+  if (!args.do_train.value_or(true)) return evaluate_model(args);
   std::FILE* const text = args.json ? stderr : stdout;
   check_old_checkpoints(args);
   ModelSource source = open_model(args.model_name_or_path, false, true);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/error_report.h"
 
 namespace shoehorn {
 
@@ -103,12 +104,10 @@ int run_program(const std::vector<std::string>& words) {
     const int exit_code = dispatch(words);
     flush_output();
     return exit_code;
-  } catch (const UserError& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 2;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
+    const ErrorReport report = report_of(error);
+    fmt::print(stderr, "{}", format_error(report));
+    return exit_code_of(report.kind);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/refusal.h"
 #include "graph/relative_step.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
@@ -138,8 +138,8 @@ void Accelerator::reserve() {
   require_prepared();
   if (is_started_) return;
   if (!forecast_.fits()) {
-    throw UserError(format_refusal(forecast_, find_alternatives(*model_, session_->options(), forecast_,
-                                                                args_.per_device_train_batch_size)));
+    throw DoesNotFit(format_refusal(forecast_, find_alternatives(*model_, session_->options(), forecast_,
+                                                                 args_.per_device_train_batch_size)));
   }
   if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
   originals_ =

@@ -296,6 +296,7 @@ std::vector<ArgumentSpec> old_names() {
   return {
       {.name = "group_by_length",
        .group = kDataLoading,
+       .read_by = kReadByTrain,
        .kind = kFlag,
        .help = "old name of --train_sampling_strategy group_by_length",
        .rewrite =
@@ -305,6 +306,7 @@ std::vector<ArgumentSpec> old_names() {
            }},
       {.name = "evaluate_during_training",
        .group = kEvaluation,
+       .read_by = kReadByTrain,
        .kind = kFlag,
        .help = "old name of --eval_strategy steps",
        .rewrite =
@@ -330,22 +332,20 @@ std::vector<ArgumentSpec> old_names() {
                    {"fp16"},
                    {"16"},
                    {"16-mixed"},
-                   {"fp8", "not in this version yet"},
-                   {"16-true", "not in this version yet"},
-                   {"bf16-true",
-                    "not in this version yet; --bf16 --master_weights none keeps no fp32 weights either"},
-                   {"64-true", "not in this version yet"}},
+                   {"fp8", "it is not built"},
+                   {"16-true", "it is not built"},
+                   {"bf16-true", "--bf16 --master_weights none keeps no fp32 weights either"},
+                   {"64-true", "it is not built"}},
        .rewrite = precision},
       {.name = "debug",
        .group = kDebugging,
+       .read_by = kReadByTrain | kReadByBench | kReadByEval | kReadByPredict,
        .kind = kText,
        .standard = std::string(),
        .help = "underflow_overflow: --detect_anomaly",
-       .choices = {{"underflow_overflow"}, {"tpu_metrics_debug", "refused: there is no TPU backend"}},
-       .rewrite =
-           [](const std::string& text, const Args&) {
-             return text.empty() ? Pairs{} : Pairs{{"detect_anomaly", "true"}};
-           }},
+       .choices = {{"underflow_overflow"}, {"tpu_metrics_debug", "there is no TPU backend", kRefused}},
+       .rewrite = [](const std::string& text,
+                     const Args&) { return text.empty() ? Pairs{} : Pairs{{"detect_anomaly", "true"}}; }},
   };
 }
 
