@@ -42,6 +42,21 @@ class CliFlags : public CliTest {
     EXPECT_EQ(result.exit_code, 0) << result.output << result.error;
     return result;
   }
+  // The model's weights with one more tensor.
+  void write_safetensors_with(const std::string& name) const {
+    const fs::path file = model() / "model.safetensors";
+    const std::string before = read_text_file(file);
+    uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, before.data(), sizeof(header_bytes));
+    json header = json::parse(before.substr(8, header_bytes));
+    const std::string data = before.substr(8 + header_bytes);
+    header[name] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {data.size(), data.size() + 4}}};
+    const std::string text = header.dump();
+    std::string all(8, 0);
+    header_bytes = text.size();
+    std::memcpy(all.data(), &header_bytes, sizeof(header_bytes));
+    directory_.write("model/model.safetensors", all + text + data + std::string(4, 0));
+  }
   std::vector<std::string> checkpoints() const {
     std::vector<std::string> names;
     for (const fs::path& one : list_checkpoints(output())) names.push_back(one.filename());
@@ -180,6 +195,50 @@ TEST_F(CliFlags, BytesThatAreNotUtf8AreCountedInEveryFile) {
   EXPECT_TRUE(contains(succeed(words).output, said));
   EXPECT_TRUE(contains(succeed(predict_words({"--test_file", path("bad.csv")})).output, said));
   EXPECT_TRUE(contains(succeed(predict_words({"--test_file", path("bad.csv"), "--json"})).error, said));
+}
+
+// As run_glue without --do_train.
+TEST_F(CliFlags, TrainEvaluatesOnlyWhereItIsToldNotToTrain) {
+  const std::vector<std::string> validation = {"--validation_file", path("labelled.csv"), "--no_do_train"};
+  const ProgramRun result = succeed(train_words(validation));
+  EXPECT_EQ(written(), (std::vector<std::string>{"all_results.json", "eval_results.json"}));
+  EXPECT_TRUE(contains(result.output, "eval_accuracy"));
+  EXPECT_FALSE(contains(result.output, "train"));
+}
+
+TEST_F(CliFlags, NoticesAreHiddenByLogLevel) {
+  write_safetensors_with("cls.predictions.bias");
+  for (const std::vector<std::string>& words : {eval_words(), predict_words(), train_words()}) {
+    const std::string notice = "not used, the model has no such parameters: cls.predictions.bias";
+    EXPECT_TRUE(contains(succeed(words).output, notice)) << words[0];
+    std::vector<std::string> quiet = words;
+    quiet.insert(quiet.end(), {"--log_level", "error", "--output_dir", path("quiet")});
+    EXPECT_FALSE(contains(succeed(quiet).output, notice)) << words[0];
+  }
+}
+
+// A resumed run says which flag or file is another than before.
+TEST_F(CliFlags, AChangedResumeIsRefusedByName) {
+  succeed(train_words({"--save_steps", "2"}));
+  fs::remove_all(output() / "checkpoint-4");
+  const auto resumed = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--save_steps", "2", "--resume_from_checkpoint"});
+    return train_words(more);
+  };
+  expect_failure(resumed({"--max_seq_length", "6"}), 2,
+                 {"checkpoint-2", "--max_seq_length 128 → 6", "training data", "--allow_resume_changes"});
+  expect_failure(resumed({"--label_smoothing_factor", "0.1"}), 2, {"--label_smoothing_factor 0 → 0.1"});
+  expect_failure(resumed({"--bf16"}), 2, {"--bf16 false → true"});
+  const ProgramRun permitted =
+      succeed(resumed({"--max_seq_length", "6", "--allow_resume_changes", "--learning_rate", "1e-3"}));
+  EXPECT_TRUE(contains(permitted.output, "changed since checkpoint-2: --max_seq_length 128 → 6"));
+  EXPECT_TRUE(contains(permitted.output, "changed since checkpoint-2: --learning_rate 5e-05 → 0.001"));
+  // A file of as many bytes and rows.
+  std::string csv = read_text_file(path("train.csv"));
+  csv.replace(csv.find("hust"), 4, "chai");
+  directory_.write("train.csv", csv);
+  fs::remove_all(output() / "checkpoint-4");
+  expect_failure(resumed({}), 2, {"other samples: training data 48 samples of content"});
 }
 
 }  // namespace

@@ -5,51 +5,13 @@
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "io/test_directory.h"
-#include "train/test_support.h"
+#include "resume_training.h"
 
 namespace shoehorn {
 namespace {
 
 using namespace shoehorn::testing;
 namespace fs = std::filesystem;
-
-struct Setting {
-  std::string name;
-  std::function<void(TrainingArguments&)> set;
-};
-
-void PrintTo(const Setting& setting, std::ostream* out) {
-  *out << setting.name;
-}
-
-// 28 samples are 7 micro-batches an epoch (4 windows of two, the last one short), so that a checkpoint of
-// step 5 lies in the middle of an epoch, and between two log entries.
-TrainingArguments arguments_of(const Setting& setting, const fs::path& output_dir) {
-  TrainingArguments args = quiet_arguments(4);
-  args.output_dir = output_dir.string();
-  args.max_steps = 12;
-  args.save_strategy = "steps";
-  args.save_steps = 5;
-  args.logging_steps = 3;
-  args.weight_decay = 0.01;
-  args.warmup_steps = 3;
-  setting.set(args);
-  return args;
-}
-
-void train(const TrainingArguments& args, const fs::path& weights = {}) {
-  const BertForSequenceClassification model(tiny_bert(0.1F));
-  Trainer trainer(model, args, tiny_samples(28, 3), {}, {.weights = weights});
-  EXPECT_EQ(trainer.train().global_step, 12);
-}
-
-// The directory of a base model, which adapters need; none for a run without.
-fs::path base_for(const TrainingArguments& args, const fs::path& directory) {
-  if (args.lora_rank == 0) return {};
-  const BertForSequenceClassification model(tiny_bert());
-  Trainer(model, quiet_arguments(), tiny_samples(4, 1)).save_model(directory / "base");
-  return directory / "base";
-}
 
 void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
   const bool adapts = fs::exists(a / "adapter_config.json");
@@ -297,80 +259,6 @@ TEST(TrainResumeReduceLrOnPlateau, GoesOnBitForBit) {
           << name;
     }
   }
-}
-
-class ResumeRefusal : public ::testing::Test {
- protected:
-  void SetUp() override { train(arguments()); }
-
-  TrainingArguments arguments() const {
-    return arguments_of({"plain", [](TrainingArguments&) {}}, directory_.path());
-  }
-
-  std::string refusal(const std::function<void(TrainingArguments&)>& change) const {
-    TrainingArguments args = arguments();
-    args.resume_from_checkpoint = "true";
-    change(args);
-    return message_of<UserError>([&] { train(args); });
-  }
-
-  const TestDirectory directory_;
-};
-
-TEST_F(ResumeRefusal, AnotherRunIsNamedByWhatDiffers) {
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.seed = 7; }), "--seed 42"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.per_device_train_batch_size = 2; }),
-                       "--per_device_train_batch_size 4"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.gradient_accumulation_steps = 3; }),
-                       "--gradient_accumulation_steps 1"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.optim = "sgd"; }), "--optim \"adamw\""));
-  EXPECT_TRUE(
-      contains(refusal([](TrainingArguments& a) { a.batch_size_ramp = {"0:4"}; }), "--batch_size_ramp []"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.data_seed = 7; }), "--data_seed unset"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.dataloader_drop_last = true; }),
-                       "--dataloader_drop_last false"));
-  EXPECT_TRUE(contains(
-      refusal([](TrainingArguments& a) { a.resume_from_checkpoint = a.output_dir + "/checkpoint-11"; }),
-      "checkpoint-11"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& a) { a.output_dir += "/empty"; }),
-                       "expected a complete checkpoint-N"));
-}
-
-// 5 steps of 4 are 20 samples of either, in another order.
-TEST_F(ResumeRefusal, AnotherDataSetIsNamedByItsSize) {
-  TrainingArguments args = arguments();
-  args.resume_from_checkpoint = args.output_dir + "/checkpoint-5";
-  const BertForSequenceClassification model(tiny_bert(0.1F));
-  Trainer trainer(model, args, tiny_samples(29, 3));
-  EXPECT_TRUE(contains(message_of<UserError>([&] { trainer.train(); }),
-                       "expected 28 training samples as in the interrupted run, got 29"));
-}
-
-TEST_F(ResumeRefusal, WeightsWithoutOptimizerStateAreNotEnough) {
-  fs::remove_all(directory_.path());
-  TrainingArguments args = arguments();
-  args.save_only_model = true;
-  train(args);
-  EXPECT_FALSE(fs::exists(directory_.path() / "checkpoint-12/optimizer.safetensors"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments&) {}), "optimizer state"));
-}
-
-// What was cut short is passed over with a notice, and the run goes on from the checkpoint before it to the
-// same end.
-TEST_F(ResumeRefusal, DamagedCheckpointIsSkipped) {
-  const std::string weights = read_text_file(directory_.path() / "checkpoint-12/model.safetensors");
-  fs::resize_file(directory_.path() / "checkpoint-12/model.safetensors", 1000);
-  TrainingArguments args = arguments();
-  args.resume_from_checkpoint = "true";
-  std::vector<std::string> lines;
-  const BertForSequenceClassification model(tiny_bert(0.1F));
-  Trainer trainer(model, args, tiny_samples(28, 3), {},
-                  {.on_line = [&](const std::string& line) { lines.push_back(line); }});
-  trainer.train();
-  ASSERT_GE(lines.size(), 2U);
-  EXPECT_TRUE(contains(lines[0], "checkpoint-12 is skipped"));
-  EXPECT_TRUE(contains(lines[1], "at step 10"));
-  EXPECT_TRUE(weights == read_text_file(directory_.path() / "checkpoint-12/model.safetensors"));
 }
 
 }  // namespace

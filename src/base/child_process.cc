@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -54,14 +56,37 @@ std::string text_of(const Descriptor& file) {
 
 // In the child, between fork and exec: nothing here allocates or locks. Writes errno to `failures` where the
 // program cannot be run.
-[[noreturn]] void become(char* const* arguments, int in, int out, int err, int failures, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, int in, int out, int err,
+                         int failures, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent ended before the line above
   if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0)
-    execv(arguments[0], arguments);
+    execve(arguments[0], arguments, environment);
   const int reason = errno;
   [[maybe_unused]] const ssize_t written = write(failures, &reason, sizeof(reason));
   _exit(127);
+}
+
+// As exec takes them; valid as long as `texts`.
+std::vector<char*> null_terminated(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// This process's environment without those that `variables` name, and these.
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  const auto name_of = [](std::string_view setting) { return setting.substr(0, setting.find('=')); };
+  std::vector<std::string> all = variables;
+  for (char** setting = environ; *setting != nullptr; ++setting) {
+    const bool is_replaced =
+        std::any_of(variables.begin(), variables.end(),
+                    [&](const std::string& variable) { return name_of(variable) == name_of(*setting); });
+    if (!is_replaced) all.emplace_back(*setting);
+  }
+  return all;
 }
 
 double now_seconds() {
@@ -70,13 +95,13 @@ double now_seconds() {
 
 }  // namespace
 
-FinishedProcess run_process(const std::vector<std::string>& words) {
+FinishedProcess run_process(const std::vector<std::string>& words,
+                            const std::vector<std::string>& variables) {
   CHECK(!words.empty(), "no program is named");
   std::vector<std::string> copies = words;
-  std::vector<char*> arguments;
-  arguments.reserve(copies.size() + 1);
-  for (std::string& word : copies) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  std::vector<char*> arguments = null_terminated(copies);
+  std::vector<std::string> settings = environment_with(variables);
+  std::vector<char*> environment = null_terminated(settings);
 
   const Descriptor in(open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null");
   const Descriptor out(memfd_create("stdout", MFD_CLOEXEC), "memfd_create");
@@ -91,7 +116,8 @@ FinishedProcess run_process(const std::vector<std::string>& words) {
   const pid_t child = fork();
   if (child < 0) throw system_error("[{}] expected it to start, got: {}", words[0], std::strerror(errno));
   if (child == 0)
-    become(arguments.data(), in.number(), out.number(), err.number(), failures_in.number(), parent);
+    become(arguments.data(), environment.data(), in.number(), out.number(), err.number(),
+           failures_in.number(), parent);
   failures_in.reset();
   int reason = 0;
   ssize_t read_bytes = 0;  // the pipe closes, empty, when the program has taken the child's place

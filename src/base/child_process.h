@@ -17,10 +17,11 @@ struct FinishedProcess {
   bool ended_by_signal() const { return signal != 0; }
 };
 
-// words[0] is the program's path, the others its arguments; the environment is this process's, standard input
-// is empty. The program is killed when the calling thread ends before it. SystemError where it cannot be
+// words[0] is the program's path, the others its arguments; the environment is this process's, and what
+// `variables` add to it as NAME=value; standard input is empty. The program is killed when the calling thread ends before it. SystemError where it cannot be
 // started.
-FinishedProcess run_process(const std::vector<std::string>& words);
+FinishedProcess run_process(const std::vector<std::string>& words,
+                            const std::vector<std::string>& variables = {});
 
 // The path of the running program.
 std::filesystem::path own_program();

@@ -64,5 +64,14 @@ TEST(ChildProcess, OwnProgram) {
   EXPECT_TRUE(std::filesystem::exists(own_program()));
 }
 
+TEST(ChildProcess, VariablesAreAddedToTheEnvironment) {
+  setenv("CHILD_PROCESS_TEST", "old", 1);
+  const std::vector<std::string> words = {"/bin/sh", "-c", "echo $CHILD_PROCESS_TEST ${HOME:+home}"};
+  setenv("HOME", "/", 0);
+  EXPECT_EQ(run_process(words).output, "old home\n");
+  EXPECT_EQ(run_process(words, {"CHILD_PROCESS_TEST=new=er"}).output, "new=er home\n");
+  unsetenv("CHILD_PROCESS_TEST");
+}
+
 }  // namespace
 }  // namespace shoehorn

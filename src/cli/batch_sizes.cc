@@ -1,6 +1,6 @@
 #include "cli/batch_sizes.h"
 
-#include "base/error.h"
+#include "base/refusal.h"
 
 namespace shoehorn {
 
@@ -37,6 +37,7 @@ BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const Run
     size.is_liked = size.tokens % options.liked_tokens == 0;
     size.plan = plan_step(program, flags_for(options, batch_size));
     if (size.plan.outcome == RunOutcome::kRefused) throw UserError(size.plan.reason);
+    if (size.plan.outcome == RunOutcome::kNotInThisVersion) throw NotInThisVersion(size.plan.reason);
     if (size.plan.outcome != RunOutcome::kMeasured) size.run = forbidden_run(size.plan);
     result.sizes.push_back(size);
     if (size.plan.outcome != RunOutcome::kMeasured) break;
@@ -49,7 +50,7 @@ BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const Run
       size.run = measure_step(program, flags_for(options, size.batch_size), size.plan);
     const std::string what = size.run.is_measured()
                                  ? fmt::format("{:.3f} samples/s", size.run.samples_per_second)
-                                 : outcome_text(size.run.outcome, size.run.reason);
+                                 : outcome_text(size.run.outcome);
     if (on_run) on_run(++done, of, fmt::format("batch {}: {}", size.batch_size, what));
   }
   return result;

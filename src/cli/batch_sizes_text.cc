@@ -19,7 +19,7 @@ std::vector<std::string> row_of(const BatchSizeResult& size, bool is_best) {
   const StepRun& run = size.run;
   if (!run.is_measured()) {
     row.insert(row.end(), {"-", "-", "-", fmt::format("{:.0f}", mib(size.plan.peak_bytes)), "",
-                           outcome_text(run.outcome, run.reason)});
+                           outcome_text(run.outcome)});
     return row;
   }
   row.push_back(fmt::format("{:.3f}", run.samples_per_second));

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/error_report.h"
 #include "data/utf8.h"
 
 namespace shoehorn {
@@ -28,8 +29,8 @@ Json last_json_object(const std::string& text) {
   return found;
 }
 
-// The program's message; or its last words, where it did not end as one of ours does. Goes into JSON.
-std::string reason_of(const FinishedProcess& finished) {
+// The last words of a process that did not end as one of ours does.
+std::string last_words(const FinishedProcess& finished) {
   if (finished.ended_by_signal()) {
     const bool killed = finished.signal == 9;
     return fmt::format("ended by signal {}{}", finished.signal,
@@ -40,7 +41,6 @@ std::string reason_of(const FinishedProcess& finished) {
   replace_invalid_utf8(said);
   std::istringstream lines(said);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("error: ")) return line.substr(7);
     if (!line.empty()) last = line;
   }
   return last.empty() ? fmt::format("exit code {}", finished.exit_code) : last;
@@ -88,14 +88,16 @@ T median(const std::vector<StepRun>& runs, const std::function<T(const StepRun&)
 
 }  // namespace
 
-std::string outcome_text(RunOutcome outcome, const std::string& reason) {
+std::string outcome_text(RunOutcome outcome) {
   switch (outcome) {
     case RunOutcome::kMeasured:
       return "measured";
     case RunOutcome::kDoesNotFit:
       return "does not fit";
+    case RunOutcome::kNotInThisVersion:
+      return "not in this version";
     case RunOutcome::kRefused:
-      return reason.find("not in this version") == std::string::npos ? "refused" : "not in this version";
+      return "refused";
     case RunOutcome::kFailed:
       return "failed";
   }
@@ -103,10 +105,27 @@ std::string outcome_text(RunOutcome outcome, const std::string& reason) {
 }
 
 RunFailure failure_of(const FinishedProcess& finished) {
-  RunFailure failure{.reason = reason_of(finished)};
-  if (finished.exit_code == kExitRefused)
-    failure.outcome = failure.reason.starts_with("[memory]") ? RunOutcome::kDoesNotFit : RunOutcome::kRefused;
-  return failure;
+  ErrorReport report;
+  if (finished.ended_by_signal() || !read_error(finished.error, report)) {
+    // A peer, which reports in its own way, refuses with the exit code that ours does.
+    const bool is_refused = finished.exit_code == kExitRefused;
+    return {is_refused ? RunOutcome::kRefused : RunOutcome::kFailed, last_words(finished)};
+  }
+  switch (report.kind) {
+    case ErrorKind::kDoesNotFit:
+      return {RunOutcome::kDoesNotFit, report.message};
+    case ErrorKind::kNotInThisVersion:
+      return {RunOutcome::kNotInThisVersion, report.message};
+    case ErrorKind::kUser:
+      return {RunOutcome::kRefused, report.message};
+    case ErrorKind::kOther:
+      break;
+  }
+  return {RunOutcome::kFailed, report.message};
+}
+
+FinishedProcess run_shoehorn(const std::vector<std::string>& words) {
+  return run_process(words, {std::string(kErrorsAsJson)});
 }
 
 StepPlan read_plan(const FinishedProcess& finished) {
@@ -154,12 +173,12 @@ StepRun read_peer_step(const FinishedProcess& finished) {
 }
 
 StepPlan plan_step(const std::filesystem::path& program, const std::vector<std::string>& words) {
-  return read_plan(run_process(joined({program.string(), "plan", "--json"}, words)));
+  return read_plan(run_shoehorn(joined({program.string(), "plan", "--json"}, words)));
 }
 
 StepRun measure_step(const std::filesystem::path& program, const std::vector<std::string>& words,
                      const StepPlan& plan) {
-  return read_step(run_process(joined({program.string(), "bench", "step", "--json", "--no_limits"}, words)),
+  return read_step(run_shoehorn(joined({program.string(), "bench", "step", "--json", "--no_limits"}, words)),
                    plan);
 }
 
@@ -206,7 +225,7 @@ std::string counted(int64_t steps, int64_t processes) {
 }
 
 nlohmann::ordered_json to_json(const StepRun& run) {
-  nlohmann::ordered_json json = {{"outcome", outcome_text(run.outcome, run.reason)}};
+  nlohmann::ordered_json json = {{"outcome", outcome_text(run.outcome)}};
   if (!run.is_measured()) {
     json["reason"] = run.reason;
     return json;

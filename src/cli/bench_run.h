@@ -15,13 +15,14 @@ namespace shoehorn {
 
 enum class RunOutcome : uint8_t {
   kMeasured,
-  kDoesNotFit,  // refused by the plan
-  kRefused,     // a flag was refused: this version lacks it, or it contradicts another
-  kFailed,      // anything else
+  kDoesNotFit,        // refused by the plan
+  kNotInThisVersion,  // a flag was refused: this version lacks it
+  kRefused,           // a flag was refused for another reason: it contradicts another
+  kFailed,            // anything else
 };
 
-// "measured", "does not fit", "not in this version" (where the reason says so), "refused", "failed".
-std::string outcome_text(RunOutcome outcome, const std::string& reason);
+// "measured", "does not fit", "not in this version", "refused", "failed".
+std::string outcome_text(RunOutcome outcome);
 
 // Bytes of the whole process at the three stages at which the guides look at it.
 struct MemoryStages {
@@ -70,6 +71,9 @@ struct RunFailure {
   std::string reason;
 };
 RunFailure failure_of(const FinishedProcess& finished);
+
+// Runs words[0], which is this program; it reports an error as failure_of() reads it.
+FinishedProcess run_shoehorn(const std::vector<std::string>& words);
 
 // The same from a process that has ended.
 StepPlan read_plan(const FinishedProcess& finished);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace shoehorn {
@@ -43,23 +45,31 @@ TEST(BenchRun, PlanThatFits) {
 TEST(BenchRun, PlanThatDoesNotFit) {
   const StepPlan plan =
       read_plan(ended(2, R"({"fits": false, "process_peak_bytes": 3000, "budget_bytes": 2000})",
-                      "error: [memory] expected …\n"));
+                      R"({"error": "[memory] expected …", "kind": "does_not_fit"})"));
   EXPECT_EQ(plan.outcome, RunOutcome::kDoesNotFit);
   EXPECT_EQ(plan.peak_bytes, 3000);
 }
 
 TEST(BenchRun, RefusedFlag) {
-  const StepPlan plan = read_plan(ended(
-      2, "", "error: [--fp16] expected false, got true; known, but not in this version yet: use bf16\n"));
-  EXPECT_EQ(plan.outcome, RunOutcome::kRefused);
-  EXPECT_EQ(plan.reason, "[--fp16] expected false, got true; known, but not in this version yet: use bf16");
-  EXPECT_EQ(outcome_text(plan.outcome, plan.reason), "not in this version");
-  EXPECT_EQ(outcome_text(RunOutcome::kRefused, "[max_grad_norm] expected 0"), "refused");
+  const auto plan_of = [](const char* kind) {
+    return read_plan(
+        ended(2, "", fmt::format(R"({{"error": "[--fp16] expected false", "kind": "{}"}})", kind)));
+  };
+  EXPECT_EQ(plan_of("user").outcome, RunOutcome::kRefused);
+  EXPECT_EQ(plan_of("user").reason, "[--fp16] expected false");
+  EXPECT_EQ(plan_of("not_in_this_version").outcome, RunOutcome::kNotInThisVersion);
+  EXPECT_EQ(plan_of("does_not_fit").outcome, RunOutcome::kDoesNotFit);
+  EXPECT_EQ(outcome_text(RunOutcome::kNotInThisVersion), "not in this version");
+  EXPECT_EQ(outcome_text(RunOutcome::kRefused), "refused");
+  // The words of a message decide nothing.
+  EXPECT_EQ(read_peer_step(ended(2, "", "error: [memory] not in this version\n")).outcome,
+            RunOutcome::kRefused);
 }
 
 TEST(BenchRun, BrokenDown) {
-  EXPECT_EQ(read_plan(ended(1, "", "error: [x] a bug\n")).outcome, RunOutcome::kFailed);
-  EXPECT_EQ(read_step(ended(1, "", "error: [x] a bug\n"), {}).reason, "[x] a bug");
+  EXPECT_EQ(read_plan(ended(1, "", R"({"error": "[x] a bug", "kind": "other"})")).outcome,
+            RunOutcome::kFailed);
+  EXPECT_EQ(read_step(ended(1, "", R"({"error": "[x] a bug", "kind": "other"})"), {}).reason, "[x] a bug");
   EXPECT_EQ(read_step(ended(0, "no object\n"), {}).outcome, RunOutcome::kFailed);
   EXPECT_EQ(read_step(ended(0, "{\"step_seconds\": 1"), {}).outcome, RunOutcome::kFailed);
   EXPECT_EQ(read_peer_step(ended(1, "", "Traceback\n  File\nValueError: no\n")).reason, "ValueError: no");

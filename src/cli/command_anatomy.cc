@@ -48,7 +48,7 @@ const std::vector<ArgumentSpec>& option_rows() {
 }
 
 TrainingArguments anatomy_arguments(const CommandOptions& options) {
-  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
+  const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
   const int64_t steps = options.integer("steps");
   constexpr int64_t kMostSteps = 10'000;
   if (steps < 1 || steps > kMostSteps)
@@ -110,7 +110,7 @@ int run_anatomy(const std::vector<std::string>& words) {
   if (options.help) {
     fmt::print(
         "Where the memory and the time of a training step go, for any model and flags of train.\n\n{}\n{}",
-        options_help(option_rows()), help_text(Command::kBenchStep));
+        options_help(option_rows()), help_text(Command::kAnatomy));
     return 0;
   }
   const TrainingArguments args = anatomy_arguments(options);

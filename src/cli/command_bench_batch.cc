@@ -65,7 +65,7 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
     throw user_error("[--steps] expected 2 or more, got {}; the first one does not count", options.steps);
   std::vector<std::string> words = {"--model", options.model};
   words.insert(words.end(), given.rest.begin(), given.rest.end());
-  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, words);
+  const ParsedArguments parsed = parse_arguments(Command::kBenchBatch, words);
   const auto is_given = [&parsed](const char* name) {
     return std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end();
   };
@@ -88,7 +88,7 @@ int run_bench_batch(const std::vector<std::string>& words) {
     fmt::print(
         "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch,\n"
         "and which of the model's sizes are multiples that the hardware likes.\n\n{}\n{}",
-        options_help(option_rows()), help_text(Command::kBenchStep));
+        options_help(option_rows()), help_text(Command::kBenchBatch));
     return 0;
   }
   const BatchSizesOptions options = batch_sizes_options(given);

@@ -86,7 +86,7 @@ QualityOptions quality_options(const CommandOptions& given, const ScratchDirecto
   options.rung_seeds = quick && !given.is_given("rung_seeds") ? 1 : given.integer_at_least("rung_seeds", 1);
   if (quick) options.flags = quick_task_flags(scratch.path());
   options.flags.insert(options.flags.end(), given.rest.begin(), given.rest.end());
-  const ParsedArguments parsed = parse_arguments(Command::kTrain, options.flags);
+  const ParsedArguments parsed = parse_arguments(Command::kBenchQuality, options.flags);
   const TrainingArguments& args = parsed.arguments;
   if (args.validation_file.empty())
     throw user_error(
@@ -113,7 +113,7 @@ int run_bench_quality(const std::vector<std::string>& words) {
   if (given.help) {
     fmt::print("{}{}\nSettings, with a batch of 8:\n", kIntroduction, options_help(option_rows()));
     for (const QualityRung& rung : quality_rungs({})) fmt::print("  {:<22}{}\n", rung.name, rung.setting);
-    fmt::print("\n{}", help_text(Command::kTrain));
+    fmt::print("\n{}", help_text(Command::kBenchQuality));
     return 0;
   }
   const ScratchDirectory scratch;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/evaluate_model.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/text_task.h"
@@ -17,13 +18,7 @@
 
 namespace shoehorn {
 
-int run_eval(const std::vector<std::string>& words) {
-  const ParsedArguments parsed = parse_arguments(Command::kEval, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kEval));
-    return 0;
-  }
-  TrainingArguments args = parsed.arguments;
+int evaluate_model(TrainingArguments args) {
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
   const auto tokenizer = Tokenizer::load(source.tokenizer());
@@ -41,6 +36,15 @@ int run_eval(const std::vector<std::string>& words) {
   ensure_writable_directory(args.output_dir);
   save_metrics(args.output_dir, "eval", metrics);
   return 0;
+}
+
+int run_eval(const std::vector<std::string>& words) {
+  const ParsedArguments parsed = parse_arguments(Command::kEval, words);
+  if (parsed.help) {
+    fmt::print("{}", help_text(Command::kEval));
+    return 0;
+  }
+  return evaluate_model(parsed.arguments);
 }
 
 }  // namespace shoehorn

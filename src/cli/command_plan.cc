@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
+#include "base/process.h"
+#include "base/refusal.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/pass_table.h"
@@ -66,9 +68,8 @@ int run_plan(const std::vector<std::string>& words) {
     fmt::print("{}{}", format_found_batch_size(planned, trainer.arguments()), format_forecast(forecast));
     if (args.explain) fmt::print("\n{}", format_passes(effects));
   }
-  if (forecast.fits()) return 0;
-  fmt::print(stderr, "error: {}\n", format_refusal(forecast, trainer.alternatives()));
-  return 2;
+  if (!forecast.fits()) throw DoesNotFit(format_refusal(forecast, trainer.alternatives()));
+  return 0;
 }
 
 }  // namespace shoehorn

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/evaluate_model.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/text_task.h"
@@ -88,6 +89,7 @@ int run_train(const std::vector<std::string>& words) {
     return 0;
   }
   TrainingArguments args = parsed.arguments;
+  if (!args.do_train.value_or(true)) return evaluate_model(args);
   std::FILE* const text = args.json ? stderr : stdout;
   ModelSource source = open_model(args.model_name_or_path, false, true);
   const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there

@@ -19,8 +19,7 @@ void append(std::vector<std::string>& words, const std::vector<std::string>& mor
 }
 
 std::string line_of(const LadderRung& rung, const char* who, const StepRun& run) {
-  if (!run.is_measured())
-    return fmt::format("{}, {}: {}", rung.setting, who, outcome_text(run.outcome, run.reason));
+  if (!run.is_measured()) return fmt::format("{}, {}: {}", rung.setting, who, outcome_text(run.outcome));
   return fmt::format("{}, {}: {:.3f} samples/s, {} MiB", rung.setting, who, run.samples_per_second,
                      run.memory.training_bytes >> 20);
 }

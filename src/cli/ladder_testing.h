@@ -36,8 +36,8 @@ inline LadderResult ladder_by_hand(bool with_peer) {
   result.rungs[0].plan.peak_bytes = 6000 * kOneMiB;
   result.rungs[0].ours = run_not_measured(RunOutcome::kDoesNotFit, "planned 6000 MiB, available 4000 MiB");
   result.rungs[1].ours = run_measured(20, 5000);
-  result.rungs[2].ours =
-      run_not_measured(RunOutcome::kRefused, "[--fp16] known, but not in this version yet: use bf16");
+  result.rungs[2].ours = run_not_measured(RunOutcome::kNotInThisVersion,
+                                          "[--fp16] known, but not in this version yet: use bf16");
   result.rungs[3].ours = run_measured(40, 2500);
   if (!with_peer) return result;
   result.rungs[0].theirs = run_not_measured(RunOutcome::kFailed, "ended by signal 9");

@@ -55,13 +55,13 @@ std::vector<std::string> row_of(const RungResult& rung, const RungResult* refere
     row.push_back(fmt::format("{:.2f}", memory_of(ours) / memory_of(reference->ours)));
     row.push_back(first_step(ours));
   } else {
-    row[0] += fmt::format(" ({})", outcome_text(ours.outcome, ours.reason));
+    row[0] += fmt::format(" ({})", outcome_text(ours.outcome));
     row.insert(row.end(), {kNothing, kNothing, mib(rung.predicted_bytes()), kNothing, kNothing, kNothing});
   }
   if (!rung.theirs) return row;
   const StepRun& theirs = *rung.theirs;
   if (!theirs.is_measured()) {
-    row.push_back(outcome_text(theirs.outcome, theirs.reason));
+    row.push_back(outcome_text(theirs.outcome));
     row.insert(row.end(), 4, kNothing);
     return row;
   }

@@ -3,13 +3,13 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <new>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/error_report.h"
 #include "data/utf8.h"
 
 namespace shoehorn {
@@ -109,11 +109,6 @@ void check_words(const std::vector<std::string>& words) {
   }
 }
 
-void print_error(std::string_view message) {
-  constexpr size_t kMostBytes = 8000;
-  fmt::print(stderr, "error: {}\n", printable(message, kMostBytes));
-}
-
 }  // namespace
 
 int run_program(const std::vector<std::string>& words) {
@@ -126,20 +121,11 @@ int run_program(const std::vector<std::string>& words) {
     const int exit_code = dispatch(words);
     flush_output();
     return exit_code;
-  } catch (const UserError& error) {
-    print_error(error.what());
-    return 2;
-  } catch (const std::bad_alloc&) {
-    print_error("[memory] expected more for what the files and flags ask for, got no more from the system");
-  } catch (const SystemError& error) {
-    print_error(error.what());
-  } catch (const InternalError& error) {
-    print_error(error.what());
   } catch (const std::exception& error) {
-    print_error(fmt::format("[internal] expected an error with a message of ours, got '{}'; please report it",
-                            error.what()));
+    const ErrorReport report = report_of(error);
+    fmt::print(stderr, "{}", format_error(report));
+    return exit_code_of(report.kind);
   }
-  return 1;
 }
 
 }  // namespace shoehorn

@@ -13,7 +13,7 @@ namespace {
 
 std::string line_of(const QualityRung& rung, const TrainingRun& run) {
   const std::string head = fmt::format("{}, seed {}: ", rung.setting, run.seed);
-  if (!run.is_measured()) return head + outcome_text(run.outcome, run.reason);
+  if (!run.is_measured()) return head + outcome_text(run.outcome);
   return head + fmt::format("accuracy {:.4f}, loss {:.4f}, {:.1f} s, {} MiB", run.eval_accuracy,
                             run.eval_loss, run.train_seconds, run.measured_bytes >> 20);
 }
@@ -96,8 +96,7 @@ bool loses_accuracy(const QualityResults& results, const QualityResult& rung) {
 }
 
 std::string verdict_of(const QualityResults& results, const QualityResult& rung) {
-  if (const TrainingRun* run = rung.unmeasured(); run != nullptr)
-    return outcome_text(run->outcome, run->reason);
+  if (const TrainingRun* run = rung.unmeasured(); run != nullptr) return outcome_text(run->outcome);
   if (const auto agreement = agreement_of(results, rung); agreement && !agreement->is_kept)
     return "breaks its promise";
   if (!results.reference().is_measured()) return "";

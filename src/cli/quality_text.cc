@@ -57,7 +57,7 @@ nlohmann::ordered_json to_json(const Spread& spread) {
 }
 
 nlohmann::ordered_json to_json(const TrainingRun& run) {
-  nlohmann::ordered_json json = {{"seed", run.seed}, {"outcome", outcome_text(run.outcome, run.reason)}};
+  nlohmann::ordered_json json = {{"seed", run.seed}, {"outcome", outcome_text(run.outcome)}};
   if (!run.is_measured()) {
     json["reason"] = run.reason;
     return json;

@@ -60,7 +60,7 @@ TrainingRun measure_training(const std::filesystem::path& program, const std::ve
   std::vector<std::string> command = {program.string(), "train"};
   command.insert(command.end(), words.begin(), words.end());
   command.insert(command.end(), {"--output_dir", directory.string()});
-  TrainingRun run = read_training(run_process(command), directory);
+  TrainingRun run = read_training(run_shoehorn(command), directory);
   std::filesystem::remove_all(directory);
   return run;
 }

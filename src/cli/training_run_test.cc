@@ -60,10 +60,11 @@ TEST(TrainingRunTest, Outcomes) {
   const auto outcome = [&](int exit_code, const std::string& error) {
     return read_training(ended(exit_code, error), directory.path()).outcome;
   };
-  EXPECT_EQ(outcome(2, "error: [memory] expected less\n"), RunOutcome::kDoesNotFit);
-  EXPECT_EQ(outcome(2, "error: [--optim] expected …\n"), RunOutcome::kRefused);
-  EXPECT_EQ(outcome(1, "error: [x] a bug\n"), RunOutcome::kFailed);
-  EXPECT_EQ(read_training(ended(1, "error: [x] a bug\n"), directory.path()).reason, "[x] a bug");
+  EXPECT_EQ(outcome(2, R"({"error": "expected less", "kind": "does_not_fit"})"), RunOutcome::kDoesNotFit);
+  EXPECT_EQ(outcome(2, R"({"error": "[--optim] expected …", "kind": "user"})"), RunOutcome::kRefused);
+  EXPECT_EQ(outcome(1, R"({"error": "[x] a bug", "kind": "other"})"), RunOutcome::kFailed);
+  EXPECT_EQ(read_training(ended(1, R"({"error": "[x] a bug", "kind": "other"})"), directory.path()).reason,
+            "[x] a bug");
 }
 
 }  // namespace

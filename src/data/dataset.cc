@@ -1,7 +1,9 @@
 #include "data/dataset.h"
 
 #include <algorithm>
+#include <array>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/philox.h"
 
@@ -26,6 +28,21 @@ std::vector<int32_t> Dataset::lengths() const {
   std::vector<int32_t> lengths(static_cast<size_t>(size()));
   for (int64_t i = 0; i < size(); ++i) lengths[static_cast<size_t>(i)] = static_cast<int32_t>(length(i));
   return lengths;
+}
+
+std::string Dataset::content_hash() const {
+  ContentHash hash;
+  const auto add = [&hash](const auto& values) { hash.add(std::as_bytes(std::span(values))); };
+  // Offsets say where each of the arrays ends but the labels, which end it.
+  add(offsets_);
+  add(input_ids_);
+  const std::array kinds = {static_cast<uint8_t>(label_kind_),
+                            static_cast<uint8_t>(!token_type_ids_.empty())};
+  add(kinds);
+  add(token_type_ids_);
+  add(labels_);
+  add(values_);
+  return hash.hex();
 }
 
 int64_t Dataset::memory_bytes() const {

@@ -83,6 +83,9 @@ class Dataset {
 
   std::vector<int32_t> lengths() const;
 
+  // ContentHash (base/content_hash.h) of all samples in their order: ids, token types and labels.
+  std::string content_hash() const;
+
   // Bytes of the arrays, which is what the data set holds while it lives.
   int64_t memory_bytes() const;
 

@@ -40,6 +40,25 @@ TEST(Dataset, FromColumns) {
   EXPECT_EQ(dataset.memory_bytes(), 3 * 8 + 4 * 4 + 4 * 1 + 2 * 4);
 }
 
+// Ids, token types, labels, and where samples end: each of them is content, and so is their order.
+TEST(Dataset, ContentHash) {
+  const auto hash = [](const Rows& ids, const Rows& types, const std::vector<int64_t>& labels) {
+    return Dataset::from_columns({{"input_ids", ids}, {"token_type_ids", types}, {"labels", labels}})
+        .content_hash();
+  };
+  const Rows ids = {{5, 6, 7}, {8}};
+  const Rows types = {{0, 0, 1}, {0}};
+  const std::string content = hash(ids, types, {1, 0});
+  EXPECT_EQ(hash(ids, types, {1, 0}), content);
+  EXPECT_NE(hash({{5, 6, 9}, {8}}, types, {1, 0}), content);
+  EXPECT_NE(hash({{8}, {5, 6, 7}}, {{0}, {0, 0, 1}}, {0, 1}), content);
+  EXPECT_NE(hash({{5, 6}, {7, 8}}, {{0, 0}, {1, 0}}, {1, 0}), content);
+  EXPECT_NE(hash(ids, {{0, 1, 1}, {0}}, {1, 0}), content);
+  EXPECT_NE(hash(ids, {{0, 0, 0}, {0}}, {1, 0}), content);
+  EXPECT_NE(hash(ids, types, {1, -100}), content);
+  EXPECT_NE(Dataset::from_columns({{"input_ids", ids}, {"token_type_ids", types}}).content_hash(), content);
+}
+
 TEST(Dataset, TokenTypesThatAreAllZeroTakeNoMemory) {
   const Dataset dataset =
       Dataset::from_columns({{"input_ids", Rows{{5, 6}, {8}}}, {"token_type_ids", Rows{{0, 0}, {0}}}});

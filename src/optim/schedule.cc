@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/error.h"
 #include "base/format.h"
+#include "base/refusal.h"
 #include "optim/reduce_lr_on_plateau.h"
 
 namespace shoehorn {
@@ -74,7 +74,7 @@ ScheduleType parse_schedule_type(std::string_view name) {
         known, name);
   }
   if (name == "greedy") {
-    throw user_error(
+    throw not_in_this_version(
         "[lr_scheduler_type] expected one of {}, got '{}'; known, but not in this version yet: it follows a "
         "metric and is no function of the step",
         known, name);

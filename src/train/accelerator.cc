@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/refusal.h"
 #include "graph/relative_step.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
@@ -142,7 +142,7 @@ void Accelerator::reserve() {
     const Alternatives alternatives =
         find_alternatives(*model_, session_->options(), forecast_,
                           {.micro_batch_size = args_.per_device_train_batch_size, .keeps_optimizer = true});
-    throw UserError(format_refusal(forecast_, alternatives));
+    throw DoesNotFit(format_refusal(forecast_, alternatives));
   }
   if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
   originals_ =

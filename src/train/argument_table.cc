@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/refusal.h"
 
 namespace shoehorn {
 namespace {
@@ -69,8 +70,8 @@ void assign(std::optional<T>& member, const ArgumentValue& value) {
 std::vector<ArgumentSpec> build_table() {
   std::vector<ArgumentSpec> table;
   for (const auto& part :
-       {argument_rows::model_and_data(), argument_rows::training(), argument_rows::running(),
-        argument_rows::not_built(), argument_rows::old_names()}) {
+       {argument_rows::model_and_data(), argument_rows::training(), argument_rows::optimizer_and_schedule(),
+        argument_rows::running(), argument_rows::not_built(), argument_rows::old_names()}) {
     table.insert(table.end(), part.begin(), part.end());
   }
   const TrainingArguments defaults;
@@ -110,6 +111,16 @@ bool is_off(const ArgumentSpec& spec, const ArgumentValue& value) {
   return false;
 }
 
+std::string lacking_text(ArgumentStatus status, std::string_view why) {
+  return fmt::format("{}: {}", status == ArgumentStatus::kRefused ? "refused" : "not in this version yet",
+                     why);
+}
+
+[[noreturn]] void throw_lacking(ArgumentStatus status, const std::string& message) {
+  if (status == ArgumentStatus::kRefused) throw UserError(message);
+  throw NotInThisVersion(message);
+}
+
 void check_choice(const ArgumentSpec& spec, const std::string& text, std::string_view source) {
   std::vector<std::string> supported;
   for (const ArgumentChoice& choice : spec.choices) {
@@ -118,13 +129,36 @@ void check_choice(const ArgumentSpec& spec, const std::string& text, std::string
   }
   for (const ArgumentChoice& choice : spec.choices) {
     if (choice.value != text) continue;
-    const bool says_so = choice.why.starts_with("refused") || choice.why.starts_with("not in this version");
-    throw user_error("[{}] expected one of {}, got '{}'; known, but {}{}", source, fmt::join(supported, ", "),
-                     text, says_so ? "" : "not in this version yet: ", choice.why);
+    throw_lacking(choice.lacking,
+                  fmt::format("[{}] expected one of {}, got '{}'; known, but {}", source,
+                              fmt::join(supported, ", "), text, lacking_text(choice.lacking, choice.why)));
   }
   const std::string nearest = nearest_name(text, supported);
   throw user_error("[{}] expected one of {}, got '{}'{}", source, fmt::join(supported, ", "), text,
                    nearest.empty() ? "" : "; did you mean " + nearest + "?");
+}
+
+bool takes_group(Command command, ArgumentGroup group) {
+  using enum ArgumentGroup;
+  const auto is_one_of = [group](std::initializer_list<ArgumentGroup> groups) {
+    return std::find(groups.begin(), groups.end(), group) != groups.end();
+  };
+  switch (command) {
+    case Command::kTrain:
+    case Command::kPlan:
+    case Command::kAnatomy:
+    case Command::kBenchStep:
+    case Command::kBenchBatch:
+    case Command::kBenchQuality:
+      return !is_one_of({kPrediction, kMachine});
+    case Command::kEval:
+      return !is_one_of({kPrediction, kAdapters, kOptimizer, kSaving, kLogging, kMachine});
+    case Command::kPredict:
+      return !is_one_of({kAdapters, kOptimizer, kSaving, kEvaluation, kLogging, kMachine});
+    case Command::kEnv:
+      return is_one_of({kGeneral, kMachine});
+  }
+  CHECK(false, "command {}", static_cast<int>(command));
 }
 
 }  // namespace
@@ -149,8 +183,8 @@ std::string did_you_mean(std::string_view name) {
 }
 
 std::string_view command_name(Command command) {
-  static constexpr std::array<std::string_view, 6> kNames = {"train", "eval",       "predict",
-                                                             "plan",  "bench step", "env"};
+  static constexpr std::array<std::string_view, kCommands.size()> kNames = {
+      "train", "eval", "predict", "plan", "anatomy", "bench step", "bench batch", "bench quality", "env"};
   return kNames.at(static_cast<size_t>(command));
 }
 
@@ -176,24 +210,17 @@ std::string_view group_title(ArgumentGroup group) {
   return kTitles.at(static_cast<size_t>(group));
 }
 
-bool command_takes(Command command, ArgumentGroup group) {
-  using enum ArgumentGroup;
-  const auto is_one_of = [group](std::initializer_list<ArgumentGroup> groups) {
-    return std::find(groups.begin(), groups.end(), group) != groups.end();
-  };
-  switch (command) {
-    case Command::kTrain:
-    case Command::kPlan:
-    case Command::kBenchStep:
-      return group != kMachine;  // a whole training command line can be planned and timed
-    case Command::kEval:
-      return !is_one_of({kPrediction, kAdapters, kOptimizer, kSaving, kLogging, kMachine});
-    case Command::kPredict:
-      return !is_one_of({kAdapters, kOptimizer, kSaving, kEvaluation, kLogging, kMachine});
-    case Command::kEnv:
-      return is_one_of({kGeneral, kMachine});
-  }
-  CHECK(false, "command {}", static_cast<int>(command));
+bool command_reads(Command command, const ArgumentSpec& spec) {
+  static constexpr std::array<int, kCommands.size()> kReaders = {
+      kReadByTrain,     kReadByEval,      kReadByPredict, kReadByPlan, kReadByAnatomy,
+      kReadByBenchStep, kReadByBenchStep, kReadByTrain,   kReadByEnv};
+  return takes_group(command, spec.group) && (spec.read_by & kReaders.at(static_cast<size_t>(command))) != 0;
+}
+
+bool command_takes(Command command, const ArgumentSpec& spec) {
+  const bool is_of_training =
+      command != Command::kEval && command != Command::kPredict && command != Command::kEnv;
+  return is_of_training ? takes_group(command, spec.group) : command_reads(command, spec);
 }
 
 ArgumentValue argument_value(const ArgumentSpec& spec, const TrainingArguments& args) {
@@ -221,9 +248,10 @@ void set_argument(const ArgumentSpec& spec, const ArgumentValue& value, Training
 
 void check_argument(const ArgumentSpec& spec, const ArgumentValue& value, std::string_view source) {
   if (spec.status != ArgumentStatus::kSupported && !is_off(spec, value)) {
-    throw user_error(
-        "[{}] expected {}, got {}; {}: {}", source, argument_to_text(spec.standard), argument_to_text(value),
-        spec.status == ArgumentStatus::kRefused ? "refused" : "known, but not in this version yet", spec.why);
+    throw_lacking(spec.status, fmt::format("[{}] expected {}, got {}; {}{}", source,
+                                           argument_to_text(spec.standard), argument_to_text(value),
+                                           spec.status == ArgumentStatus::kRefused ? "" : "known, but ",
+                                           lacking_text(spec.status, spec.why)));
   }
   if (spec.choices.empty()) return;
   if (const std::string* text = std::get_if<std::string>(&value); text != nullptr && value != spec.standard) {

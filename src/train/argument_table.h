@@ -8,6 +8,7 @@
 // The table is immutable and safe to read from any thread.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -20,7 +21,34 @@
 
 namespace shoehorn {
 
-enum class Command : uint8_t { kTrain, kEval, kPredict, kPlan, kBenchStep, kEnv };
+enum class Command : uint8_t {
+  kTrain,
+  kEval,
+  kPredict,
+  kPlan,
+  kAnatomy,
+  kBenchStep,
+  kBenchBatch,
+  kBenchQuality,
+  kEnv,
+};
+
+inline constexpr std::array kCommands = {Command::kTrain,      Command::kEval,         Command::kPredict,
+                                         Command::kPlan,       Command::kAnatomy,      Command::kBenchStep,
+                                         Command::kBenchBatch, Command::kBenchQuality, Command::kEnv};
+
+// The commands in which a flag does something, beyond being checked: a sum of these.
+enum ReadBy : uint8_t {
+  kReadByTrain = 1,  // and bench quality, which trains
+  kReadByPlan = 2,
+  kReadByBenchStep = 4,  // and bench batch, which runs it
+  kReadByAnatomy = 8,
+  kReadByBench = 12,  // both
+  kReadByEval = 16,
+  kReadByPredict = 32,
+  kReadByEnv = 64,
+  kReadByAll = 127,
+};
 
 enum class ArgumentGroup : uint8_t {
   kGeneral,
@@ -47,6 +75,18 @@ enum class ArgumentKind : uint8_t { kFromField, kFlag, kInteger, kNumber, kText,
 
 enum class ArgumentStatus : uint8_t { kSupported, kNotYet, kRefused };
 
+// What it means for a run that goes on from a checkpoint (train/resume_changes.h) that a flag is another than
+// in the run that was interrupted. Every supported row with a member states it.
+enum class ResumeRole : uint8_t {
+  kUnclassed,
+  kSamples,     // decides which samples come, and when
+  kTokens,      // acts through the tokenized training data alone, whose content is compared
+  kState,       // decides which weights are trained and which states they have
+  kNumerics,    // decides what is computed from samples, weights and states
+  kFree,        // may change between two steps: settings that are tuned, and what changes rounding at most
+  kIrrelevant,  // decides nothing of what a training run computes, keeps or logs
+};
+
 // monostate: not given.
 using ArgumentValue =
     std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>, Kwargs>;
@@ -58,10 +98,11 @@ using ArgumentField =
                  std::string TrainingArguments::*, std::vector<std::string> TrainingArguments::*,
                  Kwargs TrainingArguments::*>;
 
-// One value that a flag may have. A `why` makes it one that we know and lack.
+// One value that a flag may have. A `why` makes it one that we know and lack, or refuse.
 struct ArgumentChoice {
   std::string_view value;
   std::string_view why = {};
+  ArgumentStatus lacking = ArgumentStatus::kNotYet;  // which of the two, where there is a `why`
 };
 
 // The flags and texts that an old spelling stands for, over what `args` has so far.
@@ -71,7 +112,9 @@ using ArgumentRewrite = std::vector<std::pair<std::string_view, std::string>> (*
 struct ArgumentSpec {
   std::string_view name;
   ArgumentGroup group{};
+  int read_by = kReadByAll;  // of the commands that take the group
   ArgumentField field = {};
+  ResumeRole resume = ResumeRole::kUnclassed;
   ArgumentKind kind = ArgumentKind::kFromField;  // given only for rows without a field and for bytes
   ArgumentValue standard = {};  // the default; taken from TrainingArguments where there is a field
   std::string_view help = {};
@@ -92,7 +135,11 @@ const ArgumentSpec* find_argument(std::string_view name);
 // "; did you mean --x?" or "".
 std::string did_you_mean(std::string_view name);
 
-bool command_takes(Command command, ArgumentGroup group);
+// Whether the command accepts the row. A command line of train can be planned and measured as it is, so plan,
+// anatomy and bench accept all rows of a run; eval, predict and env accept what they read.
+bool command_takes(Command command, const ArgumentSpec& spec);
+// Whether it does something there, beyond being checked. Not all that is accepted does: help_text() says so.
+bool command_reads(Command command, const ArgumentSpec& spec);
 std::string_view command_name(Command command);
 std::string_view group_title(ArgumentGroup group);
 
@@ -142,6 +189,7 @@ namespace argument_rows {
 // The parts of the table, each in a file of its own.
 std::vector<ArgumentSpec> model_and_data();
 std::vector<ArgumentSpec> training();
+std::vector<ArgumentSpec> optimizer_and_schedule();
 std::vector<ArgumentSpec> running();
 std::vector<ArgumentSpec> not_built();
 std::vector<ArgumentSpec> old_names();

@@ -100,18 +100,22 @@ std::string options_help(const std::vector<ArgumentSpec>& rows) {
 std::string help_text(Command command) {
   size_t indent = 0;
   for (const ArgumentSpec& spec : argument_table()) {
-    const bool shown = spec.status == ArgumentStatus::kSupported && command_takes(command, spec.group);
+    const bool shown = spec.status == ArgumentStatus::kSupported && command_reads(command, spec);
     if (shown) indent = std::max(indent, flag_column(spec).size() + 2);
   }
   std::string text;
   std::vector<std::string_view> not_yet;
+  std::vector<std::string_view> not_read;
   for (const ArgumentGroup group : kGroups) {
-    if (!command_takes(command, group)) continue;
     bool titled = false;
     for (const ArgumentSpec& spec : argument_table()) {
-      if (spec.group != group) continue;
+      if (spec.group != group || !command_takes(command, spec)) continue;
       if (spec.status != ArgumentStatus::kSupported) {
         not_yet.push_back(spec.name);
+        continue;
+      }
+      if (!command_reads(command, spec)) {
+        not_read.push_back(spec.name);
         continue;
       }
       if (!titled) text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", group_title(group));
@@ -120,6 +124,10 @@ std::string help_text(Command command) {
     }
   }
   text += "\nBooleans are given as --name, --no_name or --name true|false; '-' may stand for '_'.\n";
+  if (!not_read.empty()) {
+    text += "\nAccepted, so that a command line of train can be given as it is, and without effect here:\n  ";
+    append_wrapped(text, 2, 2, fmt::format("{}", fmt::join(not_read, " ")));
+  }
   if (not_yet.empty()) return text;
   text += "\nKnown, and refused unless they have their default:\n  ";
   append_wrapped(text, 2, 2, fmt::format("{}", fmt::join(not_yet, " ")));

@@ -10,24 +10,14 @@
 namespace shoehorn {
 namespace {
 
-std::vector<Command> commands_taking(ArgumentGroup group) {
-  std::vector<Command> commands;
-  for (const Command command : {Command::kTrain, Command::kEval, Command::kPredict, Command::kPlan,
-                                Command::kBenchStep, Command::kEnv}) {
-    if (command_takes(command, group)) commands.push_back(command);
-  }
-  return commands;
-}
-
 void require_taken(Command command, const ArgumentSpec& spec, const std::string& source) {
-  if (command_takes(command, spec.group)) return;
-  std::string takers;
-  for (const Command taker : commands_taking(spec.group)) {
-    if (!takers.empty()) takers += ", ";
-    takers += command_name(taker);
+  if (command_takes(command, spec)) return;
+  std::vector<std::string_view> takers;
+  for (const Command taker : kCommands) {
+    if (command_takes(taker, spec)) takers.push_back(command_name(taker));
   }
   throw user_error("[{}] expected a flag of the command {}, got one of {}", source, command_name(command),
-                   takers);
+                   fmt::join(takers, ", "));
 }
 
 }  // namespace
@@ -71,8 +61,22 @@ void validate_command(Command command, const TrainingArguments& args) {
   }
   require("model_name_or_path", !args.model_name_or_path.empty(), "give a model's directory");
   const bool has_validation = !args.validation_file.empty();
+  const bool may_evaluate =
+      command == Command::kTrain || command == Command::kEval || command == Command::kPredict;
+  if (!args.do_train.value_or(true) && !may_evaluate) {
+    throw user_error("[--do_train] expected true for {}, got false; it is about training",
+                     command_name(command));
+  }
   switch (command) {
     case Command::kTrain:
+    case Command::kBenchQuality:
+      if (!args.do_train.value_or(true)) {
+        if (!args.do_eval.value_or(has_validation))
+          throw user_error(
+              "[--do_train] expected true, or do_eval with a validation_file, got neither; nothing is done");
+        require("validation_file", has_validation, "do_eval needs an evaluation set");
+        return;
+      }
       require("train_file", !args.train_file.empty(), "give the file to train on");
       require("output_dir", !args.output_dir.empty(), "give the directory for the result");
       if (args.eval_strategy != "no" && !has_validation) {
@@ -89,6 +93,8 @@ void validate_command(Command command, const TrainingArguments& args) {
         require("test_file", !args.test_file.empty(), "do_predict needs a file to predict");
       return;
     case Command::kEval:
+      if (!args.do_eval.value_or(true))
+        throw user_error("[--do_eval] expected true for eval, got false; nothing else is done");
       require("validation_file", has_validation, "give the file to evaluate on");
       return;
     case Command::kPredict:

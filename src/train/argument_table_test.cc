@@ -81,6 +81,14 @@ TEST(ArgumentTable, EveryRowIsHonouredOrRefusedByName) {
   }
 }
 
+// A new flag says what it decides of a run that goes on from a checkpoint.
+TEST(ArgumentTable, EveryRowThatARunRecordsSaysWhatItDecides) {
+  for (const ArgumentSpec& spec : argument_table()) {
+    const bool is_recorded = spec.status == ArgumentStatus::kSupported && spec.field.index() != 0;
+    EXPECT_EQ(spec.resume != ResumeRole::kUnclassed, is_recorded) << spec.name;
+  }
+}
+
 TEST(ArgumentTable, EveryMemberHasARowAndComesBackFromJson) {
   TrainingArguments args;
   size_t members = 0;
@@ -346,62 +354,6 @@ TEST(ArgumentTable, KwargsAsTextOrJson) {
   EXPECT_EQ(parse({"--gradient_checkpointing_kwargs=every_n_layers=2, use_reentrant=false"})
                 .gradient_checkpointing_kwargs,
             expected);
-}
-
-TEST(ArgumentTable, CommandsTakeTheirGroups) {
-  const auto error_for = [](Command command, const Words& words) {
-    return error_of([&] { parse_arguments(command, words); });
-  };
-  EXPECT_SAYS(error_for(Command::kEnv, {"--learning_rate", "1"}),
-              "[--learning_rate] expected a flag of the command env, got one of train, plan, bench step");
-  EXPECT_EQ(error_for(Command::kEnv, {"--json", "--dtypes"}), "");
-  EXPECT_SAYS(error_for(Command::kTrain, {"--dtypes"}),
-              "expected a flag of the command train, got one of env");
-  EXPECT_SAYS(error_for(Command::kEval, {"--save_steps", "1"}), "of the command eval");
-  for (const Command command : {Command::kEval, Command::kPredict}) {
-    for (const char* flag : {"--report_to=html", "--profile=2", "--logging_steps=1"})
-      EXPECT_SAYS(error_for(command, {flag}), "got one of train, plan, bench step");
-    EXPECT_EQ(error_for(command, {"--model=m", "--validation_file=v", "--test_file=t", "--detect_anomaly"}),
-              "");
-  }
-  EXPECT_SAYS(error_for(Command::kTrain, {}), "[--model_name_or_path]");
-  EXPECT_SAYS(error_for(Command::kTrain, {"--model_name_or_path", "m"}), "[--train_file]");
-  EXPECT_SAYS(error_for(Command::kEval, {"--model_name_or_path", "m"}), "[--validation_file]");
-  EXPECT_SAYS(error_for(Command::kPredict, {"--model_name_or_path", "m"}), "[--test_file]");
-  const Words train = {"--model_name_or_path", "m", "--train_file", "t.csv"};
-  const auto with = [&](Words more) {
-    more.insert(more.begin(), train.begin(), train.end());
-    return error_for(Command::kTrain, more);
-  };
-  EXPECT_EQ(with({}), "");
-  EXPECT_SAYS(with({"--eval_strategy", "epoch"}),
-              "[--validation_file] expected a file, because eval_strategy is epoch");
-  EXPECT_SAYS(with({"--do_eval"}), "do_eval needs an evaluation set");
-  EXPECT_SAYS(with({"--do_predict"}), "run shoehorn predict");
-  EXPECT_EQ(with({"--eval_strategy", "epoch", "--validation_file", "v.csv"}), "");
-  EXPECT_TRUE(parse_arguments(Command::kTrain, {"--nonsense", "--help"}).help);
-}
-
-TEST(ArgumentTable, HelpIsAlignedAndComplete) {
-  for (const Command command : {Command::kTrain, Command::kEval, Command::kPredict, Command::kPlan,
-                                Command::kBenchStep, Command::kEnv}) {
-    const std::string help = help_text(command);
-    size_t begin = 0;
-    while (begin < help.size()) {
-      const size_t end = help.find('\n', begin);
-      ASSERT_NE(end, std::string::npos);
-      EXPECT_LE(end - begin, 100U) << help.substr(begin, end - begin);
-      begin = end + 1;
-    }
-    for (const ArgumentSpec& spec : argument_table()) {
-      if (spec.status != ArgumentStatus::kSupported) continue;
-      const bool shown = help.find("\n  --" + std::string(spec.name) + " ") != std::string::npos;
-      EXPECT_EQ(shown, command_takes(command, spec.group)) << spec.name;
-    }
-  }
-  EXPECT_SAYS(help_text(Command::kTrain), "Optimizer and schedule:");
-  EXPECT_SAYS(help_text(Command::kTrain), "run_glue does");
-  EXPECT_EQ(help_text(Command::kEnv).find("learning_rate"), std::string::npos);
 }
 
 }  // namespace

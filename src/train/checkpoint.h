@@ -5,7 +5,7 @@
 //   adapters adapter_config.json, adapter_model.safetensors and model_config.json, loadable by PEFT
 //   optimizer.safetensors                             "<parameter>.<state>" in the parameter's shape
 //   trainer_state.json, training_args.json            as the Trainer names them
-//   shoehorn_state.json                               position in data and log, loss scale, seed, plateau
+//   shoehorn_state.json                               position in data and log, loss scale, plateau, RunIdentity
 //
 // A checkpoint is complete or absent (io/checkpoint_directory.h). It knows logical tensors only, never a
 // physical layout.
@@ -17,10 +17,10 @@
 #include <optional>
 #include <vector>
 
-#include "data/window_schedule.h"
 #include "io/safetensors.h"
 #include "model/model_builder.h"
 #include "passes/loss_scale.h"
+#include "train/run_identity.h"
 #include "train/session.h"
 #include "train/trainer_state.h"
 #include "train/training_arguments.h"
@@ -37,7 +37,6 @@ struct RunPosition {
   int64_t last_logged_step = 0;
   double loss_total = 0;
   int64_t nonfinite_losses = 0;
-  int64_t training_samples = 0;              // of the data set; 0: an older checkpoint does not say
   std::optional<PlateauState> plateau = {};  // of reduce_lr_on_plateau
 };
 
@@ -50,6 +49,7 @@ struct CheckpointContents {
   const std::vector<std::filesystem::path>& companions;  // files copied unchanged
   const SafetensorsModel* originals = nullptr;           // as save_weights takes them
   std::filesystem::path base = {};  // where the weights came from that adapters go with; empty: from nowhere
+  const RunIdentity* identity = nullptr;  // null: unknown, so that a resume compares arguments alone
 };
 
 // Config, weights (or adapters) and companions into a directory, which is made where absent, with a manifest of the
@@ -62,22 +62,18 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
 
 // Loads weights and optimizer state into the session's executor and returns where the run stood. Of a run
 // with adapters the checkpoint has those only: the weights are those of `base`. UserError where the
-// checkpoint is of another seed, batch or optimizer than `arguments` (naming what differs), or lacks the
-// state of their reduce_lr_on_plateau.
+// checkpoint lacks the state of the arguments' reduce_lr_on_plateau; whether it is of the run that the
+// arguments say is for train/resume_changes.h.
 struct ResumedRun {
   TrainerState state;
   RunPosition position;
   std::optional<LossScaleValues> loss_scale;  // of a float16 run
   // What the weights were read from, with adapters the base's; none: they are new, adapters aside.
   std::optional<SafetensorsModel> files;
+  std::vector<std::string> unused;  // tensors of those that the model has no parameter for
 };
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session, const std::filesystem::path& base = {});
-
-// UserError where the run would go on with other samples than the interrupted one had before it: a data set
-// of another size, or a schedule that counts other samples up to its step.
-void check_resumed_data(const std::filesystem::path& checkpoint, const ResumedRun& run,
-                        int64_t training_samples, const WindowSchedule& schedule);
 
 // Where the best model of a resumed run is now: beside the checkpoint, since output directories are moved,
 // and named relative to directories that the resuming run is not in; else as `recorded`. None: in neither

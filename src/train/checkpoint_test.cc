@@ -12,6 +12,7 @@
 #include "io/json_file.h"
 #include "io/manifest.h"
 #include "io/test_directory.h"
+#include "train/checkpoint_record.h"
 #include "train/test_support.h"
 #include "train/weights.h"
 
@@ -130,58 +131,15 @@ TEST_F(Checkpoint, StateFilesOfAnotherShape) {
   state["position"].erase("loss_total");
   write_json_atomic(saved / "shoehorn_state.json", state);
   EXPECT_TRUE(contains(refusal(saved), "loss_total"));
-  for (const json& wrong : {json::array(), json{{"identity", 3}, {"position", good["position"]}},
-                            json{{"identity", good["identity"]}, {"position", 3}}}) {
+  for (const json& wrong : {json::array(), json{{"identity", good["identity"]}, {"position", 3}}}) {
     write_json_atomic(saved / "shoehorn_state.json", wrong);
     EXPECT_TRUE(contains(refusal(saved), "shoehorn_state.json")) << wrong;
   }
+  write_json_atomic(saved / "shoehorn_state.json", json{{"identity", 3}, {"position", good["position"]}});
+  EXPECT_TRUE(contains(message_of<UserError>([&] { read_checkpoint_record(saved); }), "'identity'"));
   write_json_atomic(saved / "shoehorn_state.json", good);
   fs::remove(saved / "trainer_state.json");
   EXPECT_TRUE(contains(refusal(saved), "trainer_state.json"));
-}
-
-TEST_F(Checkpoint, OtherOrdersOfTheDataAreRefused) {
-  const fs::path saved = save();
-  args_.data_seed = 5;
-  EXPECT_TRUE(contains(refusal(saved), "expected --data_seed unset as in the interrupted run, got 5"));
-  args_.data_seed.reset();
-  args_.dataloader_drop_last = true;
-  EXPECT_TRUE(contains(refusal(saved), "expected --dataloader_drop_last false"));
-}
-
-// Those from before there were these keys are resumed all the same.
-TEST_F(Checkpoint, OlderOnesLackKeys) {
-  const fs::path saved = save();
-  json state = read_json(saved / "shoehorn_state.json");
-  for (const char* key : {"data_seed", "dataloader_drop_last", "batch_size_ramp", "freeze"})
-    state["identity"].erase(key);
-  state["position"].erase("training_samples");
-  write_json_atomic(saved / "shoehorn_state.json", state);
-  args_.data_seed = 5;
-  args_.dataloader_drop_last = true;
-  EXPECT_EQ(load_checkpoint(saved, args_, session_).position.training_samples, 0);
-  args_.freeze = {"bias"};
-  EXPECT_TRUE(contains(refusal(saved), "--freeze unset as in the interrupted run"));
-}
-
-TEST_F(Checkpoint, GoesOnWithTheSameSamples) {
-  ResumedRun run;
-  run.state.global_step = 7;
-  run.position.samples_consumed = 50;
-  const auto schedule = [](int64_t samples, bool drop_last = false) {
-    return WindowSchedule({.samples = samples, .micro_batch_size = 8, .drop_last = drop_last});
-  };
-  const auto refused = [&](int64_t samples, bool drop_last) {
-    return message_of<UserError>(
-        [&] { check_resumed_data("out/checkpoint-7", run, samples, schedule(samples, drop_last)); });
-  };
-  // 26 samples are steps of 8, 8, 8 and 2.
-  EXPECT_NO_THROW(check_resumed_data("out/checkpoint-7", run, 26, schedule(26)));
-  EXPECT_TRUE(contains(refused(26, true), "have given 50 samples after step 7"));
-  EXPECT_TRUE(contains(refused(30, false), "checkpoint-7"));
-  run.position.training_samples = 26;
-  EXPECT_NO_THROW(check_resumed_data("out/checkpoint-7", run, 26, schedule(26)));
-  EXPECT_TRUE(contains(refused(50, false), "expected 26 training samples as in the interrupted run, got 50"));
 }
 
 TEST_F(Checkpoint, BestModelIsLookedForBesideIt) {

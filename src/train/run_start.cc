@@ -47,6 +47,7 @@ std::optional<SafetensorsModel> start_run(const RunStart& start, Session& sessio
     say(fp16_overflow_warning(SafetensorsModel::open(start.weights)));
   StartedWeights started = start_weights(start.weights, session.state(), session.executor(), start.seed);
   if (started.files) say_without_checksums(*started.files, start.on_line);
+  say(format_unused(started.unused));
   std::vector<std::string> drawn = std::move(started.initialized);
   if (!start.adapter.empty()) {
     load_adapter(start.adapter, session.family(), session.executor());

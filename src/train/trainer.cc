@@ -2,15 +2,18 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "base/refusal.h"
 #include "data/window_iterator.h"
 #include "io/directory_lock.h"
 #include "train/auto_find_batch_size.h"
 #include "train/loss_scale_state.h"
 #include "train/memory_refusal.h"
+#include "train/resume_changes.h"
 #include "train/run_data.h"
 #include "train/run_report.h"
 #include "train/run_start.h"
 #include "train/step_settings.h"
+#include "train/weights.h"
 
 namespace shoehorn {
 
@@ -113,43 +116,21 @@ void Trainer::say(const std::string& line) const {
 
 void Trainer::prepare() {
   if (is_prepared_) return;
-  if (!forecast_.fits()) throw UserError(format_refusal(forecast_, alternatives()));
+  if (!forecast_.fits()) throw DoesNotFit(format_refusal(forecast_, alternatives()));
   if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
   load_start();
-  position_.training_samples = train_dataset_.size();
   is_prepared_ = true;
 }
 
 void Trainer::load_start() {
-  if (windows_ != nullptr && !args_.resume_from_checkpoint.empty()) {
-    std::vector<std::string> notes;
-    ResumedRun run;
-    const std::filesystem::path checkpoint =
-        resume_checkpoint(args_, notes, [&](const std::filesystem::path& from) {
-          run = load_checkpoint(from, args_, *session_, options_.weights);
-        });
-    for (const std::string& note : notes) say(note);
-    if (run.files) say_without_checksums(*run.files, options_.on_line);
-    check_resumed_data(checkpoint, run, train_dataset_.size(), windows_->schedule());
-    const int64_t max_steps = state_.max_steps;
-    const int64_t epochs = state_.num_train_epochs;
-    state_ = std::move(run.state);
-    state_.max_steps = max_steps;
-    state_.num_train_epochs = epochs;
-    state_.compute_steps(args_, max_steps);
-    state_.control = {};
-    if (const std::optional<std::string> best = state_.best_model_checkpoint) {
-      state_.best_model_checkpoint = find_best_model(checkpoint, *best);
-      if (!state_.best_model_checkpoint)
-        say(fmt::format("the best model so far is gone: {} is not there", *best));
-    }
-    position_ = run.position;
-    originals_ = std::move(run.files);
-    first_step_ = state_.global_step;
-    const LossScaleStorages& scale = session_->family().loss_scale;
-    const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
-    if (run.loss_scale && is_dynamic) write_loss_scale(session_->executor(), scale, *run.loss_scale);
-    say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
+  const bool resumes = windows_ != nullptr && !args_.resume_from_checkpoint.empty();
+  if (windows_ != nullptr && (resumes || args_.save_strategy != "no")) {
+    const bool adapts = !session_->family().adapters.empty();
+    identity_ = run_identity(train_dataset_, eval_dataset_, options_.companions,
+                             adapts ? options_.weights : std::filesystem::path(), session_->state());
+  }
+  if (resumes) {
+    resume();
     return;
   }
   originals_ = start_run({.weights = options_.weights,
@@ -157,6 +138,55 @@ void Trainer::load_start() {
                           .seed = args_.seed,
                           .on_line = options_.on_line},
                          *session_);
+}
+
+void Trainer::resume() {
+  std::vector<std::string> notes;
+  ResumeChanges changes;
+  ResumedRun run;
+  const std::filesystem::path checkpoint =
+      resume_checkpoint(args_, notes, [&](const std::filesystem::path& from) {
+        changes = compare_with_checkpoint(from, {args_, model_, identity_, windows_->schedule()});
+        check_resume_changes(from, changes, args_.allow_resume_changes, options_.on_line);
+        run = load_checkpoint(from, args_, *session_, options_.weights);
+      });
+  for (const std::string& note : notes) say(note);
+  if (run.files) say_without_checksums(*run.files, options_.on_line);
+  if (const std::string unused = format_unused(run.unused); !unused.empty()) say(unused);
+  const int64_t max_steps = state_.max_steps;
+  const int64_t epochs = state_.num_train_epochs;
+  state_ = std::move(run.state);
+  state_.max_steps = max_steps;
+  state_.num_train_epochs = epochs;
+  state_.train_batch_size = args_.per_device_train_batch_size;
+  state_.compute_steps(args_, max_steps);
+  state_.control = {};
+  if (const std::optional<std::string> best = state_.best_model_checkpoint) {
+    state_.best_model_checkpoint = find_best_model(checkpoint, *best);
+    if (!state_.best_model_checkpoint)
+      say(fmt::format("the best model so far is gone: {} is not there", *best));
+  }
+  position_ = run.position;
+  // Of a changed run other samples than the interrupted one's count.
+  position_.samples_consumed = windows_->schedule().samples_before(state_.global_step);
+  if (changes.forgets_best) forget_best_model();
+  originals_ = std::move(run.files);
+  first_step_ = state_.global_step;
+  const LossScaleStorages& scale = session_->family().loss_scale;
+  const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
+  if (run.loss_scale && is_dynamic) write_loss_scale(session_->executor(), scale, *run.loss_scale);
+  say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
+}
+
+// Its metric was another, or of other data: what comes cannot be compared with it.
+void Trainer::forget_best_model() {
+  if (plateau_) position_.plateau->best = plateau_->start().best;
+  if (!state_.best_metric) return;
+  say(fmt::format("the best model so far does not count: its metric, {}, is of another kind or other data",
+                  *state_.best_metric));
+  state_.best_metric.reset();
+  state_.best_global_step.reset();
+  state_.best_model_checkpoint.reset();
 }
 
 void Trainer::require_evaluation_data(const char* call) const {
@@ -203,7 +233,8 @@ CheckpointContents Trainer::contents() const {
           position_,
           options_.companions,
           originals_ ? &*originals_ : nullptr,
-          options_.weights};
+          options_.weights,
+          &identity_};
 }
 
 void Trainer::save_model(const std::filesystem::path& directory) {

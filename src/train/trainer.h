@@ -119,6 +119,8 @@ class Trainer {
   bool writes_output_dir() const;
   void prepare();
   void load_start();
+  void resume();
+  void forget_best_model();
   void require_evaluation_data(const char* call) const;
   void train_epochs(class Progress& progress);
   TrainOutput finish_run(double seconds);
@@ -156,6 +158,7 @@ class Trainer {
   std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;
+  RunIdentity identity_;                       // of a run that is resumed or saved
   bool is_prepared_ = false;                   // reserved, and the weights are there
   std::optional<SafetensorsModel> originals_;  // what the weights came from
   int64_t first_step_ = 0;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/refusal.h"
 #include "passes/step_options.h"
 #include "train/argument_checks.h"
 #include "train/argument_table.h"
@@ -263,7 +264,7 @@ int64_t recompute_every_n_layers(const TrainingArguments& args) {
   require(layers >= 1 && layers == std::floor(layers) && layers < 1e9,
           "gradient_checkpointing_kwargs: every_n_layers", "an integer of 1 or more", layers);
   if (reader.flag("offload").value_or(false)) {
-    throw user_error(
+    throw not_in_this_version(
         "[gradient_checkpointing_kwargs: offload] expected false, got true; known, but not in this "
         "version yet");
   }

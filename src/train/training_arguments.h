@@ -34,8 +34,8 @@ struct TrainingArguments {
   std::string model_name_or_path = {};
   std::string task = "text-classification";
   std::string task_name = {};
-  bool do_train = false;
-  std::optional<bool> do_eval = {};  // unset: where there is a validation set
+  std::optional<bool> do_train = {};  // unset: the command train trains
+  std::optional<bool> do_eval = {};   // unset: where there is a validation set
   bool do_predict = false;
 
   // Data. max_seq_length is in tokens. pad_to_max_length false: sequences are packed without padding
@@ -150,6 +150,7 @@ struct TrainingArguments {
   std::string metric_for_best_model = {};
   std::optional<bool> greater_is_better = {};
   std::string resume_from_checkpoint = {};  // a directory, or "true": the newest complete one in output_dir
+  bool allow_resume_changes = false;
 
   // Evaluation.
   std::string eval_strategy = "no";

@@ -284,6 +284,19 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
   return loaded;
 }
 
+std::string format_unused(const std::vector<std::string>& tensors) {
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> named;
+  for (const std::string& tensor : tensors) {
+    if (!tensor.ends_with("position_ids")) named.push_back(tensor);
+  }
+  if (named.empty()) return {};
+  const size_t more = named.size() - std::min(named.size(), kMostNamed);
+  named.resize(named.size() - more);
+  return fmt::format("not used, the model has no such parameters: {}{}", fmt::join(named, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed) {
   for (size_t i = 0; i < state.parameters().size(); ++i) initialize_parameter(state, i, executor, seed);
 }
@@ -296,12 +309,12 @@ StartedWeights start_weights(const std::filesystem::path& directory, const State
   }
   TorchGenerator generator(static_cast<uint64_t>(seed));
   SafetensorsModel files = SafetensorsModel::open(directory);
-  std::vector<std::string> initialized = load_weights(files, state, executor, generator).initialized;
+  LoadedWeights loaded = load_weights(files, state, executor, generator);
   for (size_t i = 0; i < state.parameters().size(); ++i) {
     if (state.parameters()[i].is_adapter)
       initialize_parameter(state, i, executor, static_cast<uint64_t>(seed));
   }
-  return {std::move(initialized), std::move(files)};
+  return {std::move(loaded.initialized), std::move(loaded.unused), std::move(files)};
 }
 
 std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals) {
@@ -362,8 +375,18 @@ void save_optimizer_states(const std::filesystem::path& file, const StateTable& 
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const OptimizerSettings& settings) {
   const SafetensorsFile source = SafetensorsFile::open(file);
+  const std::vector<StateInFile> states = optimizer_states_of(state, executor, settings);
+  std::set<std::string_view> known;
+  for (const StateInFile& kept : states) known.insert(kept.spec.name);
+  for (const TensorEntry& entry : source.tensors()) {
+    if (known.contains(entry.name)) continue;
+    throw user_error(
+        "[{}: {}] expected states of the weights that are trained, got another tensor; was it saved by a run "
+        "with another optimizer, or with other weights frozen?",
+        file.string(), entry.name);
+  }
   load_verified(source, [&](VerifiedTensors& tensors) {
-    for (const StateInFile& kept : optimizer_states_of(state, executor, settings)) {
+    for (const StateInFile& kept : states) {
       const TensorEntry& entry = source.tensor(kept.spec.name);
       if (entry.dtype != kept.spec.dtype || entry.shape != kept.spec.shape) {
         throw user_error(

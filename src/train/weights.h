@@ -24,6 +24,10 @@ struct LoadedWeights {
   std::vector<std::string> unused;       // tensors that the model has no parameter for
 };
 
+// A line for people that names unused tensors, the first of them where there are many; empty where there are
+// none but buffers that older versions of transformers saved (position_ids).
+std::string format_unused(const std::vector<std::string>& tensors);
+
 // Reads every parameter into place but those of adapters, which no base model has. Names: as they are,
 // without the leading "bert." (a base model's files), and with the old endings gamma and beta. Only
 // parameters of the head may be absent: they are initialized from `generator`. UserError naming file and
@@ -47,6 +51,7 @@ void initialize_weights(const StateTable& state, Executor& executor, uint64_t se
 // this seed; adapters are new in any case.
 struct StartedWeights {
   std::vector<std::string> initialized;   // parameters that the files lack, adapters aside
+  std::vector<std::string> unused;        // tensors of the files that the model has no parameter for
   std::optional<SafetensorsModel> files;  // what the others were read from, kept open; none: all are new
 };
 StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
@@ -70,6 +75,8 @@ void save_weights(const std::filesystem::path& directory, const StateTable& stat
 // Optimizer states, as "<parameter>.<state>". DamagedFile as above.
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
                            const Executor& executor, const OptimizerSettings& settings);
+// UserError for a state that the file lacks or has in another form, and for a tensor that is no state of these
+// parameters.
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const OptimizerSettings& settings);
 

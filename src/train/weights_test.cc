@@ -279,14 +279,33 @@ TEST(Weights, OptimizerStatesGoByParameter) {
     EXPECT_TRUE(a == b) << entry.name;
     EXPECT_GT(a[0], 0) << entry.name;
   }
+  const auto refusal = [&](const fs::path& file) {
+    return message_of<UserError>(
+        [&] { load_optimizer_states(file, source.state(), source.executor(), AdamWSettings{}); });
+  };
+  save_weights(directory.path(), source.state(), source.executor());
+  EXPECT_TRUE(contains(refusal(directory.path() / "model.safetensors"), "got another tensor"));
+  // Of a run that trained less, or more.
+  ReservedSession frozen(Precision::kFloat32, true, {"bias"});
+  save_optimizer_states(directory.path() / "less.safetensors", frozen.state(), frozen.executor(),
+                        AdamWSettings{});
+  EXPECT_TRUE(contains(refusal(directory.path() / "less.safetensors"), "bias.exp_avg"));
   EXPECT_TRUE(contains(message_of<UserError>([&] {
-                         load_optimizer_states(directory.path() / "again.safetensors", source.state(),
-                                               source.executor(), AdamWSettings{});
-                         save_weights(directory.path(), source.state(), source.executor());
-                         load_optimizer_states(directory.path() / "model.safetensors", source.state(),
-                                               source.executor(), AdamWSettings{});
+                         load_optimizer_states(directory.path() / "optimizer.safetensors", frozen.state(),
+                                               frozen.executor(), AdamWSettings{});
                        }),
-                       ".exp_avg"));
+                       "got another tensor"));
+}
+
+TEST(Weights, UnusedTensorsAreNamed) {
+  EXPECT_EQ(format_unused({}), "");
+  EXPECT_EQ(format_unused({"bert.embeddings.position_ids", "embeddings.position_ids"}), "");
+  EXPECT_EQ(format_unused({"a", "embeddings.position_ids", "b"}),
+            "not used, the model has no such parameters: a, b");
+  std::vector<std::string> many;
+  for (char c = 'a'; c <= 'k'; ++c) many.emplace_back(1, c);
+  EXPECT_EQ(format_unused(many),
+            "not used, the model has no such parameters: a, b, c, d, e, f, g, h and 3 more");
 }
 
 }  // namespace
