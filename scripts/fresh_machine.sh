@@ -47,13 +47,17 @@ debootstrap --variant=minbase --include=make "$suite" "$root" "$mirror" > "$log"
 }
 rm -f "$log"
 
-# The way to the network.
-for file in /etc/resolv.conf /etc/hosts /etc/pip.conf "${PIP_CONFIG_FILE:-}" "${PIP_CERT:-}" "${SSL_CERT_FILE:-}" \
-  "${REQUESTS_CA_BUNDLE:-}"; do
-  [ -f "$file" ] && mkdir -p "$root$(dirname "$file")" && cp -L "$file" "$root$file"
+# The way to the network. The certificates lie where no package of the root puts its own.
+certificates=/etc/certificates-of-the-host.pem
+for file in "${PIP_CERT:-}" "${SSL_CERT_FILE:-}" "${REQUESTS_CA_BUNDLE:-}" /etc/ssl/certs/ca-certificates.crt; do
+  [ ! -f "$file" ] || [ -f "$root$certificates" ] || cp -L "$file" "$root$certificates"
+done
+for file in /etc/resolv.conf /etc/hosts /etc/pip.conf; do
+  [ ! -f "$file" ] || cp -L "$file" "$root$file"
 done
 apt-config dump | grep -i '^Acquire::https\{0,1\}::Proxy' > "$root/etc/apt/apt.conf.d/proxy" || true
-environment=$(env | grep -E '^(https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|PIP_[A-Z_]+|SSL_CERT_FILE|REQUESTS_CA_BUNDLE)=[^[:space:]]*$' || true)
+environment=$(env | grep -E '^(https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|PIP_[A-Z_]+)=[^[:space:]]*$' | grep -v '^PIP_CERT=' || true)
+[ ! -f "$root$certificates" ] || environment="$environment PIP_CERT=$certificates"
 
 git clone --quiet --no-hardlinks . "$root/root/shoehorn"
 

@@ -61,7 +61,7 @@ class ExtremeNumbers : public CliTest {
     for (const ArgumentSpec& spec : argument_table()) {
       const bool is_integer = spec.kind == ArgumentKind::kInteger || spec.kind == ArgumentKind::kBytes;
       if (!is_integer && spec.kind != ArgumentKind::kNumber) continue;
-      if (spec.status != ArgumentStatus::kSupported || !command_takes(command, spec.group)) continue;
+      if (spec.status != ArgumentStatus::kSupported || !command_takes(command, spec)) continue;
       ++rows;
       const std::string flag(spec.name);
       for (const std::string& value : is_integer ? kIntegers : kNumbers) {
