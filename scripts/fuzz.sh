@@ -45,7 +45,6 @@ summary=
 findings=0
 for reader in $readers; do
   log=$out/$reader.log
-  rm -rf "$out/findings/$reader"
   mkdir -p "$out/corpus/$reader" "$out/findings/$reader"
   dictionary=$out/$reader.dict
   cat "$root/fuzz/dictionaries/json.dict" > "$dictionary"
@@ -56,12 +55,13 @@ for reader in $readers; do
   esac
   echo "$reader …"
   start=$(date +%s)
+  touch "$out/start"
   "$out/${reader}_fuzz" "$limit" -max_len="${FUZZ_MAX_LEN:-4096}" -timeout=5 -malloc_limit_mb=512 -rss_limit_mb=1024 \
     -print_final_stats=1 -dict="$dictionary" -artifact_prefix="$out/findings/$reader/" \
     "$out/corpus/$reader" "$root/fuzz/corpus/$reader" > "$log" 2>&1 < /dev/null
   code=$?
   seconds=$(($(date +%s) - start))
-  found=$(find "$out/findings/$reader" -type f ! -name 'slow-unit-*' | wc -l)
+  found=$(find "$out/findings/$reader" -type f -newer "$out/start" ! -name 'slow-unit-*' | wc -l)
   # A program that does not start leaves no finding behind.
   [ "$code" -eq 0 ] || [ "$found" -gt 0 ] || found=1
   findings=$((findings + found))

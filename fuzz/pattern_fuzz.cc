@@ -1,0 +1,19 @@
+// Regular expressions, as --freeze takes them (base/pattern.h), searched in names of parameters.
+#include "base/pattern.h"
+#include "fuzz/reader.h"
+
+namespace shoehorn::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  const Pattern pattern(std::string(input), "--freeze");
+  for (const char* name :
+       {"bert.embeddings.word_embeddings.weight", "bert.encoder.layer.10.attention.self.query.bias",
+        "classifier.weight", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", ""})
+    pattern.is_found_in(name);
+}
+
+const Registration kRegistration("pattern", read);
+
+}  // namespace
+}  // namespace shoehorn::fuzz
