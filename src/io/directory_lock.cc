@@ -95,22 +95,12 @@ std::optional<Owner> read_owner(const fs::path& file) {
   }
 }
 
-// The one who has just got the lock may not have written it yet: then there is nothing, or one that has ended.
-std::optional<Owner> wait_for_owner(const fs::path& file) {
-  using namespace std::chrono_literals;
-  std::optional<Owner> owner;
-  for (int turn = 0; turn < 50; ++turn) {
-    owner = read_owner(file);
-    const bool is_gone = owner && owner->host == host_name() &&
-                         kill(static_cast<pid_t>(owner->process), 0) != 0 && errno == ESRCH;
-    if (owner && !is_gone) break;
-    std::this_thread::sleep_for(10ms);
-  }
-  return owner;
+bool has_ended(const Owner& owner) {
+  return owner.host == host_name() && kill(static_cast<pid_t>(owner.process), 0) != 0 && errno == ESRCH;
 }
 
 UserError refusal(const fs::path& file) {
-  const std::optional<Owner> owner = wait_for_owner(file);
+  const std::optional<Owner> owner = read_owner(file);
   const std::string who =
       !owner ? std::string("another process")
              : fmt::format("process {}{} on {}, since {}", owner->process,
@@ -140,6 +130,20 @@ Attempt try_lock(const fs::path& file, FileDescriptor& descriptor) {
   return is_same ? Attempt::kLocked : Attempt::kFileChanged;
 }
 
+// Tries again, for half a second, where nobody who lives is named: the one who has just got the lock may not have
+// written it yet, and a child that was just forked by one who has ended may not have closed it yet.
+Attempt lock(const fs::path& file, FileDescriptor& descriptor) {
+  using namespace std::chrono_literals;
+  for (int turn = 0;; ++turn) {
+    Attempt attempt = Attempt::kFileChanged;
+    while (attempt == Attempt::kFileChanged) attempt = try_lock(file, descriptor);
+    if (attempt != Attempt::kHeldByAnother || turn == 50) return attempt;
+    const std::optional<Owner> owner = read_owner(file);
+    if (owner && !has_ended(*owner)) return attempt;
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
 }  // namespace
 
 DirectoryLock::DirectoryLock(const fs::path& directory) {
@@ -159,8 +163,7 @@ DirectoryLock::DirectoryLock(const fs::path& directory) {
     return;
   }
   FileDescriptor descriptor;
-  Attempt attempt = Attempt::kFileChanged;
-  while (attempt == Attempt::kFileChanged) attempt = try_lock(file_, descriptor);
+  const Attempt attempt = lock(file_, descriptor);
   if (attempt == Attempt::kHeldByAnother) throw refusal(file_);
   is_enforced_ = attempt == Attempt::kLocked;
   write_owner(file_, descriptor);

@@ -25,10 +25,10 @@ class Holder {
     if (process_ == 0) {
       const DirectoryLock lock(directory);
       child_ = leaves_child ? fork() : 0;
-      if (leaves_child && child_ == 0) {
-        for (;;) pause();
-      }
-      if (write(ends[1], &child_, sizeof(child_)) != sizeof(child_)) _exit(1);
+      // Of the two the child says who it is, once it runs: what it was forked with is closed by then.
+      const bool speaks = !leaves_child || child_ == 0;
+      const pid_t child = leaves_child ? getpid() : 0;
+      if (speaks && write(ends[1], &child, sizeof(child)) != sizeof(child)) _exit(1);
       for (;;) pause();
     }
     EXPECT_EQ(read(ends[0], &child_, sizeof(child_)), static_cast<ssize_t>(sizeof(child_)));

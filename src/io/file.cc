@@ -73,7 +73,7 @@ std::string hint_for(const fs::path& path, int error_number) {
 void check_replaceable(const fs::path& path) {
   std::error_code error;
   const bool is_descriptor = fs::read_symlink(path, error).native().starts_with("/proc/");
-  const fs::file_status status = fs::symlink_status(path, error);
+  const fs::file_status status = fs::status(path, error);
   if (!is_descriptor && (!fs::exists(status) || fs::is_regular_file(status))) return;
   throw user_error("[{}] expected a regular file or nothing of that name, got a {}; choose another name",
                    path.string(), fs::is_directory(status) ? "directory" : "pipe or device");

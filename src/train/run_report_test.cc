@@ -111,7 +111,8 @@ TEST_F(RunReport, MalformedResultsAreNotOverwritten) {
   std::ofstream(directory_ / "all_results.json") << "[1]";
   EXPECT_THROW(save_metrics(directory_, "train", {{"train_loss", 1.0}}), UserError);
   EXPECT_EQ(read_text(directory_ / "all_results.json"), "[1]");
-  EXPECT_THROW(save_metrics(directory_ / "absent", "train", {{"train_loss", 1.0}}), std::runtime_error);
+  EXPECT_THROW(save_metrics(directory_ / "all_results.json/below", "train", {{"train_loss", 1.0}}),
+               std::runtime_error);
 }
 
 }  // namespace
