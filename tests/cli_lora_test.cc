@@ -105,7 +105,7 @@ TEST_F(CliLora, ResumesWithAdaptersOnly) {
   ASSERT_EQ(resumed.exit_code, 0) << resumed.error;
   EXPECT_TRUE(whole == read_text_file(output() / "checkpoint-4/adapter_model.safetensors"));
   expect_failure(adapter_words({"--lora_rank", "8", "--resume_from_checkpoint", "true"}), 2,
-                 {"--lora_rank 4", "got 8"});
+                 {"--lora_rank 4 → 8"});
   expect_failure(train_words({"--resume_from_checkpoint", "true"}), 2, {"--lora_"});
 }
 
