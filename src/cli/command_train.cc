@@ -89,7 +89,11 @@ int run_train(const std::vector<std::string>& words) {
     return 0;
   }
   TrainingArguments args = parsed.arguments;
-  if (!args.do_train.value_or(true)) return evaluate_model(args);
+  if (!args.do_train.value_or(true)) {
+    // A configuration file of an earlier run may say so unnoticed.
+    if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
+    return evaluate_model(args);
+  }
   std::FILE* const text = args.json ? stderr : stdout;
   ModelSource source = open_model(args.model_name_or_path, false, true);
   const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there

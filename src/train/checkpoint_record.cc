@@ -1,5 +1,9 @@
 #include "train/checkpoint_record.h"
 
+#include <limits>
+#include <optional>
+#include <type_traits>
+
 #include "base/error.h"
 #include "io/json_file.h"
 #include "train/trainer_state.h"
@@ -25,11 +29,20 @@ nlohmann::json object_in(const nlohmann::json& parent, const char* name, const s
 template <typename T>
 T number_in(const nlohmann::json& object, const char* name, const std::filesystem::path& file) {
   const auto found = object.find(name);
-  if (found == object.end() || !found->is_number()) {
-    throw user_error("[{}: {}] expected a number, got {}", file.string(), name,
-                     found == object.end() ? "nothing" : found->dump());
+  const auto wrong = [&](const char* expected) {
+    return user_error("[{}: {}] expected {}, got {}", file.string(), name, expected,
+                      found == object.end() ? "nothing" : found->dump());
+  };
+  if (found == object.end()) throw wrong("a number");
+  if constexpr (std::is_integral_v<T>) {
+    const std::optional<int64_t> count = whole_number(*found);
+    if (!count || *count < 0 || *count > std::numeric_limits<T>::max())
+      throw wrong("a whole number, 0 or more");
+    return static_cast<T>(*count);
+  } else {
+    if (!found->is_number()) throw wrong("a number");
+    return found->get<T>();
   }
-  return found->get<T>();
 }
 
 template int32_t number_in(const nlohmann::json&, const char*, const std::filesystem::path&);

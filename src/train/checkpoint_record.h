@@ -24,7 +24,8 @@ struct CheckpointRecord {
 // kRunStateFile. UserError where there is none: the checkpoint has weights only.
 nlohmann::json read_run_state(const std::filesystem::path& checkpoint);
 
-// The object under `name`, and the number under `name` in one; UserError where there is none.
+// The object under `name`, and the number under `name` in one; UserError where there is none. Whole numbers are counts:
+// 0 or more, and within T.
 nlohmann::json object_in(const nlohmann::json& parent, const char* name, const std::filesystem::path& file);
 
 template <typename T>

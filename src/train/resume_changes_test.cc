@@ -204,9 +204,15 @@ TEST_F(ResumeChangesTest, FilesOfAnotherShapeAreNamed) {
   EXPECT_TRUE(contains(refusal(), "training_args.json: seed] expected an integer"));
   write_arguments(args_);
   for (const json& wrong : {json{{"training_data", 3}}, json{{"training_samples", "3"}},
+                            json{{"training_samples", -1}}, json{{"training_samples", 1e300}},
                             json{{"companions", {{"vocab.txt", nullptr}}}}, json{{"companions", "a"}}}) {
     write({{"identity", wrong}, {"position", {{"samples_consumed", 20}}}});
     EXPECT_TRUE(contains(refusal(), "shoehorn_state.json: identity")) << wrong;
+  }
+  for (const json& wrong : {json(-1), json(2.5), json(1e300), json("20"), json()}) {
+    write({{"identity", json::object()}, {"position", {{"samples_consumed", wrong}}}});
+    EXPECT_TRUE(contains(refusal(), "shoehorn_state.json: samples_consumed] expected a whole number"))
+        << wrong;
   }
   fs::remove(path("shoehorn_state.json"));
   EXPECT_TRUE(contains(refusal(), "--save_only_model"));

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "exec/cpu/machine_limits.h"
 #include "io/file.h"
+#include "io/json_file.h"
 #include "io/safetensors.h"
 #include "train/weights.h"
 
@@ -76,8 +78,9 @@ RunIdentity run_identity_from_json(const nlohmann::json& object, const std::stri
   if (!object.is_object()) throw user_error("[{}] expected an object, got {}", source, object.type_name());
   for (const auto& [key, value] : object.items()) {
     if (key == "training_samples") {
-      if (!value.is_number_integer()) throw wrong(key, value);
-      identity.training_samples = value.get<int64_t>();
+      const std::optional<int64_t> samples = whole_number(value);
+      if (!samples || *samples < 0) throw wrong(key, value);
+      identity.training_samples = *samples;
     } else if (key == "training_data") {
       read_text(key, value, identity.training_data);
     } else if (key == "evaluation_data") {
