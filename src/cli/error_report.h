@@ -2,6 +2,7 @@
 // the kind of the error, so that it need not read the line.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
