@@ -127,6 +127,7 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
           {"by_role", forecast.by_role},
           {"by_component", forecast.by_component},
           {"process_overhead_bytes", forecast.process_overhead_bytes},
+          {"planning_peak_bytes", forecast.planning_peak_bytes},
           {"process_peak_bytes", forecast.process_peak_bytes()},
           {"parameters", forecast.parameters},
           {"trainable_parameters", forecast.trainable_parameters},
