@@ -120,8 +120,8 @@ class CliReadFlags : public CliTest {
     for (const auto& [key, item] : value.items()) {
       const bool is_time = key.ends_with("_runtime") || key.ends_with("_per_second") ||
                            key.ends_with("_seconds") || key.ends_with("_wait_share");
-      const bool is_process =
-          key == "budget_bytes" || contains(key, "process_") || contains(key, "_measured_");
+      const bool is_process = key == "budget_bytes" || key == "planning_peak_bytes" ||
+                              contains(key, "process_") || contains(key, "_measured_");
       if (!is_time && !is_process) kept[key] = without_times(item);
     }
     return kept;
