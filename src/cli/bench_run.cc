@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/error_report.h"
 #include "data/utf8.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 
@@ -53,7 +54,8 @@ double number_of(const Json& object, const char* name) {
 }
 
 int64_t bytes_of(const Json& object, const char* name) {
-  return static_cast<int64_t>(number_of(object, name));
+  const auto found = object.find(name);
+  return found == object.end() ? 0 : whole_number(*found).value_or(0);
 }
 
 StepRun unmeasured(const FinishedProcess& finished) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "tokenize/unicode.h"
 
@@ -40,18 +41,31 @@ size_t skip_space_after(std::string_view text, size_t position) {
 }  // namespace
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  std::ranges::stable_sort(tokens_, std::ranges::greater{},
-                           [](const AddedToken& t) { return t.content.size(); });
+  std::ranges::sort(tokens_, {}, &AddedToken::content);
   for (const AddedToken& token : tokens_) starts_[static_cast<uint8_t>(token.content[0])] = true;
   if (std::ranges::count(starts_, true) == 1)
     single_start_ = static_cast<int>(std::ranges::find(starts_, true) - starts_.begin());
 }
 
+// Of tokens in order, those that begin with the same `length` bytes are neighbours, and one that is no longer than
+// that is the first of them.
 const AddedToken* AddedTokenMatcher::match(std::string_view text, size_t position) const {
-  const std::string_view rest = text.substr(position);
-  for (const AddedToken& token : tokens_)
-    if (rest.starts_with(token.content)) return &token;
-  return nullptr;
+  const AddedToken* longest = nullptr;
+  const auto byte_at = [](size_t length) {
+    return [length](const AddedToken& token) {
+      return token.content.size() == length ? -1
+                                            : static_cast<int>(static_cast<uint8_t>(token.content[length]));
+    };
+  };
+  std::span<const AddedToken> alike = tokens_;
+  for (size_t length = 0; !alike.empty(); ++length) {
+    if (alike.front().content.size() == length) longest = &alike.front();
+    if (position + length == text.size()) break;
+    const int next = static_cast<uint8_t>(text[position + length]);
+    const auto found = std::ranges::equal_range(alike, next, {}, byte_at(length));
+    alike = {found.begin(), found.end()};
+  }
+  return longest;
 }
 
 void AddedTokenMatcher::split(std::string_view text, std::vector<Stretch>& stretches) const {

@@ -44,7 +44,7 @@ class AddedTokenMatcher {
   // The longest token at text[position]; null where there is none.
   const AddedToken* match(std::string_view text, size_t position) const;
 
-  std::vector<AddedToken> tokens_;  // longest first
+  std::vector<AddedToken> tokens_;  // by content
   std::array<bool, 256> starts_{};  // whether a token starts with this byte
   int single_start_ = -1;           // that byte where there is only one
 };

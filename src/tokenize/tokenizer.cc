@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "tokenize/unicode.h"
@@ -60,6 +61,7 @@ Tokenizer::Tokenizer(TokenizerFile file)
 // must say the same. Of two entries with one content the later counts.
 void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
   std::vector<AddedToken> tokens;
+  std::map<int32_t, size_t> places;  // in tokens, by id
   Normalizer::Scratch marks;
   for (AddedToken& token : file.added_tokens) {
     if (token.content.empty()) continue;
@@ -73,6 +75,7 @@ void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
     if (id < 0) {
       id = static_cast<int32_t>(vocab_size());
       appended_.push_back(token.content);
+      appended_ids_.emplace(token.content, id);
     }
     if (token.id >= 0 && token.id != id)
       throw user_error(
@@ -87,14 +90,16 @@ void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
                          file.path.string(), token.content);
       token.content = std::move(normalized);
     }
-    std::erase_if(tokens, [&](const AddedToken& other) { return other.id == id; });
-    tokens.push_back(std::move(token));
+    const auto [place, is_new] = places.emplace(id, tokens.size());
+    if (is_new) tokens.emplace_back();
+    tokens[place->second] = std::move(token);
   }
-  for (size_t i = 0; i < tokens.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (tokens[i].normalized == tokens[j].normalized && tokens[i].content == tokens[j].content)
-        throw user_error("[{}] expected added tokens to differ once normalized, got '{}' twice",
-                         file.path.string(), tokens[i].content);
+  std::set<std::pair<bool, std::string_view>> contents;
+  for (const AddedToken& token : tokens) {
+    if (!contents.emplace(token.normalized, token.content).second)
+      throw user_error("[{}] expected added tokens to differ once normalized, got '{}' twice",
+                       file.path.string(), token.content);
+  }
   file.added_tokens = std::move(tokens);
 }
 
@@ -119,9 +124,8 @@ void Tokenizer::check_template(std::vector<TemplatePiece>& pieces, const std::st
 int32_t Tokenizer::id_of(std::string_view token) const {
   const int32_t id = word_piece_.id_of(token);
   if (id >= 0) return id;
-  for (int64_t i = 0; i < appended_.size(); ++i)
-    if (appended_[i] == token) return static_cast<int32_t>(word_piece_.size() + i);
-  return -1;
+  const auto appended = appended_ids_.find(token);
+  return appended == appended_ids_.end() ? -1 : appended->second;
 }
 
 std::string_view Tokenizer::token_of(int64_t id) const {

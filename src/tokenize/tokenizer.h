@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,6 +97,7 @@ class Tokenizer {
   Normalizer normalizer_;
   WordPiece word_piece_;
   TokenList appended_;  // added tokens that the model's vocabulary lacks
+  std::map<std::string, int32_t, std::less<>> appended_ids_;
   std::unique_ptr<const AddedTokenMatcher> raw_tokens_;
   std::unique_ptr<const AddedTokenMatcher> normalized_tokens_;
   std::vector<TemplatePiece> single_;

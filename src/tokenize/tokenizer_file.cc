@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "io/file.h"
@@ -314,9 +315,10 @@ void add_special_tokens(const Node& config, TokenizerFile& file) {
   if (config.has("additional_special_tokens") && !config["additional_special_tokens"].is_null())
     for (const Node& token : config["additional_special_tokens"].items())
       special.push_back(token.token_text());
+  std::set<std::string> listed;
+  for (const AddedToken& token : file.added_tokens) listed.insert(token.content);
   for (const std::string& content : special)
-    if (std::ranges::find(file.added_tokens, content, &AddedToken::content) == file.added_tokens.end())
-      file.added_tokens.push_back({.content = content});
+    if (listed.insert(content).second) file.added_tokens.push_back({.content = content});
 }
 
 void read_names(const Node& node, TokenizerFile& file, bool vocab_txt) {

@@ -1,6 +1,5 @@
 #include "train/checkpoint.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -18,55 +17,6 @@
 namespace shoehorn {
 
 namespace {
-
-nlohmann::json to_json(const RunPosition& position) {
-  return {{"applied_updates", position.applied_updates},   {"skipped_steps", position.skipped_steps},
-          {"samples_consumed", position.samples_consumed}, {"loss_since_log", position.loss_since_log},
-          {"last_logged_step", position.last_logged_step}, {"loss_total", position.loss_total},
-          {"nonfinite_losses", position.nonfinite_losses}};
-}
-
-nlohmann::json to_json(const LossScaleValues& values) {
-  return {{"scale", values.scale},
-          {"applied_in_row", values.applied_in_row},
-          {"overflows_to_go", values.overflows_to_go}};
-}
-
-nlohmann::json to_json(const PlateauState& plateau) {
-  return {{"learning_rate", plateau.learning_rate},
-          {"best", plateau.best},
-          {"bad_evaluations", plateau.bad_evaluations},
-          {"cooldown_left", plateau.cooldown_left}};
-}
-
-LossScaleValues loss_scale_in(const nlohmann::json& saved, const std::filesystem::path& file) {
-  const nlohmann::json values = object_in(saved, "loss_scale", file);
-  LossScaleValues scale{.scale = number_in<float>(values, "scale", file),
-                        .applied_in_row = number_in<int32_t>(values, "applied_in_row", file),
-                        .overflows_to_go = number_in<int32_t>(values, "overflows_to_go", file)};
-  if (!(scale.scale > 0 && std::isfinite(scale.scale)))
-    throw user_error("[{}: loss_scale] expected a scale above 0, got {}", file.string(), scale.scale);
-  return scale;
-}
-
-PlateauState plateau_in(const nlohmann::json& saved, const std::filesystem::path& file) {
-  if (!saved.contains(kReduceLrOnPlateau)) {
-    throw user_error(
-        "[{}] expected the state of lr_scheduler_type {}, got none; resume with the type of the interrupted "
-        "run",
-        file.string(), kReduceLrOnPlateau);
-  }
-  const nlohmann::json values = object_in(saved, kReduceLrOnPlateau.data(), file);
-  const PlateauState plateau{.learning_rate = number_in<double>(values, "learning_rate", file),
-                             .best = number_in<double>(values, "best", file),
-                             .bad_evaluations = number_in<int64_t>(values, "bad_evaluations", file),
-                             .cooldown_left = number_in<int64_t>(values, "cooldown_left", file)};
-  if (!(plateau.learning_rate >= 0 && std::isfinite(plateau.learning_rate))) {
-    throw user_error("[{}: {}] expected a learning_rate of 0 or more, got {}", file.string(),
-                     kReduceLrOnPlateau, plateau.learning_rate);
-  }
-  return plateau;
-}
 
 StartedWeights load_whole_model(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                                 Session& session) {
@@ -136,36 +86,29 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   if (!args.save_only_model) {
     save_optimizer_states(staged.path() / kOptimizerFile, contents.session.state(), executor,
                           contents.session.options().step.optimizer.settings);
-    const RunIdentity identity = contents.identity == nullptr ? RunIdentity{} : *contents.identity;
-    nlohmann::json position = {{"identity", to_json(identity)}, {"position", to_json(contents.position)}};
+    RunState state{.identity = contents.identity == nullptr ? RunIdentity{} : *contents.identity,
+                   .position = contents.position};
     const LossScaleStorages& scale = contents.session.family().loss_scale;
-    if (scale.scale.valid()) position["loss_scale"] = to_json(read_loss_scale(executor, scale));
-    if (contents.position.plateau) position[kReduceLrOnPlateau] = to_json(*contents.position.plateau);
-    write_json_atomic(staged.path() / kRunStateFile, position);
+    if (scale.scale.valid()) state.loss_scale = read_loss_scale(executor, scale);
+    write_json_atomic(staged.path() / kRunStateFile, to_json(state));
   }
   return staged.commit();
 }
 
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session, const std::filesystem::path& base) {
-  const std::filesystem::path position_file = checkpoint / kRunStateFile;
-  const nlohmann::json saved = read_run_state(checkpoint);
-  ResumedRun run;
-  run.state = load_trainer_state(checkpoint / kTrainerStateFile);
-  const nlohmann::json position = object_in(saved, "position", position_file);
-  run.position.applied_updates = number_in<int64_t>(position, "applied_updates", position_file);
-  const auto newer_field = [&](const char* name) {
-    return position.contains(name) ? number_in<int64_t>(position, name, position_file) : 0;
-  };
-  run.position.skipped_steps = newer_field("skipped_steps");
-  run.position.samples_consumed = number_in<int64_t>(position, "samples_consumed", position_file);
-  run.position.loss_since_log = number_in<double>(position, "loss_since_log", position_file);
-  run.position.last_logged_step = number_in<int64_t>(position, "last_logged_step", position_file);
-  run.position.loss_total = number_in<double>(position, "loss_total", position_file);
-  run.position.nonfinite_losses = number_in<int64_t>(position, "nonfinite_losses", position_file);
-  if (arguments.lr_scheduler_type == kReduceLrOnPlateau)
-    run.position.plateau = plateau_in(saved, position_file);
-  if (saved.contains("loss_scale")) run.loss_scale = loss_scale_in(saved, position_file);
+  const RunState saved = read_run_state(checkpoint);
+  ResumedRun run{.state = load_trainer_state(checkpoint / kTrainerStateFile),
+                 .position = saved.position,
+                 .loss_scale = saved.loss_scale};
+  if (arguments.lr_scheduler_type != kReduceLrOnPlateau) {
+    run.position.plateau.reset();
+  } else if (!run.position.plateau) {
+    throw user_error(
+        "[{}] expected the state of lr_scheduler_type {}, got none; resume with the type of the interrupted "
+        "run",
+        (checkpoint / kRunStateFile).string(), kReduceLrOnPlateau);
+  }
   const bool adapts = !session.family().adapters.empty();
   StartedWeights weights = adapts ? start_weights(base, session.state(), session.executor(), arguments.seed)
                                   : load_whole_model(checkpoint, arguments, session);

@@ -19,26 +19,12 @@
 
 #include "io/safetensors.h"
 #include "model/model_builder.h"
-#include "passes/loss_scale.h"
-#include "train/run_identity.h"
+#include "train/run_state.h"
 #include "train/session.h"
 #include "train/trainer_state.h"
 #include "train/training_arguments.h"
 
 namespace shoehorn {
-
-// Where a run stands between two optimizer steps, besides trainer_state.json.
-struct RunPosition {
-  int64_t applied_updates = 0;
-  int64_t skipped_steps = 0;  // of float16: the other steps
-  int64_t samples_consumed = 0;
-  // Sums behind the next log entry and train_loss.
-  double loss_since_log = 0;
-  int64_t last_logged_step = 0;
-  double loss_total = 0;
-  int64_t nonfinite_losses = 0;
-  std::optional<PlateauState> plateau = {};  // of reduce_lr_on_plateau
-};
 
 struct CheckpointContents {
   const Model& model;
@@ -53,7 +39,8 @@ struct CheckpointContents {
 };
 
 // Config, weights (or adapters) and companions into a directory, which is made where absent, with a manifest of the
-// weights. UserError where another run has it (io/directory_lock.h). `merges`: adapters are merged into the base's weights, and the whole model is saved.
+// weights. UserError where another run has it (io/directory_lock.h). `merges`: adapters are merged into the base's
+// weights, and the whole model is saved.
 void save_model_directory(const CheckpointContents& contents, const Executor& executor,
                           const std::filesystem::path& directory, bool merges = false);
 
@@ -69,8 +56,8 @@ struct ResumedRun {
   RunPosition position;
   std::optional<LossScaleValues> loss_scale;  // of a float16 run
   // What the weights were read from, with adapters the base's; none: they are new, adapters aside.
-  std::optional<SafetensorsModel> files;
-  std::vector<std::string> unused;  // tensors of those that the model has no parameter for
+  std::optional<SafetensorsModel> files = {};
+  std::vector<std::string> unused = {};  // tensors of those that the model has no parameter for
 };
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session, const std::filesystem::path& base = {});

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "io/file.h"
 #include "io/json_file.h"
 #include "train/adapter_config.h"
 #include "train/checkpoint_record.h"
@@ -80,8 +81,8 @@ constexpr std::array<std::string_view, 5> kBookkeepingKeys = {"dtype", "torch_dt
 void compare_model(const fs::path& checkpoint, const Model& model, ResumeChanges& changes) {
   const std::string text = model.config_json();
   fs::path file = checkpoint / kAdapterModelConfigName;
-  if (std::error_code error; !fs::exists(file, error)) file = checkpoint / "config.json";
-  if (std::error_code error; text.empty() || !fs::exists(file, error)) return;
+  if (!path_exists(file)) file = checkpoint / "config.json";
+  if (text.empty() || !path_exists(file)) return;
   const json before = read_json(file);
   const json now = parse_json(text, "config.json");
   if (!before.is_object()) throw user_error("[{}] expected an object, got {}", file.string(), before.dump());
@@ -156,19 +157,21 @@ std::string texts_of(const ResumeChanges& changes, ResumeRole role) {
 
 ResumeChanges compare_with_checkpoint(const fs::path& checkpoint, const ResumingRun& run) {
   const CheckpointRecord before = read_checkpoint_record(checkpoint);
-  const bool has_same_tokens = before.identity.training_data.empty()
-                                   ? before.identity.training_samples == run.identity.training_samples
-                                   : before.identity.training_data == run.identity.training_data;
+  const RunIdentity& identity = before.state.identity;
+  const bool has_same_tokens = identity.training_data.empty()
+                                   ? identity.training_samples == run.identity.training_samples
+                                   : identity.training_data == run.identity.training_data;
   ResumeChanges changes;
   compare_arguments(before.arguments, (checkpoint / kArgumentsFile).string(), run.arguments, has_same_tokens,
                     changes);
-  compare_identity(before.identity, run.identity, changes);
+  compare_identity(identity, run.identity, changes);
   compare_model(checkpoint, run.model, changes);
   // What no other record tells: an older checkpoint, of a data set whose size it does not say.
   const int64_t samples = run.schedule.samples_before(before.global_step);
-  if (samples != before.samples_consumed && !has_role(changes, kSamples)) {
+  const int64_t consumed = before.state.position.samples_consumed;
+  if (samples != consumed && !has_role(changes, kSamples)) {
     changes.list.push_back({fmt::format("samples consumed by step {}", before.global_step),
-                            std::to_string(before.samples_consumed), std::to_string(samples), kSamples});
+                            std::to_string(consumed), std::to_string(samples), kSamples});
   }
   return changes;
 }

@@ -28,7 +28,7 @@ class ResumeChangesTest : public ::testing::Test {
                  .companions = {{"vocab.txt", "22222222aa"}},
                  .base_weights = "33333333aa",
                  .machine = "AVX2, a library"};
-    write({{"identity", to_json(identity_)}, {"position", {{"samples_consumed", 20}}}});
+    write(run_state_at(20));
     TrainerState state;
     state.global_step = 5;
     write_json_atomic(path("trainer_state.json"), to_json(state));
@@ -37,6 +37,17 @@ class ResumeChangesTest : public ::testing::Test {
   }
 
   fs::path path(const char* file) const { return directory_.path() / file; }
+  json run_state_at(const json& samples_consumed) const {
+    json state = to_json(RunState{.identity = identity_, .position = {}});
+    state["position"]["samples_consumed"] = samples_consumed;
+    return state;
+  }
+  // Of an older version, which recorded less of what decides the numbers.
+  json run_state_at(const json& samples_consumed, const json& identity) const {
+    json state = run_state_at(samples_consumed);
+    state["identity"] = identity;
+    return state;
+  }
   void write(const json& run_state) { write_json_atomic(path("shoehorn_state.json"), run_state); }
   void write_arguments(const TrainingArguments& args) {
     write_json_atomic(path("training_args.json"), to_json(args));
@@ -183,16 +194,19 @@ TEST_F(ResumeChangesTest, OlderCheckpoints) {
   json old_arguments = to_json(args_);
   old_arguments.erase("data_seed");
   write_json_atomic(path("training_args.json"), old_arguments);
-  write({{"identity", {{"seed", 42}}}, {"position", {{"samples_consumed", 20}, {"training_samples", 28}}}});
+  json before_identities = run_state_at(20);
+  before_identities.erase("identity");
+  before_identities["position"]["training_samples"] = 28;
+  write(before_identities);
   args_.data_seed = 5;
   EXPECT_TRUE(changes().list.empty());
   EXPECT_EQ(changes().unrecorded,
             (std::vector<std::string>{"--data_seed", "the content of the training data"}));
   identity_.training_samples = 29;
   EXPECT_EQ(change(), "training data 28 samples -> 29 samples, samples");
-  write({{"identity", json::object()}, {"position", {{"samples_consumed", 20}}}});
+  write(run_state_at(20, json::object()));
   EXPECT_TRUE(changes().list.empty());
-  write({{"identity", json::object()}, {"position", {{"samples_consumed", 19}}}});
+  write(run_state_at(19, {{"seed", 42}}));
   EXPECT_EQ(change(), "samples consumed by step 5 19 -> 20, samples");
 }
 
@@ -206,12 +220,13 @@ TEST_F(ResumeChangesTest, FilesOfAnotherShapeAreNamed) {
   for (const json& wrong : {json{{"training_data", 3}}, json{{"training_samples", "3"}},
                             json{{"training_samples", -1}}, json{{"training_samples", 1e300}},
                             json{{"companions", {{"vocab.txt", nullptr}}}}, json{{"companions", "a"}}}) {
-    write({{"identity", wrong}, {"position", {{"samples_consumed", 20}}}});
+    write(run_state_at(20, wrong));
     EXPECT_TRUE(contains(refusal(), "shoehorn_state.json: identity")) << wrong;
   }
   for (const json& wrong : {json(-1), json(2.5), json(1e300), json("20"), json()}) {
-    write({{"identity", json::object()}, {"position", {{"samples_consumed", wrong}}}});
-    EXPECT_TRUE(contains(refusal(), "shoehorn_state.json: samples_consumed] expected a whole number"))
+    write(run_state_at(wrong));
+    EXPECT_TRUE(
+        contains(refusal(), "shoehorn_state.json: position: samples_consumed] expected a whole number"))
         << wrong;
   }
   fs::remove(path("shoehorn_state.json"));

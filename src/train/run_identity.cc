@@ -1,15 +1,12 @@
 #include "train/run_identity.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "exec/cpu/machine_limits.h"
 #include "io/file.h"
-#include "io/json_file.h"
 #include "io/safetensors.h"
 #include "train/weights.h"
 
@@ -57,43 +54,6 @@ RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
   if (!base.empty()) identity.base_weights = content_of_weights(SafetensorsModel::open(base), state);
   const MachineFacts machine = machine_facts();
   identity.machine = fmt::format("{}, {}", machine.isa, machine.products);
-  return identity;
-}
-
-nlohmann::json to_json(const RunIdentity& identity) {
-  return {{"training_samples", identity.training_samples}, {"training_data", identity.training_data},
-          {"evaluation_data", identity.evaluation_data},   {"companions", identity.companions},
-          {"base_weights", identity.base_weights},         {"machine", identity.machine}};
-}
-
-RunIdentity run_identity_from_json(const nlohmann::json& object, const std::string& source) {
-  RunIdentity identity;
-  const auto wrong = [&source](const std::string& key, const nlohmann::json& value) {
-    return user_error("[{}: {}] expected what shoehorn writes, got {}", source, key, value.dump());
-  };
-  const auto read_text = [&wrong](const std::string& key, const nlohmann::json& value, std::string& member) {
-    if (!value.is_string()) throw wrong(key, value);
-    member = value.get<std::string>();
-  };
-  if (!object.is_object()) throw user_error("[{}] expected an object, got {}", source, object.type_name());
-  for (const auto& [key, value] : object.items()) {
-    if (key == "training_samples") {
-      const std::optional<int64_t> samples = whole_number(value);
-      if (!samples || *samples < 0) throw wrong(key, value);
-      identity.training_samples = *samples;
-    } else if (key == "training_data") {
-      read_text(key, value, identity.training_data);
-    } else if (key == "evaluation_data") {
-      read_text(key, value, identity.evaluation_data);
-    } else if (key == "companions") {
-      if (!value.is_object()) throw wrong(key, value);
-      for (const auto& [name, content] : value.items()) read_text(key, content, identity.companions[name]);
-    } else if (key == "base_weights") {
-      read_text(key, value, identity.base_weights);
-    } else if (key == "machine") {
-      read_text(key, value, identity.machine);
-    }
-  }
   return identity;
 }
 

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -31,9 +30,5 @@ struct RunIdentity {
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,
                          const std::filesystem::path& base, const StateTable& state);
-
-nlohmann::json to_json(const RunIdentity& identity);
-// Keys that are not there leave their member empty. UserError, "[`source`: key] …", for one of another type.
-RunIdentity run_identity_from_json(const nlohmann::json& object, const std::string& source);
 
 }  // namespace shoehorn

@@ -2,36 +2,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "train/log_lines.h"
 
 namespace shoehorn {
 
 namespace {
 
 constexpr JsonFormat kLine = {.indent = -1};
-
-// The lines of a run that was stopped, up to the step at which it goes on. A last line that was cut by the
-// stop is left out.
-std::string kept_lines(const std::filesystem::path& path, int64_t resumed_step) {
-  if (resumed_step == 0 || !path_exists(path)) return {};
-  const std::string text = read_text_file(path);
-  std::string kept;
-  int64_t number = 1;
-  for (size_t begin = 0; begin < text.size(); ++number) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    const std::string line = text.substr(begin, end - begin);
-    const std::string what = fmt::format("{}:{}", path.string(), number);
-    const nlohmann::json entry = parse_json(line, what);
-    if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer())
-      throw user_error("[{}] expected an object with a step, got {}; move the file away", what, line);
-    if (entry["step"].get<int64_t>() <= resumed_step) kept += line + '\n';
-    begin = end + 1;
-  }
-  return kept;
-}
 
 }  // namespace
 
@@ -47,7 +26,9 @@ RunReporter::RunReporter(const TrainingArguments& args, const std::string& confi
   if (!args.report_to.empty()) ensure_writable_directory(output);
   if (reports_to(args, "jsonl")) {
     const std::filesystem::path path = output / "log.jsonl";
-    write_text_atomic(path, kept_lines(path, resumed_step));
+    const bool goes_on = resumed_step > 0 && path_exists(path);
+    write_text_atomic(
+        path, goes_on ? lines_up_to_step(read_text_file(path), resumed_step, path.string()) : std::string());
     lines_.emplace(path);
   }
   if (!reports_to(args, "tensorboard")) return;

@@ -56,8 +56,10 @@ TEST(RunReporter, AResumedRunReplacesWhatWasBeyondItsStep) {
   EXPECT_EQ(read_text_file(path), "{\"step\": 1}\n{\"step\": 2}\n{\"loss\": 7.0, \"step\": 3}\n");
   directory.write("log.jsonl", "{\"step\": 1}\nno JSON\n{\"step\": 2}\n");
   EXPECT_THROW(RunReporter(args, "", 2), UserError);
-  directory.write("log.jsonl", "{\"loss\": 1}\n");
-  EXPECT_THROW(RunReporter(args, "", 2), UserError);
+  for (const char* line : {"{\"loss\": 1}\n", "{\"step\": 18446744073709551615}\n", "{\"step\": 1.0}\n"}) {
+    directory.write("log.jsonl", line);
+    EXPECT_THROW(RunReporter(args, "", 2), UserError) << line;
+  }
   RunReporter(args, "", 0);
   EXPECT_EQ(read_text_file(path), "") << "a run from the start begins the file anew";
 }

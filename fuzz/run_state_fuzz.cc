@@ -1,0 +1,26 @@
+// shoehorn_state.json (train/run_state.h): a state that is written reads back the same.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "fuzz/reader.h"
+#include "io/json_file.h"
+#include "train/run_state.h"
+
+namespace shoehorn::fuzz {
+namespace {
+
+std::string text_of(const RunState& state) {
+  return format_json(to_json(state));
+}
+
+void read(std::string_view input) {
+  const RunState state = run_state_from_json(parse_json(input, "shoehorn_state.json"), "shoehorn_state.json");
+  const std::string text = text_of(state);
+  CHECK(text_of(run_state_from_json(parse_json(text, "written.json"), "written.json")) == text,
+        "another state");
+}
+
+const Registration kRegistration("run_state", read);
+
+}  // namespace
+}  // namespace shoehorn::fuzz
