@@ -9,11 +9,13 @@ breaks this checkout itself, which nobody else may use meanwhile, and builds in 
   killed          a test fails, crashes or runs past the limit;
   lives           every test passes. Such a mutant needs a test, or a `reason` in the list;
   does not build  the compiler refuses it: the list has to be mended.
-docs/mutants.md is written from the results, in the list's order. With --continue results of an earlier call are kept for
-mutants whose entry has not changed; with --only (a regular expression of "AREA: NAME") the others' results are kept too.
+Results are kept in tests/mutants_results.json for mutants whose entry does not change, and docs/mutants.md is written
+from them, in the list's order. --continue runs those without a result; --only (a regular expression of "AREA: NAME")
+those that it matches.
 
 Exit: 0; 1 where a mutant lives without a reason, has a reason and was killed, or does not build; 2 where the list is not
-true of the files: the text to replace must be in its file exactly once. --check does only this last step.
+true of the files: the text to replace must be in its file exactly once. --check does only this last step, and looks
+whether docs/mutants.md is what the results give.
 """
 
 import argparse
@@ -28,6 +30,7 @@ import tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIST = "tests/mutants.toml"
+RESULTS = "tests/mutants_results.json"
 REPORT = "docs/mutants.md"
 KEYS = {"name", "area", "file", "old", "new", "tests"}
 KILLED, LIVES, DOES_NOT_BUILD = "killed", "lives", "does not build"
@@ -210,16 +213,18 @@ def main():
     if wrong:
         print("\n".join(wrong), file=sys.stderr)
         sys.exit(2)
+    memory = os.path.join(ROOT, RESULTS)
+    with open(memory, encoding="utf-8") as file:
+        results = json.load(file)
+    page = os.path.join(ROOT, REPORT)
     if args.check:
+        with open(page, encoding="utf-8") as file:
+            if file.read() != report(mutants, results):
+                sys.exit(f"[mutate] {REPORT} is not what {RESULTS} gives: run scripts/mutate.py --continue")
         print(f"{len(mutants)} mutants apply")
         return
 
-    os.makedirs(args.scratch, exist_ok=True)
-    memory = os.path.join(args.scratch, "results.json")
-    results = {}
-    if (args.keep or args.only) and os.path.exists(memory):
-        with open(memory, encoding="utf-8") as file:
-            results = json.load(file)
+    results = {digest(mutant): results[digest(mutant)] for mutant in mutants if digest(mutant) in results}
     if args.in_place:
         tree = Tree(ROOT, os.path.abspath(args.in_place), args.jobs)
     else:
@@ -238,8 +243,9 @@ def main():
         results[key] = outcome(tree, mutant, args.limit)
         print(f"{number}/{len(chosen)} {mutant['name']}: {results[key]['outcome']} {results[key]['by']}", flush=True)
         with open(memory, "w", encoding="utf-8") as file:
-            json.dump(results, file)
-    with open(os.path.join(ROOT, REPORT), "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=0, sort_keys=True)
+            file.write("\n")
+    with open(page, "w", encoding="utf-8") as file:
         file.write(report(mutants, results))
     bad = [
         mutant["name"]
