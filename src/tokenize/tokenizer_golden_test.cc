@@ -163,11 +163,11 @@ TEST_P(TokenizerGoldenFile, WithTheVocabularyOfMiniLm) {
   const fs::path path = name.starts_with("shared/") ? fs::path(SHOEHORN_SHARED_DIR) / name.substr(7)
                                                     : fs::path("/usr/share/games/fortunes") / name.substr(9);
   if (!fs::exists(path)) GTEST_SKIP() << "no " << path;
-  if (const auto bytes = static_cast<int64_t>(fs::file_size(path)); bytes != expected["bytes"].get<int64_t>())
-    GTEST_SKIP() << path << " is another edition: " << bytes << " bytes, and not " << expected["bytes"];
+  const std::string text = read(path);
+  if (crc32(text, 0) != expected["content"].get<uint32_t>())
+    GTEST_SKIP() << path << " is another edition than the one that the goldens were made of";
 
   const auto tokenizer = Tokenizer::load(model);
-  const std::string text = read(path);
   std::vector<TextPair> lines;
   std::vector<TextPair> pairs;
   for (size_t begin = 0; begin <= text.size();) {

@@ -324,9 +324,8 @@ double Accelerator::grad_norm() const {
 
 void Accelerator::save_model(const std::filesystem::path& directory) {
   reserve();
-  save_model_directory(
-      {*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr, options_.weights},
-      session_->executor(), directory, args_.lora_merge);
+  save_model_directory({*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr},
+                       session_->executor(), directory, args_.lora_merge);
 }
 
 }  // namespace shoehorn

@@ -53,11 +53,11 @@
 #include <tuple>
 #include <vector>
 
-#include "io/safetensors.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
 #include "train/data_loader.h"
 #include "train/memory_forecast.h"
+#include "train/original_weights.h"
 #include "train/step_runner.h"
 #include "train/step_settings.h"
 #include "train/training_arguments.h"
@@ -246,7 +246,7 @@ class Accelerator {
 
   TrainingArguments args_;
   AcceleratorOptions options_;
-  std::optional<SafetensorsModel> originals_;  // what they were read from
+  std::optional<OriginalWeights> originals_;  // what they were read from
   const Model* model_ = nullptr;
   Optimizer optimizer_;
   Scheduler scheduler_;

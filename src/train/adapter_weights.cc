@@ -8,8 +8,6 @@
 
 #include "base/error.h"
 #include "exec/cpu/elementwise.h"
-#include "io/float_convert.h"
-#include "io/manifest.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "train/adapter_config.h"
@@ -38,8 +36,8 @@ std::vector<ParameterId> parameters_in_file(const AdapterSet& adapters) {
   return ids;
 }
 
-void require_base(const fs::path& base) {
-  if (base.empty()) {
+void require_base(bool is_there) {
+  if (!is_there) {
     throw user_error(
         "[lora_rank] expected a base model with weights, got a model that starts from random ones; its "
         "adapters could be loaded by nobody");
@@ -93,18 +91,15 @@ class LowRankProduct {
 // The weights of the merged model, a range at a time.
 class MergedWeights {
  public:
-  MergedWeights(const fs::path& base, const ProgramFamily& family, const Executor& executor)
-      : files_(SafetensorsModel::open(base)), family_(family), executor_(executor) {
-    // Hours may lie between the start, where it was verified, and now.
-    for (const SafetensorsFile& file : files_.files()) verify_listed(file.path());
-  }
+  MergedWeights(const OriginalWeights& base, const ProgramFamily& family, const Executor& executor)
+      : base_(base), family_(family), executor_(executor) {}
 
   std::vector<TensorSpec> specs() const {
-    std::vector<TensorSpec> specs = weight_specs(*family_.state, &files_);
+    std::vector<TensorSpec> specs = weight_specs(*family_.state, &base_);
     for (TensorSpec& spec : specs) {
-      const std::string name = name_in_files(files_, spec.name);
+      const std::string name = name_in_files(base_.files, spec.name);
       if (name.empty()) continue;
-      const DType stored = files_.tensor(name).dtype;
+      const DType stored = base_.files.tensor(name).dtype;
       if (stored == DType::kBF16 || stored == DType::kF16) spec.dtype = stored;
     }
     return specs;
@@ -116,9 +111,11 @@ class MergedWeights {
     dtype_ = spec.dtype;
     parameter_ = &state.parameter(id);
     const std::vector<ParameterId>& saved = family_.adapters.saved;
-    name_ = name_in_files(files_, spec.name);
+    const std::string name = name_in_files(base_.files, spec.name);
     // What the files lack is new, and in the arena alone.
-    is_trained_ = name_.empty() || std::find(saved.begin(), saved.end(), id) != saved.end();
+    const bool is_trained = name.empty() || std::find(saved.begin(), saved.end(), id) != saved.end();
+    original_.reset();
+    if (!is_trained) original_.emplace(base_, name);
     product_.reset();
     for (const LowRankAdapter& adapter : family_.adapters.list) {
       if (adapter.weight == id) product_.emplace(state, executor_, adapter, family_.adapters.scale);
@@ -129,13 +126,10 @@ class MergedWeights {
     const auto count = static_cast<int64_t>(chunk.size()) / dtype_bytes(dtype_);
     const int64_t offset = offset_bytes / dtype_bytes(dtype_);
     values_.resize(static_cast<size_t>(count));
-    if (is_trained_) {
-      read_parameter(executor_, *parameter_, offset, values_);
+    if (original_) {
+      original_->read_next(values_);
     } else {
-      const DType stored = files_.tensor(name_).dtype;
-      raw_.resize(static_cast<size_t>(count * dtype_bytes(stored)));
-      files_.read_range(name_, offset * dtype_bytes(stored), raw_);
-      convert_elements(stored, raw_, values_);
+      read_parameter(executor_, *parameter_, offset, values_);
     }
     if (product_) product_->add_to(offset, values_);
     cpu::cast({.count = count,
@@ -146,17 +140,15 @@ class MergedWeights {
   }
 
  private:
-  SafetensorsModel files_;
+  const OriginalWeights& base_;
   const ProgramFamily& family_;
   const Executor& executor_;
   // Of the tensor that is being written.
   DType dtype_ = DType::kF32;
   const Parameter* parameter_ = nullptr;
-  std::string name_;
-  bool is_trained_ = false;
+  std::optional<OriginalTensor> original_;  // none: what was trained
   std::optional<LowRankProduct> product_;
   std::vector<float> values_;
-  std::vector<std::byte> raw_;
 };
 
 void load_adapter_tensors(VerifiedTensors& tensors, const ProgramFamily& family, Executor& executor) {
@@ -188,7 +180,7 @@ void load_adapter_tensors(VerifiedTensors& tensors, const ProgramFamily& family,
 
 void save_adapter(const fs::path& directory, const fs::path& base, const LoraOptions& options,
                   const ProgramFamily& family, const Executor& executor) {
-  require_base(base);
+  require_base(!base.empty());
   std::vector<TensorSpec> specs;
   std::map<std::string, ParameterId> owners;
   for (const ParameterId id : parameters_in_file(family.adapters)) {
@@ -216,10 +208,10 @@ void load_adapter(const fs::path& directory, const ProgramFamily& family, Execut
   load_verified(file, [&](VerifiedTensors& tensors) { load_adapter_tensors(tensors, family, executor); });
 }
 
-void save_merged_weights(const fs::path& directory, const fs::path& base, const ProgramFamily& family,
+void save_merged_weights(const fs::path& directory, const OriginalWeights* base, const ProgramFamily& family,
                          const Executor& executor) {
-  require_base(base);
-  MergedWeights weights(base, family, executor);
+  require_base(base != nullptr);
+  MergedWeights weights(*base, family, executor);
   SafetensorsModelWriter writer(directory, weights.specs());
   std::vector<std::byte> staging(static_cast<size_t>(kMergedChunkElements) * sizeof(float));
   for (const TensorSpec& spec : writer.order()) {

@@ -12,6 +12,7 @@
 
 #include "exec/executor.h"
 #include "passes/program_family.h"
+#include "train/original_weights.h"
 
 namespace shoehorn {
 
@@ -26,8 +27,8 @@ void load_adapter(const std::filesystem::path& directory, const ProgramFamily& f
 
 // model.safetensors (or shards) of the base model with the adapters merged in, W + scale·B·A in fp32, rounded
 // once to the type that W has in the base's files; other weights as they are there, modules saved whole as
-// they were trained. UserError where there is no base.
-void save_merged_weights(const std::filesystem::path& directory, const std::filesystem::path& base,
+// they were trained. UserError where there is no base, SystemError where it is not what it was at the start.
+void save_merged_weights(const std::filesystem::path& directory, const OriginalWeights* base,
                          const ProgramFamily& family, const Executor& executor);
 
 }  // namespace shoehorn

@@ -53,6 +53,13 @@ class AdapterWeights : public ::testing::Test {
     write_parameter(session.executor(), parameter, 0, values);
   }
 
+  // As a run reads them at its start.
+  OriginalWeights originals_in(const fs::path& directory) const {
+    Session session(model_, options_of(3));
+    session.reserve();
+    return *start_weights(directory, session.state(), session.executor(), 5).originals;
+  }
+
   fs::path base() const { return directory_.path() / "base"; }
   fs::path adapter() const { return directory_.path() / "adapter"; }
   void save() {
@@ -145,7 +152,8 @@ TEST_F(AdapterWeights, NeedABase) {
 TEST_F(AdapterWeights, MergeIntoTheBasesWeights) {
   const fs::path merged = directory_.path() / "merged";
   fs::create_directories(merged);
-  save_merged_weights(merged, base(), session_.family(), session_.executor());
+  const OriginalWeights originals = originals_in(base());
+  save_merged_weights(merged, &originals, session_.family(), session_.executor());
   const SafetensorsModel file = SafetensorsModel::open(merged);
   const NamedWeights weights = weights_of(session_);
   std::set<std::string> adapted;
@@ -177,6 +185,20 @@ TEST_F(AdapterWeights, MergeIntoTheBasesWeights) {
   EXPECT_EQ(file.names().size(), weight_specs(session_.state()).size()) << "and no adapter";
 }
 
+// Hours lie between the start of a run and its end.
+TEST_F(AdapterWeights, ABaseThatWasChangedMeanwhileIsNotMerged) {
+  const OriginalWeights originals = originals_in(base());
+  const fs::path merged = directory_.path() / "merged";
+  fs::create_directories(merged);
+  const fs::path file = base() / "model.safetensors";
+  flip_bit(file, static_cast<int64_t>(fs::file_size(file)) / 2 * 8);
+  const std::string message = message_of<SystemError>(
+      [&] { save_merged_weights(merged, &originals, session_.family(), session_.executor()); });
+  EXPECT_TRUE(contains(message, "expected the weights that this run began with"));
+  EXPECT_TRUE(contains(message, base().string()));
+  EXPECT_FALSE(fs::exists(merged / "model.safetensors"));
+}
+
 // Rounded once to the type that the base's file has.
 TEST_F(AdapterWeights, MergedWeightsHaveTheTypeOfTheBase) {
   std::vector<TensorSpec> specs = weight_specs(session_.state());
@@ -195,7 +217,8 @@ TEST_F(AdapterWeights, MergedWeightsHaveTheTypeOfTheBase) {
     }
     writer.commit();
   }
-  save_merged_weights(merged, narrow, session_.family(), session_.executor());
+  const OriginalWeights originals = originals_in(narrow);
+  save_merged_weights(merged, &originals, session_.family(), session_.executor());
   const SafetensorsModel file = SafetensorsModel::open(merged);
   const std::string module = "bert.encoder.layer.1.attention.self.query";
   const std::vector<float>& w = weights.at(module + ".weight");
@@ -218,7 +241,8 @@ TEST_F(AdapterWeights, MergedUnderBf16HasEveryBitOfTheBase) {
   start(other, 5);
   const fs::path merged = directory_.path() / "merged";
   fs::create_directories(merged);
-  save_merged_weights(merged, base(), other.family(), other.executor());
+  const OriginalWeights originals = originals_in(base());
+  save_merged_weights(merged, &originals, other.family(), other.executor());
   const SafetensorsModel file = SafetensorsModel::open(merged);
   // B is zero here, and the other session has the weights that the base's file was written from.
   for (const std::string name :

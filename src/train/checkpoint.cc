@@ -33,13 +33,15 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
                       const std::filesystem::path& directory, bool merges) {
   const ProgramFamily& family = contents.session.family();
   const bool is_adapter = !family.adapters.empty() && !merges;
+  const OriginalWeights* originals = contents.originals;
   if (is_adapter) {
-    save_adapter(directory, contents.base, contents.session.options().step.lora, family, executor);
+    save_adapter(directory, originals == nullptr ? std::filesystem::path() : originals->files.directory(),
+                 contents.session.options().step.lora, family, executor);
   } else {
     if (merges && !family.adapters.empty()) {
-      save_merged_weights(directory, contents.base, family, executor);
+      save_merged_weights(directory, originals, family, executor);
     } else {
-      save_weights(directory, *family.state, executor, contents.originals);
+      save_weights(directory, *family.state, executor, originals);
     }
     // An adapter of an earlier run would be loaded in place of what was just saved.
     for (const std::string_view name : {kAdapterConfigName, kAdapterWeightsName, kAdapterModelConfigName})
@@ -112,7 +114,7 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   const bool adapts = !session.family().adapters.empty();
   StartedWeights weights = adapts ? start_weights(base, session.state(), session.executor(), arguments.seed)
                                   : load_whole_model(checkpoint, arguments, session);
-  run.files = std::move(weights.files);
+  run.originals = std::move(weights.originals);
   run.unused = std::move(weights.unused);
   if (adapts) load_adapter(checkpoint, session.family(), session.executor());
   load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),

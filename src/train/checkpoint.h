@@ -17,8 +17,8 @@
 #include <optional>
 #include <vector>
 
-#include "io/safetensors.h"
 #include "model/model_builder.h"
+#include "train/original_weights.h"
 #include "train/run_state.h"
 #include "train/session.h"
 #include "train/trainer_state.h"
@@ -33,8 +33,7 @@ struct CheckpointContents {
   const TrainerState& state;
   const RunPosition& position;
   const std::vector<std::filesystem::path>& companions;  // files copied unchanged
-  const SafetensorsModel* originals = nullptr;           // as save_weights takes them
-  std::filesystem::path base = {};  // where the weights came from that adapters go with; empty: from nowhere
+  const OriginalWeights* originals = nullptr;            // what the weights came from; null: from nowhere
   const RunIdentity* identity = nullptr;  // null: unknown, so that a resume compares arguments alone
 };
 
@@ -56,7 +55,7 @@ struct ResumedRun {
   RunPosition position;
   std::optional<LossScaleValues> loss_scale;  // of a float16 run
   // What the weights were read from, with adapters the base's; none: they are new, adapters aside.
-  std::optional<SafetensorsModel> files = {};
+  std::optional<OriginalWeights> originals = {};
   std::vector<std::string> unused = {};  // tensors of those that the model has no parameter for
 };
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,

@@ -39,14 +39,14 @@ void say_without_checksums(const SafetensorsModel& files,
                       fmt::join(names, ", ")));
 }
 
-std::optional<SafetensorsModel> start_run(const RunStart& start, Session& session) {
+std::optional<OriginalWeights> start_run(const RunStart& start, Session& session) {
   const auto say = [&](const std::string& line) {
     if (start.on_line && !line.empty()) start.on_line(line);
   };
   if (!start.weights.empty() && is_float16(session.options().step))
     say(fp16_overflow_warning(SafetensorsModel::open(start.weights)));
   StartedWeights started = start_weights(start.weights, session.state(), session.executor(), start.seed);
-  if (started.files) say_without_checksums(*started.files, start.on_line);
+  if (started.originals) say_without_checksums(started.originals->files, start.on_line);
   say(format_unused(started.unused));
   std::vector<std::string> drawn = std::move(started.initialized);
   if (!start.adapter.empty()) {
@@ -63,7 +63,7 @@ std::optional<SafetensorsModel> start_run(const RunStart& start, Session& sessio
     }
     say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
   }
-  return std::move(started.files);
+  return std::move(started.originals);
 }
 
 }  // namespace shoehorn

@@ -9,6 +9,7 @@
 
 #include "data/window_iterator.h"
 #include "io/safetensors.h"
+#include "train/original_weights.h"
 #include "train/session.h"
 
 namespace shoehorn {
@@ -31,9 +32,8 @@ void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly)
 void say_without_checksums(const SafetensorsModel& files,
                            const std::function<void(const std::string& line)>& on_line);
 
-// Puts the weights into a session that is reserved, and returns the files that they came from, kept open;
-// none: all are new. Errors of start_weights and load_adapter; UserError where weights that only an evaluation
+// Puts the weights into a session that is reserved, and returns what they came from; none: all are new. Errors of start_weights and load_adapter; UserError where weights that only an evaluation
 // reads would have to be drawn.
-std::optional<SafetensorsModel> start_run(const RunStart& start, Session& session);
+std::optional<OriginalWeights> start_run(const RunStart& start, Session& session);
 
 }  // namespace shoehorn

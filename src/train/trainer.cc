@@ -151,7 +151,7 @@ void Trainer::resume() {
         run = load_checkpoint(from, args_, *session_, options_.weights);
       });
   for (const std::string& note : notes) say(note);
-  if (run.files) say_without_checksums(*run.files, options_.on_line);
+  if (run.originals) say_without_checksums(run.originals->files, options_.on_line);
   if (const std::string unused = format_unused(run.unused); !unused.empty()) say(unused);
   const int64_t max_steps = state_.max_steps;
   const int64_t epochs = state_.num_train_epochs;
@@ -170,7 +170,7 @@ void Trainer::resume() {
   // Of a changed run other samples than the interrupted one's count.
   position_.samples_consumed = windows_->schedule().samples_before(state_.global_step);
   if (changes.forgets_best) forget_best_model();
-  originals_ = std::move(run.files);
+  originals_ = std::move(run.originals);
   first_step_ = state_.global_step;
   const LossScaleStorages& scale = session_->family().loss_scale;
   const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
@@ -233,7 +233,6 @@ CheckpointContents Trainer::contents() const {
           position_,
           options_.companions,
           originals_ ? &*originals_ : nullptr,
-          options_.weights,
           &identity_};
 }
 

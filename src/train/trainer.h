@@ -21,7 +21,6 @@
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/training_steps.h"
-#include "io/safetensors.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint.h"
@@ -29,6 +28,7 @@
 #include "train/html_report.h"
 #include "train/memory_alternatives.h"
 #include "train/metrics.h"
+#include "train/original_weights.h"
 #include "train/progress.h"
 #include "train/run_reporter.h"
 #include "train/step_profile.h"
@@ -158,9 +158,9 @@ class Trainer {
   std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;
-  RunIdentity identity_;                       // of a run that is resumed or saved
-  bool is_prepared_ = false;                   // reserved, and the weights are there
-  std::optional<SafetensorsModel> originals_;  // what the weights came from
+  RunIdentity identity_;                      // of a run that is resumed or saved
+  bool is_prepared_ = false;                  // reserved, and the weights are there
+  std::optional<OriginalWeights> originals_;  // what the weights came from
   int64_t first_step_ = 0;
   int64_t samples_this_run_ = 0;
   float last_grad_norm_ = 0;

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "exec/cpu/elementwise.h"
 #include "exec/cpu/random_normal.h"
@@ -34,13 +35,13 @@ std::string shape_text(std::span<const int64_t> shape) {
 }
 
 // Elements [offset, offset + values.size()) of a tensor of float type as fp32; a chunk at most.
-template <typename Files>
-void read_elements(Files& files, const std::string& name, int64_t offset, std::span<float> values) {
-  const DType dtype = files.tensor(name).dtype;
+void read_elements(VerifiedTensors& tensors, const std::string& name, int64_t offset,
+                   std::span<float> values) {
+  const DType dtype = tensors.tensor(name).dtype;
   const int64_t element = dtype_bytes(dtype);
   const std::span<std::byte> raw =
       std::span(staging().bytes).first(values.size() * static_cast<size_t>(element));
-  files.read_range(name, offset * element, raw);
+  tensors.read_range(name, offset * element, raw);
   convert_elements(dtype, raw, values);
 }
 
@@ -51,11 +52,11 @@ bool has_no_master(const StateTable& state, const Parameter& parameter) {
 
 // The name of what the originals have of a parameter beyond what it has here; empty where that is nothing.
 std::string original_name(const StateTable& state, const Parameter& parameter,
-                          const SafetensorsModel* originals) {
+                          const OriginalWeights* originals) {
   if (originals == nullptr || parameter.trainable || !has_no_master(state, parameter)) return {};
-  const std::string name = name_in_files(*originals, parameter.name);
+  const std::string name = name_in_files(originals->files, parameter.name);
   const DType dtype = state.storage(parameter.storage).type.dtype;
-  return name.empty() || originals->tensor(name).dtype == dtype ? std::string{} : name;
+  return name.empty() || originals->files.tensor(name).dtype == dtype ? std::string{} : name;
 }
 
 // Bytes of a parameter as they lie here.
@@ -231,7 +232,7 @@ std::string name_in_files(const SafetensorsModel& files, const std::string& para
 }
 
 void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
-                    std::string_view says, Executor& executor) {
+                    std::string_view says, Executor& executor, ContentHash* content) {
   const TensorEntry& entry = tensors.tensor(name);
   const SafetensorsFile& file = tensors.file();
   if (entry.shape != parameter.shape) {
@@ -246,6 +247,7 @@ void load_parameter(VerifiedTensors& tensors, const std::string& name, const Par
     const auto count = static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at));
     const std::span<float> values = std::span(staging().values).first(count);
     read_elements(tensors, name, at, values);
+    if (content != nullptr) content->add(std::as_bytes(values));
     write_parameter(executor, parameter, at, values);
   }
 }
@@ -277,7 +279,9 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
         if (found == parameter_of.end()) {
           loaded.unused.push_back(tensor.name);
         } else {
-          load_parameter(tensors, tensor.name, *found->second, "config.json says", executor);
+          ContentHash content;
+          load_parameter(tensors, tensor.name, *found->second, "config.json says", executor, &content);
+          loaded.contents[tensor.name] = content.hex();
         }
       }
     });
@@ -315,10 +319,11 @@ StartedWeights start_weights(const std::filesystem::path& directory, const State
     if (state.parameters()[i].is_adapter)
       initialize_parameter(state, i, executor, static_cast<uint64_t>(seed));
   }
-  return {std::move(loaded.initialized), std::move(loaded.unused), std::move(files)};
+  return {std::move(loaded.initialized), std::move(loaded.unused),
+          OriginalWeights{std::move(files), std::move(loaded.contents)}};
 }
 
-std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals) {
+std::vector<TensorSpec> weight_specs(const StateTable& state, const OriginalWeights* originals) {
   std::vector<TensorSpec> specs;
   for (const Parameter& parameter : state.parameters()) {
     if (parameter.is_adapter) continue;
@@ -339,11 +344,13 @@ DType model_dtype(const StateTable& state) {
 }
 
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
-                  const SafetensorsModel* originals) {
+                  const OriginalWeights* originals) {
   SafetensorsModelWriter writer(directory, weight_specs(state, originals));
   for (const TensorSpec& spec : writer.order()) {
     const Parameter& parameter = state.parameter(state.find_parameter(spec.name));
-    const std::string original = original_name(state, parameter, originals);
+    std::optional<OriginalTensor> original;
+    if (const std::string name = original_name(state, parameter, originals); !name.empty())
+      original.emplace(*originals, name);
     writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging().values)),
                          [&](int64_t offset, std::span<std::byte> chunk) {
                            if (spec.dtype != DType::kF32) {
@@ -352,10 +359,10 @@ void save_weights(const std::filesystem::path& directory, const StateTable& stat
                            }
                            const std::span<float> values(reinterpret_cast<float*>(chunk.data()),
                                                          chunk.size() / sizeof(float));
-                           if (original.empty()) {
-                             read_parameter(executor, parameter, offset / 4, values);
+                           if (original) {
+                             original->read_next(values);
                            } else {
-                             read_elements(*originals, original, offset / 4, values);
+                             read_parameter(executor, parameter, offset / 4, values);
                            }
                          });
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,12 +17,14 @@
 #include "io/safetensors_writer.h"
 #include "io/verified_tensors.h"
 #include "optim/optimizer.h"
+#include "train/original_weights.h"
 
 namespace shoehorn {
 
 struct LoadedWeights {
   std::vector<std::string> initialized;  // parameters that the files lack: new, from their initializers
   std::vector<std::string> unused;       // tensors that the model has no parameter for
+  std::map<std::string, std::string> contents;  // as of OriginalWeights
 };
 
 // A line for people that names unused tensors, the first of them where there are many; empty where there are
@@ -39,9 +42,9 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
 std::string name_in_files(const SafetensorsModel& files, const std::string& parameter);
 
 // Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
-// explains ("config.json says"), or no floating-point numbers.
+// explains ("config.json says"), or no floating-point numbers. `content` is told of the values in float32.
 void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
-                    std::string_view says, Executor& executor);
+                    std::string_view says, Executor& executor, ContentHash* content = nullptr);
 
 // Every parameter from its initializer; random ones counter-based (exec/cpu/random_normal.h,
 // random_uniform.h), a stream each.
@@ -50,9 +53,9 @@ void initialize_weights(const StateTable& state, Executor& executor, uint64_t se
 // What a run starts from: the weights in `directory`, or where that is empty new ones, both as above with
 // this seed; adapters are new in any case.
 struct StartedWeights {
-  std::vector<std::string> initialized;   // parameters that the files lack, adapters aside
-  std::vector<std::string> unused;        // tensors of the files that the model has no parameter for
-  std::optional<SafetensorsModel> files;  // what the others were read from, kept open; none: all are new
+  std::vector<std::string> initialized;      // parameters that the files lack, adapters aside
+  std::vector<std::string> unused;           // tensors of the files that the model has no parameter for
+  std::optional<OriginalWeights> originals;  // what the others were read from; none: all are new
 };
 StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
                              Executor& executor, int64_t seed);
@@ -62,15 +65,15 @@ StartedWeights start_weights(const std::filesystem::path& directory, const State
 // all of it: float32, or the 16-bit type that it has here without a master. One that is not trained, and has
 // fewer bits here than in `originals`, the files that the weights came from (null: none), is written as those
 // have it, in float32.
-std::vector<TensorSpec> weight_specs(const StateTable& state, const SafetensorsModel* originals = nullptr);
+std::vector<TensorSpec> weight_specs(const StateTable& state, const OriginalWeights* originals = nullptr);
 
 // What config.json calls the model's type: that of trained weights without masters, else float32.
 DType model_dtype(const StateTable& state);
 
 // Writes model.safetensors (or shards) with these into an existing directory, which may be that of the
-// originals.
+// originals. SystemError, and the directory stays as it was, where those are not what they were.
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
-                  const SafetensorsModel* originals = nullptr);
+                  const OriginalWeights* originals = nullptr);
 
 // Optimizer states, as "<parameter>.<state>". DamagedFile as above.
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,

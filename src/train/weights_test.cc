@@ -94,12 +94,34 @@ TEST(FrozenWeights, AreSavedAsTheyWereLoaded) {
   const std::string original = read_text_file(directory.path() / "model.safetensors");
   for (const bool fused : {true, false}) {
     ReservedSession frozen(Precision::kBfloat16, fused, {R"(layer\.0\.)"});
-    const SafetensorsModel files = SafetensorsModel::open(directory.path());
-    frozen.load(directory.path());
+    const OriginalWeights originals{SafetensorsModel::open(directory.path()),
+                                    frozen.load(directory.path()).contents};
     EXPECT_FALSE(weights_of(frozen.get()) == weights_of(source.get())) << "nothing is rounded";
-    save_weights(directory.path(), frozen.state(), frozen.executor(), &files);
+    save_weights(directory.path(), frozen.state(), frozen.executor(), &originals);
     EXPECT_TRUE(read_text_file(directory.path() / "model.safetensors") == original);
   }
+}
+
+// A flipped bit in the low half of a float32 changes nothing of what the run has in bf16.
+TEST(FrozenWeights, OriginalsThatWereChangedMeanwhileAreNotSaved) {
+  const TestDirectory directory;
+  const TestDirectory saved;
+  ReservedSession source;
+  source.initialize(3);
+  save_weights(directory.path(), source.state(), source.executor());
+  ReservedSession frozen(Precision::kBfloat16, true, {R"(layer\.0\.)"});
+  const OriginalWeights originals{SafetensorsModel::open(directory.path()),
+                                  frozen.load(directory.path()).contents};
+  const fs::path file = directory.path() / "model.safetensors";
+  const TensorEntry& tensor = originals.files.tensor("bert.encoder.layer.0.output.dense.weight");
+  const int64_t bit = tensor.file_offset * 8;
+  flip_bit(file, bit);
+  const std::string message = message_of<SystemError>(
+      [&] { save_weights(saved.path(), frozen.state(), frozen.executor(), &originals); });
+  EXPECT_TRUE(contains(message, "expected the weights that this run began with"));
+  EXPECT_FALSE(fs::exists(saved.path() / "model.safetensors"));
+  flip_bit(file, bit);
+  EXPECT_NO_THROW(save_weights(saved.path(), frozen.state(), frozen.executor(), &originals));
 }
 
 TEST(FrozenWeights, WithoutOriginalsAreBfloat16InFilesToo) {
@@ -114,10 +136,11 @@ TEST(FrozenWeights, WithoutOriginalsAreBfloat16InFilesToo) {
     EXPECT_EQ(files.tensor(parameter.name).dtype, is_rounded ? DType::kBF16 : DType::kF32) << parameter.name;
   }
   ReservedSession second(Precision::kBfloat16, false, {R"(layer\.0\.)"});
-  second.load(directory.path());
+  const OriginalWeights originals{SafetensorsModel::open(directory.path()),
+                                  second.load(directory.path()).contents};
   EXPECT_TRUE(weights_of(second.get()) == weights_of(first.get()));
   const TestDirectory again;
-  save_weights(again.path(), second.state(), second.executor(), &files);
+  save_weights(again.path(), second.state(), second.executor(), &originals);
   EXPECT_TRUE(read_text_file(again.path() / "model.safetensors") ==
               read_text_file(directory.path() / "model.safetensors"));
 }

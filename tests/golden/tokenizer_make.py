@@ -214,7 +214,7 @@ def make_hashes(arguments):
             for file in sorted(folder.glob(pattern)) if folder else ():
                 if not file.is_symlink() and file.suffix != ".dat":
                     hashes["files"][f"{name}/{file.relative_to(folder)}"] = {
-                        "bytes": file.stat().st_size, "lines": file_hash(tokenizer, file, False), "pairs": file_hash(tokenizer, file, True)}
+                        "content": zlib.crc32(file.read_bytes()), "lines": file_hash(tokenizer, file, False), "pairs": file_hash(tokenizer, file, True)}
     path.write_text(json.dumps(hashes, indent=1, sort_keys=True) + "\n")
 
 
