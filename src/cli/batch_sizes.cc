@@ -1,6 +1,6 @@
 #include "cli/batch_sizes.h"
 
-#include "base/refusal.h"
+#include "base/user_error_kinds.h"
 
 namespace shoehorn {
 

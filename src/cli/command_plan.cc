@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "base/memory_limit.h"
 #include "base/process.h"
-#include "base/refusal.h"
+#include "base/user_error_kinds.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/pass_table.h"

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "base/refusal.h"
+#include "base/user_error_kinds.h"
 
 namespace shoehorn {
 namespace {

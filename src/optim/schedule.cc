@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "base/format.h"
-#include "base/refusal.h"
+#include "base/user_error_kinds.h"
 #include "optim/reduce_lr_on_plateau.h"
 
 namespace shoehorn {

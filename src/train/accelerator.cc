@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/refusal.h"
+#include "base/user_error_kinds.h"
 #include "graph/relative_step.h"
 #include "io/file.h"
 #include "train/checkpoint.h"

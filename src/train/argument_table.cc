@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/refusal.h"
+#include "base/user_error_kinds.h"
 
 namespace shoehorn {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "base/refusal.h"
+#include "base/user_error_kinds.h"
 #include "data/window_iterator.h"
 #include "io/directory_lock.h"
 #include "train/auto_find_batch_size.h"
