@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Shoehorn against the Hugging Face Trainer on the same training step, measured in turns on this machine.
 
-  bench/compare.py --models bert-base --settings fp32 bf16 --repeats 3 [--results bench/results/FILE.json]
+  bench/compare.py --models bert-base --settings fp32 bf16 --repeats 3 [--json FILE]
 
 Every measurement is a process of its own, in the order ours, theirs, ours, theirs, …, so that a noisy machine is noisy
 for both. Peak memory is the kernel's figure for the finished process (ru_maxrss of wait4), the same for both sides.
+The JSON has every run as its program printed it and no medians: campaign.py keeps it as a record.
 Exit: 0 all goals met, 1 a goal missed, 2 nothing could be compared. Commands and keys: bench/README.md.
 """
 
@@ -29,7 +30,7 @@ SETTINGS = {
     "adafactor": ["--optim", "adafactor"],
     "sgd": ["--optim", "sgd", "--optim_args", "momentum=0.9"],
 }
-# Keys whose medians go into the table and the record; both sides print them.
+# Keys whose medians go into the table; both sides print them.
 MEASURES = ("samples_per_second", "step_seconds", "first_step_seconds", "peak_bytes")
 PROCESS_SLACK_BYTES = 8 << 20
 PROCESS_SLACK_RATIO = 0.02
@@ -39,9 +40,10 @@ class CompareError(Exception):
     """A measurement that could not be made; the message says what to do."""
 
 
-def cpu_model():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
+def peers_python():
+    """The Python that bench/peers/setup.sh makes, unless SHOEHORN_PEERS_PYTHON names another."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    return os.environ.get("SHOEHORN_PEERS_PYTHON") or str(cache / "shoehorn/peers/bin/python")
 
 
 def last_json_object(text):
@@ -149,7 +151,7 @@ def judge(args, medians, runs):
 
 
 def compare(args, model, setting):
-    """Measures one model in one setting; returns its record."""
+    """Measures one model in one setting; returns its record, with every run."""
     commands = commands_for(args, model, setting)
     sides = [side for side in ("ours", "theirs") if side in args.sides]
     environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads)) if args.threads else dict(os.environ)
@@ -158,16 +160,9 @@ def compare(args, model, setting):
         for side in sides:
             print(f"{model} {setting} {repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
             runs[side].append(run_once(commands[side], environment, args.timeout_seconds))
-    medians = {side: {key: median_of(runs[side], key) for key in MEASURES} for side in sides}
-    goals = judge(args, medians, runs)
-    both = len(sides) == 2
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "cpu": cpu_model(),
-        "cpus": os.cpu_count(),
+        "date": utc_now(),
         "load_average": os.getloadavg()[0],
-        "threads": {side: runs[side][0].get("threads") for side in sides},
-        "versions": {side: runs[side][0].get("versions") for side in sides},
         "model": model,
         "setting": setting,
         # Without directories: a record says what was run, not where it was installed.
@@ -175,45 +170,66 @@ def compare(args, model, setting):
             side: shlex.join(os.path.basename(word) if os.path.isabs(word) else word for word in commands[side])
             for side in sides
         },
-        "medians": medians,
-        "runs": {side: [{key: run.get(key) for key in MEASURES} for run in runs[side]] for side in sides},
-        "ratio": {key: ratio(medians["ours"][key], medians["theirs"][key]) for key in MEASURES} if both else None,
-        "goals": {name: {"met": bool(met), "text": text} for name, (met, text) in goals.items()},
+        "runs": {side: runs[side] for side in sides},
     }
 
 
-def print_table(records):
+def summary_of(args, record):
+    """Medians of both sides, their ratio (None for one side) and the goals."""
+    runs = record["runs"]
+    medians = {side: {key: median_of(runs[side], key) for key in MEASURES} for side in runs}
+    both = len(runs) == 2
+    ratios = {key: ratio(medians["ours"][key], medians["theirs"][key]) for key in MEASURES} if both else None
+    return {"medians": medians, "ratio": ratios, "goals": judge(args, medians, runs)}
+
+
+def print_table(records, summaries):
     header = ("model", "setting", "who", "samples/s", "step s", "first step s", "peak MiB")
     rows = [header]
-    for record in records:
-        for side, medians in record["medians"].items():
+    for record, summary in zip(records, summaries):
+        for side, medians in summary["medians"].items():
             numbers = [medians["samples_per_second"], medians["step_seconds"], medians["first_step_seconds"]]
             text = ["-" if number is None else f"{number:.3f}" for number in numbers]
             rows.append((record["model"], record["setting"], side, *text, f"{medians['peak_bytes'] / 2**20:.0f}"))
-        if record["ratio"]:
-            text = ["-" if (value := record["ratio"][key]) is None else f"x{value:.3f}" for key in MEASURES]
+        if summary["ratio"]:
+            text = ["-" if (value := summary["ratio"][key]) is None else f"x{value:.3f}" for key in MEASURES]
             rows.append(("", "", "ours/theirs", *text))
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     for row in rows:
         cells = [cell.ljust(width) if index < 3 else cell.rjust(width) for index, (cell, width) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
-    for record in records:
-        for name, goal in record["goals"].items():
-            print(f"{'MET ' if goal['met'] else 'MISS'}  {record['model']} {record['setting']} {name}: {goal['text']}")
+    for record, summary in zip(records, summaries):
+        for name, (met, text) in summary["goals"].items():
+            print(f"{'MET ' if met else 'MISS'}  {record['model']} {record['setting']} {name}: {text}")
 
 
-def append_results(path, records):
-    """A results file is a JSON list; records are added at its end."""
+def utc_now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def write_json(path, value):
+    """Writes a JSON file as a whole or not at all; "-" is standard output."""
+    text = json.dumps(value, indent=1) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
     path = pathlib.Path(path)
-    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = path.with_suffix(".partial")
-    staging.write_text(json.dumps(earlier + records, indent=1) + "\n", encoding="utf-8")
+    staging.write_text(text, encoding="utf-8")
     staging.replace(path)
 
 
+def run_main(main):
+    """Ends the program with main's exit code; 2, with the message, where nothing could be measured."""
+    try:
+        sys.exit(main())
+    except CompareError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
 def parse_arguments():
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["bert-base"], help="bert-base, bert-large, or directories")
     parser.add_argument("--settings", nargs="+", default=["fp32"], choices=sorted(SETTINGS))
@@ -226,7 +242,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, help="OMP_NUM_THREADS of both sides")
     parser.add_argument("--sides", nargs="+", default=["ours", "theirs"], choices=("ours", "theirs"))
     parser.add_argument("--shoehorn", default=str(HERE.parent / "build" / "shoehorn"), help="our program")
-    parser.add_argument("--python", default=str(cache / "shoehorn/peers/bin/python"), help="made by bench/peers/setup.sh")
+    parser.add_argument("--python", default=peers_python(), help="made by bench/peers/setup.sh")
     parser.add_argument("--extra", default="", help="flags for both sides, one string")
     parser.add_argument("--extra_ours", default="", help="flags for our side only")
     parser.add_argument("--extra_theirs", default="", help="flags for their side only")
@@ -234,7 +250,7 @@ def parse_arguments():
     parser.add_argument("--memory_goal", type=float, default=1.0, help="greatest ratio of peak memory")
     parser.add_argument("--first_step_goal", type=float, default=1.0, help="greatest ratio of time to the first step's end")
     parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
-    parser.add_argument("--results", metavar="FILE.json", help="append the records to this JSON list")
+    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
     return parser.parse_args()
 
 
@@ -251,16 +267,13 @@ def main():
                 records.append(compare(args, model, setting))
     finally:
         # What was measured before an error or an interrupt is not lost.
-        if records:
-            print_table(records)
-            if args.results:
-                append_results(args.results, records)
-    return 0 if all(goal["met"] for record in records for goal in record["goals"].values()) else 1
+        summaries = [summary_of(args, record) for record in records]
+        if records and args.json != "-":
+            print_table(records, summaries)
+        if records and args.json:
+            write_json(args.json, records)
+    return 0 if all(met for summary in summaries for met, _ in summary["goals"].values()) else 1
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except CompareError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    run_main(main)

@@ -2,16 +2,15 @@
 """Two builds of Shoehorn on the same training step, measured in turns on this machine.
 
   bench/compare_builds.py --first build/shoehorn --second 'chroot ROOT /root/shoehorn/build/shoehorn' \\
-      --models bert-base --settings fp32 bf16 --repeats 5 [--results bench/results/FILE.json]
+      --models bert-base --settings fp32 bf16 --repeats 5 [--json FILE]
 
 The builds may be of two commits, or of two Debians with their libraries: FRESH_MACHINE_KEEP=1 scripts/fresh_machine.sh
-trixie leaves a root for the second. Every measurement is a process of its own, in the order first, second, first, …. A
-record holds what `env` says of each build, every run, medians, and the ratio second to first.
+trixie leaves a root for the second. Every measurement is a process of its own, in the order first, second, first, …. The
+JSON has what `env` says of each build and every run.
 Exit: 0 measured, 2 nothing could be compared.
 """
 
 import argparse
-import datetime
 import json
 import os
 import shlex
@@ -39,28 +38,26 @@ def measure(args, programs, model, setting):
         for side in SIDES:
             print(f"{model} {setting} {repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
             runs[side].append(compare.run_once([*programs[side], *flags], dict(os.environ), args.timeout_seconds))
-    medians = {side: {key: compare.median_of(runs[side], key) for key in compare.MEASURES} for side in SIDES}
     return {
         "model": model,
         "setting": setting,
         "command": shlex.join(["shoehorn", *flags]),
         "load_average": os.getloadavg()[0],
-        "medians": medians,
-        "runs": {side: [{key: run.get(key) for key in compare.MEASURES} for run in runs[side]] for side in SIDES},
-        "ratio": {key: compare.ratio(medians["second"][key], medians["first"][key]) for key in compare.MEASURES},
+        "runs": runs,
     }
 
 
 def print_table(names, records):
     print(f"{'model':<12}{'setting':<20}{'build':<28}{'samples/s':>10}{'step s':>9}{'peak MiB':>10}")
     for record in records:
+        medians = {side: {key: compare.median_of(record["runs"][side], key) for key in compare.MEASURES} for side in SIDES}
         for side in SIDES:
-            medians = record["medians"][side]
             print(
-                f"{record['model']:<12}{record['setting']:<20}{names[side]:<28}{medians['samples_per_second']:>10.3f}"
-                f"{medians['step_seconds']:>9.3f}{medians['peak_bytes'] / 2**20:>10.0f}"
+                f"{record['model']:<12}{record['setting']:<20}{names[side]:<28}"
+                f"{medians[side]['samples_per_second']:>10.3f}{medians[side]['step_seconds']:>9.3f}"
+                f"{medians[side]['peak_bytes'] / 2**20:>10.0f}"
             )
-        ratio = record["ratio"]
+        ratio = {key: compare.ratio(medians["second"][key], medians["first"][key]) for key in compare.MEASURES}
         print(f"{'':<32}{'second / first':<28}{ratio['samples_per_second']:>9.3f}x{ratio['step_seconds']:>8.3f}x{ratio['peak_bytes']:>9.3f}x")
 
 
@@ -76,7 +73,7 @@ def parse_arguments():
     parser.add_argument("--repeats", type=int, default=5, help="processes of each build")
     parser.add_argument("--extra", default="", help="more flags of bench step, one string")
     parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
-    parser.add_argument("--results", metavar="FILE.json", help="append the record to this JSON list")
+    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
     return parser.parse_args()
 
 
@@ -86,16 +83,12 @@ def main():
     environments = {side: describe(programs[side]) for side in SIDES}
     names = {side: str(environments[side].get("products", side)) for side in SIDES}
     records = [measure(args, programs, model, setting) for model in args.models for setting in args.settings]
-    print_table(names, records)
-    if args.results:
-        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        compare.append_results(args.results, [{"date": date, "env": environments, "measurements": records}])
+    if args.json != "-":
+        print_table(names, records)
+    if args.json:
+        compare.write_json(args.json, {"date": compare.utc_now(), "env": environments, "measurements": records})
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except compare.CompareError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    compare.run_main(main)

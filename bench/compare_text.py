@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shoehorn against the Hugging Face Trainer on real text of unequal lengths, measured in turns on this machine.
 
-  bench/compare_text.py --model_name_or_path DIR --train_file msr_paraphrase_train.txt [--steps 60] [--repeats 3]
+  bench/compare_text.py --model_name_or_path DIR --train_file msr_paraphrase_train.txt [--steps 60] [--repeats 3] [--json FILE]
 
 Fine-tunes a pretrained classifier on MRPC's pairs, the same samples in the same batches on both sides. The Trainer pads
 each batch to its longest sample, Shoehorn packs. Samples a second: ours over the whole of train_runtime, theirs over all
@@ -12,11 +12,13 @@ import argparse
 import json
 import os
 import pathlib
-import statistics
 import sys
 import tempfile
 
 import compare
+
+
+KEYS = ("samples_per_second", "peak_bytes", "loss")
 
 
 def ours_once(args, environment):
@@ -31,7 +33,9 @@ def ours_once(args, environment):
         _, peak, _ = compare.run_process(command, environment, args.timeout_seconds)
         with open(pathlib.Path(directory) / "all_results.json", encoding="utf-8") as file:
             results = json.load(file)
-    return {"samples_per_second": results["train_samples_per_second"], "peak_bytes": peak, "loss": results["train_loss"]}
+    return {
+        **results, "samples_per_second": results["train_samples_per_second"], "peak_bytes": peak, "loss": results["train_loss"]
+    }  # fmt: skip
 
 
 def theirs_once(args, environment):
@@ -41,11 +45,10 @@ def theirs_once(args, environment):
         "--per_device_train_batch_size", str(args.per_device_train_batch_size), *(["--bf16"] if args.bf16 else []),
     ]  # fmt: skip
     result = compare.run_once(command, environment, args.timeout_seconds)
-    return {"samples_per_second": result["samples_per_second_mean"], "peak_bytes": result["peak_bytes"], "loss": result["train_loss"]}
+    return {**result, "samples_per_second": result["samples_per_second_mean"], "loss": result["train_loss"]}
 
 
 def parse_arguments():
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model_name_or_path", required=True, help="directory of a BERT-type model with its tokenizer")
     parser.add_argument("--train_file", required=True, help="msr_paraphrase_train.txt")
@@ -55,22 +58,16 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--shoehorn", default=str(compare.HERE.parent / "build" / "shoehorn"), help="our program")
-    parser.add_argument("--python", default=str(cache / "shoehorn/peers/bin/python"), help="made by bench/peers/setup.sh")
+    parser.add_argument("--python", default=compare.peers_python(), help="made by bench/peers/setup.sh")
     parser.add_argument("--speed_goal", type=float, default=2.0, help="least ratio of samples per second")
     parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
+    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
     return parser.parse_args()
 
 
-def main():
-    args = parse_arguments()
-    runs = {"ours": [], "theirs": []}
-    for repeat in range(args.repeats):
-        for side, once in (("ours", ours_once), ("theirs", theirs_once)):
-            print(f"{repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
-            runs[side].append(once(args, dict(os.environ)))
-    medians = {
-        side: {key: statistics.median(run[key] for run in of_side) for key in of_side[0]} for side, of_side in runs.items()
-    }
+def print_table(args, runs):
+    """Prints medians and the goal; returns the exit code."""
+    medians = {side: {key: compare.median_of(runs[side], key) for key in KEYS} for side in runs}
     print(f"{'who':<8}{'samples/s':>12}{'peak MiB':>12}{'train loss':>12}")
     for side, values in medians.items():
         print(f"{side:<8}{values['samples_per_second']:>12.2f}{values['peak_bytes'] / 2**20:>12.0f}{values['loss']:>12.4f}")
@@ -81,9 +78,18 @@ def main():
     return 0 if met else 1
 
 
+def main():
+    args = parse_arguments()
+    runs = {"ours": [], "theirs": []}
+    for repeat in range(args.repeats):
+        for side, once in (("ours", ours_once), ("theirs", theirs_once)):
+            print(f"{repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
+            runs[side].append(once(args, dict(os.environ)))
+    record = {"date": compare.utc_now(), "setting": "bf16" if args.bf16 else "fp32", "steps": args.steps, "runs": runs}
+    if args.json:
+        compare.write_json(args.json, record)
+    return print_table(args, runs) if args.json != "-" else 0
+
+
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except compare.CompareError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    compare.run_main(main)

@@ -2,12 +2,13 @@
 
     cmake --build build --target tokenize_bench
     python bench/peers/tokenizer_rate.py --bench build/src/tokenize/tokenize_bench --model MINILM_DIR \
-        [--mrpc msr_paraphrase_train.txt] [--fortunes /usr/share/games/fortunes] [--rounds 5]
+        [--mrpc msr_paraphrase_train.txt] [--fortunes /usr/share/games/fortunes] [--rounds 5] \
+        [--json FILE]
 
 Both encode the same batch with truncation to 128 tokens, from the same files, with 1 and with 2 threads. A text is a line
 of the file that both read; the pairs of MRPC are encoded as pairs. Hugging Face's side is encode_batch and, because it
 spares computing offsets that Shoehorn does not give either, encode_batch_fast; the ratio is to the faster of the two. What
-Python then does to turn encodings into lists is not counted.
+Python then does to turn encodings into lists is not counted. The JSON has the rate of every round.
 """
 
 import argparse
@@ -54,14 +55,29 @@ def main():
     parser.add_argument("--mrpc", type=pathlib.Path)
     parser.add_argument("--fortunes", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", metavar="FILE", help="write every rate; - for standard output in place of the text")
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.threads is None:
         # Hugging Face's pool of threads takes its size when the process first uses it.
-        for threads in (1, 2):
-            environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
-            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--threads", str(threads)], env=environment, check=True)
+        results = [result for threads in (1, 2) for result in measured_in_a_process(threads)]
+        if arguments.json != "-":
+            print_text(results)
+        if arguments.json:
+            write = sys.stdout.write if arguments.json == "-" else pathlib.Path(arguments.json).write_text
+            write(json.dumps(results, indent=1) + "\n")
         return
+    print(json.dumps(measure(arguments)))
+
+
+def measured_in_a_process(threads):
+    environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
+    command = [sys.executable, __file__, *sys.argv[1:], "--threads", str(threads)]
+    return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def measure(arguments):
+    """For each set of texts: how many, and the rates of each side in texts a second, a number a round."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(arguments.model / "tokenizer.json"))
@@ -69,9 +85,10 @@ def main():
     tokenizer.enable_truncation(128)
     sets = {}
     if arguments.mrpc:
-        sets["mrpc pairs"] = read_mrpc(arguments.mrpc)
+        sets["MRPC pairs"] = read_mrpc(arguments.mrpc)
     if arguments.fortunes:
         sets["fortunes"] = read_fortunes(arguments.fortunes)
+    results = []
     for name, texts in sets.items():
         with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
             file.write("".join(("\t".join(text) if isinstance(text, tuple) else text) + "\n" for text in texts))
@@ -81,10 +98,16 @@ def main():
                 rates["shoehorn"].append(run_ours(arguments.bench, arguments.model, file.name, arguments.threads))
                 rates["encode_batch"].append(run_theirs(tokenizer.encode_batch, texts))
                 rates["encode_batch_fast"].append(run_theirs(tokenizer.encode_batch_fast, texts))
-        medians = {key: statistics.median(values) for key, values in rates.items()}
+        results.append({"texts": name, "count": len(texts), "threads": arguments.threads, "rates": rates})
+    return results
+
+
+def print_text(results):
+    for result in results:
+        medians = {key: statistics.median(values) for key, values in result["rates"].items()}
         ratio = medians["shoehorn"] / max(medians["encode_batch"], medians["encode_batch_fast"])
         shown = ", ".join(f"{key} {value:,.0f}" for key, value in medians.items())
-        print(f"{name}, {len(texts)} texts, {arguments.threads} thread(s): {shown} texts/s: {ratio:.1f} times", flush=True)
+        print(f"{result['texts']}, {result['count']} texts, {result['threads']} thread(s): {shown} texts/s: {ratio:.1f} times")
 
 
 if __name__ == "__main__":
