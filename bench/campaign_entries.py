@@ -1,0 +1,141 @@
+"""The measurements behind the figures of the docs, as data. `campaign.py --list` prints them.
+
+An entry's name is the name of its record. Its command is written as a reader would type it in the root of the checkout;
+the word `python` stands for the Python that bench/peers/setup.sh makes.
+"""
+
+import dataclasses
+
+LADDER_OF_THE_GUIDES = (
+    "batch_4", "accumulation", "checkpointing", "fp16", "fp16_checkpointing", "adafactor", "fp16_checkpointing_adafactor",
+    "8bit_embeddings", "fp16_checkpointing_8bit_embeddings",
+)  # fmt: skip
+LADDER_BESIDE = (
+    "8bit", "fp16_checkpointing_8bit", "bf16", "bf16_compile", "bf16_checkpointing", "bf16_checkpointing_adafactor",
+    "bf16_checkpointing_8bit", "bf16_checkpointing_8bit_embeddings",
+)  # fmt: skip
+LOWEST = (
+    "exact", "exact_bf16", "exact_bf16_adafactor", "exact_bf16_8bit", "exact_bf16_8bit_embeddings",
+    "exact_bf16_8bit_no_master", "exact_bf16_8bit_embeddings_no_master",
+)  # fmt: skip
+# Name -> flags of a plan of BERT-large at 4 x 512.
+PLANS = {
+    "full": "",
+    "lora": "--lora_rank 8",
+    "lora_all_linear": "--lora_rank 8 --lora_target all-linear",
+    "full_checkpointing": "--gradient_checkpointing",
+    "lora_checkpointing": "--lora_rank 8 --gradient_checkpointing",
+    "full_bf16": "--bf16",
+    "lora_bf16": "--lora_rank 8 --bf16",
+    "lora_bf16_checkpointing": "--lora_rank 8 --bf16 --gradient_checkpointing",
+    "lion": "--optim lion_32bit",
+    "adafactor": "--optim adafactor",
+    "sgd": "--optim sgd",
+}
+MRPC = ".cache/mrpc/msr_paraphrase_train.txt"
+MRPC_COLUMNS = "--text_column_names '#1 String,#2 String' --label_column_name Quality"
+EXEC_BENCH = "build/src/exec/cpu/exec_cpu_bench"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    name: str
+    command: str
+    minutes: float  # of one run, on two cores
+    memory_gib: float = 2
+    needs: tuple = ()  # keys of campaign.REQUIREMENTS, and programs of build/
+    output: str = "json"  # how to read it: a function of campaign.READERS
+    most_runs: int = 100  # where more would give the same numbers, or take too long
+    exits: tuple = (0,)  # exit codes of a measurement that was made
+
+
+def step(model, setting, minutes, memory_gib):
+    name = f"step_{model.replace('-', '_')}_{setting}"
+    command = f"bench/compare.py --models {model} --settings {setting} --steps 4 --repeats 1 --json -"
+    # Exit 1: a goal was missed, which is a measurement too.
+    return Entry(name, command, minutes, memory_gib, ("build/shoehorn", "peers"), exits=(0, 1))
+
+
+def ladder(rung):
+    memory_gib = 16 if "checkpointing" not in rung and rung != "accumulation" else 10
+    needs = ("build/shoehorn", "peers", *(("compiler",) if "compile" in rung else ()))
+    command = f"build/shoehorn bench ladder --against huggingface --rungs {rung} --steps 3 --json -"
+    return Entry(f"ladder_{rung}", command, 12 if "compile" in rung else 5, memory_gib, needs)
+
+
+def lowest(rung):
+    return Entry(f"lowest_{rung}", f"build/shoehorn bench ladder --rungs {rung} --steps 3 --json -", 2, 6, ("build/shoehorn",))
+
+
+def plan(name, flags):
+    command = "build/shoehorn plan --model_name_or_path bert-large --max_seq_length 512 --per_device_train_batch_size 4"
+    return Entry(f"plan_{name}", f"{command} {flags} --json".replace("  ", " "), 0.1, 2, ("build/shoehorn",))
+
+
+def text(setting):
+    flags = "--bf16 " if setting == "bf16" else ""
+    command = f"bench/compare_text.py --model_name_or_path .cache/minilm --train_file {MRPC} {flags}--steps 40 --repeats 1 --json -"
+    return Entry(f"text_minilm_{setting}", command, 3, 3, ("build/shoehorn", "peers", "minilm", "mrpc"), exits=(0, 1))
+
+
+def anatomy(setting):
+    flags = "--bf16 " if setting == "bf16" else ""
+    command = f"build/shoehorn anatomy --model bert-base --per_device_train_batch_size 4 --sequence_length 512 {flags}--steps 3 --json"
+    return Entry(f"anatomy_bert_base_{setting}", command, 2, 4, ("build/shoehorn",))
+
+
+def microbench(name, program, pattern, minutes, memory_gib=2):
+    return Entry(name, f"{program} --benchmark_filter='{pattern}' --benchmark_format=json", minutes, memory_gib, (program,))
+
+
+ENTRIES = [
+    Entry("limits", "build/shoehorn env --json", 0.2, needs=("build/shoehorn",)),
+    step("bert-base", "fp32", 2, 8),
+    step("bert-base", "bf16", 2, 8),
+    step("bert-large", "fp32", 7, 17),
+    step("bert-large", "bf16", 6, 16),
+    *(ladder(rung) for rung in LADDER_OF_THE_GUIDES),
+    *(ladder(rung) for rung in LADDER_BESIDE),
+    *(lowest(rung) for rung in LOWEST),
+    Entry(
+        "recompute",
+        "build/shoehorn bench ladder --model bert-base --rungs accumulation,checkpointing --steps 4 --json -",
+        2, 4, ("build/shoehorn",),
+    ),
+    text("fp32"),
+    text("bf16"),
+    Entry(
+        "data_wait",
+        f"build/shoehorn train --model_name_or_path .cache/minilm --train_file {MRPC} {MRPC_COLUMNS} --max_steps 40 "
+        "--per_device_train_batch_size 16 --dataloader_num_workers 0 --save_strategy no --output_dir .cache/campaign "
+        "--overwrite_output_dir --json",
+        1, 2, ("build/shoehorn", "minilm", "mrpc"),
+    ),
+    # The same seeds give the same accuracy: one run holds every seed.
+    Entry(
+        "quality_minilm",
+        f"build/shoehorn bench quality --model_name_or_path .cache/minilm --train_file {MRPC} --validation_file "
+        f"{MRPC.replace('train', 'test')} {MRPC_COLUMNS} --max_train_samples 960 --max_eval_samples 400 "
+        "--num_train_epochs 1 --per_device_train_batch_size 16 --learning_rate 1e-4 --json -",
+        75, 3, ("build/shoehorn", "minilm", "mrpc"), most_runs=1, exits=(0, 1),
+    ),
+    Entry("quality_quick", "build/shoehorn bench quality --quick --json -", 2, needs=("build/shoehorn",), most_runs=1, exits=(0, 1)),
+    anatomy("fp32"),
+    anatomy("bf16"),
+    microbench("products", EXEC_BENCH, "^(forward|input_gradient|weight_gradient)/", 1),
+    microbench("attention", EXEC_BENCH, "^AttentionBench/(Forward|Backward)", 1),
+    microbench("updates", EXEC_BENCH, "in_turns", 0.5),
+    microbench("checksum", "build/src/io/io_bench", ".", 1, 3),
+    microbench("packing", "build/src/plan/plan_bench", "^BM_pack", 1),
+    Entry(
+        "tokenizer",
+        f"python bench/peers/tokenizer_rate.py --bench build/src/tokenize/tokenize_bench --model .cache/minilm --mrpc {MRPC} "
+        "--fortunes /usr/share/games/fortunes --json -",
+        1, 2, ("build/src/tokenize/tokenize_bench", "peers", "minilm", "mrpc", "fortunes"),
+    ),
+    *(plan(name, flags) for name, flags in PLANS.items()),
+    Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),
+    Entry("fresh_bookworm", "scripts/fresh_machine.sh bookworm demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),
+    Entry("fresh_trixie", "scripts/fresh_machine.sh trixie demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),
+]  # fmt: skip
+NAMES = [entry.name for entry in ENTRIES]
