@@ -1,0 +1,350 @@
+"""The figures of the docs: what each table has in its rows and columns.
+
+A figure's function gets a `Machine`, whose records are all of one machine, and returns a header and rows of text.
+"""
+
+import dataclasses
+import re
+import typing
+
+import campaign_entries as entries
+import records as r
+from figure_numbers import (
+    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_rounds,
+    of_rung, of_seeds, of_side, prediction_error, processes_of_ladder, setting_of, shown, span, times,
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    name: str
+    entries: tuple  # names, in the order of the rows
+    table: typing.Callable  # Machine -> (header, rows), or Machine -> text
+    footnote: typing.Callable = lambda machine: ""
+
+
+STEPS = tuple(f"step_{model}_{setting}" for model in ("bert_base", "bert_large") for setting in ("fp32", "bf16"))
+STEP_LABELS = dict(zip(STEPS, ("BERT-base, fp32", "BERT-base, bf16", "BERT-large, fp32", "BERT-large, bf16")))
+
+
+def step_table(machine):
+    header = (
+        "", "runs / campaigns", "samples/s", "Trainer", "speed", "first step", "Trainer", "MiB", "Trainer", "memory", "of the limit"
+    )  # fmt: skip
+    rows = []
+    for name in machine.names(STEPS):
+        found = machine.of(name)
+        row = [STEP_LABELS[name], count_runs(found, of_side("ours", "samples_per_second"))]
+        for key, digits, unit in (("samples_per_second", 3, 1), ("first_step_seconds", 1, 1), ("peak_bytes", 0, MIB)):
+            row += [middle(found, of_side(side, key), digits, unit) for side in ("ours", "theirs")]
+            if key != "first_step_seconds":
+                row.append(times(found, of_side("ours", key), of_side("theirs", key)))
+        rows.append([*row, middle(found, of_side("ours", "limit_share"), 2)])
+    return header, rows
+
+
+TEXTS = ("text_minilm_fp32", "text_minilm_bf16")
+
+
+def text_table(machine):
+    header = ("", "runs / campaigns", "samples/s", "Trainer", "speed", "MiB", "Trainer", "memory", "mean loss", "Trainer")
+    rows = []
+    for name in machine.names(TEXTS):
+        found = machine.of(name)
+        row = [name.rsplit("_", 1)[1], count_runs(found, of_side("ours", "samples_per_second"))]
+        for key, digits, unit in (("samples_per_second", 1, 1), ("peak_bytes", 0, MIB)):
+            row += [middle(found, of_side(side, key), digits, unit) for side in ("ours", "theirs")]
+            row.append(times(found, of_side("ours", key), of_side("theirs", key)))
+        rows.append([*row, *(middle(found, of_side(side, "loss"), 4) for side in ("ours", "theirs"))])
+    return header, rows
+
+
+SUMMARY = STEPS + TEXTS
+
+
+def summary_table(machine):
+    """Speed and memory only, for the README."""
+    rows = []
+    for name in machine.names(SUMMARY):
+        found = machine.of(name)
+        label = STEP_LABELS.get(name, f"MiniLM on MRPC, {name.rsplit('_', 1)[1]}")
+        ratios = [times(found, of_side("ours", key), of_side("theirs", key)) for key in ("samples_per_second", "peak_bytes")]
+        rows.append([label, count_runs(found, of_side("ours", "peak_bytes")), *ratios])
+    return ("", "runs / campaigns", "samples a second, Shoehorn ÷ Trainer", "peak memory, Shoehorn ÷ Trainer"), rows
+
+
+LADDER = tuple(f"ladder_{rung}" for rung in entries.LADDER_OF_THE_GUIDES + entries.LADDER_BESIDE)
+LOWEST = tuple(f"lowest_{rung}" for rung in entries.LOWEST)
+
+
+def ladder_table(machine):
+    header = (
+        "setting", "runs / campaigns", "samples/s", "Trainer", "speed", "MiB", "Trainer", "memory", "plan − peak, MiB", "first step",
+        "Trainer",
+    )  # fmt: skip
+    rows = []
+    for name in machine.names(LADDER):
+        found = machine.of(name)
+        star = " *" if deviations(found) else ""
+        row = [setting_of(found) + star, processes_of_ladder(found)]
+        for path, digits, unit in ((("samples_per_second",), 3, 1), (("memory", "training_bytes"), 0, MIB)):
+            row += [middle(found, of_rung(side, *path), digits, unit) for side in ("ours", "theirs")]
+            row.append(times(found, of_rung("ours", *path), of_rung("theirs", *path)))
+        row.append(middle(found, prediction_error, 1, MIB))
+        rows.append([*row, *(middle(found, of_rung(side, "first_step_seconds"), 0) for side in ("ours", "theirs"))])
+    return header, rows
+
+
+def ladder_footnote(machine):
+    texts = dict.fromkeys(text for name in machine.names(LADDER) for text in deviations(machine.of(name)))
+    return f"\\* The Trainer {'; or it '.join(texts)}." if texts else ""
+
+
+def lowest_table(machine):
+    rows = []
+    for name in machine.names(LOWEST):
+        found = machine.of(name)
+        peak = of_rung("ours", "memory", "training_bytes")
+        rows.append([
+            setting_of(found), processes_of_ladder(found), middle(found, of_rung("plan", "peak_bytes"), 0, MIB),
+            middle(found, peak, 0, MIB), middle(found, peak, 2, 1e9), middle(found, of_rung("ours", "samples_per_second"), 3),
+        ])  # fmt: skip
+    return ("setting", "runs / campaigns", "planned, MiB", "peak, MiB", "peak, GB", "samples/s"), rows
+
+
+def recompute_table(machine):
+    found = machine.of("recompute")
+    seconds = [of_rung("ours", "step_seconds", at=at) for at in (0, 1)]
+    rows = [["1 × 4 accumulation", middle(found, seconds[0], 2), ""]]
+    rows.append(["the same, every layer recomputed", middle(found, seconds[1], 2), times(found, seconds[1], seconds[0])])
+    return ("BERT-base, 512 tokens", "step, s", "times"), rows
+
+
+def limits_table(machine):
+    found = machine.of("limits")
+    giga = 1e9
+    rows = [
+        ["large fp32 products, GFLOP/s", middle(found, at_path("fp32_flops"), 0, giga), ""],
+        ["large bf16 products, GFLOP/s", middle(found, at_path("bf16_flops"), 0, giga), ""],
+        ["one array changed in place, GB/s", middle(found, at_path("bytes_per_second"), 1, giga), ""],
+    ]
+    peaks = keys_in(found, lambda output: [peak["name"] for peak in output.get("arithmetic_peaks", []) if peak["measured"]])
+    for name in peaks:
+
+        def peak(key, name=name):
+            def numbers(record):
+                return [p.get(key) for output in r.outputs(record) for p in output["arithmetic_peaks"] if p["name"] == name]
+
+            return numbers
+
+        row = [middle(found, peak(key), 0, giga) for key in ("flops_all_threads", "flops_one_thread")]
+        rows.append([f"{name} on registers, GFLOP/s", *row])
+    return ("", "all threads", "one thread"), rows
+
+
+def data_wait_table(machine):
+    found = machine.of("data_wait")
+    share = middle(found, at_path("train_data_wait_share"), 1, 1e-6)
+    return ("", "training, s", "waiting for data, millionths of it"), [["MiniLM, batch 16", middle(found, at_path("train_runtime"), 1), share]]
+
+
+PLANS = tuple(f"plan_{name}" for name in entries.PLANS)
+
+
+def plan_label(name):
+    flags = entries.PLANS[name.removeprefix("plan_")]
+    if name in LORA_PLANS and "--lora" not in flags:
+        return f"everything trained, `{flags}`" if flags else "everything trained"
+    return f"`{flags}`"
+
+
+def plan_rows(machine, names, columns):
+    return [[plan_label(name), *(middle(machine.of(name), *column) for column in columns)] for name in machine.names(names)]
+
+
+def lora_table(machine):
+    columns = [(at_path("trainable_parameters"), 0), (of_arena("persistent"), 1, MIB), (of_arena("transient"), 1, MIB)]
+    columns.append((at_path("process_peak_bytes"), 0, MIB))
+    header = ("MiB", "trained weights", "weights, states", "the step itself", "peak of the process")
+    return header, plan_rows(machine, LORA_PLANS, columns)
+
+
+def optimizer_plan_table(machine):
+    peak = at_path("process_peak_bytes")
+    rows = [[OPTIMIZER_PLANS[name], middle(machine.of(name), peak, 0, MIB)] for name in machine.names(OPTIMIZER_PLANS)]
+    return ("", "peak of the process, MiB"), rows
+
+
+def planning_table(machine):
+    columns = ((at_path("planning_seconds"), 3), (at_path("planning_peak_bytes"), 0, MIB))
+    return ("", "planning, s", "process while planning, MiB"), plan_rows(machine, PLANS, columns)
+
+
+LORA_PLANS = PLANS[:8]
+OPTIMIZER_PLANS = {"plan_full": "AdamW", "plan_lion": "Lion", "plan_adafactor": "Adafactor", "plan_sgd": "SGD"}
+
+
+def anatomy_table(machine):
+    names = machine.names(ANATOMIES)
+    header = ["", *(f"{name.rsplit('_', 1)[1]}: {what}" for name in names for what in ("share of the step", "times its least time"))]
+    kinds = list(dict.fromkeys(kind for name in names for kind in keys_in(machine.of(name), lambda o: o["operations"]["classes"])))
+    rows = []
+    for kind in [*kinds, None]:
+        row = [kind or "all"]
+        for name in names:
+            found = machine.of(name)
+            path = ("operations", "classes", kind) if kind else ("operations", "total")
+            seconds = at_path(*path, "seconds")
+            row.append(times(found, seconds, at_path("operations", "total", "seconds")))
+            row.append(times(found, seconds, at_path(*path, "floor_seconds")))
+        rows.append(row)
+    unexplained = ["measured peak less its account, MiB"]
+    for name in names:
+        unexplained += [middle(machine.of(name), at_path("memory", "unexplained_bytes"), 1, MIB), ""]
+    return header, [*rows, unexplained]
+
+
+ANATOMIES = ("anatomy_bert_base_fp32", "anatomy_bert_base_bf16")
+
+
+def products_table(machine):
+    """GFLOP/s, and of fp32 and bf16 the share of the limit that `env` measured before."""
+    found = machine.of("products")
+    rows = []
+    for name in benchmark_names(found):
+        product, dtype, rows_of_weight, columns = shown(name).split("/")
+        rate = of_benchmark(name, "FLOP/s")
+
+        def limit(record, key=f"{dtype}_flops"):
+            return [record["environment"].get(key)]
+
+        label = f"{product.replace('_', ' ')}, {dtype}, {rows_of_weight} × {columns}"
+        rows.append([label, middle(found, rate, 0, 1e9), times(found, rate, limit)])
+    return ("product, 2048 tokens, weight [out, in]", "GFLOP/s", "of the limit"), rows
+
+
+def attention_table(machine):
+    found = machine.of("attention")
+    names = benchmark_names(found)
+    rows = [[shown(n), middle(found, of_benchmark(n, "real_time"), 2), middle(found, of_benchmark(n, "flop/s"), 0, 1e9)] for n in names]
+    return ("", "ms", "GFLOP/s"), rows
+
+
+UPDATES = (("AdamW", "adamw"), ("AdamW, states in 8 bits", "adamw_8bit"), ("Adafactor", "adafactor"))
+WEIGHTS = (("fp32 weights", 0), ("split weights", 1))
+
+
+def updates_table(machine):
+    found = machine.of("updates")
+    columns = (("ms", "ms", 1), ("of the bandwidth", "share", 2), ("of AdamW", "of_adamw", 2))
+    header = ["16.8 M elements", *(f"{weights}: {title}" for weights, _ in WEIGHTS for title, _, _ in columns)]
+    rows = []
+    for label, key in UPDATES:
+        row = [label]
+        for _, number_of_weights in WEIGHTS:
+            name = f"bench_updates_in_turns/{number_of_weights}/iterations:21/real_time"
+            row += [middle(found, of_benchmark(name, f"{key}_{counter}"), digits) for _, counter, digits in columns]
+        rows.append(row)
+    return header, rows
+
+
+def checksum_table(machine):
+    found = machine.of("checksum")
+    rows = []
+    for mib in (256, 1024):
+        ms = [of_benchmark(f"save_safetensors/MiB:{mib}/checksum:{on}/real_time", "real_time") for on in (0, 1)]
+        rows.append([f"{mib} MiB", middle(found, ms[0], 0), middle(found, ms[1], 0), times(found, ms[1], ms[0])])
+    rate = middle(found, of_benchmark("checksum/real_time", "bytes_per_second"), 1, 1e9)
+    return ("a file saved", "ms", "ms with checksums", "times"), [*rows, ["the checksum alone, GB/s", "", rate, ""]]
+
+
+def packing_table(machine):
+    found = machine.of("packing")
+    columns = (("intervals", 0), ("over_bound", 4), ("real_time", 1))
+    rows = [[name, *(middle(found, of_benchmark(name, key), digits) for key, digits in columns)] for name in benchmark_names(found)]
+    return ("", "buffers", "of the lower bound", "ms"), rows
+
+
+def tokenizer_table(machine):
+    found = machine.of("tokenizer")
+    sides = ("shoehorn", "encode_batch", "encode_batch_fast")
+    rows = []
+    for texts, threads in keys_in(found, lambda output: [(item["texts"], item["threads"]) for item in output]):
+        rates = [of_rounds(texts, threads, side) for side in sides]
+        shown_rates = [middle(found, rate, 0) for rate in rates]
+        label = f"{texts}, {threads} thread{'s' if threads > 1 else ''}"
+        rows.append([label, *shown_rates, times(found, rates[0], rates[2], 1)])
+    return ("texts a second", "Shoehorn", "`encode_batch`", "`encode_batch_fast`", "times the last"), rows
+
+
+def quality_table(entry):
+    def table(machine):
+        found = machine.of(entry)
+        rows = []
+        for rung in keys_in(found, lambda output: [item["name"] for item in output["rungs"]]):
+            items = [item for record in found for output in r.outputs(record) for item in output["rungs"] if item["name"] == rung]
+            accuracy, seconds = of_seeds(rung, "eval_accuracy"), of_seeds(rung, "train_runtime")
+            rows.append([
+                items[-1]["setting"].replace(" x ", " × "), str(sum(len(item["runs"]) for item in items)),
+                f"{middle(found, accuracy, 4)} ({span(found, accuracy, 4)})", middle(found, of_seeds(rung, "eval_loss"), 4),
+                times(found, seconds, of_seeds("reference", "train_runtime")),
+                middle(found, of_seeds(rung, "memory_process_measured_bytes"), 0, MIB), verdict(items),
+            ])  # fmt: skip
+        return ("setting", "runs", "accuracy (lowest to highest)", "evaluation loss", "time", "MiB", ""), rows
+
+    return table
+
+
+def verdict(items):
+    if items[-1]["name"] == "reference":
+        return "reference"
+    losing = sum(bool(item.get("loses_accuracy")) for item in items)
+    texts = [] if not losing else ["loses" if losing == len(items) else f"loses in {losing} of {len(items)} campaigns"]
+    if equals := items[-1].get("equals"):
+        exact = "every bit of" if equals["is_every_bit"] else f"losses of the first steps to {equals['first_steps']:.0e} of"
+        texts.append(f"{exact} `{equals['name']}`")
+    return ", ".join(texts)
+
+
+def demo_table(machine):
+    rows = []
+    labels = (("demo", "`make demo`, built before"), ("fresh_bookworm", "on an empty Debian 12"), ("fresh_trixie", "on an empty Debian 13"))
+    for name, label in labels:
+        if found := machine.of(name):
+            training = middle(found, at_path("results", "train_runtime"), 0)
+            rows.append([label, middle(found, at_path("seconds"), 1, 60), training, middle(found, at_path("results", "eval_accuracy"), 3)])
+    return ("", "minutes", "training, s", "accuracy"), rows
+
+
+def transcript(machine):
+    """What the newest run of the demo printed, shortened: its second half, without the bytes by component."""
+    lines = newest(machine.of("demo"))["lines"]
+    starts = [at for at, line in enumerate(lines) if line.startswith("== Training")]
+    text = "\n".join(line if len(line) <= 120 else line[:119] + "…" for line in lines[starts[0] if starts else 0 :])
+    return "```\n" + re.sub(r"^  by component\n.*?^(?=  persistent)", "  …\n", text, flags=re.M | re.S) + "\n```"
+
+
+FIGURES = [
+    Figure("limits", ("limits",), limits_table),
+    Figure("summary", SUMMARY, summary_table),
+    Figure("step", STEPS, step_table),
+    Figure("ladder", LADDER, ladder_table, ladder_footnote),
+    Figure("lowest", LOWEST, lowest_table),
+    Figure("recompute", ("recompute",), recompute_table),
+    Figure("text", TEXTS, text_table),
+    Figure("data_wait", ("data_wait",), data_wait_table),
+    Figure("quality_minilm", ("quality_minilm",), quality_table("quality_minilm")),
+    Figure("quality_quick", ("quality_quick",), quality_table("quality_quick")),
+    Figure("anatomy", ANATOMIES, anatomy_table),
+    Figure("products", ("products",), products_table),
+    Figure("attention", ("attention",), attention_table),
+    Figure("updates", ("updates",), updates_table),
+    Figure("checksum", ("checksum",), checksum_table),
+    Figure("packing", ("packing",), packing_table),
+    Figure("tokenizer", ("tokenizer",), tokenizer_table),
+    Figure("planning", PLANS, planning_table),
+    Figure("lora", LORA_PLANS, lora_table),
+    Figure("optimizers", tuple(OPTIMIZER_PLANS), optimizer_plan_table),
+    Figure("transcript", ("demo",), transcript),
+    Figure("demo", ("demo", "fresh_bookworm", "fresh_trixie"), demo_table),
+]

@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+"""Tests of the scripts in bench/ that make records and write the docs' figures; nothing is measured.
+
+  tests/python/measurement_scripts.py
+"""
+
+import contextlib
+import io
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "bench"))
+
+import campaign  # noqa: E402
+import campaign_entries  # noqa: E402
+import compare  # noqa: E402
+import figures  # noqa: E402
+import records  # noqa: E402
+import tables  # noqa: E402
+
+BUILD_PROGRAMS = campaign.build_programs
+COMMIT = "0123456789" * 4
+ENVIRONMENT = {"cpu": "Fast 9000", "isa": "AVX2", "threads": 2, "products": "library 1", "fp32_flops": 2e11, "bf16_flops": 4e11}
+
+
+def record(name, output_list, environment=None):
+    return {
+        "format": 1,
+        "name": name,
+        "commit": COMMIT,
+        "command": f"measure {name}",
+        "environment": environment or ENVIRONMENT,
+        "versions": None,
+        "started": None,
+        "runs": [{"seconds": 1.0, "load_average": 0.1, "output": output} for output in output_list],
+    }
+
+
+def compared(ours, theirs):
+    """An output of compare.py whose sides ran once at these samples a second."""
+    run = lambda rate: {"samples_per_second": rate, "first_step_seconds": 2.0, "peak_bytes": 2**30, "limit_share": 0.5}
+    return [{"runs": {"ours": [run(ours)], "theirs": [run(theirs)]}}]
+
+
+def rung(name, seconds):
+    side = {"samples_per_second": 4 / seconds, "step_seconds": seconds, "first_step_seconds": 3.0, "memory": {"training_bytes": 2**30}}
+    theirs = {**side, "ran": "fp32: fp16 is skipped", "left_out": ["--optim_args", "embedding_bits=8"]}
+    plan = {"peak_bytes": 2**30}
+    return {"name": name, "setting": f"1 x 4, {name}", "plan": plan, "ours": {**side, "predicted_bytes": 2**30 + 2**20}, "theirs": theirs}
+
+
+def google(*benchmarks):
+    return {"context": {"num_cpus": 2}, "benchmarks": [{"name": name, **counters} for name, counters in benchmarks]}
+
+
+def quality():
+    seeds = [{"eval_accuracy": 0.7, "eval_loss": 0.6, "train_runtime": 3.0, "memory_process_measured_bytes": 2**28}] * 2
+    equals = {"name": "reference", "is_every_bit": True, "first_steps": 0.0}
+    names = ("reference", {}), ("checkpointing", {"equals": equals}), ("sgd", {"loses_accuracy": True})
+    return {"rungs": [{"name": name, "setting": name, "runs": seeds, **more} for name, more in names]}
+
+
+def anatomy():
+    whole = {"seconds": 2.0, "floor_seconds": 1.0}
+    return {"operations": {"classes": {"optimizer": whole}, "total": whole}, "memory": {"unexplained_bytes": -(2**20)}}
+
+
+def example_output(name):
+    """What an entry's command prints, as small as the figures allow."""
+    if name.startswith(("step_", "text_")):
+        return compared(2.0, 1.0)
+    if name.startswith(("ladder_", "lowest_")):
+        return {"repeats": 1, "rungs": [rung(name, 2.0)]}
+    if name.startswith("plan_"):
+        arenas = [{"name": "persistent", "bytes": 2**20}, {"name": "transient", "bytes": 2**21}]
+        sizes = {"trainable_parameters": 7, "process_peak_bytes": 2**23, "planning_seconds": 0.1, "planning_peak_bytes": 2**22}
+        return {"arenas": arenas, **sizes}
+    if name.startswith("quality_"):
+        return quality()
+    if name.startswith("anatomy_"):
+        return anatomy()
+    rates = {"shoehorn": [30.0, 40.0, 50.0], "encode_batch": [1.0], "encode_batch_fast": [2.0]}
+    counters = {f"{key}_{what}": 1.0 for _, key in figures.UPDATES for what in ("ms", "share", "of_adamw")}
+    demo_lines = ["== What it will take", "== Training: x", "  scalar 1", "  by component", "    head 2", "  persistent arena 3"]
+    saves = [(f"save_safetensors/MiB:{mib}/checksum:{on}/real_time", {"real_time": 10.0 + on}) for mib in (256, 1024) for on in (0, 1)]
+    return {
+        "limits": {**ENVIRONMENT, "bytes_per_second": 1e10, "arithmetic_peaks": [{"name": "FMA", "measured": True, "flops_all_threads": 1e11}]},
+        "recompute": {"repeats": 1, "rungs": [rung("accumulation", 2.0), rung("checkpointing", 3.0)]},
+        "data_wait": {"train_runtime": 5.0, "train_data_wait_share": 0.00001},
+        "products": google(("forward/fp32/768/768/real_time", {"FLOP/s": 1e11}), ("forward/bf16/768/768/real_time", {"FLOP/s": 1e11})),
+        "attention": google(("AttentionBench/Forward/T:512/real_time", {"real_time": 4.0, "flop/s": 1e10})),
+        "updates": google(*((f"bench_updates_in_turns/{w}/iterations:21/real_time", counters) for w in (0, 1))),
+        "checksum": google(*saves, ("checksum/real_time", {"bytes_per_second": 5e9})),
+        "packing": google(("BM_pack_random/300/20", {"intervals": 300, "over_bound": 1.0, "real_time": 2.0})),
+        "tokenizer": [{"texts": "pairs", "threads": 1, "rates": rates}],
+        "demo": {"seconds": 60.0, "lines": demo_lines, "results": {"train_runtime": 30.0, "eval_accuracy": 0.7}},
+        "fresh_bookworm": {"seconds": 600},
+        "fresh_trixie": {"seconds": 660},
+    }[name]
+
+
+class Medians(unittest.TestCase):
+    def test_of_campaigns_and_not_of_runs(self):
+        numbers = {"a": [1, 1, 1, 1, 1], "b": [5, 6, 7], "c": [8]}
+        found = [{"campaign": campaign} for campaign in numbers]
+        self.assertEqual(records.median_over_campaigns(found, lambda record: numbers[record["campaign"]]), 6)
+        self.assertIsNone(records.median_over_campaigns(found, lambda record: [None]))
+
+    def test_a_ratio_is_that_of_a_campaign(self):
+        # The quotient of the medians would be 4 / 2: no campaign has seen it.
+        sides = {"a": (1, 1), "b": (4, 4), "c": (9, 2)}
+        found = [{"campaign": campaign} for campaign in sides]
+        ratio = records.median_ratio_over_campaigns(found, lambda r: [sides[r["campaign"]][0]], lambda r: [sides[r["campaign"]][1]])
+        self.assertEqual(ratio, 1)
+
+    def test_the_name_of_a_machine(self):
+        self.assertEqual(records.machine_of("2026-11-22-zen4-12"), "zen4")
+        for wrong in ("zen4", "2026-11-22", "2026-11-22-Zen 4"):
+            self.assertRaises(records.RecordError, records.machine_of, wrong)
+
+
+class Tables(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        (self.root / "docs").mkdir()
+        blocks = [f"<!-- figures: {figure.name} -->\n<!-- end of figures -->\n" for figure in figures.FIGURES]
+        self.page = self.root / "docs/all.md"
+        self.page.write_text("\n".join(blocks))
+        (self.root / "README.md").write_text("# A page without figures\n")
+
+    def put(self, campaign_name, name, *output_list, environment=None):
+        path = self.root / "bench/results" / campaign_name / f"{name}.json"
+        records.save(path, record(name, output_list, environment))
+        return path
+
+    def run_tables(self, *flags):
+        """Exit code and all output."""
+        command = [sys.executable, "-B", str(ROOT / "bench/tables.py"), "--root", str(self.root), *flags]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def block(self, figure):
+        return self.page.read_text().split(f"<!-- figures: {figure} -->")[1].split("<!-- end of figures -->")[0]
+
+    def test_numbers_are_medians_over_campaigns(self):
+        self.put("2026-01-01-box", "step_bert_base_fp32", compared(1.0, 1.0), compared(1.2, 1.0), compared(9.0, 1.0))
+        self.put("2026-01-02-box", "step_bert_base_fp32", compared(3.0, 1.0))
+        self.put("2026-01-02-box-2", "step_bert_base_fp32", compared(2.0, 1.0))
+        self.assertEqual(self.run_tables()[0], 0)
+        # 1.2, 3 and 2 are the campaigns' medians.
+        self.assertIn("| BERT-base, fp32 | 5 / 3 | 2.000 | 1.000 | 2.00 |", self.block("step"))
+        self.assertIn("`2026-01-02-box-2/step_bert_base_fp32.json`", self.block("step"))
+
+    def test_machines_are_not_mixed(self):
+        self.put("2026-01-01-box", "step_bert_base_fp32", compared(1.0, 1.0))
+        self.put("2026-01-01-chest", "step_bert_base_fp32", compared(3.0, 1.0), environment={**ENVIRONMENT, "cpu": "Slow 1"})
+        self.run_tables()
+        box, chest = self.block("step").split("**chest**: Slow 1")
+        self.assertIn("**box**: Fast 9000, 2 threads, AVX2, library 1", box)
+        self.assertIn("| 1 / 1 | 1.000 |", box)
+        self.assertIn("| 1 / 1 | 3.000 |", chest)
+
+    def test_check_notices_a_changed_figure(self):
+        path = self.put("2026-01-01-box", "step_bert_base_fp32", compared(2.5, 1.0))
+        self.assertEqual(self.run_tables("--check")[0], 1)  # not written yet
+        self.run_tables()
+        self.assertEqual(self.run_tables("--check"), (0, f"{len(figures.FIGURES)} figures, 1 records\n"))
+        written = self.page.read_text()
+        self.page.write_text(written.replace("| 2.500 |", "| 2.600 |"))
+        code, output = self.run_tables("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("docs/all.md", output)
+        self.assertIn("| 2.600 |", output)
+        self.page.write_text(written)
+        path.write_text(path.read_text().replace("2.5", "2.4"))
+        self.assertEqual(self.run_tables("--check")[0], 1)
+
+    def test_check_changes_nothing(self):
+        before = self.page.read_text()
+        self.run_tables("--check")
+        self.assertEqual(self.page.read_text(), before)
+
+    def test_a_missing_record_is_named(self):
+        path = self.put("2026-01-01-box", "step_bert_base_fp32", compared(2.0, 1.0))
+        self.run_tables()
+        missing = "Not measured there: `step_bert_base_bf16`, `step_bert_large_fp32`, `step_bert_large_bf16`."
+        self.assertIn(missing, self.block("step").replace("\n", " "))
+        self.assertIn("Not measured yet (entries of `bench/campaign.py`): `tokenizer`.", self.block("tokenizer"))
+        path.unlink()
+        code, output = self.run_tables("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("+Not measured yet (entries of `bench/campaign.py`): `step_bert_base_fp32`", output)
+
+    def test_every_figure_can_be_written(self):
+        for name in campaign_entries.NAMES:
+            self.put("2026-01-01-box", name, example_output(name), example_output(name))
+        code, output = self.run_tables()
+        self.assertEqual(code, 0, output)
+        text = self.page.read_text()
+        self.assertNotIn("Not measured", text)
+        for expected in (
+            "| 1 × 4, ladder_fp16 * | 2 / 1 | 2.000 | 2.000 | 1.00 | 1,024 | 1,024 | 1.00 | 1.0 | 3 | 3 |",
+            "\\* The Trainer runs fp32: fp16 is skipped; or it runs without --optim_args embedding_bits=8.",
+            "| the same, every layer recomputed | 3.00 | 1.50 |",
+            "| pairs, 1 thread | 40 | 1 | 2 | 20.0 |",
+            "| forward, bf16, 768 × 768 | 100 | 0.25 |",
+            "| checkpointing | 4 | 0.7000 (0.7000) | 0.6000 | 1.00 | 256 | every bit of `reference` |",
+            "| sgd | 4 | 0.7000 (0.7000) | 0.6000 | 1.00 | 256 | loses |",
+            "| on an empty Debian 12 | 10.0 | – | – |",
+            "```\n== Training: x\n  scalar 1\n  …\n  persistent arena 3\n```",
+        ):
+            self.assertIn(expected, text)
+
+    def test_wrong_records_and_pages_are_refused(self):
+        path = self.put("2026-01-01-box", "step_bert_base_fp32", compared(2.0, 1.0))
+        good = path.read_text()
+        for old, new, message in (
+            (COMMIT, "unknown", "expected a commit"),
+            ('"format": 1', '"format": 2', "expected format 1"),
+            ('"command"', '"typed"', "expected the key command"),
+            ('"name": "step', '"name": "stop', "expected the name step_bert_base_fp32"),
+            ("{", "", "expected JSON"),
+        ):
+            path.write_text(good.replace(old, new, 1))
+            code, output = self.run_tables("--check")
+            self.assertEqual(code, 2, output)
+            self.assertIn("[2026-01-01-box/step_bert_base_fp32.json]", output)
+            self.assertIn(message, output)
+        path.write_text(good)
+        other = self.put("2026-01-02-box", "step_bert_base_fp32", compared(2.0, 1.0), environment={**ENVIRONMENT, "cpu": "Slow 1"})
+        self.assertIn("expected one processor by the name of box", self.run_tables()[1])
+        other.unlink()
+        stranger = self.put("2026-01-01-box", "no_such_entry", compared(2.0, 1.0))
+        self.assertIn("[2026-01-01-box/no_such_entry.json] expected the name of an entry", self.run_tables()[1])
+        stranger.unlink()
+        pages = self.page.read_text()
+        for old, new, message in (
+            ("<!-- end of figures -->", "", "expected pairs of"),
+            ("figures: step ", "figures: stop ", "expected a figure of bench/figures.py, got stop"),
+            ("<!-- figures: step -->\n<!-- end of figures -->\n", "", "expected every figure on a page, got none with step"),
+        ):
+            self.page.write_text(pages.replace(old, new, 1))
+            code, output = self.run_tables()
+            self.assertEqual(code, 2, output)
+            self.assertIn(message, output)
+
+
+@unittest.skipUnless(shutil.which("git"), "there is no git")
+class Campaigns(unittest.TestCase):
+    """campaign.py in a checkout of its own, with commands of the shell."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        self.script("build/shoehorn", f"echo '{json.dumps({**ENVIRONMENT, 'where': str(self.root) + '/build'})}'")
+        (self.root / "source.cc").write_text("1\n")
+        (self.root / ".gitignore").write_text("build/\n")
+        self.git("init", "--quiet")
+        self.git("add", "--all")
+        self.git("-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--message", "first")
+        self.entries = [
+            campaign_entries.Entry("limits", "sh -c 'echo ready; echo {\\\"a\\\": \\\"$PWD/x\\\"}; echo run >> build/runs'", 1),
+            campaign_entries.Entry("demo", "sh -c 'exit 3'", 1),
+            campaign_entries.Entry("quality_quick", "echo '[2]'", 1, most_runs=1),
+        ]
+        for target, name, value in (
+            (campaign, "ROOT", self.root),
+            (records, "RESULTS", self.root / "bench/results"),
+            (campaign_entries, "ENTRIES", self.entries),
+            (campaign, "build_programs", lambda needs: None),
+        ):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def script(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def git(self, *words):
+        return subprocess.run(["git", "-C", str(self.root), *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    def run_campaign(self, *words):
+        """Exit code of main and what it printed; a Missing is its message."""
+        with mock.patch.object(sys, "argv", ["campaign.py", *words]), contextlib.redirect_stdout(io.StringIO()) as out:
+            with contextlib.redirect_stderr(out):
+                try:
+                    code = campaign.main()
+                except (campaign.Missing, records.RecordError) as missing:
+                    return 2, str(missing)
+        return code, out.getvalue()
+
+    def written(self, name):
+        return json.loads((self.root / "bench/results/2026-01-01-box" / f"{name}.json").read_text())
+
+    def test_a_record_has_every_run(self):
+        code, output = self.run_campaign("2026-01-01-box", "--only", "limits", "--repeat", "4")
+        self.assertEqual(code, 0, output)
+        made = self.written("limits")
+        self.assertIsNone(records.defect(made))
+        self.assertEqual([run["output"] for run in made["runs"]], [{"a": "x"}] * 4)
+        self.assertEqual((self.root / "build/runs").read_text().count("run"), 4)
+        self.assertEqual(made["commit"], self.git("rev-parse", "HEAD"))
+        self.assertEqual(made["command"], self.entries[0].command)
+        self.assertEqual(made["environment"], {**ENVIRONMENT, "where": "build"})
+
+    def test_what_fails_is_named_and_the_rest_is_written(self):
+        code, output = self.run_campaign("2026-01-01-box")
+        self.assertEqual(code, 1)
+        self.assertIn("[demo] failed: exit 3", output)
+        self.assertEqual(len(self.written("quality_quick")["runs"]), 1)
+        self.assertFalse((self.root / "bench/results/2026-01-01-box/demo.json").exists())
+
+    def test_records_are_never_replaced(self):
+        self.run_campaign("2026-01-01-box", "--only", "quality")
+        before = self.written("quality_quick")
+        code, output = self.run_campaign("2026-01-01-box", "--only", "quality|limits")
+        self.assertEqual(code, 2)
+        self.assertIn("has records of quality_quick; --continue", output)
+        code, output = self.run_campaign("2026-01-01-box", "--only", "quality|limits", "--continue")
+        self.assertEqual((code, self.written("quality_quick")), (0, before))
+        self.assertEqual(len(self.written("limits")["runs"]), 3)
+
+    def test_refused_before_anything_runs(self):
+        needy = campaign_entries.Entry("tokenizer", "true", 1, 10**6, ("minilm", "peers"))
+        with mock.patch.object(campaign_entries, "ENTRIES", [*self.entries, needy]):
+            with mock.patch.dict("os.environ", {"SHOEHORN_PEERS_PYTHON": "/nowhere/python"}):
+                code, output = self.run_campaign("2026-01-01-box")
+        self.assertEqual(code, 2)
+        self.assertIn("[minilm] expected all-MiniLM-L6-v2 in .cache/minilm; run scripts/fetch_minilm.sh (for tokenizer)", output)
+        self.assertIn("[peers] expected a Python with the peers; run bench/peers/setup.sh", output)
+        self.assertIn("[tokenizer] expected 1000000 GiB of available memory", output)
+        self.assertFalse((self.root / "bench/results").exists())
+
+    def test_a_tree_that_is_not_committed_is_refused(self):
+        (self.root / "source.cc").write_text("2\n")
+        code, output = self.run_campaign("2026-01-01-box")
+        self.assertEqual(code, 2)
+        self.assertIn("changed: source.cc", output)
+
+    def test_a_build_that_is_not_there_is_refused(self):
+        with self.assertRaisesRegex(campaign.Missing, "expected a configured build"):
+            BUILD_PROGRAMS({"build/shoehorn"})
+
+    def test_nothing_names_the_machine(self):
+        with mock.patch("socket.gethostname", return_value="vm"), mock.patch.object(pathlib.Path, "home", return_value=pathlib.Path("/home/me")):
+            cleaned = campaign.without_machine({
+                "host_name": "vm", "executable": "./x", "flags": [f"{self.root}/.cache/minilm", "/home/me/x", "/home/meadow", "vm:8", "llvm"],
+            })  # fmt: skip
+        self.assertEqual(cleaned, {"flags": [".cache/minilm", "~/x", "/home/meadow", "HOST:8", "llvm"]})
+
+
+class Entries(unittest.TestCase):
+    def test_of_figures_are_those_of_the_campaign(self):
+        of_figures = {name for figure in figures.FIGURES for name in figure.entries}
+        self.assertEqual(of_figures, set(campaign_entries.NAMES))
+        self.assertEqual(len(set(campaign_entries.NAMES)), len(campaign_entries.NAMES))
+
+    def test_say_what_they_need(self):
+        for entry in campaign_entries.ENTRIES:
+            for need in entry.needs:
+                self.assertTrue(need in campaign.REQUIREMENTS or campaign.program_of(need), need)
+            for part, need in ((".cache/minilm", "minilm"), (".cache/mrpc", "mrpc"), ("huggingface", "peers"), ("bench/compare", "peers")):
+                if part in entry.command:
+                    self.assertIn(need, entry.needs, entry.name)
+            self.assertIn(entry.output, campaign.READERS)
+
+
+class Readers(unittest.TestCase):
+    def test_json_at_the_end_of_an_output(self):
+        self.assertEqual(campaign.read_json('[note] no JSON\n{\n "a": [\n1\n]\n}\n', 0), {"a": [1]})
+        self.assertRaises(ValueError, campaign.read_json, "nothing", 0)
+
+    def test_seconds_of_a_fresh_machine(self):
+        self.assertEqual(campaign.read_fresh_machine("…\ntrixie: make demo: exit 0 after 654 s\n", 0), {"seconds": 654})
+        self.assertRaises(ValueError, campaign.read_fresh_machine, "trixie: make demo: exit 1 after 6 s", 0)
+
+
+class Compare(unittest.TestCase):
+    def test_json_has_every_run(self):
+        with tempfile.TemporaryDirectory() as directory:
+            program = pathlib.Path(directory) / "program"
+            run = {"samples_per_second": 2.0, "step_seconds": 1.0, "first_step_seconds": 3.0, "peak_bytes": 4, "limit_share": 0.5}
+            program.write_text(f"#!/bin/sh\necho '{json.dumps(run)}'\n")
+            program.chmod(0o755)
+            flags = ["--shoehorn", str(program), "--python", str(program), "--repeats", "2", "--json", "-"]
+            done = subprocess.run([sys.executable, "-B", str(ROOT / "bench/compare.py"), *flags], capture_output=True, text=True)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        (measurement,) = json.loads(done.stdout)
+        self.assertNotIn(directory, done.stdout)
+        for side in ("ours", "theirs"):
+            self.assertEqual([run["limit_share"] for run in measurement["runs"][side]], [0.5, 0.5])
+            self.assertGreater(measurement["runs"][side][0]["peak_bytes"], 4)  # the kernel's, not the program's own
+
+    def test_errors_end_with_2(self):
+        def fail():
+            raise compare.CompareError("nothing to compare")
+
+        with self.assertRaises(SystemExit) as end, contextlib.redirect_stderr(io.StringIO()) as err:
+            compare.run_main(fail)
+        self.assertEqual((end.exception.code, err.getvalue()), (2, "nothing to compare\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
