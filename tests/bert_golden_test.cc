@@ -150,11 +150,12 @@ class GoldenStep {
 
   void expect_logits() {
     const ProgramFamily& family = session_.family();
-    session_.executor().run("evaluate", batch_.load(session_, family.evaluation_batch, rows_));
+    const ProgramId evaluate = family.find(ProgramKind::kEvaluate);
+    session_.executor().run(evaluate, batch_.load(session_, family.evaluation_batch, rows_));
     const std::vector<double> logits = read_doubles(golden_, "logits");
     const double tolerance = tolerance_.logits(largest_of(logits));
     const auto* computed = reinterpret_cast<const float*>(
-        session_.executor().value("evaluate", family.find("evaluate")->result("logits")));
+        session_.executor().value(evaluate, family.program(evaluate).result("logits")));
     double error = 0;
     for (size_t i = 0; i < logits.size(); ++i) error = std::max(error, std::abs(computed[i] - logits[i]));
     EXPECT_LE(error, tolerance) << "logits";
@@ -210,20 +211,20 @@ class GoldenStep {
   void train() {
     Executor& executor = session_.executor();
     const ProgramFamily& family = session_.family();
-    if (family.find("train_step") != nullptr) {
+    if (const ProgramId step = family.find(ProgramKind::kTrainStep); step.valid()) {
       std::vector<int64_t> counts;
       for (size_t m = 0; m < family.train_batches.size(); ++m) {
         const auto loaded = batch_.load(session_, family.train_batches[m], micro_batches_[m]);
         counts.insert(counts.end(), loaded.begin(), loaded.end());
       }
-      executor.run("train_step", counts);
+      executor.run(step, counts);
       return;
     }
     for (size_t m = 0; m < micro_batches_.size(); ++m) {
-      executor.run(m == 0 ? "micro_batch_first" : "micro_batch_next",
+      executor.run(family.find(m == 0 ? ProgramKind::kMicroBatchFirst : ProgramKind::kMicroBatchNext),
                    batch_.load(session_, family.train_batches[0], micro_batches_[m]));
     }
-    executor.run("update", {});
+    executor.run(family.find(ProgramKind::kUpdate), {});
   }
 
   std::vector<std::vector<float>> weights() {

@@ -47,7 +47,7 @@ class Toy {
 
  private:
   StateTable state_;
-  std::vector<Program> programs_ = {Program("toy", &state_)};
+  std::vector<Program> programs_ = {Program(ProgramKind::kTrainStep, &state_)};
   OpBuilder builder_{programs_[0]};
   std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
 };
@@ -85,8 +85,8 @@ TEST(TwoAddressSpaces, EachHasItsArenas) {
   EXPECT_EQ(executor.resident_arena_bytes(), plan.arena_bytes());
   fill(executor.storage_as<float>(weight), 2);
   fill(executor.storage_as<float>(input), 1);
-  executor.run("toy", {});
-  const auto* result = reinterpret_cast<const float*>(executor.value("toy", sent));
+  executor.run(ProgramId{0}, {});
+  const auto* result = reinterpret_cast<const float*>(executor.value(ProgramId{0}, sent));
   for (int64_t i = 0; i < kElements; ++i) EXPECT_EQ(result[i], 3 * static_cast<float>(i));
 }
 
@@ -129,8 +129,8 @@ MemoryPlan plan_of_sending(int32_t lane) {
 
   Executor executor = toy.executor(plan);
   fill(executor.storage_as<float>(input), 1);
-  executor.run("toy", {});
-  const auto* result = reinterpret_cast<const float*>(executor.value("toy", sum));
+  executor.run(ProgramId{0}, {});
+  const auto* result = reinterpret_cast<const float*>(executor.value(ProgramId{0}, sum));
   for (int64_t i = 0; i < kElements; ++i) EXPECT_EQ(result[i], 5 * static_cast<float>(i));
   return plan;
 }

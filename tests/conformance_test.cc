@@ -112,7 +112,7 @@ Program view_and_update(StateTable& state, bool read_after) {
   const StorageId gradient = state.add_storage({"gradient", {DType::kF32, {4, 3}}, Role::kGradient, {}, {}});
   const StorageId rate = state.add_storage({"rate", {DType::kF32, {1}}, Role::kScalar, {}, {}});
   const StorageId applied = state.add_storage({"applied", {DType::kI32, {1}}, Role::kScalar, {}, {}});
-  Program program("toy", &state);
+  Program program(ProgramKind::kTrainStep, &state);
   OpBuilder builder(program);
   const ValueId view = builder.value(OpKind::kView, {program.read_state(weight)},
                                      ViewAttributes{{DType::kF32, {6}}, 3}, "window");
@@ -145,8 +145,8 @@ TEST(ViewOfAnUpdatedWeight, ReadBeforeTheUpdateSeesTheOldBytes) {
     executor.storage_as<float>(StorageId{1})[i] = 1;
   }
   *executor.storage_as<float>(StorageId{2}) = 0.5F;
-  executor.run("toy", {});
-  const auto* copy = reinterpret_cast<const float*>(executor.value("toy", programs[0].result("copy")));
+  executor.run(ProgramId{0}, {});
+  const auto* copy = reinterpret_cast<const float*>(executor.value(ProgramId{0}, programs[0].result("copy")));
   for (int i = 0; i < 6; ++i) EXPECT_EQ(copy[i], static_cast<float>(i + 3));
   for (int i = 0; i < 12; ++i)
     EXPECT_EQ(executor.storage_as<float>(StorageId{0})[i], static_cast<float>(i) - 0.5F);
@@ -183,7 +183,7 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
   const StorageId rate = state.add_storage({"rate", {DType::kF32, {1}}, Role::kScalar, {}, {}});
   const StorageId applied = state.add_storage({"applied", {DType::kI32, {1}}, Role::kScalar, {}, {}});
   std::vector<Program> programs;
-  programs.emplace_back("toy", &state);
+  programs.emplace_back(ProgramKind::kTrainStep, &state);
   OpBuilder builder(programs[0]);
   for (const StorageId weight : weights) {
     Storage gradient = state.storage(weight);
@@ -216,7 +216,7 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
   for (int step = 0; step < 3; ++step) {
     for (const Parameter& parameter : state.parameters())
       fill(state.find_storage(state.storage(parameter.storage).name + ".gradient"), parameter);
-    executor.run("toy", {});
+    executor.run(ProgramId{0}, {});
     ++*executor.storage_as<int32_t>(applied);
   }
   std::map<std::string, std::vector<std::byte>> left;
@@ -354,7 +354,7 @@ TEST(SkippedUpdate, APredicateInsideTheProgram) {
     parameter.shape = {4, 3};
     parameter.storage = weight;
     state.add_parameter(parameter);
-    Program program("toy", &state);
+    Program program(ProgramKind::kTrainStep, &state);
     OpBuilder builder(program);
     const ValueId found_inf =
         builder.value(OpKind::kFoundInf, {program.read_state(squares)}, {}, "found_inf");
@@ -384,10 +384,10 @@ TEST(SkippedUpdate, APredicateInsideTheProgram) {
     }
     const std::vector<float> before = bytes_of_states();
     *executor.storage_as<double>(squares) = INFINITY;
-    executor.run("toy", {});
+    executor.run(ProgramId{0}, {});
     EXPECT_EQ(bytes_of_states(), before) << op_info(kind).name;
     *executor.storage_as<double>(squares) = 4;
-    executor.run("toy", {});
+    executor.run(ProgramId{0}, {});
     EXPECT_NE(bytes_of_states(), before) << op_info(kind).name;
   }
 }
@@ -493,9 +493,9 @@ TEST(Regions, EveryNodeKeepsItsOwnThroughAllPasses) {
         layers.insert(node.region.layer);
         micro_batches.insert(node.region.micro_batch);
       }
-      if (program.name() == "update") continue;
+      if (!program.traits().reads_batch) continue;
       EXPECT_EQ(layers, (std::set<int32_t>{-1, 0, 1, 2})) << program.name();
-      const bool unrolled = order == AccumulationOrder::kLayer && program.name() == "train_step";
+      const bool unrolled = order == AccumulationOrder::kLayer && program.kind() == ProgramKind::kTrainStep;
       EXPECT_EQ(micro_batches.size(), unrolled ? 3U : 1U) << program.name();
     }
   }

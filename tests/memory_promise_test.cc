@@ -208,11 +208,11 @@ int64_t sum(const std::map<std::string, int64_t>& bytes) {
 constexpr int64_t kPackingSlack = 16 << 10;
 
 void expect_sound(const StateTable& state, const MemoryPlan& plan) {
-  for (const ProgramPlan& program : plan.programs) {
-    const TransientPlan& needed = program.device();
-    EXPECT_GE(needed.bytes, needed.lower_bound_bytes) << program.program;
+  for (size_t program = 0; program < plan.programs.size(); ++program) {
+    const TransientPlan& needed = plan.programs[program].device();
+    EXPECT_GE(needed.bytes, needed.lower_bound_bytes) << program;
     EXPECT_LE(needed.bytes - needed.lower_bound_bytes, std::max(needed.lower_bound_bytes / 50, kPackingSlack))
-        << program.program;
+        << program;
   }
   const auto roles = bytes_by_role(state, plan);
   const auto components = bytes_by_component(state, plan);

@@ -19,7 +19,7 @@ using Inputs = std::vector<Doubles>;
 class Graph {
  public:
   explicit Graph(ProgramFamily& family)
-      : family_(family), program_("train_step", family.state.get()), builder_(program_) {
+      : family_(family), program_(ProgramKind::kTrainStep, family.state.get()), builder_(program_) {
     Region region;
     region.component = Component::kHead;
     builder_.set_region(region);

@@ -79,7 +79,7 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
                   LossAttributes{static_cast<float>(op_.smoothing)});
     program.add_result("loss", loss);
     Program forward = program;
-    forward.set_name("forward");
+    forward.set_kind(ProgramKind::kEvaluate);
     forward.add_result("y", y);
     family_.gradients = append_backward(program, loss);
     family_.loss = family_.state->add_storage({"loss", {DType::kF32, {1}}, Role::kScalar, {}, {}});
@@ -87,7 +87,7 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     StepOptions step;
     step.gradient_accumulation_steps = 2;
     accumulate(family_, step);
-    family_.programs.back() = std::move(forward);  // in the place of an empty "update"
+    family_.programs.back() = std::move(forward);  // in the place of an empty update
     for (const Program& made : family_.programs) verify(made);
   }
   void write(Executor& executor, const Inputs& x) const {
@@ -126,15 +126,16 @@ TEST_P(OpGradient, ForwardAndBackward) {
 
   const Inputs first = inputs(1);
   write(executor, first);
-  executor.run("forward", {});
+  const ProgramId forward = family_.find(ProgramKind::kEvaluate);
+  executor.run(forward, {});
   const ValueId y = family_.programs.back().result("y");
-  expect_near(reinterpret_cast<const float*>(executor.value("forward", y)), op_.reference(first), 1, "y");
+  expect_near(reinterpret_cast<const float*>(executor.value(forward, y)), op_.reference(first), 1, "y");
 
   const auto gradient = [&](size_t i) {
     const std::string name = family_.state->storage(graph_.parameters()[i]).name + ".gradient";
     return executor.storage_as<float>(family_.state->find_storage(name));
   };
-  executor.run("micro_batch_first", {});
+  executor.run(family_.find(ProgramKind::kMicroBatchFirst), {});
   Inputs expected = differences(first);
   double total = loss(first);
   expect_near(executor.storage_as<float>(family_.loss), {total}, 1, "loss");
@@ -143,7 +144,7 @@ TEST_P(OpGradient, ForwardAndBackward) {
 
   const Inputs second = inputs(2);
   write(executor, second);
-  executor.run("micro_batch_next", {});
+  executor.run(family_.find(ProgramKind::kMicroBatchNext), {});
   const Inputs more = differences(second);
   total += loss(second);
   expect_near(executor.storage_as<float>(family_.loss), {total}, 1, "loss of both");

@@ -164,7 +164,7 @@ class TrainingRun {
     size_t targets = 0;
     for (const auto& indices : split) targets += indices.size();
     scalar(family.scalars.target_count) = static_cast<float>(targets);
-    if (family.find("train_step") != nullptr) {
+    if (const ProgramId step = family.find(ProgramKind::kTrainStep); step.valid()) {
       ASSERT_LE(split.size(), family.train_batches.size());
       std::vector<int64_t> counts;
       for (size_t m = 0; m < family.train_batches.size(); ++m) {
@@ -172,11 +172,11 @@ class TrainingRun {
                                        m < split.size() ? split[m] : std::vector<int32_t>{});
         counts.insert(counts.end(), loaded.begin(), loaded.end());
       }
-      executor().run("train_step", counts);
+      executor().run(step, counts);
       return;
     }
     for (size_t m = 0; m < split.size(); ++m) {
-      executor().run(m == 0 ? "micro_batch_first" : "micro_batch_next",
+      executor().run(family.find(m == 0 ? ProgramKind::kMicroBatchFirst : ProgramKind::kMicroBatchNext),
                      load_batch(executor(), family.train_batches[0], samples, split[m]));
     }
   }
@@ -184,7 +184,8 @@ class TrainingRun {
   // One optimizer step; returns its loss.
   float step(const std::vector<Sample>& samples, const Split& split, float learning_rate) {
     accumulate(samples, split, learning_rate);
-    if (session_.family().find("update") != nullptr) executor().run("update", {});
+    if (const ProgramId update = session_.family().find(ProgramKind::kUpdate); update.valid())
+      executor().run(update, {});
     ++*executor().storage_as<int32_t>(session_.family().scalars.step);
     if (!was_skipped(executor(), session_.family().loss_scale))
       ++*executor().storage_as<int32_t>(session_.family().scalars.applied_updates);
@@ -196,12 +197,12 @@ class TrainingRun {
                               int64_t labels) {
     const ProgramFamily& family = session_.family();
     scalar(family.scalars.target_count) = static_cast<float>(indices.size());
-    executor().run("evaluate", load_batch(executor(), family.evaluation_batch, samples, indices));
-    const Program& program = *family.find("evaluate");
-    const auto* logits =
-        reinterpret_cast<const float*>(executor().value("evaluate", program.result("logits")));
+    const ProgramId evaluate = family.find(ProgramKind::kEvaluate);
+    executor().run(evaluate, load_batch(executor(), family.evaluation_batch, samples, indices));
+    const Program& program = family.program(evaluate);
+    const auto* logits = reinterpret_cast<const float*>(executor().value(evaluate, program.result("logits")));
     std::vector<float> values(logits, logits + static_cast<int64_t>(indices.size()) * labels);
-    values.push_back(*reinterpret_cast<const float*>(executor().value("evaluate", program.result("loss"))));
+    values.push_back(*reinterpret_cast<const float*>(executor().value(evaluate, program.result("loss"))));
     return values;
   }
 

@@ -61,7 +61,7 @@ class BackwardTest : public ::testing::Test {
   }
 
   StateTable state_;
-  Program program_{"toy", &state_};
+  Program program_{ProgramKind::kTrainStep, &state_};
   OpBuilder builder_{program_};
 };
 

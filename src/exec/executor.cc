@@ -83,32 +83,27 @@ Executor::Bound Executor::bind(const Program& program, const ProgramPlan& plan,
   return bound;
 }
 
-const Executor::Bound& Executor::find(std::string_view program) const {
-  const auto found = std::find_if(programs_.begin(), programs_.end(),
-                                  [&](const Bound& bound) { return bound.program->name() == program; });
-  CHECK(found != programs_.end(), "there is no program '{}'", program);
-  return *found;
+std::byte* Executor::value(ProgramId program, ValueId id) const {
+  return at(programs_[program.at()].plan->values[id.at()]);
 }
 
-std::byte* Executor::value(std::string_view program, ValueId id) const {
-  return at(find(program).plan->values[id.at()]);
-}
-
-void Executor::run(std::string_view program, std::span<const int64_t> counts) {
-  const Bound& bound = find(program);
+void Executor::run(ProgramId program, std::span<const int64_t> counts) {
+  CHECK(program.valid(), "there is no such program");
+  const Bound& bound = programs_[program.at()];
+  const std::string_view name = bound.program->name();
   const auto& declared = bound.program->counts();
-  CHECK(counts.size() == declared.size(), "program {} has {} counts, got {}", program, declared.size(),
+  CHECK(counts.size() == declared.size(), "program {} has {} counts, got {}", name, declared.size(),
         counts.size());
   for (size_t i = 0; i < counts.size(); ++i) {
     CHECK(counts[i] >= 0 && counts[i] <= declared[i].maximum && counts[i] % declared[i].multiple == 0,
-          "program {}: {} is {}, planned for at most {} in steps of {}", program, declared[i].name, counts[i],
+          "program {}: {} is {}, planned for at most {} in steps of {}", name, declared[i].name, counts[i],
           declared[i].maximum, declared[i].multiple);
   }
   for (size_t i = 0; i < bound.nodes.size(); ++i) {
     if (options_.poison) fill_dead(bound, i);
     bound.nodes[i](counts.data());
     if (options_.poison) check_dead(bound, i);
-    if (observer_) observer_(*bound.program, i, counts);
+    if (observer_) observer_(program, i, counts);
   }
 }
 

@@ -28,15 +28,15 @@ class Executor {
   Executor(const StateTable& state, const std::vector<Program>& programs, const MemoryPlan& plan,
            const Backend& backend, ExecutorOptions options = {});
 
-  // Runs the program of that name. `counts` has the value of each of its counts; throws InternalError above a
-  // maximum.
-  void run(std::string_view program, std::span<const int64_t> counts);
+  // `counts` has the value of each of the program's counts; throws InternalError above a maximum.
+  void run(ProgramId program, std::span<const int64_t> counts);
 
   // Called after each node while set: for --detect_anomaly and profiles.
-  using Observer = std::function<void(const Program&, size_t node, std::span<const int64_t> counts)>;
+  using Observer = std::function<void(ProgramId, size_t node, std::span<const int64_t> counts)>;
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
   const StateTable& state() const { return state_; }
+  const Program& program(ProgramId id) const { return *programs_[id.at()].program; }
   // The bytes of a persistent storage.
   std::byte* storage(StorageId id) const {
     return spaces_[static_cast<size_t>(state_.storage(id).space)].persistent.data() +
@@ -47,7 +47,7 @@ class Executor {
     return reinterpret_cast<T*>(storage(id));
   }
   // The bytes of a value of a program; meaningful while it lives, results until the next run.
-  std::byte* value(std::string_view program, ValueId id) const;
+  std::byte* value(ProgramId program, ValueId id) const;
 
   int64_t arena_bytes() const;
   int64_t resident_arena_bytes() const;
@@ -64,7 +64,6 @@ class Executor {
   };
   std::byte* at(const Location& location) const;
   Bound bind(const Program& program, const ProgramPlan& plan, const Backend& backend) const;
-  const Bound& find(std::string_view program) const;
   const Arena& transient(AddressSpace space) const { return spaces_[static_cast<size_t>(space)].transient; }
   void fill_dead(const Bound& bound, size_t node) const;
   void check_dead(const Bound& bound, size_t node) const;

@@ -69,7 +69,7 @@ class ExecutorTest : public ::testing::Test {
 
   StateTable state_;
   StorageId storage_ = state_.add_storage({"x", {DType::kF32, {10}}, Role::kInput, {}, {}});
-  std::vector<Program> programs_ = {Program("toy", &state_)};
+  std::vector<Program> programs_ = {Program(ProgramKind::kTrainStep, &state_)};
 };
 
 TEST_F(ExecutorTest, RunsNodesInOrderAndTellsItsObserver) {
@@ -80,13 +80,13 @@ TEST_F(ExecutorTest, RunsNodesInOrderAndTellsItsObserver) {
   EXPECT_EQ(executor.resident_arena_bytes(), plan.arena_bytes());
   for (int i = 0; i < 10; ++i) executor.storage_as<float>(storage_)[i] = static_cast<float>(i);
   std::vector<size_t> seen;
-  executor.set_observer([&](const Program& ran, size_t node, std::span<const int64_t>) {
-    EXPECT_EQ(ran.name(), "toy");
+  executor.set_observer([&](ProgramId ran, size_t node, std::span<const int64_t>) {
+    EXPECT_EQ(ran, ProgramId{0});
     seen.push_back(node);
   });
-  executor.run("toy", {});
+  executor.run(ProgramId{0}, {});
   EXPECT_EQ(seen, (std::vector<size_t>{0, 1, 2}));
-  const auto* y = reinterpret_cast<const float*>(executor.value("toy", program().result("y")));
+  const auto* y = reinterpret_cast<const float*>(executor.value(ProgramId{0}, program().result("y")));
   for (int i = 0; i < 10; ++i) EXPECT_EQ(y[i], static_cast<float>(i));
 }
 
@@ -96,12 +96,12 @@ TEST_F(ExecutorTest, PoisonFindsAWriteOutsideTheBuffers) {
     backend.write_beyond = beyond;
     const MemoryPlan plan = plan_memory(state_, programs_, backend);
     Executor quiet(state_, programs_, plan, backend);
-    quiet.run("toy", {});
+    quiet.run(ProgramId{0}, {});
     Executor executor(state_, programs_, plan, backend, {.poison = true});
     if (beyond == 0) {
-      executor.run("toy", {});
+      executor.run(ProgramId{0}, {});
     } else {
-      EXPECT_THROW(executor.run("toy", {}), InternalError);
+      EXPECT_THROW(executor.run(ProgramId{0}, {}), InternalError);
     }
   }
 }
@@ -110,14 +110,14 @@ TEST_F(ExecutorTest, PoisonFillsWhatIsDead) {
   const auto backend = make_cpu_backend(1);
   const MemoryPlan plan = plan_memory(state_, programs_, *backend);
   Executor executor(state_, programs_, plan, *backend, {.poison = true});
-  executor.run("toy", {});
+  executor.run(ProgramId{0}, {});
   const ValueId first = program().node(NodeId{0}).outputs[0];
   const ValueId last = program().result("y");
-  ASSERT_EQ(executor.value("toy", first), executor.value("toy", last))
+  ASSERT_EQ(executor.value(ProgramId{0}, first), executor.value(ProgramId{0}, last))
       << "the third copy lies where the first one was";
   const ValueId second = program().node(NodeId{1}).outputs[0];
   float value = 0;
-  std::memcpy(&value, executor.value("toy", second) + 40, 4);
+  std::memcpy(&value, executor.value(ProgramId{0}, second) + 40, 4);
   EXPECT_TRUE(std::isnan(value)) << "behind the second buffer nothing ever lives";
 }
 
@@ -126,11 +126,11 @@ TEST_F(ExecutorTest, CountsStayWithinTheirPlan) {
   const auto backend = make_cpu_backend(1);
   const MemoryPlan plan = plan_memory(state_, programs_, *backend);
   Executor executor(state_, programs_, plan, *backend);
-  for (const int64_t count : {0, 16, 32}) executor.run("toy", std::vector{count});
+  for (const int64_t count : {0, 16, 32}) executor.run(ProgramId{0}, std::vector{count});
   for (const int64_t count : {-16, 8, 48})
-    EXPECT_THROW(executor.run("toy", std::vector{count}), InternalError) << count;
-  EXPECT_THROW(executor.run("toy", {}), InternalError);
-  EXPECT_THROW(executor.run("other", std::vector{int64_t{16}}), InternalError);
+    EXPECT_THROW(executor.run(ProgramId{0}, std::vector{count}), InternalError) << count;
+  EXPECT_THROW(executor.run(ProgramId{0}, {}), InternalError);
+  EXPECT_THROW(executor.run(ProgramId{}, std::vector{int64_t{16}}), InternalError);
 }
 
 TEST_F(ExecutorTest, APlanOfAnotherFamilyIsRejected) {

@@ -21,6 +21,7 @@ using NodeId = Id<struct NodeTag>;        // a node of one program
 using CountId = Id<struct CountTag>;      // a run-time count of one program
 using StorageId = Id<struct StorageTag>;  // a persistent storage, shared by a family of programs
 using ParameterId = Id<struct ParameterTag>;
+using ProgramId = Id<struct ProgramTag>;  // a program of one family
 
 }  // namespace shoehorn
 

@@ -19,6 +19,7 @@
 #include "graph/attributes.h"
 #include "graph/ids.h"
 #include "graph/op_kind.h"
+#include "graph/program_kind.h"
 #include "graph/state_table.h"
 #include "graph/types.h"
 
@@ -59,10 +60,12 @@ struct Count {
 class Program {
  public:
   Program() = default;
-  Program(std::string name, StateTable* state) : name_(std::move(name)), state_(state) {}
+  Program(ProgramKind kind, StateTable* state) : kind_(kind), state_(state) {}
 
-  const std::string& name() const { return name_; }
-  void set_name(std::string name) { name_ = std::move(name); }
+  ProgramKind kind() const { return kind_; }
+  void set_kind(ProgramKind kind) { kind_ = kind; }
+  const ProgramTraits& traits() const { return traits_of(kind_); }
+  std::string_view name() const { return traits().name; }
   // The shared table. Owned by whoever built the family; outlives its programs.
   StateTable& state() const { return *state_; }
 
@@ -109,7 +112,7 @@ class Program {
   int64_t remove_dead_nodes();
 
  private:
-  std::string name_;
+  ProgramKind kind_ = ProgramKind::kTrainStep;
   StateTable* state_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<Value> values_;

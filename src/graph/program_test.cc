@@ -22,7 +22,7 @@ class ProgramTest : public ::testing::Test {
 
   StateTable state_;
   StorageId weight_ = state_.add_storage({"weight", vector_of(4), Role::kWeight, {}, {}});
-  Program program_{"toy", &state_};
+  Program program_{ProgramKind::kTrainStep, &state_};
 };
 
 TEST_F(ProgramTest, AStateIsReadThroughOneValue) {

@@ -18,7 +18,7 @@ class OpCost : public ::testing::Test {
   }
 
   StateTable state_;
-  Program program_{"toy", &state_};
+  Program program_{ProgramKind::kTrainStep, &state_};
   OpBuilder builder_{program_};
 };
 

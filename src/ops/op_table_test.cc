@@ -51,7 +51,7 @@ class TypeErrors : public ::testing::Test {
   }
 
   StateTable state_;
-  Program program_{"toy", &state_};
+  Program program_{ProgramKind::kTrainStep, &state_};
   OpBuilder builder_{program_};
   ValueId x_ = read("x", {3, 5});
 };
@@ -138,7 +138,7 @@ TEST_F(TypeErrors, ADumpHasALineForEachNode) {
   program_.add_result("y", program_.nodes()[0].outputs[0]);
   EXPECT_EQ(
       dump(program_),
-      "program toy: 1 nodes\n  %1 twice float32[3, 5] = add(x@0, x@0) {other, forward}\n  result y = %1\n");
+      "program train_step: 1 nodes\n  %1 twice float32[3, 5] = add(x@0, x@0) {other, forward}\n  result y = %1\n");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class VerifyTest : public ::testing::Test {
   StorageId gradient_ = add("gradient", matrix_, Role::kGradient);
   StorageId rate_ = add("rate", {DType::kF32, {1}}, Role::kScalar);
   StorageId applied_ = add("applied", {DType::kI32, {1}}, Role::kScalar);
-  Program program_{"toy", &state_};
+  Program program_{ProgramKind::kTrainStep, &state_};
   OpBuilder builder_{program_};
 };
 

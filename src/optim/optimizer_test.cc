@@ -123,7 +123,7 @@ class AppendUpdate : public ::testing::Test {
   StateTable state_;
   StorageId rate_ = state_.add_storage({"rate", {DType::kF32, {1}}, Role::kScalar, {}, {}});
   StorageId applied_ = state_.add_storage({"applied", {DType::kI32, {1}}, Role::kScalar, {}, {}});
-  Program program_{"update", &state_};
+  Program program_{ProgramKind::kUpdate, &state_};
   OpBuilder builder_{program_};
 };
 

@@ -74,11 +74,11 @@ void keep_weight_casts(Program& first, Program& next) {
 
 void split_by_micro_batch(ProgramFamily& family) {
   Program& first = family.programs[0];
-  first.set_name("micro_batch_first");
+  first.set_kind(ProgramKind::kMicroBatchFirst);
   Program next = first;
-  next.set_name("micro_batch_next");
+  next.set_kind(ProgramKind::kMicroBatchNext);
   keep_weight_casts(first, next);
-  Program update("update", family.state.get());
+  Program update(ProgramKind::kUpdate, family.state.get());
   std::vector<std::pair<ValueId, StorageId>> accumulated = {{first.result("loss"), family.loss}};
   std::vector<ParameterGradient> complete;
   for (const ParameterGradient& gradient : family.gradients) {
@@ -121,7 +121,7 @@ class Unroller {
   Unroller(ProgramFamily& family, int64_t micro_batches)
       : family_(family),
         source_(family.programs[0]),
-        target_(source_.name(), family.state.get()),
+        target_(source_.kind(), family.state.get()),
         values_(static_cast<size_t>(micro_batches)) {
     for (int64_t m = 0; m < micro_batches; ++m) {
       add_batch_counts(target_, family.train_capacity);
@@ -229,7 +229,7 @@ void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {
 }  // namespace
 
 void accumulate(ProgramFamily& family, const StepOptions& options) {
-  if (family.programs[0].name() == "evaluate") return;
+  if (!family.find(ProgramKind::kTrainStep).valid()) return;
   if (options.gradient_accumulation_steps > 1 &&
       options.accumulation_order == AccumulationOrder::kMicroBatch) {
     split_by_micro_batch(family);

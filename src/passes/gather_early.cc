@@ -125,8 +125,7 @@ class Narrower {
 
 void gather_early(ProgramFamily& family, const StepOptions&) {
   for (Program& program : family.programs) {
-    const bool is_evaluation = program.name() == "evaluate";
-    Narrower(program, is_evaluation ? family.evaluation_batch : family.train_batches[0]).run();
+    Narrower(program, program.traits().trains ? family.train_batches[0] : family.evaluation_batch).run();
   }
 }
 

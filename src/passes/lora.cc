@@ -219,7 +219,7 @@ class Adapter {
   }
 
   ValueId dropped(const LinearLayer& layer, ValueId x) {
-    if (options_.lora.dropout == 0 || program_.name() == "evaluate") return x;
+    if (options_.lora.dropout == 0 || !program_.traits().trains) return x;
     const BatchStorages& batch = family_.train_batches[0];
     const Dim tokens = program_.state().storage(batch.token_sample).type.shape[0];
     const bool of_tokens = program_.type(x).shape[0] == tokens;

@@ -165,7 +165,7 @@ TEST(Lora, AScaleOfOneCostsNothing) {
 TEST(Lora, DropoutIsOfTrainingAndEachAdapterHasItsOwnMask) {
   const ProgramFamily family =
       build(with({.rank = 4, .dropout = 0.25F, .targets = {"query", "value", "pooler.dense"}}));
-  EXPECT_EQ(count(*family.find("evaluate"), OpKind::kDropout), 0);
+  EXPECT_EQ(count(family.program(family.find(ProgramKind::kEvaluate)), OpKind::kDropout), 0);
   std::set<uint32_t> streams;
   int64_t adapters = 0;
   for (const Node& node : family.programs[0].nodes()) {

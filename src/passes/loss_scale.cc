@@ -5,8 +5,9 @@
 namespace shoehorn {
 
 void loss_scale(ProgramFamily& family, const StepOptions& options) {
-  Program& program = family.programs[0];
-  if (options.precision != Precision::kFloat16 || program.name() == "evaluate") return;
+  const ProgramId step = family.find(ProgramKind::kTrainStep);
+  if (options.precision != Precision::kFloat16 || !step.valid()) return;
+  Program& program = family.program(step);
   StateTable& state = *family.state;
   family.loss_scale.scale = add_scalar(state, "loss_scale", DType::kF32);
   if (options.loss_scale.fixed == 0) {

@@ -78,7 +78,7 @@ class WeightTyper {
     const StorageId storage = program_.value(weight).storage;
     if (!keeps_masters_) {
       state.storage(storage).type.dtype = dtype_;
-    } else if (program_.name() != "evaluate" && dtype_ == DType::kBF16) {
+    } else if (program_.traits().trains && dtype_ == DType::kBF16) {
       split_master(state, storage);
     } else if (state.storage(storage).type.dtype != dtype_) {
       program_.node(reader).inputs[input] = cast_of(weight, reader);
@@ -94,7 +94,7 @@ class WeightTyper {
                                     storage.name + "." + std::string(dtype_name(dtype_)));
     const ValueId value = program_.node(cast).outputs[0];
     program_.value(value).role = Role::kWeight;
-    if (program_.name() != "evaluate") storage.role = Role::kMasterWeight;
+    if (program_.traits().trains) storage.role = Role::kMasterWeight;
     casts_before_[reader].push_back(cast);
     return casts_[weight] = value;
   }
@@ -134,13 +134,13 @@ void infer_again(Program& program) {
 }  // namespace
 
 void mixed_precision(ProgramFamily& family, const StepOptions& options) {
-  const bool trains = family.find("train_step") != nullptr;
+  const bool trains = family.find(ProgramKind::kTrainStep).valid();
   const bool keeps_masters = trains && options.master_weights == MasterWeights::kFloat32;
   const bool types_tables = trains ? !keeps_masters : options.evaluation_precision.has_value();
   for (Program& program : family.programs) {
-    const bool evaluates = program.name() == "evaluate";
-    const Precision precision =
-        evaluates ? options.evaluation_precision.value_or(options.precision) : options.precision;
+    const Precision precision = program.traits().trains
+                                    ? options.precision
+                                    : options.evaluation_precision.value_or(options.precision);
     if (precision == Precision::kFloat32) continue;
     WeightTyper(program, dtype_of(precision), keeps_masters, types_tables).run();
     type_products(program, dtype_of(precision));

@@ -205,8 +205,9 @@ int64_t weight_casts(const Program& program) {
 
 TEST(MixedPrecision, CastsOnceAStepUnderAccumulationAndRecompute) {
   const ProgramFamily split = build(fp16_options(3));
-  EXPECT_EQ(weight_casts(*split.find("micro_batch_first")), 14);
-  EXPECT_EQ(weight_casts(*split.find("micro_batch_next")), 0) << "the first micro-batch's are kept";
+  EXPECT_EQ(weight_casts(split.program(split.find(ProgramKind::kMicroBatchFirst))), 14);
+  EXPECT_EQ(weight_casts(split.program(split.find(ProgramKind::kMicroBatchNext))), 0)
+      << "the first micro-batch's are kept";
   int64_t kept = 0;
   for (const Storage& storage : split.state->storages()) kept += storage.type.dtype == DType::kF16 ? 1 : 0;
   EXPECT_EQ(kept, 14);
@@ -245,7 +246,7 @@ TEST(MixedPrecision, EvaluationInHalfPrecisionLeavesTrainingAlone) {
   options.evaluation_precision = Precision::kBfloat16;
   const ProgramFamily family = build(options);
   EXPECT_EQ(weight_casts(family.programs[0]), 0);
-  EXPECT_EQ(weight_casts(*family.find("evaluate")), 14);
+  EXPECT_EQ(weight_casts(family.program(family.find(ProgramKind::kEvaluate))), 14);
   for (const Node& node : family.programs[0].nodes()) {
     for (const ValueId output : node.outputs) EXPECT_NE(family.programs[0].type(output).dtype, DType::kBF16);
   }
@@ -274,7 +275,8 @@ TEST(MixedPrecision, WithoutMastersKeepsBfloat16Alone) {
 TEST(LossScale, ScalesTheLossAndWaitsForOverflow) {
   for (const int64_t micro_batches : {1, 2}) {
     const ProgramFamily family = build(fp16_options(micro_batches));
-    const Program& program = micro_batches == 1 ? family.programs[0] : *family.find("update");
+    const Program& program =
+        micro_batches == 1 ? family.programs[0] : family.program(family.find(ProgramKind::kUpdate));
     EXPECT_EQ(count(program, OpKind::kFoundInf), 1);
     EXPECT_EQ(count(program, OpKind::kLossScaleUpdate), 1);
     for (const Node& node : program.nodes()) {
@@ -359,7 +361,7 @@ TEST(Freeze, LeavesABfloat16WeightWithoutItsRest) {
 TEST(Accumulate, MakesTheProgramsOfItsOrder) {
   const auto names = [](const ProgramFamily& family) {
     std::vector<std::string> found;
-    for (const Program& program : family.programs) found.push_back(program.name());
+    for (const Program& program : family.programs) found.emplace_back(program.name());
     return found;
   };
   StepOptions options;
@@ -490,7 +492,7 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
 TEST(RunKinds, AnEvaluationRunHasNothingElse) {
   const ProgramFamily family = build(small_bert(), {}, RunKind::kEvaluate);
   ASSERT_EQ(family.programs.size(), 1U);
-  EXPECT_EQ(family.programs[0].name(), "evaluate");
+  EXPECT_EQ(family.programs[0].kind(), ProgramKind::kEvaluate);
   EXPECT_EQ(count(family.programs[0], OpKind::kDropout), 0);
   for (const Storage& storage : family.state->storages())
     EXPECT_NE(storage.role, Role::kOptimizerState) << storage.name;

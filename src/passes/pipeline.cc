@@ -26,8 +26,9 @@ namespace shoehorn {
 namespace {
 
 void backward(ProgramFamily& family, const StepOptions&) {
-  Program& program = family.programs[0];
-  if (program.name() == "evaluate") return;
+  const ProgramId step = family.find(ProgramKind::kTrainStep);
+  if (!step.valid()) return;
+  Program& program = family.program(step);
   family.gradients = append_backward(program, program.result("loss"));
 }
 
@@ -46,8 +47,9 @@ void dump_programs(const ProgramFamily& family, const std::string& directory, si
   }
 }
 
-Program capture(const Model& model, ProgramFamily& family, const StepOptions& options, bool training) {
-  Program program(training ? "train_step" : "evaluate", family.state.get());
+Program capture(const Model& model, ProgramFamily& family, const StepOptions& options, ProgramKind kind) {
+  Program program(kind, family.state.get());
+  const bool training = program.traits().trains;
   const BatchCapacity& capacity = training ? family.train_capacity : family.evaluation_capacity;
   add_batch_counts(program, capacity);
   ModelBuilder builder(program, training ? family.train_batches[0] : family.evaluation_batch, family.scalars,
@@ -185,11 +187,11 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
   if (kind == RunKind::kTrain) {
     if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm", DType::kF32);
     family.train_batches.push_back(add_batch_storages(*family.state, train, 0));
-    family.programs.push_back(capture(model, family, options, true));
+    family.programs.push_back(capture(model, family, options, ProgramKind::kTrainStep));
   }
   if (evaluation.sequences > 0) {
     family.evaluation_batch = add_batch_storages(*family.state, evaluation, 0, "evaluation.");
-    family.programs.push_back(capture(model, family, options, false));
+    family.programs.push_back(capture(model, family, options, ProgramKind::kEvaluate));
   }
   name_new_nodes(family, "model");
   assign_weight_decay(*family.state, options);

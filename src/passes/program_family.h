@@ -1,8 +1,8 @@
 // The programs of a run over one table of persistent storages.
 //
-//   one micro-batch a step, or layer-major   train_step
-//   micro-batch-major accumulation           micro_batch_first, micro_batch_next, update
-//   evaluation and prediction                evaluate
+//   one micro-batch a step, or layer-major   kTrainStep
+//   micro-batch-major accumulation           kMicroBatchFirst, kMicroBatchNext, kUpdate
+//   evaluation and prediction                kEvaluate
 #pragma once
 
 #include <memory>
@@ -52,15 +52,18 @@ struct ProgramFamily {
   AdapterSet adapters;
   std::vector<Program> programs;
 
-  // Between passes: the gradients that the backward of programs[0] makes.
+  // Between passes: the gradients that the backward makes.
   std::vector<ParameterGradient> gradients;
 
-  const Program* find(std::string_view name) const {
-    for (const Program& program : programs) {
-      if (program.name() == name) return &program;
+  // The program for this; an invalid id where there is none.
+  ProgramId find(ProgramKind kind) const {
+    for (size_t i = 0; i < programs.size(); ++i) {
+      if (programs[i].kind() == kind) return {static_cast<int32_t>(i)};
     }
-    return nullptr;
+    return {};
   }
+  const Program& program(ProgramId id) const { return programs[id.at()]; }
+  Program& program(ProgramId id) { return programs[id.at()]; }
 };
 
 }  // namespace shoehorn

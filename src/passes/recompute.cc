@@ -149,9 +149,11 @@ int64_t layers_of_a_group(const Program& program, const StepOptions& options) {
 }
 
 void recompute(ProgramFamily& family, const StepOptions& options) {
-  Program& program = family.programs[0];
+  const ProgramId step = family.find(ProgramKind::kTrainStep);
+  if (!step.valid()) return;
+  Program& program = family.program(step);
   const int64_t every = layers_of_a_group(program, options);
-  if (every <= 0 || program.name() == "evaluate") return;
+  if (every <= 0) return;
   const int64_t last_layer = last_layer_of(program);
   const auto group_of = [&](const Node& node) {
     return node.region.layer < 0 ? int64_t{-1} : node.region.layer / every;
@@ -199,8 +201,9 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
 }
 
 void rematerialize(ProgramFamily& family, const StepOptions&) {
-  Program& program = family.programs[0];
-  if (program.name() == "evaluate") return;
+  const ProgramId step = family.find(ProgramKind::kTrainStep);
+  if (!step.valid()) return;
+  Program& program = family.program(step);
   const size_t nodes = program.nodes().size();
   Remaker remaker(program);
   NewNodes before;

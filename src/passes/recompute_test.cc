@@ -77,7 +77,8 @@ TEST(Recompute, LeavesTheOutputOfAGroupAlone) {
   // Of each layer's two norms the second leaves the layer, and lives on in any case.
   EXPECT_EQ(count(family.programs[0], OpKind::kBiasDropoutResidualLayerNorm, Phase::kRecompute), 2);
   EXPECT_EQ(count(family.programs[0], OpKind::kAttention, Phase::kRecompute), 2);
-  EXPECT_EQ(count(*family.find("evaluate"), OpKind::kAttention, Phase::kRecompute), 0);
+  EXPECT_EQ(count(family.program(family.find(ProgramKind::kEvaluate)), OpKind::kAttention, Phase::kRecompute),
+            0);
 }
 
 TEST(Rematerialize, MakesActivationsAgain) {

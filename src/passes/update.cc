@@ -12,10 +12,10 @@ namespace shoehorn {
 
 namespace {
 
-// The program that updates: the one of that name, or the step itself. Null in an evaluation run.
+// The program that updates: the step itself, or a program of its own. Null in an evaluation run.
 Program* updating_program(ProgramFamily& family) {
   for (Program& program : family.programs) {
-    if (program.name() == "update" || program.name() == "train_step") return &program;
+    if (program.traits().updates) return &program;
   }
   return nullptr;
 }

@@ -152,7 +152,6 @@ ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& sto
                          const Backend& backend) {
   BufferAssignment assignment(program);
   ProgramPlan plan;
-  plan.program = program.name();
   plan.buffers = std::move(assignment.buffers());
   const auto value_buffers = static_cast<int64_t>(plan.buffers.size());
   std::vector<int64_t> workspace_buffer(program.nodes().size(), -1);
@@ -203,7 +202,7 @@ std::map<std::string, int64_t> account(const StateTable& state, const MemoryPlan
     add(name(storage.role, storage.region), storage.type.bytes());
   for (const AddressSpace space : kEveryAddressSpace) {
     if (plan.spaces[space].transient_bytes == 0) continue;
-    const ProgramPlan& largest = plan.largest(space);
+    const ProgramPlan& largest = plan.program(plan.largest(space));
     const int64_t peak = largest.spaces[space].peak_position;
     for (const Buffer& buffer : largest.buffers) {
       if (buffer.space == space && buffer.first <= peak && peak <= buffer.last)
@@ -223,12 +222,13 @@ int64_t MemoryPlan::arena_bytes() const {
   return bytes;
 }
 
-const ProgramPlan& MemoryPlan::largest(AddressSpace space) const {
+ProgramId MemoryPlan::largest(AddressSpace space) const {
   CHECK(!programs.empty(), "the plan has no program");
-  return *std::max_element(programs.begin(), programs.end(),
-                           [space](const ProgramPlan& a, const ProgramPlan& b) {
-                             return a.spaces[space].bytes < b.spaces[space].bytes;
-                           });
+  const auto largest =
+      std::max_element(programs.begin(), programs.end(), [space](const ProgramPlan& a, const ProgramPlan& b) {
+        return a.spaces[space].bytes < b.spaces[space].bytes;
+      });
+  return {static_cast<int32_t>(largest - programs.begin())};
 }
 
 MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,

@@ -63,7 +63,6 @@ struct TransientPlan {
 };
 
 struct ProgramPlan {
-  std::string program;
   std::vector<Location> values;           // by value id
   std::vector<int64_t> workspace_offset;  // by node, in the transient arena of its space; -1: none
   std::vector<int64_t> workspace_bytes;   // by node
@@ -85,12 +84,13 @@ struct SpacePlan {
 struct MemoryPlan {
   std::vector<int64_t> storage_offset;  // by storage id, in the persistent arena of its space
   BySpace<SpacePlan> spaces;
-  std::vector<ProgramPlan> programs;
+  std::vector<ProgramPlan> programs;  // by program id
 
   const SpacePlan& device() const { return spaces[AddressSpace::kDevice]; }
   int64_t arena_bytes() const;  // of every space
+  const ProgramPlan& program(ProgramId id) const { return programs[id.at()]; }
   // The program that needs most of a space's transient arena.
-  const ProgramPlan& largest(AddressSpace space = AddressSpace::kDevice) const;
+  ProgramId largest(AddressSpace space = AddressSpace::kDevice) const;
 };
 
 // Plans a family of programs over one state table.

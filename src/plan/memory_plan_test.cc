@@ -49,7 +49,7 @@ class MemoryPlanTest : public ::testing::Test {
   StateTable state_;
   StorageId weight_ = state_.add_storage({"weight", {DType::kF32, {kRows, kRows}}, Role::kWeight, {}, {}});
   StorageId scalar_ = state_.add_storage({"scalar", {DType::kF32, {1}}, Role::kScalar, {}, {}});
-  Program program_{"toy", &state_};
+  Program program_{ProgramKind::kTrainStep, &state_};
   OpBuilder builder_{program_};
   ValueId w_ = program_.read_state(weight_);
 };
@@ -146,14 +146,14 @@ TEST_F(MemoryPlanTest, SumsGrowInOneBuffer) {
 
 TEST_F(MemoryPlanTest, ProgramsShareTheTransientArena) {
   program_.add_result("y", copy(w_, "y"));
-  Program larger("larger", &state_);
+  Program larger(ProgramKind::kEvaluate, &state_);
   OpBuilder builder(larger);
   const ValueId a = builder.value(OpKind::kCopy, {larger.read_state(weight_)}, {}, "a");
   larger.add_result("a", a);
   larger.add_result("b", builder.value(OpKind::kCopy, {a}, {}, "b"));
   const MemoryPlan made = plan_memory(state_, {program_, larger}, ToyBackend());
   EXPECT_EQ(made.device().transient_bytes, 2 * kBytes);
-  EXPECT_EQ(made.largest().program, "larger");
+  EXPECT_EQ(made.largest(), ProgramId{1});
   EXPECT_EQ(made.arena_bytes(), made.device().persistent_bytes + 2 * kBytes);
 }
 

@@ -95,7 +95,7 @@ TEST(MemoryAnatomy, PartsAreTheGuidesAndAddUpToThePeak) {
   for (const NamedBytes& buffer : anatomy.alive_at_peak) alive += buffer.bytes;
   EXPECT_LE(most, session.plan().device().transient_bytes);
   // Lifetimes are packed with rounded sizes: the peak of either sum is within the rounding of the other.
-  const auto buffers = static_cast<int64_t>(session.plan().largest().buffers.size());
+  const auto buffers = static_cast<int64_t>(session.plan().program(session.plan().largest()).buffers.size());
   EXPECT_NEAR(static_cast<double>(alive), static_cast<double>(most),
               static_cast<double>(buffers * kArenaAlignment));
   EXPECT_EQ(to_json(anatomy)["total_bytes"], anatomy.total_bytes);

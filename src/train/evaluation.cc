@@ -24,8 +24,10 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   const auto start = std::chrono::steady_clock::now();
   EvaluationResult result{.counts = ConfusionCounts(num_labels)};
   const ProgramFamily& family = session.family();
-  const Program* program = family.find("evaluate");
-  CHECK(program != nullptr, "the session has no evaluation program");
+  const ProgramId program = family.find(ProgramKind::kEvaluate);
+  CHECK(program.valid(), "the session has no evaluation program");
+  const ValueId logits_value = family.program(program).result("logits");
+  const ValueId loss_value = family.program(program).result("loss");
   Executor& executor = session.executor();
   StepProfile* const profile = options.profile;
   MicroBatch batch = micro_batch_in(executor, family.evaluation_batch, family.evaluation_capacity);
@@ -56,12 +58,11 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     finish_micro_batch(executor, family.evaluation_batch, batch, counts);
     *executor.storage_as<float>(family.scalars.target_count) =
         static_cast<float>(std::max<int64_t>(1, targets));
-    if (profile != nullptr) profile->begin_run("evaluate", counts);
-    executor.run("evaluate", counts);
+    if (profile != nullptr) profile->begin_run(program, counts);
+    executor.run(program, counts);
     if (profile != nullptr) profile->end_run();
-    const auto* logits =
-        reinterpret_cast<const float*>(executor.value("evaluate", program->result("logits")));
-    const auto* loss = reinterpret_cast<const float*>(executor.value("evaluate", program->result("loss")));
+    const auto* logits = reinterpret_cast<const float*>(executor.value(program, logits_value));
+    const auto* loss = reinterpret_cast<const float*>(executor.value(program, loss_value));
     const std::span<const float> rows(logits, size * static_cast<size_t>(num_labels));
     loss_sum += static_cast<double>(*loss) * static_cast<double>(targets);
     labelled += targets;

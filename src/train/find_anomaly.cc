@@ -27,8 +27,9 @@ bool is_checked(const Node& node, const TensorType& type) {
 
 }  // namespace
 
-std::string find_anomaly(const Executor& executor, const Program& program, size_t node_at,
+std::string find_anomaly(const Executor& executor, ProgramId ran, size_t node_at,
                          std::span<const int64_t> counts) {
+  const Program& program = executor.program(ran);
   const Node& node = program.nodes()[node_at];
   for (const ValueId id : node.outputs) {
     const TensorType& type = program.type(id);
@@ -52,7 +53,7 @@ std::string find_anomaly(const Executor& executor, const Program& program, size_
       outer = 1;
       used = stride = type.shape.elements();
     }
-    const std::byte* data = executor.value(program.name(), id);
+    const std::byte* data = executor.value(ran, id);
     for (int64_t block = 0; block < outer; ++block) {
       for (int64_t i = 0; i < used; ++i) {
         const double value = element(data, type.dtype, block * stride + i);
@@ -69,8 +70,8 @@ std::string find_anomaly(const Executor& executor, const Program& program, size_
 
 void watch_for_anomaly(Executor& executor, bool forward_only) {
   executor.set_observer(
-      [&executor, forward_only](const Program& program, size_t node, std::span<const int64_t> counts) {
-        const Phase phase = program.nodes()[node].region.phase;
+      [&executor, forward_only](ProgramId program, size_t node, std::span<const int64_t> counts) {
+        const Phase phase = executor.program(program).nodes()[node].region.phase;
         if (forward_only && (phase == Phase::kBackward || phase == Phase::kUpdate)) return;
         const std::string found = find_anomaly(executor, program, node, counts);
         if (!found.empty()) throw SystemError(found);

@@ -10,7 +10,7 @@ namespace shoehorn {
 
 // Empty if every float output of the node is finite in the rows that its counts cover; else a message naming
 // the op, its output, and where in the model and the step it stands.
-std::string find_anomaly(const Executor& executor, const Program& program, size_t node,
+std::string find_anomaly(const Executor& executor, ProgramId program, size_t node,
                          std::span<const int64_t> counts);
 
 // From now on a run of `executor` ends at the first such op, with that message as a SystemError. With

@@ -126,14 +126,14 @@ nlohmann::json rows_json(const std::vector<NamedBytes>& rows) {
 
 MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forecast) {
   const MemoryPlan& plan = session.plan();
-  const ProgramPlan& largest = plan.largest();
-  const Program& program = *session.family().find(largest.program);
+  const ProgramPlan& largest = plan.program(plan.largest());
+  const Program& program = session.family().program(plan.largest());
   MemoryAnatomy anatomy;
   anatomy.parameters = session.parameter_count();
   anatomy.parts = parts_of(forecast);
   anatomy.components = largest_first(forecast.by_component);
   anatomy.components_of_all_layers = components_of_all_layers(forecast);
-  anatomy.program = largest.program;
+  anatomy.program = program.name();
   anatomy.timeline = timeline_of(program, largest);
   const int64_t peak = largest.device().peak_position;
   if (!program.nodes().empty()) {

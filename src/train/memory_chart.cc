@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/format.h"
 #include "ops/op_info.h"
 #include "plan/memory_timeline.h"
@@ -10,15 +9,14 @@
 namespace shoehorn {
 
 AreaChart memory_chart(const Session& session) {
-  const ProgramPlan& plan = session.plan().largest();
-  AreaChart chart{.title = fmt::format("Memory of {}, by role", plan.program),
+  const ProgramPlan& plan = session.plan().program(session.plan().largest());
+  const Program& program = session.family().program(session.plan().largest());
+  AreaChart chart{.title = fmt::format("Memory of {}, by role", program.name()),
                   .x_axis = {"operation", Unit::kCount},
                   .y_axis = {"", Unit::kBytes}};
-  const Program* program = session.family().find(plan.program);
-  CHECK(program != nullptr, "the plan has a program that the session lacks");
   const MemoryTimeline timeline = memory_timeline(session.state(), plan);
   if (timeline.bytes.empty()) return chart;
-  for (size_t i = 0; i < program->nodes().size(); ++i) chart.x.push_back(static_cast<double>(i));
+  for (size_t i = 0; i < program.nodes().size(); ++i) chart.x.push_back(static_cast<double>(i));
   // Inputs and scalars are too little to be seen: one layer.
   AreaLayer small{"input, scalar", std::vector<double>(chart.x.size())};
   for (const auto& [role, bytes] : timeline.bytes) {
@@ -31,7 +29,7 @@ AreaChart memory_chart(const Session& session) {
     }
   }
   chart.layers.push_back(std::move(small));
-  const Node& peak = program->nodes()[static_cast<size_t>(timeline.peak_position)];
+  const Node& peak = program.nodes()[static_cast<size_t>(timeline.peak_position)];
   chart.marks.push_back(
       {static_cast<double>(timeline.peak_position) + 0.5,
        fmt::format("peak {}: {} of {}, {}", format_bytes(timeline.peak_bytes), op_info(peak.kind).name,

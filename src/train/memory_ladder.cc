@@ -79,7 +79,9 @@ std::unique_ptr<Session> Planner::plan_that_fits(Candidate& candidate) {
     std::unique_ptr<Session> session = plan(candidate);
     if (session == nullptr || peak_of(candidate, *session) <= forecast_.budget_bytes) return session;
     const int64_t sequences = candidate.options.evaluation.sequences / 2;
-    if (session->plan().largest().program != "evaluate" || sequences == 0) return nullptr;
+    if (session->family().program(session->plan().largest()).kind() != ProgramKind::kEvaluate ||
+        sequences == 0)
+      return nullptr;
     candidate.options.evaluation = with_sequences(candidate.options.evaluation, sequences);
     candidate.evaluation_flag = fmt::format(" --per_device_eval_batch_size {}", sequences);
   }

@@ -63,9 +63,17 @@ int64_t Session::trainable_parameter_count() const {
 }
 
 int64_t Session::calls_in_step(const Program& program) const {
-  if (program.name() == "evaluate") return options_.kind == RunKind::kEvaluate ? 1 : 0;
-  const int64_t repeated = options_.step.gradient_accumulation_steps - 1;
-  return program.name() == "micro_batch_next" ? repeated : 1;
+  switch (program.kind()) {
+    case ProgramKind::kEvaluate:
+      return options_.kind == RunKind::kEvaluate ? 1 : 0;
+    case ProgramKind::kMicroBatchNext:
+      return options_.step.gradient_accumulation_steps - 1;
+    case ProgramKind::kTrainStep:
+    case ProgramKind::kMicroBatchFirst:
+    case ProgramKind::kUpdate:
+      break;
+  }
+  return 1;
 }
 
 double Session::sum_flops(bool (*counts)(const OpInfo&)) const {

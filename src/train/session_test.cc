@@ -92,7 +92,7 @@ TEST(Session, EvaluationAloneKeepsNoOptimizerState) {
   options.evaluation = {64, 4, 20};
   const Session session(model, options);
   EXPECT_EQ(session.family().programs.size(), 1U);
-  EXPECT_NE(session.family().find("evaluate"), nullptr);
+  EXPECT_TRUE(session.family().find(ProgramKind::kEvaluate).valid());
   for (const Storage& storage : session.state().storages())
     EXPECT_NE(storage.role, Role::kOptimizerState) << storage.name;
   EXPECT_LT(session.plan().device().persistent_bytes, 5 * kParameters);

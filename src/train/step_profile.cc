@@ -85,17 +85,16 @@ void StepProfile::end_step() {
   is_recording_ = false;
 }
 
-void StepProfile::begin_run(std::string_view program, std::span<const int64_t> counts) {
+void StepProfile::begin_run(ProgramId program, std::span<const int64_t> counts) {
   if (!is_recording_) return;
-  const Program* found = session_.family().find(program);
-  CHECK(found != nullptr && runs_.size() < runs_.capacity() &&
-            used_nodes_ + found->nodes().size() <= node_ends_.size() &&
+  const Program& ran = session_.family().program(program);
+  CHECK(runs_.size() < runs_.capacity() && used_nodes_ + ran.nodes().size() <= node_ends_.size() &&
             counts_.size() + counts.size() <= counts_.capacity(),
-        "no room is reserved for a run of {}", program);
+        "no room is reserved for a run of {}", ran.name());
   const size_t first_count = counts_.size();
   counts_.insert(counts_.end(), counts.begin(), counts.end());
   is_running_ = true;
-  runs_.push_back({found, now_seconds(), used_nodes_, first_count});
+  runs_.push_back({&ran, now_seconds(), used_nodes_, first_count});
 }
 
 void StepProfile::host_work(HostWork work, double begin_seconds, double end_seconds) {
@@ -171,7 +170,7 @@ void StepProfile::write(const std::filesystem::path& path) const {
   };
   for (const Step& step : steps_) host(fmt::format("step {}", step.number), "step", step.begin, step.end);
   for (const HostSlice& slice : host_) host(host_work_name(slice.work), "host", slice.begin, slice.end);
-  for (const Run& run : runs_) host(run.program->name(), "program", run.begin, end_of(run));
+  for (const Run& run : runs_) host(std::string(run.program->name()), "program", run.begin, end_of(run));
 
   std::map<const Program*, MemoryTimeline> timelines;
   for (size_t i = 0; i < session_.family().programs.size(); ++i) {

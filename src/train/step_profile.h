@@ -6,7 +6,7 @@
 // the recording's own time (a read of the clock) is part of the node.
 //
 //   profile.begin_step(1);
-//   profile.begin_run("train_step", counts); … profile.node_done(); … profile.end_run();
+//   profile.begin_run(program, counts); … profile.node_done(); … profile.end_run();
 //   profile.end_step();
 //   profile.write("profile.json");
 #pragma once
@@ -56,7 +56,7 @@ class StepProfile {
   void begin_step(int64_t number, double begin_seconds);
   void end_step();
   // Around each program of a step.
-  void begin_run(std::string_view program, std::span<const int64_t> counts);
+  void begin_run(ProgramId program, std::span<const int64_t> counts);
   void end_run() { is_running_ = false; }
   void node_done() {
     if (is_running_) node_ends_[used_nodes_++] = now_seconds();

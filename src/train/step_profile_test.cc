@@ -32,8 +32,7 @@ Profiled profile_of(TrainingArguments args) {
   trainer.train();
   Profiled profiled{read_json(directory.path() / "profile.json").at("traceEvents"), 0};
   for (const Program& program : trainer.session().family().programs) {
-    if (program.name() == "evaluate") continue;
-    const int64_t calls = program.name() == "micro_batch_next" ? args.gradient_accumulation_steps - 1 : 1;
+    const int64_t calls = trainer.session().calls_in_step(program);
     profiled.nodes_in_step += calls * static_cast<int64_t>(program.nodes().size());
   }
   EXPECT_EQ(trainer.profile()->recorded_steps(), std::min(args.profile, args.max_steps - 1));
@@ -140,7 +139,7 @@ TEST(StepProfile, FlopsAreThoseOfTheCountsThatRan) {
     StepProfile profile(session, 1);
     const Program& program = session.family().programs[0];
     profile.begin_step(2, now_seconds());
-    profile.begin_run(program.name(), std::vector<int64_t>{tokens, sequences});
+    profile.begin_run(ProgramId{0}, std::vector<int64_t>{tokens, sequences});
     for (size_t i = 0; i < program.nodes().size(); ++i) profile.node_done();
     profile.end_run();
     profile.end_step();
@@ -164,7 +163,7 @@ TEST(StepProfile, RecordsWithoutAllocating) {
   for (int64_t step = 0; step < 4; ++step) {  // two more than there is room for
     profile.begin_step(step, now_seconds());
     profile.host_work(HostWork::kDataWait, 0, 1);
-    profile.begin_run(program.name(), counts);
+    profile.begin_run(ProgramId{0}, counts);
     for (size_t i = 0; i < program.nodes().size(); ++i) profile.node_done();
     profile.end_run();
     for (int i = 0; i < 50; ++i) profile.host_work(HostWork::kLogging, 0, 1);

@@ -8,7 +8,12 @@
 namespace shoehorn {
 
 StepRunner::StepRunner(Session& session, StepProfile* profile)
-    : session_(session), profile_(profile), is_one_program_(session.family().find("train_step") != nullptr) {
+    : session_(session),
+      profile_(profile),
+      step_(session.family().find(ProgramKind::kTrainStep)),
+      first_(session.family().find(ProgramKind::kMicroBatchFirst)),
+      next_(session.family().find(ProgramKind::kMicroBatchNext)),
+      update_(session.family().find(ProgramKind::kUpdate)) {
   counts_.reserve(2 * std::max<size_t>(1, session.family().train_batches.size()));
 }
 
@@ -25,19 +30,19 @@ void StepRunner::begin(const StepStart& start) {
 void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();
-  const BatchStorages& storages = family.train_batches[static_cast<size_t>(is_one_program_ ? index : 0)];
+  const BatchStorages& storages = family.train_batches[static_cast<size_t>(step_.valid() ? index : 0)];
   MicroBatch batch = micro_batch_in(executor, storages, family.train_capacity);
   const double begin = now_seconds();
   windows.load(index, batch);
   const double end = now_seconds();
   data_wait_seconds_ += end - begin;
   if (profile_ != nullptr) profile_->host_work(HostWork::kDataWait, begin, end);
-  if (!is_one_program_) counts_.clear();
+  if (!step_.valid()) counts_.clear();
   finish_micro_batch(executor, storages, batch, counts_);
-  if (!is_one_program_) run(index == 0 ? "micro_batch_first" : "micro_batch_next");
+  if (!step_.valid()) run(index == 0 ? first_ : next_);
 }
 
-void StepRunner::run(std::string_view program) {
+void StepRunner::run(ProgramId program) {
   if (profile_ != nullptr) profile_->begin_run(program, counts_);
   session_.executor().run(program, counts_);
   if (profile_ != nullptr) profile_->end_run();
@@ -47,12 +52,12 @@ StepResult StepRunner::finish(double learning_rate) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();
   *executor.storage_as<float>(family.scalars.learning_rate) = static_cast<float>(learning_rate);
-  if (is_one_program_) {
+  if (step_.valid()) {
     counts_.resize(2 * family.train_batches.size(), 0);  // micro-batches that a short last window lacks
-    run("train_step");
+    run(step_);
   } else {
     counts_.clear();
-    run("update");
+    run(update_);
   }
   StepResult result{.loss = *executor.storage_as<float>(family.loss)};
   if (family.grad_norm.valid()) result.grad_norm = *executor.storage_as<float>(family.grad_norm);

@@ -47,12 +47,13 @@ class StepRunner {
   double data_wait_seconds() const { return data_wait_seconds_; }
 
  private:
-  void run(std::string_view program);
+  void run(ProgramId program);
 
   Session& session_;
   StepProfile* profile_;
   double data_wait_seconds_ = 0;
-  bool is_one_program_;
+  // Whole steps, or invalid; then the other three.
+  ProgramId step_, first_, next_, update_;
   std::vector<int64_t> counts_;
 };
 

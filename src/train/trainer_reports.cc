@@ -27,7 +27,7 @@ void Trainer::start_reports() {
 
 void Trainer::record_nodes() {
   session_->executor().set_observer(
-      [profile = profile_.get()](const Program&, size_t, std::span<const int64_t>) { profile->node_done(); });
+      [profile = profile_.get()](ProgramId, size_t, std::span<const int64_t>) { profile->node_done(); });
 }
 
 const Metrics& Trainer::note(Metrics entry) {

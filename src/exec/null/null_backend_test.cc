@@ -22,7 +22,7 @@ class NullBackendTest : public ::testing::Test {
   }
 
   StateTable state_;
-  Program program_{"toy", &state_};
+  Program program_{ProgramKind::kTrainStep, &state_};
   OpBuilder builder_{program_};
   std::unique_ptr<Backend> backend_ = make_null_backend();
 };
@@ -45,7 +45,7 @@ TEST_F(NullBackendTest, RunsNothing) {
     backend_->prepare(program_, program_.node(id), {});
     FAIL() << "prepared";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("toy"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("train_step"), std::string::npos) << error.what();
   }
 }
 
