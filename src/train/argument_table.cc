@@ -212,8 +212,8 @@ std::string_view group_title(ArgumentGroup group) {
 
 bool command_reads(Command command, const ArgumentSpec& spec) {
   static constexpr std::array<int, kCommands.size()> kReaders = {
-      kReadByTrain,     kReadByEval,      kReadByPredict, kReadByPlan, kReadByAnatomy,
-      kReadByBenchStep, kReadByBenchStep, kReadByTrain,   kReadByEnv};
+      kReadByTrain,     kReadByEval,       kReadByPredict, kReadByPlan, kReadByAnatomy,
+      kReadByBenchStep, kReadByBenchBatch, kReadByTrain,   kReadByEnv};
   return takes_group(command, spec.group) && (spec.read_by & kReaders.at(static_cast<size_t>(command))) != 0;
 }
 

@@ -41,13 +41,15 @@ inline constexpr std::array kCommands = {Command::kTrain,      Command::kEval,  
 enum ReadBy : uint8_t {
   kReadByTrain = 1,  // and bench quality, which trains
   kReadByPlan = 2,
-  kReadByBenchStep = 4,  // and bench batch, which runs it
+  kReadByBenchStep = 4,
   kReadByAnatomy = 8,
-  kReadByBench = 12,  // both
-  kReadByEval = 16,
-  kReadByPredict = 32,
-  kReadByEnv = 64,
-  kReadByAll = 127,
+  kReadByBenchBatch = 16,
+  // All three. What decides values alone is read by bench step, which gives a loss.
+  kReadByBench = kReadByBenchStep | kReadByAnatomy | kReadByBenchBatch,
+  kReadByEval = 32,
+  kReadByPredict = 64,
+  kReadByEnv = 128,
+  kReadByAll = 255,
 };
 
 enum class ArgumentGroup : uint8_t {

@@ -164,7 +164,7 @@ std::vector<ArgumentSpec> supported() {
 
       {.name = "output_dir",
        .group = kOutput,
-       .read_by = kReadByTrain | kReadByBenchStep | kReadByEval | kReadByPredict,
+       .read_by = kReadByTrain | kReadByBenchStep | kReadByBenchBatch | kReadByEval | kReadByPredict,
        .field = &Args::output_dir,
        .resume = kIrrelevant,
        .help = "where the model, checkpoints and results go"},
