@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/refusal.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn {
 namespace {

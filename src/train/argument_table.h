@@ -187,14 +187,4 @@ void validate_command(Command command, const TrainingArguments& args);
 // The command's flags by group, aligned, at most 100 columns wide; then the names known but not yet built.
 std::string help_text(Command command);
 
-namespace argument_rows {
-// The parts of the table, each in a file of its own.
-std::vector<ArgumentSpec> model_and_data();
-std::vector<ArgumentSpec> training();
-std::vector<ArgumentSpec> optimizer_and_schedule();
-std::vector<ArgumentSpec> running();
-std::vector<ArgumentSpec> not_built();
-std::vector<ArgumentSpec> old_names();
-}  // namespace argument_rows
-
 }  // namespace shoehorn

@@ -1,20 +1,12 @@
 // Rows of the table: the optimizer and its learning rate.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 namespace {
 
-using Args = TrainingArguments;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
-using enum ResumeRole;
-
-constexpr std::string_view kNotBuilt = "it is not built";
 constexpr std::string_view kNotPaged =
     "optimizer state is not moved out of memory; adamw_8bit and lion_8bit keep it "
     "small";
-constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA backend";
 
 std::vector<ArgumentChoice> optimizers() {
   std::vector<ArgumentChoice> choices = {

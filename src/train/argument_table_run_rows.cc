@@ -1,17 +1,9 @@
 // Rows of the table: data loading, saving, evaluation, logging and debugging.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 
-using Args = TrainingArguments;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
-using enum ResumeRole;
-
 namespace {
-
-constexpr std::string_view kNoTracker = "nothing is sent to a service; tensorboard, html and jsonl are files";
 
 std::vector<ArgumentSpec> loading_and_saving() {
   return {
@@ -41,13 +33,13 @@ std::vector<ArgumentSpec> loading_and_saving() {
        .help = "accepted; workers live as long as the run"},
       {.name = "dataloader_drop_last",
        .group = kDataLoading,
-       .read_by = kReadByTrain | kReadByBenchStep,
+       .read_by = kReadByTrain,
        .field = &Args::dataloader_drop_last,
        .resume = kSamples,
        .help = "drop an epoch's short last batch"},
       {.name = "train_sampling_strategy",
        .group = kDataLoading,
-       .read_by = kReadByTrain,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::train_sampling_strategy,
        .resume = kSamples,
        .help = "order of the training samples",

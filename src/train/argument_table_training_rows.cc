@@ -1,17 +1,8 @@
 // Rows of the table: batch, precision, memory and adapters of training.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 namespace {
-
-using Args = TrainingArguments;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
-using enum ResumeRole;
-
-constexpr std::string_view kNotBuilt = "it is not built";
-constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA backend";
 
 std::vector<ArgumentSpec> batch_and_precision() {
   return {
@@ -74,7 +65,6 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .field = &Args::bf16,
        .resume = kNumerics,
        .help = "bfloat16 products, fp32 master weights and optimizer"},
-       .read_by = kReadByAll & ~(kReadByBenchStep | kReadByBenchBatch),
       {.name = "master_weights",
        .group = kPrecision,
        .read_by = kReadByTrain | kReadByPlan | kReadByBench,
@@ -84,8 +74,8 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .choices = {{"fp32"}, {"none"}}},
       {.name = "bf16_full_eval",
        .group = kPrecision,
-       .field = &Args::bf16_full_eval,
        .read_by = kReadByAll & ~(kReadByBenchStep | kReadByBenchBatch),
+       .field = &Args::bf16_full_eval,
        .resume = kFree,
        .help = "evaluate and predict with bfloat16 weights in products"},
       {.name = "fp16",
@@ -95,6 +85,7 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .help = "float16 products, fp32 master weights and optimizer, loss scale"},
       {.name = "fp16_full_eval",
        .group = kPrecision,
+       .read_by = kReadByAll & ~(kReadByBenchStep | kReadByBenchBatch),
        .field = &Args::fp16_full_eval,
        .resume = kFree,
        .help = "evaluate and predict with float16 weights in products"},

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 #include "train/argument_table.h"
 #include "train/batch_report.h"
 #include "train/run_data.h"
@@ -25,12 +25,7 @@ TrainingArguments ramped() {
 std::string refusal(const std::vector<std::string>& ramp) {
   TrainingArguments args = ramped();
   args.batch_size_ramp = ramp;
-  try {
-    validate(args);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { validate(args); });
 }
 
 TEST(BatchSizeRamp, Stages) {
