@@ -170,9 +170,13 @@ void apply_text(const ArgumentSpec& spec, const std::string& text, std::string_v
                 TrainingArguments& args);
 
 struct ParsedArguments {
-  TrainingArguments arguments;     // resolved and valid for the command, unless help is set
-  bool help = false;               // --help or -h: nothing else was looked at
-  std::vector<std::string> given;  // the rows set on the command line, by name
+  TrainingArguments arguments;          // resolved and valid for the command, unless help is set
+  bool help = false;                    // --help or -h: nothing else was looked at
+  std::vector<std::string> given;       // the rows set on the command line, by name
+  std::vector<std::string> configured;  // the rows set in the configuration file, by name
+
+  // In either of the two, rather than a default.
+  bool sets(std::string_view name) const;
 };
 
 // Reads flags: --name value, --name=value, --bf16, --no_bf16, --bf16 false, --some-name; lists as several
