@@ -6,6 +6,7 @@
 #   scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
 #
 # The programs found in SANITIZED_BUILD_DIR are run too; their tests are the same ones, so only failures count there.
+# A folder without test programs is a failure, and so is a program that ends without GoogleTest's summary.
 # Exit: 0, or 1 if anything failed.
 set -u
 
@@ -28,9 +29,12 @@ run_program() {
   "$program" --gtest_color=no > "$log" 2>&1 < /dev/null
   code=$?
   p=$(summary PASSED); s=$(summary SKIPPED); f=$(summary FAILED)
+  # A crash, an early exit, or a sanitizer's report at the end leaves no failed test behind.
+  if [ "${f:-0}" -eq 0 ] && { [ "$code" -ne 0 ] || [ -z "$p" ]; }; then
+    echo "$program: ended with code $code and $([ -n "$p" ] && echo a || echo no) summary of its tests" >> "$log"
+    f=1
+  fi
   : "${p:=0}" "${s:=0}" "${f:=0}"
-  # A crash, or a sanitizer's report at exit, leaves no failed test behind.
-  [ "$code" -eq 0 ] || [ "$f" -gt 0 ] || f=1
   echo "$program: $p passed, $f failed, $s skipped ($(($(date +%s) - start)) s)"
   [ "$f" -eq 0 ] || show_failures
   failed=$((failed + f))
@@ -58,12 +62,18 @@ show_failures() {
        { print "  | " $0 }' "$log"
 }
 
-programs() { find "$1" -name '*_test' -type f -perm -u+x | LC_ALL=C sort; }
+# Every program of a folder; the second argument as run_program's.
+run_programs() {
+  programs=$(find "$1" -name '*_test' -type f -perm -u+x | LC_ALL=C sort)
+  if [ -z "$programs" ]; then
+    echo "$1: expected test programs (*_test), got none; build them first" >&2
+    failed=$((failed + 1))
+  fi
+  for program in $programs; do run_program "$program" "$2"; done
+}
 
-for program in $(programs "$build"); do run_program "$program" 1; done
-if [ -n "$sanitized" ]; then
-  for program in $(programs "$sanitized"); do run_program "$program" 0; done
-fi
+run_programs "$build" 1
+[ -z "$sanitized" ] || run_programs "$sanitized" 0
 
 # CTest's other tests: examples, and scripts that compare with programs which may not be installed. A script that is
 # skipped prints "skipped: REASON".
@@ -87,7 +97,7 @@ skipped=$((skipped + s))
 failed=$((failed + f))
 
 if [ "$passed" -eq 0 ]; then
-  echo "no tests in $build" >&2
+  echo "$build: expected tests that pass, got none" >&2
   failed=$((failed + 1))
 fi
 if [ "$skipped" -gt 0 ]; then

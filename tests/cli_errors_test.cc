@@ -195,9 +195,7 @@ TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
                       "Fits, with the same sums in another order:", "--gradient_accumulation_steps", "iB  ",
                       "(--memory_budget)"});
   EXPECT_FALSE(contains(result.error, "Other processes")) << "what others hold does not bind";
-  if (!kIsSanitized) {
-    EXPECT_LT(result.peak_bytes, overhead + (int64_t{12} << 20)) << "of arenas of " << arenas;
-  }
+  expect_peak_below(result, overhead + (int64_t{12} << 20), fmt::format("of arenas of {}", arenas));
   EXPECT_TRUE(written().empty());
 
   words.insert(words.end(), limit.begin(), limit.end());
@@ -219,9 +217,7 @@ TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
 TEST_F(CliErrors, LargeModelIsRefusedInASmallProcess) {
   const ProgramRun result =
       expect_failure({"bench", "step", "--model", "bert-large", "--memory_budget", "1GiB"}, 2, {"[memory]"});
-  if (!kIsSanitized) {
-    EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
-  }
+  expect_peak_below(result, int64_t{200} << 20);
 }
 
 // A weight that is no number: without the flag the loss shows it, with it the first op that meets it is

@@ -51,9 +51,7 @@ class ExtremeNumbers : public CliTest {
                             result.error.find("error: [memory]") != std::string::npos;
       EXPECT_TRUE(says_why) << command << "\n" << result.error;
     }
-    if (!kIsSanitized) {
-      EXPECT_LT(result.peak_bytes, int64_t{300} << 20) << command;
-    }
+    expect_peak_below(result, int64_t{300} << 20, command);
   }
 
   void expect_sense(Command command, const std::vector<std::string>& words) const {

@@ -150,23 +150,17 @@ TEST_F(CliFlags, APlanWithoutFilesIsOfOneMicroBatch) {
   // 1.6 GB of token ids, were they made.
   const ProgramRun steps =
       succeed(with({"--gradient_accumulation_steps", "100000", "--max_seq_length", "512"}));
-  if (!kIsSanitized) {
-    EXPECT_LT(steps.peak_bytes, int64_t{200} << 20);
-  }
+  expect_peak_below(steps, int64_t{200} << 20);
   // A gigabyte of them in one micro-batch; what does not fit is found out without them.
   const ProgramRun millions = run(
       {"plan", "--model", model(), "--per_device_train_batch_size", "4000000", "--memory_budget", "64GiB"});
   EXPECT_EQ(millions.exit_code, 2);
   EXPECT_TRUE(contains(millions.error, "[memory] expected a plan of at most 64.00 GiB"));
-  if (!kIsSanitized) {
-    EXPECT_LT(millions.peak_bytes, int64_t{200} << 20);
-  }
+  expect_peak_below(millions, int64_t{200} << 20);
   for (const char* batch : {"100000000", "4611686018427387904"}) {
     const ProgramRun result = expect_failure(with({"--per_device_train_batch_size", batch}), 2,
                                              {"per_device_train_batch_size", batch});
-    if (!kIsSanitized) {
-      EXPECT_LT(result.peak_bytes, int64_t{200} << 20);
-    }
+    expect_peak_below(result, int64_t{200} << 20);
   }
   succeed(with({"--eval_strategy", "steps", "--load_best_model_at_end"}));
   succeed(with({"--eval_strategy", "epoch", "--save_strategy", "best", "--metric_for_best_model", "f1"}));

@@ -185,8 +185,31 @@ TEST_F(HostileFiles, LongerTextsThanTheModelTakesAreCutAndSaid) {
   json tokenizer = read_json(model() / "tokenizer_config.json");
   tokenizer["model_max_length"] = 32;
   write_json_atomic(model() / "tokenizer_config.json", tokenizer);
-  EXPECT_TRUE(contains(run(train_words({"--overwrite_output_dir"})).output,
+  EXPECT_TRUE(contains(run(train_words({"--max_seq_length", "128", "--overwrite_output_dir"})).output,
                        "max_seq_length: 32 tokens in place of 128: the tokenizer's model_max_length"));
+}
+
+// The default, 128, is nothing that the user has said; a configuration file is.
+TEST_F(HostileFiles, ADefaultLengthBeyondTheModelIsCutInSilence) {
+  directory_.write("flags.json", R"({"max_seq_length": 128})");
+  const std::string notice = "max_seq_length: 64 tokens in place of 128";
+  const std::vector<std::vector<std::string>> commands = {
+      train_words({"--overwrite_output_dir"}),
+      {"plan", "--model", model()},
+      {"plan", "--model", model(), "--train_file", path("train.csv")},
+      {"eval", "--model", output(), "--validation_file", path("validation.csv"), "--output_dir",
+       path("eval")},
+      {"predict", "--model", output(), "--test_file", path("validation.csv"), "--output_dir", path("eval")}};
+  for (std::vector<std::string> words : commands) {
+    const ProgramRun silent = run(words);
+    EXPECT_EQ(silent.exit_code, 0) << silent.error;
+    EXPECT_EQ(silent.output.find("max_seq_length"), std::string::npos) << silent.output;
+    words.insert(words.end(), {"--config", path("flags.json")});
+    EXPECT_TRUE(contains(run(words).output, notice)) << words[0];
+    words.back() = "--max_seq_length=128";
+    words.erase(words.end() - 2);
+    EXPECT_TRUE(contains(run(words).output, notice)) << words[0];
+  }
 }
 
 // What drives a terminal is not handed to it, and a message has an end.

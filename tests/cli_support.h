@@ -154,6 +154,23 @@ class CliTest : public ::testing::Test {
     directory_.write("validation.csv", labelled_csv(24, 2));
   }
 
+  void TearDown() override {
+    if (lacks_memory_)
+      GTEST_SKIP() << "all was checked but the memory of processes, of which a sanitizer takes some";
+  }
+
+  // Whether processes take what is planned. Not under a sanitizer: the test then ends as skipped.
+  bool measures_memory() const {
+    lacks_memory_ |= kIsSanitized;
+    return !kIsSanitized;
+  }
+
+  void expect_peak_below(const ProgramRun& run, int64_t bytes, const std::string& what = "") const {
+    if (measures_memory()) {
+      EXPECT_LT(run.peak_bytes, bytes) << what;
+    }
+  }
+
   std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
   std::filesystem::path model() const { return path("model"); }
   std::filesystem::path output() const { return path("out"); }
@@ -219,6 +236,9 @@ class CliTest : public ::testing::Test {
   }
 
   const TestDirectory directory_;
+
+ private:
+  mutable bool lacks_memory_ = false;  // something of it was to be checked, and was not
 };
 
 }  // namespace shoehorn::testing

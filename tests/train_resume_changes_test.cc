@@ -225,5 +225,23 @@ TEST_F(ResumeRefusal, DamagedCheckpointIsSkipped) {
   EXPECT_TRUE(weights == read_text_file(directory_.path() / "checkpoint-12/model.safetensors"));
 }
 
+// What is changed since a checkpoint that turns out to be damaged as its tensors are loaded is not said.
+TEST_F(ResumeRefusal, ChangesSinceADamagedCheckpointAreNotShown) {
+  const fs::path damaged = directory_.path() / "checkpoint-12/model.safetensors";
+  flip_bit(damaged, static_cast<int64_t>(fs::file_size(damaged)) * 8 - 1);
+  TrainingArguments args = arguments();
+  args.resume_from_checkpoint = "true";
+  args.max_steps = 14;
+  std::vector<std::string> lines;
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  Trainer trainer(model, args, tiny_samples(28, 3), {},
+                  {.on_line = [&](const std::string& line) { lines.push_back(line); }});
+  trainer.train();
+  ASSERT_EQ(lines.size(), 3U) << fmt::format("{}", fmt::join(lines, "\n"));
+  EXPECT_TRUE(contains(lines[0], "checkpoint-12"));
+  EXPECT_EQ(lines[1], "changed since checkpoint-10: --max_steps 12 → 14");
+  EXPECT_TRUE(contains(lines[2], "at step 10"));
+}
+
 }  // namespace
 }  // namespace shoehorn

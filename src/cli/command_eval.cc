@@ -18,11 +18,13 @@
 
 namespace shoehorn {
 
-int evaluate_model(TrainingArguments args) {
+int evaluate_model(const ParsedArguments& parsed) {
+  TrainingArguments args = parsed.arguments;
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  std::string notices;
+  std::string notices =
+      fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
   LoadedDataset data = load_labelled_file(args, source, *tokenizer, args.validation_file, true,
                                           args.max_eval_samples, notices);
   fmt::print(args.json ? stderr : stdout, "{}", notices);
@@ -44,7 +46,7 @@ int run_eval(const std::vector<std::string>& words) {
     fmt::print("{}", help_text(Command::kEval));
     return 0;
   }
-  return evaluate_model(parsed.arguments);
+  return evaluate_model(parsed);
 }
 
 }  // namespace shoehorn

@@ -48,7 +48,7 @@ int run_plan(const std::vector<std::string>& words) {
   }
   TrainingArguments args = parsed.arguments;
   ModelSource source = open_model(args.model_name_or_path, true, false);
-  TextTask task = load_text_task(args, source);
+  TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
   fmt::print(args.json ? stderr : stdout, "{}", task.notices);
   Dataset train =
       args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train.dataset);

@@ -57,7 +57,8 @@ int run_predict(const std::vector<std::string>& words) {
   TrainingArguments args = parsed.arguments;
   const ModelSource source = open_trained_model(args);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  std::string notices;
+  std::string notices =
+      fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
   LoadedDataset data =
       load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples, notices);
   fmt::print(args.json ? stderr : stdout, "{}", notices);

@@ -92,14 +92,14 @@ int run_train(const std::vector<std::string>& words) {
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
-    return evaluate_model(args);
+    return evaluate_model(parsed);
   }
   std::FILE* const text = args.json ? stderr : stdout;
   ModelSource source = open_model(args.model_name_or_path, false, true);
   const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there
   check_old_checkpoints(args);
   ensure_writable_directory(args.output_dir);
-  TextTask task = load_text_task(args, source);
+  TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
   fmt::print(text, "{}{}", format_samples(task), task.notices);
   const bool evaluates = task.validation.dataset.size() > 0 && args.do_eval.value_or(true);
   task.tokenizer.reset();

@@ -26,18 +26,6 @@ LabelMap labels_of(const BertForSequenceClassification& model) {
   return labels;
 }
 
-// As run_glue does, and as it says: texts cannot be longer than model and tokenizer take.
-void fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
-                        std::string& notices) {
-  const int64_t positions = model.max_positions();
-  const int64_t most = tokenizer == nullptr ? positions : std::min(positions, tokenizer->model_max_length());
-  if (args.max_seq_length <= most) return;
-  notices +=
-      fmt::format("max_seq_length: {} tokens in place of {}: {}\n", most, args.max_seq_length,
-                  most == positions ? "the model has no more positions" : "the tokenizer's model_max_length");
-  args.max_seq_length = most;
-}
-
 // A name from a file, for a terminal.
 std::string shown_name(const std::string& name) {
   constexpr size_t kMostBytes = 60;
@@ -81,10 +69,21 @@ std::string format_other_classes(const std::vector<std::string>& had, const std:
 
 }  // namespace
 
-LoadedDataset load_labelled_file(TrainingArguments& args, const ModelSource& source,
+std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
+                               bool gives_length) {
+  const int64_t positions = model.max_positions();
+  const int64_t most = tokenizer == nullptr ? positions : std::min(positions, tokenizer->model_max_length());
+  const int64_t length = args.max_seq_length;
+  args.max_seq_length = std::min(length, most);
+  if (length <= most || !gives_length) return {};
+  return fmt::format(
+      "max_seq_length: {} tokens in place of {}: {}\n", most, length,
+      most == positions ? "the model has no more positions" : "the tokenizer's model_max_length");
+}
+
+LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
                                  const Tokenizer& tokenizer, const std::string& file, bool read_labels,
                                  std::optional<int64_t> max_samples, std::string& notices) {
-  fit_max_seq_length(args, *source.model, &tokenizer, notices);
   const LabelMap labels = labels_of(*source.model);
   LoadOptions options = load_options_of(args);
   options.max_samples = max_samples.value_or(0);
@@ -95,10 +94,10 @@ LoadedDataset load_labelled_file(TrainingArguments& args, const ModelSource& sou
   return data;
 }
 
-TextTask load_text_task(TrainingArguments& args, ModelSource& source) {
+TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length) {
   TextTask task;
   if (args.train_file.empty()) {
-    fit_max_seq_length(args, *source.model, nullptr, task.notices);
+    task.notices += fit_max_seq_length(args, *source.model, nullptr, gives_length);
     return task;
   }
   if (source.directory.empty()) {
@@ -108,7 +107,7 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source) {
         args.model_name_or_path);
   }
   task.tokenizer = Tokenizer::load(source.directory);
-  fit_max_seq_length(args, *source.model, task.tokenizer.get(), task.notices);
+  task.notices += fit_max_seq_length(args, *source.model, task.tokenizer.get(), gives_length);
   const std::vector<std::string> model_names = source.model->labels();
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);

@@ -181,8 +181,9 @@ TEST(Batch, Errors) {
   EXPECT_THROW(micro_batch_capacity(dataset, {.gradient_accumulation_steps = 0}), UserError);
   EXPECT_THROW(micro_batch_capacity(dataset, {.token_multiple = 0}), UserError);
   EXPECT_THROW(micro_batch_capacity(dataset, {.pad_to_max_length = -1}), UserError);
-  expect_contains(message_of<UserError>([&] { micro_batch_capacity(dataset, {.pad_to_max_length = 2}); }),
-                  "got one of 3");
+  EXPECT_TRUE(
+      contains(message_of<UserError>([&] { micro_batch_capacity(dataset, {.pad_to_max_length = 2}); }),
+               "got one of 3"));
   EXPECT_THROW(micro_batch_capacity(dataset, {.pad_to_max_length = int64_t{1} << 40}), UserError);
   MicroBatch none;
   EXPECT_THROW(pack_micro_batch(dataset, std::vector<int64_t>{0}, 0, {}, none), InternalError);

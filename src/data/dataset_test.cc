@@ -97,34 +97,34 @@ TEST(Dataset, ValueLabels) {
 TEST(Dataset, Errors) {
   const Rows ids = {{1, 2}, {3}};
   const auto labels = [](std::vector<int64_t> values) { return values; };
-  expect_contains(error_of({{"input_id", ids}}), "did you mean 'input_ids'?");
-  expect_contains(error_of({{"labels", labels({1})}}), "expected a column input_ids");
-  expect_contains(error_of({{"input_ids", ids}, {"input_ids", ids}}), "got two");
-  expect_contains(error_of({{"input_ids", ids}, {"labels", labels({1, 2})}, {"label", labels({1, 2})}}),
-                  "got two");
-  expect_contains(error_of({{"input_ids", labels({1, 2})}}), "expected rows of integers");
-  expect_contains(error_of({{"input_ids", Rows{}}}), "at least one row");
-  expect_contains(error_of({{"input_ids", Rows{{1}, {}}}}), "got none in sample 1");
-  expect_contains(error_of({{"input_ids", Rows{{1}, {-1}}}}), "got -1 in row 1");
-  expect_contains(error_of({{"input_ids", Rows{{int64_t{1} << 31}}}}), "got 2147483648 in row 0");
-  expect_contains(error_of({{"input_ids", ids}, {"labels", labels({1})}}), "expected 2 rows");
-  expect_contains(error_of({{"input_ids", ids}, {"labels", labels({1, -1})}}), "got -1 in row 1");
-  expect_contains(error_of({{"input_ids", ids}, {"labels", Rows{{1, 2}, {3, 4}}}}),
-                  "expected 1 elements in row 1");
-  expect_contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{1, 2}}}}), "expected 2 rows");
-  expect_contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{1}, {2}}}}),
-                  "expected 2 elements in row 0");
-  expect_contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{0, 256}, {2}}}}),
-                  "got 256 in sample 0");
-  expect_contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{0, 1}, {1}}}}),
-                  "ones and then zeros in row 0");
-  expect_contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 2}, {1}}}}),
-                  "ones and then zeros in row 0");
-  expect_contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 1}, {0}}}}),
-                  "got none in sample 1");
-  expect_contains(
+  EXPECT_TRUE(contains(error_of({{"input_id", ids}}), "did you mean 'input_ids'?"));
+  EXPECT_TRUE(contains(error_of({{"labels", labels({1})}}), "expected a column input_ids"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"input_ids", ids}}), "got two"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"labels", labels({1, 2})}, {"label", labels({1, 2})}}),
+                       "got two"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", labels({1, 2})}}), "expected rows of integers"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", Rows{}}}), "at least one row"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", Rows{{1}, {}}}}), "got none in sample 1"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", Rows{{1}, {-1}}}}), "got -1 in row 1"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", Rows{{int64_t{1} << 31}}}}), "got 2147483648 in row 0"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"labels", labels({1})}}), "expected 2 rows"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"labels", labels({1, -1})}}), "got -1 in row 1"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"labels", Rows{{1, 2}, {3, 4}}}}),
+                       "expected 1 elements in row 1"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{1, 2}}}}), "expected 2 rows"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{1}, {2}}}}),
+                       "expected 2 elements in row 0"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"token_type_ids", Rows{{0, 256}, {2}}}}),
+                       "got 256 in sample 0"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{0, 1}, {1}}}}),
+                       "ones and then zeros in row 0"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 2}, {1}}}}),
+                       "ones and then zeros in row 0"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 1}, {0}}}}),
+                       "got none in sample 1"));
+  EXPECT_TRUE(contains(
       error_of({{"input_ids", ids}, {"attention_mask", Rows{{1, 0}, {1}}}, {"labels", Rows{{1, 2}, {1}}}}),
-      "expected -100 where attention_mask is 0");
+      "expected -100 where attention_mask is 0"));
 }
 
 TEST(Dataset, RandomTokens) {
@@ -171,7 +171,7 @@ std::vector<TokenizedExample> tokenize_bytes(std::span<const TextExample> exampl
 }
 
 TEST(LoadDataset, TextsPairsAndLabels) {
-  const TemporaryDirectory directory;
+  const TestDirectory directory;
   const auto train_file =
       directory.write("train.csv", "sentence1,sentence2,label\na,bc,no\nd,,yes\n\xff,e,no\n");
   const LoadedDataset train = load_dataset(train_file, tokenize_bytes);
@@ -189,19 +189,19 @@ TEST(LoadDataset, TextsPairsAndLabels) {
   const LoadedDataset validation = load_dataset(validation_file, tokenize_bytes, {.labels = &train.labels});
   EXPECT_EQ(validation.dataset.class_label(0), 1);
   const auto bad_file = directory.write("bad.csv", "sentence1,sentence2,label\na,b,maybe\n");
-  expect_contains(
+  EXPECT_TRUE(contains(
       message_of<UserError>([&] { load_dataset(bad_file, tokenize_bytes, {.labels = &train.labels}); }),
-      "bad.csv:2]");
+      "bad.csv:2]"));
   EXPECT_EQ(load_dataset(bad_file, tokenize_bytes, {.read_labels = false}).dataset.label_kind(),
             LabelKind::kNone);
 }
 
 TEST(LoadDataset, LabelsThatAreReadNeedAColumn) {
-  const TemporaryDirectory directory;
+  const TestDirectory directory;
   const auto file = directory.write("plain.csv", "text,kind\na,x\nb,y\n");
   const std::string error = message_of<UserError>([&] { load_dataset(file, tokenize_bytes); });
-  expect_contains(error, "got columns: text, kind; name it with label_column_name");
-  expect_contains(error, "plain.csv");
+  EXPECT_TRUE(contains(error, "got columns: text, kind; name it with label_column_name"));
+  EXPECT_TRUE(contains(error, "plain.csv"));
   LoadOptions named;
   named.columns.label_column_name = "kind";
   EXPECT_EQ(load_dataset(file, tokenize_bytes, named).dataset.class_label(1), 1);
@@ -209,7 +209,7 @@ TEST(LoadDataset, LabelsThatAreReadNeedAColumn) {
 }
 
 TEST(LoadDataset, RegressionChunksAndMaxSamples) {
-  const TemporaryDirectory directory;
+  const TestDirectory directory;
   std::string content = "text,label\n";
   for (int i = 0; i < 1300; ++i) content += fmt::format("t{},{}.5\n", i, i);
   const auto path = directory.write("a.csv", content);

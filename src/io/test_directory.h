@@ -1,5 +1,5 @@
-// What the tests of this room share: a directory that removes itself, files of given bytes, and the text of
-// an error.
+// What the tests of this room and of those behind it share: a directory that removes itself, files of given bytes, and
+// where the goldens are.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 #include "io/file.h"
 
 namespace shoehorn {
@@ -52,26 +52,6 @@ inline void flip_bit(const std::filesystem::path& path, int64_t bit) {
   file.seekp(bit / 8);
   file.put(static_cast<char>(was ^ (1 << (bit % 8))));
   ASSERT_TRUE(file.good()) << path << " " << bit;
-}
-
-// The message of the Error that `run` throws; fails the test if it throws none or another kind.
-template <typename Error, typename Run>
-std::string message_of(Run run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another kind of error: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
-
-inline ::testing::AssertionResult contains(std::string_view text, std::string_view part) {
-  if (text.find(part) != std::string_view::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "'" << text << "' lacks '" << part << "'";
 }
 
 inline std::filesystem::path golden(std::string_view name) {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 
 namespace shoehorn {
 namespace {
@@ -31,12 +31,7 @@ ScheduleOptions options_from(const nlohmann::json& kwargs) {
 }
 
 std::string error_of(ScheduleType type, const ScheduleOptions& options) {
-  try {
-    Schedule(type, 5e-5, 5, 50, options);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { Schedule(type, 5e-5, 5, 50, options); });
 }
 
 TEST(Schedule, EqualsTransformersGoldens) {
@@ -84,14 +79,7 @@ TEST(Schedule, WarmupBelowOneIsAShareRoundedUp) {
 }
 
 TEST(Schedule, UnknownNamesAreNamed) {
-  const auto message = [](std::string_view name) {
-    try {
-      parse_schedule_type(name);
-    } catch (const UserError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
+  const auto message = [](std::string_view name) { return refusal_of([&] { parse_schedule_type(name); }); };
   EXPECT_NE(message("reduce_lr_on_plateau").find("expected a function of the step"), std::string::npos);
   EXPECT_NE(message("greedy").find("not in this version yet"), std::string::npos);
   EXPECT_NE(message("cosin").find("did you mean cosine?"), std::string::npos);

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 #include "passes/passes_testing.h"
 
 namespace shoehorn {
@@ -40,16 +40,7 @@ std::set<std::string> trained(const ProgramFamily& family) {
 }
 
 std::string refusal(const StepOptions& options) {
-  try {
-    build(options);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return refusal_of([&] { build(options); });
 }
 
 TEST(Lora, IsOffUnlessARankIsGiven) {
@@ -208,7 +199,7 @@ TEST(Lora, SavedModulesAreTrainedWhole) {
 TEST(Lora, PatternsOfFreezeSeeTheAdapters) {
   StepOptions options = with({.rank = 4});
   options.freeze = {R"(layer\.0\.)"};
-  for (const std::string& name : trained(build(options))) EXPECT_FALSE(has(name, "layer.0.")) << name;
+  for (const std::string& name : trained(build(options))) EXPECT_FALSE(contains(name, "layer.0.")) << name;
 }
 
 TEST(Lora, WeightDecayIsThatOfOtherWeights) {
@@ -230,16 +221,17 @@ TEST(Lora, AnEvaluationRunHasThemToo) {
 }
 
 TEST(Lora, MistakesAreNamed) {
-  EXPECT_TRUE(has(refusal(with({.rank = -1})), "[lora_rank]"));
-  EXPECT_TRUE(has(refusal(with({.rank = 4, .alpha = 0})), "[lora_alpha]"));
-  EXPECT_TRUE(has(refusal(with({.rank = 4, .dropout = 1})), "[lora_dropout]"));
+  EXPECT_TRUE(contains(refusal(with({.rank = -1})), "[lora_rank]"));
+  EXPECT_TRUE(contains(refusal(with({.rank = 4, .alpha = 0})), "[lora_alpha]"));
+  EXPECT_TRUE(contains(refusal(with({.rank = 4, .dropout = 1})), "[lora_dropout]"));
   const std::string typo = refusal(with({.rank = 4, .targets = {"value", "qeury"}}));
-  EXPECT_TRUE(has(typo, "[lora_target qeury]") && has(typo, "did you mean query?")) << typo;
+  EXPECT_TRUE(contains(typo, "[lora_target qeury]") && contains(typo, "did you mean query?")) << typo;
   const std::string head = refusal(with({.rank = 4, .targets = {"classifier"}}));
-  EXPECT_TRUE(has(head, "[lora_target classifier]") && has(head, "makes the logits")) << head;
+  EXPECT_TRUE(contains(head, "[lora_target classifier]") && contains(head, "makes the logits")) << head;
   EXPECT_TRUE(
-      has(refusal(with({.rank = 4, .targets = {"word_embeddings"}})), "[lora_target word_embeddings]"));
-  EXPECT_TRUE(has(refusal(with({.rank = 4, .modules_to_save = {"classifer"}})), "did you mean classifier?"));
+      contains(refusal(with({.rank = 4, .targets = {"word_embeddings"}})), "[lora_target word_embeddings]"));
+  EXPECT_TRUE(
+      contains(refusal(with({.rank = 4, .modules_to_save = {"classifer"}})), "did you mean classifier?"));
 }
 
 }  // namespace

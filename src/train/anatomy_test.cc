@@ -241,6 +241,18 @@ TEST(OperationAnatomy, AMicroBatchIsCountedAsOftenAsItRuns) {
   EXPECT_NEAR(three.forward.flops, 3 * one.forward.flops, 1e-9 * three.forward.flops);
 }
 
+TEST(OperationAnatomy, SaysNothingOfTheFloorWithoutLimits) {
+  const BertForSequenceClassification model(tiny_bert());
+  const Session session(model, options_of());
+  const OperationAnatomy with = operation_anatomy(planned_work(session), kLimits);
+  const OperationAnatomy without = operation_anatomy(planned_work(session), std::nullopt);
+  EXPECT_EQ(total_of(without).flops, total_of(with).flops);
+  EXPECT_TRUE(to_json(with)["total"].contains("floor_seconds"));
+  EXPECT_FALSE(to_json(without)["total"].contains("floor_seconds"));
+  EXPECT_NE(format_operation_anatomy(with).find("at least"), std::string::npos);
+  EXPECT_EQ(format_operation_anatomy(without).find("at least"), std::string::npos);
+}
+
 TEST(OperationAnatomy, IsMeasuredFromAProfile) {
   const BertForSequenceClassification model(tiny_bert());
   TrainingArguments args = quiet_arguments();

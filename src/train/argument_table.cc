@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/user_error_kinds.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn {
 namespace {
@@ -212,8 +213,8 @@ std::string_view group_title(ArgumentGroup group) {
 
 bool command_reads(Command command, const ArgumentSpec& spec) {
   static constexpr std::array<int, kCommands.size()> kReaders = {
-      kReadByTrain,     kReadByEval,      kReadByPredict, kReadByPlan, kReadByAnatomy,
-      kReadByBenchStep, kReadByBenchStep, kReadByTrain,   kReadByEnv};
+      kReadByTrain,     kReadByEval,       kReadByPredict, kReadByPlan, kReadByAnatomy,
+      kReadByBenchStep, kReadByBenchBatch, kReadByTrain,   kReadByEnv};
   return takes_group(command, spec.group) && (spec.read_by & kReaders.at(static_cast<size_t>(command))) != 0;
 }
 

@@ -41,13 +41,15 @@ inline constexpr std::array kCommands = {Command::kTrain,      Command::kEval,  
 enum ReadBy : uint8_t {
   kReadByTrain = 1,  // and bench quality, which trains
   kReadByPlan = 2,
-  kReadByBenchStep = 4,  // and bench batch, which runs it
+  kReadByBenchStep = 4,
   kReadByAnatomy = 8,
-  kReadByBench = 12,  // both
-  kReadByEval = 16,
-  kReadByPredict = 32,
-  kReadByEnv = 64,
-  kReadByAll = 127,
+  kReadByBenchBatch = 16,
+  // All three. What decides values alone is read by bench step, which gives a loss.
+  kReadByBench = kReadByBenchStep | kReadByAnatomy | kReadByBenchBatch,
+  kReadByEval = 32,
+  kReadByPredict = 64,
+  kReadByEnv = 128,
+  kReadByAll = 255,
 };
 
 enum class ArgumentGroup : uint8_t {
@@ -168,9 +170,13 @@ void apply_text(const ArgumentSpec& spec, const std::string& text, std::string_v
                 TrainingArguments& args);
 
 struct ParsedArguments {
-  TrainingArguments arguments;     // resolved and valid for the command, unless help is set
-  bool help = false;               // --help or -h: nothing else was looked at
-  std::vector<std::string> given;  // the rows set on the command line, by name
+  TrainingArguments arguments;          // resolved and valid for the command, unless help is set
+  bool help = false;                    // --help or -h: nothing else was looked at
+  std::vector<std::string> given;       // the rows set on the command line, by name
+  std::vector<std::string> configured;  // the rows set in the configuration file, by name
+
+  // In either of the two, rather than a default.
+  bool sets(std::string_view name) const;
 };
 
 // Reads flags: --name value, --name=value, --bf16, --no_bf16, --bf16 false, --some-name; lists as several
@@ -184,15 +190,5 @@ void validate_command(Command command, const TrainingArguments& args);
 
 // The command's flags by group, aligned, at most 100 columns wide; then the names known but not yet built.
 std::string help_text(Command command);
-
-namespace argument_rows {
-// The parts of the table, each in a file of its own.
-std::vector<ArgumentSpec> model_and_data();
-std::vector<ArgumentSpec> training();
-std::vector<ArgumentSpec> optimizer_and_schedule();
-std::vector<ArgumentSpec> running();
-std::vector<ArgumentSpec> not_built();
-std::vector<ArgumentSpec> old_names();
-}  // namespace argument_rows
 
 }  // namespace shoehorn

@@ -1,15 +1,9 @@
 // Rows of the table: the run_glue arguments (model, task, data, output) and what its siblings add that we
 // lack.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 namespace {
-
-using Args = TrainingArguments;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
-using enum ResumeRole;
 
 constexpr std::string_view kNoHead = "only the sequence-classification head is built";
 constexpr std::string_view kLocalOnly = "nothing is downloaded: models and data are local files";
@@ -164,7 +158,7 @@ std::vector<ArgumentSpec> supported() {
 
       {.name = "output_dir",
        .group = kOutput,
-       .read_by = kReadByTrain | kReadByBenchStep | kReadByEval | kReadByPredict,
+       .read_by = kReadByTrain | kReadByBenchStep | kReadByBenchBatch | kReadByEval | kReadByPredict,
        .field = &Args::output_dir,
        .resume = kIrrelevant,
        .help = "where the model, checkpoints and results go"},

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "train/argument_table.h"
@@ -30,20 +30,6 @@ json golden() {
   return read_json(SHOEHORN_SOURCE_DIR "/tests/golden/training_arguments.json");
 }
 
-template <typename Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // What `words` after a model's name are for `plan`: arguments, or an error.
 struct Outcome {
   TrainingArguments args;
@@ -53,7 +39,7 @@ struct Outcome {
 Outcome parsed(Words words) {
   words.insert(words.begin(), {"--model_name_or_path", "bert"});
   Outcome outcome;
-  outcome.error = error_of([&] { outcome.args = parse_arguments(Command::kPlan, words).arguments; });
+  outcome.error = refusal_of([&] { outcome.args = parse_arguments(Command::kPlan, words).arguments; });
   return outcome;
 }
 
@@ -72,7 +58,7 @@ TEST(ArgumentTableGolden, EveryFieldHasTransformersDefault) {
     const ArgumentSpec* spec = find_argument(name);
     ASSERT_NE(spec, nullptr) << name;
     TrainingArguments args;
-    const std::string error = error_of([&] { apply_json({{name, field["default"]}}, "golden", args); });
+    const std::string error = refusal_of([&] { apply_json({{name, field["default"]}}, "golden", args); });
     const bool is_same = error.empty() && args == TrainingArguments();
     EXPECT_EQ(is_same, !other_defaults().contains(name)) << name << " " << field["default"] << " " << error;
     if (is_same) continue;
@@ -90,9 +76,9 @@ TEST(ArgumentTableGolden, EveryFieldIsHonouredOrRefusedByName) {
     const ArgumentSpec& spec = *find_argument(name);
     const std::string other = field["other"];
     TrainingArguments from_words;
-    const std::string error = error_of([&] { apply_text(spec, other, name, from_words); });
+    const std::string error = refusal_of([&] { apply_text(spec, other, name, from_words); });
     TrainingArguments from_json;
-    const std::string json_error = error_of([&] { apply_json({{name, other}}, "file", from_json); });
+    const std::string json_error = refusal_of([&] { apply_json({{name, other}}, "file", from_json); });
     EXPECT_EQ(from_words, from_json) << name;
     EXPECT_EQ(error.empty(), json_error.empty()) << name << ": " << json_error;
     if (!error.empty()) {
@@ -118,7 +104,7 @@ TEST(ArgumentTableGolden, EveryNamedValueIsHonouredOrRefusedByName) {
   for (const auto& [name, list] : values.items()) {
     for (const std::string value : list) {
       TrainingArguments args;
-      const std::string error = error_of([&] { apply_text(*find_argument(name), value, name, args); });
+      const std::string error = refusal_of([&] { apply_text(*find_argument(name), value, name, args); });
       if (!error.empty()) {
         EXPECT_TRUE(is_refused_by_name(error, name)) << value << ": " << error;
       }
@@ -215,7 +201,7 @@ TEST(ArgumentTableGolden, OldNamesAndTheGuidesOwnArguments) {
   }
   EXPECT_TRUE(is_refused_by_name(parsed({"--task_name", "stsb"}).error, "--task_name"));
   EXPECT_TRUE(is_refused_by_name(parsed({"--tf32", "1"}).error, "--tf32"));
-  const std::string no_set = error_of([] {
+  const std::string no_set = refusal_of([] {
     parse_arguments(Command::kTrain,
                     {"--model_name_or_path", "m", "--train_file", "t.csv", "--evaluation_strategy", "epoch"});
   });

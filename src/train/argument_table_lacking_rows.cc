@@ -1,19 +1,14 @@
 // Rows of the table: names of TrainingArguments that this version knows and lacks or refuses, and old
 // spellings.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 namespace {
 
-using Args = TrainingArguments;
 using Pairs = std::vector<std::pair<std::string_view, std::string>>;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
 
 constexpr std::string_view kOneRank = "training runs on one rank";
 constexpr std::string_view kNoNetwork = "nothing is sent over the network; upload output_dir yourself";
-constexpr std::string_view kNoTracker = "nothing is sent to a service; tensorboard, html and jsonl are files";
 constexpr std::string_view kOwnKernels =
     "the fused kernels are our own, and run unless --skip_pass leaves them out";
 constexpr std::string_view kCountsOnly =
@@ -332,10 +327,10 @@ std::vector<ArgumentSpec> old_names() {
                    {"fp16"},
                    {"16"},
                    {"16-mixed"},
-                   {"fp8", "it is not built"},
-                   {"16-true", "it is not built"},
+                   {"fp8", kNotBuilt},
+                   {"16-true", kNotBuilt},
                    {"bf16-true", "--bf16 --master_weights none keeps no fp32 weights either"},
-                   {"64-true", "it is not built"}},
+                   {"64-true", kNotBuilt}},
        .rewrite = precision},
       {.name = "debug",
        .group = kDebugging,

@@ -1,20 +1,12 @@
 // Rows of the table: the optimizer and its learning rate.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 namespace {
 
-using Args = TrainingArguments;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
-using enum ResumeRole;
-
-constexpr std::string_view kNotBuilt = "it is not built";
 constexpr std::string_view kNotPaged =
     "optimizer state is not moved out of memory; adamw_8bit and lion_8bit keep it "
     "small";
-constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA backend";
 
 std::vector<ArgumentChoice> optimizers() {
   std::vector<ArgumentChoice> choices = {
@@ -82,44 +74,44 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
                "lion_8bit: embedding_bits (8 or 32, the default), min_8bit_size (4096)"},
       {.name = "learning_rate",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::learning_rate,
        .resume = kFree,
        .help = "the largest of the schedule"},
       {.name = "scale_learning_rate",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::scale_learning_rate,
        .resume = kFree,
        .help = "multiply it by effective batch / reference_batch_size, or by the root of that",
        .choices = {{"none"}, {"linear"}, {"sqrt"}}},
       {.name = "reference_batch_size",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::reference_batch_size,
        .resume = kFree,
        .help = "the effective batch that learning_rate was tuned for"},
       {.name = "weight_decay",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::weight_decay,
        .resume = kFree,
        .help = "not for biases and norms; decoupled in AdamW"},
       {.name = "adam_beta1",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::adam_beta1,
        .resume = kNumerics,
        .help = "decay of the first moment"},
       {.name = "adam_beta2",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::adam_beta2,
        .resume = kNumerics,
        .help = "decay of the second moment"},
       {.name = "adam_epsilon",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::adam_epsilon,
        .resume = kNumerics,
        .help = "added to the root of the second moment"},
@@ -130,20 +122,20 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .help = "clip the global norm of the gradient; 0 is off"},
       {.name = "max_grad_value",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::max_grad_value,
        .resume = kFree,
        .help = "cut each element of the gradient at this, after max_grad_norm; 0 is off"},
       {.name = "label_smoothing_factor",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::label_smoothing_factor,
        .resume = kNumerics,
        .help = "share of the target spread over all classes",
        .aliases = {"label_smoothing"}},
       {.name = "lr_scheduler_type",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::lr_scheduler_type,
        .resume = kFree,
        .help = "how the learning rate moves: with the step, or (reduce_lr_on_plateau, without warm-up) with "
@@ -151,20 +143,20 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .choices = schedulers()},
       {.name = "lr_scheduler_kwargs",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::lr_scheduler_kwargs,
        .resume = kFree,
        .help = "its options, as num_cycles=2 or JSON; reduce_lr_on_plateau: mode, factor, patience, "
                "threshold, threshold_mode, cooldown, min_lr, eps"},
       {.name = "warmup_steps",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::warmup_steps,
        .resume = kFree,
        .help = "steps of linear warm-up; below 1 a share of all steps"},
       {.name = "warmup_ratio",
        .group = kOptimizer,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::warmup_ratio,
        .resume = kFree,
        .help = "the share, where warmup_steps is 0"},

@@ -22,6 +22,11 @@ void require_taken(Command command, const ArgumentSpec& spec, const std::string&
 
 }  // namespace
 
+bool ParsedArguments::sets(std::string_view name) const {
+  return std::find(given.begin(), given.end(), name) != given.end() ||
+         std::find(configured.begin(), configured.end(), name) != configured.end();
+}
+
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words) {
   ParsedArguments parsed;
   parsed.help = asks_for_help(words);
@@ -33,7 +38,10 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
     require_taken(command, *flags.back().spec, flags.back().source);
   }
   for (const GivenFlag& flag : flags) {
-    if (flag.spec->name == "config") apply_json(read_json(flag.text), flag.text, parsed.arguments);
+    if (flag.spec->name != "config") continue;
+    const nlohmann::json object = read_json(flag.text);
+    apply_json(object, flag.text, parsed.arguments);
+    for (const auto& [key, value] : object.items()) parsed.configured.emplace_back(find_argument(key)->name);
   }
   for (const GivenFlag& flag : flags) {
     if (flag.spec->name != "config") apply_text(*flag.spec, flag.text, flag.source, parsed.arguments);

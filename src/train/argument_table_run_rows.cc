@@ -1,17 +1,9 @@
 // Rows of the table: data loading, saving, evaluation, logging and debugging.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 
-using Args = TrainingArguments;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
-using enum ResumeRole;
-
 namespace {
-
-constexpr std::string_view kNoTracker = "nothing is sent to a service; tensorboard, html and jsonl are files";
 
 std::vector<ArgumentSpec> loading_and_saving() {
   return {
@@ -47,7 +39,7 @@ std::vector<ArgumentSpec> loading_and_saving() {
        .help = "drop an epoch's short last batch"},
       {.name = "train_sampling_strategy",
        .group = kDataLoading,
-       .read_by = kReadByTrain,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::train_sampling_strategy,
        .resume = kSamples,
        .help = "order of the training samples",
@@ -225,7 +217,7 @@ std::vector<ArgumentSpec> evaluation_and_logging() {
        .false_text = "no"},
       {.name = "profile",
        .group = kLogging,
-       .read_by = kReadByTrain | kReadByPlan | kReadByBenchStep,
+       .read_by = kReadByTrain | kReadByPlan | kReadByBenchStep | kReadByBenchBatch,
        .field = &Args::profile,
        .resume = kIrrelevant,
        .help = "trace of this many steps after the first, in output_dir/profile.json"},
@@ -236,13 +228,13 @@ std::vector<ArgumentSpec> debugging() {
   return {
       {.name = "seed",
        .group = kDebugging,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::seed,
        .resume = kSamples,
        .help = "of new weights, dropout and order"},
       {.name = "data_seed",
        .group = kDebugging,
-       .read_by = kReadByTrain,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::data_seed,
        .resume = kSamples,
        .help = "of the order; seed unless given"},

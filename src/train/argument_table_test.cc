@@ -5,23 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
 
 using Words = std::vector<std::string>;
-
-template <typename Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // Parses for `plan`, which needs a model only.
 TrainingArguments parse(Words words) {
@@ -30,10 +20,8 @@ TrainingArguments parse(Words words) {
 }
 
 std::string parse_error(const Words& words) {
-  return error_of([&] { parse(words); });
+  return refusal_of([&] { parse(words); });
 }
-
-#define EXPECT_SAYS(message, part) EXPECT_NE((message).find(part), std::string::npos) << (message)
 
 // A value of the row's kind that differs from its default; for choices, one that is supported where there is
 // one.
@@ -64,17 +52,18 @@ TEST(ArgumentTable, EveryRowIsHonouredOrRefusedByName) {
     if (spec.rewrite != nullptr) continue;
     const std::string text = other_value(spec);
     TrainingArguments args;
-    const std::string message = error_of([&] { apply_text(spec, text, spec.name, args); });
+    const std::string message = refusal_of([&] { apply_text(spec, text, spec.name, args); });
     if (spec.status == ArgumentStatus::kSupported) {
       if (message.empty() && spec.field.index() != 0 && spec.name != "report_to") {
         EXPECT_FALSE(args == TrainingArguments()) << spec.name << " changes nothing";
       }
       if (!message.empty()) {
-        EXPECT_SAYS(message, "[" + std::string(spec.name) + "] expected");
+        EXPECT_TRUE(contains(message, "[" + std::string(spec.name) + "] expected"));
       }
     } else {
-      EXPECT_SAYS(message, "[" + std::string(spec.name) + "] expected");
-      EXPECT_SAYS(message, spec.status == ArgumentStatus::kRefused ? "refused" : "not in this version yet");
+      EXPECT_TRUE(contains(message, "[" + std::string(spec.name) + "] expected"));
+      EXPECT_TRUE(
+          contains(message, spec.status == ArgumentStatus::kRefused ? "refused" : "not in this version yet"));
       EXPECT_FALSE(spec.why.empty()) << spec.name;
       EXPECT_EQ(args, TrainingArguments()) << spec.name;
     }
@@ -99,7 +88,7 @@ TEST(ArgumentTable, EveryMemberHasARowAndComesBackFromJson) {
     if (spec.field.index() == 0) continue;
     ++members;
     const std::string text = other_value(spec);
-    if (error_of([&] { apply_text(spec, text, spec.name, args); }).empty()) ++changed;
+    if (refusal_of([&] { apply_text(spec, text, spec.name, args); }).empty()) ++changed;
   }
   const nlohmann::json json = to_json(args);
   EXPECT_EQ(json.size(), members);
@@ -128,37 +117,41 @@ TEST(ArgumentTable, RefusalsNameFlagsThatThereAre) {
   for (const char* of_fp16 :
        {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis", "min_loss_scale"})
     EXPECT_TRUE(named.contains(of_fp16)) << of_fp16;
-  EXPECT_SAYS(parse_error({"--include_for_metrics", "loss"}), "counts of labels and predicted classes");
+  EXPECT_TRUE(
+      contains(parse_error({"--include_for_metrics", "loss"}), "counts of labels and predicted classes"));
 }
 
 TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   const std::string muon = parse_error({"--optim", "muon"});
-  EXPECT_SAYS(muon,
-              "[--optim] expected one of adamw_torch_fused, adamw_torch, adamw_hf, adamw_apex_fused, "
-              "adamw_8bit, adamw_bnb_8bit, adafactor, adagrad, lion_32bit, lion_8bit, rmsprop, sgd, lomo, "
-              "adalomo");
-  EXPECT_SAYS(parse_error({"--optim", "paged_adamw_8bit"}),
-              "known, but not in this version yet: optimizer state is not moved out of memory");
-  EXPECT_SAYS(muon, "got 'muon'; known, but not in this version yet");
-  EXPECT_SAYS(parse_error({"--optim", "adamw_torch_xla"}), "refused");
-  EXPECT_SAYS(parse_error({"--optim", "adamw_torch_fuse"}), "did you mean adamw_torch_fused?");
-  EXPECT_SAYS(
+  EXPECT_TRUE(
+      contains(muon,
+               "[--optim] expected one of adamw_torch_fused, adamw_torch, adamw_hf, adamw_apex_fused, "
+               "adamw_8bit, adamw_bnb_8bit, adafactor, adagrad, lion_32bit, lion_8bit, rmsprop, sgd, lomo, "
+               "adalomo"));
+  EXPECT_TRUE(contains(parse_error({"--optim", "paged_adamw_8bit"}),
+                       "known, but not in this version yet: optimizer state is not moved out of memory"));
+  EXPECT_TRUE(contains(muon, "got 'muon'; known, but not in this version yet"));
+  EXPECT_TRUE(contains(parse_error({"--optim", "adamw_torch_xla"}), "refused"));
+  EXPECT_TRUE(contains(parse_error({"--optim", "adamw_torch_fuse"}), "did you mean adamw_torch_fused?"));
+  EXPECT_TRUE(contains(
       parse_error({"--report_to", "wandb"}),
-      "[--report_to] expected one of none, all, tensorboard, html, jsonl, got 'wandb'; known, but not");
-  EXPECT_SAYS(
+      "[--report_to] expected one of none, all, tensorboard, html, jsonl, got 'wandb'; known, but not"));
+  EXPECT_TRUE(contains(
       parse_error({"--tf32"}),
-      "[--tf32] expected nothing, got true; known, but not in this version yet: it needs an NVIDIA GPU");
-  EXPECT_SAYS(parse_error({"--deepspeed", "ds.json"}), "[--deepspeed] expected nothing, got 'ds.json'");
-  EXPECT_SAYS(parse_error({"--push_to_hub"}), "refused");
-  EXPECT_SAYS(parse_error({"--logging_nan_inf_filter"}), "refused");
-  EXPECT_SAYS(parse_error({"--task", "fill-mask"}), "not in this version yet");
+      "[--tf32] expected nothing, got true; known, but not in this version yet: it needs an NVIDIA GPU"));
+  EXPECT_TRUE(
+      contains(parse_error({"--deepspeed", "ds.json"}), "[--deepspeed] expected nothing, got 'ds.json'"));
+  EXPECT_TRUE(contains(parse_error({"--push_to_hub"}), "refused"));
+  EXPECT_TRUE(contains(parse_error({"--logging_nan_inf_filter"}), "refused"));
+  EXPECT_TRUE(contains(parse_error({"--task", "fill-mask"}), "not in this version yet"));
   for (const std::string optim :
        {"adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_apex_fused", "adafactor", "adagrad",
         "lion_32bit", "rmsprop", "sgd", "adamw_8bit", "adamw_bnb_8bit", "lion_8bit"}) {
     EXPECT_EQ(parse({"--optim", optim}).optim, optim);
   }
   for (const std::string optim : {"lomo", "adalomo"}) {
-    EXPECT_SAYS(parse_error({"--optim", optim}), "[optim " + optim + "] expected max_grad_norm 0, got 1");
+    EXPECT_TRUE(
+        contains(parse_error({"--optim", optim}), "[optim " + optim + "] expected max_grad_norm 0, got 1"));
     EXPECT_TRUE(parse({"--optim", optim, "--max_grad_norm", "0"}).update_in_backward) << optim;
   }
 }
@@ -168,7 +161,7 @@ TEST(ArgumentTable, AcceptsTheDefaultOfWhatItLacks) {
                    "none", "--ddp_timeout", "1800"})
                 .auto_find_batch_size,
             false);
-  EXPECT_SAYS(parse_error({"--tf32", "1"}), "[--tf32] expected nothing, got true");
+  EXPECT_TRUE(contains(parse_error({"--tf32", "1"}), "[--tf32] expected nothing, got true"));
   EXPECT_EQ(parse({"--no_tf32"}).tf32, false);
 }
 
@@ -195,25 +188,28 @@ TEST(ArgumentTable, ParsesEveryForm) {
 }
 
 TEST(ArgumentTable, NamesWhatItCannotRead) {
-  EXPECT_SAYS(parse_error({"--lerning_rate", "1"}), "[--lerning_rate] expected a known flag");
-  EXPECT_SAYS(parse_error({"--lerning_rate", "1"}), "did you mean learning_rate?");
-  EXPECT_SAYS(parse_error({"--learning_rate"}), "[--learning_rate] expected a value, got nothing");
-  EXPECT_SAYS(parse_error({"--learning_rate", "--bf16"}), "[--learning_rate] expected a value, got --bf16");
-  EXPECT_SAYS(parse_error({"--learning_rate", "fast"}), "[--learning_rate] expected a number, got 'fast'");
-  EXPECT_SAYS(parse_error({"--learning_rate", "nan"}), "expected a number");
-  EXPECT_SAYS(parse_error({"--learning_rate", "1e999"}), "expected a number");
-  EXPECT_SAYS(parse_error({"--seed", "1.5"}), "[--seed] expected an integer, got '1.5'");
-  EXPECT_SAYS(parse_error({"--seed", "99999999999999999999"}), "expected an integer");
-  EXPECT_SAYS(parse_error({"--seed="}), "expected an integer, got ''");
-  EXPECT_SAYS(parse_error({"--bf16=maybe"}), "[--bf16] expected true or false, got 'maybe'");
-  EXPECT_SAYS(parse_error({"--no_bf16=true"}), "expected no value");
-  EXPECT_SAYS(parse_error({"--no_seed"}), "expected a known flag");
-  EXPECT_SAYS(parse_error({"--bf16", "maybe"}), "got 'maybe'");
-  EXPECT_SAYS(parse_error({"--memory_budget", "6 apples"}), "[--memory_budget]");
-  EXPECT_SAYS(parse_error({"--"}), "[command line]");
-  EXPECT_SAYS(parse_error({""}), "[command line]");
-  EXPECT_SAYS(parse_error({"--lr_scheduler_kwargs", "power"}), "name=value");
-  EXPECT_SAYS(parse_error({"--lr_scheduler_kwargs", "{\"power\": [1]}"}), "lr_scheduler_kwargs: power");
+  EXPECT_TRUE(contains(parse_error({"--lerning_rate", "1"}), "[--lerning_rate] expected a known flag"));
+  EXPECT_TRUE(contains(parse_error({"--lerning_rate", "1"}), "did you mean learning_rate?"));
+  EXPECT_TRUE(contains(parse_error({"--learning_rate"}), "[--learning_rate] expected a value, got nothing"));
+  EXPECT_TRUE(
+      contains(parse_error({"--learning_rate", "--bf16"}), "[--learning_rate] expected a value, got --bf16"));
+  EXPECT_TRUE(
+      contains(parse_error({"--learning_rate", "fast"}), "[--learning_rate] expected a number, got 'fast'"));
+  EXPECT_TRUE(contains(parse_error({"--learning_rate", "nan"}), "expected a number"));
+  EXPECT_TRUE(contains(parse_error({"--learning_rate", "1e999"}), "expected a number"));
+  EXPECT_TRUE(contains(parse_error({"--seed", "1.5"}), "[--seed] expected an integer, got '1.5'"));
+  EXPECT_TRUE(contains(parse_error({"--seed", "99999999999999999999"}), "expected an integer"));
+  EXPECT_TRUE(contains(parse_error({"--seed="}), "expected an integer, got ''"));
+  EXPECT_TRUE(contains(parse_error({"--bf16=maybe"}), "[--bf16] expected true or false, got 'maybe'"));
+  EXPECT_TRUE(contains(parse_error({"--no_bf16=true"}), "expected no value"));
+  EXPECT_TRUE(contains(parse_error({"--no_seed"}), "expected a known flag"));
+  EXPECT_TRUE(contains(parse_error({"--bf16", "maybe"}), "got 'maybe'"));
+  EXPECT_TRUE(contains(parse_error({"--memory_budget", "6 apples"}), "[--memory_budget]"));
+  EXPECT_TRUE(contains(parse_error({"--"}), "[command line]"));
+  EXPECT_TRUE(contains(parse_error({""}), "[command line]"));
+  EXPECT_TRUE(contains(parse_error({"--lr_scheduler_kwargs", "power"}), "name=value"));
+  EXPECT_TRUE(
+      contains(parse_error({"--lr_scheduler_kwargs", "{\"power\": [1]}"}), "lr_scheduler_kwargs: power"));
 }
 
 // Also where it is the default, which the value alone does not show.
@@ -222,7 +218,8 @@ TEST(ArgumentTable, AGivenLearningRateBesideTheOptimizersOwn) {
   EXPECT_EQ(parse_error(relative), "");
   Words given = relative;
   given.insert(given.end(), {"--learning_rate", "5e-5"});
-  EXPECT_SAYS(parse_error(given), "[learning_rate] expected none with optim_args relative_step=true");
+  EXPECT_TRUE(
+      contains(parse_error(given), "[learning_rate] expected none with optim_args relative_step=true"));
   EXPECT_EQ(parse_error({"--optim", "adafactor", "--learning_rate", "5e-5"}), "");
 }
 
@@ -237,11 +234,12 @@ TEST(ArgumentTable, OldSpellings) {
   EXPECT_TRUE(parse({"--precision", "bf16-mixed"}).bf16);
   EXPECT_TRUE(parse({"--precision", "16-mixed"}).fp16);
   EXPECT_TRUE(parse({"--mixed_precision", "fp16"}).fp16);
-  EXPECT_SAYS(parse_error({"--precision", "16-true"}), "got '16-true'; known, but not in this version yet");
+  EXPECT_TRUE(
+      contains(parse_error({"--precision", "16-true"}), "got '16-true'; known, but not in this version yet"));
   EXPECT_EQ(parse({"--adafactor"}).optim, "adafactor");
   EXPECT_TRUE(parse({"--debug", "underflow_overflow"}).detect_anomaly);
   EXPECT_EQ(parse({"--torchdynamo", "eager"}).torch_compile_backend, "eager");
-  EXPECT_SAYS(parse_error({"--torchdynamo", "nvfuser"}), "refused");
+  EXPECT_TRUE(contains(parse_error({"--torchdynamo", "nvfuser"}), "refused"));
   EXPECT_EQ(parse({"--log_level", "info"}).log_level, "info");
   EXPECT_TRUE(parse({"--activation_checkpointing"}).gradient_checkpointing);
   const auto train = [](const Words& words) {
@@ -326,24 +324,28 @@ TEST_F(ArgumentConfig, OldSpellingsOverrideItToo) {
 
 TEST_F(ArgumentConfig, NamesTheFileAndTheKey) {
   const auto error_with = [&](const std::string& text) { return parse_error({"--config", write(text)}); };
-  EXPECT_SAYS(error_with(R"({"lerning_rate": 1})"), path_.string() + ": lerning_rate] expected a known flag");
-  EXPECT_SAYS(error_with(R"({"learning_rate": "x"})"), path_.string() + ": learning_rate] expected a number");
-  EXPECT_SAYS(error_with(R"({"learning_rate": [1]})"), "expected a single value");
-  EXPECT_SAYS(error_with(R"({"learning_rate": NaN})"), "learning_rate] expected a number, got 'NaN'");
-  EXPECT_SAYS(error_with(R"({"eval_steps": -Infinity})"), "eval_steps] expected a number, got '-Infinity'");
-  EXPECT_SAYS(error_with(R"({"optim_args": {"eps": Infinity}})"),
-              "optim_args: eps] expected a boolean, a number");
-  EXPECT_SAYS(error_with(R"({"max_steps": 1.5})"), "expected an integer, got '1.5'");
-  EXPECT_SAYS(error_with(R"({"max_steps": true})"), "expected an integer");
-  EXPECT_SAYS(error_with(R"({"max_steps": 18446744073709551615})"), "expected an integer");
-  EXPECT_SAYS(error_with(R"({"bf16": "maybe"})"), "expected true or false");
-  EXPECT_SAYS(error_with(R"({"tf32": true})"), "not in this version yet");
-  EXPECT_SAYS(error_with(R"({"config": "b.json"})"), "another configuration file");
-  EXPECT_SAYS(error_with(R"({"gradient_checkpointing_kwargs": {"every_n_layer": 2}})"),
-              "did you mean every_n_layers?");
-  EXPECT_SAYS(error_with("[1]"), "expected a JSON object of flags");
-  EXPECT_SAYS(error_with("{\"a\": "), path_.string());
-  EXPECT_SAYS(parse_error({"--config", "/nonexistent.json"}), "/nonexistent.json");
+  EXPECT_TRUE(contains(error_with(R"({"lerning_rate": 1})"),
+                       path_.string() + ": lerning_rate] expected a known flag"));
+  EXPECT_TRUE(contains(error_with(R"({"learning_rate": "x"})"),
+                       path_.string() + ": learning_rate] expected a number"));
+  EXPECT_TRUE(contains(error_with(R"({"learning_rate": [1]})"), "expected a single value"));
+  EXPECT_TRUE(
+      contains(error_with(R"({"learning_rate": NaN})"), "learning_rate] expected a number, got 'NaN'"));
+  EXPECT_TRUE(
+      contains(error_with(R"({"eval_steps": -Infinity})"), "eval_steps] expected a number, got '-Infinity'"));
+  EXPECT_TRUE(contains(error_with(R"({"optim_args": {"eps": Infinity}})"),
+                       "optim_args: eps] expected a boolean, a number"));
+  EXPECT_TRUE(contains(error_with(R"({"max_steps": 1.5})"), "expected an integer, got '1.5'"));
+  EXPECT_TRUE(contains(error_with(R"({"max_steps": true})"), "expected an integer"));
+  EXPECT_TRUE(contains(error_with(R"({"max_steps": 18446744073709551615})"), "expected an integer"));
+  EXPECT_TRUE(contains(error_with(R"({"bf16": "maybe"})"), "expected true or false"));
+  EXPECT_TRUE(contains(error_with(R"({"tf32": true})"), "not in this version yet"));
+  EXPECT_TRUE(contains(error_with(R"({"config": "b.json"})"), "another configuration file"));
+  EXPECT_TRUE(contains(error_with(R"({"gradient_checkpointing_kwargs": {"every_n_layer": 2}})"),
+                       "did you mean every_n_layers?"));
+  EXPECT_TRUE(contains(error_with("[1]"), "expected a JSON object of flags"));
+  EXPECT_TRUE(contains(error_with("{\"a\": "), path_.string()));
+  EXPECT_TRUE(contains(parse_error({"--config", "/nonexistent.json"}), "/nonexistent.json"));
 }
 
 TEST(ArgumentTable, KwargsAsTextOrJson) {

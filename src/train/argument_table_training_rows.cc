@@ -1,17 +1,8 @@
 // Rows of the table: batch, precision, memory and adapters of training.
-#include "train/argument_table.h"
+#include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 namespace {
-
-using Args = TrainingArguments;
-using enum ArgumentGroup;
-using enum ArgumentKind;
-using enum ArgumentStatus;
-using enum ResumeRole;
-
-constexpr std::string_view kNotBuilt = "it is not built";
-constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA backend";
 
 std::vector<ArgumentSpec> batch_and_precision() {
   return {
@@ -52,7 +43,7 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .help = "passes over the training data; may be a fraction"},
       {.name = "max_steps",
        .group = kBatch,
-       .read_by = kReadByTrain | kReadByBenchStep,
+       .read_by = kReadByTrain | kReadByBenchStep | kReadByBenchBatch,
        .field = &Args::max_steps,
        .resume = kFree,
        .help = "optimizer steps; above 0 it overrides num_train_epochs"},
@@ -83,6 +74,7 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .choices = {{"fp32"}, {"none"}}},
       {.name = "bf16_full_eval",
        .group = kPrecision,
+       .read_by = kReadByAll & ~(kReadByBenchStep | kReadByBenchBatch),
        .field = &Args::bf16_full_eval,
        .resume = kFree,
        .help = "evaluate and predict with bfloat16 weights in products"},
@@ -93,6 +85,7 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .help = "float16 products, fp32 master weights and optimizer, loss scale"},
       {.name = "fp16_full_eval",
        .group = kPrecision,
+       .read_by = kReadByAll & ~(kReadByBenchStep | kReadByBenchBatch),
        .field = &Args::fp16_full_eval,
        .resume = kFree,
        .help = "evaluate and predict with float16 weights in products"},
@@ -110,25 +103,25 @@ std::vector<ArgumentSpec> batch_and_precision() {
        .help = "of fp16: a fixed scale of the loss; 0: a dynamic one"},
       {.name = "initial_scale_power",
        .group = kPrecision,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::initial_scale_power,
        .resume = kFree,
        .help = "a dynamic loss scale starts at 2 to this power"},
       {.name = "loss_scale_window",
        .group = kPrecision,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::loss_scale_window,
        .resume = kFree,
        .help = "it doubles after so many applied steps in a row"},
       {.name = "hysteresis",
        .group = kPrecision,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::hysteresis,
        .resume = kFree,
        .help = "it halves at this overflow since it doubled, and at each one after that"},
       {.name = "min_loss_scale",
        .group = kPrecision,
-       .read_by = kReadByTrain | kReadByBench,
+       .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::min_loss_scale,
        .resume = kFree,
        .help = "it is never below this"},

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 
 namespace shoehorn {
 namespace {
@@ -31,12 +31,7 @@ const std::vector<ArgumentSpec>& rows() {
 }
 
 std::string refusal(const std::vector<std::string>& words) {
-  try {
-    parse_options(rows(), words);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { parse_options(rows(), words); });
 }
 
 TEST(CommandOptions, Standards) {

@@ -30,12 +30,16 @@ NodeWork work_of(const OpContext& context, double runs, const Cost& cost, double
   return {op_class, context.node.region.phase, operands, runs, cost, seconds};
 }
 
-nlohmann::json work_json(const ClassWork& work) {
-  return {{"nodes", work.nodes},
-          {"flops", work.flops},
-          {"bytes", work.bytes},
-          {"floor_seconds", work.floor_seconds},
-          {"seconds", work.seconds}};
+// The least time that a node's work takes.
+double floor_seconds(const NodeWork& node, double bytes, const MachineLimits& limits) {
+  return std::max(node.cost.flops / limits.product_flops(node.operands), bytes / limits.bytes_per_second);
+}
+
+nlohmann::json work_json(const ClassWork& work, bool has_floor) {
+  nlohmann::json json = {
+      {"nodes", work.nodes}, {"flops", work.flops}, {"bytes", work.bytes}, {"seconds", work.seconds}};
+  if (has_floor) json["floor_seconds"] = work.floor_seconds;
+  return json;
 }
 
 }  // namespace
@@ -84,19 +88,19 @@ std::vector<NodeWork> measured_work(const StepProfile& profile) {
   return nodes;
 }
 
-OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes, const MachineLimits& limits) {
+OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes,
+                                   const std::optional<MachineLimits>& limits) {
   OperationAnatomy anatomy;
+  anatomy.has_floor = limits.has_value();
   std::map<OpClass, ClassWork> classes;
   for (const NodeWork& node : nodes) {
     const double bytes = node.cost.bytes_read + node.cost.bytes_written;
-    const ClassWork work{
-        .op_class = node.op_class,
-        .nodes = node.runs,
-        .flops = node.runs * node.cost.flops,
-        .bytes = node.runs * bytes,
-        .floor_seconds = node.runs * std::max(node.cost.flops / limits.product_flops(node.operands),
-                                              bytes / limits.bytes_per_second),
-        .seconds = node.runs * node.seconds};
+    const ClassWork work{.op_class = node.op_class,
+                         .nodes = node.runs,
+                         .flops = node.runs * node.cost.flops,
+                         .bytes = node.runs * bytes,
+                         .floor_seconds = limits ? node.runs * floor_seconds(node, bytes, *limits) : 0,
+                         .seconds = node.runs * node.seconds};
     anatomy.is_measured = anatomy.is_measured || node.seconds > 0;
     add(classes[node.op_class], work);
     if (node.op_class != OpClass::kContraction) continue;
@@ -115,21 +119,23 @@ std::string format_operation_anatomy(const OperationAnatomy& anatomy) {
   std::string text = fmt::format("Operations of a step ({:.3f} Tflop, {} read and written{})\n",
                                  total.flops / 1e12, format_bytes(static_cast<int64_t>(total.bytes)),
                                  anatomy.is_measured ? fmt::format(", {:.3f} s", total.seconds) : "");
-  text += fmt::format("  {:<30}{:>10}{:>10}{:>14}{:>10}{:>16}\n", "", "flops", "bytes", "at least",
-                      anatomy.is_measured ? "time" : "", anatomy.is_measured ? "x the floor" : "");
+  const bool compares = anatomy.is_measured && anatomy.has_floor;
+  text += fmt::format("  {:<30}{:>10}{:>10}{}{}{}\n", "", "flops", "bytes",
+                      anatomy.has_floor ? fmt::format("{:>14}", "at least") : "",
+                      anatomy.is_measured ? fmt::format("{:>10}", "time") : "",
+                      compares ? fmt::format("{:>16}", "x the floor") : "");
   const auto row = [&](std::string_view name, const ClassWork& work) {
-    std::string line =
-        fmt::format("  {:<30}{:>8.2f} %{:>8.1f} %{:>12.1f} ms", name, 100 * ratio(work.flops, total.flops),
-                    100 * ratio(work.bytes, total.bytes), 1000 * work.floor_seconds);
-    if (anatomy.is_measured) {
-      line += fmt::format("{:>8.1f} %{:>16.2f}", 100 * ratio(work.seconds, total.seconds),
-                          ratio(work.seconds, work.floor_seconds));
-    }
+    std::string line = fmt::format("  {:<30}{:>8.2f} %{:>8.1f} %", name, 100 * ratio(work.flops, total.flops),
+                                   100 * ratio(work.bytes, total.bytes));
+    if (anatomy.has_floor) line += fmt::format("{:>11.1f} ms", 1000 * work.floor_seconds);
+    if (anatomy.is_measured) line += fmt::format("{:>8.1f} %", 100 * ratio(work.seconds, total.seconds));
+    if (compares) line += fmt::format("{:>16.2f}", ratio(work.seconds, work.floor_seconds));
     return line + "\n";
   };
   for (const ClassWork& work : anatomy.classes) text += row(op_class_name(work.op_class), work);
   text += row("the step", total);
-  text += "  at least: flops at the rate that large products reach here, bytes at the memory's\n";
+  if (anatomy.has_floor)
+    text += "  at least: flops at the rate that large products reach here, bytes at the memory's\n";
   if (anatomy.backward.flops > 0) {
     text += fmt::format("  contractions, backward to forward: {:.2f}x the flops",
                         ratio(anatomy.backward.flops, anatomy.forward.flops));
@@ -143,11 +149,11 @@ std::string format_operation_anatomy(const OperationAnatomy& anatomy) {
 nlohmann::json to_json(const OperationAnatomy& anatomy) {
   nlohmann::json classes;
   for (const ClassWork& work : anatomy.classes)
-    classes[std::string(op_class_name(work.op_class))] = work_json(work);
+    classes[std::string(op_class_name(work.op_class))] = work_json(work, anatomy.has_floor);
   return {{"classes", std::move(classes)},
-          {"contractions_forward", work_json(anatomy.forward)},
-          {"contractions_backward", work_json(anatomy.backward)},
-          {"total", work_json(total_of(anatomy))},
+          {"contractions_forward", work_json(anatomy.forward, anatomy.has_floor)},
+          {"contractions_backward", work_json(anatomy.backward, anatomy.has_floor)},
+          {"total", work_json(total_of(anatomy), anatomy.has_floor)},
           {"measured", anatomy.is_measured}};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct ClassWork {
   double flops = 0;
   double bytes = 0;  // read and written where nothing is cached
   // A node takes at least its flops at the rate of products of its operands' type, and its bytes at the
-  // memory's.
+  // memory's. 0 where the machine's limits are not known.
   double floor_seconds = 0;
   double seconds = 0;  // measured; 0: not measured
 };
@@ -33,6 +34,7 @@ struct OperationAnatomy {
   // Of the tensor contractions; what is computed again is in neither.
   ClassWork forward, backward;
   bool is_measured = false;  // some node took time
+  bool has_floor = false;    // the machine's limits are known
 };
 
 // A node's part of a step.
@@ -50,7 +52,9 @@ std::vector<NodeWork> planned_work(const Session& session);
 // The mean of the recorded steps, with the counts that ran.
 std::vector<NodeWork> measured_work(const StepProfile& profile);
 
-OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes, const MachineLimits& limits);
+// Without limits nothing is said of the floor.
+OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes,
+                                   const std::optional<MachineLimits>& limits);
 
 ClassWork total_of(const OperationAnatomy& anatomy);
 

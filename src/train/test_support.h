@@ -2,11 +2,13 @@
 // a run.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "data/dataset.h"
 #include "model/bert.h"
 #include "train/trainer.h"
@@ -32,6 +34,27 @@ inline BertConfig tiny_bert(float dropout = 0) {
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.classifier_dropout = dropout;
   config.num_labels = 3;
   return config;
+}
+
+// The roundings of fp32 behind a logit of tiny_bert(): the lengths of the sums that follow on each other. A layer
+// has those of values (24), scores (8), attention (24 tokens), its output (24), two norms (24 each) and the feed
+// forward (24 and 40); the embeddings have a norm, pooler and classifier a sum of 24 each.
+inline constexpr double kTinyBertRoundings = 24 + 2 * (24 + 8 + 24 + 24 + 2 * 24 + 24 + 40) + 2 * 24;
+
+// The same where half precision is what is stored, and sums are fp32: in a layer 8 results and 4 matrices, around
+// them 5 results and 3 matrices.
+inline constexpr double kTinyBertHalfRoundings = 2 * (8 + 4) + 5 + 3;
+
+// How far `roundings` roundings to `dtype` take a value of `magnitude`. Each is off by half an epsilon at most, as
+// likely up as down: their sum's standard deviation is sqrt(roundings / 3) of those halves, and this is five of it.
+inline double rounding_error(double roundings, double magnitude, DType dtype = DType::kF32) {
+  return 5 * std::sqrt(roundings / 3) * dtype_epsilon(dtype) / 2 * std::abs(magnitude);
+}
+
+// Of a loss over `samples` samples with 3 classes, from logits that are given: an exponential and a sum a class, a
+// logarithm and a difference, then the mean.
+inline double loss_rounding_error(int64_t samples, double loss) {
+  return rounding_error(2 * 3 + 2 + static_cast<double>(samples), loss);
 }
 
 // Samples of 1 to `longest` random tokens; the label follows from the first one.

@@ -142,15 +142,19 @@ void Trainer::load_start() {
 
 void Trainer::resume() {
   std::vector<std::string> notes;
+  std::vector<std::string> change_lines;  // of the checkpoint that is loaded, not of damaged ones before it
   ResumeChanges changes;
   ResumedRun run;
   const std::filesystem::path checkpoint =
       resume_checkpoint(args_, notes, [&](const std::filesystem::path& from) {
         changes = compare_with_checkpoint(from, {args_, model_, identity_, windows_->schedule()});
-        check_resume_changes(from, changes, args_.allow_resume_changes, options_.on_line);
+        change_lines.clear();
+        check_resume_changes(from, changes, args_.allow_resume_changes,
+                             [&](const std::string& line) { change_lines.push_back(line); });
         run = load_checkpoint(from, args_, *session_, options_.weights);
       });
   for (const std::string& note : notes) say(note);
+  for (const std::string& line : change_lines) say(line);
   if (run.originals) say_without_checksums(run.originals->files, options_.on_line);
   if (const std::string unused = format_unused(run.unused); !unused.empty()) say(unused);
   const int64_t max_steps = state_.max_steps;

@@ -91,17 +91,26 @@ TEST(Trainer, BatchesAheadLieInAnArenaOfTheirOwn) {
   EXPECT_EQ(arena_bytes("pageable host"), staged);
 }
 
-// Padding slots belong to no sequence: only the grouping of sums changes.
+// Padding slots belong to no sequence: only the grouping of sums changes. SGD, because AdamW makes whole steps of
+// gradients that are rounding alone.
 TEST(Trainer, PaddedEqualsPacked) {
-  const Trained packed = train(six_steps(), 0);
   TrainingArguments args = six_steps();
+  args.optim = "sgd";
+  args.learning_rate = 0.1;
+  const Trained packed = train(args, 0);
   args.pad_to_max_length = true;
   args.max_seq_length = 24;
   const Trained padded = train(args, 0);
   ASSERT_EQ(packed.losses.size(), padded.losses.size());
   for (size_t i = 0; i < packed.losses.size(); ++i) {
-    EXPECT_NEAR(packed.losses[i], padded.losses[i], 1e-5) << "step " << i + 1;
-    EXPECT_NEAR(packed.norms[i], padded.norms[i], 1e-4 * packed.norms[i]) << "step " << i + 1;
+    // A gradient has the roundings of the forward, of the backward, and of a sum over the tokens of 8 samples;
+    // a step adds no more than its own to those that the weights have.
+    const double roundings = 2 * kTinyBertRoundings + 8 * 20;
+    const auto steps = static_cast<double>(i + 1);
+    EXPECT_NEAR(packed.losses[i], padded.losses[i], rounding_error(steps * roundings, packed.losses[i]))
+        << "step " << i + 1;
+    EXPECT_NEAR(packed.norms[i], padded.norms[i], rounding_error(steps * roundings, packed.norms[i]))
+        << "step " << i + 1;
   }
 }
 
@@ -194,7 +203,7 @@ TEST(Trainer, EvaluationWithoutTraining) {
     right += predicted_class(row) == data.class_label(i) ? 1 : 0;
   }
   const Metrics metrics = trainer.evaluate();
-  EXPECT_NEAR(metric_number(metrics.at("eval_loss")), loss, 1e-6);
+  EXPECT_NEAR(metric_number(metrics.at("eval_loss")), loss, loss_rounding_error(11, loss));
   EXPECT_EQ(metric_number(metrics.at("eval_accuracy")), static_cast<double>(right) / 11);
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 #include "passes/step_options.h"
 
 namespace shoehorn {
@@ -15,12 +15,7 @@ namespace {
 std::string validation_error(const std::function<void(TrainingArguments&)>& change) {
   TrainingArguments args;
   change(args);
-  try {
-    validate(resolved(args));
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return refusal_of([&] { validate(resolved(args)); });
 }
 
 #define EXPECT_REFUSED(part, change)                                                                 \
