@@ -1,6 +1,6 @@
 // A product's right operand B[K, N] in the form in which oneDNN's fp32 products on AVX-512 take it fastest:
 // blocks of 64 columns one after the other, a block's rows together. The library's own move into this form
-// takes up to three times as long (docs/measurements.md).
+// takes longer than this one.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ int64_t align(int64_t bytes) {
 
 // From this many rows of A on, turning B into the library's blocked layout first costs less than it gains:
 // each element of B that is moved once serves 2·M operations. An fp32 B that is stored [N, K] serves the
-// library as it is nearly as well. Measured on AVX-512 (docs/measurements.md).
+// library as it is nearly as well. Found by trial on AVX-512.
 constexpr int64_t kRowsThatPayForBlocking = 512;
 constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
 
@@ -40,7 +40,8 @@ constexpr int64_t kPanelTerms = 512;
 constexpr int64_t kStripColumns = 1024;
 
 // The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then 2^i and
-// 3·2^i times the multiple. Of a fixed one: the largest and the rest.
+// 3·2^i times the multiple. Of a fixed one: the largest and the rest. Fewer sizes mean more calls for a count, and
+// fewer products in memory: oneDNN 3 keeps a description with each that is larger than its code.
 std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulShape& shape) {
   if (shape.dynamic == DynamicDimension::kNone) {
     std::vector<int64_t> sizes = {std::min(largest, maximum)};
