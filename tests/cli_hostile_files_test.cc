@@ -212,6 +212,23 @@ TEST_F(HostileFiles, ADefaultLengthBeyondTheModelIsCutInSilence) {
   }
 }
 
+// Random samples are as long as the default or the model; a length that is given is meant.
+TEST_F(HostileFiles, ADefaultLengthBeyondTheModelIsNoMistakeWhereStepsAreMeasured) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"anatomy", "--no_measure", "--no_limits"},
+        {"bench", "step", "--max_steps", "2", "--no_limits"},
+        {"bench", "batch", "--max", "1", "--steps", "2"}}) {
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"--model", model()});
+    const ProgramRun of_default = run(words);
+    EXPECT_EQ(of_default.exit_code, 0) << of_default.error;
+    words.insert(words.end(), {"--sequence_length", "128"});
+    const ProgramRun of_given = run(words);
+    EXPECT_NE(of_given.exit_code, 0) << command[0];
+    EXPECT_TRUE(contains(of_given.error + of_given.output, "expected at most 64, the model's positions"));
+  }
+}
+
 // What drives a terminal is not handed to it, and a message has an end.
 TEST_F(HostileFiles, MessagesAreText) {
   directory_.write("train.csv", "text,label\nstat,up\ncest,down\n");

@@ -47,13 +47,12 @@ const std::vector<ArgumentSpec>& option_rows() {
   return rows;
 }
 
-TrainingArguments anatomy_arguments(const CommandOptions& options) {
-  const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
+TrainingArguments anatomy_arguments(const CommandOptions& options, const TrainingArguments& given) {
   const int64_t steps = options.integer("steps");
   constexpr int64_t kMostSteps = 10'000;
   if (steps < 1 || steps > kMostSteps)
     throw user_error("[--steps] expected a number from 1 to {}, got {}", kMostSteps, steps);
-  TrainingArguments args = without_files(parsed.arguments);
+  TrainingArguments args = without_files(given);
   args.max_steps = steps + 1;
   args.profile = options.flag("measure") ? steps : 0;
   if (options.flag("inference")) {
@@ -114,8 +113,10 @@ int run_anatomy(const std::vector<std::string>& words) {
         options_help(option_rows()), help_text(Command::kAnatomy));
     return 0;
   }
-  const TrainingArguments args = anatomy_arguments(options);
+  const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
+  TrainingArguments args = anatomy_arguments(options, parsed.arguments);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
+  args.max_seq_length = random_length(parsed, *source.model);
   const bool is_inference = options.flag("inference");
   Dataset data = random_steps(args, *source.model, args.max_steps);
   prepare_result_file(options.text("json"));

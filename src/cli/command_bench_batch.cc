@@ -44,7 +44,6 @@ void say_what_is_liked(BatchSizesOptions& options, const TrainingArguments& args
   const DType operands = args.fp16 ? DType::kF16 : args.bf16 ? DType::kBF16 : DType::kF32;
   options.machine = machine_facts();
   options.multiples = hardware_multiples(operands, options.machine);
-  options.model_sizes = sizes_of(open_model(options.model, true, false).model->config());
   const int64_t panels = cpu::rows_of_full_panels(operands);
   options.liked_tokens = std::lcm(panels, kTokenMultiple);
   options.liked_why =
@@ -75,7 +74,9 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
   if (is_given("max_steps"))
     throw user_error("[--max_steps] expected no value, got {}; give --steps", parsed.arguments.max_steps);
   refuse_batch_size_ramp(parsed.arguments);
-  options.sequence_length = parsed.arguments.max_seq_length;
+  const ModelSource source = open_model(options.model, true, false);
+  options.model_sizes = sizes_of(source.model->config());
+  options.sequence_length = random_length(parsed, *source.model);
   say_what_is_liked(options, parsed.arguments);
   return options;
 }

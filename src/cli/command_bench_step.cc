@@ -109,8 +109,9 @@ int run_bench_step(const std::vector<std::string>& words) {
     return 0;
   }
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
-  const TrainingArguments args = timed_arguments(parsed.arguments);
+  TrainingArguments args = timed_arguments(parsed.arguments);
   const ModelSource source = open_model(args.model_name_or_path, true, false);
+  args.max_seq_length = random_length(parsed, *source.model);
   Dataset data = random_steps(args, *source.model, args.max_steps);
   nlohmann::json result;
   std::string profile;

@@ -30,6 +30,11 @@ void check_batch_size(const TrainingArguments& args, const BertForSequenceClassi
       most, args.per_device_train_batch_size, length, format_bytes(sequence_bytes), format_bytes(budget));
 }
 
+int64_t random_length(const ParsedArguments& parsed, const Model& model) {
+  const int64_t length = parsed.arguments.max_seq_length;
+  return parsed.sets("max_seq_length") ? length : std::min(length, model.max_positions());
+}
+
 Dataset random_steps(const TrainingArguments& args, const BertForSequenceClassification& model,
                      int64_t steps) {
   if (args.max_seq_length > model.max_positions()) {

@@ -3,7 +3,7 @@
 
 #include "data/dataset.h"
 #include "model/bert.h"
-#include "train/training_arguments.h"
+#include "train/argument_table.h"
 
 namespace shoehorn {
 
@@ -11,6 +11,10 @@ namespace shoehorn {
 // output of the embeddings alone, 16 bits a number, is beyond the budget. So nothing is made to see that.
 void check_batch_size(const TrainingArguments& args, const BertForSequenceClassification& model,
                       int64_t length);
+
+// How long random samples are: --sequence_length where it is given; else its default, or what the model takes if that is
+// less.
+int64_t random_length(const ParsedArguments& parsed, const Model& model);
 
 // Samples of random tokens, each of --sequence_length, for so many optimizer steps. UserError where the model
 // has fewer positions, where the samples alone are beyond the budget, and of check_batch_size.
