@@ -84,19 +84,16 @@ def rung_of(output, at=0):
     return output["rungs"][at]
 
 
+def value_at(part, path):
+    """What lies at a path of keys below an object; None where a key is absent."""
+    for key in path:
+        part = part.get(key) if isinstance(part, dict) else None
+    return part
+
+
 def of_rung(*path, at=0):
     """The number at a path of keys below the rung; a rung that was not measured has none."""
-
-    def numbers(record):
-        found = []
-        for output in r.outputs(record):
-            part = rung_of(output, at)
-            for key in path:
-                part = part.get(key) if isinstance(part, dict) else None
-            found.append(part)
-        return found
-
-    return numbers
+    return lambda record: [value_at(rung_of(output, at), path) for output in r.outputs(record)]
 
 
 def prediction_error(record):
@@ -131,15 +128,7 @@ def deviations(records):
 
 
 def at_path(*path):
-    def numbers(record):
-        found = []
-        for part in r.outputs(record):
-            for key in path:
-                part = part.get(key) if isinstance(part, dict) else None
-            found.append(part)
-        return found
-
-    return numbers
+    return lambda record: [value_at(output, path) for output in r.outputs(record)]
 
 
 def of_arena(name):
