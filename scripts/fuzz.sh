@@ -4,9 +4,10 @@
 #
 #   scripts/fuzz.sh BUILD_DIR [READER...]
 #
-# FUZZ_RUNS: inputs of each reader; without it FUZZ_SECONDS (60). In BUILD_DIR/fuzz stay the inputs that reached
-# something new (corpus/READER), which the next run begins with, the findings (findings/READER) and the logs.
-# The last lines are one a reader. Exit: 0, or 1 if there is a finding.
+# FUZZ_RUNS: inputs of each reader, in FUZZ_SECONDS at most if that is given too; without it FUZZ_SECONDS (60).
+# In BUILD_DIR/fuzz stay the inputs that reached something new (corpus/READER), which the next run begins with, the
+# findings (findings/READER) and the logs.
+# Each reader's line is printed as it ends. Exit: 0, or 1 if there is a finding.
 set -u
 
 build=$1
@@ -14,7 +15,11 @@ shift
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=$build/fuzz
 readers=${*:-$(cd "$root/fuzz" && ls ./*_fuzz.cc | sed 's|^\./||; s|_fuzz\.cc$||')}
-if [ -n "${FUZZ_RUNS:-}" ]; then limit=-runs=$FUZZ_RUNS; else limit=-max_total_time=${FUZZ_SECONDS:-60}; fi
+if [ -n "${FUZZ_RUNS:-}" ]; then
+  limits="-runs=$FUZZ_RUNS ${FUZZ_SECONDS:+-max_total_time=$FUZZ_SECONDS}"
+else
+  limits=-max_total_time=${FUZZ_SECONDS:-60}
+fi
 
 if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' |
     clang++-19 -x c++ - -fsanitize=fuzzer,address -fopenmp -o /dev/null 2> /dev/null; then
@@ -41,7 +46,6 @@ export UBSAN_OPTIONS=print_stacktrace=1
 # The value of a line "stat::NAME: VALUE" of libFuzzer.
 stat() { sed -n "s/^stat::$1: *//p" "$log" | tail -n 1; }
 
-summary=
 findings=0
 for reader in $readers; do
   log=$out/$reader.log
@@ -53,10 +57,10 @@ for reader in $readers; do
   case $reader in flags | training_config)
     grep -ohE '"[a-z][a-z0-9_]+"' "$root"/src/train/argument_table_*rows.cc | sort -u >> "$dictionary" ;;
   esac
-  echo "$reader …"
   start=$(date +%s)
   touch "$out/start"
-  "$out/${reader}_fuzz" "$limit" -max_len="${FUZZ_MAX_LEN:-4096}" -timeout=5 -malloc_limit_mb=512 -rss_limit_mb=1024 \
+  # shellcheck disable=SC2086  # one or two words
+  "$out/${reader}_fuzz" $limits -max_len="${FUZZ_MAX_LEN:-4096}" -timeout=5 -malloc_limit_mb=512 -rss_limit_mb=1024 \
     -print_final_stats=1 -dict="$dictionary" -artifact_prefix="$out/findings/$reader/" \
     "$out/corpus/$reader" "$root/fuzz/corpus/$reader" > "$log" 2>&1 < /dev/null
   code=$?
@@ -69,8 +73,6 @@ for reader in $readers; do
   line="$reader: $(stat number_of_executed_units) inputs in $seconds s, ${edges:-no} edges covered, $found findings"
   line="$line (slowest input $(stat slowest_unit_time_sec) s, peak $(stat peak_rss_mb) MB)"
   [ "$found" -eq 0 ] || line="$line: see $log"
-  summary="$summary$line
-"
+  echo "$line"
 done
-printf '%s' "$summary"
 [ "$findings" -eq 0 ]

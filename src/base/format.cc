@@ -4,6 +4,9 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <iterator>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -100,19 +103,23 @@ std::string printable(std::string_view text, size_t most_bytes) {
   return result;
 }
 
-int64_t edit_distance(std::string_view a, std::string_view b) {
+int64_t edit_distance(std::string_view a, std::string_view b, int64_t bound) {
   std::vector<int64_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
+  std::iota(row.begin(), row.end(), int64_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
     int64_t diagonal = row[0];
-    row[0] = static_cast<int64_t>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int64_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    int64_t left = ++row[0];
+    int64_t least = left;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const int64_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      left = row[j + 1] = std::min({diagonal + 1, left + 1, substituted});
+      least = std::min(least, left);
     }
+    // No later row has less than the least of this one.
+    if (least >= bound) return bound;
   }
-  return row[b.size()];
+  return std::min(row.back(), bound);
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
@@ -121,8 +128,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   int64_t best = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3) + 1;
   std::string nearest;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() > 2 * kLongestName) continue;
-    const int64_t distance = edit_distance(name, candidate);
+    // The distance is at least what the lengths differ by.
+    if (std::abs(std::ssize(candidate) - std::ssize(name)) >= best) continue;
+    const int64_t distance = edit_distance(name, candidate, best);
     if (distance < best) {
       best = distance;
       nearest = candidate;

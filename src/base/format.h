@@ -28,8 +28,8 @@ std::string shorten(std::string_view text, size_t most_bytes);
 // than `most_bytes` the middle is left out. Ends of lines stay.
 std::string printable(std::string_view text, size_t most_bytes);
 
-// Levenshtein distance.
-int64_t edit_distance(std::string_view a, std::string_view b);
+// Levenshtein distance; `bound` where it is as much or more.
+int64_t edit_distance(std::string_view a, std::string_view b, int64_t bound);
 
 // The candidate closest to `name`; empty if none is within a third of its length (at least 2 edits).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);

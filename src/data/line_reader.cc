@@ -19,7 +19,7 @@ LineReader::LineReader(const std::filesystem::path& path, int64_t max_line_bytes
     : file_(ReadOnlyFile::open(path)),
       source_(path.string()),
       max_line_bytes_(max_line_bytes),
-      buffer_(kBufferBytes) {
+      buffer_(static_cast<size_t>(std::min(kBufferBytes, file_.bytes()))) {
   skip_byte_order_mark();
 }
 

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "io/checksummed_files.h"
+#include "io/concurrent_hash.h"
 #include "io/file_operations.h"
 
 namespace shoehorn {
@@ -28,7 +29,6 @@ namespace {
 
 // Linux moves at most 0x7ffff000 bytes a call.
 constexpr size_t kMostBytesPerCall = size_t{1} << 30;
-constexpr size_t kChecksumPieceBytes = size_t{1} << 18;
 
 std::string free_space_hint(const fs::path& path) {
   struct statvfs facts{};
@@ -175,7 +175,7 @@ AtomicFile::AtomicFile(fs::path path, int64_t expected_bytes) : path_(std::move(
   CHECK(path_.has_filename() && expected_bytes >= 0, "path '{}', {} bytes", path_.string(), expected_bytes);
   check_replaceable(path_);
   std::tie(temporary_, descriptor_) = create_temporary(path_);
-  if (ChecksummedFiles::covers(path_)) checksum_ = std::make_unique<ContentHash>();
+  if (ChecksummedFiles::covers(path_)) checksum_ = std::make_unique<ConcurrentHash>();
   if (expected_bytes == 0) return;
   const int error_number = file_operations::reserve(descriptor_, temporary_, expected_bytes);
   // Some file systems can't reserve: there a full disk is found while writing.
@@ -199,16 +199,14 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(std::span<const std::byte> data) {
   CHECK(descriptor_.is_open(), "write to '{}' after it was sealed", path_.string());
+  const auto hashing = checksum_ ? checksum_->begin(data) : ConcurrentHash::Pending(nullptr);
   while (!data.empty()) {
-    // Of the size of a cache, so that what was checksummed is written from there.
-    const auto piece = data.first(std::min(data.size(), checksum_ ? kChecksumPieceBytes : data.size()));
     int64_t written = 0;
-    const int error_number = file_operations::write(descriptor_, temporary_, bytes_written_, piece, written);
+    const int error_number = file_operations::write(descriptor_, temporary_, bytes_written_, data, written);
     if (error_number != 0) {
       throw_system_error(path_, fmt::format("write {} bytes at offset {}", data.size(), bytes_written_),
                          error_number);
     }
-    if (checksum_) checksum_->add(piece.first(static_cast<size_t>(written)));
     data = data.subspan(static_cast<size_t>(written));
     bytes_written_ += written;
   }

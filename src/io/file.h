@@ -15,10 +15,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/content_hash.h"
 #include "io/file_descriptor.h"
 
 namespace shoehorn {
+
+class ConcurrentHash;
 
 // A regular file opened for reading. Reads are at offsets and share no state: any number of threads may read
 // at once.
@@ -74,7 +75,7 @@ class AtomicFile {
   FileDescriptor descriptor_;
   int64_t reserved_bytes_ = 0;  // the file is at least this long until sealed
   int64_t bytes_written_ = 0;
-  std::unique_ptr<ContentHash> checksum_;  // null: outside ChecksummedFiles
+  std::unique_ptr<ConcurrentHash> checksum_;  // null: outside ChecksummedFiles
 };
 
 void write_text_atomic(const std::filesystem::path& path, std::string_view text);

@@ -1,0 +1,49 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+
+namespace shoehorn {
+namespace {
+
+TEST(EditDistance, CountsInsertionsDeletionsAndSubstitutions) {
+  EXPECT_EQ(edit_distance("", "", 9), 0);
+  EXPECT_EQ(edit_distance("", "abc", 9), 3);
+  EXPECT_EQ(edit_distance("abc", "", 9), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting", 9), 3);
+  EXPECT_EQ(edit_distance("sitting", "kitten", 9), 3);
+  EXPECT_EQ(edit_distance("seed", "sed", 9), 1);
+}
+
+TEST(EditDistance, IsAtMostItsBound) {
+  EXPECT_EQ(edit_distance("kitten", "sitting", 4), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting", 3), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting", 2), 2);
+  EXPECT_EQ(edit_distance("aaaaaaaa", "bbbbbbbb", 5), 5);
+}
+
+// The difference shows in the last letter only: a bound may not cut it off early.
+TEST(EditDistance, LooksAtTheWholeOfBothNames) {
+  EXPECT_EQ(edit_distance("learning_rate", "learning_rats", 3), 1);
+  EXPECT_EQ(edit_distance("xlearning_rate", "learning_rate", 3), 1);
+}
+
+TEST(NearestName, IsWithinAThirdOfTheNameOrTwoEdits) {
+  const std::vector<std::string> names = {"seed", "learning_rate", "num_train_epochs"};
+  EXPECT_EQ(nearest_name("sed", names), "seed");
+  EXPECT_EQ(nearest_name("s", names), "");  // three edits
+  EXPECT_EQ(nearest_name("learning_rat", names), "learning_rate");
+  EXPECT_EQ(nearest_name("lerning-rte", names), "learning_rate");
+  EXPECT_EQ(nearest_name("num_epochs", names), "");  // six edits, three allowed
+}
+
+// The first of equals, the nearest of all.
+TEST(NearestName, PrefersTheNearest) {
+  EXPECT_EQ(nearest_name("ab", {"abcd", "abc", "abx"}), "abc");
+  EXPECT_EQ(nearest_name("abc", {"abcd", "abc"}), "abc");
+}
+
+}  // namespace
+}  // namespace shoehorn

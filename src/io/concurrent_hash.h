@@ -1,0 +1,68 @@
+// The hash of a file under construction, made by a thread of its own while the bytes are written.
+//
+//   ConcurrentHash hash;
+//   {
+//     const auto pending = hash.begin(bytes);
+//     write(bytes);
+//   }  // waits: from here on the bytes may change
+//   hash.hex();
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "base/content_hash.h"
+
+namespace shoehorn {
+
+// For one caller at a time.
+class ConcurrentHash {
+ public:
+  // Its end waits until the bytes are in the hash; for none where it is null.
+  class [[nodiscard]] Pending {
+   public:
+    explicit Pending(ConcurrentHash* hash) : hash_(hash) {}
+    ~Pending() {
+      if (hash_ != nullptr) hash_->wait();
+    }
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+
+   private:
+    ConcurrentHash* hash_;
+  };
+
+  ConcurrentHash() = default;
+  ~ConcurrentHash();
+  ConcurrentHash(const ConcurrentHash&) = delete;
+  ConcurrentHash& operator=(const ConcurrentHash&) = delete;
+
+  // Adds the bytes, which must stay as they are until the end of what is returned. Few bytes are added at once; the
+  // thread begins with the first many. Where no thread can be had, every byte is added at once.
+  Pending begin(std::span<const std::byte> bytes);
+
+  // Of all bytes so far. Nothing is pending.
+  std::string hex() const;
+
+ private:
+  enum class ThreadState { kNotTried, kRuns, kNotToBeHad };
+
+  bool has_thread();
+  void wait();
+  void work();
+
+  ContentHash hash_;
+  ThreadState thread_state_ = ThreadState::kNotTried;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::span<const std::byte> bytes_;  // to be added; empty once they are
+  bool ends_ = false;
+};
+
+}  // namespace shoehorn
