@@ -21,9 +21,9 @@ class FinderModel final : public Model {
   Tensor forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
     Tensor x = builder.embedding(embedding_table(builder, "tokens", kVocabulary, kHidden, 0.2F),
-                                 builder.batch().input_ids);
+                                 builder.input(BatchColumn::kInputIds));
     x = builder.add_embedding(x, embedding_table(builder, "positions", kPositions, kHidden, 0.2F),
-                              builder.batch().position_ids);
+                              builder.input(BatchColumn::kPositionIds));
     builder.set_region(0, Component::kAttention);
     const Tensor context = builder.attention(linear_layer(builder, "query", x, kHidden, 0.2F),
                                              linear_layer(builder, "key", x, kHidden, 0.2F),

@@ -10,6 +10,7 @@
 #include "io/safetensors.h"
 #include "model/bert.h"
 #include "train/adapter_weights.h"
+#include "train/batch_feed.h"
 #include "train/session.h"
 #include "train/weights.h"
 
@@ -36,32 +37,34 @@ class GoldenBatch {
     }
   }
 
-  std::vector<int64_t> load(Session& session, const BatchStorages& to,
-                            const std::vector<int64_t>& rows) const {
-    Executor& executor = session.executor();
-    int64_t token = 0;
+  std::vector<int64_t> load(Session& session, const BatchInputs& to, const std::vector<int64_t>& rows) const {
+    const MicroBatch batch = micro_batch_in(session.executor(), to);
+    const auto set = [&](BatchColumn column, size_t at, int32_t value) {
+      if (batch.has(column)) batch.ints(column)[at] = value;
+    };
+    size_t token = 0;
     for (size_t s = 0; s < rows.size(); ++s) {
-      const int64_t row = rows[s];
-      const int32_t length = lengths_[static_cast<size_t>(row)];
-      executor.storage_as<int32_t>(to.sequence_start)[s] = static_cast<int32_t>(token);
-      executor.storage_as<int32_t>(to.sequence_length)[s] = length;
-      executor.storage_as<int32_t>(to.sequence_sample)[s] = static_cast<int32_t>(s);
-      executor.storage_as<int32_t>(to.labels)[s] = labels_[static_cast<size_t>(row)];
-      for (int64_t t = 0; t < length; ++t, ++token) {
-        executor.storage_as<int32_t>(to.input_ids)[token] = ids_[static_cast<size_t>(row * width_ + t)];
-        executor.storage_as<int32_t>(to.token_type_ids)[token] =
-            types_[static_cast<size_t>(row * width_ + t)];
-        executor.storage_as<int32_t>(to.position_ids)[token] = static_cast<int32_t>(t);
-        executor.storage_as<int32_t>(to.token_sample)[token] = static_cast<int32_t>(s);
+      const auto row = static_cast<size_t>(rows[s]);
+      set(BatchColumn::kSequenceStart, s, static_cast<int32_t>(token));
+      set(BatchColumn::kSequenceLength, s, lengths_[row]);
+      set(BatchColumn::kSequenceSample, s, static_cast<int32_t>(s));
+      set(BatchColumn::kSequencePosition, s, 0);
+      set(BatchColumn::kClassLabels, s, labels_[row]);
+      for (int32_t t = 0; t < lengths_[row]; ++t, ++token) {
+        const size_t at = row * static_cast<size_t>(width_) + static_cast<size_t>(t);
+        set(BatchColumn::kInputIds, token, ids_[at]);
+        set(BatchColumn::kTokenTypeIds, token, types_[at]);
+        set(BatchColumn::kPositionIds, token, t);
+        set(BatchColumn::kTokenSample, token, static_cast<int32_t>(s));
       }
     }
-    int64_t padded = token;
-    for (; padded % kTokenMultiple != 0; ++padded) {
-      for (const StorageId id : {to.input_ids, to.token_type_ids, to.position_ids, to.token_sample}) {
-        executor.storage_as<int32_t>(id)[padded] = 0;
+    size_t padded = token;
+    for (; padded % static_cast<size_t>(kTokenMultiple) != 0; ++padded) {
+      for (const BatchColumn column : batch_columns()) {
+        if (batch_column_info(column).axis == BatchAxis::kTokens) set(column, padded, 0);
       }
     }
-    return {padded, static_cast<int64_t>(rows.size())};
+    return {static_cast<int64_t>(padded), static_cast<int64_t>(rows.size())};
   }
 
  private:

@@ -21,7 +21,7 @@ constexpr int64_t kHidden = 9;
 Tensor predict_token(ModelBuilder& builder, const std::string& head) {
   builder.set_region(-1, Component::kEmbeddings);
   const Tensor table = embedding_table(builder, "table", kVocabulary, kHidden, 0.2F);
-  Tensor x = builder.embedding(table, builder.batch().input_ids);
+  Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
   builder.set_region(0, Component::kFeedForward);
   x = builder.activation(linear_layer(builder, "dense", x, kHidden, 0.2F), Activation::kGelu);
   builder.set_region(-1, Component::kHead);

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "model/bert.h"
+#include "train/batch_feed.h"
 #include "train/loss_scale_state.h"
 #include "train/session.h"
 #include "train/weights.h"
@@ -68,31 +69,33 @@ inline std::vector<Sample> random_samples(int64_t count, uint32_t seed, int32_t 
 
 // Packs the samples of these indices, in this order, into a micro-batch; the index is the sample's place in
 // the effective batch. Returns the micro-batch's counts. No indices: an absent micro-batch.
-inline std::vector<int64_t> load_batch(Executor& executor, const BatchStorages& to,
+inline std::vector<int64_t> load_batch(Executor& executor, const BatchInputs& to,
                                        const std::vector<Sample>& samples,
                                        const std::vector<int32_t>& indices) {
-  const auto set = [&](StorageId storage, int64_t at, int32_t value) {
-    executor.storage_as<int32_t>(storage)[at] = value;
+  const MicroBatch batch = micro_batch_in(executor, to);
+  const auto set = [&](BatchColumn column, int64_t at, int32_t value) {
+    if (batch.has(column)) batch.ints(column)[static_cast<size_t>(at)] = value;
   };
   int64_t row = 0;
   for (size_t s = 0; s < indices.size(); ++s) {
     const Sample& sample = samples[static_cast<size_t>(indices[s])];
     const auto at = static_cast<int64_t>(s);
-    set(to.sequence_start, at, static_cast<int32_t>(row));
-    set(to.sequence_length, at, static_cast<int32_t>(sample.ids.size()));
-    set(to.sequence_sample, at, indices[s]);
-    set(to.sequence_position, at, 0);
-    set(to.labels, at, sample.label);
+    set(BatchColumn::kSequenceStart, at, static_cast<int32_t>(row));
+    set(BatchColumn::kSequenceLength, at, static_cast<int32_t>(sample.ids.size()));
+    set(BatchColumn::kSequenceSample, at, indices[s]);
+    set(BatchColumn::kSequencePosition, at, 0);
+    set(BatchColumn::kClassLabels, at, sample.label);
     for (size_t t = 0; t < sample.ids.size(); ++t, ++row) {
-      set(to.input_ids, row, sample.ids[t]);
-      set(to.token_type_ids, row, sample.types[t]);
-      set(to.position_ids, row, static_cast<int32_t>(t));
-      set(to.token_sample, row, indices[s]);
+      set(BatchColumn::kInputIds, row, sample.ids[t]);
+      set(BatchColumn::kTokenTypeIds, row, sample.types[t]);
+      set(BatchColumn::kPositionIds, row, static_cast<int32_t>(t));
+      set(BatchColumn::kTokenSample, row, indices[s]);
     }
   }
   for (; row % kTokenMultiple != 0; ++row) {
-    for (const StorageId id : {to.input_ids, to.token_type_ids, to.position_ids, to.token_sample})
-      set(id, row, 0);
+    for (const BatchColumn column : batch_columns()) {
+      if (batch_column_info(column).axis == BatchAxis::kTokens) set(column, row, 0);
+    }
   }
   return {row, static_cast<int64_t>(indices.size())};
 }

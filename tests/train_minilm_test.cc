@@ -131,7 +131,7 @@ TEST_F(TrainMiniLm, BatchesAreTheirs) {
   Sampler({.seed = 42}, lengths).epoch_order(0, order);
   const BatchOptions options{.micro_batch_size = 8, .token_multiple = kTokenMultiple};
   WindowIterator windows(data.dataset, Sampler({.seed = 42}, lengths), options);
-  const MicroBatchCapacity capacity = windows.capacity();
+  const BatchCapacity capacity = windows.capacity();
   std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, LabelKind::kClass)));
   MicroBatch batch = lay_out_micro_batch(memory, capacity, LabelKind::kClass);
   windows.start_epoch(0);
@@ -145,7 +145,8 @@ TEST_F(TrainMiniLm, BatchesAreTheirs) {
     windows.load(0, batch);
     EXPECT_EQ(batch.tokens, golden_["tokens"][step].get<int64_t>());
     Fingerprint fingerprint;
-    for (const int32_t id : batch.input_ids.first(static_cast<size_t>(batch.tokens))) fingerprint.add(id);
+    for (const int32_t id : batch.ints(BatchColumn::kInputIds).first(static_cast<size_t>(batch.tokens)))
+      fingerprint.add(id);
     EXPECT_EQ(fingerprint.text(), golden_["input_ids_fnv1a"][step].get<std::string>()) << "step " << step + 1;
   }
 }

@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <type_traits>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -31,74 +31,168 @@ void check_options(const BatchOptions& options) {
   }
 }
 
-// The arrays that a data set with such labels uses, each with its number of elements: the one list behind
-// layout, size and copy. visit(span of the batch, elements).
-template <typename Batch, typename Visit>
-void for_each_array(Batch& batch, LabelKind labels, int64_t tokens, int64_t sequences, const Visit& visit) {
-  visit(batch.input_ids, tokens);
-  visit(batch.token_type_ids, tokens);
-  visit(batch.position_ids, tokens);
-  visit(batch.token_sample, tokens);
-  visit(batch.sequence_start, sequences);
-  visit(batch.sequence_length, sequences);
-  if (labels == LabelKind::kClass) visit(batch.class_labels, sequences);
-  if (labels == LabelKind::kValue) visit(batch.value_labels, sequences);
-  if (labels == LabelKind::kToken) visit(batch.token_labels, tokens);
+// The column with a data set's labels.
+std::optional<BatchColumn> label_column(LabelKind labels) {
+  switch (labels) {
+    case LabelKind::kNone:
+      return std::nullopt;
+    case LabelKind::kClass:
+      return BatchColumn::kClassLabels;
+    case LabelKind::kValue:
+      return BatchColumn::kValueLabels;
+    case LabelKind::kToken:
+      return BatchColumn::kTokenLabels;
+  }
+  return std::nullopt;
 }
 
-template <typename T>
-std::span<T> part(std::span<T> array, int64_t begin, int64_t count) {
-  return array.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+bool is_label(BatchColumn column) {
+  return column == BatchColumn::kClassLabels || column == BatchColumn::kValueLabels ||
+         column == BatchColumn::kTokenLabels;
 }
 
-// Fills slots [begin, begin + count) that hold no token. `position` is the first one's, and `step` 0 or 1
-// from slot to slot.
-void fill_padding(MicroBatch& batch, int64_t begin, int64_t count, int32_t pad_token_id, int32_t position,
-                  int32_t step, int32_t sample) {
-  std::ranges::fill(part(batch.input_ids, begin, count), pad_token_id);
-  std::ranges::fill(part(batch.token_type_ids, begin, count), 0);
-  std::ranges::fill(part(batch.token_sample, begin, count), sample);
-  for (int32_t& p : part(batch.position_ids, begin, count)) {
-    p = position;
-    position += step;
+// Visits each column that a data set with such labels fills, in the order of the table.
+template <typename Visit>
+void for_each_filled_column(LabelKind labels, const Visit& visit) {
+  for (const BatchColumn column : batch_columns()) {
+    if (!is_label(column) || column == label_column(labels)) visit(column);
   }
 }
 
-// The slots that the samples take, padding included. Checks that there is room for them.
-int64_t slots_needed(const Dataset& dataset, std::span<const int64_t> samples, const BatchOptions& options,
-                     const MicroBatch& batch) {
+int64_t column_bytes(BatchColumn column, int64_t elements) {
+  return elements * dtype_bytes(batch_column_info(column).dtype);
+}
+
+// Fills elements [begin, begin + count) of a column that is wanted.
+template <typename T>
+void fill(std::span<T> column, int64_t begin, int64_t count, T value) {
+  if (!column.empty())
+    std::ranges::fill(column.subspan(static_cast<size_t>(begin), static_cast<size_t>(count)), value);
+}
+
+// The same with value, value + 1, …
+void fill_counting(std::span<int32_t> column, int64_t begin, int64_t count, int32_t value) {
+  if (column.empty()) return;
+  const auto part = column.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+  std::iota(part.begin(), part.end(), value);
+}
+
+template <typename T>
+void copy_into(std::span<int32_t> column, int64_t begin, std::span<const T> values) {
+  if (!column.empty()) std::ranges::copy(values, column.begin() + begin);
+}
+
+template <typename T>
+void set(std::span<T> column, int64_t index, T value) {
+  if (!column.empty()) column[static_cast<size_t>(index)] = value;
+}
+
+// Packs samples one after the other.
+class Packer {
+ public:
+  Packer(const Dataset& dataset, const BatchOptions& options, const MicroBatch& batch)
+      : dataset_(dataset),
+        options_(options),
+        input_ids_(batch.ints(BatchColumn::kInputIds)),
+        token_type_ids_(batch.ints(BatchColumn::kTokenTypeIds)),
+        position_ids_(batch.ints(BatchColumn::kPositionIds)),
+        token_sample_(batch.ints(BatchColumn::kTokenSample)),
+        sequence_start_(batch.ints(BatchColumn::kSequenceStart)),
+        sequence_length_(batch.ints(BatchColumn::kSequenceLength)),
+        sequence_sample_(batch.ints(BatchColumn::kSequenceSample)),
+        sequence_position_(batch.ints(BatchColumn::kSequencePosition)),
+        class_labels_(batch.ints(BatchColumn::kClassLabels)),
+        value_labels_(batch.floats(BatchColumn::kValueLabels)),
+        token_labels_(batch.ints(BatchColumn::kTokenLabels)) {}
+
+  void add(int64_t sample, int32_t number) {
+    const int64_t length = dataset_.length(sample);
+    copy_into(input_ids_, slot_, dataset_.input_ids(sample));
+    const auto types = dataset_.token_type_ids(sample);
+    if (types.empty()) {
+      fill(token_type_ids_, slot_, length, 0);
+    } else {
+      copy_into(token_type_ids_, slot_, types);
+    }
+    fill_counting(position_ids_, slot_, length, 0);
+    fill(token_sample_, slot_, length, number);
+    set(sequence_start_, sequence_, static_cast<int32_t>(slot_));
+    set(sequence_length_, sequence_, static_cast<int32_t>(length));
+    set(sequence_sample_, sequence_, number);
+    set(sequence_position_, sequence_, 0);
+    add_labels(sample, length);
+    slot_ += length;
+    ++sequence_;
+    if (options_.pad_to_max_length == 0) return;
+    const int64_t padding = options_.pad_to_max_length - length;
+    CHECK(padding >= 0, "a sample of {} tokens for sequences of {}", length, options_.pad_to_max_length);
+    fill_counting(position_ids_, slot_, padding, static_cast<int32_t>(length));
+    add_padding(padding, number);
+  }
+
+  // Pads up to a number of slots.
+  void finish(int64_t slots) {
+    fill(position_ids_, slot_, slots - slot_, 0);
+    add_padding(slots - slot_, 0);
+  }
+
+ private:
+  void add_labels(int64_t sample, int64_t length) {
+    const bool has_labels = dataset_.label_kind() != LabelKind::kNone;
+    if (!class_labels_.empty())
+      set(class_labels_, sequence_, has_labels ? dataset_.class_label(sample) : kIgnoredLabel);
+    if (!value_labels_.empty()) set(value_labels_, sequence_, has_labels ? dataset_.value_label(sample) : 0);
+    if (has_labels && !token_labels_.empty()) {
+      copy_into(token_labels_, slot_, dataset_.token_labels(sample));
+    } else {
+      fill(token_labels_, slot_, length, kIgnoredLabel);
+    }
+  }
+
+  // All but the positions.
+  void add_padding(int64_t count, int32_t number) {
+    fill(input_ids_, slot_, count, options_.pad_token_id);
+    fill(token_type_ids_, slot_, count, 0);
+    fill(token_sample_, slot_, count, number);
+    fill(token_labels_, slot_, count, kIgnoredLabel);
+    slot_ += count;
+  }
+
+  const Dataset& dataset_;
+  const BatchOptions& options_;
+  std::span<int32_t> input_ids_, token_type_ids_, position_ids_, token_sample_;
+  std::span<int32_t> sequence_start_, sequence_length_, sequence_sample_, sequence_position_;
+  std::span<int32_t> class_labels_;
+  std::span<float> value_labels_;
+  std::span<int32_t> token_labels_;
+  int64_t slot_ = 0;
+  int64_t sequence_ = 0;
+};
+
+// The slots that the samples take, padding included.
+int64_t slots_needed(const Dataset& dataset, std::span<const int64_t> samples, const BatchOptions& options) {
   int64_t slots = 0;
   for (const int64_t sample : samples) {
     slots += options.pad_to_max_length > 0 ? options.pad_to_max_length : dataset.length(sample);
   }
-  slots = round_up(slots, options.token_multiple);
-  for_each_array(batch, dataset.label_kind(), slots, static_cast<int64_t>(samples.size()),
-                 [](const auto& array, int64_t needed) {
-                   CHECK(static_cast<int64_t>(array.size()) >= needed, "an array of {} elements for {}",
-                         array.size(), needed);
-                 });
-  return slots;
+  return round_up(slots, options.token_multiple);
 }
 
-void pack_labels(const Dataset& dataset, int64_t sample, int64_t sequence, int64_t start, MicroBatch& batch) {
-  switch (dataset.label_kind()) {
-    case LabelKind::kNone:
-      break;
-    case LabelKind::kClass:
-      batch.class_labels[static_cast<size_t>(sequence)] = dataset.class_label(sample);
-      break;
-    case LabelKind::kValue:
-      batch.value_labels[static_cast<size_t>(sequence)] = dataset.value_label(sample);
-      break;
-    case LabelKind::kToken:
-      std::ranges::copy(dataset.token_labels(sample), batch.token_labels.begin() + start);
-      break;
+void check_columns(const MicroBatch& batch, LabelKind labels) {
+  for (const BatchColumn column : batch_columns()) {
+    if (!batch.has(column)) continue;
+    const BatchColumnInfo& info = batch_column_info(column);
+    const int64_t needed = column_bytes(column, batch.count(info.axis));
+    CHECK(std::ssize(batch.bytes(column)) >= needed, "column {} of {} bytes for {}", info.name,
+          batch.bytes(column).size(), needed);
+    CHECK(!is_label(column) || labels == LabelKind::kNone || column == label_column(labels),
+          "column {} of a data set with other labels", info.name);
   }
 }
 
 }  // namespace
 
-MicroBatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options) {
+BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options) {
   check_options(options);
   const int64_t sequences = std::min(options.micro_batch_size, dataset.size());
   int64_t slots = 0;
@@ -123,89 +217,56 @@ MicroBatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptio
         "[per_device_train_batch_size] expected a batch of under 2^31 tokens, got up to {}; lower it",
         tokens);
   }
-  return {tokens, sequences};
+  return {tokens, sequences, dataset.max_length()};
 }
 
-int64_t micro_batch_bytes(const MicroBatchCapacity& capacity, LabelKind labels) {
+int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelKind labels) {
   int64_t bytes = 0;
-  const MicroBatch none;
-  for_each_array(none, labels, capacity.tokens, capacity.sequences, [&](const auto& array, int64_t elements) {
-    bytes = round_up(bytes, kAlignment) + elements * static_cast<int64_t>(sizeof(array[0]));
+  for_each_filled_column(labels, [&](BatchColumn column) {
+    bytes += round_up(column_bytes(column, capacity.of(batch_column_info(column).axis)), kAlignment);
   });
-  return round_up(bytes, kAlignment);
+  return bytes;
 }
 
-MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const MicroBatchCapacity& capacity,
-                               LabelKind labels) {
-  CHECK(static_cast<int64_t>(memory.size()) >= micro_batch_bytes(capacity, labels),
-        "{} bytes for a micro-batch of {}", memory.size(), micro_batch_bytes(capacity, labels));
+MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelKind labels) {
+  CHECK(std::ssize(memory) >= micro_batch_bytes(capacity, labels), "{} bytes for a micro-batch of {}",
+        memory.size(), micro_batch_bytes(capacity, labels));
   MicroBatch batch;
-  int64_t offset = 0;
-  for_each_array(batch, labels, capacity.tokens, capacity.sequences, [&](auto& array, int64_t elements) {
-    using Element = typename std::remove_cvref_t<decltype(array)>::element_type;
-    offset = round_up(offset, kAlignment);
-    array = {reinterpret_cast<Element*>(memory.data() + offset), static_cast<size_t>(elements)};
-    offset += elements * static_cast<int64_t>(sizeof(Element));
+  for_each_filled_column(labels, [&](BatchColumn column) {
+    const int64_t bytes = column_bytes(column, capacity.of(batch_column_info(column).axis));
+    batch.set(column, memory.first(static_cast<size_t>(bytes)));
+    memory = memory.subspan(static_cast<size_t>(round_up(bytes, kAlignment)));
   });
   return batch;
 }
 
 void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, int64_t first_sample,
                       const BatchOptions& options, MicroBatch& batch) {
-  batch.tokens_padded = slots_needed(dataset, samples, options, batch);
-  if (dataset.label_kind() == LabelKind::kToken) {
-    std::ranges::fill(part(batch.token_labels, 0, batch.tokens_padded), kIgnoredLabel);
-  }
-  int64_t start = 0;
+  batch.tokens_padded = slots_needed(dataset, samples, options);
+  batch.sequences = std::ssize(samples);
   batch.tokens = 0;
-  batch.sequences = static_cast<int64_t>(samples.size());
-  for (int64_t s = 0; s < batch.sequences; ++s) {
-    const int64_t sample = samples[static_cast<size_t>(s)];
-    const int64_t length = dataset.length(sample);
-    const auto number = static_cast<int32_t>(first_sample + s);
-    const auto types = dataset.token_type_ids(sample);
-    std::ranges::copy(dataset.input_ids(sample), batch.input_ids.begin() + start);
-    if (types.empty()) {
-      std::ranges::fill(part(batch.token_type_ids, start, length), 0);
-    } else {
-      std::ranges::copy(types, batch.token_type_ids.begin() + start);
-    }
-    const auto positions = part(batch.position_ids, start, length);
-    std::iota(positions.begin(), positions.end(), 0);
-    std::ranges::fill(part(batch.token_sample, start, length), number);
-    batch.sequence_start[static_cast<size_t>(s)] = static_cast<int32_t>(start);
-    batch.sequence_length[static_cast<size_t>(s)] = static_cast<int32_t>(length);
-    pack_labels(dataset, sample, s, start, batch);
-    batch.tokens += length;
-    start += length;
-    if (options.pad_to_max_length > 0) {
-      const int64_t padding = options.pad_to_max_length - length;
-      CHECK(padding >= 0, "a sample of {} tokens for sequences of {}", length, options.pad_to_max_length);
-      fill_padding(batch, start, padding, options.pad_token_id, static_cast<int32_t>(length), 1, number);
-      start += padding;
-    }
+  check_columns(batch, dataset.label_kind());
+  Packer packer(dataset, options, batch);
+  for (size_t s = 0; s < samples.size(); ++s) {
+    packer.add(samples[s], static_cast<int32_t>(first_sample + static_cast<int64_t>(s)));
+    batch.tokens += dataset.length(samples[s]);
   }
-  fill_padding(batch, start, batch.tokens_padded - start, options.pad_token_id, 0, 0, 0);
+  packer.finish(batch.tokens_padded);
 }
 
-void copy_micro_batch(const MicroBatch& source, LabelKind labels, MicroBatch& destination) {
-  // Both lists have the same arrays in the same order.
-  std::span<const std::byte> parts[9];
-  size_t count = 0;
-  for_each_array(source, labels, source.tokens_padded, source.sequences,
-                 [&](const auto& array, int64_t elements) {
-                   parts[count++] = std::as_bytes(array.first(static_cast<size_t>(elements)));
-                 });
-  count = 0;
-  for_each_array(destination, labels, source.tokens_padded, source.sequences,
-                 [&](const auto& array, int64_t elements) {
-                   CHECK(static_cast<int64_t>(array.size()) >= elements, "an array of {} elements for {}",
-                         array.size(), elements);
-                   std::ranges::copy(parts[count++], std::as_writable_bytes(array).begin());
-                 });
+void copy_micro_batch(const MicroBatch& source, MicroBatch& destination) {
   destination.tokens = source.tokens;
   destination.tokens_padded = source.tokens_padded;
   destination.sequences = source.sequences;
+  for (const BatchColumn column : batch_columns()) {
+    if (!destination.has(column)) continue;
+    const BatchColumnInfo& info = batch_column_info(column);
+    const auto bytes = static_cast<size_t>(column_bytes(column, source.count(info.axis)));
+    CHECK(source.bytes(column).size() >= bytes && destination.bytes(column).size() >= bytes,
+          "column {}: {} of {} bytes into {}", info.name, bytes, source.bytes(column).size(),
+          destination.bytes(column).size());
+    std::ranges::copy(source.bytes(column).first(bytes), destination.bytes(column).begin());
+  }
 }
 
 }  // namespace shoehorn

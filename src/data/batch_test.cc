@@ -19,7 +19,7 @@ struct Memory {
         bytes(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_kind())), std::byte{0xa5}),
         batch(lay_out_micro_batch(bytes, capacity, dataset.label_kind())) {}
 
-  MicroBatchCapacity capacity;
+  BatchCapacity capacity;
   std::vector<std::byte> bytes;
   MicroBatch batch;
 };
@@ -41,13 +41,15 @@ TEST(Batch, PackedLayout) {
   EXPECT_EQ(batch.tokens, 5);
   EXPECT_EQ(batch.tokens_padded, 8);
   EXPECT_EQ(batch.sequences, 2);
-  EXPECT_EQ(first(batch.input_ids, 8), (std::vector<int32_t>{9, 10, 5, 6, 7, 99, 99, 99}));
-  EXPECT_EQ(first(batch.token_type_ids, 8), (std::vector<int32_t>{0, 1, 0, 0, 1, 0, 0, 0}));
-  EXPECT_EQ(first(batch.position_ids, 8), (std::vector<int32_t>{0, 1, 0, 1, 2, 0, 0, 0}));
-  EXPECT_EQ(first(batch.token_sample, 8), (std::vector<int32_t>{4, 4, 5, 5, 5, 0, 0, 0}));
-  EXPECT_EQ(first(batch.sequence_start, 2), (std::vector<int32_t>{0, 2}));
-  EXPECT_EQ(first(batch.sequence_length, 2), (std::vector<int32_t>{2, 3}));
-  EXPECT_EQ(first(batch.class_labels, 2), (std::vector<int32_t>{2, 1}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kInputIds), 8), (std::vector<int32_t>{9, 10, 5, 6, 7, 99, 99, 99}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kTokenTypeIds), 8), (std::vector<int32_t>{0, 1, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kPositionIds), 8), (std::vector<int32_t>{0, 1, 0, 1, 2, 0, 0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kTokenSample), 8), (std::vector<int32_t>{4, 4, 5, 5, 5, 0, 0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceStart), 2), (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceLength), 2), (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceSample), 2), (std::vector<int32_t>{4, 5}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequencePosition), 2), (std::vector<int32_t>{0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kClassLabels), 2), (std::vector<int32_t>{2, 1}));
 }
 
 TEST(Batch, PaddedToMaxLength) {
@@ -61,12 +63,15 @@ TEST(Batch, PaddedToMaxLength) {
   pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 2, options, batch);
   EXPECT_EQ(batch.tokens, 4);
   EXPECT_EQ(batch.tokens_padded, 10);
-  EXPECT_EQ(first(batch.input_ids, 10), (std::vector<int32_t>{8, 99, 99, 99, 5, 6, 7, 99, 99, 99}));
-  EXPECT_EQ(first(batch.position_ids, 10), (std::vector<int32_t>{0, 1, 2, 3, 0, 1, 2, 3, 0, 0}));
-  EXPECT_EQ(first(batch.token_sample, 10), (std::vector<int32_t>{2, 2, 2, 2, 3, 3, 3, 3, 0, 0}));
-  EXPECT_EQ(first(batch.sequence_start, 2), (std::vector<int32_t>{0, 4}));
-  EXPECT_EQ(first(batch.sequence_length, 2), (std::vector<int32_t>{1, 3}));
-  EXPECT_EQ(first(batch.token_labels, 10),
+  EXPECT_EQ(first(batch.ints(BatchColumn::kInputIds), 10),
+            (std::vector<int32_t>{8, 99, 99, 99, 5, 6, 7, 99, 99, 99}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kPositionIds), 10),
+            (std::vector<int32_t>{0, 1, 2, 3, 0, 1, 2, 3, 0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kTokenSample), 10),
+            (std::vector<int32_t>{2, 2, 2, 2, 3, 3, 3, 3, 0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceStart), 2), (std::vector<int32_t>{0, 4}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceLength), 2), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kTokenLabels), 10),
             (std::vector<int32_t>{3, -100, -100, -100, 1, -100, 2, -100, -100, -100}));
 }
 
@@ -75,9 +80,9 @@ TEST(Batch, ValueLabelsAndNone) {
       Dataset::from_columns({{"input_ids", Rows{{5}, {8}}}, {"labels", std::vector<double>{0.5, 2.0}}});
   Memory memory(values, {});
   pack_micro_batch(values, std::vector<int64_t>{1}, 0, {}, memory.batch);
-  EXPECT_EQ(memory.batch.value_labels[0], 2.0F);
+  EXPECT_EQ(memory.batch.floats(BatchColumn::kValueLabels)[0], 2.0F);
   EXPECT_EQ(memory.batch.sequences, 1);
-  EXPECT_TRUE(memory.batch.class_labels.empty());
+  EXPECT_TRUE(memory.batch.ints(BatchColumn::kClassLabels).empty());
   const Dataset none = Dataset::from_columns({{"input_ids", Rows{{5}}}});
   Memory unlabelled(none, {});
   pack_micro_batch(none, std::vector<int64_t>{0}, 0, {}, unlabelled.batch);
@@ -112,19 +117,20 @@ TEST(Batch, RandomSamplesHoldTogether) {
     ASSERT_EQ(batch.sequences, static_cast<int64_t>(samples.size()));
     int64_t tokens = 0;
     for (size_t s = 0; s < samples.size(); ++s) {
-      const auto start = static_cast<size_t>(batch.sequence_start[s]);
+      const auto start = static_cast<size_t>(batch.ints(BatchColumn::kSequenceStart)[s]);
       const auto expected = dataset.input_ids(samples[s]);
-      ASSERT_EQ(batch.sequence_length[s], static_cast<int32_t>(expected.size()));
-      ASSERT_TRUE(std::ranges::equal(batch.input_ids.subspan(start, expected.size()), expected));
+      ASSERT_EQ(batch.ints(BatchColumn::kSequenceLength)[s], static_cast<int32_t>(expected.size()));
+      ASSERT_TRUE(
+          std::ranges::equal(batch.ints(BatchColumn::kInputIds).subspan(start, expected.size()), expected));
       for (size_t t = 0; t < expected.size(); ++t) {
-        ASSERT_EQ(batch.position_ids[start + t], static_cast<int32_t>(t));
-        ASSERT_EQ(batch.token_sample[start + t], static_cast<int32_t>(7 + s));
+        ASSERT_EQ(batch.ints(BatchColumn::kPositionIds)[start + t], static_cast<int32_t>(t));
+        ASSERT_EQ(batch.ints(BatchColumn::kTokenSample)[start + t], static_cast<int32_t>(7 + s));
       }
       tokens += static_cast<int64_t>(expected.size());
     }
     ASSERT_EQ(batch.tokens, tokens);
-    const auto pads =
-        std::ranges::count(batch.input_ids.first(static_cast<size_t>(batch.tokens_padded)), 1001);
+    const auto pads = std::ranges::count(
+        batch.ints(BatchColumn::kInputIds).first(static_cast<size_t>(batch.tokens_padded)), 1001);
     ASSERT_EQ(pads, batch.tokens_padded - tokens);
   }
 }
@@ -140,18 +146,15 @@ TEST(Batch, CapacityIsTight) {
 }
 
 TEST(Batch, ArraysAreAlignedAndDoNotOverlap) {
-  const MicroBatchCapacity capacity{.tokens = 48, .sequences = 3};
+  const BatchCapacity capacity{.tokens = 48, .sequences = 3};
   for (const auto kind : {LabelKind::kNone, LabelKind::kClass, LabelKind::kValue, LabelKind::kToken}) {
     std::vector<std::byte> bytes(static_cast<size_t>(micro_batch_bytes(capacity, kind)));
     MicroBatch batch = lay_out_micro_batch(bytes, capacity, kind);
     std::vector<std::span<const std::byte>> arrays;
-    for (const auto& array :
-         {batch.input_ids, batch.token_type_ids, batch.position_ids, batch.token_sample, batch.sequence_start,
-          batch.sequence_length, batch.class_labels, batch.token_labels}) {
-      if (!array.empty()) arrays.push_back(std::as_bytes(array));
+    for (const BatchColumn column : batch_columns()) {
+      if (batch.has(column)) arrays.emplace_back(batch.bytes(column));
     }
-    if (!batch.value_labels.empty()) arrays.push_back(std::as_bytes(batch.value_labels));
-    EXPECT_EQ(arrays.size(), kind == LabelKind::kNone ? 6U : 7U);
+    EXPECT_EQ(arrays.size(), kind == LabelKind::kNone ? 8U : 9U);
     std::ranges::sort(arrays, {}, [](const auto& array) { return array.data(); });
     for (size_t i = 0; i < arrays.size(); ++i) {
       EXPECT_EQ((arrays[i].data() - bytes.data()) % 64, 0);
@@ -168,7 +171,7 @@ TEST(Batch, CopyTakesWhatIsInUse) {
   Memory source(dataset, options);
   Memory target(dataset, options);
   pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 3, options, source.batch);
-  copy_micro_batch(source.batch, dataset.label_kind(), target.batch);
+  copy_micro_batch(source.batch, target.batch);
   EXPECT_EQ(target.bytes, source.bytes);
   EXPECT_EQ(target.batch.tokens, 4);
   EXPECT_EQ(target.batch.tokens_padded, 4);
@@ -185,8 +188,65 @@ TEST(Batch, Errors) {
       contains(message_of<UserError>([&] { micro_batch_capacity(dataset, {.pad_to_max_length = 2}); }),
                "got one of 3"));
   EXPECT_THROW(micro_batch_capacity(dataset, {.pad_to_max_length = int64_t{1} << 40}), UserError);
+}
+
+std::span<std::byte> bytes_of(std::vector<int32_t>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+TEST(Batch, FillsTheColumnsThatAreWanted) {
+  const Dataset dataset =
+      Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}}}, {"labels", std::vector<int64_t>{1, 0}}});
+  std::vector<int32_t> ids(16, -7);
+  std::vector<int32_t> labels(2, -7);
+  MicroBatch batch;
+  batch.set(BatchColumn::kInputIds, bytes_of(ids));
+  batch.set(BatchColumn::kClassLabels, bytes_of(labels));
+  pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 0, {}, batch);
+  EXPECT_EQ(first(batch.ints(BatchColumn::kInputIds), 5), (std::vector<int32_t>{8, 5, 6, 7, 0}));
+  EXPECT_EQ(labels, (std::vector<int32_t>{0, 1}));
+  EXPECT_FALSE(batch.has(BatchColumn::kPositionIds));
+
   MicroBatch none;
-  EXPECT_THROW(pack_micro_batch(dataset, std::vector<int64_t>{0}, 0, {}, none), InternalError);
+  pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 0, {}, none);
+  EXPECT_EQ(none.tokens, 4);
+  EXPECT_EQ(none.count(BatchAxis::kTokens), 16);
+  EXPECT_EQ(none.count(BatchAxis::kSequences), 2);
+}
+
+TEST(Batch, LabelsOfADataSetWithoutAny) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}}}});
+  std::vector<int32_t> classes(1, 3);
+  std::vector<int32_t> values(1, 3);
+  std::vector<int32_t> of_tokens(16, 3);
+  MicroBatch batch;
+  batch.set(BatchColumn::kClassLabels, bytes_of(classes));
+  batch.set(BatchColumn::kValueLabels, bytes_of(values));
+  batch.set(BatchColumn::kTokenLabels, bytes_of(of_tokens));
+  pack_micro_batch(dataset, std::vector<int64_t>{0}, 0, {}, batch);
+  EXPECT_EQ(classes[0], kIgnoredLabel);
+  EXPECT_EQ(batch.floats(BatchColumn::kValueLabels)[0], 0.0F);
+  EXPECT_EQ(of_tokens, std::vector<int32_t>(16, kIgnoredLabel));
+}
+
+TEST(Batch, WrongMemoryIsAnInternalError) {
+  const Dataset dataset =
+      Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}}}, {"labels", std::vector<int64_t>{1}}});
+  std::vector<int32_t> memory(15);
+  MicroBatch small;
+  small.set(BatchColumn::kInputIds, bytes_of(memory));
+  EXPECT_THROW(pack_micro_batch(dataset, std::vector<int64_t>{0}, 0, {}, small), InternalError);
+  MicroBatch other;
+  other.set(BatchColumn::kValueLabels, bytes_of(memory));
+  EXPECT_THROW(pack_micro_batch(dataset, std::vector<int64_t>{0}, 0, {}, other), InternalError);
+  MicroBatch source;
+  EXPECT_THROW(
+      {
+        source.tokens_padded = 1;
+        copy_micro_batch(source, small);
+      },
+      InternalError);
+  EXPECT_THROW(static_cast<void>(small.floats(BatchColumn::kInputIds)), InternalError);
 }
 
 }  // namespace

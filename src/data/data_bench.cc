@@ -60,7 +60,7 @@ BENCHMARK(epoch_order_bench)
 void pack_bench(benchmark::State& state) {
   const Dataset dataset = Dataset::random_tokens({.count = 512, .length = state.range(0)});
   const BatchOptions options{.micro_batch_size = 8};
-  const MicroBatchCapacity capacity = micro_batch_capacity(dataset, options);
+  const BatchCapacity capacity = micro_batch_capacity(dataset, options);
   std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_kind())));
   MicroBatch batch = lay_out_micro_batch(memory, capacity, dataset.label_kind());
   std::vector<int64_t> samples(8);

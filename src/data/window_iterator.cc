@@ -140,7 +140,7 @@ void WindowIterator::load(int64_t index, MicroBatch& destination) {
     return;
   }
   const Stage& stage = stage_of(current_.update_step);
-  copy_micro_batch(stage.micro_batches[static_cast<size_t>(index)], dataset_.label_kind(), destination);
+  copy_micro_batch(stage.micro_batches[static_cast<size_t>(index)], destination);
 }
 
 void WindowIterator::work() {

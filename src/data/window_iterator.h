@@ -54,7 +54,7 @@ class WindowIterator {
   WindowIterator& operator=(const WindowIterator&) = delete;
 
   const WindowSchedule& schedule() const { return schedule_; }
-  const MicroBatchCapacity& capacity() const { return capacity_; }
+  const BatchCapacity& capacity() const { return capacity_; }
 
   // Bytes of staging that the worker needs; 0 without one.
   int64_t staging_bytes() const;
@@ -92,7 +92,7 @@ class WindowIterator {
   const Dataset& dataset_;
   Sampler sampler_;
   BatchOptions options_;
-  MicroBatchCapacity capacity_;
+  BatchCapacity capacity_;
   WindowSchedule schedule_;
 
   std::vector<int64_t> order_;  // the epoch's; read by the worker while it is busy

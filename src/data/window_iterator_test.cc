@@ -62,7 +62,7 @@ std::vector<int32_t> some_lengths(size_t count) {
 }
 
 struct Memory {
-  explicit Memory(const MicroBatchCapacity& capacity, LabelKind labels = LabelKind::kClass)
+  explicit Memory(const BatchCapacity& capacity, LabelKind labels = LabelKind::kClass)
       : bytes(static_cast<size_t>(micro_batch_bytes(capacity, labels))),
         batch(lay_out_micro_batch(bytes, capacity, labels)) {}
 
@@ -109,8 +109,9 @@ TEST(WindowIterator, EqualsTheTrainer) {
           auto& micro_batches = ours.emplace_back();
           for (int64_t i = 0; i < window.micro_batches; ++i) {
             windows.load(i, memory.batch);
-            micro_batches.emplace_back(memory.batch.class_labels.begin(),
-                                       memory.batch.class_labels.begin() + memory.batch.sequences);
+            micro_batches.emplace_back(
+                memory.batch.ints(BatchColumn::kClassLabels).begin(),
+                memory.batch.ints(BatchColumn::kClassLabels).begin() + memory.batch.sequences);
           }
         }
       }
@@ -154,7 +155,7 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
     Memory memory(windows.capacity(), LabelKind::kToken);
     windows.load(1, memory.batch);
     EXPECT_EQ(memory.batch.sequences, 1);
-    EXPECT_EQ(memory.batch.token_sample[0], 2);  // counted over the window
+    EXPECT_EQ(memory.batch.ints(BatchColumn::kTokenSample)[0], 2);  // counted over the window
     EXPECT_THROW(windows.load(2, memory.batch), InternalError);
     EXPECT_FALSE(windows.next_window(window));
     EXPECT_FALSE(windows.next_window(window));
@@ -224,8 +225,8 @@ TEST(WindowIterator, ARampCutsTheSameSamplesOtherwise) {
         for (int64_t i = 0; i < window.micro_batches; ++i) {
           windows.load(i, memory.batch);
           targets += memory.batch.sequences;
-          samples.insert(samples.end(), memory.batch.class_labels.begin(),
-                         memory.batch.class_labels.begin() + memory.batch.sequences);
+          samples.insert(samples.end(), memory.batch.ints(BatchColumn::kClassLabels).begin(),
+                         memory.batch.ints(BatchColumn::kClassLabels).begin() + memory.batch.sequences);
         }
         EXPECT_EQ(window.target_items, targets);
         EXPECT_EQ(window.sequences, targets);

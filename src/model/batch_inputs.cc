@@ -2,29 +2,42 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "base/error.h"
+
 namespace shoehorn {
 
-void add_batch_counts(Program& program, const BatchCapacity& capacity) {
-  program.add_count("tokens", capacity.tokens, kTokenMultiple);
-  program.add_count("sequences", capacity.sequences);
+BatchInputs::BatchInputs(StateTable& state, const BatchCapacity& capacity, int32_t micro_batch,
+                         std::string prefix)
+    : state_(&state), capacity_(capacity), micro_batch_(micro_batch), prefix_(std::move(prefix)) {}
+
+StorageId BatchInputs::ask(BatchColumn column) {
+  StorageId& known = storages_[static_cast<size_t>(column)];
+  if (known.valid()) return known;
+  CHECK(state_ != nullptr, "a column of no micro-batch");
+  const BatchColumnInfo& info = batch_column_info(column);
+  Storage storage;
+  storage.name = fmt::format("{}{}", prefix_, info.name);
+  if (micro_batch_ > 0) storage.name += fmt::format(".{}", micro_batch_);
+  storage.type = {info.dtype, {Dim(capacity_.of(info.axis), batch_count(micro_batch_, info.axis))}};
+  storage.role = Role::kInput;
+  storage.region.micro_batch = micro_batch_;
+  return known = state_->add_storage(std::move(storage));
 }
 
-BatchStorages add_batch_storages(StateTable& state, const BatchCapacity& capacity, int32_t micro_batch,
-                                 const std::string& prefix) {
-  const BatchCounts counts = batch_counts(micro_batch);
-  const auto add = [&](const char* name, int64_t maximum, CountId count) {
-    Storage storage;
-    storage.name = micro_batch == 0 ? prefix + name : fmt::format("{}{}.{}", prefix, name, micro_batch);
-    storage.type = {DType::kI32, {Dim(maximum, count)}};
-    storage.role = Role::kInput;
-    storage.region.micro_batch = micro_batch;
-    return state.add_storage(storage);
-  };
-  const auto tokens = [&](const char* name) { return add(name, capacity.tokens, counts.tokens); };
-  const auto sequences = [&](const char* name) { return add(name, capacity.sequences, counts.sequences); };
-  return {tokens("input_ids"),          tokens("token_type_ids"),       tokens("position_ids"),
-          tokens("token_sample"),       sequences("sequence_start"),    sequences("sequence_length"),
-          sequences("sequence_sample"), sequences("sequence_position"), sequences("labels")};
+BatchColumn BatchInputs::column_of(StorageId storage) const {
+  for (const BatchColumn column : batch_columns()) {
+    if (find(column) == storage) return column;
+  }
+  CHECK(false, "the input '{}' is no column of micro-batch {}", state_->storage(storage).name, micro_batch_);
+}
+
+void add_batch_counts(Program& program, const BatchCapacity& capacity) {
+  for (const BatchAxis axis : kBatchAxes) {
+    const int64_t multiple = axis == BatchAxis::kTokens ? kTokenMultiple : 1;
+    program.add_count(std::string(batch_axis_name(axis)), capacity.of(axis), multiple);
+  }
 }
 
 StorageId add_scalar(StateTable& state, const std::string& name, DType dtype) {

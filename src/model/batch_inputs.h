@@ -1,26 +1,45 @@
-// What a program reads of a micro-batch: packed tokens, the sequences among them, labels; and the step's
+// What a program reads besides the model's state: the columns of a micro-batch (data/batch_table.h) and the step's
 // scalars.
-//
-// N packed tokens (count "tokens", padded up to a multiple of the batch's), S sequences (count "sequences").
 #pragma once
 
+#include <array>
+#include <string>
+
+#include "data/batch_table.h"
 #include "graph/program.h"
 
 namespace shoehorn {
 
-// The storages of one micro-batch, all int32. Those of several micro-batches exist side by side only where a
-// program holds several (layer-major accumulation).
-struct BatchStorages {
-  StorageId input_ids;          // [N]
-  StorageId token_type_ids;     // [N]
-  StorageId position_ids;       // [N] place in the sequence
-  StorageId token_sample;       // [N] index of the sample in the effective batch
-  StorageId sequence_start;     // [S] row of the first token
-  StorageId sequence_length;    // [S] real tokens
-  StorageId sequence_sample;    // [S] index of the sample in the effective batch
-  StorageId sequence_position;  // [S] place of the token that stands for the sequence: 0
-  StorageId labels;             // [S] class, or -100 for none
+// The storages of one micro-batch: those columns that a program of the family asked for. Those of several
+// micro-batches exist side by side only where a program holds several (layer-major accumulation).
+class BatchInputs {
+ public:
+  BatchInputs() = default;
+  // `state` must outlive it. `prefix` tells one family's batches apart ("" or "evaluation.").
+  BatchInputs(StateTable& state, const BatchCapacity& capacity, int32_t micro_batch, std::string prefix = {});
+
+  const BatchCapacity& capacity() const { return capacity_; }
+
+  // The column's storage, made on first use: [N] or [S] of the table's element type.
+  StorageId ask(BatchColumn column);
+  // The same; invalid where nothing asked for it.
+  StorageId find(BatchColumn column) const { return storages_[static_cast<size_t>(column)]; }
+  // Whose storage it is; CHECKs that it is of this micro-batch.
+  BatchColumn column_of(StorageId storage) const;
+
+ private:
+  StateTable* state_ = nullptr;
+  BatchCapacity capacity_;
+  int32_t micro_batch_ = 0;
+  std::string prefix_;
+  std::array<StorageId, kBatchColumns> storages_;
 };
+
+// Every program of a family begins with a count for each axis of each of its micro-batches, in this order.
+inline CountId batch_count(int32_t micro_batch, BatchAxis axis) {
+  return {static_cast<int32_t>(kBatchAxes.size()) * micro_batch + static_cast<int32_t>(axis)};
+}
+void add_batch_counts(Program& program, const BatchCapacity& capacity);
 
 // Scalars that the host writes before a step.
 struct ScalarStorages {
@@ -30,28 +49,6 @@ struct ScalarStorages {
   StorageId target_count;     // f32[1] targets in the effective batch
 };
 
-// Run-time counts of tokens are multiples of this; padding tokens fill up and belong to no sequence.
-inline constexpr int64_t kTokenMultiple = 16;
-
-struct BatchCapacity {
-  int64_t tokens = 0;  // a multiple of kTokenMultiple
-  int64_t sequences = 0;
-  int64_t longest_sequence = 0;
-};
-
-// Every program of a family begins with these counts for each of its micro-batches, in this order.
-struct BatchCounts {
-  CountId tokens;
-  CountId sequences;
-};
-inline BatchCounts batch_counts(int32_t micro_batch) {
-  return {CountId{2 * micro_batch}, CountId{2 * micro_batch + 1}};
-}
-void add_batch_counts(Program& program, const BatchCapacity& capacity);
-
-// `prefix` tells the storages of one family's batches apart ("" or "evaluation.").
-BatchStorages add_batch_storages(StateTable& state, const BatchCapacity& capacity, int32_t micro_batch,
-                                 const std::string& prefix = {});
 // A persistent storage of one element.
 StorageId add_scalar(StateTable& state, const std::string& name, DType dtype);
 ScalarStorages add_scalar_storages(StateTable& state);

@@ -19,11 +19,11 @@ Tensor BertForSequenceClassification::embeddings(ModelBuilder& builder) const {
                            config_.initializer_range, zero_row);
   };
   Tensor x = builder.embedding(table("word_embeddings", config_.vocab_size, config_.pad_token_id),
-                               builder.batch().input_ids, config_.pad_token_id);
+                               builder.input(BatchColumn::kInputIds), config_.pad_token_id);
   x = builder.add_embedding(x, table("token_type_embeddings", config_.type_vocab_size),
-                            builder.batch().token_type_ids);
+                            builder.input(BatchColumn::kTokenTypeIds));
   x = builder.add_embedding(x, table("position_embeddings", config_.max_position_embeddings),
-                            builder.batch().position_ids);
+                            builder.input(BatchColumn::kPositionIds));
   x = layer_norm_layer(builder, "bert.embeddings.LayerNorm", x, config_.layer_norm_eps);
   return builder.token_dropout(x, config_.hidden_dropout_prob);
 }

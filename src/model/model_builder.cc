@@ -15,15 +15,14 @@ void check_probability(float dropout) {
 
 }  // namespace
 
-ModelBuilder::ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars,
-                           const BatchCapacity& capacity, bool training, uint64_t seed)
-    : program_(program), builder_(program), capacity_(capacity), training_(training), seed_(seed) {
-  batch_ = {read(batch.input_ids),       read(batch.token_type_ids),    read(batch.position_ids),
-            read(batch.token_sample),    read(batch.sequence_start),    read(batch.sequence_length),
-            read(batch.sequence_sample), read(batch.sequence_position), read(batch.labels)};
-  step_ = read(scalars.step);
-  target_count_ = read(scalars.target_count);
-}
+ModelBuilder::ModelBuilder(Program& program, BatchInputs& batch, const ScalarStorages& scalars, bool training,
+                           uint64_t seed)
+    : program_(program),
+      builder_(program),
+      batch_(batch),
+      scalars_(scalars),
+      training_(training),
+      seed_(seed) {}
 
 Tensor ModelBuilder::parameter(const std::string& name, const std::vector<int64_t>& shape,
                                const Initializer& initializer) {
@@ -93,46 +92,48 @@ Tensor ModelBuilder::layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsil
             "layer_norm");
 }
 
-Tensor ModelBuilder::dropout(Tensor x, float p, Tensor sample, Tensor position) {
+Tensor ModelBuilder::dropout(Tensor x, float p, BatchColumn sample, BatchColumn position) {
   check_probability(p);
   const uint32_t stream = next_stream();
   if (!training_ || p == 0) return x;
-  return op(OpKind::kDropout, {x.id(), step_.id(), sample.id(), position.id()},
+  return op(OpKind::kDropout, {x.id(), read(scalars_.step).id(), input(sample).id(), input(position).id()},
             DropoutAttributes{{p, seed_, stream}}, "dropout");
 }
 
 Tensor ModelBuilder::token_dropout(Tensor x, float p) {
-  return dropout(x, p, batch_.token_sample, batch_.position_ids);
+  return dropout(x, p, BatchColumn::kTokenSample, BatchColumn::kPositionIds);
 }
 
 Tensor ModelBuilder::sequence_dropout(Tensor x, float p) {
-  return dropout(x, p, batch_.sequence_sample, batch_.sequence_position);
+  return dropout(x, p, BatchColumn::kSequenceSample, BatchColumn::kSequencePosition);
 }
 
 Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, int64_t heads, float dropout) {
   check_probability(dropout);
   AttentionAttributes attributes;
   attributes.heads = heads;
-  attributes.max_sequence_length = capacity_.longest_sequence;
+  attributes.max_sequence_length = capacity().longest_sequence;
   attributes.scale = 1.0F / std::sqrt(static_cast<float>(q.shape().back().maximum / heads));
   attributes.dropout = {training_ ? dropout : 0.0F, seed_, next_stream()};
-  const ValueId start = batch_.sequence_start.id();
-  const ValueId length = batch_.sequence_length.id();
+  const ValueId start = input(BatchColumn::kSequenceStart).id();
+  const ValueId length = input(BatchColumn::kSequenceLength).id();
+  const ValueId sample = input(BatchColumn::kSequenceSample).id();
+  const ValueId step = read(scalars_.step).id();
   const Tensor scores =
       op(OpKind::kAttentionScores, {q.id(), k.id(), start, length}, attributes, "attention_scores");
-  const Tensor probabilities =
-      op(OpKind::kAttentionSoftmax, {scores.id(), start, length, batch_.sequence_sample.id(), step_.id()},
-         attributes, "attention_probabilities");
+  const Tensor probabilities = op(OpKind::kAttentionSoftmax, {scores.id(), start, length, sample, step},
+                                  attributes, "attention_probabilities");
   return op(OpKind::kAttentionContext, {probabilities.id(), v.id(), start, length}, attributes,
             "attention_context");
 }
 
 Tensor ModelBuilder::first_tokens(Tensor x) {
-  return op(OpKind::kGatherRows, {x.id(), batch_.sequence_start.id()}, {}, "first_tokens");
+  return op(OpKind::kGatherRows, {x.id(), input(BatchColumn::kSequenceStart).id()}, {}, "first_tokens");
 }
 
 Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {
-  return op(OpKind::kCrossEntropy, {logits.id(), batch_.labels.id(), target_count_.id()},
+  return op(OpKind::kCrossEntropy,
+            {logits.id(), input(BatchColumn::kClassLabels).id(), read(scalars_.target_count).id()},
             LossAttributes{label_smoothing}, "loss");
 }
 

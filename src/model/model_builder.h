@@ -27,20 +27,15 @@ class Tensor {
   TensorType type_;
 };
 
-// The inputs of a micro-batch as tensors: see batch_inputs.h.
-struct BatchTensors {
-  Tensor input_ids, token_type_ids, position_ids, token_sample;
-  Tensor sequence_start, sequence_length, sequence_sample, sequence_position, labels;
-};
-
 class ModelBuilder {
  public:
   // `training` false leaves dropout out. `seed` is that of the dropout masks.
-  ModelBuilder(Program& program, const BatchStorages& batch, const ScalarStorages& scalars,
-               const BatchCapacity& capacity, bool training, uint64_t seed);
+  ModelBuilder(Program& program, BatchInputs& batch, const ScalarStorages& scalars, bool training,
+               uint64_t seed);
 
-  const BatchTensors& batch() const { return batch_; }
-  const BatchCapacity& capacity() const { return capacity_; }
+  // A column of the micro-batch, which is filled because it is asked for.
+  Tensor input(BatchColumn column) { return read(batch_.ask(column)); }
+  const BatchCapacity& capacity() const { return batch_.capacity(); }
   bool training() const { return training_; }
 
   // The parameter with this Hugging Face name, made on first use. float32.
@@ -73,19 +68,17 @@ class ModelBuilder {
             int64_t output = 0) {
     return wrap(builder_.value(kind, std::move(inputs), std::move(attributes), name, output));
   }
-  Tensor dropout(Tensor x, float p, Tensor sample, Tensor position);
+  Tensor dropout(Tensor x, float p, BatchColumn sample, BatchColumn position);
   void mark_embedding(Tensor table);
   Tensor read(StorageId storage) { return wrap(program_.read_state(storage)); }
   uint32_t next_stream() { return next_stream_++; }
 
   Program& program_;
   OpBuilder builder_;
-  BatchCapacity capacity_;
+  BatchInputs& batch_;
+  const ScalarStorages& scalars_;
   bool training_;
   uint64_t seed_;
-  BatchTensors batch_;
-  Tensor step_;
-  Tensor target_count_;
   uint32_t next_stream_ = 0;
 };
 

@@ -124,12 +124,10 @@ class Unroller {
         target_(source_.kind(), family.state.get()),
         values_(static_cast<size_t>(micro_batches)) {
     for (int64_t m = 0; m < micro_batches; ++m) {
-      add_batch_counts(target_, family.train_capacity);
-      if (m > 0)
-        family.train_batches.push_back(
-            add_batch_storages(*family.state, family.train_capacity, static_cast<int32_t>(m)));
+      const BatchCapacity capacity = family.train_batches[0].capacity();
+      add_batch_counts(target_, capacity);
+      if (m > 0) family.train_batches.emplace_back(*family.state, capacity, static_cast<int32_t>(m));
     }
-    map_batches();
     accumulated_[source_.result("loss")] = {};
     for (const ParameterGradient& gradient : family.gradients) accumulated_[gradient.gradient] = {};
   }
@@ -178,35 +176,24 @@ class Unroller {
 
  private:
   static void shift(Dim& dim, int32_t micro_batch) {
-    if (dim.count.valid()) dim.count.index += 2 * micro_batch;
-  }
-
-  void map_batches() {
-    const BatchStorages& from = family_.train_batches[0];
-    const auto members = {
-        &BatchStorages::input_ids,       &BatchStorages::token_type_ids,    &BatchStorages::position_ids,
-        &BatchStorages::token_sample,    &BatchStorages::sequence_start,    &BatchStorages::sequence_length,
-        &BatchStorages::sequence_sample, &BatchStorages::sequence_position, &BatchStorages::labels};
-    for (size_t m = 0; m < values_.size(); ++m) {
-      for (const auto member : members) batch_[m][from.*member] = family_.train_batches[m].*member;
-    }
+    if (dim.count.valid()) dim.count = {dim.count.index + batch_count(micro_batch, BatchAxis::kTokens).index};
   }
 
   ValueId mapped(ValueId value, int32_t micro_batch) {
     const Value& source = source_.value(value);
     if (source.producer.valid()) return values_[static_cast<size_t>(micro_batch)].at(value);
-    auto& batch = batch_[static_cast<size_t>(micro_batch)];
-    const auto storage = batch.find(source.storage);
-    return target_.read_state(storage == batch.end() ? source.storage : storage->second);
+    if (family_.state->storage(source.storage).role != Role::kInput)
+      return target_.read_state(source.storage);
+    const BatchColumn column = family_.train_batches[0].column_of(source.storage);
+    return target_.read_state(family_.train_batches[static_cast<size_t>(micro_batch)].ask(column));
   }
 
   ProgramFamily& family_;
   const Program source_;
   Program target_;
   std::vector<std::map<ValueId, ValueId>>
-      values_;  // of each micro-batch: value of the source -> of the target
-  std::map<size_t, std::map<StorageId, StorageId>> batch_;  // of each micro-batch: its inputs
-  std::map<ValueId, ValueId> accumulated_;                  // value of the source -> sum so far
+      values_;                              // of each micro-batch: value of the source -> of the target
+  std::map<ValueId, ValueId> accumulated_;  // value of the source -> sum so far
 };
 
 void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {

@@ -11,7 +11,7 @@ namespace {
 
 class Narrower {
  public:
-  Narrower(Program& program, const BatchStorages& batch) : program_(program), batch_(batch) {}
+  Narrower(Program& program, BatchInputs& batch) : program_(program), batch_(batch) {}
 
   void run() {
     const size_t nodes = program_.nodes().size();
@@ -38,13 +38,17 @@ class Narrower {
       case OpKind::kMatmul:
         return std::get<MatmulAttributes>(node.attributes).transpose_a ? 0 : 1;
       case OpKind::kDropout:
-        return reads(node, 2, batch_.token_sample) && reads(node, 3, batch_.position_ids) ? 1 : 0;
+        return reads(node, 2, BatchColumn::kTokenSample) && reads(node, 3, BatchColumn::kPositionIds) ? 1 : 0;
       default:
         return 0;
     }
   }
-  bool reads(const Node& node, size_t input, StorageId storage) const {
-    return program_.value(node.inputs[input]).storage == storage;
+  bool is_column(ValueId value, BatchColumn column) const {
+    const StorageId storage = program_.value(value).storage;
+    return storage.valid() && storage == batch_.find(column);
+  }
+  bool reads(const Node& node, size_t input, BatchColumn column) const {
+    return is_column(node.inputs[input], column);
   }
 
   // Whether every reader of a value wants rows `index` only: it gathers them, or makes of them what is itself
@@ -75,7 +79,7 @@ class Narrower {
   void narrow_for(NodeId gather) {
     const Node node = program_.node(gather);
     const ValueId index = node.inputs[1];
-    if (program_.value(index).storage != batch_.sequence_start) return;
+    if (!is_column(index, BatchColumn::kSequenceStart)) return;
     readers_ = program_.readers();
     wanted_.clear();
     anchor_ = gather;
@@ -98,8 +102,8 @@ class Narrower {
       const size_t rows = row_inputs(node);
       for (size_t i = 0; i < rows; ++i) node.inputs[i] = narrow(node.inputs[i], index, node.region);
       if (node.kind == OpKind::kDropout) {
-        node.inputs[2] = program_.read_state(batch_.sequence_sample);
-        node.inputs[3] = program_.read_state(batch_.sequence_position);
+        node.inputs[2] = program_.read_state(batch_.ask(BatchColumn::kSequenceSample));
+        node.inputs[3] = program_.read_state(batch_.ask(BatchColumn::kSequencePosition));
       }
       builder.set_region(node.region);
       const std::string name = program_.value(value).name;  // the table of values grows meanwhile
@@ -113,7 +117,7 @@ class Narrower {
   }
 
   Program& program_;
-  const BatchStorages& batch_;
+  BatchInputs& batch_;
   NodeId anchor_;  // the gather that moves
   std::vector<std::vector<NodeId>> readers_;
   std::map<ValueId, bool> wanted_;       // is_wanted_narrow, of this gather
@@ -125,7 +129,7 @@ class Narrower {
 
 void gather_early(ProgramFamily& family, const StepOptions&) {
   for (Program& program : family.programs) {
-    Narrower(program, program.traits().trains ? family.train_batches[0] : family.evaluation_batch).run();
+    Narrower(program, family.batch_of(program)).run();
   }
 }
 

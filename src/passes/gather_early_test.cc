@@ -24,14 +24,13 @@ struct Rows {
   bool operator==(const Rows&) const = default;
 };
 Rows product_rows(const Program& program, int32_t layer) {
-  const BatchCounts counts = batch_counts(0);
   Rows rows;
   for (const Node& node : program.nodes()) {
     if (node.kind != OpKind::kMatmul || node.region.layer != layer || node.region.phase != Phase::kForward)
       continue;
     const CountId count = program.type(node.outputs[0]).shape[0].count;
-    rows.tokens += count == counts.tokens ? 1 : 0;
-    rows.sequences += count == counts.sequences ? 1 : 0;
+    rows.tokens += count == batch_count(0, BatchAxis::kTokens) ? 1 : 0;
+    rows.sequences += count == batch_count(0, BatchAxis::kSequences) ? 1 : 0;
   }
   return rows;
 }
@@ -83,7 +82,7 @@ class Reading : public Model {
   Tensor forward(ModelBuilder& b) const override {
     const Tensor table = b.parameter("table", {9, 4}, {});
     b.set_region(0, Component::kFeedForward);
-    const Tensor x = b.embedding(table, b.batch().input_ids, -1);
+    const Tensor x = b.embedding(table, b.input(BatchColumn::kInputIds), -1);
     const Tensor y = b.activation(
         b.linear(x, b.parameter("weight", {4, 4}, {}), b.parameter("bias", {4}, {})), Activation::kRelu);
     b.set_region(-1, Component::kHead);
@@ -129,8 +128,9 @@ TEST(GatherEarly, DropoutMasksAreOfTheSampleAndPlaceOfTheToken) {
   EXPECT_EQ(product_rows(program, 0), (Rows{0, 1}));
   for (const Node& node : program.nodes()) {
     if (node.kind != OpKind::kDropout) continue;
-    EXPECT_EQ(program.value(node.inputs[2]).storage, family.train_batches[0].sequence_sample);
-    EXPECT_EQ(program.value(node.inputs[3]).storage, family.train_batches[0].sequence_position);
+    const BatchInputs& batch = family.train_batches[0];
+    EXPECT_EQ(program.value(node.inputs[2]).storage, batch.find(BatchColumn::kSequenceSample));
+    EXPECT_EQ(program.value(node.inputs[3]).storage, batch.find(BatchColumn::kSequencePosition));
   }
 }
 

@@ -220,12 +220,12 @@ class Adapter {
 
   ValueId dropped(const LinearLayer& layer, ValueId x) {
     if (options_.lora.dropout == 0 || !program_.traits().trains) return x;
-    const BatchStorages& batch = family_.train_batches[0];
-    const Dim tokens = program_.state().storage(batch.token_sample).type.shape[0];
-    const bool of_tokens = program_.type(x).shape[0] == tokens;
+    BatchInputs& batch = family_.train_batches[0];
+    const bool of_tokens = program_.type(x).shape[0].count == batch_count(0, BatchAxis::kTokens);
     const ValueId step = program_.read_state(family_.scalars.step);
-    const ValueId sample = program_.read_state(of_tokens ? batch.token_sample : batch.sequence_sample);
-    const ValueId position = program_.read_state(of_tokens ? batch.position_ids : batch.sequence_position);
+    const auto input = [&](BatchColumn column) { return program_.read_state(batch.ask(column)); };
+    const ValueId sample = input(of_tokens ? BatchColumn::kTokenSample : BatchColumn::kSequenceSample);
+    const ValueId position = input(of_tokens ? BatchColumn::kPositionIds : BatchColumn::kSequencePosition);
     return append(layer, OpKind::kDropout, {x, step, sample, position},
                   DropoutAttributes{{options_.lora.dropout, options_.seed, next_stream_++}}, "lora_dropout");
   }

@@ -61,7 +61,8 @@ class SharedLayer final : public Model {
   explicit SharedLayer(bool query_elsewhere) : query_elsewhere_(query_elsewhere) {}
   Tensor forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
-    Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F), builder.batch().input_ids);
+    Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F),
+                                 builder.input(BatchColumn::kInputIds));
     for (int layer = 0; layer < 2; ++layer) {
       builder.set_region(layer, Component::kAttention);
       const auto part = [&](const char* name) { return linear_layer(builder, name, x, 12, 0.1F); };
@@ -96,7 +97,8 @@ class ReadTwice final : public Model {
  public:
   Tensor forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
-    Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F), builder.batch().input_ids);
+    Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F),
+                                 builder.input(BatchColumn::kInputIds));
     builder.set_region(0, Component::kFeedForward);
     const Tensor inner = linear_layer(builder, "inner", x, 12, 0.1F);
     x = builder.add(builder.activation(inner, Activation::kGelu), inner);

@@ -50,10 +50,9 @@ void dump_programs(const ProgramFamily& family, const std::string& directory, si
 Program capture(const Model& model, ProgramFamily& family, const StepOptions& options, ProgramKind kind) {
   Program program(kind, family.state.get());
   const bool training = program.traits().trains;
-  const BatchCapacity& capacity = training ? family.train_capacity : family.evaluation_capacity;
-  add_batch_counts(program, capacity);
-  ModelBuilder builder(program, training ? family.train_batches[0] : family.evaluation_batch, family.scalars,
-                       capacity, training, options.seed);
+  BatchInputs& batch = family.batch_of(program);
+  add_batch_counts(program, batch.capacity());
+  ModelBuilder builder(program, batch, family.scalars, training, options.seed);
   const Tensor logits = model.forward(builder);
   program.add_result("loss", builder.cross_entropy(logits, options.label_smoothing).id());
   if (!training) program.add_result("logits", logits.id());
@@ -180,17 +179,15 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
   check_options(options);
   check_precision(options, kind);
   ProgramFamily family;
-  family.train_capacity = train;
-  family.evaluation_capacity = evaluation;
   family.scalars = add_scalar_storages(*family.state);
   family.loss = add_scalar(*family.state, "loss", DType::kF32);
   if (kind == RunKind::kTrain) {
     if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm", DType::kF32);
-    family.train_batches.push_back(add_batch_storages(*family.state, train, 0));
+    family.train_batches.emplace_back(*family.state, train, 0);
     family.programs.push_back(capture(model, family, options, ProgramKind::kTrainStep));
   }
   if (evaluation.sequences > 0) {
-    family.evaluation_batch = add_batch_storages(*family.state, evaluation, 0, "evaluation.");
+    family.evaluation_batch = BatchInputs(*family.state, evaluation, 0, "evaluation.");
     family.programs.push_back(capture(model, family, options, ProgramKind::kEvaluate));
   }
   name_new_nodes(family, "model");

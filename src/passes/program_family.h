@@ -42,10 +42,8 @@ struct AdapterSet {
 struct ProgramFamily {
   std::unique_ptr<StateTable> state = std::make_unique<StateTable>();
   ScalarStorages scalars;
-  std::vector<BatchStorages> train_batches;  // one, or one a micro-batch where a program holds several
-  BatchStorages evaluation_batch;
-  BatchCapacity train_capacity;
-  BatchCapacity evaluation_capacity;
+  std::vector<BatchInputs> train_batches;  // one, or one a micro-batch where a program holds several
+  BatchInputs evaluation_batch;
   StorageId loss;       // f32[1], role scalar: the step's loss, summed over micro-batches
   StorageId grad_norm;  // f32[1], of the unscaled gradients; invalid without clipping
   LossScaleStorages loss_scale;
@@ -61,6 +59,9 @@ struct ProgramFamily {
       if (programs[i].kind() == kind) return {static_cast<int32_t>(i)};
     }
     return {};
+  }
+  BatchInputs& batch_of(const Program& program) {
+    return program.traits().trains ? train_batches[0] : evaluation_batch;
   }
   const Program& program(ProgramId id) const { return programs[id.at()]; }
   Program& program(ProgramId id) { return programs[id.at()]; }

@@ -9,13 +9,10 @@
 
 namespace shoehorn {
 
-// The arrays of a batch's storages, to be filled in place by the data layer.
-MicroBatch micro_batch_in(const Executor& executor, const BatchStorages& storages,
-                          const BatchCapacity& capacity);
+// The columns that programs asked for, to be filled in place by the data layer.
+MicroBatch micro_batch_in(const Executor& executor, const BatchInputs& inputs);
 
-// Completes what the data layer does not know (samples and positions of sequences), and appends the batch's
-// counts.
-void finish_micro_batch(const Executor& executor, const BatchStorages& storages, const MicroBatch& batch,
-                        std::vector<int64_t>& counts);
+// Appends the batch's count on each axis, in the order of add_batch_counts.
+void append_counts(const MicroBatch& batch, std::vector<int64_t>& counts);
 
 }  // namespace shoehorn

@@ -15,12 +15,18 @@ TEST(BatchFeed, FillsTheInputsInPlace) {
   options.train = {64, 4, 20};
   Session session(model, options);
   session.reserve();
-  const BatchStorages& storages = session.family().train_batches[0];
-  MicroBatch batch = micro_batch_in(session.executor(), storages, session.family().train_capacity);
-  EXPECT_EQ(batch.input_ids.size(), 64U);
-  EXPECT_EQ(batch.sequence_start.size(), 4U);
-  EXPECT_EQ(batch.input_ids.data(), session.executor().storage_as<int32_t>(storages.input_ids));
-  EXPECT_EQ(batch.class_labels.data(), session.executor().storage_as<int32_t>(storages.labels));
+  const BatchInputs& inputs = session.family().train_batches[0];
+  const auto in_arena = [&](BatchColumn column) {
+    return session.executor().storage_as<int32_t>(inputs.find(column));
+  };
+  MicroBatch batch = micro_batch_in(session.executor(), inputs);
+  EXPECT_EQ(batch.ints(BatchColumn::kInputIds).size(), 64U);
+  EXPECT_EQ(batch.ints(BatchColumn::kSequenceStart).size(), 4U);
+  EXPECT_EQ(batch.ints(BatchColumn::kInputIds).data(), in_arena(BatchColumn::kInputIds));
+  EXPECT_EQ(batch.ints(BatchColumn::kClassLabels).data(), in_arena(BatchColumn::kClassLabels));
+  // No program of it reads any.
+  EXPECT_FALSE(batch.has(BatchColumn::kValueLabels));
+  EXPECT_FALSE(batch.has(BatchColumn::kTokenLabels));
 
   const Dataset data = Dataset::from_columns(
       {{"input_ids", Dataset::Rows{{7, 8, 9}, {4}, {5, 6}}}, {"labels", std::vector<int64_t>{2, 0, 1}}});
@@ -28,15 +34,11 @@ TEST(BatchFeed, FillsTheInputsInPlace) {
   // Samples 10 and 11 of the effective batch: earlier micro-batches had ten.
   pack_micro_batch(data, samples, 10, {.token_multiple = kTokenMultiple}, batch);
   std::vector<int64_t> counts = {99};
-  finish_micro_batch(session.executor(), storages, batch, counts);
+  append_counts(batch, counts);
   EXPECT_EQ(counts, (std::vector<int64_t>{99, 16, 2}));
-  const auto* sample = session.executor().storage_as<int32_t>(storages.sequence_sample);
-  const auto* position = session.executor().storage_as<int32_t>(storages.sequence_position);
-  EXPECT_EQ(sample[0], 10);
-  EXPECT_EQ(sample[1], 11);
-  EXPECT_EQ(position[0], 0);
-  EXPECT_EQ(position[1], 0);
-  EXPECT_EQ(session.executor().storage_as<int32_t>(storages.input_ids)[2], 7);
+  EXPECT_EQ(in_arena(BatchColumn::kSequenceSample)[0], 10);
+  EXPECT_EQ(in_arena(BatchColumn::kSequenceSample)[1], 11);
+  EXPECT_EQ(in_arena(BatchColumn::kInputIds)[2], 7);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "train/evaluation.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
@@ -15,8 +16,7 @@ BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int6
   options.micro_batch_size = batch_size;
   options.token_multiple = kTokenMultiple;
   options.pad_to_max_length = pad_to_max_length;
-  const MicroBatchCapacity capacity = micro_batch_capacity(dataset, options);
-  return {capacity.tokens, capacity.sequences, dataset.max_length()};
+  return micro_batch_capacity(dataset, options);
 }
 
 EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels,
@@ -30,12 +30,11 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   const ValueId loss_value = family.program(program).result("loss");
   Executor& executor = session.executor();
   StepProfile* const profile = options.profile;
-  MicroBatch batch = micro_batch_in(executor, family.evaluation_batch, family.evaluation_capacity);
+  MicroBatch batch = micro_batch_in(executor, family.evaluation_batch);
   BatchOptions packing;
   packing.micro_batch_size = options.batch_size;
   packing.token_multiple = kTokenMultiple;
   packing.pad_to_max_length = options.pad_to_max_length;
-  const bool has_labels = dataset.label_kind() == LabelKind::kClass;
   std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
   std::iota(order.begin(), order.end(), 0);
   std::vector<int64_t> counts;
@@ -49,13 +48,10 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     pack_micro_batch(dataset, std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size), 0,
                      packing, batch);
     if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
-    int64_t targets = 0;
-    for (size_t s = 0; s < size; ++s) {
-      if (!has_labels) batch.class_labels[s] = kIgnoredLabel;
-      targets += batch.class_labels[s] != kIgnoredLabel ? 1 : 0;
-    }
+    const auto labels = batch.ints(BatchColumn::kClassLabels).first(size);
+    const auto targets = std::ssize(labels) - std::ranges::count(labels, kIgnoredLabel);
     counts.clear();
-    finish_micro_batch(executor, family.evaluation_batch, batch, counts);
+    append_counts(batch, counts);
     *executor.storage_as<float>(family.scalars.target_count) =
         static_cast<float>(std::max<int64_t>(1, targets));
     if (profile != nullptr) profile->begin_run(program, counts);
@@ -66,7 +62,7 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     const std::span<const float> rows(logits, size * static_cast<size_t>(num_labels));
     loss_sum += static_cast<double>(*loss) * static_cast<double>(targets);
     labelled += targets;
-    result.counts.add_batch(rows, std::span<const int32_t>(batch.class_labels).first(size));
+    result.counts.add_batch(rows, labels);
     if (options.on_logits) options.on_logits(rows);
     result.samples += static_cast<int64_t>(size);
     ++result.batches;

@@ -52,8 +52,8 @@ std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, cons
 
 void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
                    SessionOptions& options) {
-  options.train = {windows.capacity().tokens, windows.capacity().sequences,
-                   std::max(dataset.max_length(), padding_of(args))};
+  options.train = windows.capacity();
+  options.train.longest_sequence = std::max(dataset.max_length(), padding_of(args));
   options.staging_bytes = windows.staging_bytes();
   options.staging_space = args.dataloader_pin_memory ? AddressSpace::kPinnedHost : AddressSpace::kHost;
 }

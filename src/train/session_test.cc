@@ -103,9 +103,10 @@ class UnusedParameter final : public Model {
  public:
   Tensor forward(ModelBuilder& builder) const override {
     const Initializer normal{Initializer::Kind::kNormal, 0.02F, -1};
-    builder.embedding(builder.parameter("forgotten.weight", {50, 8}, normal), builder.batch().token_type_ids);
-    Tensor x =
-        builder.embedding(builder.parameter("words.weight", {50, 8}, normal), builder.batch().input_ids);
+    builder.embedding(builder.parameter("forgotten.weight", {50, 8}, normal),
+                      builder.input(BatchColumn::kTokenTypeIds));
+    Tensor x = builder.embedding(builder.parameter("words.weight", {50, 8}, normal),
+                                 builder.input(BatchColumn::kInputIds));
     return builder.linear(builder.first_tokens(x), builder.parameter("head.weight", {2, 8}, normal),
                           builder.parameter("head.bias", {2}, {}));
   }

@@ -14,7 +14,7 @@ StepRunner::StepRunner(Session& session, StepProfile* profile)
       first_(session.family().find(ProgramKind::kMicroBatchFirst)),
       next_(session.family().find(ProgramKind::kMicroBatchNext)),
       update_(session.family().find(ProgramKind::kUpdate)) {
-  counts_.reserve(2 * std::max<size_t>(1, session.family().train_batches.size()));
+  counts_.reserve(kBatchAxes.size() * std::max<size_t>(1, session.family().train_batches.size()));
 }
 
 void StepRunner::begin(const StepStart& start) {
@@ -30,15 +30,15 @@ void StepRunner::begin(const StepStart& start) {
 void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();
-  const BatchStorages& storages = family.train_batches[static_cast<size_t>(step_.valid() ? index : 0)];
-  MicroBatch batch = micro_batch_in(executor, storages, family.train_capacity);
+  MicroBatch batch =
+      micro_batch_in(executor, family.train_batches[static_cast<size_t>(step_.valid() ? index : 0)]);
   const double begin = now_seconds();
   windows.load(index, batch);
   const double end = now_seconds();
   data_wait_seconds_ += end - begin;
   if (profile_ != nullptr) profile_->host_work(HostWork::kDataWait, begin, end);
   if (!step_.valid()) counts_.clear();
-  finish_micro_batch(executor, storages, batch, counts_);
+  append_counts(batch, counts_);
   if (!step_.valid()) run(index == 0 ? first_ : next_);
 }
 
@@ -53,7 +53,8 @@ StepResult StepRunner::finish(double learning_rate) {
   Executor& executor = session_.executor();
   *executor.storage_as<float>(family.scalars.learning_rate) = static_cast<float>(learning_rate);
   if (step_.valid()) {
-    counts_.resize(2 * family.train_batches.size(), 0);  // micro-batches that a short last window lacks
+    // Micro-batches that a short last window lacks have no tokens.
+    counts_.resize(kBatchAxes.size() * family.train_batches.size(), 0);
     run(step_);
   } else {
     counts_.clear();

@@ -83,7 +83,7 @@ TEST(Trainer, BatchesAheadLieInAnArenaOfTheirOwn) {
   args.dataloader_num_workers = 1;
   args.dataloader_prefetch_factor = 3;
   const Dataset samples = tiny_samples(48, 5);
-  const MicroBatchCapacity capacity = micro_batch_capacity(samples, batch_options(args));
+  const BatchCapacity capacity = micro_batch_capacity(samples, batch_options(args));
   const int64_t staged = 3 * 2 * micro_batch_bytes(capacity, LabelKind::kClass);
   EXPECT_EQ(arena_bytes("pinned host"), staged);
   args.dataloader_pin_memory = false;

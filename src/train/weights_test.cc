@@ -204,8 +204,8 @@ class UniformHead final : public Model {
  public:
   Tensor forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
-    const Tensor x =
-        builder.embedding(embedding_table(builder, "tokens", 61, 24, 0.2F), builder.batch().input_ids);
+    const Tensor x = builder.embedding(embedding_table(builder, "tokens", 61, 24, 0.2F),
+                                       builder.input(BatchColumn::kInputIds));
     builder.set_region(-1, Component::kHead);
     const Initializer uniform = {.kind = Initializer::Kind::kUniform, .bound = 0.25F};
     const Tensor weight = builder.parameter("classifier.weight", {3, 24}, uniform);

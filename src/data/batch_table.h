@@ -1,0 +1,61 @@
+// The columns of a micro-batch: what a program may read of packed tokens (N, the axis "tokens"), of the sequences
+// among them (S, "sequences") and of their labels. A model asks for columns (ModelBuilder::input), the packer of
+// data/batch.h fills those that were asked for, and whatever stands between goes through the table.
+//
+// A new column is a row here, and what fills it in data/batch.cc.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/dtype.h"
+
+namespace shoehorn {
+
+// What a column has one element for. Each axis has a run-time count.
+enum class BatchAxis : uint8_t { kTokens, kSequences };
+inline constexpr std::array<BatchAxis, 2> kBatchAxes = {BatchAxis::kTokens, BatchAxis::kSequences};
+
+std::string_view batch_axis_name(BatchAxis axis);
+
+// Run-time counts of tokens are multiples of this; padding tokens fill up and belong to no sequence.
+inline constexpr int64_t kTokenMultiple = 16;
+
+// The most that a micro-batch has.
+struct BatchCapacity {
+  int64_t tokens = 0;  // a multiple of the packer's token multiple
+  int64_t sequences = 0;
+  int64_t longest_sequence = 0;
+
+  int64_t of(BatchAxis axis) const { return axis == BatchAxis::kTokens ? tokens : sequences; }
+};
+
+enum class BatchColumn : uint8_t {
+  kInputIds,
+  kTokenTypeIds,
+  kPositionIds,       // place in the sequence
+  kTokenSample,       // number of the sample in the effective batch: all micro-batches of an update
+  kSequenceStart,     // row of the first token
+  kSequenceLength,    // real tokens
+  kSequenceSample,    // number of the sample in the effective batch
+  kSequencePosition,  // place of the token that stands for the sequence: 0
+  kClassLabels,       // a class, or kIgnoredLabel for none
+  kValueLabels,
+  kTokenLabels,  // a class for each token, or kIgnoredLabel
+};
+inline constexpr size_t kBatchColumns = 11;
+
+struct BatchColumnInfo {
+  std::string_view name;
+  DType dtype;
+  BatchAxis axis;
+};
+
+const BatchColumnInfo& batch_column_info(BatchColumn column);
+
+// Every column, in the order of the enumeration.
+std::array<BatchColumn, kBatchColumns> batch_columns();
+
+}  // namespace shoehorn
