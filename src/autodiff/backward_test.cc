@@ -186,6 +186,13 @@ TEST_F(BackwardTest, AnOpWithoutABackwardIsNamed) {
   expect_user_error(loss(y), {"[activation_grad in layer 1 attention]", "backward"});
 }
 
+TEST_F(BackwardTest, AnOpWithoutABackwardMayStandBehindWhatIsFrozen) {
+  const ValueId frozen = parameter("frozen", {3, 5}, false);
+  const ValueId bias = parameter("bias", {5});
+  const ValueId y = op(OpKind::kActivationGrad, {frozen, frozen}, ActivationAttributes{});
+  EXPECT_EQ(append_backward(program_, loss(op(OpKind::kBiasAdd, {y, bias}))).size(), 1U);
+}
+
 TEST_F(BackwardTest, APartialViewHasNoGradientYet) {
   const ValueId x = parameter("x", {6, 5});
   const ValueId y = op(OpKind::kView, {x}, ViewAttributes{{DType::kF32, {3, 5}}, 5});

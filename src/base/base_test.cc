@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -104,6 +105,15 @@ TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox4x32_10({~0U, ~0U}, {~0U, ~0U, ~0U, ~0U}), ones);
 }
 
+// Every bit of the seed is in the key, apart from the step and the stream.
+TEST(Philox, TheKeyIsOfTheWholeSeed) {
+  const PhiloxKey key = philox_key(0x0123456789abcdefU, 5, 0);
+  EXPECT_EQ(key.k0, 0x89abcdefU);
+  EXPECT_EQ(key.k1, 0x01234567U ^ 5U);
+  EXPECT_EQ(philox_key(0, 0, 1).k0, 0x9E3779B9U);
+  EXPECT_EQ(philox_key(0, 0, 1).k1, 0U);
+}
+
 TEST(Philox, KeepScaleIsUnbiased) {
   for (const float p : {0.0F, 0.1F, 0.5F}) {
     EXPECT_NEAR(keep_scale(p) * (1.0 - drop_threshold(p) / 65536.0), 1.0, 1e-7);
@@ -121,6 +131,15 @@ TEST(Process, AgeGrows) {
 TEST(Process, PeakIsAtLeastResident) {
   EXPECT_GT(process_resident_bytes(), 0);
   EXPECT_GE(process_peak_bytes(), process_resident_bytes());
+}
+
+TEST(Process, TheLargestOthersComeFirst) {
+  const auto all = largest_other_processes(1000, {.kind = MemoryLimitKind::kMachine});
+  ASSERT_GT(all.size(), 1U) << "a machine with one process only";
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.resident_bytes > b.resident_bytes;
+  }));
+  EXPECT_EQ(largest_other_processes(1, {.kind = MemoryLimitKind::kMachine}).size(), 1U);
 }
 
 TEST(Error, CheckThrowsInternalErrorWithPlace) {

@@ -31,6 +31,14 @@ TEST(Sampler, AnEpochFollowsFromItsNumberAlone) {
   }
 }
 
+TEST(Sampler, DataSeedTakesThePlaceOfTheSeed) {
+  Sampler given({.seed = 9, .data_seed = 4}, 100);
+  Sampler four({.seed = 4}, 100);
+  Sampler nine({.seed = 9}, 100);
+  EXPECT_EQ(order_of(given, 3), order_of(four, 3));
+  EXPECT_NE(order_of(given, 3), order_of(nine, 3));
+}
+
 TEST(Sampler, EveryOrderIsAPermutation) {
   for (const size_t n : {1U, 2U, 15U, 64U, 257U}) {
     std::vector<int32_t> lengths(n);

@@ -205,6 +205,13 @@ int64_t weight_casts(const Program& program) {
   });
 }
 
+// A layer that is used twice has one cast of each of its weights.
+TEST(MixedPrecision, CastsAWeightOfTwoReadersOnce) {
+  const ProgramFamily family = build(SharedLayer(true), fp16_options());
+  for (const Program& program : family.programs)
+    EXPECT_EQ(weight_casts(program), 4) << "query, key, value and head, in " << program.name();
+}
+
 TEST(MixedPrecision, CastsOnceAStepUnderAccumulationAndRecompute) {
   const ProgramFamily split = build(fp16_options(3));
   EXPECT_EQ(weight_casts(split.program(split.find(ProgramKind::kMicroBatchFirst))), 14);
@@ -302,6 +309,9 @@ TEST(LossScale, AFixedOneStays) {
   EXPECT_EQ(count(family.programs[0], OpKind::kLossScaleUpdate), 0);
   EXPECT_EQ(count(family.programs[0], OpKind::kFoundInf), 1) << "an overflow is skipped all the same";
   options.max_grad_norm = 0;
+  family = build(options);
+  EXPECT_EQ(count(family.programs[0], OpKind::kSumOfSquares), 1) << "an overflow shows in it";
+  EXPECT_EQ(count(family.programs[0], OpKind::kClipCoefficient), 0) << "nothing is clipped";
   options.update_in_backward = true;
   family = build(options);
   EXPECT_EQ(count(family.programs[0], OpKind::kFoundInf), 0) << "updates wait for nothing";

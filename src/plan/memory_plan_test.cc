@@ -125,6 +125,39 @@ TEST_F(MemoryPlanTest, WhatAViewStillReadsIsNotTakenOver) {
   EXPECT_NE(values[a.at()].offset, values[b.at()].offset);
 }
 
+// The rest of the buffer would live on with the part.
+TEST_F(MemoryPlanTest, APartOfABufferIsNotTakenOver) {
+  const ValueId a = copy(w_, "a");
+  const ValueId view = op(OpKind::kView, {a}, ViewAttributes{{DType::kF32, {kRows}}, 0}, "row");
+  program_.add_result("b", op(OpKind::kActivation, {view}, ActivationAttributes{}, "b"));
+  const MemoryPlan made = plan();
+  EXPECT_EQ(find(made, "b").bytes, kRows * 4);
+  EXPECT_EQ(find(made, "a").last, 2);
+}
+
+TEST_F(MemoryPlanTest, TheAccountIsOfWhatLivesAtThePeak) {
+  const ValueId early = op(OpKind::kColumnSum, {w_}, {}, "early");
+  program_.add_result("first", copy(early, "first"));
+  const ValueId a = copy(w_, "a");
+  const ValueId b = copy(a, "b");
+  program_.add_result("y", op(OpKind::kAdd, {a, b}, {}, "y"));
+  const MemoryPlan made = plan();
+  const auto peak = made.programs[0].device().peak_position;
+  EXPECT_LT(find(made, "early").last, peak);
+  EXPECT_EQ(bytes_by_role(state_, made).at("temporary"), 2 * kBytes + kRows * 4) << "first, a and b";
+}
+
+// A copy of another lane that nobody waits for runs until the program ends, and so does what it works in.
+TEST_F(MemoryPlanTest, AWorkspaceLivesAsLongAsItsNodeRuns) {
+  const NodeId product = builder_.add(OpKind::kMatmul, {w_, w_}, MatmulAttributes{}, "product");
+  program_.node(product).lane = 1;
+  copy(w_, "beside");
+  program_.add_result("y", copy(w_, "y"));
+  const MemoryPlan made = plan();
+  EXPECT_EQ(find(made, "product").last, 2);
+  EXPECT_EQ(find(made, "matmul workspace").last, 2);
+}
+
 TEST_F(MemoryPlanTest, StatesAndResultsAreNotTakenOver) {
   const ValueId a = op(OpKind::kActivation, {w_}, ActivationAttributes{}, "a");
   program_.add_result("a", a);

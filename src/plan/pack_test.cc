@@ -87,6 +87,21 @@ int64_t exhaustive_optimum(std::span<const Interval> intervals, int64_t lower_bo
   }
 }
 
+// Two ranges that are given back one after the other take what is as large as both.
+TEST(PlaceByTime, FreeRangesJoin) {
+  // The second, between the first and what stays, is free before the first is; and the other way round.
+  for (const bool second_first : {true, false}) {
+    packing::Instance instance;
+    instance.items = {{0, second_first ? 4 : 3, 1}, {1, second_first ? 3 : 4, 1}, {2, 9, 1}, {4, 9, 2}};
+    instance.load.assign(9, 0);
+    for (const packing::Fit fit : {packing::Fit::kFirst, packing::Fit::kBest}) {
+      const packing::Layout layout = packing::place_by_time(instance, false, fit);
+      EXPECT_EQ(layout.offsets, (std::vector<int64_t>{0, 1, 2, 0}));
+      EXPECT_EQ(layout.height, 3);
+    }
+  }
+}
+
 TEST(Pack, Empty) {
   const Packing packing = pack({}, 64);
   EXPECT_TRUE(packing.offsets.empty());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
@@ -62,6 +63,19 @@ TEST(Trainer, WorkerGivesTheSameBytes) {
   EXPECT_EQ(without.losses, with.losses);
   EXPECT_EQ(without.norms, with.norms);
   EXPECT_TRUE(without.weights == with.weights);
+}
+
+// Weights and samples stay as they are: what changes from step to step is the masks.
+TEST(Trainer, EachStepDropsOthers) {
+  TrainingArguments args = six_steps();
+  args.learning_rate = 0;
+  args.per_device_train_batch_size = 8;
+  args.max_steps = 4;
+  const BertForSequenceClassification model(tiny_bert(0.3F));
+  Trainer trainer(model, args, tiny_samples(8, 5));
+  trainer.train();
+  const std::vector<double> losses = logged(trainer.state(), "loss");
+  EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), 4U);
 }
 
 // Three effective batches of two micro-batches, planned and held where the plan says.
