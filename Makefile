@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
 
 # What reads files that others made; CI runs these under the sanitizers, `make asan` runs everything.
-READER_TESTS := io_test tokenize_test data_test model_test readers_test
+READER_TESTS := io_test tokenize_test data_test models_test readers_test
 
 .PHONY: setup setup-dev build tests test mutate demo asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
 

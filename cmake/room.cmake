@@ -1,7 +1,7 @@
 # A room is a folder of the pipeline: one library from its sources, one test program from its *_test.cc,
 # one micro-benchmark program from its *_bench.cc (where Google Benchmark is installed). Links are given in the direction data flows.
 #
-#   shoehorn_room(NAME LINKS other rooms and libraries)
+#   shoehorn_room(NAME LINKS other rooms and libraries [TEST_LINKS what only the tests use])
 #
 # gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench.
 # Tests are built often and run briefly: they are optimized a little, and share what they all include, compiled once.
@@ -16,7 +16,7 @@ target_precompile_headers(test_headers PRIVATE
   <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
 
 function(shoehorn_room name)
-  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LINKS;TEST_LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   set(benches ${sources})
@@ -37,7 +37,7 @@ function(shoehorn_room name)
 
   if(tests)
     add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE shoehorn_${name})
+    target_link_libraries(${name}_test PRIVATE shoehorn_${name} ${ARG_TEST_LINKS})
     shoehorn_test_settings(${name}_test)
     target_precompile_headers(${name}_test REUSE_FROM test_headers)
     target_compile_definitions(${name}_test PRIVATE

@@ -1,28 +1,29 @@
-// config.json of a model (model/bert.h): the config that is written of it describes the same model.
+// config.json of a model (models/registry.h): the config that is written of it describes the same model.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "fuzz/reader.h"
 #include "io/json_file.h"
-#include "model/bert.h"
+#include "models/registry.h"
 
 namespace shoehorn::fuzz {
 namespace {
 
-BertForSequenceClassification model_of(std::string_view text, const std::string& file) {
-  const nlohmann::json config = parse_json(text, file);
-  return BertForSequenceClassification(BertConfig::from_json(config, file), config.dump());
+std::unique_ptr<Model> model_of(std::string_view text, const std::string& file) {
+  return model_from_json(parse_json(text, file), file);
 }
 
 void read(std::string_view input) {
-  BertForSequenceClassification model = model_of(input, "config.json");
-  const std::string written = model.config_json();
-  const BertForSequenceClassification again = model_of(written, "written.json");
-  CHECK(again.config_json() == written, "another config");
-  CHECK(again.labels() == model.labels() && again.num_labels() == std::ssize(model.labels()), "other labels");
-  model.set_labels({"no", "yes"});
-  CHECK(model_of(model.config_json(), "relabelled.json").labels() == std::vector<std::string>({"no", "yes"}),
-        "labels do not read back");
+  const std::unique_ptr<Model> model = model_of(input, "config.json");
+  const std::string written = model->config_json();
+  const std::unique_ptr<Model> again = model_of(written, "written.json");
+  CHECK(again->config_json() == written, "another config");
+  CHECK(again->labels() == model->labels() && again->num_labels() == std::ssize(model->labels()),
+        "other labels");
+  model->set_labels({"no", "yes"});
+  CHECK(
+      model_of(model->config_json(), "relabelled.json")->labels() == std::vector<std::string>({"no", "yes"}),
+      "labels do not read back");
 }
 
 const Registration kRegistration("model_config", read);

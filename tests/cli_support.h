@@ -20,7 +20,7 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "io/test_directory.h"
-#include "model/bert.h"
+#include "models/bert.h"
 #include "tokenize/tokenizer.h"
 #include "train/test_support.h"
 #include "train/trainer.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "model/bert.h"
+#include "models/bert.h"
 #include "train/batch_feed.h"
 #include "train/loss_scale_state.h"
 #include "train/session.h"

@@ -1,4 +1,5 @@
 #include "cli/batch_sizes.h"
+#include "models/registry.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ BatchSizesResult some_result() {
   result.options.machine.isa = "AVX2";
   result.options.machine.threads = 6;
   result.options.multiples = hardware_multiples(DType::kBF16, result.options.machine);
-  result.options.model_sizes = sizes_of(BertConfig::bert_base());
+  result.options.model_sizes = model_of_shape("bert-base")->product_sizes();
   for (const double rate : {5.0, 9.0, 8.0}) {
     BatchSizeResult size;
     size.batch_size = int64_t{2} << result.sizes.size();

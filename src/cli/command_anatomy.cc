@@ -68,8 +68,8 @@ struct Anatomy {
   AreaChart along_step;
 };
 
-Anatomy take_apart(const TrainingArguments& args, const BertForSequenceClassification& model, Dataset data,
-                   bool is_inference, bool with_limits) {
+Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset data, bool is_inference,
+                   bool with_limits) {
   Anatomy anatomy;
   std::vector<NodeWork> work;
   {

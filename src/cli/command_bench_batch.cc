@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "exec/cpu/matmul.h"
 #include "io/file.h"
 #include "model/batch_inputs.h"
+#include "models/registry.h"
 #include "train/command_options.h"
 
 namespace shoehorn {
@@ -26,7 +28,7 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "model_name_or_path",
        .kind = kText,
        .standard = std::string("bert-base"),
-       .help = "bert-large, bert-base, bert-mini, or a directory with config.json",
+       .help = fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", ")),
        .aliases = {"model"}},
       {.name = "max", .kind = kInteger, .standard = int64_t{64}, .help = "largest batch that is tried"},
       {.name = "steps",
@@ -75,7 +77,7 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
     throw user_error("[--max_steps] expected no value, got {}; give --steps", parsed.arguments.max_steps);
   refuse_batch_size_ramp(parsed.arguments);
   const ModelSource source = open_model(options.model, true, false);
-  options.model_sizes = sizes_of(source.model->config());
+  options.model_sizes = source.model->product_sizes();
   options.sequence_length = random_length(parsed, *source.model);
   say_what_is_liked(options, parsed.arguments);
   return options;

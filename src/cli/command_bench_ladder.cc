@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "cli/ladder_page.h"
 #include "cli/result_file.h"
 #include "io/file.h"
+#include "models/registry.h"
 #include "train/command_options.h"
 
 namespace shoehorn {
@@ -29,7 +31,7 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "model",
        .kind = kText,
        .standard = std::string("bert-large"),
-       .help = "bert-large, bert-base, bert-mini, or a directory with config.json"},
+       .help = fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", "))},
       {.name = "sequence_length", .kind = kInteger, .standard = int64_t{512}, .help = "tokens in a sample"},
       {.name = "quick",
        .kind = kFlag,

@@ -22,7 +22,7 @@ namespace shoehorn {
 namespace {
 
 // Without a training file: as many samples of the longest length as fill a micro-batch.
-Dataset longest_samples(const TrainingArguments& args, const BertForSequenceClassification& model) {
+Dataset longest_samples(const TrainingArguments& args, const Model& model) {
   check_batch_size(args, model, args.max_seq_length);
   return Dataset::alike(args.per_device_train_batch_size, args.max_seq_length);
 }

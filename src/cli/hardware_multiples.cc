@@ -45,13 +45,6 @@ std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineFa
   };
 }
 
-std::vector<NamedSize> sizes_of(const BertConfig& config) {
-  return {{"hidden", config.hidden_size},
-          {"feed-forward", config.intermediate_size},
-          {"head", config.hidden_size / config.num_attention_heads},
-          {"vocabulary (looked up, not multiplied)", config.vocab_size}};
-}
-
 TextTable multiples_table(const std::vector<HardwareMultiple>& multiples) {
   TextTable table{.columns = {{"dtype"}, {"device"}, {"multiples of", true}, {"this run"}}};
   for (const HardwareMultiple& row : multiples)

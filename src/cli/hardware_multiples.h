@@ -11,7 +11,7 @@
 #include "base/dtype.h"
 #include "cli/text_table.h"
 #include "exec/cpu/machine_limits.h"
-#include "model/bert.h"
+#include "model/model.h"
 
 namespace shoehorn {
 
@@ -24,15 +24,6 @@ struct HardwareMultiple {
 
 // The row of this run is one of them. `operands` is float32, bfloat16 or float16.
 std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineFacts& machine);
-
-// A size of a model's products, in elements.
-struct NamedSize {
-  std::string name;
-  int64_t size = 0;
-};
-
-// Hidden, feed-forward, a head's, the vocabulary.
-std::vector<NamedSize> sizes_of(const BertConfig& config);
 
 TextTable multiples_table(const std::vector<HardwareMultiple>& multiples);
 // Each size against the multiple of this run, and the next size that is one where it is none.

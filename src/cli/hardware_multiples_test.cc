@@ -1,4 +1,5 @@
 #include "cli/hardware_multiples.h"
+#include "models/registry.h"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +53,7 @@ TEST(HardwareMultiples, OfThisRun) {
 TEST(HardwareMultiples, SizesOfAModel) {
   const std::vector<HardwareMultiple> multiples =
       hardware_multiples(DType::kBF16, machine_of("AVX-512 with BF16", true));
-  std::vector<NamedSize> sizes = sizes_of(BertConfig::bert_large());
+  std::vector<NamedSize> sizes = model_of_shape("bert-large")->product_sizes();
   sizes.push_back({"3 x 20 tokens", 60});
   const std::vector<std::vector<std::string>> rows = sizes_table(multiples, sizes).rows;
   EXPECT_EQ(rows[0], (std::vector<std::string>{"hidden", "1024", "yes"}));

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "model/bert.h"
+#include "model/model.h"
 #include "train/training_arguments.h"
 
 namespace shoehorn {
 
 struct ModelSource {
-  std::filesystem::path directory;  // empty for a built-in shape (bert-mini, bert-base, bert-large)
-  std::unique_ptr<BertForSequenceClassification> model;
+  std::filesystem::path directory;  // empty for a shape that has a name (models/registry.h)
+  std::unique_ptr<Model> model;
   std::vector<std::filesystem::path> companions;
   std::filesystem::path adapter;            // of adapters beside the weights in `directory`; empty: none
   std::filesystem::path tokenizer() const;  // the directory that has it: the adapter's own, else the base's

@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 #include "io/file.h"
-#include "model/bert.h"
+#include "models/bert.h"
 #include "train/trainer.h"
 
 namespace shoehorn {

@@ -17,10 +17,9 @@ int64_t budget_of(const TrainingArguments& args) {
 
 }  // namespace
 
-void check_batch_size(const TrainingArguments& args, const BertForSequenceClassification& model,
-                      int64_t length) {
+void check_batch_size(const TrainingArguments& args, const Model& model, int64_t length) {
   const int64_t budget = budget_of(args);
-  const int64_t sequence_bytes = length * model.config().hidden_size * 2;
+  const int64_t sequence_bytes = length * std::max<int64_t>(1, model.hidden_size()) * 2;
   const int64_t most =
       std::max<int64_t>(1, std::min(budget / sequence_bytes, std::numeric_limits<int32_t>::max() / length));
   if (args.per_device_train_batch_size <= most) return;
@@ -35,8 +34,7 @@ int64_t random_length(const ParsedArguments& parsed, const Model& model) {
   return parsed.sets("max_seq_length") ? length : std::min(length, model.max_positions());
 }
 
-Dataset random_steps(const TrainingArguments& args, const BertForSequenceClassification& model,
-                     int64_t steps) {
+Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps) {
   if (args.max_seq_length > model.max_positions()) {
     throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}",
                      model.max_positions(), args.max_seq_length);

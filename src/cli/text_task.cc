@@ -19,7 +19,7 @@ void refuse_regression(const LabelMap& labels, const std::string& file) {
   }
 }
 
-LabelMap labels_of(const BertForSequenceClassification& model) {
+LabelMap labels_of(const Model& model) {
   LabelMap labels;
   labels.names = model.labels();
   labels.takes_ids = true;

@@ -67,6 +67,10 @@ class StateTable {
   ParameterId find_parameter(std::string_view name) const;  // invalid if absent
   StorageId find_storage(std::string_view name) const;      // invalid if absent
 
+  // What begins the names of parameters that files of the model without its head leave out; empty: nothing.
+  const std::string& base_model_prefix() const { return base_model_prefix_; }
+  void set_base_model_prefix(std::string prefix) { base_model_prefix_ = std::move(prefix); }
+
   // Lays the storages one behind the other in a new one and moves their parameters there; the first dimension
   // adds up. The old storages stay in the table, empty.
   StorageId merge(const std::vector<StorageId>& parts, std::string name);
@@ -74,6 +78,7 @@ class StateTable {
  private:
   std::vector<Storage> storages_;
   std::vector<Parameter> parameters_;
+  std::string base_model_prefix_;
 };
 
 }  // namespace shoehorn

@@ -137,10 +137,4 @@ Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {
             LossAttributes{label_smoothing}, "loss");
 }
 
-void Model::gradient_checkpointing_enable(int64_t every_n_layers) {
-  if (every_n_layers < 1)
-    throw user_error("[gradient_checkpointing_enable] expected 1 layer or more, got {}", every_n_layers);
-  recompute_every_n_layers_ = every_n_layers;
-}
-
 }  // namespace shoehorn

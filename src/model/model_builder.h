@@ -3,11 +3,11 @@
 // (examples/).
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "model/batch_inputs.h"
+#include "model/model.h"
 #include "ops/op_builder.h"
 
 namespace shoehorn {
@@ -80,36 +80,6 @@ class ModelBuilder {
   bool training_;
   uint64_t seed_;
   uint32_t next_stream_ = 0;
-};
-
-// A model that can be trained: what it computes, and what its checkpoint says of itself.
-class Model {
- public:
-  virtual ~Model() = default;
-  // Logits [S, C] of the batch. Called once for each program of the family.
-  virtual Tensor forward(ModelBuilder& builder) const = 0;
-  virtual int64_t num_labels() const = 0;
-  // Longest sequence it takes, and the number of token ids, so that data can be checked against them.
-  virtual int64_t max_positions() const = 0;
-  virtual int64_t vocab_size() const = 0;
-  // The text of config.json; empty for a model without one.
-  virtual std::string config_json() const { return {}; }
-
-  // Runs that follow make the activations of every n layers again in the backward in place of keeping them,
-  // as --gradient_checkpointing asks of one run. UserError: fewer than one layer.
-  void gradient_checkpointing_enable(int64_t every_n_layers = 1);
-  void gradient_checkpointing_disable() { recompute_every_n_layers_ = 0; }
-  int64_t recompute_every_n_layers() const { return recompute_every_n_layers_; }  // 0: off
-
-  // The directory whose weights runs of this model start from, unless they name another; empty: new ones.
-  const std::filesystem::path& weights_directory() const { return weights_directory_; }
-
- protected:
-  void set_weights_directory(std::filesystem::path directory) { weights_directory_ = std::move(directory); }
-
- private:
-  std::filesystem::path weights_directory_;
-  int64_t recompute_every_n_layers_ = 0;
 };
 
 }  // namespace shoehorn

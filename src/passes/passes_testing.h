@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "model/bert.h"
+#include "models/bert.h"
 #include "passes/pipeline.h"
 
 namespace shoehorn::testing {

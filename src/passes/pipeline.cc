@@ -179,6 +179,7 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
   check_options(options);
   check_precision(options, kind);
   ProgramFamily family;
+  family.state->set_base_model_prefix(model.base_model_prefix());
   family.scalars = add_scalar_storages(*family.state);
   family.loss = add_scalar(*family.state, "loss", DType::kF32);
   if (kind == RunKind::kTrain) {

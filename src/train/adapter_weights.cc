@@ -97,7 +97,7 @@ class MergedWeights {
   std::vector<TensorSpec> specs() const {
     std::vector<TensorSpec> specs = weight_specs(*family_.state, &base_);
     for (TensorSpec& spec : specs) {
-      const std::string name = name_in_files(base_.files, spec.name);
+      const std::string name = name_in_files(base_.files, *family_.state, spec.name);
       if (name.empty()) continue;
       const DType stored = base_.files.tensor(name).dtype;
       if (stored == DType::kBF16 || stored == DType::kF16) spec.dtype = stored;
@@ -111,7 +111,7 @@ class MergedWeights {
     dtype_ = spec.dtype;
     parameter_ = &state.parameter(id);
     const std::vector<ParameterId>& saved = family_.adapters.saved;
-    const std::string name = name_in_files(base_.files, spec.name);
+    const std::string name = name_in_files(base_.files, state, spec.name);
     // What the files lack is new, and in the arena alone.
     const bool is_trained = name.empty() || std::find(saved.begin(), saved.end(), id) != saved.end();
     original_.reset();

@@ -45,7 +45,7 @@ std::vector<ArgumentSpec> supported() {
        .resume = kFree,
        .help =
            "directory with config.json, weights and tokenizer; for plan and bench also bert-mini, bert-base, "
-           "bert-large",
+           "bert-large, distilbert-base",
        .aliases = {"model"}},
       {.name = "task",
        .group = kModel,

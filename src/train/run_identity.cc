@@ -28,7 +28,8 @@ std::string content_of_weights(const SafetensorsModel& files, const StateTable& 
   ContentHash hash;
   std::vector<std::byte> chunk(kChunkBytes);
   for (const Parameter& parameter : state.parameters()) {
-    const std::string name = parameter.is_adapter ? std::string() : name_in_files(files, parameter.name);
+    const std::string name =
+        parameter.is_adapter ? std::string() : name_in_files(files, state, parameter.name);
     if (name.empty()) continue;
     const int64_t bytes = files.tensor(name).bytes;
     for (int64_t at = 0; at < bytes; at += kChunkBytes) {

@@ -10,7 +10,7 @@
 
 #include "base/dtype.h"
 #include "data/dataset.h"
-#include "model/bert.h"
+#include "models/bert.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 

@@ -54,7 +54,7 @@ bool has_no_master(const StateTable& state, const Parameter& parameter) {
 std::string original_name(const StateTable& state, const Parameter& parameter,
                           const OriginalWeights* originals) {
   if (originals == nullptr || parameter.trainable || !has_no_master(state, parameter)) return {};
-  const std::string name = name_in_files(originals->files, parameter.name);
+  const std::string name = name_in_files(originals->files, state, parameter.name);
   const DType dtype = state.storage(parameter.storage).type.dtype;
   return name.empty() || originals->files.tensor(name).dtype == dtype ? std::string{} : name;
 }
@@ -212,9 +212,12 @@ void write_parameter(Executor& executor, const Parameter& parameter, int64_t off
              .to = executor.storage(parameter.storage) + to * dtype_bytes(dtype)});
 }
 
-std::string name_in_files(const SafetensorsModel& files, const std::string& parameter) {
+std::string name_in_files(const SafetensorsModel& files, const StateTable& state,
+                          const std::string& parameter) {
   std::vector<std::string> candidates = {parameter};
-  if (parameter.rfind("bert.", 0) == 0) candidates.push_back(parameter.substr(5));
+  const std::string prefix = state.base_model_prefix() + ".";
+  if (prefix.size() > 1 && parameter.starts_with(prefix))
+    candidates.push_back(parameter.substr(prefix.size()));
   for (size_t i = 0, count = candidates.size(); i < count; ++i) {
     const std::string candidate = candidates[i];
     for (const auto& [modern, old] :
@@ -258,7 +261,7 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
   std::map<std::string, const Parameter*> parameter_of;  // by the name of a tensor
   for (const Parameter& parameter : state.parameters()) {
     if (parameter.is_adapter) continue;
-    const std::string name = name_in_files(files, parameter.name);
+    const std::string name = name_in_files(files, state, parameter.name);
     if (!name.empty()) {
       parameter_of[name] = &parameter;
     } else if (state.storage(parameter.storage).region.component == Component::kHead) {

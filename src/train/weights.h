@@ -38,8 +38,9 @@ std::string format_unused(const std::vector<std::string>& tensors);
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator);
 
-// The name under which the files have a parameter, by the rules above; empty if they have not.
-std::string name_in_files(const SafetensorsModel& files, const std::string& parameter);
+// The name under which the files have a parameter of the model, by the rules above; empty if they have not.
+std::string name_in_files(const SafetensorsModel& files, const StateTable& state,
+                          const std::string& parameter);
 
 // Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
 // explains ("config.json says"), or no floating-point numbers. `content` is told of the values in float32.

@@ -221,7 +221,7 @@ def around_main(model, batch, exact):
 
 def build_like(model):
     """A copy with the same weights."""
-    twin = BertForSequenceClassification(copy.deepcopy(model.config))
+    twin = type(model)(copy.deepcopy(model.config))
     twin.load_state_dict(model.state_dict())
     return twin.eval()
 
@@ -321,13 +321,13 @@ def sample_tensors(samples):
     return {**tensors, "lengths": samples["attention_mask"].sum(1).int()}
 
 
-def write(directory, model, tensors, golden):
+def write(directory, model, tensors, golden, made_by="tests/golden/bert_make.py"):
     model.save_pretrained(directory)
     saved = load_file(os.path.join(directory, "model.safetensors"))
     assert all(torch.equal(saved[name], parameter) for name, parameter in model.named_parameters())
     save_file({key: value.detach().contiguous() for key, value in tensors.items()}, f"{directory}/golden.safetensors")
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    golden = {"made_by": "tests/golden/bert_make.py", "versions": versions, **golden}
+    golden = {"made_by": made_by, "versions": versions, **golden}
     with open(f"{directory}/golden.json", "w", encoding="utf-8") as file:
         # One line a key of the two outer levels keeps the file small and its changes readable.
         parts = []

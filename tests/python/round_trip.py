@@ -3,8 +3,8 @@
 
   round_trip.py SHOEHORN_PROGRAM
 
-Makes a small BERT with a WordPiece vocabulary, trains it for a few steps in fp32, in bf16 and in bf16 without masters, predicts with Shoehorn,
-and lets check_output_directory.py compare. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
+Makes a small BERT and a small DistilBERT with a WordPiece vocabulary, trains them for a few steps (BERT also in bf16 and in
+bf16 without masters), predicts with Shoehorn, and lets check_output_directory.py compare. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
 and in the environment of bench/peers/setup.sh.
 Exit: 0 the same, 1 different or a program failed, 77 no Transformers here (CTest's SKIP_RETURN_CODE).
 """
@@ -34,7 +34,24 @@ def python_with_transformers():
     return None
 
 
-def make_model(directory, dtype="float32"):
+def configured(architecture, vocab_size):
+    """A model with new weights."""
+    import transformers
+
+    if architecture == "distilbert":
+        config = transformers.DistilBertConfig(
+            vocab_size=vocab_size, dim=64, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=48,
+            initializer_range=0.1, num_labels=len(LABELS),
+        )  # fmt: skip
+        return transformers.DistilBertForSequenceClassification(config)
+    config = transformers.BertConfig(
+        vocab_size=vocab_size, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96,
+        max_position_embeddings=48, initializer_range=0.1, num_labels=len(LABELS),
+    )  # fmt: skip
+    return transformers.BertForSequenceClassification(config)
+
+
+def make_model(directory, architecture="bert", dtype="float32"):
     """Random weights larger than the usual ones, so that a wrong layer shows in the logits."""
     import torch
     import transformers
@@ -44,11 +61,7 @@ def make_model(directory, dtype="float32"):
     directory.mkdir()
     (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     transformers.BertTokenizerFast(str(directory / "vocab.txt"), model_max_length=48).save_pretrained(directory)
-    config = transformers.BertConfig(
-        vocab_size=len(pieces), hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96,
-        max_position_embeddings=48, initializer_range=0.1, num_labels=len(LABELS),
-    )  # fmt: skip
-    transformers.BertForSequenceClassification(config).to(getattr(torch, dtype)).save_pretrained(directory)
+    configured(architecture, len(pieces)).to(getattr(torch, dtype)).save_pretrained(directory)
 
 
 def write_rows(path, count, with_label):
@@ -79,11 +92,11 @@ def loads_as(output, dtype):
     return str(found) == f"torch.{dtype}"
 
 
-def trip(shoehorn, directory, name, dtype, flags):
-    """Trains a model of this type, predicts and compares; whether all was well."""
+def trip(shoehorn, directory, name, model, flags):
+    """Trains this model, predicts and compares; whether all was well."""
     output = directory / name
     trained = run(
-        shoehorn, "train", "--model_name_or_path", directory / dtype, "--train_file", directory / "train.jsonl",
+        shoehorn, "train", "--model_name_or_path", directory / model, "--train_file", directory / "train.jsonl",
         "--max_seq_length", 32, "--per_device_train_batch_size", 4, "--max_steps", 5, "--learning_rate", "1e-3",
         "--save_strategy", "no", "--output_dir", output, *flags,
     )  # fmt: skip
@@ -116,16 +129,18 @@ def main():
         os.execv(python, [python, *sys.argv])
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
-        for dtype in ("float32", "bfloat16"):
-            make_model(directory / dtype, dtype)
+        make_model(directory / "bert")
+        make_model(directory / "bert_bf16", "bert", "bfloat16")
+        make_model(directory / "distilbert", "distilbert")
         write_rows(directory / "train.jsonl", 24, True)
         write_rows(directory / "test.jsonl", 30, False)
         no_masters = ["--bf16", "--master_weights", "none"]
         trips = [
-            ("fp32", "float32", []),
-            ("bf16", "float32", ["--bf16"]),
-            ("no_masters", "float32", no_masters),
-            ("no_masters_of_bf16", "bfloat16", no_masters),
+            ("fp32", "bert", []),
+            ("bf16", "bert", ["--bf16"]),
+            ("no_masters", "bert", no_masters),
+            ("no_masters_of_bf16", "bert_bf16", no_masters),
+            ("distilbert_fp32", "distilbert", []),
         ]
         return 0 if all([trip(sys.argv[1], directory, *each) for each in trips]) else 1
 

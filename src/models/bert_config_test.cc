@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "model/bert.h"
+#include "models/bert.h"
 
 namespace shoehorn {
 namespace {

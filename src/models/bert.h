@@ -3,11 +3,11 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "model/model_builder.h"
+#include "models/text_classifier.h"
 
 namespace shoehorn {
 
@@ -31,13 +31,12 @@ struct BertConfig {
 
   // Throws UserError naming `file`, the key, what was expected and found; also for other architectures.
   static BertConfig from_json(const nlohmann::json& json, const std::string& file);
-  // UserError naming `source` where a model of classes cannot have so many: one is a regression.
-  static void check_num_labels(int64_t num_labels, const std::string& source);
+  static BertConfig bert_mini();  // 4 layers of 256 (Turc et al., 2019)
   static BertConfig bert_base();
   static BertConfig bert_large();
 };
 
-class BertForSequenceClassification final : public Model {
+class BertForSequenceClassification final : public TextClassifier {
  public:
   // `config_json` is kept as the user's config.json, every key of it, and brought up to date with `config`.
   // UserError of check_num_labels.
@@ -51,24 +50,20 @@ class BertForSequenceClassification final : public Model {
   static BertForSequenceClassification from_pretrained(const std::filesystem::path& directory);
 
   Tensor forward(ModelBuilder& builder) const override;
-  int64_t num_labels() const override { return config_.num_labels; }
   int64_t max_positions() const override { return config_.max_position_embeddings; }
   int64_t vocab_size() const override { return config_.vocab_size; }
-  std::string config_json() const override;
-  const BertConfig& config() const { return config_; }
-  // Writes id2label and label2id, and the number of labels with them. UserError of check_num_labels, or where
-  // a label is not UTF-8.
-  void set_labels(const std::vector<std::string>& labels);
-  // In the order of the classes: id2label of the config, or LABEL_0, LABEL_1, …
-  std::vector<std::string> labels() const;
+  int64_t hidden_size() const override { return config_.hidden_size; }
+  std::vector<NamedSize> product_sizes() const override;
+  std::string base_model_prefix() const override { return "bert"; }
+  // With the classes that set_labels gave.
+  BertConfig config() const;
 
  private:
-  nlohmann::json parsed_config() const;
+  void write_keys(nlohmann::json& config) const override;
   Tensor embeddings(ModelBuilder& builder) const;
   Tensor encoder_layer(ModelBuilder& builder, int32_t layer, Tensor x) const;
 
   BertConfig config_;
-  std::string config_json_;
 };
 
 }  // namespace shoehorn

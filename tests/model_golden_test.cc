@@ -1,14 +1,15 @@
-// BERT against Transformers (tests/golden/bert_make.py), and with low-rank adapters against PEFT
-// (lora_make.py): logits, loss and every gradient, in every arrangement of the step, and of models that differ
+// BERT and DistilBERT against Transformers (tests/golden/bert_make.py, distilbert_make.py), BERT with low-rank adapters
+// against PEFT (lora_make.py): logits, loss and every gradient, in every arrangement of the step, and of models that differ
 // in what config.json says.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
 #include "io/safetensors.h"
-#include "model/bert.h"
+#include "models/registry.h"
 #include "train/adapter_weights.h"
 #include "train/batch_feed.h"
 #include "train/session.h"
@@ -19,6 +20,8 @@ namespace {
 
 const std::filesystem::path kGolden = std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/bert_small";
 // The same model and samples with an adapter; the numbers are those of the adapter and the classifier.
+const std::filesystem::path kDistilBertGolden =
+    std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/distilbert_small";
 const std::filesystem::path kLoraGolden =
     std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/lora_small";
 
@@ -121,11 +124,6 @@ std::vector<double> read_doubles(const SafetensorsFile& file, const std::string&
   return values;
 }
 
-BertForSequenceClassification model_of(const std::filesystem::path& directory) {
-  const nlohmann::json config = read_json(directory / "config.json");
-  return BertForSequenceClassification(BertConfig::from_json(config, "config.json"), config.dump());
-}
-
 // One training step and one evaluation of the golden's batch `main` with the weights of `base`, against the
 // numbers of `compared`.
 class GoldenStep {
@@ -138,8 +136,8 @@ class GoldenStep {
         batch_(SafetensorsFile::open(base / "golden.safetensors")),
         rows_(facts_["main"]["rows"].get<std::vector<int64_t>>()),
         micro_batches_(split(rows_, step.gradient_accumulation_steps)),
-        model_(model_of(base)),
-        session_(model_, options_of(step, model_.max_positions())) {
+        model_(AutoModelForSequenceClassification::from_config(base / "config.json")),
+        session_(*model_, options_of(step, model_->max_positions())) {
     session_.reserve();
     TorchGenerator generator(1);
     const LoadedWeights loaded =
@@ -245,7 +243,7 @@ class GoldenStep {
   const GoldenBatch batch_;
   const std::vector<int64_t> rows_;
   const std::vector<std::vector<int64_t>> micro_batches_;
-  const BertForSequenceClassification model_;
+  const std::unique_ptr<Model> model_;
   Session session_;
 };
 
@@ -389,6 +387,32 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) {
       return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
     });
+
+class DistilBertGolden : public ::testing::TestWithParam<Arrangement> {};
+
+TEST_P(DistilBertGolden, LossAndEveryGradient) {
+  GoldenStep step(kDistilBertGolden, kDistilBertGolden, GetParam().step);
+  step.expect_logits();
+  step.expect_loss_and_gradients();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Arrangements, DistilBertGolden,
+    ::testing::Values(arrangement("plain", [](StepOptions&) {}),
+                      arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+                      arrangement("all_rows", [](StepOptions& o) { o.skip_passes = {"gather_early"}; }),
+                      arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+                      arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+                      arrangement("layer_major_recompute_update",
+                                  [](StepOptions& o) {
+                                    o.gradient_accumulation_steps = 3;
+                                    o.accumulation_order = AccumulationOrder::kLayer;
+                                    o.recompute_every_n_layers = 1;
+                                    o.update_in_backward = true;
+                                  }),
+                      arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+                      arrangement("fp16", fp16)),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace shoehorn

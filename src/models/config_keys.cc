@@ -1,0 +1,161 @@
+#include "models/config_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+namespace {
+
+using nlohmann::json;
+
+// run_glue writes the labels of its training file as they are: text, whole numbers, booleans.
+std::string read_label(const json& label, const std::string& file) {
+  if (label.is_string()) return label.get<std::string>();
+  if (label.is_number_integer() || label.is_boolean()) return label.dump();
+  throw user_error("[{}] expected the names in 'id2label' to be texts, got {}", file, label.dump());
+}
+
+// Where both name a label, they have to mean the same class. What label2id alone has is left over from
+// another model, and not used.
+void check_label2id(const json& config, const std::vector<std::string>& labels, const std::string& file) {
+  const auto label2id = config.find("label2id");
+  if (label2id == config.end() || !label2id->is_object()) return;
+  std::unordered_multimap<std::string_view, size_t> classes;
+  for (size_t i = 0; i < labels.size(); ++i) classes.emplace(labels[i], i);
+  for (const auto& [label, id] : label2id->items()) {
+    const auto [begin, end] = classes.equal_range(label);
+    const auto is_id = [&id = id](const auto& one) {
+      return id == one.second || id == std::to_string(one.second);
+    };
+    if (begin == end || std::any_of(begin, end, is_id)) continue;
+    throw user_error("[{}] expected 'label2id' to be the inverse of 'id2label', got {} for \"{}\"", file,
+                     id.dump(), label);
+  }
+}
+
+}  // namespace
+
+ConfigReader::ConfigReader(const json& config, const std::string& file) : config_(config), file_(file) {
+  if (!config.is_object()) throw user_error("[{}] expected a JSON object, got {}", file, config.type_name());
+}
+
+int64_t ConfigReader::size(const char* key, int64_t fallback, int64_t most) const {
+  if (!config_.contains(key) || config_[key].is_null()) return fallback;
+  const json& value = config_[key];
+  if (!value.is_number_integer() || value.get<double>() < 1 ||
+      value.get<double>() > static_cast<double>(most)) {
+    throw user_error("[{}] expected '{}' to be a whole number from 1 to {}, got {}", file_, key, most,
+                     value.dump());
+  }
+  return value.get<int64_t>();
+}
+
+float ConfigReader::number(const char* key, float fallback, float low, float high) const {
+  if (!config_.contains(key) || config_[key].is_null()) return fallback;
+  const json& value = config_[key];
+  if (!value.is_number() || !(value.get<double>() >= low && value.get<double>() <= high)) {
+    throw user_error("[{}] expected '{}' to be a number from {} to {}, got {}", file_, key, low, high,
+                     value.dump());
+  }
+  return value.get<float>();
+}
+
+Activation ConfigReader::activation(const char* key) const {
+  const json value = config_.value(key, json("gelu"));
+  if (value == "gelu") return Activation::kGelu;
+  if (value == "gelu_new" || value == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  if (value == "relu") return Activation::kRelu;
+  if (value == "silu" || value == "swish") return Activation::kSilu;
+  if (value == "tanh") return Activation::kTanh;
+  throw user_error(
+      "[{}] expected '{}' to be one of gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish, tanh, got {}",
+      file_, key, value.dump());
+}
+
+int64_t ConfigReader::padding_token(int64_t fallback, int64_t vocab_size) const {
+  if (!config_.contains("pad_token_id")) return fallback;
+  const json& value = config_["pad_token_id"];
+  if (value.is_null()) return -1;
+  if (!value.is_number_integer() || value.get<double>() < 0 ||
+      value.get<double>() >= static_cast<double>(vocab_size)) {
+    throw user_error("[{}] expected 'pad_token_id' to be null or a token from 0 to {}, got {}", file_,
+                     vocab_size - 1, value.dump());
+  }
+  return value.get<int64_t>();
+}
+
+int64_t ConfigReader::num_labels() const {
+  const std::optional<std::vector<std::string>> labels = read_labels(config_, file_);
+  const auto named = labels ? static_cast<int64_t>(labels->size()) : 2;
+  const int64_t count = size("num_labels", named, kMostLabels);
+  if (labels && count != named) {
+    throw user_error(
+        "[{}] expected 'num_labels' to be the number of names in 'id2label', got {} and {}; remove one",
+        file_, count, named);
+  }
+  check_num_labels(count, file_);
+  if (labels) check_label2id(config_, *labels, file_);
+  return count;
+}
+
+void ConfigReader::expect_model_type(const char* model_type) const {
+  const json type = config_.value("model_type", json(model_type));
+  if (type != model_type)
+    throw user_error("[{}] expected 'model_type' to be \"{}\", got {}", file_, model_type, type.dump());
+}
+
+void ConfigReader::expect_false(const char* key) const {
+  if (config_.value(key, json(false)) == true)
+    throw user_error("[{}] expected '{}' to be false, got true", file_, key);
+}
+
+void ConfigReader::expect_single_label() const {
+  const json problem = config_.value("problem_type", json());
+  if (problem.is_null() || problem == "single_label_classification") return;
+  throw user_error(
+      "[{}] expected 'problem_type' to be \"single_label_classification\" or null, got {}; regression and "
+      "several labels a text are not supported yet",
+      file_, problem.dump());
+}
+
+void check_num_labels(int64_t num_labels, const std::string& source) {
+  if (num_labels >= 2 && num_labels <= kMostLabels) return;
+  throw user_error(
+      "[{}] expected 'num_labels' (the names in 'id2label') to be a number from 2 to {}, got {}{}", source,
+      kMostLabels, num_labels,
+      num_labels == 1 ? "; a model with one output is a regression, which is not supported yet" : "");
+}
+
+std::optional<std::vector<std::string>> read_labels(const json& config, const std::string& file) {
+  const auto names = config.find("id2label");
+  if (names == config.end() || names->is_null()) return std::nullopt;
+  if (!names->is_object() || names->empty()) {
+    throw user_error("[{}] expected 'id2label' to map \"0\", \"1\", … to names, got {}", file, names->dump());
+  }
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < names->size(); ++i) {
+    const auto found = names->find(std::to_string(i));
+    if (found == names->end())
+      throw user_error("[{}] expected 'id2label' to have a name for \"{}\", got {}", file, i, names->dump());
+    labels.push_back(read_label(*found, file));
+  }
+  return labels;
+}
+
+void write_labels(json& config, const std::vector<std::string>& labels) {
+  config["id2label"] = json::object();
+  config["label2id"] = json::object();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    config["id2label"][std::to_string(i)] = labels[i];
+    config["label2id"][labels[i]] = i;
+  }
+  config.erase("num_labels");
+}
+
+}  // namespace shoehorn

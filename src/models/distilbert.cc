@@ -1,0 +1,137 @@
+#include "models/distilbert.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/json_file.h"
+#include "io/model_directory.h"
+#include "model/layers.h"
+#include "models/config_keys.h"
+
+namespace shoehorn {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr float kLayerNormEpsilon = 1e-12F;
+
+}  // namespace
+
+DistilBertConfig DistilBertConfig::from_json(const json& source, const std::string& file) {
+  const ConfigReader reader(source, file);
+  reader.expect_model_type("distilbert");
+  reader.expect_single_label();
+  // Positions that are computed and not trained.
+  reader.expect_false("sinusoidal_pos_embds");
+  DistilBertConfig config;
+  config.vocab_size = reader.size("vocab_size", config.vocab_size, kMostRows);
+  config.max_position_embeddings =
+      reader.size("max_position_embeddings", config.max_position_embeddings, kMostRows);
+  config.n_layers = reader.size("n_layers", config.n_layers, kMostLayers);
+  config.n_heads = reader.size("n_heads", config.n_heads, kMostColumns);
+  config.dim = reader.size("dim", config.dim, kMostColumns);
+  config.hidden_dim = reader.size("hidden_dim", config.hidden_dim, kMostColumns);
+  config.dropout = reader.number("dropout", config.dropout, 0, 0.999F);
+  config.attention_dropout = reader.number("attention_dropout", config.attention_dropout, 0, 0.999F);
+  config.activation = reader.activation("activation");
+  config.initializer_range = reader.number("initializer_range", config.initializer_range, 0, 1e3F);
+  config.seq_classif_dropout = reader.number("seq_classif_dropout", config.seq_classif_dropout, 0, 0.999F);
+  config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
+  config.num_labels = reader.num_labels();
+  if (config.dim % config.n_heads != 0) {
+    throw user_error("[{}] expected 'dim' to be a multiple of 'n_heads', got {} and {}", file, config.dim,
+                     config.n_heads);
+  }
+  return config;
+}
+
+DistilBertForSequenceClassification::DistilBertForSequenceClassification(DistilBertConfig config,
+                                                                         std::string config_json)
+    : TextClassifier(config.num_labels, std::move(config_json)), config_(config) {}
+
+DistilBertForSequenceClassification DistilBertForSequenceClassification::from_config(
+    const std::filesystem::path& file) {
+  const json config = read_json(file);
+  return DistilBertForSequenceClassification(DistilBertConfig::from_json(config, file.string()),
+                                             format_json(config));
+}
+
+DistilBertForSequenceClassification DistilBertForSequenceClassification::from_pretrained(
+    const std::filesystem::path& directory) {
+  const ModelDirectory opened = open_model_directory(directory);
+  DistilBertForSequenceClassification model = from_config(opened.config);
+  model.set_weights_directory(opened.path);
+  return model;
+}
+
+std::vector<NamedSize> DistilBertForSequenceClassification::product_sizes() const {
+  return {{"hidden", config_.dim},
+          {"feed-forward", config_.hidden_dim},
+          {"head", config_.dim / config_.n_heads},
+          {"vocabulary (looked up, not multiplied)", config_.vocab_size}};
+}
+
+void DistilBertForSequenceClassification::write_keys(json& config) const {
+  config["architectures"] = {"DistilBertForSequenceClassification"};
+  config["model_type"] = "distilbert";
+  config["vocab_size"] = config_.vocab_size;
+  config["max_position_embeddings"] = config_.max_position_embeddings;
+  config["n_layers"] = config_.n_layers;
+  config["n_heads"] = config_.n_heads;
+  config["dim"] = config_.dim;
+  config["hidden_dim"] = config_.hidden_dim;
+  if (!config.contains("activation")) config["activation"] = std::string(activation_name(config_.activation));
+}
+
+Tensor DistilBertForSequenceClassification::embeddings(ModelBuilder& builder) const {
+  builder.set_region(-1, Component::kEmbeddings);
+  const auto table = [&](const char* name, int64_t rows, int64_t zero_row = -1) {
+    return embedding_table(builder, fmt::format("distilbert.embeddings.{}", name), rows, config_.dim,
+                           config_.initializer_range, zero_row);
+  };
+  Tensor x = builder.embedding(table("word_embeddings", config_.vocab_size, config_.pad_token_id),
+                               builder.input(BatchColumn::kInputIds), config_.pad_token_id);
+  x = builder.add_embedding(x, table("position_embeddings", config_.max_position_embeddings),
+                            builder.input(BatchColumn::kPositionIds));
+  x = layer_norm_layer(builder, "distilbert.embeddings.LayerNorm", x, kLayerNormEpsilon);
+  return builder.token_dropout(x, config_.dropout);
+}
+
+Tensor DistilBertForSequenceClassification::transformer_layer(ModelBuilder& builder, int32_t layer,
+                                                              Tensor x) const {
+  const std::string prefix = fmt::format("distilbert.transformer.layer.{}.", layer);
+  const auto linear = [&](const char* name, Tensor input, int64_t outputs) {
+    return linear_layer(builder, prefix + name, input, outputs, config_.initializer_range);
+  };
+  builder.set_region(layer, Component::kAttention);
+  const Tensor query = linear("attention.q_lin", x, config_.dim);
+  const Tensor key = linear("attention.k_lin", x, config_.dim);
+  const Tensor value = linear("attention.v_lin", x, config_.dim);
+  const Tensor context = builder.attention(query, key, value, config_.n_heads, config_.attention_dropout);
+  const Tensor attended =
+      layer_norm_layer(builder, prefix + "sa_layer_norm",
+                       builder.add(linear("attention.out_lin", context, config_.dim), x), kLayerNormEpsilon);
+
+  builder.set_region(layer, Component::kFeedForward);
+  const Tensor inner =
+      builder.activation(linear("ffn.lin1", attended, config_.hidden_dim), config_.activation);
+  const Tensor outer = builder.token_dropout(linear("ffn.lin2", inner, config_.dim), config_.dropout);
+  return layer_norm_layer(builder, prefix + "output_layer_norm", builder.add(outer, attended),
+                          kLayerNormEpsilon);
+}
+
+Tensor DistilBertForSequenceClassification::forward(ModelBuilder& builder) const {
+  Tensor x = embeddings(builder);
+  for (int32_t layer = 0; layer < config_.n_layers; ++layer) x = transformer_layer(builder, layer, x);
+  builder.set_region(-1, Component::kHead);
+  const Tensor pooled = builder.activation(linear_layer(builder, "pre_classifier", builder.first_tokens(x),
+                                                        config_.dim, config_.initializer_range),
+                                           Activation::kRelu);
+  return linear_layer(builder, "classifier", builder.sequence_dropout(pooled, config_.seq_classif_dropout),
+                      num_labels(), config_.initializer_range);
+}
+
+}  // namespace shoehorn
