@@ -84,8 +84,13 @@ def anatomy(setting):
     return Entry(f"anatomy_bert_base_{setting}", command, 2, 4, ("build/shoehorn",))
 
 
-def microbench(name, program, pattern, minutes, memory_gib=2):
-    return Entry(name, f"{program} --benchmark_filter='{pattern}' --benchmark_format=json", minutes, memory_gib, (program,))
+# Of what takes longer or shorter from one time to the next: each case many times, in an order drawn anew.
+IN_TURNS = " --benchmark_repetitions=15 --benchmark_enable_random_interleaving=true --benchmark_min_time=0.01"
+
+
+def microbench(name, program, pattern, minutes, memory_gib=2, flags=""):
+    command = f"{program} --benchmark_filter='{pattern}' --benchmark_format=json{flags}"
+    return Entry(name, command, minutes, memory_gib, (program,))
 
 
 ENTRIES = [
@@ -125,7 +130,7 @@ ENTRIES = [
     microbench("products", EXEC_BENCH, "^(forward|input_gradient|weight_gradient)/", 1),
     microbench("attention", EXEC_BENCH, "^AttentionBench/(Forward|Backward)", 1),
     microbench("updates", EXEC_BENCH, "in_turns", 0.5),
-    microbench("checksum", "build/src/io/io_bench", ".", 1, 3),
+    microbench("checksum", "build/src/io/io_bench", ".", 2, 3, IN_TURNS),
     microbench("packing", "build/src/plan/plan_bench", "^BM_pack", 1),
     Entry(
         "tokenizer",

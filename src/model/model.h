@@ -43,6 +43,11 @@ class Model {
   // such files.
   virtual std::string base_model_prefix() const { return {}; }
 
+  // The linear layers that low-rank adapters go to where nobody says, by the last part of their names: PEFT's.
+  virtual std::vector<std::string> lora_targets() const { return {"query", "value"}; }
+  // The modules that are trained and saved whole beside them, being new for a task; empty: the layer of the logits.
+  virtual std::vector<std::string> lora_modules_to_save() const { return {}; }
+
   // The directory whose weights runs of this model start from, unless they name another; empty: new ones.
   const std::filesystem::path& weights_directory() const { return weights_directory_; }
   void set_weights_directory(std::filesystem::path directory) { weights_directory_ = std::move(directory); }

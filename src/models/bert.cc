@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "io/json_file.h"
-#include "io/model_directory.h"
 #include "model/layers.h"
 #include "models/config_keys.h"
+#include "models/open_classifier.h"
 
 namespace shoehorn {
 
@@ -76,16 +75,12 @@ BertForSequenceClassification::BertForSequenceClassification(BertConfig config, 
     : TextClassifier(config.num_labels, std::move(config_json)), config_(config) {}
 
 BertForSequenceClassification BertForSequenceClassification::from_config(const std::filesystem::path& file) {
-  const json config = read_json(file);
-  return BertForSequenceClassification(BertConfig::from_json(config, file.string()), format_json(config));
+  return classifier_of_config<BertForSequenceClassification, BertConfig>(file);
 }
 
 BertForSequenceClassification BertForSequenceClassification::from_pretrained(
     const std::filesystem::path& directory) {
-  const ModelDirectory opened = open_model_directory(directory);
-  BertForSequenceClassification model = from_config(opened.config);
-  model.set_weights_directory(opened.path);
-  return model;
+  return classifier_of_directory<BertForSequenceClassification, BertConfig>(directory);
 }
 
 BertConfig BertForSequenceClassification::config() const {
@@ -95,10 +90,8 @@ BertConfig BertForSequenceClassification::config() const {
 }
 
 std::vector<NamedSize> BertForSequenceClassification::product_sizes() const {
-  return {{"hidden", config_.hidden_size},
-          {"feed-forward", config_.intermediate_size},
-          {"head", config_.hidden_size / config_.num_attention_heads},
-          {"vocabulary (looked up, not multiplied)", config_.vocab_size}};
+  return encoder_sizes(config_.hidden_size, config_.intermediate_size, config_.num_attention_heads,
+                       config_.vocab_size);
 }
 
 void BertForSequenceClassification::write_keys(json& config) const {

@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "io/json_file.h"
-#include "io/model_directory.h"
 #include "model/layers.h"
 #include "models/config_keys.h"
+#include "models/open_classifier.h"
 
 namespace shoehorn {
 
@@ -54,24 +53,16 @@ DistilBertForSequenceClassification::DistilBertForSequenceClassification(DistilB
 
 DistilBertForSequenceClassification DistilBertForSequenceClassification::from_config(
     const std::filesystem::path& file) {
-  const json config = read_json(file);
-  return DistilBertForSequenceClassification(DistilBertConfig::from_json(config, file.string()),
-                                             format_json(config));
+  return classifier_of_config<DistilBertForSequenceClassification, DistilBertConfig>(file);
 }
 
 DistilBertForSequenceClassification DistilBertForSequenceClassification::from_pretrained(
     const std::filesystem::path& directory) {
-  const ModelDirectory opened = open_model_directory(directory);
-  DistilBertForSequenceClassification model = from_config(opened.config);
-  model.set_weights_directory(opened.path);
-  return model;
+  return classifier_of_directory<DistilBertForSequenceClassification, DistilBertConfig>(directory);
 }
 
 std::vector<NamedSize> DistilBertForSequenceClassification::product_sizes() const {
-  return {{"hidden", config_.dim},
-          {"feed-forward", config_.hidden_dim},
-          {"head", config_.dim / config_.n_heads},
-          {"vocabulary (looked up, not multiplied)", config_.vocab_size}};
+  return encoder_sizes(config_.dim, config_.hidden_dim, config_.n_heads, config_.vocab_size);
 }
 
 void DistilBertForSequenceClassification::write_keys(json& config) const {

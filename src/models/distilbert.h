@@ -44,6 +44,8 @@ class DistilBertForSequenceClassification final : public TextClassifier {
   int64_t hidden_size() const override { return config_.dim; }
   std::vector<NamedSize> product_sizes() const override;
   std::string base_model_prefix() const override { return "distilbert"; }
+  std::vector<std::string> lora_targets() const override { return {"q_lin", "v_lin"}; }
+  std::vector<std::string> lora_modules_to_save() const override { return {"pre_classifier", "classifier"}; }
 
  private:
   void write_keys(nlohmann::json& config) const override;

@@ -37,6 +37,14 @@ void TextClassifier::set_labels(const std::vector<std::string>& labels) {
   num_labels_ = std::ssize(labels);
 }
 
+std::vector<NamedSize> TextClassifier::encoder_sizes(int64_t hidden, int64_t feed_forward, int64_t heads,
+                                                     int64_t vocabulary) {
+  return {{"hidden", hidden},
+          {"feed-forward", feed_forward},
+          {"head", hidden / heads},
+          {"vocabulary (looked up, not multiplied)", vocabulary}};
+}
+
 std::string TextClassifier::config_json() const {
   json config = parsed(config_json_);
   write_keys(config);

@@ -24,6 +24,10 @@ class TextClassifier : public Model {
   // `config_json`: the text of the user's config.json, or empty. UserError of check_num_labels.
   TextClassifier(int64_t num_labels, std::string config_json);
 
+  // The product_sizes() of a stack of transformer layers.
+  static std::vector<NamedSize> encoder_sizes(int64_t hidden, int64_t feed_forward, int64_t heads,
+                                              int64_t vocabulary);
+
   // Writes the architecture's own keys over the user's.
   virtual void write_keys(nlohmann::json& config) const = 0;
 

@@ -100,9 +100,8 @@ class Selection {
     saved_names_ = names;
   }
 
-  void select_targets(std::vector<std::string> names) {
+  void select_targets(const std::vector<std::string>& names) {
     const bool all = names == std::vector<std::string>{"all-linear"};
-    if (names.empty()) names = {"query", "value"};
     // A module that is trained whole needs no adapter; that of the logits gets none.
     std::set<std::string> open;
     for (const LinearLayer& layer : layers_) {
@@ -253,7 +252,10 @@ void lora(ProgramFamily& family, const StepOptions& options) {
   check_settings(options.lora);
   if (options.lora.rank == 0) return;
   StateTable& state = *family.state;
-  const Selection selection(family.programs[0], options.lora);
+  LoraOptions settings = options.lora;
+  if (settings.targets.empty()) settings.targets = family.adapters.default_targets;
+  if (settings.modules_to_save.empty()) settings.modules_to_save = family.adapters.default_modules_to_save;
+  const Selection selection(family.programs[0], settings);
   for (Parameter& parameter : state.parameters()) parameter.trainable = false;
   for (const ParameterId id : selection.saved()) state.parameter(id).trainable = true;
   family.adapters.scale = options.lora.alpha / static_cast<float>(options.lora.rank);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error_testing.h"
+#include "models/distilbert.h"
 #include "passes/passes_testing.h"
 
 namespace shoehorn {
@@ -76,6 +77,23 @@ TEST(Lora, TrainsQueryAndValueAndTheClassifierUnlessToldOtherwise) {
 }
 
 // Every storage with a gradient holds trained parameters only, and no other has optimizer state.
+// As PEFT has them for the architecture.
+TEST(Lora, TargetsAreTheModelsUnlessToldOtherwise) {
+  DistilBertConfig config;
+  config.vocab_size = 50;
+  config.dim = kHidden;
+  config.n_heads = 3;
+  config.n_layers = 1;
+  config.hidden_dim = 20;
+  config.max_position_embeddings = 16;
+  const DistilBertForSequenceClassification model(config);
+  const AdapterSet adapters = testing::build(model, with({.rank = 4})).adapters;
+  EXPECT_EQ(adapters.target_modules, (std::vector<std::string>{"q_lin", "v_lin"}));
+  EXPECT_EQ(adapters.modules_to_save, (std::vector<std::string>{"pre_classifier", "classifier"}));
+  EXPECT_EQ(testing::build(model, with({.rank = 4, .targets = {"out_lin"}})).adapters.target_modules,
+            (std::vector<std::string>{"out_lin"}));
+}
+
 TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {
   const ProgramFamily family = build(with({.rank = 4}));
   const StateTable& state = *family.state;

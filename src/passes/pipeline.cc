@@ -180,6 +180,8 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
   check_precision(options, kind);
   ProgramFamily family;
   family.state->set_base_model_prefix(model.base_model_prefix());
+  family.adapters.default_targets = model.lora_targets();
+  family.adapters.default_modules_to_save = model.lora_modules_to_save();
   family.scalars = add_scalar_storages(*family.state);
   family.loss = add_scalar(*family.state, "loss", DType::kF32);
   if (kind == RunKind::kTrain) {

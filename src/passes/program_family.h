@@ -35,6 +35,8 @@ struct AdapterSet {
   float scale = 1;
   // The names that selected them, as PEFT's adapter_config.json has them.
   std::vector<std::string> target_modules, modules_to_save;
+  // The model's, for options that name none.
+  std::vector<std::string> default_targets, default_modules_to_save;
 
   bool empty() const { return list.empty(); }
 };

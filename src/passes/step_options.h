@@ -35,8 +35,9 @@ inline constexpr int64_t kRootOfLayers = -1;
 struct LoraOptions {
   int64_t rank = 0;  // 0: off
   float alpha = 8;
-  float dropout = 0;                      // of what an adapter reads
-  std::vector<std::string> targets = {};  // linear layers, or "all-linear"; empty: query and value
+  float dropout = 0;  // of what an adapter reads
+  std::vector<std::string> targets =
+      {};  // linear layers, or "all-linear"; empty: the model's (Model::lora_targets)
   // Trained whole; empty: the layer of the logits; "none": nothing.
   std::vector<std::string> modules_to_save = {};
 };

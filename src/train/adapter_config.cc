@@ -164,7 +164,8 @@ AdapterConfig read_adapter_config(const fs::path& directory) {
   const std::vector<std::string> tensors = adapter_tensor_names(directory);
   lora.targets = reader.names("target_modules");
   if (lora.targets != std::vector<std::string>{"all-linear"}) {
-    if (lora.targets.empty()) lora.targets = {"query", "value"};
+    // Those that PEFT takes for the architectures there are; a model has the one pair or the other.
+    if (lora.targets.empty()) lora.targets = {"query", "value", "q_lin", "v_lin"};
     lora.targets = present(lora.targets, tensors, [](const std::string& tensor, const std::string& name) {
       return tensor.ends_with(kLowRankASuffix) &&
              names_module(tensor.substr(0, tensor.size() - kLowRankASuffix.size()), name);

@@ -256,8 +256,8 @@ std::vector<ArgumentSpec> adapters() {
        .field = &Args::lora_target,
        .resume = kState,
        .help =
-           "linear layers with adapters, by the last parts of their names, or all-linear; query,value unless "
-           "given",
+           "linear layers with adapters, by the last parts of their names, or all-linear; what PEFT takes "
+           "for the architecture (query,value) unless given",
        .aliases = {"lora_target_modules"}},
       {.name = "lora_modules_to_save",
        .group = kAdapters,

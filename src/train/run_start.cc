@@ -18,6 +18,18 @@ bool is_float16(const StepOptions& step) {
   return step.precision == Precision::kFloat16 || step.evaluation_precision == Precision::kFloat16;
 }
 
+// What is new and is not trained would stay random, and an adapter would not have it.
+void refuse_frozen(const std::vector<std::string>& drawn, const StateTable& state,
+                   const std::filesystem::path& directory) {
+  for (const std::string& name : drawn) {
+    if (state.parameter(state.find_parameter(name)).trainable) continue;
+    throw user_error(
+        "[{}] expected a tensor '{}', which is frozen, got none of that name: it would stay random; name it in "
+        "--lora_modules_to_save, or leave it out of --freeze",
+        directory.string(), name);
+  }
+}
+
 }  // namespace
 
 void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly) {
@@ -61,6 +73,7 @@ std::optional<OriginalWeights> start_run(const RunStart& start, Session& session
           "this task first",
           start.weights.string(), fmt::join(drawn, ", "));
     }
+    refuse_frozen(drawn, session.state(), start.weights);
     say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
   }
   return std::move(started.originals);

@@ -73,5 +73,18 @@ TEST(RunStart, AnAcceleratorSaysWhatATrainerSays) {
   }
 }
 
+TEST(RunStart, WhatIsNewAndFrozenIsRefused) {
+  const TestDirectory directory;
+  write_base_model(directory.path());
+  const BertForSequenceClassification model(tiny_bert());
+  TrainingArguments args = quiet_arguments();
+  args.freeze = {"classifier"};
+  Trainer trainer(model, args, tiny_samples(8, 3), {}, {.weights = directory.path()});
+  const std::string message = message_of<UserError>([&] { trainer.train(); });
+  EXPECT_TRUE(contains(message, directory.path().string())) << message;
+  EXPECT_TRUE(contains(message, "'classifier.weight', which is frozen")) << message;
+  EXPECT_TRUE(contains(message, "--lora_modules_to_save")) << message;
+}
+
 }  // namespace
 }  // namespace shoehorn

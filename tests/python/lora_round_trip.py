@@ -46,6 +46,8 @@ def logits_of(model, directory):
     logits = []
     for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines():
         inputs = tokenizer(json.loads(line)["text"], truncation=True, max_length=MAX_SEQ_LENGTH, return_tensors="pt")
+        if model.config.model_type == "distilbert":
+            inputs.pop("token_type_ids", None)
         with torch.no_grad():
             logits.append(model(**inputs).logits[0].double().tolist())
     return logits
@@ -105,6 +107,23 @@ def ours_in_peft(shoehorn, directory):
     return well
 
 
+def distilbert_in_peft(shoehorn, directory):
+    """The adapter of an architecture whose layers have other names, and whose head is two layers."""
+    import peft
+
+    directory = directory / "of_distilbert"
+    directory.mkdir()
+    make_model(directory / "model", "distilbert")
+    write_rows(directory / "train.jsonl", 24, True)
+    write_rows(directory / "test.jsonl", 30, False)
+    output = train(shoehorn, directory, "adapter", ["--lora_rank", 4])
+    if output is None:
+        return False
+    ours = predict(shoehorn, output, directory, "adapter")
+    theirs = logits_of(peft.PeftModel.from_pretrained(base_model(directory), output), directory)
+    return same("PEFT with Shoehorn's adapter of DistilBERT", ours, theirs)
+
+
 def theirs_in_shoehorn(shoehorn, directory):
     """An adapter that PEFT made, in Shoehorn."""
     import peft
@@ -153,7 +172,7 @@ def main():
         write_rows(directory / "train.jsonl", 24, True)
         write_rows(directory / "test.jsonl", 30, False)
         shoehorn = str(pathlib.Path(sys.argv[1]).resolve())
-        checks = [ours_in_peft, theirs_in_shoehorn, merged_in_transformers]
+        checks = [ours_in_peft, theirs_in_shoehorn, merged_in_transformers, distilbert_in_peft]
         return 0 if all([check(shoehorn, directory) for check in checks]) else 1
 
 
