@@ -14,7 +14,6 @@ namespace shoehorn {
 BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int64_t pad_to_max_length) {
   BatchOptions options;
   options.micro_batch_size = batch_size;
-  options.token_multiple = kTokenMultiple;
   options.pad_to_max_length = pad_to_max_length;
   return micro_batch_capacity(dataset, options);
 }
@@ -33,7 +32,6 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   MicroBatch batch = micro_batch_in(executor, family.evaluation_batch);
   BatchOptions packing;
   packing.micro_batch_size = options.batch_size;
-  packing.token_multiple = kTokenMultiple;
   packing.pad_to_max_length = options.pad_to_max_length;
   std::vector<int64_t> order(static_cast<size_t>(dataset.size()));
   std::iota(order.begin(), order.end(), 0);

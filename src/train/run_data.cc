@@ -19,7 +19,6 @@ BatchOptions batch_options(const TrainingArguments& args) {
   options.gradient_accumulation_steps = args.gradient_accumulation_steps;
   options.ramp = batch_size_ramp_of(args);
   options.drop_last = args.dataloader_drop_last;
-  options.token_multiple = kTokenMultiple;
   options.pad_to_max_length = padding_of(args);
   return options;
 }
