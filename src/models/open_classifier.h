@@ -3,17 +3,23 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "io/json_file.h"
 #include "io/model_directory.h"
 
 namespace shoehorn {
 
-// Errors of read_json and of Config::from_json.
+// `file` names the config in errors, which are those of Config::from_json.
+template <typename Classifier, typename Config>
+Classifier classifier_of_json(const nlohmann::json& config, const std::string& file) {
+  return Classifier(Config::from_json(config, file), format_json(config));
+}
+
+// Errors also of read_json.
 template <typename Classifier, typename Config>
 Classifier classifier_of_config(const std::filesystem::path& file) {
-  const nlohmann::json config = read_json(file);
-  return Classifier(Config::from_json(config, file.string()), format_json(config));
+  return classifier_of_json<Classifier, Config>(read_json(file), file.string());
 }
 
 // Errors also of open_model_directory.

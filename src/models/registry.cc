@@ -10,6 +10,7 @@
 #include "io/model_directory.h"
 #include "models/bert.h"
 #include "models/distilbert.h"
+#include "models/open_classifier.h"
 
 namespace shoehorn {
 
@@ -24,7 +25,7 @@ struct Architecture {
 
 template <typename ModelClass, typename Config>
 std::unique_ptr<Model> make(const json& config, const std::string& file) {
-  return std::make_unique<ModelClass>(Config::from_json(config, file), format_json(config));
+  return std::make_unique<ModelClass>(classifier_of_json<ModelClass, Config>(config, file));
 }
 
 // The first is that of a config without a model_type.
