@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <vector>
 
 #include "base/bfloat16.h"
 #include "base/error.h"
@@ -133,13 +138,55 @@ TEST(Process, PeakIsAtLeastResident) {
   EXPECT_GE(process_peak_bytes(), process_resident_bytes());
 }
 
+// A process that holds `bytes` of memory until its owner goes.
+class ProcessThatHolds {
+ public:
+  explicit ProcessThatHolds(size_t bytes) {
+    int ends[2];
+    if (pipe(ends) != 0) throw SystemError("no pipe");
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const std::vector<char> held(bytes, 1);
+      if (write(ends[1], held.data(), 1) == 1) pause();
+      _exit(1);
+    }
+    close(ends[1]);
+    char ready = 0;
+    const bool is_ready = read(ends[0], &ready, 1) == 1;
+    close(ends[0]);
+    if (!is_ready) throw SystemError("the process did not start");
+  }
+  ~ProcessThatHolds() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  ProcessThatHolds(const ProcessThatHolds&) = delete;
+  ProcessThatHolds& operator=(const ProcessThatHolds&) = delete;
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+};
+
 TEST(Process, TheLargestOthersComeFirst) {
-  const auto all = largest_other_processes(1000, {.kind = MemoryLimitKind::kMachine});
-  ASSERT_GT(all.size(), 1U) << "a machine with one process only";
+  // Made smallest first, so that neither the order of the list of processes nor the one of their start is it.
+  const ProcessThatHolds small(size_t{8} << 20);
+  const ProcessThatHolds large(size_t{64} << 20);
+  const MemoryLimit machine = {.kind = MemoryLimitKind::kMachine};
+  const auto all = largest_other_processes(100000, machine);
   EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.resident_bytes > b.resident_bytes;
   }));
-  EXPECT_EQ(largest_other_processes(1, {.kind = MemoryLimitKind::kMachine}).size(), 1U);
+  const auto place = [&](pid_t pid) {
+    return std::find_if(all.begin(), all.end(), [&](const auto& process) { return process.pid == pid; }) -
+           all.begin();
+  };
+  EXPECT_LT(place(large.pid()), place(small.pid()));
+  EXPECT_LT(place(small.pid()), static_cast<ptrdiff_t>(all.size()));
+  EXPECT_EQ(place(getpid()), static_cast<ptrdiff_t>(all.size())) << "itself among the others";
+  EXPECT_EQ(largest_other_processes(1, machine).size(), 1U);
 }
 
 TEST(Error, CheckThrowsInternalErrorWithPlace) {
