@@ -19,7 +19,7 @@ void fine_tune(const char* directory, const char* train_file, const char* valida
   LoadedDataset validation = load_dataset(validation_file, *tokenizer, kMaxLength, {.labels = &train.labels});
 
   auto model = BertForSequenceClassification::from_pretrained(directory);
-  model.set_labels(train.labels.names);
+  model.set_labels(train.labels);
 
   TrainingArguments args;
   args.output_dir = output_dir;

@@ -18,7 +18,7 @@ constexpr int64_t kPositions = 16;
 
 class FinderModel final : public Model {
  public:
-  Tensor forward(ModelBuilder& builder) const override {
+  Outputs forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
     Tensor x = builder.embedding(embedding_table(builder, "tokens", kVocabulary, kHidden, 0.2F),
                                  builder.input(BatchColumn::kInputIds));
@@ -32,9 +32,12 @@ class FinderModel final : public Model {
     builder.set_region(-1, Component::kHead);
     return linear_layer(builder, "classifier", builder.first_tokens(mixed), num_labels(), 0.2F);
   }
-  int64_t num_labels() const override { return 2; }
+  const Task& task() const override { return task_; }
   int64_t max_positions() const override { return kPositions; }
   int64_t vocab_size() const override { return kVocabulary; }
+
+ private:
+  SingleLabelClassification task_{2};
 };
 
 Dataset make_data(int64_t samples, uint32_t seed) {

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "fuzz/reader.h"
 #include "io/json_file.h"
+#include "model/task.h"
 #include "models/registry.h"
 
 namespace shoehorn::fuzz {
@@ -20,7 +21,9 @@ void read(std::string_view input) {
   CHECK(again->config_json() == written, "another config");
   CHECK(again->labels() == model->labels() && again->num_labels() == std::ssize(model->labels()),
         "other labels");
-  model->set_labels({"no", "yes"});
+  const ProblemType problem = model->task().label_map().problem;
+  CHECK(again->task().label_map().problem == problem, "another problem");
+  model->set_labels({.problem = problem, .names = {"no", "yes"}});
   CHECK(
       model_of(model->config_json(), "relabelled.json")->labels() == std::vector<std::string>({"no", "yes"}),
       "labels do not read back");

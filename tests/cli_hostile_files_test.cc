@@ -95,17 +95,16 @@ TEST_F(HostileFiles, NothingHidesBehindTheEndOfJson) {
   expect_failure(train_words({"--train_file", path("train.jsonl")}), 2, {"train.jsonl:1", "NUL"});
 }
 
-TEST_F(HostileFiles, OtherTasksThanClassesAreRefused) {
+TEST_F(HostileFiles, UnknownProblemsAreRefused) {
   const std::vector<std::vector<std::string>> commands = {
       train_words(),
       {"plan", "--model", model()},
       {"predict", "--model", model(), "--test_file", path("train.csv")}};
   const json saved = read_json(model() / "config.json");
   const std::vector<std::pair<json, std::string>> refused = {
-      {{{"num_labels", 1}}, "'num_labels'"},
-      {{{"id2label", {{"0", "score"}}}}, "a regression"},
-      {{{"problem_type", "regression"}}, "'problem_type'"},
-      {{{"problem_type", "multi_label_classification"}}, "'problem_type'"}};
+      {{{"num_labels", 0}}, "'num_labels'"},
+      {{{"problem_type", "ranking"}}, "'problem_type'"},
+      {{{"problem_type", "single_label_classification"}, {"id2label", {{"0", "score"}}}}, "from 2 to"}};
   for (const auto& [changes, message] : refused) {
     set_config(changes);
     for (const std::vector<std::string>& words : commands) expect_failure(words, 2, {"config.json", message});
@@ -143,7 +142,9 @@ TEST_F(HostileFiles, LabelsThatAreNoClasses) {
     expect_failure(train_words(), 2, parts);
   };
   refuse("text,label\na,1\nb,-1\nc,0\n", {"train.csv:3", "'-1'", "GLUE"});
-  refuse("text,label\na,1.0\nb,0.0\n", {"train.csv", "decimal point"});
+  directory_.write("train.csv", "text,label\na,1.0\nb,0.0\n");
+  expect_failure(train_words({"--problem_type", "single_label_classification"}), 2,
+                 {"train.csv", "got those of regression", "whole numbers or as words"});
   refuse("text,label\na,1\nb,\nc,0\n", {"train.csv:3", "got none"});
   refuse("text,label\na,1\nb,nan\nc,0\n", {"train.csv:3", "'nan'"});
   std::string texts = "label,text\n";

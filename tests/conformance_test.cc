@@ -82,6 +82,23 @@ TEST_P(TiedWeights, TheGradientIsTheSumOfBothUses) {
   EXPECT_GT(head, 0.01) << "the head's term would not be missed";
 }
 
+// The second use adds to the gradient of the first where it lies: no other table, no sum of tables.
+TEST_P(TiedWeights, OneTableOfGradients) {
+  const ToyModel tied([](ModelBuilder& builder) { return predict_token(builder, "table"); });
+  const Session session(tied, session_options(step()));
+  int64_t gradients_in_place = 0;
+  for (const Program& program : session.family().programs) {
+    for (const Node& node : program.nodes()) {
+      if (node.outputs.empty()) continue;
+      const Value& output = program.value(node.outputs[0]);
+      if (output.type.shape.elements() != kVocabulary * kHidden || output.role != Role::kGradient) continue;
+      EXPECT_NE(node.kind, OpKind::kAdd) << program.name();
+      if (node.kind == OpKind::kEmbeddingGrad) gradients_in_place += node.inputs.back().valid() ? 1 : 0;
+    }
+  }
+  EXPECT_GT(gradients_in_place, 0);
+}
+
 TEST_P(TiedWeights, OneStorageOneParameterOneUpdate) {
   const ToyModel tied([](ModelBuilder& builder) { return predict_token(builder, "table"); });
   for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16}) {

@@ -78,7 +78,7 @@ BertConfig middle_bert() {
   config.num_attention_heads = 4;
   config.intermediate_size = 512;
   config.max_position_embeddings = 64;
-  config.num_labels = 3;
+  config.labels = classes(3);
   return config;
 }
 
@@ -238,7 +238,7 @@ class MemoryPromise : public ::testing::TestWithParam<Setting> {
                             ? Split{{0, 1, 2}, {3, 4, 5}}
                             : Split{{0, 1, 2, 3, 4, 5}};
     run.step(samples, split, 1e-3F);
-    run.evaluate(samples, {0, 1, 2}, config.num_labels);
+    run.evaluate(samples, {0, 1, 2}, config.labels.num_labels());
     large_allocations = 0;
     counting = true;
     for (int i = 0; i < 3; ++i) run.step(samples, split, 1e-3F);

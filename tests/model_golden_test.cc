@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,7 @@ class GoldenBatch {
       values->resize(static_cast<size_t>(file.tensor(name).bytes / 4));
       file.read_into(name, std::as_writable_bytes(std::span(*values)));
     }
+    label_width_ = labels_.size() / lengths_.size();
   }
 
   std::vector<int64_t> load(Session& session, const BatchInputs& to, const std::vector<int64_t>& rows) const {
@@ -53,6 +55,10 @@ class GoldenBatch {
       set(BatchColumn::kSequenceSample, s, static_cast<int32_t>(s));
       set(BatchColumn::kSequencePosition, s, 0);
       set(BatchColumn::kClassLabels, s, labels_[row]);
+      if (batch.has(BatchColumn::kValueLabels)) {
+        const auto values = batch.floats(BatchColumn::kValueLabels).subspan(s * label_width_, label_width_);
+        std::memcpy(values.data(), &labels_[row * label_width_], values.size_bytes());
+      }
       for (int32_t t = 0; t < lengths_[row]; ++t, ++token) {
         const size_t at = row * static_cast<size_t>(width_) + static_cast<size_t>(t);
         set(BatchColumn::kInputIds, token, ids_[at]);
@@ -72,7 +78,9 @@ class GoldenBatch {
 
  private:
   int64_t width_ = 0;
-  std::vector<int32_t> ids_, types_, lengths_, labels_;
+  std::vector<int32_t> ids_, types_, lengths_;
+  std::vector<int32_t> labels_;  // or floats, in their bits
+  size_t label_width_ = 1;
 };
 
 // How far from float64 a number may be.
@@ -384,6 +392,26 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values("relu", "gelu_new", "two_labels", "one_token_type", "token_zero_inside"),
         ::testing::Values(arrangement("plain", [](StepOptions&) {}),
                           arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }))),
+    [](const auto& info) {
+      return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
+    });
+
+// The tasks beside the choice of one class: squared error of one value and of three, and binary cross-entropy.
+INSTANTIATE_TEST_SUITE_P(
+    Problems, BertVariant,
+    ::testing::Combine(
+        ::testing::Values("regression", "regression_of_three", "multi_label"),
+        ::testing::Values(arrangement("plain", [](StepOptions&) {}),
+                          arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+                          arrangement("accumulate",
+                                      [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+                          arrangement("layer_major_recompute_update",
+                                      [](StepOptions& o) {
+                                        o.gradient_accumulation_steps = 3;
+                                        o.accumulation_order = AccumulationOrder::kLayer;
+                                        o.recompute_every_n_layers = 1;
+                                        o.update_in_backward = true;
+                                      }))),
     [](const auto& info) {
       return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
     });

@@ -89,6 +89,7 @@ struct OpCase {
   double epsilon = 0x1p-23;
   double smoothing = 0;
   int32_t ignored_row = -1;
+  OpKind loss = OpKind::kCrossEntropy;  // what the backward begins with
 };
 
 inline void PrintTo(const OpCase& op, std::ostream* out) {
@@ -276,6 +277,14 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                                      NormalizationAttributes{0.01F, {}});
                    },
                    [](const Inputs& x) { return layer_norm_reference(x[0], x[1], x[2], 0.01F); }});
+  cases.push_back({"rms_norm" + size,
+                   rows,
+                   columns,
+                   {matrix, {columns}},
+                   [](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kRmsNorm, {x[0], x[1]}, NormalizationAttributes{0.01F, {}});
+                   },
+                   [](const Inputs& x) { return rms_norm_reference(x[0], x[1], 0.01F); }});
   for (const Dropout& mask : {Dropout{}, dropout}) {
     cases.push_back({(mask.p > 0 ? "residual_norm_with_dropout" : "residual_norm") + size,
                      rows,
@@ -391,6 +400,27 @@ inline void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t head
   }
 }
 
+// Of the case's own input.
+inline void add_losses(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
+  for (const auto& [name, loss] : {std::pair{"mean_squared_error", OpKind::kMeanSquaredError},
+                                   {"binary_cross_entropy", OpKind::kBinaryCrossEntropy}}) {
+    cases.push_back(
+        {.name = name + size,
+         .rows = rows,
+         .columns = columns,
+         .shapes = {{rows, columns}},
+         .build = [](Graph& graph,
+                     const auto& x) { return graph.op(OpKind::kScale, {x[0]}, ScaleAttributes{2.0F}); },
+         .reference =
+             [](const Inputs& x) {
+               Doubles y = x[0];
+               for (double& value : y) value *= 2;
+               return y;
+             },
+         .loss = loss});
+  }
+}
+
 inline std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   for (const int64_t rows : {1, 3, 17}) {
@@ -399,6 +429,7 @@ inline std::vector<OpCase> op_cases() {
       add_movement(cases, rows, columns, size);
       add_elementwise(cases, rows, columns, size);
       add_products(cases, rows, columns, size);
+      add_losses(cases, rows, columns, size);
     }
   }
   add_attention(cases, 1, 1, 1, "_1x1x1");

@@ -43,10 +43,14 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     for (const auto& shape : op_.shapes) made.push_back(random(elements(shape), seed += 100));
     return made;
   }
-  // The loss: y times a frozen matrix, then cross-entropy.
+  // The loss: of y times a frozen matrix.
   double loss(const Inputs& x) const {
     const Doubles logits =
         matmul_reference(op_.reference(x), false, mixing_, true, op_.rows, kClasses, op_.columns);
+    const auto elements = static_cast<double>(op_.rows * kClasses);
+    if (op_.loss == OpKind::kMeanSquaredError) return mean_squared_error_reference(logits, values_, elements);
+    if (op_.loss == OpKind::kBinaryCrossEntropy)
+      return binary_cross_entropy_reference(logits, values_, elements);
     return cross_entropy_reference(logits, labels_, static_cast<double>(op_.rows), op_.smoothing);
   }
   Inputs differences(Inputs x) const {
@@ -73,10 +77,12 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     const ValueId logits = graph_.op(OpKind::kMatmul, {y, graph_.parameter({kClasses, op_.columns}, false)},
                                      MatmulAttributes{.transpose_b = true});
     Program& program = graph_.program();
+    const bool of_classes = op_.loss == OpKind::kCrossEntropy;
+    const ValueId targets =
+        of_classes ? graph_.integers(labels_) : graph_.parameter({op_.rows, kClasses}, false);
     const ValueId loss =
-        graph_.op(OpKind::kCrossEntropy,
-                  {logits, graph_.integers(labels_), graph_.scalar(static_cast<float>(op_.rows))},
-                  LossAttributes{static_cast<float>(op_.smoothing)});
+        graph_.op(op_.loss, {logits, targets, graph_.scalar(static_cast<float>(op_.rows))},
+                  of_classes ? Attributes(LossAttributes{static_cast<float>(op_.smoothing)}) : Attributes());
     program.add_result("loss", loss);
     Program forward = program;
     forward.set_kind(ProgramKind::kEvaluate);
@@ -114,6 +120,7 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
   Graph graph_{family_};
   std::vector<int32_t> labels_;
   Doubles mixing_ = random(kClasses * op_.columns, 5);
+  Doubles values_ = random(op_.rows * kClasses, 6);
 };
 
 TEST_P(OpGradient, ForwardAndBackward) {
@@ -123,6 +130,8 @@ TEST_P(OpGradient, ForwardAndBackward) {
   Executor executor(*family_.state, family_.programs, plan, *backend, {.poison = true});
   graph_.write_constants(executor);
   std::copy(mixing_.begin(), mixing_.end(), executor.storage_as<float>(graph_.frozen()[0]));
+  if (graph_.frozen().size() > 1)
+    std::copy(values_.begin(), values_.end(), executor.storage_as<float>(graph_.frozen()[1]));
 
   const Inputs first = inputs(1);
   write(executor, first);
@@ -165,8 +174,8 @@ TEST(OpGradientCases, HoldEveryOpThatHasAGradient) {
     for (const auto& shape : op.shapes) x.push_back(graph.parameter(shape));
     op.build(graph, x);
     for (const Node& node : graph.program().nodes()) tested.insert(node.kind);
+    tested.insert(op.loss);
   }
-  tested.insert(OpKind::kCrossEntropy);  // the root of every case
   for (int kind = 0; kind < static_cast<int>(OpKind::kOpKindCount); ++kind) {
     const OpInfo& info = op_info(static_cast<OpKind>(kind));
     EXPECT_TRUE(info.gradient == nullptr || tested.contains(info.kind)) << info.name;

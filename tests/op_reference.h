@@ -93,6 +93,17 @@ inline Doubles layer_norm_reference(Doubles x, const Doubles& gamma, const Doubl
   return x;
 }
 
+inline Doubles rms_norm_reference(Doubles x, const Doubles& gamma, double epsilon) {
+  const size_t columns = gamma.size();
+  for (size_t row = 0; row < x.size() / columns; ++row) {
+    double square = 0;
+    for (size_t i = 0; i < columns; ++i)
+      square += std::pow(x[row * columns + i], 2) / static_cast<double>(columns);
+    for (size_t i = 0; i < columns; ++i) x[row * columns + i] *= gamma[i] / std::sqrt(square + epsilon);
+  }
+  return x;
+}
+
 struct Sequences {
   std::vector<int32_t> start, length, sample;
 };
@@ -148,6 +159,21 @@ inline double cross_entropy_reference(const Doubles& logits, const std::vector<i
     const double log_sum = largest + std::log(sum);
     loss += log_sum - (1 - smoothing) * x[labels[row]] - smoothing * mean;
   }
+  return loss / target_count;
+}
+
+inline double mean_squared_error_reference(const Doubles& logits, const Doubles& values,
+                                           double target_count) {
+  double loss = 0;
+  for (size_t i = 0; i < logits.size(); ++i) loss += (logits[i] - values[i]) * (logits[i] - values[i]);
+  return loss / target_count;
+}
+
+inline double binary_cross_entropy_reference(const Doubles& logits, const Doubles& values,
+                                             double target_count) {
+  double loss = 0;
+  for (size_t i = 0; i < logits.size(); ++i)
+    loss += values[i] * std::log1p(std::exp(-logits[i])) + (1 - values[i]) * std::log1p(std::exp(logits[i]));
   return loss / target_count;
 }
 

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "models/bert.h"
+#include "tasks/single_label_classification.h"
 #include "train/batch_feed.h"
 #include "train/loss_scale_state.h"
 #include "train/session.h"
@@ -21,8 +22,8 @@ namespace shoehorn::testing {
 class ToyModel final : public Model {
  public:
   explicit ToyModel(std::function<Tensor(ModelBuilder&)> forward) : forward_(std::move(forward)) {}
-  Tensor forward(ModelBuilder& builder) const override { return forward_(builder); }
-  int64_t num_labels() const override { return 2; }
+  Outputs forward(ModelBuilder& builder) const override { return forward_(builder); }
+  const Task& task() const override { return task_; }
   int64_t max_positions() const override { return 32; }
   int64_t vocab_size() const override { return kVocabulary; }
 
@@ -30,6 +31,7 @@ class ToyModel final : public Model {
 
  private:
   std::function<Tensor(ModelBuilder&)> forward_;
+  SingleLabelClassification task_{2};
 };
 
 inline BertConfig small_bert(float dropout = 0.1F) {
@@ -41,7 +43,7 @@ inline BertConfig small_bert(float dropout = 0.1F) {
   config.intermediate_size = 40;
   config.max_position_embeddings = 32;
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.classifier_dropout = dropout;
-  config.num_labels = 3;
+  config.labels = classes(3);
   return config;
 }
 

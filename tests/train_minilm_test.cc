@@ -132,8 +132,8 @@ TEST_F(TrainMiniLm, BatchesAreTheirs) {
   const BatchOptions options{.micro_batch_size = 8, .token_multiple = kTokenMultiple};
   WindowIterator windows(data.dataset, Sampler({.seed = 42}, lengths), options);
   const BatchCapacity capacity = windows.capacity();
-  std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, LabelKind::kClass)));
-  MicroBatch batch = lay_out_micro_batch(memory, capacity, LabelKind::kClass);
+  std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, {LabelKind::kClass})));
+  MicroBatch batch = lay_out_micro_batch(memory, capacity, {LabelKind::kClass});
   windows.start_epoch(0);
   Window window;
   for (size_t step = 0; step < golden_["rows"].size(); ++step) {

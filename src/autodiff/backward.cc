@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "base/error.h"
 #include "ops/gradient_context.h"
 #include "ops/op_info.h"
 
@@ -34,12 +36,14 @@ std::vector<bool> find_needed(const Program& program) {
 
 class Backward {
  public:
-  Backward(Program& program, ValueId loss)
+  Backward(Program& program, ValueId loss, ValueId seed)
       : program_(program),
         builder_(program),
         needed_(find_needed(program)),
         gradients_(program.values().size()),
-        loss_(loss) {}
+        loss_(loss) {
+    gradients_[loss.at()] = seed;
+  }
 
   void run() {
     const auto forward_nodes = static_cast<int32_t>(program_.nodes().size());
@@ -72,18 +76,43 @@ class Backward {
     region.phase = Phase::kBackward;
     builder_.set_region(region);
     GradientContext context(builder_, id, std::move(output_gradients), needed);
+    const size_t nodes_before = program_.nodes().size();
     info.gradient(context);
+    const std::vector<ValueId>& made = context.input_gradients();
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (needed[i] && context.input_gradients()[i].valid())
-        add(node.inputs[i], context.input_gradients()[i]);
+      if (!needed[i] || !made[i].valid()) continue;
+      const bool is_own = std::count(made.begin(), made.end(), made[i]) == 1 &&
+                          program_.value(made[i]).producer.valid() &&
+                          program_.value(made[i]).producer.at() >= nodes_before;
+      add(node.inputs[i], made[i], is_own);
     }
   }
 
-  void add(ValueId value, ValueId contribution) {
+  // `is_own`: nothing else is made of the contribution.
+  void add(ValueId value, ValueId contribution, bool is_own) {
     ValueId& sum = gradients_[value.at()];
-    sum = sum.valid() ? builder_.value(OpKind::kAdd, {sum, contribution}, {},
-                                       program_.value(value).name + ".gradient_sum")
-                      : contribution;
+    if (!sum.valid()) {
+      sum = contribution;
+    } else if (is_own && add_in_place(value, sum, contribution)) {
+      sum = contribution;
+    } else {
+      sum =
+          builder_.value(OpKind::kAdd, {sum, contribution}, {}, program_.value(value).name + ".gradient_sum");
+    }
+  }
+
+  // A weight that is read twice has one table of gradients: the op of the second use adds to that of the first.
+  bool add_in_place(ValueId value, ValueId sum, ValueId contribution) {
+    if (!program_.value(value).storage.valid() || program_.value(value).producer.valid()) return false;
+    const Value& made = program_.value(contribution);
+    Node& node = program_.node(made.producer);
+    const std::optional<int64_t> input = accumulator_input(node.kind, made.output);
+    const bool is_taken =
+        input && *input < std::ssize(node.inputs) && node.inputs[static_cast<size_t>(*input)].valid();
+    if (!input || is_taken || !(made.type == program_.type(sum))) return false;
+    set_accumulator(node, *input, sum);
+    program_.value(sum).role = Role::kGradient;
+    return true;
   }
 
   Program& program_;
@@ -110,9 +139,12 @@ void separate_shared(Program& program, std::vector<ParameterGradient>& gradients
 
 }  // namespace
 
-std::vector<ParameterGradient> append_backward(Program& program, ValueId loss) {
+std::vector<ParameterGradient> append_backward(Program& program, ValueId loss, ValueId seed) {
+  const NodeId producer = program.value(loss).producer;
+  CHECK(seed.valid() || (producer.valid() && op_info(program.node(producer).kind).is_loss),
+        "the loss '{}' is no loss op's output: its gradient is to be given", program.value(loss).name);
   const auto forward_values = static_cast<int32_t>(program.values().size());
-  Backward backward(program, loss);
+  Backward backward(program, loss, seed);
   backward.run();
   std::vector<ParameterGradient> gradients;
   for (int32_t i = 0; i < forward_values; ++i) {

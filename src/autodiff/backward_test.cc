@@ -126,6 +126,24 @@ TEST_F(BackwardTest, ATiedParameterHasOneSum) {
       loss(op(OpKind::kMatmul, {op(OpKind::kMatmul, {x, weight}, transposed), weight}, transposed)));
   verify(program_);
   ASSERT_EQ(gradients.size(), 1U);
+  // The product that gives the gradient of the second use adds to that of the first.
+  const Node& last = program_.node(program_.value(gradients[0].gradient).producer);
+  ASSERT_EQ(last.kind, OpKind::kMatmul);
+  ASSERT_EQ(last.inputs.size(), 4U);
+  EXPECT_EQ(program_.node(program_.value(last.inputs[3]).producer).kind, OpKind::kMatmul);
+  EXPECT_EQ(terms_in_place(program_, gradients[0].gradient).size(), 2U);
+  expect_own_values(gradients);
+}
+
+// The gradient of an op without such an input is added by an op of its own.
+TEST_F(BackwardTest, ATiedParameterOfOtherOpsHasASum) {
+  const ValueId x = parameter("x", {3, 5});
+  const ActivationAttributes gelu;
+  const auto gradients = append_backward(
+      program_,
+      loss(op(OpKind::kAdd, {op(OpKind::kActivation, {x}, gelu), op(OpKind::kActivation, {x}, gelu)})));
+  verify(program_);
+  ASSERT_EQ(gradients.size(), 1U);
   EXPECT_EQ(program_.node(program_.value(gradients[0].gradient).producer).kind, OpKind::kAdd);
   expect_own_values(gradients);
 }

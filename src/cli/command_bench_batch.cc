@@ -27,7 +27,7 @@ const std::vector<ArgumentSpec>& option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "model_name_or_path",
        .kind = kText,
-       .standard = std::string("bert-base"),
+       .standard = std::string(kStepShape),
        .help = fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", ")),
        .aliases = {"model"}},
       {.name = "max", .kind = kInteger, .standard = int64_t{64}, .help = "largest batch that is tried"},

@@ -30,13 +30,13 @@ const std::vector<ArgumentSpec>& option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "model",
        .kind = kText,
-       .standard = std::string("bert-large"),
+       .standard = std::string(kLadderShape),
        .help = fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", "))},
       {.name = "sequence_length", .kind = kInteger, .standard = int64_t{512}, .help = "tokens in a sample"},
       {.name = "quick",
        .kind = kFlag,
        .standard = false,
-       .help = "bert-mini, in a minute or two; against huggingface only some rungs"},
+       .help = fmt::format("{}, in a minute or two; against huggingface only some rungs", kQuickShape)},
       {.name = "rungs",
        .kind = kList,
        .standard = std::vector<std::string>(),
@@ -101,7 +101,7 @@ std::filesystem::path find_peer_script() {
 LadderOptions ladder_options(const CommandOptions& given) {
   LadderOptions options;
   const bool quick = given.flag("quick");
-  options.model = quick && !given.is_given("model") ? "bert-mini" : given.text("model");
+  options.model = quick && !given.is_given("model") ? std::string(kQuickShape) : given.text("model");
   options.sequence_length = given.integer_at_least("sequence_length", 1);
   options.steps = given.integer_at_least("steps", 2, "; the first one does not count");
   options.repeats = given.integer_at_least("repeats", 1);

@@ -12,6 +12,7 @@
 #include "cli/pass_table.h"
 #include "cli/random_run.h"
 #include "cli/text_task.h"
+#include "model/task.h"
 #include "train/argument_table.h"
 #include "train/auto_find_batch_size.h"
 #include "train/memory_refusal.h"
@@ -24,7 +25,7 @@ namespace {
 // Without a training file: as many samples of the longest length as fill a micro-batch.
 Dataset longest_samples(const TrainingArguments& args, const Model& model) {
   check_batch_size(args, model, args.max_seq_length);
-  return Dataset::alike(args.per_device_train_batch_size, args.max_seq_length);
+  return Dataset::alike(args.per_device_train_batch_size, args.max_seq_length, model.task().label_shape());
 }
 
 // What is planned: without a validation file nothing is evaluated, whatever asks for it, and without a

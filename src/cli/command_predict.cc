@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +11,7 @@
 #include "cli/text_task.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "model/task.h"
 #include "train/argument_table.h"
 #include "train/run_report.h"
 #include "train/trainer.h"
@@ -19,25 +19,6 @@
 namespace shoehorn {
 
 namespace {
-
-std::vector<double> softmax(std::span<const float> logits) {
-  const float largest = logits[static_cast<size_t>(predicted_class(logits))];
-  std::vector<double> scores;
-  double sum = 0;
-  for (const float logit : logits) {
-    scores.push_back(std::exp(static_cast<double>(logit) - largest));
-    sum += scores.back();
-  }
-  for (double& score : scores) score /= sum;
-  return scores;
-}
-
-std::string prediction_line(std::span<const float> logits, const std::vector<std::string>& labels, bool raw) {
-  nlohmann::ordered_json line;
-  line["label"] = labels[static_cast<size_t>(predicted_class(logits))];
-  line["scores"] = raw ? std::vector<double>(logits.begin(), logits.end()) : softmax(logits);
-  return format_json(line, {.indent = -1, .sort_keys = false, .ensure_ascii = false, .final_newline = true});
-}
 
 // --output_file, or predictions.jsonl in --output_dir.
 std::filesystem::path prepare_output_file(const TrainingArguments& args) {
@@ -63,7 +44,7 @@ int run_predict(const std::vector<std::string>& words) {
       load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples, notices);
   fmt::print(args.json ? stderr : stdout, "{}", notices);
   const int64_t samples = data.dataset.size();
-  const std::vector<std::string> labels = source.model->labels();
+  const Task& task = source.model->task();
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
@@ -72,12 +53,10 @@ int run_predict(const std::vector<std::string>& words) {
   const std::filesystem::path output = prepare_output_file(args);
   AtomicFile file(output);
   const double start = now_seconds();
-  trainer.predict([&](std::span<const float> logits) {
-    const size_t classes = labels.size();
-    for (size_t at = 0; at < logits.size(); at += classes) {
-      const std::string line = prediction_line(logits.subspan(at, classes), labels, args.logits);
-      file.write(line);
-    }
+  const auto width = static_cast<size_t>(task.num_labels());
+  trainer.predict([&](std::span<const float> outputs) {
+    for (size_t at = 0; at < outputs.size(); at += width)
+      file.write(task.prediction_line(outputs.subspan(at, width), args.logits));
   });
   const double seconds = now_seconds() - start;
   file.commit();

@@ -74,10 +74,18 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
   return options;
 }
 
+std::string format_labels(const LabelMap& labels) {
+  const int64_t count = labels.num_labels();
+  if (labels.problem == ProblemType::kRegression)
+    return fmt::format("{} value{} a text", count, count == 1 ? "" : "s");
+  return fmt::format("{} class{}{}", count, count == 1 ? "" : "es",
+                     labels.problem == ProblemType::kMultiLabel ? ", any number a text" : "");
+}
+
 std::string format_samples(const TextTask& task) {
-  return fmt::format("{} training and {} validation samples, {} classes, longest {} tokens\n",
+  return fmt::format("{} training and {} validation samples, {}, longest {} tokens\n",
                      task.train.dataset.size(), task.validation.dataset.size(),
-                     task.train.labels.names.size(), task.train.dataset.max_length());
+                     format_labels(task.train.labels), task.train.dataset.max_length());
 }
 
 }  // namespace

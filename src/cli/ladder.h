@@ -13,11 +13,12 @@
 #include "cli/run_progress.h"
 #include "cli/text_table.h"
 #include "exec/cpu/machine_limits.h"
+#include "models/registry.h"
 
 namespace shoehorn {
 
 struct LadderOptions {
-  std::string model = "bert-large";
+  std::string model = std::string(kLadderShape);
   int64_t sequence_length = 512;
   int64_t steps = 3;    // of a process; the first is not in its median
   int64_t repeats = 1;  // processes a rung and side

@@ -1,4 +1,4 @@
-// The rungs of the ladder that the efficient-training guides climb, as data: settings of BERT-large on random
+// The rungs of the ladder that the efficient-training guides climb, as data: settings of a model of 335 M parameters on random
 // tokens with an effective batch of 4, each a set of flags that `shoehorn train` takes as they stand.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace shoehorn {
 // Every rung's optimizer step is of this many samples.
 inline constexpr int64_t kLadderEffectiveBatch = 4;
 
-// What the single-GPU guide of Transformers 4.25 measured with BERT-large at 512 tokens on one V100 of 16 GB.
+// What the single-GPU guide of Transformers 4.25 measured with that model at 512 tokens on one V100 of 16 GB.
 struct GuideFigures {
   double samples_per_second;
   int64_t memory_mib;

@@ -28,7 +28,6 @@ inline StepRun run_not_measured(RunOutcome outcome, const std::string& reason) {
 // batch 4 does not fit, 1 x 4 is the reference, fp16 is lacking, the exact rung is half as fast.
 inline LadderResult ladder_by_hand(bool with_peer) {
   LadderResult result;
-  result.options.model = "bert-large";
   result.options.rungs = choose_rungs({"batch_4", "accumulation", "fp16", "exact"});
   if (with_peer) result.options.python = "python";
   for (const LadderRung& rung : result.options.rungs) result.rungs.push_back({rung, {}, {}, {}});

@@ -1,9 +1,11 @@
 #include "cli/model_source.h"
 
 #include "base/error.h"
+#include "base/format.h"
 #include "io/file.h"
 #include "io/model_directory.h"
 #include "io/safetensors.h"
+#include "model/task.h"
 #include "models/registry.h"
 #include "train/adapter_config.h"
 #include "train/adapter_tensors.h"
@@ -12,13 +14,15 @@ namespace shoehorn {
 
 namespace {
 
-// PEFT's adapters say nothing of the classes: then the number of classes is that of the classifier that was
-// saved.
-void adopt_classes(Model& model, const std::filesystem::path& adapter) {
+// PEFT's adapters say nothing of the labels: then their number is that of the rows of the head that was saved.
+void adopt_labels(Model& model, const std::filesystem::path& adapter) {
   const SafetensorsFile file = SafetensorsFile::open(adapter / kAdapterWeightsName);
-  const TensorEntry* weight = file.find("base_model.model.classifier.weight");
+  const TensorEntry* weight = file.find("base_model.model." + model.head_weight());
   if (weight == nullptr || weight->shape.empty() || weight->shape[0] == model.num_labels()) return;
-  model.set_labels(default_labels(weight->shape[0]));
+  const int64_t labels = weight->shape[0];
+  // As transformers takes a config without a problem_type.
+  const ProblemType problem = labels == 1 ? ProblemType::kRegression : model.task().label_map().problem;
+  model.set_labels({.problem = problem, .names = default_labels(labels)});
 }
 
 }  // namespace
@@ -37,7 +41,7 @@ ModelSource open_trained_model(TrainingArguments& args) {
   ModelSource source;
   source.model = AutoModelForSequenceClassification::from_config(has_config ? named / kAdapterModelConfigName
                                                                             : base.config);
-  if (!has_config) adopt_classes(*source.model, named);
+  if (!has_config) adopt_labels(*source.model, named);
   source.directory = base.path;
   source.adapter = named;
   args.lora_rank = config.lora.rank;
@@ -52,6 +56,14 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
   ModelSource source;
   if (allow_shapes && !path_exists(name_or_path)) source.model = model_of_shape(name_or_path);
   if (source.model != nullptr) return source;
+  if (allow_shapes && !path_exists(name_or_path)) {
+    const std::string nearest = nearest_name(name_or_path, shape_names());
+    throw user_error(
+        "[--model_name_or_path {}] expected a directory with config.json or one of the shapes {}, got neither{}; "
+        "nothing is downloaded",
+        name_or_path, fmt::join(shape_names(), ", "),
+        nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest));
+  }
   if (is_adapter_directory(name_or_path)) {
     throw user_error(
         "[--model_name_or_path {}] expected a model, got an adapter ({}); give its base model with "

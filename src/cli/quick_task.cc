@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 #include "io/file.h"
-#include "models/bert.h"
+#include "models/registry.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
@@ -46,17 +46,8 @@ std::string labelled_texts(int64_t count, uint32_t seed) {
   return csv;
 }
 
-BertConfig small_bert() {
-  BertConfig config;
-  config.vocab_size = 5 + static_cast<int64_t>(kLabels.size()) * kWordsOfALabel + kCommonWords;
-  config.hidden_size = 64;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 2;
-  config.intermediate_size = 128;
-  config.max_position_embeddings = 32;
-  config.num_labels = static_cast<int64_t>(kLabels.size());
-  return config;
-}
+constexpr int64_t kVocabulary = 5 + int64_t{kLabels.size()} * kWordsOfALabel + kCommonWords;
+constexpr int64_t kPositions = 32;
 
 }  // namespace
 
@@ -66,11 +57,11 @@ void write_quick_task(const std::filesystem::path& directory) {
   const std::filesystem::path model = directory / "model";
   std::filesystem::create_directories(model);
   write_text_atomic(model / "vocab.txt", vocabulary());
-  const BertForSequenceClassification bert(small_bert());
+  const auto untrained = model_of_a_second(kVocabulary, kPositions, classes(kLabels.size()));
   // A trainer saves a model's start only with some data set to plan for.
   Dataset any =
       Dataset::random_tokens({.count = 1, .length = 4, .vocab_begin = 5, .vocab_end = 20, .num_labels = 2});
-  Trainer(bert, {}, {}, std::move(any)).save_model(model);
+  Trainer(*untrained, {}, {}, std::move(any)).save_model(model);
 }
 
 std::vector<std::string> quick_task_flags(const std::filesystem::path& directory) {
@@ -81,7 +72,7 @@ std::vector<std::string> quick_task_flags(const std::filesystem::path& directory
           "--validation_file",
           (directory / "validation.csv").string(),
           "--max_seq_length",
-          "32",
+          fmt::format("{}", kPositions),
           "--per_device_train_batch_size",
           "16",
           "--learning_rate",

@@ -1,4 +1,4 @@
-// A task that a random start learns in a second: texts of made-up words, four labels, a BERT of two small
+// A task that a random start learns in a second: texts of made-up words, four labels, a model of two small
 // layers.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/process.h"
+#include "model/task.h"
 
 namespace shoehorn {
 
@@ -61,6 +62,7 @@ Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t 
                                  .vocab_begin = std::min<int32_t>(100, vocabulary - 1),
                                  .vocab_end = std::min<int32_t>(30000, vocabulary),
                                  .num_labels = static_cast<int32_t>(model.num_labels()),
+                                 .label_kind = model.task().label_shape().kind,
                                  .seed = static_cast<uint64_t>(args.seed)});
 }
 

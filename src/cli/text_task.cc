@@ -4,24 +4,15 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "model/task.h"
 #include "train/text_data.h"
 
 namespace shoehorn {
 
 namespace {
 
-void refuse_regression(const LabelMap& labels, const std::string& file) {
-  if (labels.is_regression) {
-    throw user_error(
-        "[{}] expected classes as labels, got numbers with a decimal point, which mean a regression, as in "
-        "run_glue; it is not supported yet. Write classes as whole numbers or as words",
-        file);
-  }
-}
-
 LabelMap labels_of(const Model& model) {
-  LabelMap labels;
-  labels.names = model.labels();
+  LabelMap labels = model.task().label_map();
   labels.takes_ids = true;
   return labels;
 }
@@ -39,9 +30,10 @@ std::string notices_of(const std::string& file, const LoadedDataset& data) {
         fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
   }
   if (data.labels_are_ids) {
-    notices += fmt::format("{}: labels are numbers of the model's classes: 0 is {}, 1 is {}{}\n", file,
-                           shown_name(data.labels.names[0]), shown_name(data.labels.names[1]),
-                           data.labels.names.size() > 2 ? ", …" : "");
+    const std::vector<std::string>& names = data.labels.names;
+    notices += fmt::format("{}: labels are numbers of the model's classes: 0 is {}{}{}\n", file,
+                           shown_name(names[0]), names.size() > 1 ? ", 1 is " + shown_name(names[1]) : "",
+                           names.size() > 2 ? ", …" : "");
   }
   return notices;
 }
@@ -60,11 +52,36 @@ std::string shown_names(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
 }
 
-// A model of other classes is trained on from the classifier that it has.
-std::string format_other_classes(const std::vector<std::string>& had, const std::vector<std::string>& has) {
-  if (had == has || are_default_names(had)) return {};
-  return fmt::format("the model's classes ({}) become those of the training file ({})\n", shown_names(had),
-                     shown_names(has));
+std::string_view describe_problem(ProblemType problem) {
+  switch (problem) {
+    case ProblemType::kSingleLabel:
+      return "one class a text";
+    case ProblemType::kMultiLabel:
+      return "any number of classes a text";
+    case ProblemType::kRegression:
+      return "numbers; write classes as whole numbers or as words";
+  }
+  return "unknown";
+}
+
+// A model of other labels is trained on from the head that it has.
+std::string format_other_labels(const LabelMap& had, const LabelMap& has, const std::string& file) {
+  std::string notices;
+  if (had.problem != has.problem) {
+    notices +=
+        fmt::format("the model's {} becomes {}: the labels of {} are {}\n", problem_type_name(had.problem),
+                    problem_type_name(has.problem), file, describe_problem(has.problem));
+  }
+  if (had.names == has.names || are_default_names(had.names)) return notices;
+  return notices + fmt::format("the model's labels ({}) become those of the training file ({})\n",
+                               shown_names(had.names), shown_names(has.names));
+}
+
+void check_can_be_learned(const LabelMap& labels, const std::string& file) {
+  if (labels.problem == ProblemType::kSingleLabel && labels.num_labels() < 2) {
+    throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one",
+                     file, labels.num_labels());
+  }
 }
 
 }  // namespace
@@ -108,19 +125,15 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
   }
   task.tokenizer = Tokenizer::load(source.directory);
   task.notices += fit_max_seq_length(args, *source.model, task.tokenizer.get(), gives_length);
-  const std::vector<std::string> model_names = source.model->labels();
+  const LabelMap model_labels = source.model->task().label_map();
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);
-  options.model_names = model_names;
+  options.find = {.problem = problem_of(args), .model = &model_labels};
   task.train = load_dataset(args.train_file, *task.tokenizer, args.max_seq_length, options);
-  refuse_regression(task.train.labels, args.train_file);
-  if (task.train.labels.names.size() < 2) {
-    throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one",
-                     args.train_file, task.train.labels.names.size());
-  }
-  source.model->set_labels(task.train.labels.names);
-  task.notices +=
-      notices_of(args.train_file, task.train) + format_other_classes(model_names, task.train.labels.names);
+  check_can_be_learned(task.train.labels, args.train_file);
+  source.model->set_labels(task.train.labels);
+  task.notices += notices_of(args.train_file, task.train) +
+                  format_other_labels(model_labels, task.train.labels, args.train_file);
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
   if (!args.validation_file.empty() && evaluates) {
     LoadOptions validation = load_options_of(args);

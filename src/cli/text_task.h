@@ -19,8 +19,8 @@ struct TextTask {
   std::string notices;  // lines for people: what is read or done otherwise than the words say
 };
 
-// Loads --train_file, and --validation_file where the run evaluates, and gives the model the classes of the
-// training file. --max_seq_length becomes the longest that model and tokenizer take, if it is more
+// Loads --train_file, and --validation_file where the run evaluates, and gives the model the labels of the
+// training file, and with them its task. --max_seq_length becomes the longest that model and tokenizer take, if it is more
 // (fit_max_seq_length); `gives_length`: the user has set it. UserError for a training file without a tokenizer: a
 // built-in shape has none.
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length);

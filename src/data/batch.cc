@@ -51,16 +51,13 @@ bool is_label(BatchColumn column) {
          column == BatchColumn::kTokenLabels;
 }
 
-// Visits each column that a data set with such labels fills, in the order of the table.
+// Visits each column that a data set with such labels fills, and the width of its rows, in the order of the table.
 template <typename Visit>
-void for_each_filled_column(LabelKind labels, const Visit& visit) {
+void for_each_filled_column(LabelShape labels, const Visit& visit) {
   for (const BatchColumn column : batch_columns()) {
-    if (!is_label(column) || column == label_column(labels)) visit(column);
+    if (is_label(column) && column != label_column(labels.kind)) continue;
+    visit(column, batch_column_info(column).has_rows ? labels.width : int64_t{1});
   }
-}
-
-int64_t column_bytes(BatchColumn column, int64_t elements) {
-  return elements * dtype_bytes(batch_column_info(column).dtype);
 }
 
 // Fills elements [begin, begin + count) of a column that is wanted.
@@ -77,8 +74,8 @@ void fill_counting(std::span<int32_t> column, int64_t begin, int64_t count, int3
   std::iota(part.begin(), part.end(), value);
 }
 
-template <typename T>
-void copy_into(std::span<int32_t> column, int64_t begin, std::span<const T> values) {
+template <typename Element, typename Value>
+void copy_into(std::span<Element> column, int64_t begin, std::span<const Value> values) {
   if (!column.empty()) std::ranges::copy(values, column.begin() + begin);
 }
 
@@ -103,7 +100,8 @@ class Packer {
         sequence_position_(batch.ints(BatchColumn::kSequencePosition)),
         class_labels_(batch.ints(BatchColumn::kClassLabels)),
         value_labels_(batch.floats(BatchColumn::kValueLabels)),
-        token_labels_(batch.ints(BatchColumn::kTokenLabels)) {}
+        token_labels_(batch.ints(BatchColumn::kTokenLabels)),
+        value_width_(batch.width(BatchColumn::kValueLabels)) {}
 
   void add(int64_t sample, int32_t number) {
     const int64_t length = dataset_.length(sample);
@@ -141,7 +139,14 @@ class Packer {
     const bool has_labels = dataset_.label_kind() != LabelKind::kNone;
     if (!class_labels_.empty())
       set(class_labels_, sequence_, has_labels ? dataset_.class_label(sample) : kIgnoredLabel);
-    if (!value_labels_.empty()) set(value_labels_, sequence_, has_labels ? dataset_.value_label(sample) : 0);
+    if (!value_labels_.empty()) {
+      const int64_t begin = sequence_ * value_width_;
+      if (has_labels) {
+        copy_into(value_labels_, begin, dataset_.value_labels(sample));
+      } else {
+        fill(value_labels_, begin, value_width_, 0.0F);
+      }
+    }
     if (has_labels && !token_labels_.empty()) {
       copy_into(token_labels_, slot_, dataset_.token_labels(sample));
     } else {
@@ -165,6 +170,7 @@ class Packer {
   std::span<int32_t> class_labels_;
   std::span<float> value_labels_;
   std::span<int32_t> token_labels_;
+  int64_t value_width_;
   int64_t slot_ = 0;
   int64_t sequence_ = 0;
 };
@@ -178,14 +184,15 @@ int64_t slots_needed(const Dataset& dataset, std::span<const int64_t> samples, c
   return round_up(slots, options.token_multiple);
 }
 
-void check_columns(const MicroBatch& batch, LabelKind labels) {
+void check_columns(const MicroBatch& batch, LabelShape labels) {
   for (const BatchColumn column : batch_columns()) {
     if (!batch.has(column)) continue;
     const BatchColumnInfo& info = batch_column_info(column);
-    const int64_t needed = column_bytes(column, batch.count(info.axis));
+    const int64_t needed = column_bytes(column, batch.count(info.axis), batch.width(column));
     CHECK(std::ssize(batch.bytes(column)) >= needed, "column {} of {} bytes for {}", info.name,
           batch.bytes(column).size(), needed);
-    CHECK(!is_label(column) || labels == LabelKind::kNone || column == label_column(labels),
+    if (!is_label(column) || labels.kind == LabelKind::kNone) continue;
+    CHECK(column == label_column(labels.kind) && (!info.has_rows || batch.width(column) == labels.width),
           "column {} of a data set with other labels", info.name);
   }
 }
@@ -220,21 +227,22 @@ BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& o
   return {tokens, sequences, dataset.max_length()};
 }
 
-int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelKind labels) {
+int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelShape labels) {
   int64_t bytes = 0;
-  for_each_filled_column(labels, [&](BatchColumn column) {
-    bytes += round_up(column_bytes(column, capacity.of(batch_column_info(column).axis)), kAlignment);
+  for_each_filled_column(labels, [&](BatchColumn column, int64_t width) {
+    bytes += round_up(column_bytes(column, capacity.of(batch_column_info(column).axis), width), kAlignment);
   });
   return bytes;
 }
 
-MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelKind labels) {
+MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity,
+                               LabelShape labels) {
   CHECK(std::ssize(memory) >= micro_batch_bytes(capacity, labels), "{} bytes for a micro-batch of {}",
         memory.size(), micro_batch_bytes(capacity, labels));
   MicroBatch batch;
-  for_each_filled_column(labels, [&](BatchColumn column) {
-    const int64_t bytes = column_bytes(column, capacity.of(batch_column_info(column).axis));
-    batch.set(column, memory.first(static_cast<size_t>(bytes)));
+  for_each_filled_column(labels, [&](BatchColumn column, int64_t width) {
+    const int64_t bytes = column_bytes(column, capacity.of(batch_column_info(column).axis), width);
+    batch.set(column, memory.first(static_cast<size_t>(bytes)), width);
     memory = memory.subspan(static_cast<size_t>(round_up(bytes, kAlignment)));
   });
   return batch;
@@ -245,7 +253,7 @@ void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, 
   batch.tokens_padded = slots_needed(dataset, samples, options);
   batch.sequences = std::ssize(samples);
   batch.tokens = 0;
-  check_columns(batch, dataset.label_kind());
+  check_columns(batch, dataset.label_shape());
   Packer packer(dataset, options, batch);
   for (size_t s = 0; s < samples.size(); ++s) {
     packer.add(samples[s], static_cast<int32_t>(first_sample + static_cast<int64_t>(s)));
@@ -261,7 +269,10 @@ void copy_micro_batch(const MicroBatch& source, MicroBatch& destination) {
   for (const BatchColumn column : batch_columns()) {
     if (!destination.has(column)) continue;
     const BatchColumnInfo& info = batch_column_info(column);
-    const auto bytes = static_cast<size_t>(column_bytes(column, source.count(info.axis)));
+    const int64_t width = destination.width(column);
+    CHECK(source.width(column) == width, "column {}: rows of {} into rows of {}", info.name,
+          source.width(column), width);
+    const auto bytes = static_cast<size_t>(column_bytes(column, source.count(info.axis), width));
     CHECK(source.bytes(column).size() >= bytes && destination.bytes(column).size() >= bytes,
           "column {}: {} of {} bytes into {}", info.name, bytes, source.bytes(column).size(),
           destination.bytes(column).size());

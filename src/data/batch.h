@@ -52,9 +52,12 @@ class MicroBatch {
   // The elements of a column: `ints` of int32, `floats` of float32.
   std::span<int32_t> ints(BatchColumn column) const { return elements<int32_t>(column, DType::kI32); }
   std::span<float> floats(BatchColumn column) const { return elements<float>(column, DType::kF32); }
-  // `memory`: whole elements, aligned as they are.
-  void set(BatchColumn column, std::span<std::byte> memory) {
+  // Elements of a row of the column.
+  int64_t width(BatchColumn column) const { return widths_[static_cast<size_t>(column)]; }
+  // `memory`: whole rows of `width` elements, aligned as they are.
+  void set(BatchColumn column, std::span<std::byte> memory, int64_t width = 1) {
     columns_[static_cast<size_t>(column)] = memory;
+    widths_[static_cast<size_t>(column)] = width;
   }
 
   // The run-time count of an axis.
@@ -74,16 +77,17 @@ class MicroBatch {
   }
 
   std::array<std::span<std::byte>, kBatchColumns> columns_;
+  std::array<int64_t, kBatchColumns> widths_{};
 };
 
 // Memory for one micro-batch with every column that a data set with such labels fills: its bytes, and the columns laid
 // out in it, each 64-byte aligned if the memory is.
-int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelKind labels);
-MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelKind labels);
+int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelShape labels);
+MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelShape labels);
 
 // Fills the columns that `batch` has, and its counts. Labels of a data set without any are kIgnoredLabel, values 0.
 // `first_sample`: number of samples[0] in the effective batch. CHECKs that the columns have room, and that their labels
-// are of the data set's kind.
+// are of the data set's kind and width.
 void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, int64_t first_sample,
                       const BatchOptions& options, MicroBatch& batch);
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/dtype.h"
@@ -42,8 +43,8 @@ enum class BatchColumn : uint8_t {
   kSequenceSample,    // number of the sample in the effective batch
   kSequencePosition,  // place of the token that stands for the sequence: 0
   kClassLabels,       // a class, or kIgnoredLabel for none
-  kValueLabels,
-  kTokenLabels,  // a class for each token, or kIgnoredLabel
+  kValueLabels,       // a row of numbers, as many as who asks for the column says
+  kTokenLabels,       // a class for each token, or kIgnoredLabel
 };
 inline constexpr size_t kBatchColumns = 11;
 
@@ -51,9 +52,15 @@ struct BatchColumnInfo {
   std::string_view name;
   DType dtype;
   BatchAxis axis;
+  bool has_rows = false;  // a row of elements in place of one
+  // Of a column of tokens: the one of sequences that has its elements of their first tokens.
+  std::optional<BatchColumn> of_first_tokens = {};
 };
 
 const BatchColumnInfo& batch_column_info(BatchColumn column);
+
+// Bytes of a column with rows of `width` elements for `count` of its axis.
+int64_t column_bytes(BatchColumn column, int64_t count, int64_t width);
 
 // Every column, in the order of the enumeration.
 std::array<BatchColumn, kBatchColumns> batch_columns();

@@ -16,8 +16,8 @@ using Rows = Dataset::Rows;
 struct Memory {
   Memory(const Dataset& dataset, const BatchOptions& options)
       : capacity(micro_batch_capacity(dataset, options)),
-        bytes(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_kind())), std::byte{0xa5}),
-        batch(lay_out_micro_batch(bytes, capacity, dataset.label_kind())) {}
+        bytes(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_shape())), std::byte{0xa5}),
+        batch(lay_out_micro_batch(bytes, capacity, dataset.label_shape())) {}
 
   BatchCapacity capacity;
   std::vector<std::byte> bytes;
@@ -147,14 +147,15 @@ TEST(Batch, CapacityIsTight) {
 
 TEST(Batch, ArraysAreAlignedAndDoNotOverlap) {
   const BatchCapacity capacity{.tokens = 48, .sequences = 3};
-  for (const auto kind : {LabelKind::kNone, LabelKind::kClass, LabelKind::kValue, LabelKind::kToken}) {
-    std::vector<std::byte> bytes(static_cast<size_t>(micro_batch_bytes(capacity, kind)));
-    MicroBatch batch = lay_out_micro_batch(bytes, capacity, kind);
+  for (const LabelShape labels : {LabelShape{LabelKind::kNone}, LabelShape{LabelKind::kClass},
+                                  LabelShape{LabelKind::kValue, 7}, LabelShape{LabelKind::kToken}}) {
+    std::vector<std::byte> bytes(static_cast<size_t>(micro_batch_bytes(capacity, labels)));
+    MicroBatch batch = lay_out_micro_batch(bytes, capacity, labels);
     std::vector<std::span<const std::byte>> arrays;
     for (const BatchColumn column : batch_columns()) {
       if (batch.has(column)) arrays.emplace_back(batch.bytes(column));
     }
-    EXPECT_EQ(arrays.size(), kind == LabelKind::kNone ? 8U : 9U);
+    EXPECT_EQ(arrays.size(), labels.kind == LabelKind::kNone ? 8U : 9U);
     std::ranges::sort(arrays, {}, [](const auto& array) { return array.data(); });
     for (size_t i = 0; i < arrays.size(); ++i) {
       EXPECT_EQ((arrays[i].data() - bytes.data()) % 64, 0);
@@ -162,6 +163,31 @@ TEST(Batch, ArraysAreAlignedAndDoNotOverlap) {
       EXPECT_LE(arrays[i].data() + arrays[i].size(), end);
     }
   }
+}
+
+TEST(Batch, RowsOfValues) {
+  const Dataset dataset =
+      Dataset::from_columns({{"input_ids", Rows{{5, 6}, {8}, {1}}},
+                             {"labels", Dataset::ValueRows{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}}});
+  const BatchOptions options{.micro_batch_size = 2, .token_multiple = 1};
+  Memory source(dataset, options);
+  Memory target(dataset, options);
+  pack_micro_batch(dataset, std::vector<int64_t>{2, 0}, 0, options, source.batch);
+  copy_micro_batch(source.batch, target.batch);
+  for (const MicroBatch& batch : {source.batch, target.batch}) {
+    ASSERT_EQ(batch.width(BatchColumn::kValueLabels), 3);
+    const auto values = batch.floats(BatchColumn::kValueLabels);
+    EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector<float>{7, 8, 9, 1, 2, 3}));
+  }
+  // Without labels, as for predictions, the rows are zeros.
+  const Dataset unlabelled = Dataset::from_columns({{"input_ids", Rows{{5}, {6}}}});
+  pack_micro_batch(unlabelled, std::vector<int64_t>{0, 1}, 0, options, source.batch);
+  EXPECT_TRUE(
+      std::ranges::all_of(source.batch.floats(BatchColumn::kValueLabels), [](float v) { return v == 0; }));
+  // Rows of another width are another program's.
+  const Dataset narrow =
+      Dataset::from_columns({{"input_ids", Rows{{5}, {6}}}, {"labels", std::vector<float>{1, 2}}});
+  EXPECT_THROW(pack_micro_batch(narrow, std::vector<int64_t>{0, 1}, 0, options, source.batch), InternalError);
 }
 
 TEST(Batch, CopyTakesWhatIsInUse) {

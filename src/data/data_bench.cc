@@ -61,8 +61,8 @@ void pack_bench(benchmark::State& state) {
   const Dataset dataset = Dataset::random_tokens({.count = 512, .length = state.range(0)});
   const BatchOptions options{.micro_batch_size = 8};
   const BatchCapacity capacity = micro_batch_capacity(dataset, options);
-  std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_kind())));
-  MicroBatch batch = lay_out_micro_batch(memory, capacity, dataset.label_kind());
+  std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_shape())));
+  MicroBatch batch = lay_out_micro_batch(memory, capacity, dataset.label_shape());
   std::vector<int64_t> samples(8);
   int64_t next = 0;
   for (auto _ : state) {

@@ -10,7 +10,7 @@
 namespace shoehorn {
 
 int64_t Dataset::target_items(int64_t sample) const {
-  switch (label_kind_) {
+  switch (label_shape_.kind) {
     case LabelKind::kNone:
       return 0;
     case LabelKind::kClass:
@@ -36,7 +36,7 @@ std::string Dataset::content_hash() const {
   // Offsets say where each of the arrays ends but the labels, which end it.
   add(offsets_);
   add(input_ids_);
-  const std::array kinds = {static_cast<uint8_t>(label_kind_),
+  const std::array kinds = {static_cast<uint8_t>(label_shape_.kind),
                             static_cast<uint8_t>(!token_type_ids_.empty())};
   add(kinds);
   add(token_type_ids_);
@@ -61,12 +61,15 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
         "[random_tokens] expected a range of token ids and at least one label, got [{}, {}) and {}",
         options.vocab_begin, options.vocab_end, options.num_labels);
   }
+  const bool has_values = options.label_kind == LabelKind::kValue;
+  CHECK(has_values || options.label_kind == LabelKind::kClass, "random labels of another kind");
   const PhiloxKey key = philox_key(options.seed, 0, 0);
   const auto vocabulary = static_cast<uint32_t>(options.vocab_end - options.vocab_begin);
   DatasetBuilder builder;
   builder.reserve(options.count, options.count * options.length);
   std::vector<int32_t> ids(static_cast<size_t>(options.length));
-  std::vector<int32_t> labels(static_cast<size_t>(options.count));
+  std::vector<int32_t> labels;
+  std::vector<float> values;
   // The high half of a 32 × 32 bit product maps a draw onto a range without division.
   const auto scale = [](uint32_t draw, uint32_t range) {
     return static_cast<int32_t>(uint64_t{draw} * range >> 32);
@@ -79,20 +82,36 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
       ids[static_cast<size_t>(t)] =
           options.vocab_begin + scale(block[static_cast<size_t>(t % 4)], vocabulary);
     }
-    const auto label = philox4x32_10(key, {0, low, high, 1})[0];
-    labels[static_cast<size_t>(sample)] = scale(label, static_cast<uint32_t>(options.num_labels));
+    if (has_values) {
+      for (int32_t i = 0; i < options.num_labels; ++i) {
+        const auto draw = philox4x32_10(key, {static_cast<uint32_t>(i), low, high, 1})[0];
+        values.push_back(static_cast<float>(scale(draw, 2)));
+      }
+    } else {
+      const auto draw = philox4x32_10(key, {0, low, high, 1})[0];
+      labels.push_back(scale(draw, static_cast<uint32_t>(options.num_labels)));
+    }
     builder.add(ids);
   }
-  builder.set_class_labels(std::move(labels));
+  if (has_values) {
+    builder.set_value_labels(std::move(values), options.num_labels);
+  } else {
+    builder.set_class_labels(std::move(labels));
+  }
   return builder.finish();
 }
 
-Dataset Dataset::alike(int64_t count, int64_t length) {
+Dataset Dataset::alike(int64_t count, int64_t length, LabelShape labels) {
   if (count < 1 || length < 1)
     throw user_error("[alike] expected at least one sample and one token, got {} × {}", count, length);
   DatasetBuilder builder;
   builder.add(std::vector<int32_t>(static_cast<size_t>(length)));
-  builder.set_class_labels({0});
+  CHECK(labels.kind == LabelKind::kClass || labels.kind == LabelKind::kValue, "samples without labels");
+  if (labels.kind == LabelKind::kClass) {
+    builder.set_class_labels({0});
+  } else {
+    builder.set_value_labels(std::vector<float>(static_cast<size_t>(labels.width)), labels.width);
+  }
   Dataset dataset = builder.finish();
   dataset.repeats_ = count;
   return dataset;
@@ -132,20 +151,21 @@ void DatasetBuilder::add(std::span<const int32_t> input_ids, std::span<const int
 
 void DatasetBuilder::set_class_labels(std::vector<int32_t> labels) {
   CHECK(static_cast<int64_t>(labels.size()) == size(), "{} labels for {} samples", labels.size(), size());
-  dataset_.label_kind_ = LabelKind::kClass;
+  dataset_.label_shape_ = {LabelKind::kClass};
   dataset_.labels_ = std::move(labels);
 }
 
-void DatasetBuilder::set_value_labels(std::vector<float> labels) {
-  CHECK(static_cast<int64_t>(labels.size()) == size(), "{} labels for {} samples", labels.size(), size());
-  dataset_.label_kind_ = LabelKind::kValue;
+void DatasetBuilder::set_value_labels(std::vector<float> labels, int64_t width) {
+  CHECK(width >= 1 && static_cast<int64_t>(labels.size()) == size() * width,
+        "{} labels for {} samples of {} each", labels.size(), size(), width);
+  dataset_.label_shape_ = {LabelKind::kValue, width};
   dataset_.values_ = std::move(labels);
 }
 
 void DatasetBuilder::set_token_labels(std::vector<int32_t> labels) {
   CHECK(static_cast<int64_t>(labels.size()) == dataset_.token_count(), "{} labels for {} tokens",
         labels.size(), dataset_.token_count());
-  dataset_.label_kind_ = LabelKind::kToken;
+  dataset_.label_shape_ = {LabelKind::kToken};
   dataset_.labels_ = std::move(labels);
 }
 

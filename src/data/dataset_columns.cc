@@ -21,7 +21,7 @@ struct Columns {
 
 const Rows* rows_of(const std::string& name, const Dataset::ColumnData& data) {
   const Rows* rows = std::get_if<Rows>(&data);
-  if (rows == nullptr) throw user_error("[{}] expected rows of integers, got one number a sample", name);
+  if (rows == nullptr) throw user_error("[{}] expected rows of integers, got numbers of another kind", name);
   return rows;
 }
 
@@ -112,6 +112,19 @@ std::vector<int32_t> token_labels(const Columns& columns, const Rows& rows) {
   return labels;
 }
 
+void set_value_rows(const Dataset::ValueRows& rows, DatasetBuilder& builder) {
+  const size_t width = rows.front().size();
+  std::vector<float> values;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row].size() != width || width == 0) {
+      throw user_error("[labels] expected {} values in row {}, as in the first row, got {}",
+                       std::max<size_t>(1, width), row, rows[row].size());
+    }
+    values.insert(values.end(), rows[row].begin(), rows[row].end());
+  }
+  builder.set_value_labels(std::move(values), static_cast<int64_t>(width));
+}
+
 void set_labels(const Columns& columns, DatasetBuilder& builder) {
   if (columns.labels == nullptr) return;
   std::visit([&](const auto& data) { check_size("labels", data.size(), columns.input_ids->size()); },
@@ -124,8 +137,10 @@ void set_labels(const Columns& columns, DatasetBuilder& builder) {
     builder.set_class_labels(std::move(labels));
   } else if (const auto* doubles = std::get_if<std::vector<double>>(columns.labels)) {
     builder.set_value_labels(std::vector<float>(doubles->begin(), doubles->end()));
+  } else if (const auto* floats = std::get_if<std::vector<float>>(columns.labels)) {
+    builder.set_value_labels(*floats);
   } else {
-    builder.set_value_labels(std::get<std::vector<float>>(*columns.labels));
+    set_value_rows(std::get<Dataset::ValueRows>(*columns.labels), builder);
   }
 }
 

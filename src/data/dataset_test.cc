@@ -87,11 +87,22 @@ TEST(Dataset, ValueLabels) {
   const Dataset dataset =
       Dataset::from_columns({{"input_ids", Rows{{5}, {8}}}, {"label", std::vector<double>{0.5, -2.0}}});
   EXPECT_EQ(dataset.label_kind(), LabelKind::kValue);
-  EXPECT_EQ(dataset.value_label(1), -2.0F);
+  EXPECT_EQ(dataset.label_shape(), (LabelShape{LabelKind::kValue, 1}));
+  EXPECT_EQ(copy(dataset.value_labels(1)), (std::vector<float>{-2}));
   EXPECT_EQ(dataset.target_items(1), 1);
   const Dataset floats =
       Dataset::from_columns({{"input_ids", Rows{{5}}}, {"labels", std::vector<float>{0.25F}}});
-  EXPECT_EQ(floats.value_label(0), 0.25F);
+  EXPECT_EQ(copy(floats.value_labels(0)), (std::vector<float>{0.25F}));
+  const Dataset rows = Dataset::from_columns(
+      {{"input_ids", Rows{{5}, {8}}}, {"labels", Dataset::ValueRows{{1, 0, 1}, {0, 1, 0}}}});
+  EXPECT_EQ(rows.label_shape(), (LabelShape{LabelKind::kValue, 3}));
+  EXPECT_EQ(copy(rows.value_labels(1)), (std::vector<float>{0, 1, 0}));
+  EXPECT_EQ(rows.target_items(1), 1) << "a sample is one target, whatever its values";
+  EXPECT_TRUE(contains(message_of<UserError>([] {
+                         Dataset::from_columns(
+                             {{"input_ids", Rows{{5}, {8}}}, {"labels", Dataset::ValueRows{{1, 0}, {1}}}});
+                       }),
+                       "[labels] expected 2 values in row 1"));
 }
 
 TEST(Dataset, Errors) {
@@ -214,12 +225,42 @@ TEST(LoadDataset, RegressionChunksAndMaxSamples) {
   for (int i = 0; i < 1300; ++i) content += fmt::format("t{},{}.5\n", i, i);
   const auto path = directory.write("a.csv", content);
   const LoadedDataset all = load_dataset(path, tokenize_bytes);
-  EXPECT_TRUE(all.labels.is_regression);
+  EXPECT_EQ(all.labels.problem, ProblemType::kRegression);
   EXPECT_EQ(all.dataset.size(), 1300);
-  EXPECT_EQ(all.dataset.value_label(1299), 1299.5F);
+  EXPECT_EQ(all.dataset.value_labels(1299)[0], 1299.5F);
   EXPECT_EQ(copy(all.dataset.input_ids(1299)), (std::vector<int32_t>{1, 't', '1', '2', '9', '9', 2}));
   EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 7}).dataset.size(), 7);
   EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 5000}).dataset.size(), 1300);
+}
+
+TEST(LoadDataset, ListsAreLabelsAndNoTexts) {
+  const TestDirectory directory;
+  const auto path = directory.write("a.jsonl", "{\"text\": \"x\", \"tags\": [\"b\", \"a\"]}\n");
+  LoadOptions options;
+  options.columns.label_column_name = "tags";
+  const LoadedDataset loaded = load_dataset(path, tokenize_bytes, options);
+  EXPECT_EQ(loaded.labels.names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(copy(loaded.dataset.value_labels(0)), (std::vector<float>{1, 1}));
+  options.columns = {.text_column_names = {"tags"}};
+  options.read_labels = false;
+  EXPECT_TRUE(contains(message_of<UserError>([&] { load_dataset(path, tokenize_bytes, options); }),
+                       "a.jsonl:1] expected a text in column 'tags', got a list"));
+}
+
+TEST(Dataset, RandomValues) {
+  const Dataset dataset =
+      Dataset::random_tokens({.count = 200, .length = 1, .num_labels = 3, .label_kind = LabelKind::kValue});
+  EXPECT_EQ(dataset.label_shape(), (LabelShape{LabelKind::kValue, 3}));
+  std::vector<int64_t> ones(3);
+  for (int64_t sample = 0; sample < 200; ++sample) {
+    for (size_t i = 0; i < 3; ++i) {
+      const float value = dataset.value_labels(sample)[i];
+      EXPECT_TRUE(value == 0 || value == 1);
+      ones[i] += value == 1 ? 1 : 0;
+    }
+  }
+  // 100 of 200 fair draws, give or take six standard deviations of 7.
+  for (const int64_t count : ones) EXPECT_NEAR(static_cast<double>(count), 100, 43);
 }
 
 // What a plan needs of a batch of millions, in the memory of one sample.
@@ -237,6 +278,8 @@ TEST(Dataset, AlikeSamplesAreKeptOnce) {
   EXPECT_LT(dataset.memory_bytes(), 100);
   EXPECT_EQ(micro_batch_capacity(dataset, {.micro_batch_size = 1000}).tokens, 3008)
       << "up to a multiple of 16";
+  const Dataset values = Dataset::alike(count, 3, {LabelKind::kValue, 4});
+  EXPECT_EQ(copy(values.value_labels(count - 1)), (std::vector<float>{0, 0, 0, 0}));
   EXPECT_THROW(Dataset::alike(0, 1), UserError);
   EXPECT_THROW(Dataset::alike(1, 0), UserError);
 }

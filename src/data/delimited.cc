@@ -1,4 +1,4 @@
-// Comma- and tab-separated values (RFC 4180, with the liberties that table.h lists).
+// Comma- and tab-separated values (RFC 4180, with the exceptions that table.h lists).
 #include <string>
 #include <string_view>
 

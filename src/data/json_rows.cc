@@ -22,21 +22,35 @@ struct Value {
   bool present = false;
 };
 
+ListElement list_element(const Json& element) {
+  if (element.is_string()) return {element.get<std::string>(), CellKind::kString};
+  const CellKind kind = element.is_null()                                               ? CellKind::kNull
+                        : element.is_boolean()                                          ? CellKind::kString
+                        : element.is_number_integer() && element.get<double>() < 0x1p63 ? CellKind::kInteger
+                                                                                        : CellKind::kReal;
+  return {kind == CellKind::kNull ? std::string() : element.dump(), kind};
+}
+
 // Takes the events of the JSON parser. The first object sets the columns; each object becomes a row.
 class RowHandler : public nlohmann::json_sax<Json> {
  public:
   RowHandler(const LineReader& lines, bool in_array, Table& table)
       : lines_(lines), in_array_(in_array), array_open_(false), table_(table) {}
 
-  bool null() override { return value("", CellKind::kNull); }
-  bool boolean(bool v) override { return value(v ? "true" : "false", CellKind::kString); }
-  bool number_integer(number_integer_t v) override { return value(std::to_string(v), CellKind::kInteger); }
+  bool null() override { return in_list_ ? element("null") : value("", CellKind::kNull); }
+  bool boolean(bool v) override {
+    const char* const text = v ? "true" : "false";
+    return in_list_ ? element(text) : value(text, CellKind::kString);
+  }
+  bool number_integer(number_integer_t v) override { return number(std::to_string(v), CellKind::kInteger); }
   bool number_unsigned(number_unsigned_t v) override {
     const bool fits = v <= static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max());
-    return value(std::to_string(v), fits ? CellKind::kInteger : CellKind::kReal);
+    return number(std::to_string(v), fits ? CellKind::kInteger : CellKind::kReal);
   }
-  bool number_float(number_float_t, const string_t& text) override { return value(text, CellKind::kReal); }
-  bool string(string_t& v) override { return value(v, CellKind::kString); }
+  bool number_float(number_float_t, const string_t& text) override { return number(text, CellKind::kReal); }
+  bool string(string_t& v) override {
+    return in_list_ ? element(Json(v).dump()) : value(v, CellKind::kString);
+  }
   bool binary(binary_t&) override { return false; }
 
   bool start_object(std::size_t) override {
@@ -99,11 +113,20 @@ class RowHandler : public nlohmann::json_sax<Json> {
   }
 
   bool start_array(std::size_t) override {
+    if (in_object_ && !in_list_) {
+      in_list_ = true;
+      list_ = "[";
+      return true;
+    }
     if (in_object_ || !in_array_ || array_open_) nested("an array");
     array_open_ = true;
     return true;
   }
-  bool end_array() override { return true; }
+  bool end_array() override {
+    if (!in_list_) return true;
+    in_list_ = false;
+    return value(list_ + ']', CellKind::kList);
+  }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
     // The parser's own place counts bytes of its input; the useful part of its text comes after the last ":
@@ -127,11 +150,24 @@ class RowHandler : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  bool number(const std::string& text, CellKind kind) { return in_list_ ? element(text) : value(text, kind); }
+
+  // One of a list, as JSON.
+  bool element(const std::string& text) {
+    if (list_.size() > 1) list_ += ", ";
+    list_ += text;
+    return true;
+  }
+
   [[noreturn]] void nested(std::string_view found) const {
     const bool in_cell = in_object_ && current_ < names_.size();
     throw user_error(
-        "[{}:{}] expected {}, got {}{}; write one object a line, or one array of objects, with plain values",
-        table_.source, lines_.line_number(), in_object_ ? "a text, number, boolean or null" : "an object",
+        "[{}:{}] expected {}, got {}{}; write one object a line, or one array of objects, with plain values or "
+        "lists of them",
+        table_.source, lines_.line_number(),
+        in_list_     ? "a text, number or boolean in a list"
+        : in_object_ ? "a text, number, boolean, null or list"
+                     : "an object",
         found, in_cell ? fmt::format(" under '{}'", names_[current_]) : "");
   }
 
@@ -145,6 +181,8 @@ class RowHandler : public nlohmann::json_sax<Json> {
   size_t current_ = 0;
   size_t next_ = 0;
   bool in_object_ = false;
+  bool in_list_ = false;
+  std::string list_;
   int64_t line_ = 0;
 };
 
@@ -212,6 +250,13 @@ class CharacterIterator {
 };
 
 }  // namespace
+
+std::vector<ListElement> list_elements(std::string_view text) {
+  const Json list = Json::parse(text);
+  std::vector<ListElement> elements;
+  for (const Json& element : list) elements.push_back(list_element(element));
+  return elements;
+}
 
 void read_json_rows(LineReader& lines, Table& table) {
   constexpr std::string_view kSpace = " \t\r";

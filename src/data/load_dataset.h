@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/labels.h"
 #include "data/table.h"
 #include "data/text_columns.h"
 
@@ -37,10 +38,10 @@ struct LoadOptions {
   int64_t max_samples = 0;  // above 0: only that many rows from the start (--max_train_samples)
   // False for a file to be predicted, whatever its label column holds, and whether it has one.
   bool read_labels = true;
-  // Validation data take the classes of the training data; null makes them from this file. Not owned.
+  // Validation data take the labels of the training data; null finds them in this file. Not owned.
   const LabelMap* labels = nullptr;
-  // Where classes are made from this file: those that the model has (find_labels).
-  std::vector<std::string> model_names = {};
+  // Where they are found in this file.
+  FindLabelsOptions find = {};
 };
 
 struct LoadedDataset {
@@ -53,7 +54,7 @@ struct LoadedDataset {
 
 // The texts live only during the call; the tokenizer is given a few hundred at a time. UserError and
 // SystemError of read_table and find_text_columns; UserError: no column of the labels that are to be read, a
-// label that the map does not have, a tokenizer that gives no tokens.
+// list in place of a text, those of find_labels, class_labels and value_labels, a tokenizer that gives no tokens.
 LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
 

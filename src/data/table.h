@@ -6,7 +6,8 @@
 //   .tsv .txt      a header line and tabs. Quotes are ordinary characters: GLUE's files, MRPC among them, are
 //                  written without quoting and hold unbalanced quotes.
 //   .jsonl .json   one JSON object a line, or a file that is one array of objects. The first object's keys
-//                  are the columns; each object has the same keys, in any order, with scalar values.
+//                  are the columns; each object has the same keys, in any order, with scalar values or lists
+//                  of them.
 //
 // Lines end with LF or CRLF; empty lines are skipped; a UTF-8 byte order mark is skipped. A header field
 // without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8
@@ -25,8 +26,8 @@ namespace shoehorn {
 
 // What a cell is, as far as labels care. A null is an empty csv or tsv field, quoted or not, or JSON's null.
 // An integer fits in int64; a real is any other finite number. JSON's true and false are the strings "true"
-// and "false".
-enum class CellKind : uint8_t { kNull, kInteger, kReal, kString };
+// and "false". A list is JSON's array, and has its text.
+enum class CellKind : uint8_t { kNull, kInteger, kReal, kString, kList };
 
 // The cells of one column, their text end to end.
 class Column {
@@ -67,11 +68,19 @@ struct TableOptions {
 // Reads a whole file. UserError, which names the file and the line: no such file, not a regular file (a
 // directory, a pipe), an extension not listed above, an empty file, a header without rows, a column twice, a
 // row with another number of fields or other keys, a quote that never closes or text after a closing one,
-// malformed or nested JSON, a line over the limit, UTF-16. SystemError: the file cannot be opened, or cannot
+// malformed JSON, an object or a list of lists in a cell, a line over the limit, UTF-16. SystemError: the file cannot be opened, or cannot
 // be read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
 // The kind of a csv or tsv field: spaces around a number do not count.
 CellKind classify_field(std::string_view text);
+
+struct ListElement {
+  std::string text;
+  CellKind kind;  // no list
+};
+
+// The elements of a cell of kind kList.
+std::vector<ListElement> list_elements(std::string_view text);
 
 }  // namespace shoehorn

@@ -141,6 +141,26 @@ TEST(JsonRows, Array) {
   EXPECT_EQ(read("a.json", "[{\"t\":\"a\"},{\"t\":\"b\"}]").rows(), 2);
 }
 
+TEST(JsonRows, Lists) {
+  const Table table = read("a.jsonl",
+                           "{\"t\": [\"a\\\"b\", 3, -2.5, true, null, 18446744073709551615], \"n\": 1}\n"
+                           "{\"t\": [], \"n\": [\"\u00e9\"]}\n");
+  EXPECT_EQ(table.columns[0].kind(0), CellKind::kList);
+  EXPECT_EQ(table.columns[1].kind(0), CellKind::kInteger);
+  EXPECT_EQ(table.columns[1].kind(1), CellKind::kList);
+  const std::vector<ListElement> elements = list_elements(table.columns[0].text(0));
+  const std::vector<std::pair<std::string, CellKind>> expected = {
+      {"a\"b", CellKind::kString}, {"3", CellKind::kInteger}, {"-2.5", CellKind::kReal},
+      {"true", CellKind::kString}, {"", CellKind::kNull},     {"18446744073709551615", CellKind::kReal}};
+  ASSERT_EQ(elements.size(), expected.size());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    EXPECT_EQ(elements[i].text, expected[i].first);
+    EXPECT_EQ(elements[i].kind, expected[i].second) << elements[i].text;
+  }
+  EXPECT_TRUE(list_elements(table.columns[0].text(1)).empty());
+  EXPECT_EQ(list_elements(table.columns[1].text(1))[0].text, "\u00e9");
+}
+
 TEST(JsonRows, Errors) {
   EXPECT_TRUE(contains(error_of("a.json", " \n"), "empty file"));
   EXPECT_TRUE(contains(error_of("a.json", "[]"), "empty array"));
@@ -148,7 +168,9 @@ TEST(JsonRows, Errors) {
                        "a.json:2] expected one JSON object, got malformed JSON"));
   EXPECT_TRUE(contains(error_of("a.json", "[{\"a\": 1},\n{\"a\": 2}\n"), "a.json:"));
   EXPECT_TRUE(contains(error_of("a.json", "{\"a\": 1} {\"a\": 2}"), "malformed"));
-  EXPECT_TRUE(contains(error_of("a.json", "{\"data\": [{\"a\": 1}]}"), "got an array under 'data'"));
+  EXPECT_TRUE(contains(error_of("a.json", "{\"data\": [{\"a\": 1}]}"),
+                       "expected a text, number or boolean in a list, got an object under 'data'"));
+  EXPECT_TRUE(contains(error_of("a.json", "{\"a\": [1, [2]]}"), "got an array under 'a'"));
   EXPECT_TRUE(contains(error_of("a.json", "{\"a\": {\"b\": 1}}"), "got an object under 'a'"));
   EXPECT_TRUE(contains(error_of("a.json", "[[1]]"), "expected an object, got an array"));
   EXPECT_TRUE(contains(error_of("a.json", "3"), "got a bare value"));

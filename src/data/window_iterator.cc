@@ -47,17 +47,17 @@ int64_t WindowIterator::stage_micro_batches() const {
 
 int64_t WindowIterator::staging_bytes() const {
   return static_cast<int64_t>(stages_.size()) * stage_micro_batches() *
-         micro_batch_bytes(capacity_, dataset_.label_kind());
+         micro_batch_bytes(capacity_, dataset_.label_shape());
 }
 
 void WindowIterator::stage_in(std::span<std::byte> memory) {
   CHECK(static_cast<int64_t>(memory.size()) == staging_bytes() && !worker_.joinable(),
         "{} bytes of staging, {} wanted", memory.size(), staging_bytes());
   if (stages_.empty()) return;
-  const auto bytes = static_cast<size_t>(micro_batch_bytes(capacity_, dataset_.label_kind()));
+  const auto bytes = static_cast<size_t>(micro_batch_bytes(capacity_, dataset_.label_shape()));
   for (Stage& stage : stages_) {
     for (MicroBatch& batch : stage.micro_batches) {
-      batch = lay_out_micro_batch(memory.first(bytes), capacity_, dataset_.label_kind());
+      batch = lay_out_micro_batch(memory.first(bytes), capacity_, dataset_.label_shape());
       memory = memory.subspan(bytes);
     }
   }

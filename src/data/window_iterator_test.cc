@@ -62,7 +62,7 @@ std::vector<int32_t> some_lengths(size_t count) {
 }
 
 struct Memory {
-  explicit Memory(const BatchCapacity& capacity, LabelKind labels = LabelKind::kClass)
+  explicit Memory(const BatchCapacity& capacity, LabelShape labels = {LabelKind::kClass})
       : bytes(static_cast<size_t>(micro_batch_bytes(capacity, labels))),
         batch(lay_out_micro_batch(bytes, capacity, labels)) {}
 
@@ -152,7 +152,7 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
     EXPECT_EQ(window.sequences, 3);
     EXPECT_EQ(window.target_items, 9 + 11);
     EXPECT_TRUE(window.last_of_epoch);
-    Memory memory(windows.capacity(), LabelKind::kToken);
+    Memory memory(windows.capacity(), {LabelKind::kToken});
     windows.load(1, memory.batch);
     EXPECT_EQ(memory.batch.sequences, 1);
     EXPECT_EQ(memory.batch.ints(BatchColumn::kTokenSample)[0], 2);  // counted over the window
@@ -178,7 +178,7 @@ TEST_P(WindowIteratorPrefetch, TheWorkerChangesNothing) {
   const int64_t windows_of_an_epoch = 7;
   EXPECT_EQ(staged_windows.staging_bytes(),
             std::min(GetParam(), windows_of_an_epoch) * 4 *
-                micro_batch_bytes(staged_windows.capacity(), LabelKind::kClass));
+                micro_batch_bytes(staged_windows.capacity(), {LabelKind::kClass}));
   EXPECT_EQ(staged_windows.order_bytes(), 83 * 8);
   Memory a(inline_windows.capacity());
   Memory b(staged_windows.capacity());

@@ -25,6 +25,8 @@ enum class OpKind : uint8_t {
   kLayerNorm,
   kLayerNormGrad,
   kLayerNormOutput,
+  kRmsNorm,
+  kRmsNormGrad,
   kEmbedding,
   kEmbeddingGrad,
   // products
@@ -46,6 +48,10 @@ enum class OpKind : uint8_t {
   // loss
   kCrossEntropy,
   kCrossEntropyGrad,
+  kMeanSquaredError,
+  kMeanSquaredErrorGrad,
+  kBinaryCrossEntropy,
+  kBinaryCrossEntropyGrad,
   // update
   kSumOfSquares,
   kClipCoefficient,

@@ -28,7 +28,7 @@ struct ModelDirectory {
   std::vector<std::filesystem::path> companions;
 };
 
-// UserError if `path` is not a directory (a hub name such as "bert-base-uncased" included: nothing is
+// UserError if `path` is not a directory (a hub name such as "google/electra-small" included: nothing is
 // downloaded), or has no config.json or no usable weights. Opens no file: contents are checked by whoever
 // reads them.
 ModelDirectory open_model_directory(const std::filesystem::path& path);

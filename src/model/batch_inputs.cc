@@ -12,15 +12,21 @@ BatchInputs::BatchInputs(StateTable& state, const BatchCapacity& capacity, int32
                          std::string prefix)
     : state_(&state), capacity_(capacity), micro_batch_(micro_batch), prefix_(std::move(prefix)) {}
 
-StorageId BatchInputs::ask(BatchColumn column) {
+StorageId BatchInputs::ask(BatchColumn column, int64_t width) {
   StorageId& known = storages_[static_cast<size_t>(column)];
+  int64_t& known_width = widths_[static_cast<size_t>(column)];
+  const BatchColumnInfo& info = batch_column_info(column);
+  CHECK(width >= 1 && (info.has_rows || width == 1), "column {} in rows of {}", info.name, width);
+  CHECK(!known.valid() || known_width == width, "column {} in rows of {} and of {}", info.name, known_width,
+        width);
   if (known.valid()) return known;
   CHECK(state_ != nullptr, "a column of no micro-batch");
-  const BatchColumnInfo& info = batch_column_info(column);
+  known_width = width;
   Storage storage;
   storage.name = fmt::format("{}{}", prefix_, info.name);
   if (micro_batch_ > 0) storage.name += fmt::format(".{}", micro_batch_);
-  storage.type = {info.dtype, {Dim(capacity_.of(info.axis), batch_count(micro_batch_, info.axis))}};
+  const Dim count(capacity_.of(info.axis), batch_count(micro_batch_, info.axis));
+  storage.type = {info.dtype, info.has_rows ? Shape{count, Dim(width)} : Shape{count}};
   storage.role = Role::kInput;
   storage.region.micro_batch = micro_batch_;
   return known = state_->add_storage(std::move(storage));

@@ -20,10 +20,13 @@ class BatchInputs {
 
   const BatchCapacity& capacity() const { return capacity_; }
 
-  // The column's storage, made on first use: [N] or [S] of the table's element type.
-  StorageId ask(BatchColumn column);
+  // The column's storage, made on first use: [N] or [S] of the table's element type; of a column of rows [S, width].
+  // CHECKs that who asks again asks for rows as wide.
+  StorageId ask(BatchColumn column, int64_t width = 1);
   // The same; invalid where nothing asked for it.
   StorageId find(BatchColumn column) const { return storages_[static_cast<size_t>(column)]; }
+  // Elements of a row of a column that was asked for.
+  int64_t width(BatchColumn column) const { return widths_[static_cast<size_t>(column)]; }
   // Whose storage it is; CHECKs that it is of this micro-batch.
   BatchColumn column_of(StorageId storage) const;
 
@@ -33,6 +36,7 @@ class BatchInputs {
   int32_t micro_batch_ = 0;
   std::string prefix_;
   std::array<StorageId, kBatchColumns> storages_;
+  std::array<int64_t, kBatchColumns> widths_{};
 };
 
 // Every program of a family begins with a count for each axis of each of its micro-batches, in this order.

@@ -18,6 +18,12 @@ Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x
   return builder.layer_norm(x, gamma, beta, epsilon);
 }
 
+Tensor rms_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon) {
+  const Tensor gamma =
+      builder.parameter(name + ".weight", {x.shape().back().maximum}, {Initializer::Kind::kOnes, 0, -1});
+  return builder.rms_norm(x, gamma, epsilon);
+}
+
 Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns,
                        float initializer_range, int64_t zero_row) {
   return builder.parameter(name + ".weight", {rows, columns},

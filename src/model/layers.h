@@ -14,6 +14,9 @@ Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, in
 // Parameters `name`.weight and `name`.bias [H].
 Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
 
+// The parameter `name`.weight [H].
+Tensor rms_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
+
 // The table `name`.weight [rows, columns].
 Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns,
                        float initializer_range, int64_t zero_row = -1);

@@ -3,29 +3,30 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "model/task.h"
 
 namespace shoehorn {
 
-std::vector<std::string> Model::labels() const {
-  return default_labels(num_labels());
+int64_t Model::num_labels() const {
+  return task().num_labels();
 }
 
-void Model::set_labels(const std::vector<std::string>& labels) {
-  if (labels == this->labels()) return;
-  throw user_error("[labels] expected the model's {} classes, got {}; their names and number are fixed",
-                   num_labels(), labels.size());
+const std::vector<std::string>& Model::labels() const {
+  return task().label_map().names;
+}
+
+void Model::set_labels(const LabelMap& labels) {
+  const LabelMap& own = task().label_map();
+  if (labels.problem == own.problem && labels.names == own.names) return;
+  throw user_error("[labels] expected the model's {} outputs of {}, got {} of {}; the model's task is fixed",
+                   num_labels(), problem_type_name(own.problem), labels.num_labels(),
+                   problem_type_name(labels.problem));
 }
 
 void Model::gradient_checkpointing_enable(int64_t every_n_layers) {
   if (every_n_layers < 1)
     throw user_error("[gradient_checkpointing_enable] expected 1 layer or more, got {}", every_n_layers);
   recompute_every_n_layers_ = every_n_layers;
-}
-
-std::vector<std::string> default_labels(int64_t count) {
-  std::vector<std::string> labels;
-  for (int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
-  return labels;
 }
 
 }  // namespace shoehorn

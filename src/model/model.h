@@ -9,7 +9,9 @@
 namespace shoehorn {
 
 class ModelBuilder;
-class Tensor;
+class Outputs;
+class Task;
+struct LabelMap;
 
 // A size of a model's products, in elements.
 struct NamedSize {
@@ -20,9 +22,11 @@ struct NamedSize {
 class Model {
  public:
   virtual ~Model() = default;
-  // Logits [S, C] of the batch. Called once for each program of the family.
-  virtual Tensor forward(ModelBuilder& builder) const = 0;
-  virtual int64_t num_labels() const = 0;
+  // The outputs that its task reads: for most tasks "logits" [S, C] of the batch. Called once for each program of the
+  // family.
+  virtual Outputs forward(ModelBuilder& builder) const = 0;
+  // What it is trained for; lives as long as the model, or until set_labels.
+  virtual const Task& task() const = 0;
   // Longest sequence it takes, and the number of token ids, so that data can be checked against them.
   virtual int64_t max_positions() const = 0;
   virtual int64_t vocab_size() const = 0;
@@ -32,16 +36,20 @@ class Model {
   // Sizes that its products are of, for advice on what hardware likes.
   virtual std::vector<NamedSize> product_sizes() const { return {}; }
 
-  // Names of the classes, in their order; LABEL_0, LABEL_1, … where the model has none.
-  virtual std::vector<std::string> labels() const;
-  // The classes of another task. UserError where the model's cannot be changed, or not to these.
-  virtual void set_labels(const std::vector<std::string>& labels);
+  // Of its task: the number of outputs, and their names in their order.
+  int64_t num_labels() const;
+  const std::vector<std::string>& labels() const;
+  // Makes the task that of such labels. UserError where the model's cannot be changed, or not to these.
+  virtual void set_labels(const LabelMap& labels);
 
   // The text of config.json; empty for a model without one.
   virtual std::string config_json() const { return {}; }
-  // The first part of the names of parameters ("bert") that files of the model without its head leave out; empty: no
-  // such files.
+  // The first part of the names of parameters ("transformer") that files of the model without its head leave out;
+  // empty: no such files.
   virtual std::string base_model_prefix() const { return {}; }
+
+  // The parameter whose rows are the outputs that the task scores ("score.weight"); empty: none is.
+  virtual std::string head_weight() const { return {}; }
 
   // The linear layers that low-rank adapters go to where nobody says, by the last part of their names: PEFT's.
   virtual std::vector<std::string> lora_targets() const { return {"query", "value"}; }
@@ -62,8 +70,5 @@ class Model {
   std::filesystem::path weights_directory_;
   int64_t recompute_every_n_layers_ = 0;
 };
-
-// LABEL_0, LABEL_1, …: what Hugging Face calls classes without names.
-std::vector<std::string> default_labels(int64_t count);
 
 }  // namespace shoehorn

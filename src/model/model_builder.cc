@@ -92,6 +92,10 @@ Tensor ModelBuilder::layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsil
             "layer_norm");
 }
 
+Tensor ModelBuilder::rms_norm(Tensor x, Tensor gamma, float epsilon) {
+  return op(OpKind::kRmsNorm, {x.id(), gamma.id()}, NormalizationAttributes{epsilon, {}}, "rms_norm");
+}
+
 Tensor ModelBuilder::dropout(Tensor x, float p, BatchColumn sample, BatchColumn position) {
   check_probability(p);
   const uint32_t stream = next_stream();
@@ -135,6 +139,21 @@ Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {
   return op(OpKind::kCrossEntropy,
             {logits.id(), input(BatchColumn::kClassLabels).id(), read(scalars_.target_count).id()},
             LossAttributes{label_smoothing}, "loss");
+}
+
+Tensor ModelBuilder::value_loss(OpKind kind, Tensor logits) {
+  const int64_t width = logits.shape().back().maximum;
+  return op(kind,
+            {logits.id(), input(BatchColumn::kValueLabels, width).id(), read(scalars_.target_count).id()}, {},
+            "loss");
+}
+
+Tensor ModelBuilder::mean_squared_error(Tensor predictions) {
+  return value_loss(OpKind::kMeanSquaredError, predictions);
+}
+
+Tensor ModelBuilder::binary_cross_entropy(Tensor logits) {
+  return value_loss(OpKind::kBinaryCrossEntropy, logits);
 }
 
 }  // namespace shoehorn

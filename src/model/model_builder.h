@@ -8,24 +8,10 @@
 
 #include "model/batch_inputs.h"
 #include "model/model.h"
+#include "model/tensor.h"
 #include "ops/op_builder.h"
 
 namespace shoehorn {
-
-// A value of the program being built. Cheap to copy; valid while its ModelBuilder lives.
-class Tensor {
- public:
-  Tensor() = default;
-  ValueId id() const { return id_; }
-  const TensorType& type() const { return type_; }
-  const Shape& shape() const { return type_.shape; }
-
- private:
-  friend class ModelBuilder;
-  Tensor(ValueId id, TensorType type) : id_(id), type_(std::move(type)) {}
-  ValueId id_;
-  TensorType type_;
-};
 
 class ModelBuilder {
  public:
@@ -33,8 +19,8 @@ class ModelBuilder {
   ModelBuilder(Program& program, BatchInputs& batch, const ScalarStorages& scalars, bool training,
                uint64_t seed);
 
-  // A column of the micro-batch, which is filled because it is asked for.
-  Tensor input(BatchColumn column) { return read(batch_.ask(column)); }
+  // A column of the micro-batch, which is filled because it is asked for; `width`: elements of its rows.
+  Tensor input(BatchColumn column, int64_t width = 1) { return read(batch_.ask(column, width)); }
   const BatchCapacity& capacity() const { return batch_.capacity(); }
   bool training() const { return training_; }
 
@@ -53,6 +39,7 @@ class ModelBuilder {
   Tensor add(Tensor a, Tensor b);
   Tensor activation(Tensor x, Activation kind);
   Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
+  Tensor rms_norm(Tensor x, Tensor gamma, float epsilon);
   // Of tokens [N, H], and of the rows that stand for sequences [S, H].
   Tensor token_dropout(Tensor x, float p);
   Tensor sequence_dropout(Tensor x, float p);
@@ -61,6 +48,10 @@ class ModelBuilder {
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
   // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
   Tensor cross_entropy(Tensor logits, float label_smoothing);
+  // The same of the squared error, and of the binary cross-entropy with logits, to rows of values [S, C]: the mean over
+  // a row's.
+  Tensor mean_squared_error(Tensor predictions);
+  Tensor binary_cross_entropy(Tensor logits);
 
  private:
   Tensor wrap(ValueId id) const { return {id, program_.type(id)}; }
@@ -69,6 +60,7 @@ class ModelBuilder {
     return wrap(builder_.value(kind, std::move(inputs), std::move(attributes), name, output));
   }
   Tensor dropout(Tensor x, float p, BatchColumn sample, BatchColumn position);
+  Tensor value_loss(OpKind kind, Tensor logits);
   void mark_embedding(Tensor table);
   Tensor read(StorageId storage) { return wrap(program_.read_state(storage)); }
   uint32_t next_stream() { return next_stream_++; }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/layers.h"
+#include "model/task.h"
 #include "models/config_keys.h"
 #include "models/open_classifier.h"
 
@@ -21,7 +22,6 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
     throw user_error("[{}] expected 'position_embedding_type' to be \"absolute\", got {}", file,
                      position.dump());
   }
-  reader.expect_single_label();
   reader.expect_false("is_decoder");
   reader.expect_false("add_cross_attention");
   BertConfig config;
@@ -41,7 +41,7 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   config.initializer_range = reader.number("initializer_range", config.initializer_range, 0, 1e3F);
   config.layer_norm_eps = reader.number("layer_norm_eps", config.layer_norm_eps, 0, 1);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
-  config.num_labels = reader.num_labels();
+  config.labels = reader.label_map();
   if (config.hidden_size % config.num_attention_heads != 0) {
     throw user_error("[{}] expected 'hidden_size' to be a multiple of 'num_attention_heads', got {} and {}",
                      file, config.hidden_size, config.num_attention_heads);
@@ -72,7 +72,7 @@ BertConfig BertConfig::bert_large() {
 }
 
 BertForSequenceClassification::BertForSequenceClassification(BertConfig config, std::string config_json)
-    : TextClassifier(config.num_labels, std::move(config_json)), config_(config) {}
+    : TextClassifier(config.labels, std::move(config_json)), config_(std::move(config)) {}
 
 BertForSequenceClassification BertForSequenceClassification::from_config(const std::filesystem::path& file) {
   return classifier_of_config<BertForSequenceClassification, BertConfig>(file);
@@ -85,7 +85,7 @@ BertForSequenceClassification BertForSequenceClassification::from_pretrained(
 
 BertConfig BertForSequenceClassification::config() const {
   BertConfig config = config_;
-  config.num_labels = num_labels();
+  config.labels = task().label_map();
   return config;
 }
 
@@ -149,7 +149,7 @@ Tensor BertForSequenceClassification::encoder_layer(ModelBuilder& builder, int32
                           config_.layer_norm_eps);
 }
 
-Tensor BertForSequenceClassification::forward(ModelBuilder& builder) const {
+Outputs BertForSequenceClassification::forward(ModelBuilder& builder) const {
   Tensor x = embeddings(builder);
   for (int32_t layer = 0; layer < config_.num_hidden_layers; ++layer) x = encoder_layer(builder, layer, x);
   builder.set_region(-1, Component::kHead);

@@ -27,7 +27,7 @@ struct BertConfig {
   float initializer_range = 0.02F;
   float layer_norm_eps = 1e-12F;
   int64_t pad_token_id = 0;
-  int64_t num_labels = 2;
+  LabelMap labels = classes(2);
 
   // Throws UserError naming `file`, the key, what was expected and found; also for other architectures.
   static BertConfig from_json(const nlohmann::json& json, const std::string& file);
@@ -39,7 +39,7 @@ struct BertConfig {
 class BertForSequenceClassification final : public TextClassifier {
  public:
   // `config_json` is kept as the user's config.json, every key of it, and brought up to date with `config`.
-  // UserError of check_num_labels.
+  // UserError of make_task.
   explicit BertForSequenceClassification(BertConfig config, std::string config_json = {});
   // The model of a config.json, with new weights. UserError and SystemError of read_json, UserError of
   // BertConfig::from_json.
@@ -49,7 +49,7 @@ class BertForSequenceClassification final : public TextClassifier {
   // of open_model_directory.
   static BertForSequenceClassification from_pretrained(const std::filesystem::path& directory);
 
-  Tensor forward(ModelBuilder& builder) const override;
+  Outputs forward(ModelBuilder& builder) const override;
   int64_t max_positions() const override { return config_.max_position_embeddings; }
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t hidden_size() const override { return config_.hidden_size; }

@@ -32,11 +32,36 @@ TEST(BertConfigTest, PaddingIsAToken) {
   EXPECT_TRUE(is_refused({{"pad_token_id", 100}, {"vocab_size", 100}}, "from 0 to 99"));
 }
 
-TEST(BertConfigTest, OtherProblemsAreRefused) {
-  EXPECT_EQ(read({{"problem_type", nullptr}}).num_labels, 2);
-  EXPECT_EQ(read({{"problem_type", "single_label_classification"}}).num_labels, 2);
-  EXPECT_TRUE(is_refused({{"problem_type", "regression"}}, "got \"regression\""));
-  EXPECT_TRUE(is_refused({{"problem_type", "multi_label_classification"}}, "'problem_type'"));
+// As transformers has it: problem_type, or what the number of labels says.
+TEST(BertConfigTest, ProblemTypes) {
+  const auto problem = [](const json& config) { return read(config).labels.problem; };
+  EXPECT_EQ(problem(json::object()), ProblemType::kSingleLabel);
+  EXPECT_EQ(problem({{"problem_type", nullptr}, {"num_labels", 3}}), ProblemType::kSingleLabel);
+  EXPECT_EQ(problem({{"num_labels", 1}}), ProblemType::kRegression);
+  EXPECT_EQ(problem({{"id2label", {{"0", "score"}}}}), ProblemType::kRegression);
+  EXPECT_EQ(problem({{"problem_type", "regression"}, {"num_labels", 3}}), ProblemType::kRegression);
+  EXPECT_EQ(problem({{"problem_type", "multi_label_classification"}, {"num_labels", 1}}),
+            ProblemType::kMultiLabel);
+  EXPECT_TRUE(
+      is_refused({{"problem_type", "ranking"}}, "'problem_type' to be null, single_label_classification"));
+  EXPECT_TRUE(is_refused({{"problem_type", 1}}, "got 1"));
+  EXPECT_TRUE(is_refused({{"problem_type", "single_label_classification"}, {"num_labels", 1}},
+                         "[config.json] expected from 2 to 1048576 labels"));
+}
+
+TEST(BertConfigTest, AModelTakesAnotherProblem) {
+  BertForSequenceClassification model(BertConfig{});
+  EXPECT_EQ(json::parse(model.config_json())["problem_type"], "single_label_classification");
+  EXPECT_FALSE(json::parse(model.config_json()).contains("id2label")) << "names that anybody would give";
+  model.set_labels({.problem = ProblemType::kRegression, .names = {"score"}});
+  EXPECT_EQ(model.num_labels(), 1);
+  const json written = json::parse(model.config_json());
+  EXPECT_EQ(written["problem_type"], "regression");
+  EXPECT_EQ(written["id2label"], json({{"0", "score"}}));
+  EXPECT_EQ(read(written).labels.problem, ProblemType::kRegression);
+  BertConfig config;
+  config.labels = classes(5);
+  EXPECT_EQ(json::parse(BertForSequenceClassification(config).config_json())["id2label"].size(), 5U);
 }
 
 // The bytes of any model that is read fit 63 bits.
@@ -48,17 +73,16 @@ TEST(BertConfigTest, SizesHaveBounds) {
   EXPECT_TRUE(is_refused({{"num_hidden_layers", 0}}, "got 0"));
 }
 
-TEST(BertConfigTest, OneOutputIsARegressionAndRefused) {
-  EXPECT_TRUE(is_refused({{"num_labels", 1}}, "[config.json] expected 'num_labels'"));
-  EXPECT_TRUE(is_refused({{"id2label", {{"0", "LABEL_0"}}}}, "which is not supported yet"));
+TEST(BertConfigTest, NumbersOfLabelsHaveBounds) {
   EXPECT_TRUE(is_refused({{"num_labels", 0}}, "'num_labels'"));
   EXPECT_TRUE(is_refused({{"num_labels", 1 << 21}}, "'num_labels'"));
   BertConfig config;
-  config.num_labels = 1;
+  config.labels = classes(1);
   EXPECT_THROW(BertForSequenceClassification{config}, UserError);
   BertForSequenceClassification model(BertConfig{});
-  EXPECT_THROW(model.set_labels({"only"}), UserError);
-  EXPECT_THROW(model.set_labels({"up", "\xff"}), UserError);
+  EXPECT_THROW(model.set_labels({.names = {"only"}}), UserError);
+  EXPECT_THROW(model.set_labels({.names = {"up", "\xff"}}), UserError);
+  EXPECT_EQ(model.num_labels(), 2) << "as before";
 }
 
 // run_glue writes the labels of its training file as they are.
@@ -80,10 +104,11 @@ TEST(BertConfigTest, NamesOfClassesMayBeNumbersAndBooleans) {
 
 TEST(BertConfigTest, ClassesContradictNothing) {
   const json names = {{"0", "down"}, {"1", "up"}};
-  EXPECT_EQ(read({{"id2label", names}, {"num_labels", 2}}).num_labels, 2);
+  EXPECT_EQ(read({{"id2label", names}, {"num_labels", 2}}).labels.num_labels(), 2);
   EXPECT_TRUE(is_refused({{"id2label", names}, {"num_labels", 3}}, "got 3 and 2"));
-  EXPECT_EQ(read({{"id2label", names}, {"label2id", {{"down", 0}, {"up", "1"}}}}).num_labels, 2);
-  EXPECT_EQ(read({{"id2label", names}, {"label2id", {{"LABEL_0", 0}, {"LABEL_1", 1}}}}).num_labels, 2)
+  EXPECT_EQ(read({{"id2label", names}, {"label2id", {{"down", 0}, {"up", "1"}}}}).labels.num_labels(), 2);
+  EXPECT_EQ(read({{"id2label", names}, {"label2id", {{"LABEL_0", 0}, {"LABEL_1", 1}}}}).labels.num_labels(),
+            2)
       << "left over from another model, and not used";
   EXPECT_TRUE(
       is_refused({{"id2label", names}, {"label2id", {{"down", 1}, {"up", 0}}}}, "inverse of 'id2label'"));

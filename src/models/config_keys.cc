@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "tasks/make_task.h"
 
 namespace shoehorn {
 
@@ -19,6 +21,23 @@ std::string read_label(const json& label, const std::string& file) {
   if (label.is_string()) return label.get<std::string>();
   if (label.is_number_integer() || label.is_boolean()) return label.dump();
   throw user_error("[{}] expected the names in 'id2label' to be texts, got {}", file, label.dump());
+}
+
+// id2label in the order of the labels; nothing where the config has no names.
+std::optional<std::vector<std::string>> read_labels(const json& config, const std::string& file) {
+  const auto names = config.find("id2label");
+  if (names == config.end() || names->is_null()) return std::nullopt;
+  if (!names->is_object() || names->empty()) {
+    throw user_error("[{}] expected 'id2label' to map \"0\", \"1\", … to names, got {}", file, names->dump());
+  }
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < names->size(); ++i) {
+    const auto found = names->find(std::to_string(i));
+    if (found == names->end())
+      throw user_error("[{}] expected 'id2label' to have a name for \"{}\", got {}", file, i, names->dump());
+    labels.push_back(read_label(*found, file));
+  }
+  return labels;
 }
 
 // Where both name a label, they have to mean the same class. What label2id alone has is left over from
@@ -90,7 +109,7 @@ int64_t ConfigReader::padding_token(int64_t fallback, int64_t vocab_size) const 
   return value.get<int64_t>();
 }
 
-int64_t ConfigReader::num_labels() const {
+LabelMap ConfigReader::label_map() const {
   const std::optional<std::vector<std::string>> labels = read_labels(config_, file_);
   const auto named = labels ? static_cast<int64_t>(labels->size()) : 2;
   const int64_t count = size("num_labels", named, kMostLabels);
@@ -99,9 +118,21 @@ int64_t ConfigReader::num_labels() const {
         "[{}] expected 'num_labels' to be the number of names in 'id2label', got {} and {}; remove one",
         file_, count, named);
   }
-  check_num_labels(count, file_);
   if (labels) check_label2id(config_, *labels, file_);
-  return count;
+  LabelMap map{.problem = problem_type(count), .names = labels ? *labels : default_labels(count)};
+  make_task(map, file_);  // refuses a number of labels that the problem does not have
+  return map;
+}
+
+ProblemType ConfigReader::problem_type(int64_t num_labels) const {
+  const json problem = config_.value("problem_type", json());
+  if (problem.is_null()) return num_labels == 1 ? ProblemType::kRegression : ProblemType::kSingleLabel;
+  if (problem.is_string()) {
+    if (const auto known = find_problem_type(problem.get<std::string>())) return *known;
+  }
+  throw user_error("[{}] expected 'problem_type' to be null, {}, {} or {}, got {}", file_,
+                   problem_type_name(ProblemType::kSingleLabel), problem_type_name(ProblemType::kMultiLabel),
+                   problem_type_name(ProblemType::kRegression), problem.dump());
 }
 
 void ConfigReader::expect_model_type(const char* model_type) const {
@@ -115,45 +146,13 @@ void ConfigReader::expect_false(const char* key) const {
     throw user_error("[{}] expected '{}' to be false, got true", file_, key);
 }
 
-void ConfigReader::expect_single_label() const {
-  const json problem = config_.value("problem_type", json());
-  if (problem.is_null() || problem == "single_label_classification") return;
-  throw user_error(
-      "[{}] expected 'problem_type' to be \"single_label_classification\" or null, got {}; regression and "
-      "several labels a text are not supported yet",
-      file_, problem.dump());
-}
-
-void check_num_labels(int64_t num_labels, const std::string& source) {
-  if (num_labels >= 2 && num_labels <= kMostLabels) return;
-  throw user_error(
-      "[{}] expected 'num_labels' (the names in 'id2label') to be a number from 2 to {}, got {}{}", source,
-      kMostLabels, num_labels,
-      num_labels == 1 ? "; a model with one output is a regression, which is not supported yet" : "");
-}
-
-std::optional<std::vector<std::string>> read_labels(const json& config, const std::string& file) {
-  const auto names = config.find("id2label");
-  if (names == config.end() || names->is_null()) return std::nullopt;
-  if (!names->is_object() || names->empty()) {
-    throw user_error("[{}] expected 'id2label' to map \"0\", \"1\", … to names, got {}", file, names->dump());
-  }
-  std::vector<std::string> labels;
-  for (size_t i = 0; i < names->size(); ++i) {
-    const auto found = names->find(std::to_string(i));
-    if (found == names->end())
-      throw user_error("[{}] expected 'id2label' to have a name for \"{}\", got {}", file, i, names->dump());
-    labels.push_back(read_label(*found, file));
-  }
-  return labels;
-}
-
-void write_labels(json& config, const std::vector<std::string>& labels) {
+void write_labels(json& config, const LabelMap& labels) {
+  config["problem_type"] = problem_type_name(labels.problem);
   config["id2label"] = json::object();
   config["label2id"] = json::object();
-  for (size_t i = 0; i < labels.size(); ++i) {
-    config["id2label"][std::to_string(i)] = labels[i];
-    config["label2id"][labels[i]] = i;
+  for (size_t i = 0; i < labels.names.size(); ++i) {
+    config["id2label"][std::to_string(i)] = labels.names[i];
+    config["label2id"][labels.names[i]] = i;
   }
   config.erase("num_labels");
 }

@@ -22,7 +22,6 @@ constexpr float kLayerNormEpsilon = 1e-12F;
 DistilBertConfig DistilBertConfig::from_json(const json& source, const std::string& file) {
   const ConfigReader reader(source, file);
   reader.expect_model_type("distilbert");
-  reader.expect_single_label();
   // Positions that are computed and not trained.
   reader.expect_false("sinusoidal_pos_embds");
   DistilBertConfig config;
@@ -39,7 +38,7 @@ DistilBertConfig DistilBertConfig::from_json(const json& source, const std::stri
   config.initializer_range = reader.number("initializer_range", config.initializer_range, 0, 1e3F);
   config.seq_classif_dropout = reader.number("seq_classif_dropout", config.seq_classif_dropout, 0, 0.999F);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
-  config.num_labels = reader.num_labels();
+  config.labels = reader.label_map();
   if (config.dim % config.n_heads != 0) {
     throw user_error("[{}] expected 'dim' to be a multiple of 'n_heads', got {} and {}", file, config.dim,
                      config.n_heads);
@@ -49,7 +48,7 @@ DistilBertConfig DistilBertConfig::from_json(const json& source, const std::stri
 
 DistilBertForSequenceClassification::DistilBertForSequenceClassification(DistilBertConfig config,
                                                                          std::string config_json)
-    : TextClassifier(config.num_labels, std::move(config_json)), config_(config) {}
+    : TextClassifier(config.labels, std::move(config_json)), config_(std::move(config)) {}
 
 DistilBertForSequenceClassification DistilBertForSequenceClassification::from_config(
     const std::filesystem::path& file) {
@@ -114,7 +113,7 @@ Tensor DistilBertForSequenceClassification::transformer_layer(ModelBuilder& buil
                           kLayerNormEpsilon);
 }
 
-Tensor DistilBertForSequenceClassification::forward(ModelBuilder& builder) const {
+Outputs DistilBertForSequenceClassification::forward(ModelBuilder& builder) const {
   Tensor x = embeddings(builder);
   for (int32_t layer = 0; layer < config_.n_layers; ++layer) x = transformer_layer(builder, layer, x);
   builder.set_region(-1, Component::kHead);

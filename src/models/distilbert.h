@@ -25,7 +25,7 @@ struct DistilBertConfig {
   float initializer_range = 0.02F;
   float seq_classif_dropout = 0.2F;
   int64_t pad_token_id = 0;
-  int64_t num_labels = 2;
+  LabelMap labels = classes(2);
 
   // Throws UserError naming `file`, the key, what was expected and found; also for other architectures.
   static DistilBertConfig from_json(const nlohmann::json& json, const std::string& file);
@@ -38,7 +38,7 @@ class DistilBertForSequenceClassification final : public TextClassifier {
   static DistilBertForSequenceClassification from_config(const std::filesystem::path& file);
   static DistilBertForSequenceClassification from_pretrained(const std::filesystem::path& directory);
 
-  Tensor forward(ModelBuilder& builder) const override;
+  Outputs forward(ModelBuilder& builder) const override;
   int64_t max_positions() const override { return config_.max_position_embeddings; }
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t hidden_size() const override { return config_.dim; }

@@ -98,4 +98,16 @@ std::unique_ptr<Model> model_of_shape(std::string_view name) {
   return nullptr;
 }
 
+std::unique_ptr<Model> model_of_a_second(int64_t vocab_size, int64_t positions, LabelMap labels) {
+  BertConfig config;
+  config.vocab_size = vocab_size;
+  config.hidden_size = 64;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 2;
+  config.intermediate_size = 128;
+  config.max_position_embeddings = positions;
+  config.labels = std::move(labels);
+  return std::make_unique<BertForSequenceClassification>(std::move(config));
+}
+
 }  // namespace shoehorn

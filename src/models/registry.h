@@ -2,6 +2,7 @@
 // folder and a row in registry.cc.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/labels.h"
 #include "model/model.h"
 
 namespace shoehorn {
@@ -31,5 +33,14 @@ class AutoModelForSequenceClassification {
 std::vector<std::string> shape_names();
 // Null where no shape has this name.
 std::unique_ptr<Model> model_of_shape(std::string_view name);
+
+// The shapes that benches take where nobody names one: of a step, of the efficient-training guides' ladder, of a look
+// in a minute.
+inline constexpr std::string_view kStepShape = "bert-base";
+inline constexpr std::string_view kLadderShape = "bert-large";
+inline constexpr std::string_view kQuickShape = "bert-mini";
+
+// A model that learns in a second: two layers of 64.
+std::unique_ptr<Model> model_of_a_second(int64_t vocab_size, int64_t positions, LabelMap labels);
 
 }  // namespace shoehorn

@@ -82,7 +82,7 @@ TEST(DistilBertConfigTest, ReadsItsOwnNames) {
   EXPECT_EQ(config.dropout, 0.3F);
   EXPECT_EQ(config.attention_dropout, 0.4F);
   EXPECT_EQ(config.seq_classif_dropout, 0.5F);
-  EXPECT_EQ(config.num_labels, 3);
+  EXPECT_EQ(config.labels.num_labels(), 3);
 }
 
 TEST(DistilBertConfigTest, WhatItCannotComputeIsRefused) {
@@ -93,7 +93,7 @@ TEST(DistilBertConfigTest, WhatItCannotComputeIsRefused) {
   EXPECT_TRUE(contains(refusal({{"sinusoidal_pos_embds", true}}), "'sinusoidal_pos_embds' to be false"));
   EXPECT_TRUE(
       contains(refusal({{"dim", 10}, {"n_heads", 3}}), "'dim' to be a multiple of 'n_heads', got 10 and 3"));
-  EXPECT_TRUE(contains(refusal({{"problem_type", "regression"}}), "'problem_type'"));
+  EXPECT_TRUE(contains(refusal({{"problem_type", "ranking"}}), "'problem_type'"));
   EXPECT_TRUE(contains(refusal({{"activation", "mish"}}), "'activation' to be one of"));
   EXPECT_TRUE(contains(refusal({{"n_layers", 0}}), "'n_layers'"));
 }
@@ -104,7 +104,7 @@ TEST(DistilBertConfigTest, IsWrittenBackWhole) {
   directory.write("config.json",
                   R"({"model_type": "distilbert", "qa_dropout": 0.25, "dim": 24, "n_heads": 3})");
   auto model = DistilBertForSequenceClassification::from_config(directory.path() / "config.json");
-  model.set_labels({"no", "perhaps", "yes"});
+  model.set_labels({.names = {"no", "perhaps", "yes"}});
   const json written = json::parse(model.config_json());
   EXPECT_EQ(written["qa_dropout"], 0.25);
   EXPECT_EQ(written["dim"], 24);

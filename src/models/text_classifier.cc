@@ -6,6 +6,7 @@
 #include "io/json_file.h"
 #include "io/model_directory.h"
 #include "models/config_keys.h"
+#include "tasks/make_task.h"
 
 namespace shoehorn {
 
@@ -13,28 +14,29 @@ namespace {
 
 using nlohmann::json;
 
+// Whether the labels are what a reader takes the config to say: their number alone, which two have even without.
+bool has_default_names(const json& config, const LabelMap& labels) {
+  if (config.contains("id2label")) return false;
+  const json count = config.value("num_labels", json(2));
+  return (count.is_null() ? labels.num_labels() == 2 : count == labels.num_labels()) &&
+         labels.names == default_labels(labels.num_labels());
+}
+
 json parsed(const std::string& config_json) {
   return config_json.empty() ? json::object() : parse_json(config_json, kConfigFileName);
 }
 
 }  // namespace
 
-TextClassifier::TextClassifier(int64_t num_labels, std::string config_json)
-    : num_labels_(num_labels), config_json_(std::move(config_json)) {
-  check_num_labels(num_labels_, "num_labels");
-}
+TextClassifier::TextClassifier(LabelMap labels, std::string config_json)
+    : task_(make_task(std::move(labels))), config_json_(std::move(config_json)) {}
 
-std::vector<std::string> TextClassifier::labels() const {
-  const auto named = read_labels(parsed(config_json_), std::string(kConfigFileName));
-  return named && std::ssize(*named) == num_labels_ ? *named : default_labels(num_labels_);
-}
-
-void TextClassifier::set_labels(const std::vector<std::string>& labels) {
-  check_num_labels(std::ssize(labels), "labels");
+void TextClassifier::set_labels(const LabelMap& labels) {
+  std::shared_ptr<const Task> task = make_task(labels);
   json config = parsed(config_json_);
   write_labels(config, labels);
   config_json_ = format_json(config);
-  num_labels_ = std::ssize(labels);
+  task_ = std::move(task);
 }
 
 std::vector<NamedSize> TextClassifier::encoder_sizes(int64_t hidden, int64_t feed_forward, int64_t heads,
@@ -48,7 +50,9 @@ std::vector<NamedSize> TextClassifier::encoder_sizes(int64_t hidden, int64_t fee
 std::string TextClassifier::config_json() const {
   json config = parsed(config_json_);
   write_keys(config);
-  config["problem_type"] = "single_label_classification";
+  const LabelMap& labels = task_->label_map();
+  if (!has_default_names(config, labels)) write_labels(config, labels);
+  config["problem_type"] = problem_type_name(labels.problem);
   return config.dump(2) + "\n";
 }
 

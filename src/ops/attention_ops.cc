@@ -97,7 +97,8 @@ std::vector<OpInfo> attention_ops() {
              cost.flops = product_flops(context, context.type(0));
              return cost;
            },
-       .gradient = gradient_scores},
+       .gradient = gradient_scores,
+       .makes_infinities = true},  // scores of masked keys
       {.kind = OpKind::kAttentionScoresGrad,
        .name = "attention_scores_grad",
        .op_class = OpClass::kContraction,

@@ -90,7 +90,8 @@ std::vector<OpInfo> column_ops() {
            },
        .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
        .aliases = in_place,
-       .gradient = gradient_scale},
+       .gradient = gradient_scale,
+       .row_inputs = rows_of_first},
   };
 }
 

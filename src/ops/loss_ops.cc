@@ -1,4 +1,6 @@
-// The loss: softmax and cross-entropy in one, over C classes.
+// Losses of S rows of logits: softmax and cross-entropy in one over C classes; squared error and binary cross-entropy
+// against C values. Each is the sum over the number of targets in the whole effective batch, so that the losses of
+// micro-batches add.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 
@@ -6,7 +8,16 @@ namespace shoehorn {
 
 namespace {
 
-void expect_loss_inputs(const OpContext& context) {
+// The gradient of the loss itself where it is given: behind the inputs of the loss's gradient op.
+void append_seed(const GradientContext& context, std::vector<ValueId>& inputs) {
+  if (context.gradient(0).valid()) inputs.push_back(context.gradient(0));
+}
+
+void expect_scalar(const OpContext& context, int64_t input) {
+  if (context.has(input)) expect_dtype(context, input, DType::kF32);
+}
+
+void expect_class_inputs(const OpContext& context) {
   expect_float(context, 0);
   expect_rank(context, 0, 2);
   expect_rank(context, 1, 1);
@@ -17,27 +28,66 @@ void expect_loss_inputs(const OpContext& context) {
 }
 
 // cross_entropy: (logits[S, C], labels i32[S] with -100 ignored, target_count f32[1], accumulator[1]?)
-// -> loss f32[1]: the sum of the losses over the number of targets in the whole effective batch;
-//    row maximum f32[S], row sum of exponentials f32[S]
+// -> loss f32[1]; row maximum f32[S], row sum of exponentials f32[S]
 std::vector<TensorType> infer_cross_entropy(const OpContext& context) {
-  expect_loss_inputs(context);
+  expect_class_inputs(context);
   const TensorType statistic{DType::kF32, {context.type(0).shape[0]}};
   return {{DType::kF32, {1}}, statistic, statistic};
 }
 
-// cross_entropy_grad: (logits, labels, target_count, row maximum, row sum, loss scale f32[1]?) -> dlogits
+// cross_entropy_grad: (logits, labels, target_count, row maximum, row sum, gradient of the loss f32[1]?) -> dlogits
 std::vector<TensorType> infer_cross_entropy_grad(const OpContext& context) {
-  expect_loss_inputs(context);
-  if (context.has(5)) expect_dtype(context, 5, DType::kF32);
+  expect_class_inputs(context);
+  expect_scalar(context, 5);
   return {context.type(0)};
 }
 
-// The loss is the root of the backward: the gradient of its output is one.
 void gradient_cross_entropy(GradientContext& context) {
-  context.set(0, context.builder().value(OpKind::kCrossEntropyGrad,
-                                         {context.input(0), context.input(1), context.input(2),
-                                          context.output(1), context.output(2)},
+  std::vector<ValueId> inputs = {context.input(0), context.input(1), context.input(2), context.output(1),
+                                 context.output(2)};
+  append_seed(context, inputs);
+  context.set(0, context.builder().value(OpKind::kCrossEntropyGrad, std::move(inputs),
                                          context.attributes<LossAttributes>(), "loss_gradient"));
+}
+
+void expect_value_inputs(const OpContext& context) {
+  expect_float(context, 0);
+  expect_rank(context, 0, 2);
+  expect_dtype(context, 1, DType::kF32);
+  if (!(context.type(1).shape == context.type(0).shape)) fail_type(context, 1, "one value for each logit");
+  expect_dtype(context, 2, DType::kF32);
+}
+
+// mean_squared_error, binary_cross_entropy: (logits[S, C], values f32[S, C], target_count f32[1], accumulator[1]?)
+// -> loss f32[1]: the mean over the C values of a row, as PyTorch's `mean`
+std::vector<TensorType> infer_value_loss(const OpContext& context) {
+  expect_value_inputs(context);
+  return {{DType::kF32, {1}}};
+}
+
+// The same with _grad: (logits, values, target_count, gradient of the loss f32[1]?) -> dlogits
+std::vector<TensorType> infer_value_loss_grad(const OpContext& context) {
+  expect_value_inputs(context);
+  expect_scalar(context, 3);
+  return {context.type(0)};
+}
+
+template <OpKind kGradient>
+void gradient_value_loss(GradientContext& context) {
+  std::vector<ValueId> inputs = {context.input(0), context.input(1), context.input(2)};
+  append_seed(context, inputs);
+  context.set(0, context.builder().value(kGradient, std::move(inputs), {}, "loss_gradient"));
+}
+
+template <int kFlops>
+Cost loss_cost(const OpContext& context) {
+  Cost cost = streaming_cost(context, 0);
+  cost.flops = kFlops * static_cast<double>(context.type(0).shape.elements());
+  return cost;
+}
+
+std::vector<AliasRule> over_the_logits(const OpContext&) {
+  return {{0, 0, false}};
 }
 
 }  // namespace
@@ -50,13 +100,9 @@ std::vector<OpInfo> loss_ops() {
        .min_inputs = 3,
        .max_inputs = 4,
        .infer = infer_cross_entropy,
-       .cost =
-           [](const OpContext& context) {
-             Cost cost = streaming_cost(context, 0);
-             cost.flops = 6 * static_cast<double>(context.type(0).shape.elements());
-             return cost;
-           },
+       .cost = loss_cost<6>,
        .gradient = gradient_cross_entropy,
+       .is_loss = true,
        .accumulators = {{0, 3}}},
       {.kind = OpKind::kCrossEntropyGrad,
        .name = "cross_entropy_grad",
@@ -65,7 +111,43 @@ std::vector<OpInfo> loss_ops() {
        .max_inputs = 6,
        .infer = infer_cross_entropy_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 7); },
-       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; }},
+       .aliases = over_the_logits},
+      {.kind = OpKind::kMeanSquaredError,
+       .name = "mean_squared_error",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .infer = infer_value_loss,
+       .cost = loss_cost<3>,
+       .gradient = gradient_value_loss<OpKind::kMeanSquaredErrorGrad>,
+       .is_loss = true,
+       .accumulators = {{0, 3}}},
+      {.kind = OpKind::kMeanSquaredErrorGrad,
+       .name = "mean_squared_error_grad",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .infer = infer_value_loss_grad,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 2); },
+       .aliases = over_the_logits},
+      {.kind = OpKind::kBinaryCrossEntropy,
+       .name = "binary_cross_entropy",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .infer = infer_value_loss,
+       .cost = loss_cost<6>,
+       .gradient = gradient_value_loss<OpKind::kBinaryCrossEntropyGrad>,
+       .is_loss = true,
+       .accumulators = {{0, 3}}},
+      {.kind = OpKind::kBinaryCrossEntropyGrad,
+       .name = "binary_cross_entropy_grad",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .infer = infer_value_loss_grad,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 6); },
+       .aliases = over_the_logits},
   };
 }
 

@@ -87,6 +87,13 @@ std::vector<OpInfo> matmul_ops() {
            .infer = infer_matmul,
            .cost = cost_matmul,
            .gradient = gradient_matmul,
+           .row_inputs =
+               [](const OpContext& context) {
+                 return context.attributes<MatmulAttributes>().transpose_a ? std::vector<int64_t>{}
+                                                                           : std::vector<int64_t>{0};
+               },
+           .weight = WeightInput{1},
+           .set_output = set_output_of<MatmulAttributes>,
            .accumulators = {{0, 3}}}};
 }
 

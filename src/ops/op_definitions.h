@@ -32,4 +32,15 @@ inline int64_t rows_of(const TensorType& type) {
   return innermost(type).maximum == 0 ? 0 : type.shape.elements() / innermost(type).maximum;
 }
 
+// OpInfo::row_inputs of an op that makes each row of the same row of its first input.
+inline std::vector<int64_t> rows_of_first(const OpContext&) {
+  return {0};
+}
+
+// OpInfo::set_output of an op whose attributes say the type of its output.
+template <typename OpAttributes>
+void set_output_of(Attributes& attributes, DType dtype) {
+  std::get<OpAttributes>(attributes).output = dtype;
+}
+
 }  // namespace shoehorn

@@ -4,6 +4,7 @@
 // reference and a test; nothing else changes. docs/how-to-add-an-op.md walks through one.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,11 @@ struct AliasRule {
 // 2020).
 enum class OpClass : uint8_t { kContraction, kNormalization, kElementwise, kMovement, kUpdate };
 
+struct WeightInput {
+  int64_t input;
+  bool is_table = false;  // rows are looked up in it, so that it is kept in fp32 where its master is
+};
+
 struct OpInfo {
   OpKind kind;
   std::string_view name;
@@ -73,6 +79,16 @@ struct OpInfo {
   std::vector<AliasRule> (*aliases)(const OpContext&) = nullptr;
   // Adds the gradients of the inputs; null where the op has none.
   void (*gradient)(GradientContext&) = nullptr;
+  // The inputs whose rows those of output 0 are made of, each of the same row; what the others say holds for all rows.
+  // Null or empty: the op mixes rows.
+  std::vector<int64_t> (*row_inputs)(const OpContext&) = nullptr;
+  // The input that may be a weight of 16 bits, with which output 0 comes in the type that set_output says.
+  std::optional<WeightInput> weight = {};
+  void (*set_output)(Attributes& attributes, DType dtype) = nullptr;
+  // Whether infinities in its output are no error.
+  bool makes_infinities = false;
+  // Output 0, f32[1], is a loss: a backward may begin there without a value for its gradient, which then is one.
+  bool is_loss = false;
   // For each output that is a parameter's gradient: the optional input that it is added to. Such an output
   // must lie in that input's bytes where it is given.
   struct Accumulator {
@@ -88,6 +104,15 @@ struct OpInfo {
 
 // The table. Every OpKind has an entry.
 const OpInfo& op_info(OpKind kind);
+
+// The input that output `output` of such an op is added to where it is given; none: there is no such input.
+std::optional<int64_t> accumulator_input(OpKind kind, int64_t output);
+
+// Makes the output of a node, which has such an input, be added to `accumulator`.
+void set_accumulator(Node& node, int64_t input, ValueId accumulator);
+
+// The values of a sum that grows in place, from `value`, which is all of it, to its first term.
+std::vector<ValueId> terms_in_place(const Program& program, ValueId value);
 
 // The alias rules of a node: its op's own and those of the accumulators given.
 std::vector<AliasRule> alias_rules(const Program& program, const Node& node);

@@ -32,6 +32,33 @@ const OpInfo& op_info(OpKind kind) {
   return table[static_cast<size_t>(kind)];
 }
 
+std::optional<int64_t> accumulator_input(OpKind kind, int64_t output) {
+  for (const OpInfo::Accumulator& accumulator : op_info(kind).accumulators) {
+    if (accumulator.output == output) return accumulator.input;
+  }
+  return std::nullopt;
+}
+
+void set_accumulator(Node& node, int64_t input, ValueId accumulator) {
+  const auto at = static_cast<size_t>(input);
+  if (node.inputs.size() <= at) node.inputs.resize(at + 1);
+  node.inputs[at] = accumulator;
+}
+
+std::vector<ValueId> terms_in_place(const Program& program, ValueId value) {
+  std::vector<ValueId> terms = {value};
+  while (program.value(terms.back()).producer.valid()) {
+    const Value& last = program.value(terms.back());
+    const Node& node = program.node(last.producer);
+    const std::optional<int64_t> input = accumulator_input(node.kind, last.output);
+    if (!input || *input >= std::ssize(node.inputs)) break;
+    const ValueId before = node.inputs[static_cast<size_t>(*input)];
+    if (!before.valid() || !program.value(before).producer.valid()) break;
+    terms.push_back(before);
+  }
+  return terms;
+}
+
 std::vector<AliasRule> alias_rules(const Program& program, const Node& node) {
   const OpInfo& info = op_info(node.kind);
   const OpContext context{program, node};

@@ -111,6 +111,28 @@ ValueId make_layer_norm_again(OpBuilder& builder, const Node& node) {
                        "layer_norm.again");
 }
 
+// rms_norm: (x[rows, H], gamma[H]) -> y, rstd f32[rows]
+std::vector<TensorType> infer_rms_norm(const OpContext& context) {
+  expect_float(context, 0);
+  expect_rank(context, 0, 2);
+  expect_row_vector(context, 1, 0);
+  return {context.type(0), {DType::kF32, {context.type(0).shape[0]}}};
+}
+
+// rms_norm_grad: (dy, x, rstd, gamma, accumulator gamma?) -> dx, dgamma
+std::vector<TensorType> infer_rms_norm_grad(const OpContext& context) {
+  expect_same_type(context, 1, 0);
+  return {context.type(0), {DType::kF32, context.type(3).shape}};
+}
+
+void gradient_rms_norm(GradientContext& context) {
+  const NodeId node = context.builder().add(
+      OpKind::kRmsNormGrad, {context.gradient(0), context.input(0), context.output(1), context.input(1)},
+      context.attributes<NormalizationAttributes>(), "rms_norm_gradient");
+  for (int64_t i = 0; i < 2; ++i)
+    context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
+}
+
 // embedding: (table[V, H], ids[rows], addend[rows, H]?) -> [rows, H]
 std::vector<TensorType> infer_embedding(const OpContext& context) {
   expect_float(context, 0);
@@ -155,7 +177,8 @@ std::vector<OpInfo> rowwise_ops() {
            [](GradientContext& context) {
              context.set(0, context.gradient(0));
              context.set(1, context.gradient(0));
-           }},
+           },
+       .row_inputs = [](const OpContext&) { return std::vector<int64_t>{0, 1}; }},
       {.kind = OpKind::kBiasAdd,
        .name = "bias_add",
        .op_class = OpClass::kElementwise,
@@ -164,7 +187,8 @@ std::vector<OpInfo> rowwise_ops() {
        .infer = infer_bias_add,
        .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
        .aliases = in_place,
-       .gradient = gradient_bias_add},
+       .gradient = gradient_bias_add,
+       .row_inputs = rows_of_first},
       {.kind = OpKind::kColumnSum,
        .name = "column_sum",
        .op_class = OpClass::kElementwise,
@@ -187,6 +211,7 @@ std::vector<OpInfo> rowwise_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
        .aliases = in_place,
        .gradient = gradient_activation,
+       .row_inputs = rows_of_first,
        .make_again = {repeat}},
       {.kind = OpKind::kActivationGrad,
        .name = "activation_grad",
@@ -205,6 +230,7 @@ std::vector<OpInfo> rowwise_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
        .aliases = in_place,
        .gradient = gradient_dropout,
+       .row_inputs = [](const OpContext&) { return std::vector<int64_t>{0, 2, 3}; },
        .make_again = {repeat}},
       {.kind = OpKind::kLayerNorm,
        .name = "layer_norm",
@@ -214,6 +240,7 @@ std::vector<OpInfo> rowwise_ops() {
        .infer = infer_layer_norm,
        .cost = [](const OpContext& context) { return streaming_cost(context, 8); },
        .gradient = gradient_layer_norm,
+       .row_inputs = rows_of_first,
        .make_again = {make_layer_norm_again, repeat}},
       {.kind = OpKind::kLayerNormGrad,
        .name = "layer_norm_grad",
@@ -232,6 +259,26 @@ std::vector<OpInfo> rowwise_ops() {
        .infer = infer_layer_norm_output,
        .cost = [](const OpContext& context) { return streaming_cost(context, 4); },
        .aliases = in_place},
+      {.kind = OpKind::kRmsNorm,
+       .name = "rms_norm",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_rms_norm,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 4); },
+       .aliases = in_place,
+       .gradient = gradient_rms_norm,
+       .row_inputs = rows_of_first,
+       .make_again = {repeat}},
+      {.kind = OpKind::kRmsNormGrad,
+       .name = "rms_norm_grad",
+       .op_class = OpClass::kNormalization,
+       .min_inputs = 4,
+       .max_inputs = 5,
+       .infer = infer_rms_norm_grad,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 10); },
+       .aliases = in_place,
+       .accumulators = {{1, 4}}},
       {.kind = OpKind::kEmbedding,
        .name = "embedding",
        .op_class = OpClass::kMovement,
@@ -248,6 +295,8 @@ std::vector<OpInfo> rowwise_ops() {
              return context.has(2) ? std::vector<AliasRule>{{0, 2, false}} : std::vector<AliasRule>{};
            },
        .gradient = gradient_embedding,
+       .weight = WeightInput{0, true},
+       .set_output = set_output_of<EmbeddingAttributes>,
        .make_again = {repeat}},
       {.kind = OpKind::kEmbeddingGrad,
        .name = "embedding_grad",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "ops/op_builder.h"
@@ -13,19 +14,13 @@ namespace shoehorn {
 
 namespace {
 
-// The node that makes `value` adds it to `accumulator`: through its op's own accumulator input where it has
-// one. Returns the sum.
-ValueId add_into(Program& program, ValueId value, ValueId accumulator, const Region& region) {
-  const NodeId producer = program.value(value).producer;
-  Node& node = program.node(producer);
-  for (const OpInfo::Accumulator& slot : op_info(node.kind).accumulators) {
-    if (slot.output != program.value(value).output) continue;
-    const auto at = static_cast<size_t>(slot.input);
-    if (node.inputs.size() <= at) node.inputs.resize(at + 1);
-    if (node.inputs[at].valid()) break;
-    node.inputs[at] = accumulator;
-    return value;
-  }
+// The input by which the first term of a sum takes an accumulator; none where it has no such input.
+std::optional<int64_t> free_accumulator(const Program& program, ValueId first_term) {
+  const Value& value = program.value(first_term);
+  return accumulator_input(program.node(value.producer).kind, value.output);
+}
+
+ValueId add_up(Program& program, ValueId accumulator, ValueId value, const Region& region) {
   OpBuilder builder(program);
   builder.set_region(region);
   return builder.value(OpKind::kAdd, {accumulator, value}, {}, program.value(value).name + ".sum");
@@ -39,10 +34,16 @@ StorageId add_gradient_storage(StateTable& state, StorageId weight) {
   return state.add_storage(std::move(storage));
 }
 
-// The accumulated value becomes version 1 of the storage whose version 0 its node consumes.
+// The value is added to the storage: its first term to version 0, and so on.
 void accumulate_in_state(Program& program, ValueId value, StorageId storage) {
-  const ValueId sum = add_into(program, value, program.read_state(storage),
-                               program.node(program.value(value).producer).region);
+  const ValueId first_term = terms_in_place(program, value).back();
+  if (const auto input = free_accumulator(program, first_term)) {
+    OpBuilder(program).bind_output(value, storage);
+    set_accumulator(program.node(program.value(first_term).producer), *input, program.read_state(storage));
+    return;
+  }
+  const Region region = program.node(program.value(value).producer).region;
+  const ValueId sum = add_up(program, program.read_state(storage), value, region);
   program.value(sum).storage = storage;
   program.value(sum).version = 1;
   program.value(sum).role = program.state().storage(storage).role;
@@ -128,8 +129,8 @@ class Unroller {
       add_batch_counts(target_, capacity);
       if (m > 0) family.train_batches.emplace_back(*family.state, capacity, static_cast<int32_t>(m));
     }
-    accumulated_[source_.result("loss")] = {};
-    for (const ParameterGradient& gradient : family.gradients) accumulated_[gradient.gradient] = {};
+    add_sum(source_.result("loss"));
+    for (const ParameterGradient& gradient : family.gradients) add_sum(gradient.gradient);
   }
 
   void copy(NodeId id, int32_t micro_batch) {
@@ -152,17 +153,28 @@ class Unroller {
       for (Dim& dim : dims) shift(dim, micro_batch);
       view->type.shape = Shape(std::move(dims));
     }
+    // Whichever term of a sum comes next adds to what there is of it.
+    std::vector<ValueId> sums_so_far;
+    for (size_t i = 0; i < original.outputs.size(); ++i) {
+      const auto sum = sum_of_term_.find(original.outputs[i]);
+      sums_so_far.push_back(sum == sum_of_term_.end() ? ValueId{} : accumulated_.at(sum->second));
+      const auto input = accumulator_input(node.kind, static_cast<int64_t>(i));
+      if (!sums_so_far[i].valid() || !input) continue;
+      set_accumulator(node, *input, sums_so_far[i]);
+      sums_so_far[i] = {};
+    }
     std::vector<TensorType> types = op_info(node.kind).infer({target_, node});
     const NodeId copy = target_.add_node(std::move(node), types, source_.value(original.outputs[0]).name);
     for (size_t i = 0; i < original.outputs.size(); ++i) {
       const ValueId value = original.outputs[i];
       ValueId made = target_.node(copy).outputs[i];
       target_.value(made).role = source_.value(value).role;
-      if (const auto sum = accumulated_.find(value); sum != accumulated_.end()) {
-        if (sum->second.valid()) made = add_into(target_, made, sum->second, target_.node(copy).region);
+      if (sums_so_far[i].valid()) {
+        made = add_up(target_, sums_so_far[i], made, target_.node(copy).region);
         target_.value(made).role = source_.value(value).role;
-        sum->second = made;
       }
+      if (const auto sum = sum_of_term_.find(value); sum != sum_of_term_.end())
+        accumulated_[sum->second] = made;
       values_[static_cast<size_t>(micro_batch)][value] = made;
     }
   }
@@ -185,7 +197,13 @@ class Unroller {
     if (family_.state->storage(source.storage).role != Role::kInput)
       return target_.read_state(source.storage);
     const BatchColumn column = family_.train_batches[0].column_of(source.storage);
-    return target_.read_state(family_.train_batches[static_cast<size_t>(micro_batch)].ask(column));
+    const int64_t width = family_.train_batches[0].width(column);
+    return target_.read_state(family_.train_batches[static_cast<size_t>(micro_batch)].ask(column, width));
+  }
+
+  void add_sum(ValueId sum) {
+    accumulated_[sum] = {};
+    for (const ValueId term : terms_in_place(source_, sum)) sum_of_term_[term] = sum;
   }
 
   ProgramFamily& family_;
@@ -193,7 +211,9 @@ class Unroller {
   Program target_;
   std::vector<std::map<ValueId, ValueId>>
       values_;                              // of each micro-batch: value of the source -> of the target
-  std::map<ValueId, ValueId> accumulated_;  // value of the source -> sum so far
+  std::map<ValueId, ValueId> accumulated_;  // sum of the source -> what there is of it
+  std::map<ValueId, ValueId>
+      sum_of_term_;  // values of the source that grow into a sum, the sum itself included
 };
 
 void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {

@@ -1,8 +1,11 @@
 #include "passes/gather_early.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "ops/op_builder.h"
+#include "ops/op_info.h"
 #include "passes/place_nodes.h"
 
 namespace shoehorn {
@@ -25,30 +28,22 @@ class Narrower {
   }
 
  private:
-  // How many of a node's first inputs have the rows of its output; 0 where the node mixes rows.
-  size_t row_inputs(const Node& node) const {
-    switch (node.kind) {
-      case OpKind::kAdd:
-        return 2;
-      case OpKind::kBiasAdd:
-      case OpKind::kActivation:
-      case OpKind::kLayerNorm:
-      case OpKind::kScale:
-        return 1;
-      case OpKind::kMatmul:
-        return std::get<MatmulAttributes>(node.attributes).transpose_a ? 0 : 1;
-      case OpKind::kDropout:
-        return reads(node, 2, BatchColumn::kTokenSample) && reads(node, 3, BatchColumn::kPositionIds) ? 1 : 0;
-      default:
-        return 0;
+  // The inputs whose rows the node's output is made of, if all of them can be narrowed; none where it mixes rows.
+  std::vector<int64_t> row_inputs(const Node& node) const {
+    const OpInfo& info = op_info(node.kind);
+    if (info.row_inputs == nullptr) return {};
+    const std::vector<int64_t> inputs = info.row_inputs({program_, node});
+    for (const int64_t input : inputs) {
+      const std::optional<BatchColumn> column = column_of(node.inputs[static_cast<size_t>(input)]);
+      if (column && !batch_column_info(*column).of_first_tokens) return {};
     }
+    return inputs;
   }
-  bool is_column(ValueId value, BatchColumn column) const {
+  // The column of the batch that a value is.
+  std::optional<BatchColumn> column_of(ValueId value) const {
     const StorageId storage = program_.value(value).storage;
-    return storage.valid() && storage == batch_.find(column);
-  }
-  bool reads(const Node& node, size_t input, BatchColumn column) const {
-    return is_column(node.inputs[input], column);
+    if (!storage.valid() || program_.state().storage(storage).role != Role::kInput) return std::nullopt;
+    return batch_.column_of(storage);
   }
 
   // Whether every reader of a value wants rows `index` only: it gathers them, or makes of them what is itself
@@ -66,10 +61,11 @@ class Narrower {
       const Node& reader = program_.node(id);
       if (reader.kind == OpKind::kGatherRows && reader.inputs[0] == value && reader.inputs[1] == index)
         continue;
-      const size_t rows = row_inputs(reader);
-      if (rows == 0) return false;
-      for (size_t i = rows; i < reader.inputs.size(); ++i) {
-        if (reader.inputs[i] == value) return false;
+      const std::vector<int64_t> rows = row_inputs(reader);
+      if (rows.empty()) return false;
+      for (int64_t i = 0; i < std::ssize(reader.inputs); ++i) {
+        const bool is_row = std::find(rows.begin(), rows.end(), i) != rows.end();
+        if (!is_row && reader.inputs[static_cast<size_t>(i)] == value) return false;
       }
       if (!is_wanted_narrow(reader.outputs[0], index)) return false;
     }
@@ -79,7 +75,7 @@ class Narrower {
   void narrow_for(NodeId gather) {
     const Node node = program_.node(gather);
     const ValueId index = node.inputs[1];
-    if (!is_column(index, BatchColumn::kSequenceStart)) return;
+    if (column_of(index) != BatchColumn::kSequenceStart) return;
     readers_ = program_.readers();
     wanted_.clear();
     anchor_ = gather;
@@ -89,21 +85,21 @@ class Narrower {
 
   bool can_narrow(ValueId value, ValueId index) {
     const NodeId producer = program_.value(value).producer;
-    return producer.valid() && row_inputs(program_.node(producer)) > 0 && is_wanted_narrow(value, index);
+    return producer.valid() && !row_inputs(program_.node(producer)).empty() && is_wanted_narrow(value, index);
   }
 
   // Rows `index` of a value, for a reader in `region`: made of rows of what it is made of, or gathered.
   ValueId narrow(ValueId value, ValueId index, const Region& region) {
     if (const auto known = narrowed_.find(value); known != narrowed_.end()) return known->second;
+    if (const auto column = column_of(value))
+      return program_.read_state(batch_.ask(*batch_column_info(*column).of_first_tokens));
     OpBuilder builder(program_);
     NodeId made;
     if (can_narrow(value, index)) {
       Node node = program_.node(program_.value(value).producer);
-      const size_t rows = row_inputs(node);
-      for (size_t i = 0; i < rows; ++i) node.inputs[i] = narrow(node.inputs[i], index, node.region);
-      if (node.kind == OpKind::kDropout) {
-        node.inputs[2] = program_.read_state(batch_.ask(BatchColumn::kSequenceSample));
-        node.inputs[3] = program_.read_state(batch_.ask(BatchColumn::kSequencePosition));
+      for (const int64_t row : row_inputs(node)) {
+        ValueId& input = node.inputs[static_cast<size_t>(row)];
+        input = narrow(input, index, node.region);
       }
       builder.set_region(node.region);
       const std::string name = program_.value(value).name;  // the table of values grows meanwhile

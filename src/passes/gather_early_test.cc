@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "passes/passes_testing.h"
+#include "tasks/single_label_classification.h"
 
 namespace shoehorn {
 namespace {
@@ -79,7 +80,7 @@ class Reading : public Model {
  public:
   using Use = Tensor (*)(ModelBuilder&, Tensor y);
   explicit Reading(Use use) : use_(use) {}
-  Tensor forward(ModelBuilder& b) const override {
+  Outputs forward(ModelBuilder& b) const override {
     const Tensor table = b.parameter("table", {9, 4}, {});
     b.set_region(0, Component::kFeedForward);
     const Tensor x = b.embedding(table, b.input(BatchColumn::kInputIds), -1);
@@ -88,12 +89,13 @@ class Reading : public Model {
     b.set_region(-1, Component::kHead);
     return use_(b, y);
   }
-  int64_t num_labels() const override { return 4; }
+  const Task& task() const override { return task_; }
   int64_t max_positions() const override { return 16; }
   int64_t vocab_size() const override { return 9; }
 
  private:
   Use use_;
+  SingleLabelClassification task_{4};
 };
 
 TEST(GatherEarly, AValueThatOthersReadWholeStaysWhole) {

@@ -62,9 +62,8 @@ class WeightTyper {
     const size_t nodes = program_.nodes().size();
     for (size_t i = 0; i < nodes; ++i) {
       const NodeId id{static_cast<int32_t>(i)};
-      const OpKind kind = program_.node(id).kind;
-      if (kind == OpKind::kMatmul) type_weight(id, 1);
-      if (kind == OpKind::kEmbedding && types_tables_) type_weight(id, 0);
+      const std::optional<WeightInput> weight = op_info(program_.node(id).kind).weight;
+      if (weight && (types_tables_ || !weight->is_table)) type_weight(id, static_cast<size_t>(weight->input));
     }
     place_before(program_, nodes, casts_before_);
   }
@@ -107,17 +106,14 @@ class WeightTyper {
   NewNodes casts_before_;
 };
 
-void type_products(Program& program, DType dtype) {
+void type_outputs(Program& program, DType dtype) {
   for (Node& node : program.nodes()) {
-    if (auto* matmul = std::get_if<MatmulAttributes>(&node.attributes)) {
-      matmul->output = dtype;
-    } else if (auto* embedding = std::get_if<EmbeddingAttributes>(&node.attributes)) {
-      embedding->output = dtype;
-    }
+    const OpInfo& info = op_info(node.kind);
+    if (info.set_output != nullptr) info.set_output(node.attributes, dtype);
   }
   // A logits product keeps its fp32 sums: they go to the loss unrounded.
   if (const NodeId logits = logits_product(program); logits.valid())
-    std::get<MatmulAttributes>(program.node(logits).attributes).output = DType::kF32;
+    op_info(program.node(logits).kind).set_output(program.node(logits).attributes, DType::kF32);
 }
 
 void infer_again(Program& program) {
@@ -143,7 +139,7 @@ void mixed_precision(ProgramFamily& family, const StepOptions& options) {
                                     : options.evaluation_precision.value_or(options.precision);
     if (precision == Precision::kFloat32) continue;
     WeightTyper(program, dtype_of(precision), keeps_masters, types_tables).run();
-    type_products(program, dtype_of(precision));
+    type_outputs(program, dtype_of(precision));
   }
   for (Program& program : family.programs) infer_again(program);
 }

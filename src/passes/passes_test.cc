@@ -12,6 +12,7 @@
 #include "ops/op_info.h"
 #include "ops/verify.h"
 #include "passes/passes_testing.h"
+#include "tasks/single_label_classification.h"
 
 namespace shoehorn {
 namespace {
@@ -59,7 +60,7 @@ TEST(Fuse, CanBeSkipped) {
 class SharedLayer final : public Model {
  public:
   explicit SharedLayer(bool query_elsewhere) : query_elsewhere_(query_elsewhere) {}
-  Tensor forward(ModelBuilder& builder) const override {
+  Outputs forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
     Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F),
                                  builder.input(BatchColumn::kInputIds));
@@ -73,12 +74,13 @@ class SharedLayer final : public Model {
     builder.set_region(-1, Component::kHead);
     return linear_layer(builder, "head", builder.first_tokens(x), 2, 0.1F);
   }
-  int64_t num_labels() const override { return 2; }
+  const Task& task() const override { return task_; }
   int64_t max_positions() const override { return 16; }
   int64_t vocab_size() const override { return 50; }
 
  private:
   bool query_elsewhere_;
+  SingleLabelClassification task_{2};
 };
 
 TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
@@ -95,7 +97,7 @@ TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
 // What an activation reads and what a norm reads, its sum, are read again behind them.
 class ReadTwice final : public Model {
  public:
-  Tensor forward(ModelBuilder& builder) const override {
+  Outputs forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
     Tensor x = builder.embedding(embedding_table(builder, "table", 50, 12, 0.1F),
                                  builder.input(BatchColumn::kInputIds));
@@ -107,9 +109,12 @@ class ReadTwice final : public Model {
     builder.set_region(-1, Component::kHead);
     return linear_layer(builder, "head", builder.first_tokens(x), 2, 0.1F);
   }
-  int64_t num_labels() const override { return 2; }
+  const Task& task() const override { return task_; }
   int64_t max_positions() const override { return 16; }
   int64_t vocab_size() const override { return 50; }
+
+ private:
+  SingleLabelClassification task_{2};
 };
 
 TEST(Fuse, LeavesChainsWhoseMiddleOthersRead) {
@@ -469,7 +474,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
   EXPECT_EQ(names,
             (std::vector<std::string>{
                 "lora", "freeze", "gather_early", "fuse_attention", "fuse_residual_norm",
-                "fuse_bias_activation", "fuse_bias", "mixed_precision", "backward", "loss_scale", "recompute",
+                "fuse_bias_activation", "fuse_bias", "mixed_precision", "loss_scale", "backward", "recompute",
                 "rematerialize", "accumulate", "update", "update_in_backward", "fuse_update"}));
   std::vector<PassRecord> records;
   StepOptions options;
@@ -491,7 +496,7 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   options.dump_directory = directory.string();
   build(options);
   for (const char* name :
-       {"00-capture.train_step.txt", "04-fuse_attention.train_step.txt", "09-backward.evaluate.txt",
+       {"00-capture.train_step.txt", "04-fuse_attention.train_step.txt", "10-backward.evaluate.txt",
         "13-accumulate.micro_batch_next.txt", "16-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;

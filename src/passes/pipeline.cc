@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
+#include "model/task.h"
 #include "ops/dump.h"
 #include "ops/verify.h"
 #include "passes/accumulate.h"
@@ -29,7 +30,9 @@ void backward(ProgramFamily& family, const StepOptions&) {
   const ProgramId step = family.find(ProgramKind::kTrainStep);
   if (!step.valid()) return;
   Program& program = family.program(step);
-  family.gradients = append_backward(program, program.result("loss"));
+  const StorageId scale = family.loss_scale.scale;
+  family.gradients =
+      append_backward(program, program.result("loss"), scale.valid() ? program.read_state(scale) : ValueId{});
 }
 
 void dump_programs(const ProgramFamily& family, const std::string& directory, size_t number,
@@ -53,9 +56,10 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
   BatchInputs& batch = family.batch_of(program);
   add_batch_counts(program, batch.capacity());
   ModelBuilder builder(program, batch, family.scalars, training, options.seed);
-  const Tensor logits = model.forward(builder);
-  program.add_result("loss", builder.cross_entropy(logits, options.label_smoothing).id());
-  if (!training) program.add_result("logits", logits.id());
+  const Task& task = model.task();
+  const Outputs outputs = model.forward(builder);
+  program.add_result("loss", task.loss(builder, outputs, {.label_smoothing = options.label_smoothing}).id());
+  if (!training) program.add_result(task.scored_output(), outputs.at(task.scored_output()).id());
   return program;
 }
 
@@ -136,16 +140,16 @@ const std::vector<Pass>& pass_list() {
       {"fuse_bias", Exactness::kRoundingOnly, true, fuse_bias, "fuse"},
       // Types of the kernels that will run, in each program its own: the backward follows them.
       {"mixed_precision", Exactness::kChangesNumerics, true, mixed_precision},
+      // The gradient of the loss, with which the backward begins; `update` takes the scale out again.
+      {"loss_scale", Exactness::kChangesNumerics, false, loss_scale},
       // Gradients join the program; from here on passes move work and memory, not maths.
       {"backward", Exactness::kExact, false, backward},
-      // Where the backward begins; `update` takes the scale out again.
-      {"loss_scale", Exactness::kChangesNumerics, false, loss_scale},
       // Needs the backward, to see which values it keeps alive.
       {"recompute", Exactness::kExact, true, recompute},
       // After layers are recomputed as wholes, what is left of cheap outputs is made again.
       {"rematerialize", Exactness::kExact, true, rematerialize},
       // Copies or splits the step by micro-batch, clones included.
-      {"accumulate", Exactness::kExact, false, accumulate},
+      {"accumulate", Exactness::kRoundingOnly, false, accumulate},
       // Once every gradient is complete, wherever that is.
       {"update", Exactness::kExact, false, update},
       // Moves updates to where their gradients become complete.

@@ -1,5 +1,7 @@
 #include "passes/place_nodes.h"
 
+#include "ops/op_info.h"
+
 namespace shoehorn {
 
 namespace {
@@ -28,7 +30,7 @@ void place_behind(Program& program, size_t old_nodes, const NewNodes& made) {
 
 NodeId logits_product(const Program& program) {
   for (const Node& node : program.nodes()) {
-    if (node.kind != OpKind::kCrossEntropy) continue;
+    if (!op_info(node.kind).is_loss) continue;
     NodeId producer = program.value(node.inputs[0]).producer;
     while (producer.valid() && program.node(producer).kind != OpKind::kMatmul)
       producer = program.value(program.node(producer).inputs[0]).producer;

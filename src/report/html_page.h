@@ -1,7 +1,7 @@
 // A page of HTML in one file: nothing is loaded from anywhere, so it can be mailed and opened from a disk.
 // Light or dark as the reader's system says, with a button to change it. Every text given is escaped.
 //
-//   HtmlPage page("Training run", "bert-base, 3 epochs");
+//   HtmlPage page("Training run", "12 layers, 3 epochs");
 //   page.add_heading("Loss");
 //   page.add_figure(draw(chart));
 //   page.add_table({.columns = {{"role"}, {"bytes", true}}, .rows = {{"weight", "86.67 MiB"}}});

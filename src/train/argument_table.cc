@@ -70,9 +70,9 @@ void assign(std::optional<T>& member, const ArgumentValue& value) {
 
 std::vector<ArgumentSpec> build_table() {
   std::vector<ArgumentSpec> table;
-  for (const auto& part :
-       {argument_rows::model_and_data(), argument_rows::training(), argument_rows::optimizer_and_schedule(),
-        argument_rows::running(), argument_rows::not_built(), argument_rows::old_names()}) {
+  for (const auto& part : {argument_rows::model_and_data(), argument_rows::tasks(), argument_rows::training(),
+                           argument_rows::optimizer_and_schedule(), argument_rows::running(),
+                           argument_rows::not_built(), argument_rows::old_names()}) {
     table.insert(table.end(), part.begin(), part.end());
   }
   const TrainingArguments defaults;

@@ -1,11 +1,10 @@
-// Rows of the table: the run_glue arguments (model, task, data, output) and what its siblings add that we
+// Rows of the table: the run_glue arguments (model, data, output) and what its siblings add that we
 // lack.
 #include "train/argument_table_rows.h"
 
 namespace shoehorn::argument_rows {
 namespace {
 
-constexpr std::string_view kNoHead = "only the sequence-classification head is built";
 constexpr std::string_view kLocalOnly = "nothing is downloaded: models and data are local files";
 
 std::vector<ArgumentSpec> supported() {
@@ -44,36 +43,9 @@ std::vector<ArgumentSpec> supported() {
        .field = &Args::model_name_or_path,
        .resume = kFree,
        .help =
-           "directory with config.json, weights and tokenizer; for plan and bench also bert-mini, bert-base, "
-           "bert-large, distilbert-base",
+           "directory with config.json, weights and tokenizer; for plan and bench also the name of a shape, which "
+           "bench ladder --help lists",
        .aliases = {"model"}},
-      {.name = "task",
-       .group = kModel,
-       .field = &Args::task,
-       .resume = kState,
-       .help = "which head is trained",
-       .choices = {{"text-classification"},
-                   {"fill-mask", kNoHead},
-                   {"text-generation", kNoHead},
-                   {"token-classification", kNoHead},
-                   {"question-answering", kNoHead},
-                   {"summarization", kNoHead},
-                   {"translation", kNoHead}}},
-      {.name = "task_name",
-       .group = kModel,
-       .read_by = kReadByTrain | kReadByPlan | kReadByEval | kReadByPredict,
-       .field = &Args::task_name,
-       .resume = kTokens,
-       .help = "GLUE task, which names the text columns",
-       .choices = {{"cola"},
-                   {"mnli"},
-                   {"mrpc"},
-                   {"qnli"},
-                   {"qqp"},
-                   {"rte"},
-                   {"sst2"},
-                   {"wnli"},
-                   {"stsb", "its labels are numbers, and regression is not built"}}},
       {.name = "do_train",
        .group = kModel,
        .read_by = kReadByTrain,
@@ -112,19 +84,6 @@ std::vector<ArgumentSpec> supported() {
        .field = &Args::test_file,
        .resume = kIrrelevant,
        .help = "the same, to predict"},
-      {.name = "text_column_names",
-       .group = kData,
-       .read_by = kReadByTrain | kReadByPlan | kReadByEval | kReadByPredict,
-       .field = &Args::text_column_names,
-       .resume = kTokens,
-       .help = "one or two text columns",
-       .aliases = {"text_column_name"}},
-      {.name = "label_column_name",
-       .group = kData,
-       .read_by = kReadByTrain | kReadByPlan | kReadByEval | kReadByPredict,
-       .field = &Args::label_column_name,
-       .resume = kTokens,
-       .help = "the label's column"},
       {.name = "max_seq_length",
        .group = kData,
        .field = &Args::max_seq_length,

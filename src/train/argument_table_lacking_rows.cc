@@ -12,7 +12,7 @@ constexpr std::string_view kNoNetwork = "nothing is sent over the network; uploa
 constexpr std::string_view kOwnKernels =
     "the fused kernels are our own, and run unless --skip_pass leaves them out";
 constexpr std::string_view kCountsOnly =
-    "metrics are made of counts of labels and predicted classes, and see no inputs or losses";
+    "metrics are counted from labels and outputs, and see no inputs or losses";
 constexpr std::string_view kDeepspeed =
     "training runs on one rank, and its state stays in memory; of such a file one device can have fp16 "
     "(--fp16 with --loss_scale, --initial_scale_power, --loss_scale_window, --hysteresis and "
@@ -206,7 +206,7 @@ std::vector<ArgumentSpec> other() {
        .group = kDataLoading,
        .kind = kList,
        .status = kNotYet,
-       .why = "a file has one column of labels, which --label_column_name names"},
+       .why = "labels are columns of the file, which --label_column_name names"},
       {.name = "length_column_name",
        .group = kDataLoading,
        .kind = kText,

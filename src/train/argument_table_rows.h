@@ -20,7 +20,10 @@ inline constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA ba
 inline constexpr std::string_view kNoTracker =
     "nothing is sent to a service; tensorboard, html and jsonl are files";
 
+inline constexpr std::string_view kNoHead = "only heads of sequences are built: one class, several, numbers";
+
 std::vector<ArgumentSpec> model_and_data();
+std::vector<ArgumentSpec> tasks();
 std::vector<ArgumentSpec> training();
 std::vector<ArgumentSpec> optimizer_and_schedule();
 std::vector<ArgumentSpec> running();

@@ -117,8 +117,7 @@ TEST(ArgumentTable, RefusalsNameFlagsThatThereAre) {
   for (const char* of_fp16 :
        {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis", "min_loss_scale"})
     EXPECT_TRUE(named.contains(of_fp16)) << of_fp16;
-  EXPECT_TRUE(
-      contains(parse_error({"--include_for_metrics", "loss"}), "counts of labels and predicted classes"));
+  EXPECT_TRUE(contains(parse_error({"--include_for_metrics", "loss"}), "counted from labels and outputs"));
 }
 
 TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {

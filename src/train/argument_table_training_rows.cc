@@ -263,7 +263,7 @@ std::vector<ArgumentSpec> adapters() {
        .group = kAdapters,
        .field = &Args::lora_modules_to_save,
        .resume = kState,
-       .help = "modules trained and saved whole, or none; the layer of the logits (classifier) unless given"},
+       .help = "modules trained and saved whole, or none; the layer of the logits unless given"},
       {.name = "lora_merge",
        .group = kAdapters,
        .read_by = kReadByTrain,

@@ -9,9 +9,9 @@ MicroBatch micro_batch_in(const Executor& executor, const BatchInputs& inputs) {
   for (const BatchColumn column : batch_columns()) {
     const StorageId storage = inputs.find(column);
     if (!storage.valid()) continue;
-    const BatchColumnInfo& info = batch_column_info(column);
-    const int64_t bytes = inputs.capacity().of(info.axis) * dtype_bytes(info.dtype);
-    batch.set(column, {executor.storage_as<std::byte>(storage), static_cast<size_t>(bytes)});
+    const int64_t width = inputs.width(column);
+    const int64_t bytes = column_bytes(column, inputs.capacity().of(batch_column_info(column).axis), width);
+    batch.set(column, {executor.storage_as<std::byte>(storage), static_cast<size_t>(bytes)}, width);
   }
   return batch;
 }

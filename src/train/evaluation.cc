@@ -18,14 +18,14 @@ BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int6
   return micro_batch_capacity(dataset, options);
 }
 
-EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_labels,
+EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& task,
                           const EvaluationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  EvaluationResult result{.counts = ConfusionCounts(num_labels)};
+  EvaluationResult result{.score = task.make_score()};
   const ProgramFamily& family = session.family();
   const ProgramId program = family.find(ProgramKind::kEvaluate);
   CHECK(program.valid(), "the session has no evaluation program");
-  const ValueId logits_value = family.program(program).result("logits");
+  const ValueId outputs_value = family.program(program).result(task.scored_output());
   const ValueId loss_value = family.program(program).result("loss");
   Executor& executor = session.executor();
   StepProfile* const profile = options.profile;
@@ -43,11 +43,11 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     const double begin = now_seconds();
     // The first batch meets cold caches and untouched code: it is not profiled.
     if (profile != nullptr && result.batches > 0) profile->begin_step(result.batches + 1, begin);
-    pack_micro_batch(dataset, std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size), 0,
-                     packing, batch);
+    const auto samples = std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size);
+    pack_micro_batch(dataset, samples, 0, packing, batch);
     if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
-    const auto labels = batch.ints(BatchColumn::kClassLabels).first(size);
-    const auto targets = std::ssize(labels) - std::ranges::count(labels, kIgnoredLabel);
+    int64_t targets = 0;
+    for (const int64_t sample : samples) targets += dataset.target_items(sample);
     counts.clear();
     append_counts(batch, counts);
     *executor.storage_as<float>(family.scalars.target_count) =
@@ -55,13 +55,13 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     if (profile != nullptr) profile->begin_run(program, counts);
     executor.run(program, counts);
     if (profile != nullptr) profile->end_run();
-    const auto* logits = reinterpret_cast<const float*>(executor.value(program, logits_value));
+    const auto* outputs = reinterpret_cast<const float*>(executor.value(program, outputs_value));
     const auto* loss = reinterpret_cast<const float*>(executor.value(program, loss_value));
-    const std::span<const float> rows(logits, size * static_cast<size_t>(num_labels));
+    const std::span<const float> rows(outputs, size * static_cast<size_t>(task.num_labels()));
     loss_sum += static_cast<double>(*loss) * static_cast<double>(targets);
     labelled += targets;
-    result.counts.add_batch(rows, labels);
-    if (options.on_logits) options.on_logits(rows);
+    if (dataset.label_kind() != LabelKind::kNone) result.score->add(rows, batch);
+    if (options.on_outputs) options.on_outputs(rows);
     result.samples += static_cast<int64_t>(size);
     ++result.batches;
     if (profile != nullptr) profile->end_step();
@@ -72,10 +72,12 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   return result;
 }
 
-Metrics evaluation_metrics(const EvaluationResult& result, const std::string& prefix) {
+Metrics evaluation_metrics(const EvaluationResult& result, bool loss_only, const std::string& prefix) {
   Metrics metrics;
-  if (result.counts.total() > 0) {
-    metrics = result.counts.metrics(prefix);
+  if (result.score->total() > 0) {
+    if (!loss_only) {
+      for (const auto& [name, value] : result.score->metrics()) metrics[prefix + name] = value;
+    }
     metrics[prefix + "loss"] = result.loss;
   }
   const std::string split = prefix.substr(0, prefix.size() - 1);

@@ -27,10 +27,10 @@ class Evaluation : public ::testing::Test {
     logits_.clear();
     progress_.clear();
     return evaluate(
-        session, data, 3,
+        session, data, model_.task(),
         {.batch_size = batch_size,
          .pad_to_max_length = padding,
-         .on_logits =
+         .on_outputs =
              [this](std::span<const float> rows) { logits_.insert(logits_.end(), rows.begin(), rows.end()); },
          .on_progress = [this](int64_t samples) { progress_.push_back(samples); }});
   }
@@ -52,7 +52,7 @@ TEST_F(Evaluation, DoesNotDependOnTheBatch) {
   const EvaluationResult whole = run(data, 13);
   const std::vector<float> logits = logits_;
   EXPECT_EQ(whole.samples, 13);
-  EXPECT_EQ(whole.counts.total(), 13);
+  EXPECT_EQ(whole.score->total(), 13);
   double loss = 0;
   for (int64_t i = 0; i < 13; ++i) {
     double sum = 0;
@@ -80,7 +80,7 @@ TEST_F(Evaluation, WithoutLabels) {
   const EvaluationResult result =
       run(Dataset::from_columns({{"input_ids", Dataset::Rows{{1, 2}, {3}, {4, 5, 6}}}}), 2);
   EXPECT_EQ(result.loss, 0);
-  EXPECT_EQ(result.counts.total(), 0);
+  EXPECT_EQ(result.score->total(), 0);
   EXPECT_EQ(logits_.size(), 9U);
   const Metrics metrics = evaluation_metrics(result);
   for (const char* name : {"eval_loss", "eval_accuracy", "eval_f1", "eval_f1_weighted"})
@@ -92,7 +92,7 @@ TEST_F(Evaluation, IgnoredLabelsDoNotCount) {
   const Dataset::Rows ids = {{1, 2}, {3}, {4, 5, 6}};
   const EvaluationResult some =
       run(Dataset::from_columns({{"input_ids", ids}, {"labels", std::vector<int64_t>{1, -100, 2}}}), 2);
-  EXPECT_EQ(some.counts.total(), 2);
+  EXPECT_EQ(some.score->total(), 2);
   const EvaluationResult two = run(Dataset::from_columns({{"input_ids", Dataset::Rows{{1, 2}, {4, 5, 6}}},
                                                           {"labels", std::vector<int64_t>{1, 2}}}),
                                    2);

@@ -20,9 +20,8 @@ double element(const std::byte* data, DType dtype, int64_t i) {
   return reinterpret_cast<const float*>(data)[i];
 }
 
-// Scores of masked keys are -inf by design.
 bool is_checked(const Node& node, const TensorType& type) {
-  return node.kind != OpKind::kAttentionScores && is_float(type.dtype);
+  return !op_info(node.kind).makes_infinities && is_float(type.dtype);
 }
 
 }  // namespace

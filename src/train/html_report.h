@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
+#include "model/score.h"
 #include "train/memory_forecast.h"
-#include "train/metrics.h"
 #include "train/session.h"
 #include "train/step_profile.h"
 #include "train/trainer_state.h"

@@ -159,10 +159,10 @@ TEST_F(ResumeChangesTest, WhatArgumentsDoNotSay) {
   config["dtype"] = "bfloat16";
   write_json_atomic(path("config.json"), config);
   EXPECT_EQ(change(), "config.json: hidden_dropout_prob 0.2 -> 0.1, numerics");
-  model_.set_labels({"down", "up"});
+  model_.set_labels({.names = {"down", "up"}});
   config = parse_json(model_.config_json(), "config.json");
   write_json_atomic(path("config.json"), config);
-  model_.set_labels({"up", "down"});
+  model_.set_labels({.names = {"up", "down"}});
   EXPECT_EQ(change(), R"(config.json: id2label {"0":"down","1":"up"} -> {"0":"up","1":"down"}, numerics)");
 }
 

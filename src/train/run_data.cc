@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "model/task.h"
 #include "train/batch_feed.h"
 #include "train/batch_size_ramp.h"
 
@@ -65,15 +66,9 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
         "smaller --max_seq_length",
         which, model.max_positions(), dataset.max_length());
   }
-  if (dataset.label_kind() == LabelKind::kNone && std::string_view(which) == "training") {
-    throw user_error("[{} data] expected one class a sample as label, got samples without labels", which);
-  }
-  if (dataset.label_kind() != LabelKind::kClass && dataset.label_kind() != LabelKind::kNone) {
-    throw user_error(
-        "[{} data] expected one class a sample as label, got another kind; regression and token labels are "
-        "not supported yet",
-        which);
-  }
+  if (dataset.label_kind() == LabelKind::kNone && std::string_view(which) == "training")
+    throw user_error("[{} data] expected labels, got samples without labels", which);
+  model.task().check_labels(dataset, which);
   for (int64_t i = 0; i < dataset.distinct_size(); ++i) {
     for (const int32_t id : dataset.input_ids(i)) {
       if (id >= model.vocab_size()) {
@@ -82,13 +77,6 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
             "tokenizer the model's?",
             which, model.vocab_size(), id, i);
       }
-    }
-    if (dataset.label_kind() != LabelKind::kClass) continue;
-    const int32_t label = dataset.class_label(i);
-    if (label != kIgnoredLabel && (label < 0 || label >= model.num_labels())) {
-      throw user_error(
-          "[{} data] expected labels from 0 to {}, the model's classes, or {} for none, got {} in sample {}",
-          which, model.num_labels() - 1, kIgnoredLabel, label, i);
     }
   }
 }

@@ -28,7 +28,7 @@ void make_room_for(const WindowIterator& windows, const TrainingArguments& args,
                    SessionOptions& options);
 
 // UserError naming `which` ("training", "evaluation") where samples are longer than the model's positions, a
-// token is beyond its vocabulary, a label is no class of it, or samples for training have none.
+// token is beyond its vocabulary, a label is none of its task's, or samples for training have none.
 void check_data(const Model& model, const Dataset& dataset, const char* which);
 
 }  // namespace shoehorn

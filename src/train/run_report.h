@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/metrics.h"
+#include "model/score.h"
 
 namespace shoehorn {
 

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "io/append_file.h"
+#include "model/score.h"
 #include "report/event_file.h"
-#include "train/metrics.h"
 #include "train/training_arguments.h"
 
 namespace shoehorn {

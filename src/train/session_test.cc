@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tasks/single_label_classification.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -101,7 +102,7 @@ TEST(Session, EvaluationAloneKeepsNoOptimizerState) {
 // A parameter that the loss does not depend on would silently never be trained.
 class UnusedParameter final : public Model {
  public:
-  Tensor forward(ModelBuilder& builder) const override {
+  Outputs forward(ModelBuilder& builder) const override {
     const Initializer normal{Initializer::Kind::kNormal, 0.02F, -1};
     builder.embedding(builder.parameter("forgotten.weight", {50, 8}, normal),
                       builder.input(BatchColumn::kTokenTypeIds));
@@ -110,9 +111,12 @@ class UnusedParameter final : public Model {
     return builder.linear(builder.first_tokens(x), builder.parameter("head.weight", {2, 8}, normal),
                           builder.parameter("head.bias", {2}, {}));
   }
-  int64_t num_labels() const override { return 2; }
+  const Task& task() const override { return task_; }
   int64_t max_positions() const override { return 20; }
   int64_t vocab_size() const override { return 50; }
+
+ private:
+  SingleLabelClassification task_{2};
 };
 
 TEST(Session, ParameterWithoutGradientIsRefusedByName) {

@@ -32,7 +32,7 @@ inline BertConfig tiny_bert(float dropout = 0) {
   config.intermediate_size = 40;
   config.max_position_embeddings = 24;
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.classifier_dropout = dropout;
-  config.num_labels = 3;
+  config.labels = classes(3);
   return config;
 }
 

@@ -207,26 +207,21 @@ Metrics Trainer::evaluate() {
     record_nodes();
     how.profile = profile_.get();
   }
-  const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(), how);
-  Metrics metrics = evaluation_metrics(result);
-  if (args_.prediction_loss_only) {
-    std::erase_if(metrics, [](const auto& entry) {
-      return entry.first == "eval_accuracy" || entry.first.starts_with("eval_f1");
-    });
-  }
+  const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.task(), how);
+  Metrics metrics = evaluation_metrics(result, args_.prediction_loss_only);
   if (options_.compute_metrics) {
-    for (const auto& [name, value] : options_.compute_metrics(result.counts)) metrics["eval_" + name] = value;
+    for (const auto& [name, value] : options_.compute_metrics(*result.score)) metrics["eval_" + name] = value;
   }
   return metrics;
 }
 
-void Trainer::predict(const std::function<void(std::span<const float> logits)>& on_logits) {
+void Trainer::predict(const std::function<void(std::span<const float> outputs)>& on_outputs) {
   require_evaluation_data("predict");
   prepare();
-  shoehorn::evaluate(*session_, eval_dataset_, model_.num_labels(),
+  shoehorn::evaluate(*session_, eval_dataset_, model_.task(),
                      {.batch_size = args_.per_device_eval_batch_size,
                       .pad_to_max_length = padding_of(args_),
-                      .on_logits = on_logits});
+                      .on_outputs = on_outputs});
 }
 
 CheckpointContents Trainer::contents() const {

@@ -22,12 +22,12 @@
 #include "data/dataset.h"
 #include "data/training_steps.h"
 #include "model/model_builder.h"
+#include "model/score.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/html_report.h"
 #include "train/memory_alternatives.h"
-#include "train/metrics.h"
 #include "train/original_weights.h"
 #include "train/progress.h"
 #include "train/run_reporter.h"
@@ -43,8 +43,9 @@ struct TrainerOptions {
   // Own optimizer in place of what the arguments say; groups in place of the two of the Trainer.
   std::optional<OptimizerOptions> optimizer = {};
   std::vector<ParameterGroup> optimizer_groups = {};
-  // Own metrics of an evaluation, added to the standard ones; names without "eval_".
-  std::function<Metrics(const ConfusionCounts&)> compute_metrics = {};
+  // Own metrics of an evaluation, added to the standard ones; names without "eval_". What was counted is the score of
+  // the model's task: score_as<ConfusionCounts>(score) of one class a text.
+  std::function<Metrics(const Score& score)> compute_metrics = {};
   // A directory of weights to start from; empty: the model's own (from_pretrained), or where it has none
   // every parameter from its initializer, seeded by `seed`.
   std::filesystem::path weights = {};
@@ -89,8 +90,9 @@ class Trainer {
   // such data.
   Metrics evaluate();
 
-  // The logits (S, C) of each batch of the evaluation data set, in order. UserError without such data.
-  void predict(const std::function<void(std::span<const float> logits)>& on_logits);
+  // The outputs that the model's task scores (S, C), logits or values, of each batch of the evaluation data set, in
+  // order. UserError without such data.
+  void predict(const std::function<void(std::span<const float> outputs)>& on_outputs);
 
   // config.json, weights and companions into `directory` (made where absent). Of a run with lora_rank its
   // adapters, or with lora_merge the whole model. UserError where another run has the directory.

@@ -31,9 +31,7 @@ TEST(ReduceLrOnPlateau, FollowsTheMetricOfEachEvaluation) {
   size_t evaluations = 0;
   std::vector<std::string> lines;
   TrainerOptions options;
-  options.compute_metrics = [&](const ConfusionCounts&) {
-    return Metrics{{"script", script.at(evaluations++)}};
-  };
+  options.compute_metrics = [&](const Score&) { return Metrics{{"script", script.at(evaluations++)}}; };
   options.progress.on_log_line = [&](const std::string& line) { lines.push_back(line); };
   const BertForSequenceClassification model(tiny_bert());
   Trainer trainer(model, args, tiny_samples(28, 5), tiny_samples(11, 6), std::move(options));

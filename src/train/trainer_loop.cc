@@ -27,6 +27,12 @@ int64_t weights_beside_embeddings(const StateTable& state) {
   return weights;
 }
 
+// What an evaluation measured, beside its loss and its speed.
+bool is_score(const std::string& name) {
+  return name.starts_with("eval_") && name != "eval_loss" && name != "eval_runtime" &&
+         !name.ends_with("_per_second");
+}
+
 std::string log_text(const Metrics& entry) {
   std::string text;
   const auto add = [&](const char* name) {
@@ -36,9 +42,12 @@ std::string log_text(const Metrics& entry) {
     const std::string number = std::isnan(value) ? "nan" : fmt::format("{:.6g}", value);  // no sign of a NaN
     text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, number);
   };
-  for (const char* name : {"step", "epoch", "loss", "grad_norm", "learning_rate", "loss_scale",
-                           "skipped_steps", "eval_loss", "eval_accuracy", "eval_f1"})
+  for (const char* name :
+       {"step", "epoch", "loss", "grad_norm", "learning_rate", "loss_scale", "skipped_steps", "eval_loss"})
     add(name);
+  for (const auto& [name, value] : entry) {
+    if (is_score(name)) add(name.c_str());
+  }
   return text;
 }
 

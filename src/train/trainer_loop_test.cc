@@ -32,8 +32,8 @@ std::vector<int64_t> saved_steps(const fs::path& output_dir) {
 }
 
 // A metric `quality` that goes through `values`, one an evaluation, and then stays.
-std::function<Metrics(const ConfusionCounts&)> quality(std::vector<double> values) {
-  return [values = std::move(values), calls = size_t{0}](const ConfusionCounts&) mutable {
+std::function<Metrics(const Score&)> quality(std::vector<double> values) {
+  return [values = std::move(values), calls = size_t{0}](const Score&) mutable {
     return Metrics{{"quality", values[std::min(calls++, values.size() - 1)]}};
   };
 }
@@ -99,7 +99,7 @@ TEST_F(TrainerLoop, EvaluationOnStartIsNoBestModel) {
 
 TEST_F(TrainerLoop, BestModelThatIsGoneLosesNothing) {
   TrainerOptions deleting = options({});
-  deleting.compute_metrics = [this, calls = 0](const ConfusionCounts&) mutable {
+  deleting.compute_metrics = [this, calls = 0](const Score&) mutable {
     if (++calls == 3) fs::remove_all(checkpoint(2));
     return Metrics{{"quality", calls == 1 ? 1.0 : 0.0}};
   };
@@ -146,7 +146,7 @@ TEST_F(TrainerLoop, FailureOfTheReportHidesNoOther) {
   TrainingArguments args = arguments("steps", 4);
   args.report_to = {"html"};
   TrainerOptions failing = options({});
-  failing.compute_metrics = [](const ConfusionCounts&) -> Metrics {
+  failing.compute_metrics = [](const Score&) -> Metrics {
     throw user_error("[quality] expected a metric, got none");
   };
   directory_.write("out/report.html/in_its_place", "x");

@@ -263,7 +263,7 @@ double best_model_metric(const TrainingArguments& args, const Metrics& metrics) 
 bool update_best_metric(const TrainingArguments& args, const Metrics& metrics, TrainerState& state) {
   if (args.metric_for_best_model.empty()) return false;
   const double value = best_model_metric(args, metrics);
-  const bool greater = args.greater_is_better.value_or(!args.metric_for_best_model.ends_with("loss"));
+  const bool greater = args.greater_is_better.value_or(grows_when_better(args.metric_for_best_model));
   const bool better =
       !state.best_metric || (greater ? value > *state.best_metric : value < *state.best_metric);
   if (std::isnan(value) || !better) return false;

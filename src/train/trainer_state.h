@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "train/metrics.h"
+#include "model/score.h"
 #include "train/training_arguments.h"
 
 namespace shoehorn {

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "io/checkpoint_directory.h"
 #include "io/test_directory.h"
+#include "tasks/confusion_counts.h"
 #include "train/run_data.h"
 #include "train/test_support.h"
 
@@ -98,7 +99,7 @@ TEST(Trainer, BatchesAheadLieInAnArenaOfTheirOwn) {
   args.dataloader_prefetch_factor = 3;
   const Dataset samples = tiny_samples(48, 5);
   const BatchCapacity capacity = micro_batch_capacity(samples, batch_options(args));
-  const int64_t staged = 3 * 2 * micro_batch_bytes(capacity, LabelKind::kClass);
+  const int64_t staged = 3 * 2 * micro_batch_bytes(capacity, {LabelKind::kClass});
   EXPECT_EQ(arena_bytes("pinned host"), staged);
   args.dataloader_pin_memory = false;
   EXPECT_EQ(arena_bytes("pinned host"), 0);
@@ -182,7 +183,8 @@ TEST(Trainer, OwnOptimizerAndGroups) {
 
 TEST(Trainer, OwnMetrics) {
   TrainerOptions options;
-  options.compute_metrics = [](const ConfusionCounts& counts) {
+  options.compute_metrics = [](const Score& score) {
+    const auto& counts = score_as<ConfusionCounts>(score);
     return Metrics{{"share_of_first", counts.recall(0)}, {"seen", counts.total()}};
   };
   TrainingArguments args = six_steps();
@@ -288,7 +290,9 @@ TEST(Trainer, DataThatIsNotTheModels) {
       contains(refusal({{"input_ids", Dataset::Rows{{1, 61}, {3}}}, {"labels", std::vector<int64_t>{0, 1}}}),
                "below 61"));
   EXPECT_TRUE(contains(refusal({{"input_ids", ids}, {"labels", std::vector<int64_t>{0, 3}}}), "from 0 to 2"));
-  EXPECT_TRUE(contains(refusal({{"input_ids", ids}, {"labels", std::vector<double>{0.5, 3}}}), "regression"));
+  EXPECT_TRUE(
+      contains(refusal({{"input_ids", ids}, {"labels", std::vector<double>{0.5, 3}}}),
+               "expected one class a sample as label, for single_label_classification, got one number"));
   EXPECT_TRUE(contains(refusal({{"input_ids", Dataset::Rows{std::vector<int64_t>(25, 1)}},
                                 {"labels", std::vector<int64_t>{0}}}),
                        "24 tokens"));

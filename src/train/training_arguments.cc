@@ -203,6 +203,9 @@ void validate_combinations(const TrainingArguments& args) {
     throw user_error(
         "[profile] expected no detect_anomaly with it, got both; the times would be those of the checks");
   }
+  if (args.task_name == "stsb" && problem_of(args) != ProblemType::kRegression) {
+    throw user_error("[problem_type] expected regression with task_name stsb, got {}", args.problem_type);
+  }
   if (args.text_column_names.size() > 2) {
     throw user_error("[text_column_names] expected one or two columns, got {}",
                      fmt::join(args.text_column_names, ", "));
@@ -217,7 +220,7 @@ TrainingArguments resolved(TrainingArguments args) {
   const bool asks_for_metric = args.load_best_model_at_end || args.lr_scheduler_type == kReduceLrOnPlateau;
   if (asks_for_metric && args.metric_for_best_model.empty()) args.metric_for_best_model = "loss";
   if (!args.greater_is_better && !args.metric_for_best_model.empty()) {
-    args.greater_is_better = !args.metric_for_best_model.ends_with("loss");
+    args.greater_is_better = grows_when_better(args.metric_for_best_model);
   }
   if (is_update_in_backward(args.optim)) args.update_in_backward = true;
   if (args.report_to == std::vector<std::string>{"none"}) args.report_to.clear();
@@ -298,9 +301,19 @@ bool wants_unfused_run(const TrainingArguments& args) {
   return args.torch_compile_backend == "eager" || args.torch_compile_backend == "aot_eager";
 }
 
+std::optional<ProblemType> problem_of(const TrainingArguments& args) {
+  if (!args.problem_type.empty()) return find_problem_type(args.problem_type);
+  if (args.task_name == "stsb") return ProblemType::kRegression;
+  return std::nullopt;
+}
+
+bool grows_when_better(std::string_view metric) {
+  return !metric.ends_with("loss") && !metric.ends_with("mse") && !metric.ends_with("mae");
+}
+
 std::vector<std::string> text_columns_of(const TrainingArguments& args) {
   if (!args.text_column_names.empty()) return args.text_column_names;
-  // mrpc, rte and wnli are sentence1 and sentence2, or what the published files call them: the data's own
+  // mrpc, rte, stsb and wnli are sentence1 and sentence2, or what the published files call them: the data's own
   // rules.
   static const std::map<std::string, std::vector<std::string>> kGlueColumns = {
       {"cola", {"sentence"}},

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/labels.h"
 #include "graph/optimizer_settings.h"
 #include "optim/reduce_lr_on_plateau.h"
 #include "optim/schedule.h"
@@ -34,6 +35,7 @@ struct TrainingArguments {
   std::string model_name_or_path = {};
   std::string task = "text-classification";
   std::string task_name = {};
+  std::string problem_type = {};      // empty: what the labels of the training file say
   std::optional<bool> do_train = {};  // unset: the command train trains
   std::optional<bool> do_eval = {};   // unset: where there is a validation set
   bool do_predict = false;
@@ -236,6 +238,14 @@ void refuse_given_learning_rate(const TrainingArguments& args);
 
 // torch_compile_backend eager or aot_eager: the unfused reference run was asked for.
 bool wants_unfused_run(const TrainingArguments& args);
+
+// What the labels are to be: problem_type, else that of the GLUE task in task_name, where it is a regression; nothing
+// where the data decide.
+std::optional<ProblemType> problem_of(const TrainingArguments& args);
+
+// Whether a larger value of the metric is better, where greater_is_better does not say: not of losses, as in the
+// Trainer, and not of the errors of a regression (mse, mae), which it would take for better the larger they are.
+bool grows_when_better(std::string_view metric);
 
 // The one or two text columns: text_column_names, else those of the GLUE task in task_name, else none (the
 // data decides).

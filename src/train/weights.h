@@ -32,7 +32,7 @@ struct LoadedWeights {
 std::string format_unused(const std::vector<std::string>& tensors);
 
 // Reads every parameter into place but those of adapters, which no base model has. Names: as they are,
-// without the leading "bert." (a base model's files), and with the old endings gamma and beta. Only
+// without the leading base_model_prefix (a base model's files), and with the old endings gamma and beta. Only
 // parameters of the head may be absent: they are initialized from `generator`. UserError naming file and
 // tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest says.
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,

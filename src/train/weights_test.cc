@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "io/test_directory.h"
 #include "model/layers.h"
+#include "tasks/single_label_classification.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -202,7 +203,7 @@ TEST(Weights, OldAndHeadlessFiles) {
 
 class UniformHead final : public Model {
  public:
-  Tensor forward(ModelBuilder& builder) const override {
+  Outputs forward(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
     const Tensor x = builder.embedding(embedding_table(builder, "tokens", 61, 24, 0.2F),
                                        builder.input(BatchColumn::kInputIds));
@@ -212,9 +213,12 @@ class UniformHead final : public Model {
     const Tensor bias = builder.parameter("classifier.bias", {3}, uniform);
     return builder.linear(builder.first_tokens(x), weight, bias);
   }
-  int64_t num_labels() const override { return 3; }
+  const Task& task() const override { return task_; }
   int64_t max_positions() const override { return 24; }
   int64_t vocab_size() const override { return 61; }
+
+ private:
+  SingleLabelClassification task_{3};
 };
 
 // As PyTorch's Linear starts, of which `uniform_` draws weight and bias.

@@ -11,7 +11,8 @@ bert_small/golden.safetensors
   gradient64.NAME                                                    d(mean loss of `main`)/d(NAME), float64
   adamw.NAME                                                         weights after the Trainer's AdamW curve, fp32
 bert_small/variants/NAME/                   the same of one small model each, all its samples being `main`: other activation, two labels, one token type, and token
-                                            0 (which never gets a gradient: padding_idx) inside the attended text
+                                            0 (which never gets a gradient: padding_idx) inside the attended text; and of each problem_type, whose
+                                            labels are f32 [samples] or [samples, labels] where they are numbers
 
 `autocast` in golden.json is what torch.autocast loses in bfloat16 and in float16: the largest error of the loss, of the
 logits and of each gradient of `main`, against float64. Attention is Transformers' default (sdpa) there.
@@ -69,6 +70,9 @@ VARIANTS = {
     "two_labels": dict(num_labels=2),
     "one_token_type": dict(type_vocab_size=1),
     "token_zero_inside": dict(),
+    "regression": dict(num_labels=1),
+    "regression_of_three": dict(problem_type="regression"),
+    "multi_label": dict(problem_type="multi_label_classification"),
 }
 COMMON = dict(per_device_train_batch_size=4, max_grad_norm=1.0, weight_decay=0.01, seed=42)
 CURVES = {
@@ -148,7 +152,10 @@ def loss_and_gradients(model, batch, smoothing=0.0):
     """Loss (mean over the batch's samples whose label is not -100), logits, parameter gradients."""
     model.zero_grad()
     logits = model(**{key: value for key, value in batch.items() if key != "labels"}).logits
-    loss = torch.nn.functional.cross_entropy(logits, batch["labels"], label_smoothing=smoothing)
+    if batch["labels"].is_floating_point():
+        loss = model(**batch).loss  # by the config's problem_type
+    else:
+        loss = torch.nn.functional.cross_entropy(logits, batch["labels"], label_smoothing=smoothing)
     if smoothing == 0:
         theirs = model(**batch).loss
         assert torch.equal(theirs, loss), (theirs, loss)
@@ -304,6 +311,17 @@ def curves(model, samples, tensors):
     return golden
 
 
+def problem_labels(config, count, seed):
+    """Labels of the problem that transformers finds in the config: numbers for a regression, zeros and ones for many labels."""
+    generator = torch.Generator().manual_seed(seed)
+    problem = config.problem_type or ("regression" if config.num_labels == 1 else None)
+    if problem == "regression":
+        return torch.randn((count, config.num_labels), generator=generator).squeeze(-1)
+    if problem == "multi_label_classification":
+        return torch.randint(0, 2, (count, config.num_labels), generator=generator).float()
+    return None
+
+
 def write_variant(directory, name, overrides, seed):
     shape = dict(VARIANT_CONFIG, **{key: value for key, value in overrides.items() if key in VARIANT_CONFIG})
     model = build_model(dict(VARIANT_CONFIG, **overrides), seed)
@@ -311,13 +329,18 @@ def write_variant(directory, name, overrides, seed):
     samples = build_samples(shape, lengths, seed)
     if name == "token_zero_inside":
         samples["input_ids"][0, 3] = samples["input_ids"][2, 0] = samples["input_ids"][4, 15] = 0
+    labels = problem_labels(model.config, len(lengths), seed)
+    if labels is not None:
+        samples["labels"] = labels.double()
     tensors = sample_tensors(samples)
     main, _ = main_batch(model, samples, list(range(len(lengths))), tensors)
     write(directory, model, tensors, {"main": main})
 
 
 def sample_tensors(samples):
-    tensors = {key: samples[key].int() for key in ("input_ids", "token_type_ids", "labels")}
+    tensors = {key: samples[key].int() for key in ("input_ids", "token_type_ids")}
+    labels = samples["labels"]
+    tensors["labels"] = labels.float() if labels.is_floating_point() else labels.int()
     return {**tensors, "lengths": samples["attention_mask"].sum(1).int()}
 
 

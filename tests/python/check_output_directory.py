@@ -4,7 +4,8 @@
   check_output_directory.py OUTPUT_DIR --texts FILE --predictions FILE.jsonl [--max_seq_length N] [--tolerance 1e-4]
 
 Loads OUTPUT_DIR with AutoModelForSequenceClassification and AutoTokenizer, runs every text, and compares with the lines
-of `shoehorn predict --logits`: {"label": name or id, "scores": [logit of each id] or {name: logit}}.
+of `shoehorn predict --logits`: {"label": name or id, "scores": [logit of each id] or {name: logit}}; of any number of
+labels a text {"labels": [names], "scores": …}, of a regression {"value": number} or {"values": {name: number}}.
 
 --texts: a text a line; a tab separates a pair. With the suffix .jsonl, {"text": …, "text_pair": …} a line instead.
 Exit: 0 the same, 1 different or unreadable, 77 no transformers here (CTest's SKIP_RETURN_CODE).
@@ -41,7 +42,7 @@ def logits_of(model, tokenizer, text, pair, max_seq_length):
 
 def problems_of(index, prediction, logits, labels, tolerance):
     """What is wrong with one prediction line, as texts (none when nothing is), and its largest difference."""
-    scores = prediction["scores"]
+    scores = [prediction["value"]] if "value" in prediction else prediction.get("values", prediction.get("scores"))
     if isinstance(scores, dict):
         if sorted(scores) != sorted(labels):
             return [f"line {index}: expected scores of {labels}, got {sorted(scores)}"], 0.0
@@ -53,12 +54,20 @@ def problems_of(index, prediction, logits, labels, tolerance):
         # Written so that a NaN on either side fails.
         if not abs(ours - theirs) <= tolerance * max(1.0, abs(theirs)):
             problems.append(f"line {index}, {name}: expected {theirs:.6f}, got {ours:.6f}")
+    largest = max(abs(ours - theirs) for ours, theirs in zip(scores, logits))
+    if "labels" in prediction:
+        for name, logit in zip(labels, logits):
+            if (name in prediction["labels"]) != (logit > 0) and abs(logit) > TIE_IN_TOLERANCES * tolerance:
+                problems.append(f"line {index}: expected {name} {'' if logit > 0 else 'not '}among the labels {prediction['labels']}")
+        return problems, largest
+    if "label" not in prediction:
+        return problems, largest
     best, second = sorted(logits, reverse=True)[:2] if len(logits) > 1 else (logits[0], float("-inf"))
     expected = logits.index(best)
     label = prediction["label"]
     if label not in (labels[expected], expected) and best - second > TIE_IN_TOLERANCES * tolerance * max(1.0, abs(best)):
         problems.append(f"line {index}: expected label {labels[expected]}, got {label}")
-    return problems, max(abs(ours - theirs) for ours, theirs in zip(scores, logits))
+    return problems, largest
 
 
 def main():

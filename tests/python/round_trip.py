@@ -3,8 +3,8 @@
 
   round_trip.py SHOEHORN_PROGRAM
 
-Makes a small BERT and a small DistilBERT with a WordPiece vocabulary, trains them for a few steps (BERT also in bf16 and in
-bf16 without masters), predicts with Shoehorn, and lets check_output_directory.py compare. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
+Makes a small BERT and a small DistilBERT with a WordPiece vocabulary, trains them for a few steps (BERT also in bf16, in
+bf16 without masters, as a regression and with any number of labels a text), predicts with Shoehorn, and lets check_output_directory.py compare. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
 and in the environment of bench/peers/setup.sh.
 Exit: 0 the same, 1 different or a program failed, 77 no Transformers here (CTest's SKIP_RETURN_CODE).
 """
@@ -64,13 +64,21 @@ def make_model(directory, architecture="bert", dtype="float32"):
     configured(architecture, len(pieces)).to(getattr(torch, dtype)).save_pretrained(directory)
 
 
-def write_rows(path, count, with_label):
+def label_of(index, problem):
+    if problem == "regression":
+        return index % 7 / 2 + 0.25
+    if problem == "multi_label":
+        return [label for place, label in enumerate(LABELS) if index >> place & 1]
+    return LABELS[index % len(LABELS)]
+
+
+def write_rows(path, count, problem=None):
     with open(path, "w", encoding="utf-8") as file:
         for index in range(count):
             words = [WORDS[(index * 7 + step * step) % len(WORDS)] for step in range(2 + index % 19)]
             row = {"text": " ".join(words) + (" unknownword!" if index % 3 == 0 else ".")}
-            if with_label:
-                row["label"] = LABELS[index % len(LABELS)]
+            if problem:
+                row["label"] = label_of(index, problem)
             file.write(json.dumps(row) + "\n")
 
 
@@ -92,11 +100,11 @@ def loads_as(output, dtype):
     return str(found) == f"torch.{dtype}"
 
 
-def trip(shoehorn, directory, name, model, flags):
+def trip(shoehorn, directory, name, model, flags, problem="classes"):
     """Trains this model, predicts and compares; whether all was well."""
     output = directory / name
     trained = run(
-        shoehorn, "train", "--model_name_or_path", directory / model, "--train_file", directory / "train.jsonl",
+        shoehorn, "train", "--model_name_or_path", directory / model, "--train_file", directory / f"{problem}.jsonl",
         "--max_seq_length", 32, "--per_device_train_batch_size", 4, "--max_steps", 5, "--learning_rate", "1e-3",
         "--save_strategy", "no", "--output_dir", output, *flags,
     )  # fmt: skip
@@ -132,8 +140,9 @@ def main():
         make_model(directory / "bert")
         make_model(directory / "bert_bf16", "bert", "bfloat16")
         make_model(directory / "distilbert", "distilbert")
-        write_rows(directory / "train.jsonl", 24, True)
-        write_rows(directory / "test.jsonl", 30, False)
+        for problem in ("classes", "regression", "multi_label"):
+            write_rows(directory / f"{problem}.jsonl", 24, problem)
+        write_rows(directory / "test.jsonl", 30)
         no_masters = ["--bf16", "--master_weights", "none"]
         trips = [
             ("fp32", "bert", []),
@@ -141,6 +150,8 @@ def main():
             ("no_masters", "bert", no_masters),
             ("no_masters_of_bf16", "bert_bf16", no_masters),
             ("distilbert_fp32", "distilbert", []),
+            ("regression", "bert", [], "regression"),
+            ("multi_label", "distilbert", [], "multi_label"),
         ]
         return 0 if all([trip(sys.argv[1], directory, *each) for each in trips]) else 1
 

@@ -1,4 +1,4 @@
-// Bias and activation at BERT-large's size: R 8192, F 4096. Argument: the kind. Bytes are those of the
+// Bias and activation at the size of an encoder's layer: R 8192, F 4096. Argument: the kind. Bytes are those of the
 // activations.
 #include "exec/cpu/activation.h"
 

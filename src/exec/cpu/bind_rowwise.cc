@@ -3,6 +3,7 @@
 #include "exec/cpu/kernel_entry.h"
 #include "exec/cpu/normalization.h"
 #include "exec/cpu/reduction.h"
+#include "exec/cpu/rms_norm.h"
 
 namespace shoehorn::cpu {
 
@@ -125,6 +126,39 @@ PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, 
   return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
     call.rows = rows(counts);
     layer_norm_forward(call);
+  };
+}
+
+PreparedNode bind_rms_norm(const OpContext& node, const NodeBuffers& buffers, int) {
+  RmsNormForward call{.dtype = node.type(0).dtype,
+                      .rows = 0,
+                      .hidden = row_elements(node.type(0)),
+                      .epsilon = node.attributes<NormalizationAttributes>().epsilon,
+                      .x = buffers.inputs[0],
+                      .gamma = input<const float>(buffers, 1),
+                      .y = buffers.outputs[0],
+                      .rstd = output<float>(buffers, 1)};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    rms_norm_forward(call);
+  };
+}
+
+PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  RmsNormBackward call{.dtype = node.type(0).dtype,
+                       .rows = 0,
+                       .hidden = row_elements(node.type(0)),
+                       .dy = buffers.inputs[0],
+                       .x = buffers.inputs[1],
+                       .rstd = input<const float>(buffers, 2),
+                       .gamma = input<const float>(buffers, 3),
+                       .dx = buffers.outputs[0],
+                       .dgamma = output<float>(buffers, 1),
+                       .accumulate = node.has(4),
+                       .workspace = buffers.workspace};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    rms_norm_backward(call);
   };
 }
 
@@ -263,6 +297,8 @@ std::vector<KernelEntry> rowwise_kernels() {
       {OpKind::kLayerNorm, nullptr, bind_layer_norm},
       {OpKind::kLayerNormGrad, by_rows<layer_norm_backward_workspace_bytes>, bind_layer_norm_grad},
       {OpKind::kLayerNormOutput, nullptr, bind_layer_norm_output},
+      {OpKind::kRmsNorm, nullptr, bind_rms_norm},
+      {OpKind::kRmsNormGrad, by_rows<rms_norm_backward_workspace_bytes>, bind_rms_norm_grad},
       {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
       {OpKind::kBiasDropoutResidualLayerNormGrad,
        by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},

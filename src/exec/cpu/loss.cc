@@ -1,5 +1,6 @@
 #include "exec/cpu/loss.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "exec/cpu/parallel.h"
@@ -86,16 +87,29 @@ void backward_rows(const CrossEntropyBackward& g, int64_t begin, int64_t end) {
   });
 }
 
-void squared_error_range(const MeanSquaredErrorBackward& g, int64_t begin, int64_t end) {
-  const float factor = (g.gradient_scale == nullptr ? 1.0F : *g.gradient_scale) * 2.0F / *g.target_count;
+template <typename Gradient>
+void value_loss_gradients(const ValueLossBackward& g, int64_t begin, int64_t end, const Gradient& gradient) {
+  const float factor = (g.gradient_scale == nullptr ? 1.0F : *g.gradient_scale) / *g.target_count;
+  const FloatVector scale = set(factor / static_cast<float>(g.columns));
   with_storage(g.dtype, [&](auto type) {
     using T = decltype(type);
-    const T* x = static_cast<const T*>(g.predictions);
-    T* dx = static_cast<T*>(g.dpredictions);
+    const T* x = static_cast<const T*>(g.logits);
+    T* dx = static_cast<T*>(g.dlogits);
     for_columns(begin, end, [&](int64_t i, auto lanes) {
-      store(hn::Mul(hn::Sub(load(x + i, lanes), load(g.targets + i, lanes)), set(factor)), dx + i, lanes);
+      store(hn::Mul(gradient(load(x + i, lanes), load(g.values + i, lanes)), scale), dx + i, lanes);
     });
   });
+}
+
+void squared_error_gradients(const ValueLossBackward& g, int64_t begin, int64_t end) {
+  value_loss_gradients(g, begin, end, [](FloatVector x, FloatVector y) {
+    const FloatVector difference = hn::Sub(x, y);
+    return hn::Add(difference, difference);
+  });
+}
+
+void binary_cross_entropy_gradients(const ValueLossBackward& g, int64_t begin, int64_t end) {
+  value_loss_gradients(g, begin, end, [](FloatVector x, FloatVector y) { return hn::Sub(sigmoid(x), y); });
 }
 
 }  // namespace shoehorn::cpu::HWY_NAMESPACE
@@ -107,7 +121,8 @@ namespace {
 
 HWY_EXPORT(forward_rows);
 HWY_EXPORT(backward_rows);
-HWY_EXPORT(squared_error_range);
+HWY_EXPORT(squared_error_gradients);
+HWY_EXPORT(binary_cross_entropy_gradients);
 
 void check_labels(const int32_t* labels, int64_t rows, int64_t classes) {
   for (int64_t row = 0; row < rows; ++row) {
@@ -119,10 +134,31 @@ void check_labels(const int32_t* labels, int64_t rows, int64_t classes) {
   }
 }
 
-// A mean over many rows is summed in double, in their order.
-void finish_loss(double sum, float target_count, bool accumulate, float* loss) {
-  const float mean = static_cast<float>(sum / target_count);
-  *loss = accumulate ? *loss + mean : mean;
+// A mean over many rows is summed in double, in their order; the workspace has each row's loss.
+template <typename Forward>
+void finish_loss(const Forward& g) {
+  const float* row_losses = static_cast<const float*>(g.workspace);
+  double sum = 0;
+  for (int64_t row = 0; row < g.rows; ++row) sum += static_cast<double>(row_losses[row]);
+  const float mean = static_cast<float>(sum / *g.target_count);
+  *g.loss = g.accumulate ? *g.loss + mean : mean;
+}
+
+// `loss(x, y)`: of one logit and its value.
+template <typename Loss>
+void value_loss_forward(const ValueLossForward& g, const Loss& loss) {
+  parallel_ranges(g.rows, row_grain(g.columns), [&](int64_t begin, int64_t end) {
+    with_storage(g.dtype, [&](auto type) {
+      const auto* x = static_cast<const decltype(type)*>(g.logits);
+      for (int64_t row = begin; row < end; ++row) {
+        double sum = 0;
+        for (int64_t i = row * g.columns; i < (row + 1) * g.columns; ++i)
+          sum += loss(static_cast<double>(read_element(x + i)), static_cast<double>(g.values[i]));
+        static_cast<float*>(g.workspace)[row] = static_cast<float>(sum / static_cast<double>(g.columns));
+      }
+    });
+  });
+  finish_loss(g);
 }
 
 }  // namespace
@@ -136,10 +172,7 @@ void cross_entropy_forward(const CrossEntropyForward& g) {
   check_labels(g.labels, g.rows, g.classes);
   parallel_ranges(g.rows, row_grain(g.classes),
                   [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(forward_rows)(g, begin, end); });
-  const float* row_losses = static_cast<const float*>(g.workspace);
-  double sum = 0;
-  for (int64_t row = 0; row < g.rows; ++row) sum += static_cast<double>(row_losses[row]);
-  finish_loss(sum, *g.target_count, g.accumulate, g.loss);
+  finish_loss(g);
 }
 
 void cross_entropy_backward(const CrossEntropyBackward& g) {
@@ -149,24 +182,32 @@ void cross_entropy_backward(const CrossEntropyBackward& g) {
                   [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(backward_rows)(g, begin, end); });
 }
 
-void mean_squared_error_forward(const MeanSquaredErrorForward& g) {
-  check_storage(g.dtype, "mean_squared_error");
-  double sum = 0;
-  with_storage(g.dtype, [&](auto type) {
-    const auto* predictions = static_cast<const decltype(type)*>(g.predictions);
-    for (int64_t row = 0; row < g.rows; ++row) {
-      const double difference =
-          static_cast<double>(read_element(predictions + row)) - static_cast<double>(g.targets[row]);
-      sum += difference * difference;
-    }
-  });
-  finish_loss(sum, *g.target_count, g.accumulate, g.loss);
+int64_t value_loss_workspace_bytes(int64_t rows) {
+  return rows * static_cast<int64_t>(sizeof(float));
 }
 
-void mean_squared_error_backward(const MeanSquaredErrorBackward& g) {
+void mean_squared_error_forward(const ValueLossForward& g) {
   check_storage(g.dtype, "mean_squared_error");
-  parallel_ranges(g.rows, kElementsPerChunk, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(squared_error_range)(g, begin, end);
+  value_loss_forward(g, [](double x, double y) { return (x - y) * (x - y); });
+}
+
+void mean_squared_error_backward(const ValueLossBackward& g) {
+  check_storage(g.dtype, "mean_squared_error");
+  parallel_ranges(g.rows * g.columns, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(squared_error_gradients)(g, begin, end);
+  });
+}
+
+void binary_cross_entropy_forward(const ValueLossForward& g) {
+  check_storage(g.dtype, "binary_cross_entropy");
+  value_loss_forward(
+      g, [](double x, double y) { return std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x))); });
+}
+
+void binary_cross_entropy_backward(const ValueLossBackward& g) {
+  check_storage(g.dtype, "binary_cross_entropy");
+  parallel_ranges(g.rows * g.columns, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(binary_cross_entropy_gradients)(g, begin, end);
   });
 }
 

@@ -53,28 +53,38 @@ struct CrossEntropyBackward {
 };
 void cross_entropy_backward(const CrossEntropyBackward& arguments);
 
-// Regression with one output: loss[0] (+)= sum of (prediction - target)^2 over target_count.
-struct MeanSquaredErrorForward {
+// Losses of S rows of C values each: loss[0] (+)= sum over rows of the mean over a row's C losses, over target_count,
+// as PyTorch's losses of reduction `mean` where target_count is S.
+struct ValueLossForward {
   DType dtype;
   int64_t rows;
-  const void* predictions;    // [S]
-  const float* targets;       // [S]
+  int64_t columns;
+  const void* logits;         // [S, C]
+  const float* values;        // [S, C]
   const float* target_count;  // [1]
   float* loss;                // [1]
-  bool accumulate;
+  bool accumulate;            // add to the loss rather than write it
+  void* workspace;            // value_loss_workspace_bytes(S), aligned to 4
 };
-void mean_squared_error_forward(const MeanSquaredErrorForward& arguments);
-
-// dpredictions = 2 (prediction - target) / target_count
-struct MeanSquaredErrorBackward {
+struct ValueLossBackward {
   DType dtype;
   int64_t rows;
-  const void* predictions;      // [S]
-  const float* targets;         // [S]
+  int64_t columns;
+  const void* logits;           // [S, C]
+  const float* values;          // [S, C]
   const float* target_count;    // [1]
-  const float* gradient_scale;  // [1] or null: 1
-  void* dpredictions;           // [S]; may be predictions
+  const float* gradient_scale;  // [1] gradient of the loss itself, or null: 1
+  void* dlogits;                // [S, C]; may be logits
 };
-void mean_squared_error_backward(const MeanSquaredErrorBackward& arguments);
+int64_t value_loss_workspace_bytes(int64_t rows);
+
+// (x - y)²; its gradient 2 (x - y).
+void mean_squared_error_forward(const ValueLossForward& arguments);
+void mean_squared_error_backward(const ValueLossBackward& arguments);
+
+// -y log p - (1 - y) log(1 - p) with p = 1 / (1 + e^-x), computed as max(x, 0) - x y + log(1 + e^-|x|), which neither
+// overflows nor cancels; its gradient p - y. PyTorch's binary_cross_entropy_with_logits; y need not be 0 or 1.
+void binary_cross_entropy_forward(const ValueLossForward& arguments);
+void binary_cross_entropy_backward(const ValueLossBackward& arguments);
 
 }  // namespace shoehorn::cpu

@@ -210,44 +210,105 @@ TEST(CrossEntropy, RefusesLabelsThatAreNoClass) {
   }
 }
 
-class MeanSquaredError : public testing::EveryTarget {};
+// A loss of values in double: of one logit and its value, and its derivative.
+struct ValueLoss {
+  const char* name;
+  void (*forward)(const ValueLossForward&);
+  void (*backward)(const ValueLossBackward&);
+  double (*loss)(double x, double y);
+  double (*gradient)(double x, double y);
+};
 
-TEST_P(MeanSquaredError, LossAndGradient) {
-  for (const DType dtype : kStorages) {
-    for (const int64_t rows : {0, 1, 37}) {
-      const Tensor x = random_tensor(dtype, rows, 1);
-      Tensor targets = random_tensor(DType::kF32, rows, 2);
-      Tensor dx(dtype, rows);
-      const float count = 5.0F;
-      float loss = 0.5F;
-      mean_squared_error_forward({.dtype = dtype,
-                                  .rows = rows,
-                                  .predictions = x.data(),
-                                  .targets = targets.floats(),
-                                  .target_count = &count,
-                                  .loss = &loss,
-                                  .accumulate = true});
-      mean_squared_error_backward({.dtype = dtype,
-                                   .rows = rows,
-                                   .predictions = x.data(),
-                                   .targets = targets.floats(),
-                                   .target_count = &count,
-                                   .gradient_scale = nullptr,
-                                   .dpredictions = dx.data()});
-      double expected = 0.5;
-      for (int64_t i = 0; i < rows; ++i) {
-        const double difference = static_cast<double>(x[i]) - static_cast<double>(targets[i]);
-        expected += difference * difference / 5.0;
-        const double gradient = 2.0 * difference / 5.0;
-        EXPECT_NEAR(static_cast<double>(dx[i]), gradient,
-                    tolerance(dtype, gradient, std::abs(gradient) + 0.1, 4));
+constexpr ValueLoss kValueLosses[] = {
+    {"mean_squared_error", mean_squared_error_forward, mean_squared_error_backward,
+     [](double x, double y) { return (x - y) * (x - y); }, [](double x, double y) { return 2 * (x - y); }},
+    {"binary_cross_entropy", binary_cross_entropy_forward, binary_cross_entropy_backward,
+     [](double x, double y) { return y * std::log1p(std::exp(-x)) + (1 - y) * std::log1p(std::exp(x)); },
+     [](double x, double y) { return 1 / (1 + std::exp(-x)) - y; }},
+};
+
+class ValueLossTest : public testing::EveryTarget {};
+
+TEST_P(ValueLossTest, LossAndGradient) {
+  for (const ValueLoss& one : kValueLosses) {
+    for (const DType dtype : kStorages) {
+      for (const auto& [rows, columns] :
+           {std::pair<int64_t, int64_t>{0, 3}, {1, 1}, {37, 1}, {5, 19}, {130, 3}}) {
+        const Tensor x = random_tensor(dtype, rows * columns, 1, 0.0F, 3.0F);
+        Tensor values = random_tensor(DType::kF32, rows * columns, 2);
+        Tensor scratch = workspace(value_loss_workspace_bytes(rows));
+        Tensor dx(dtype, rows * columns);
+        const float count = 5.0F;
+        const float scale = 8.0F;
+        float loss = 0.5F;
+        one.forward({.dtype = dtype,
+                     .rows = rows,
+                     .columns = columns,
+                     .logits = x.data(),
+                     .values = values.floats(),
+                     .target_count = &count,
+                     .loss = &loss,
+                     .accumulate = true,
+                     .workspace = scratch.data()});
+        one.backward({.dtype = dtype,
+                      .rows = rows,
+                      .columns = columns,
+                      .logits = x.data(),
+                      .values = values.floats(),
+                      .target_count = &count,
+                      .gradient_scale = &scale,
+                      .dlogits = dx.data()});
+        double expected = 0.5;
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          const double logit = static_cast<double>(x[i]);
+          const double value = static_cast<double>(values[i]);
+          expected += one.loss(logit, value) / static_cast<double>(columns) / 5.0;
+          const double gradient = 8.0 * one.gradient(logit, value) / static_cast<double>(columns) / 5.0;
+          // Both terms of the difference are rounded.
+          const double terms =
+              8.0 * (std::abs(logit) + std::abs(value) + 1) / static_cast<double>(columns) / 5.0;
+          EXPECT_NEAR(static_cast<double>(dx[i]), gradient, tolerance(dtype, gradient, terms, 8)) << one.name;
+        }
+        EXPECT_NEAR(static_cast<double>(loss), expected, tolerance(DType::kF32, 0.0, std::abs(expected), 4))
+            << one.name;
       }
-      EXPECT_NEAR(static_cast<double>(loss), expected, tolerance(DType::kF32, 0.0, expected, 3));
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, MeanSquaredError, testing::every_target(), testing::target_name);
+// Far from zero nothing overflows, and a right answer's loss is not negative.
+TEST_P(ValueLossTest, BinaryCrossEntropyOfLargeLogits) {
+  const float logits[] = {-200, -90, 90, 200, 3e38F, -3e38F};
+  const float values[] = {0, 1, 0, 1, 1, 0};
+  const double expected[] = {0, 90, 90, 0, 0, 0};
+  for (size_t i = 0; i < std::size(logits); ++i) {
+    const float count = 1.0F;
+    float loss = 0;
+    float gradient = 0;
+    float scratch = 0;
+    binary_cross_entropy_forward({.dtype = DType::kF32,
+                                  .rows = 1,
+                                  .columns = 1,
+                                  .logits = &logits[i],
+                                  .values = &values[i],
+                                  .target_count = &count,
+                                  .loss = &loss,
+                                  .accumulate = false,
+                                  .workspace = &scratch});
+    binary_cross_entropy_backward({.dtype = DType::kF32,
+                                   .rows = 1,
+                                   .columns = 1,
+                                   .logits = &logits[i],
+                                   .values = &values[i],
+                                   .target_count = &count,
+                                   .gradient_scale = nullptr,
+                                   .dlogits = &gradient});
+    EXPECT_EQ(loss, static_cast<float>(expected[i])) << logits[i];
+    EXPECT_EQ(gradient, (logits[i] > 0 ? 1.0F : 0.0F) - values[i]) << logits[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, ValueLossTest, testing::every_target(), testing::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -1,4 +1,4 @@
-// Rates of the products of a BERT layer: forward, gradient of the input, gradient of the weight; fp32 and
+// Rates of the products of an encoder's layer: forward, gradient of the input, gradient of the weight; fp32 and
 // bf16 as this machine multiplies it. 2048 tokens; counters are operations a second.
 #include <benchmark/benchmark.h>
 

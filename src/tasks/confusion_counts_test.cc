@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "tasks/confusion_counts.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ ConfusionCounts counts_of(int64_t num_labels, const std::vector<int64_t>& labels
   return counts;
 }
 
-TEST(Metrics, PredictedClass) {
+TEST(ConfusionCounts, PredictedClass) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(predicted_class(std::vector<float>{0.1F, 0.7F, 0.3F}), 1);
   EXPECT_EQ(predicted_class(std::vector<float>{2.0F, 2.0F, 1.0F}), 0);
@@ -29,7 +29,7 @@ TEST(Metrics, PredictedClass) {
 }
 
 // scikit-learn 1.5: f1_score([1,0,1,1,0,0,1], [1,1,1,0,0,0,1]) = 0.75, accuracy 5/7.
-TEST(Metrics, BinaryF1IsThatOfClassOne) {
+TEST(ConfusionCounts, BinaryF1IsThatOfClassOne) {
   const ConfusionCounts counts = counts_of(2, {1, 0, 1, 1, 0, 0, 1}, {1, 1, 1, 0, 0, 0, 1});
   EXPECT_EQ(counts.total(), 7);
   EXPECT_EQ(counts.labelled(1), 4);
@@ -38,33 +38,33 @@ TEST(Metrics, BinaryF1IsThatOfClassOne) {
   EXPECT_DOUBLE_EQ(counts.accuracy(), 5.0 / 7.0);
   EXPECT_DOUBLE_EQ(counts.precision(1), 0.75);
   EXPECT_DOUBLE_EQ(counts.recall(1), 0.75);
-  const Metrics metrics = counts.metrics("eval_");
+  const Metrics metrics = counts.metrics();
   EXPECT_EQ(metrics.size(), 2U);
-  EXPECT_DOUBLE_EQ(metric_number(metrics.at("eval_f1")), 0.75);
-  EXPECT_DOUBLE_EQ(metric_number(metrics.at("eval_accuracy")), 5.0 / 7.0);
+  EXPECT_DOUBLE_EQ(metric_number(metrics.at("f1")), 0.75);
+  EXPECT_DOUBLE_EQ(metric_number(metrics.at("accuracy")), 5.0 / 7.0);
 }
 
 // By hand: class 0 P 1/2 R 1/2 F 1/2; class 1 P 2/3 R 2/2 F 4/5; class 2 P 1/1 R 1/2 F 2/3.
-TEST(Metrics, MacroAndWeightedF1) {
+TEST(ConfusionCounts, MacroAndWeightedF1) {
   const ConfusionCounts counts = counts_of(3, {0, 0, 1, 1, 2, 2}, {0, 1, 1, 1, 2, 0});
   EXPECT_DOUBLE_EQ(counts.f1(0), 0.5);
   EXPECT_DOUBLE_EQ(counts.f1(1), 0.8);
   EXPECT_DOUBLE_EQ(counts.f1(2), 2.0 / 3.0);
   EXPECT_DOUBLE_EQ(counts.macro_f1(), (0.5 + 0.8 + 2.0 / 3.0) / 3.0);
   EXPECT_DOUBLE_EQ(counts.weighted_f1(), (2 * 0.5 + 2 * 0.8 + 2 * (2.0 / 3.0)) / 6.0);
-  const Metrics metrics = counts.metrics("eval_");
-  EXPECT_DOUBLE_EQ(metric_number(metrics.at("eval_f1")), counts.macro_f1());
-  EXPECT_DOUBLE_EQ(metric_number(metrics.at("eval_f1_weighted")), counts.weighted_f1());
+  const Metrics metrics = counts.metrics();
+  EXPECT_DOUBLE_EQ(metric_number(metrics.at("f1")), counts.macro_f1());
+  EXPECT_DOUBLE_EQ(metric_number(metrics.at("f1_weighted")), counts.weighted_f1());
 }
 
-TEST(Metrics, ClassesThatNeverOccurAreNoPartOfTheMacroAverage) {
+TEST(ConfusionCounts, ClassesThatNeverOccurAreNoPartOfTheMacroAverage) {
   // Class 3 occurs nowhere; class 2 is predicted once, wrongly: F1 0, and in the average.
   const ConfusionCounts counts = counts_of(4, {0, 0, 1, 1}, {0, 0, 1, 2});
   EXPECT_DOUBLE_EQ(counts.macro_f1(), (1.0 + 2.0 / 3.0 + 0.0) / 3.0);
   EXPECT_DOUBLE_EQ(counts.weighted_f1(), (2 * 1.0 + 2 * (2.0 / 3.0)) / 4.0);
 }
 
-TEST(Metrics, NothingCountedIsZero) {
+TEST(ConfusionCounts, NothingCountedIsZero) {
   const ConfusionCounts counts(2);
   EXPECT_EQ(counts.accuracy(), 0.0);
   EXPECT_EQ(counts.f1(1), 0.0);
@@ -73,7 +73,7 @@ TEST(Metrics, NothingCountedIsZero) {
   EXPECT_DOUBLE_EQ(counts_of(2, {0, 0}, {0, 0}).f1(1), 0.0);
 }
 
-TEST(Metrics, BatchesInAnyPartsCountTheSame) {
+TEST(ConfusionCounts, BatchesInAnyPartsCountTheSame) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   constexpr int64_t kClasses = 5;
@@ -105,7 +105,7 @@ TEST(Metrics, BatchesInAnyPartsCountTheSame) {
 }
 
 // A table of labels by predictions would take 8 TB.
-TEST(Metrics, MillionClasses) {
+TEST(ConfusionCounts, MillionClasses) {
   constexpr int64_t kClasses = 1'000'000;
   ConfusionCounts counts(kClasses);
   counts.add(kClasses - 1, kClasses - 1);
@@ -114,7 +114,7 @@ TEST(Metrics, MillionClasses) {
   EXPECT_DOUBLE_EQ(counts.macro_f1(), (2.0 / 3.0 + 0.0) / 2.0);
 }
 
-TEST(Metrics, WrongLabelsAreTheUsersError) {
+TEST(ConfusionCounts, WrongLabelsAreTheUsersError) {
   ConfusionCounts counts(2);
   counts.add(-100, 0);
   EXPECT_EQ(counts.total(), 0);

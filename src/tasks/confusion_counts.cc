@@ -1,9 +1,10 @@
-#include "train/metrics.h"
+#include "tasks/confusion_counts.h"
 
 #include <cmath>
 #include <numeric>
 
 #include "base/error.h"
+#include "data/dataset.h"
 
 namespace shoehorn {
 namespace {
@@ -13,10 +14,6 @@ double ratio(int64_t part, int64_t whole) {
 }
 
 }  // namespace
-
-double metric_number(const MetricValue& value) {
-  return std::visit([](auto number) { return static_cast<double>(number); }, value);
-}
 
 int64_t predicted_class(std::span<const float> logits) {
   CHECK(!logits.empty(), "no logits");
@@ -54,6 +51,10 @@ void ConfusionCounts::add_batch(std::span<const float> logits, std::span<const i
         labels.size(), classes);
   for (size_t s = 0; s < labels.size(); ++s)
     add(labels[s], predicted_class(logits.subspan(s * classes, classes)));
+}
+
+void ConfusionCounts::add(std::span<const float> outputs, const MicroBatch& batch) {
+  add_batch(outputs, batch.ints(BatchColumn::kClassLabels).first(static_cast<size_t>(batch.sequences)));
 }
 
 void ConfusionCounts::merge(const ConfusionCounts& other) {
@@ -115,10 +116,9 @@ double ConfusionCounts::weighted_f1() const {
   return total() == 0 ? 0.0 : sum / static_cast<double>(total());
 }
 
-Metrics ConfusionCounts::metrics(const std::string& prefix) const {
-  Metrics metrics = {{prefix + "accuracy", accuracy()},
-                     {prefix + "f1", num_labels_ == 2 ? f1(1) : macro_f1()}};
-  if (num_labels_ > 2) metrics[prefix + "f1_weighted"] = weighted_f1();
+Metrics ConfusionCounts::metrics() const {
+  Metrics metrics = {{"accuracy", accuracy()}, {"f1", num_labels_ == 2 ? f1(1) : macro_f1()}};
+  if (num_labels_ > 2) metrics["f1_weighted"] = weighted_f1();
   return metrics;
 }
 

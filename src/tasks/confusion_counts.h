@@ -1,4 +1,4 @@
-// Metrics of evaluation, counted batch by batch: no logits are kept.
+// The score of single-label classification: how often each class was right.
 //
 // C classes, S sequences. For two classes eval_f1 is the F1 of class 1, as GLUE's MRPC and QQP have it; for
 // more it is the macro average. Definitions are scikit-learn's with zero_division 0: a class that is never
@@ -8,40 +8,32 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
-#include <string>
-#include <variant>
 #include <vector>
 
+#include "model/score.h"
+
 namespace shoehorn {
-
-// Named results, as in log_history and all_results.json: whole numbers stay whole.
-using MetricValue = std::variant<int64_t, double>;
-using Metrics = std::map<std::string, MetricValue>;
-
-double metric_number(const MetricValue& value);
 
 // Index of the largest of `logits`; of equal ones the first. A NaN counts as the largest, as in numpy, so
 // that it gives a prediction like any other (the loss shows it). `logits` is not empty.
 int64_t predicted_class(std::span<const float> logits);
 
-// For one thread at a time.
-class ConfusionCounts {
+class ConfusionCounts final : public Score {
  public:
-  static constexpr int64_t kIgnoredLabel = -100;
-
   explicit ConfusionCounts(int64_t num_labels);
 
   // label in [0, C), or kIgnoredLabel: not counted. UserError for any other label; prediction in [0, C).
   void add(int64_t label, int64_t prediction);
+  // `outputs`: logits.
+  void add(std::span<const float> outputs, const MicroBatch& batch) override;
   // logits (S, C) row by row, labels (S).
   void add_batch(std::span<const float> logits, std::span<const int32_t> labels);
   // Sums what another has counted (a later part of the data, or another rank's). The same C.
   void merge(const ConfusionCounts& other);
 
   int64_t num_labels() const { return num_labels_; }
-  int64_t total() const;
+  int64_t total() const override;
   // Samples of this label; of this prediction; of both.
   int64_t labelled(int64_t label) const;
   int64_t predicted(int64_t prediction) const;
@@ -55,9 +47,8 @@ class ConfusionCounts {
   double macro_f1() const;
   double weighted_f1() const;
 
-  // eval_accuracy and eval_f1 with the given prefix, for instance "eval_"; for more than two classes also
-  // f1_weighted.
-  Metrics metrics(const std::string& prefix) const;
+  // accuracy and f1; for more than two classes also f1_weighted.
+  Metrics metrics() const override;
 
  private:
   int64_t num_labels_;

@@ -1,0 +1,48 @@
+// Root-mean-square normalization: layer normalization without the mean and the shift.
+//
+// R rows, H hidden, row-major and dense. x, y and their gradients are stored as `dtype` (float32, bfloat16 or
+// float16, checked: InternalError); gamma, statistics and dgamma are float32, as is all arithmetic. H is any positive
+// number. dgamma is a sum over rows in chunks of fixed size, so it does not depend on the number of threads. Nothing
+// is allocated; the workspace needs 4-byte alignment and holds nothing between calls.
+//
+//   rstd = 1 / sqrt(sum x^2 / H + epsilon),  y = x rstd gamma
+//
+// after Zhang and Sennrich, "Root mean square layer normalization" (2019), as torch.nn.functional.rms_norm.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace shoehorn::cpu {
+
+struct RmsNormForward {
+  DType dtype;
+  int64_t rows;
+  int64_t hidden;
+  float epsilon;
+  const void* x;       // [R, H]
+  const float* gamma;  // [H]
+  void* y;             // [R, H]; may be x
+  float* rstd;         // [R]
+};
+void rms_norm_forward(const RmsNormForward& arguments);
+
+// dx may be dy or x.
+struct RmsNormBackward {
+  DType dtype;
+  int64_t rows;
+  int64_t hidden;
+  const void* dy;      // [R, H]
+  const void* x;       // [R, H]
+  const float* rstd;   // [R]
+  const float* gamma;  // [H]
+  void* dx;            // [R, H]
+  float* dgamma;       // [H]
+  bool accumulate;     // add to dgamma rather than write it
+  void* workspace;     // rms_norm_backward_workspace_bytes(R, H)
+};
+int64_t rms_norm_backward_workspace_bytes(int64_t rows, int64_t hidden);
+void rms_norm_backward(const RmsNormBackward& arguments);
+
+}  // namespace shoehorn::cpu

@@ -1,0 +1,52 @@
+#include "tasks/multi_label_classification.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/model_builder.h"
+#include "tasks/multi_label_counts.h"
+#include "tasks/prediction_json.h"
+#include "tasks/task_checks.h"
+
+namespace shoehorn {
+
+namespace {
+
+// Neither form overflows.
+double sigmoid(double x) {
+  if (x >= 0) return 1 / (1 + std::exp(-x));
+  const double power = std::exp(x);
+  return power / (1 + power);
+}
+
+}  // namespace
+
+MultiLabelClassification::MultiLabelClassification(std::vector<std::string> classes)
+    : Task({.problem = ProblemType::kMultiLabel, .names = std::move(classes)}) {}
+
+void MultiLabelClassification::check_labels(const Dataset& dataset, const char* which) const {
+  check_label_values(*this, dataset, which, 0, 1);
+}
+
+Tensor MultiLabelClassification::loss(ModelBuilder& builder, const Outputs& outputs,
+                                      const LossOptions& options) const {
+  expect_no_smoothing(*this, options);
+  return builder.binary_cross_entropy(outputs.at(scored_output()));
+}
+
+std::unique_ptr<Score> MultiLabelClassification::make_score() const {
+  return std::make_unique<MultiLabelCounts>(num_labels());
+}
+
+std::string MultiLabelClassification::prediction_line(std::span<const float> logits, bool raw) const {
+  nlohmann::ordered_json line;
+  line["labels"] = nlohmann::ordered_json::array();
+  line["scores"] = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (is_predicted(logits[i])) line["labels"].push_back(label_map().names[i]);
+    line["scores"].push_back(raw ? static_cast<double>(logits[i]) : sigmoid(logits[i]));
+  }
+  return format_prediction(line);
+}
+
+}  // namespace shoehorn

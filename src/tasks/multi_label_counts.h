@@ -1,0 +1,48 @@
+// The score of multi-label classification: how often each class was found, and how often all of a text's were.
+//
+// C classes. Definitions are scikit-learn's with zero_division 0. The F1 is the micro average, over all classes of all
+// texts, as run_classification has it; f1_macro is the mean over the classes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/score.h"
+
+namespace shoehorn {
+
+// A probability above a half.
+inline bool is_predicted(float logit) {
+  return logit > 0;
+}
+
+class MultiLabelCounts final : public Score {
+ public:
+  explicit MultiLabelCounts(int64_t num_labels);
+
+  // `outputs`: logits. A label counts as set from a half on.
+  void add(std::span<const float> outputs, const MicroBatch& batch) override;
+  // logits and labels (S, C) row by row.
+  void add_batch(std::span<const float> logits, std::span<const float> labels);
+
+  int64_t total() const override { return total_; }
+  // Samples whose classes were all predicted, and no other.
+  int64_t exact() const { return exact_; }
+
+  // 0 where nothing was counted.
+  double accuracy() const;  // the share of exact()
+  double f1(int64_t label) const;
+  double micro_f1() const;
+  double macro_f1() const;
+
+  // accuracy, f1 (micro) and f1_macro.
+  Metrics metrics() const override;
+
+ private:
+  int64_t total_ = 0;
+  int64_t exact_ = 0;
+  std::vector<int64_t> labelled_, predicted_, correct_;  // (C) each: texts with the class, predicted so, both
+};
+
+}  // namespace shoehorn

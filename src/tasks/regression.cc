@@ -1,0 +1,41 @@
+#include "tasks/regression.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "model/model_builder.h"
+#include "tasks/prediction_json.h"
+#include "tasks/regression_errors.h"
+#include "tasks/task_checks.h"
+
+namespace shoehorn {
+
+Regression::Regression(std::vector<std::string> values)
+    : Task({.problem = ProblemType::kRegression, .names = std::move(values)}) {}
+
+void Regression::check_labels(const Dataset& dataset, const char* which) const {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  check_label_values(*this, dataset, which, -kInfinity, kInfinity);
+}
+
+Tensor Regression::loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const {
+  expect_no_smoothing(*this, options);
+  return builder.mean_squared_error(outputs.at(scored_output()));
+}
+
+std::unique_ptr<Score> Regression::make_score() const {
+  return std::make_unique<RegressionErrors>(num_labels());
+}
+
+std::string Regression::prediction_line(std::span<const float> values, bool /*raw*/) const {
+  nlohmann::ordered_json line;
+  if (values.size() == 1) {
+    line["value"] = static_cast<double>(values[0]);
+  } else {
+    for (size_t i = 0; i < values.size(); ++i)
+      line["values"][label_map().names[i]] = static_cast<double>(values[i]);
+  }
+  return format_prediction(line);
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,26 @@
+// One number for each text, or several: the squared error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/task.h"
+
+namespace shoehorn {
+
+class Regression final : public Task {
+ public:
+  explicit Regression(std::vector<std::string> values);
+
+  LabelShape label_shape() const override { return {LabelKind::kValue, num_labels()}; }
+  // Labels are finite.
+  void check_labels(const Dataset& dataset, const char* which) const override;
+  // UserError: label smoothing.
+  Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
+  // RegressionErrors.
+  std::unique_ptr<Score> make_score() const override;
+  // {"value": number}, or {"values": {name: number, …}} of several.
+  std::string prediction_line(std::span<const float> values, bool raw) const override;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,53 @@
+#include "tasks/task_checks.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+namespace {
+
+std::string format_shape(LabelShape labels) {
+  switch (labels.kind) {
+    case LabelKind::kNone:
+      return "none";
+    case LabelKind::kClass:
+      return "one class a sample";
+    case LabelKind::kValue:
+      return labels.width == 1 ? "one number a sample" : fmt::format("{} numbers a sample", labels.width);
+    case LabelKind::kToken:
+      return "a class for each token";
+  }
+  return "another kind";
+}
+
+}  // namespace
+
+void check_label_shape(const Task& task, const Dataset& dataset, const char* which) {
+  if (dataset.label_kind() == LabelKind::kNone || dataset.label_shape() == task.label_shape()) return;
+  throw user_error("[{} data] expected {} as label, for {}, got {}", which, format_shape(task.label_shape()),
+                   problem_type_name(task.label_map().problem), format_shape(dataset.label_shape()));
+}
+
+void check_label_values(const Task& task, const Dataset& dataset, const char* which, float low, float high) {
+  check_label_shape(task, dataset, which);
+  if (dataset.label_kind() == LabelKind::kNone) return;
+  for (int64_t i = 0; i < dataset.distinct_size(); ++i) {
+    for (const float value : dataset.value_labels(i)) {
+      if (std::isfinite(value) && value >= low && value <= high) continue;
+      throw user_error("[{} data] expected finite numbers{} as labels, for {}, got {} in sample {}", which,
+                       std::isfinite(low) ? fmt::format(" from {} to {}", low, high) : "",
+                       problem_type_name(task.label_map().problem), value, i);
+    }
+  }
+}
+
+void expect_no_smoothing(const Task& task, const LossOptions& options) {
+  if (options.label_smoothing == 0) return;
+  throw user_error(
+      "[label_smoothing_factor] expected 0 with {}, got {}; only the loss of one class a text has it",
+      problem_type_name(task.label_map().problem), options.label_smoothing);
+}
+
+}  // namespace shoehorn
