@@ -1,6 +1,6 @@
-// BERT and DistilBERT against Transformers (tests/golden/bert_make.py, distilbert_make.py), BERT with low-rank adapters
-// against PEFT (lora_make.py): logits, loss and every gradient, in every arrangement of the step, and of models that differ
-// in what config.json says.
+// BERT and DistilBERT against Transformers (tests/golden/bert_make.py, distilbert_make.py), BERT with
+// low-rank adapters against PEFT (lora_make.py): logits, loss and every gradient, in every arrangement of the
+// step, and of models that differ in what config.json says.
 #include <gtest/gtest.h>
 
 #include <cmath>

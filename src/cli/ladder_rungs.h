@@ -1,5 +1,6 @@
-// The rungs of the ladder that the efficient-training guides climb, as data: settings of a model of 335 M parameters on random
-// tokens with an effective batch of 4, each a set of flags that `shoehorn train` takes as they stand.
+// The rungs of the ladder that the efficient-training guides climb, as data: settings of a model of 335 M
+// parameters on random tokens with an effective batch of 4, each a set of flags that `shoehorn train` takes
+// as they stand.
 #pragma once
 
 #include <cstdint>

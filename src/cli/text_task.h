@@ -20,9 +20,9 @@ struct TextTask {
 };
 
 // Loads --train_file, and --validation_file where the run evaluates, and gives the model the labels of the
-// training file, and with them its task. --max_seq_length becomes the longest that model and tokenizer take, if it is more
-// (fit_max_seq_length); `gives_length`: the user has set it. UserError for a training file without a tokenizer: a
-// built-in shape has none.
+// training file, and with them its task. --max_seq_length becomes the longest that model and tokenizer take,
+// if it is more (fit_max_seq_length); `gives_length`: the user has set it. UserError for a training file
+// without a tokenizer: a built-in shape has none.
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length);
 
 // Texts cannot be longer than model and tokenizer take; a null tokenizer has no limit. Where args.max_seq_length is

@@ -80,14 +80,14 @@ class MicroBatch {
   std::array<int64_t, kBatchColumns> widths_{};
 };
 
-// Memory for one micro-batch with every column that a data set with such labels fills: its bytes, and the columns laid
-// out in it, each 64-byte aligned if the memory is.
+// Memory for one micro-batch with every column that a data set with such labels fills: its bytes, and the
+// columns laid out in it, each 64-byte aligned if the memory is.
 int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelShape labels);
 MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelShape labels);
 
 // Fills the columns that `batch` has, and its counts. Labels of a data set without any are kIgnoredLabel, values 0.
-// `first_sample`: number of samples[0] in the effective batch. CHECKs that the columns have room, and that their labels
-// are of the data set's kind and width.
+// `first_sample`: number of samples[0] in the effective batch. CHECKs that the columns have room, and that
+// their labels are of the data set's kind and width.
 void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, int64_t first_sample,
                       const BatchOptions& options, MicroBatch& batch);
 

@@ -58,9 +58,10 @@ class Dataset {
   //   Dataset::from_columns({{"input_ids", ids}, {"labels", labels}})
   // input_ids: rows. token_type_ids, attention_mask: rows of the same lengths; a mask must be ones and then
   // zeros, and what it masks is dropped. labels (or label, label_ids): an integer or a float a sample,
-  // rows of floats that are all as long, or rows of integers, one a token. UserError, which names column and row: an unknown or doubled column, none, lengths that
-  // differ, an empty row, an id that is negative or over 31 bits, a token type over 8 bits, a mask that is no
-  // prefix, a label below 0 that is not -100, a label of a masked token.
+  // rows of floats that are all as long, or rows of integers, one a token. UserError, which names column and
+  // row: an unknown or doubled column, none, lengths that differ, an empty row, an id that is negative or
+  // over 31 bits, a token type over 8 bits, a mask that is no prefix, a label below 0 that is not -100, a
+  // label of a masked token.
   static Dataset from_columns(const NamedColumns& columns);
 
   // UserError: a count, length or range that is empty.

@@ -1,4 +1,5 @@
-// What the labels of a file mean: which problem they are of, the names of its classes, and the numbers that a loss reads.
+// What the labels of a file mean: which problem they are of, the names of its classes, and the numbers that a
+// loss reads.
 //
 //   one column of words or whole numbers   single_label_classification: a class a text. Numbers are in numeric order,
 //                                          words in the order of their bytes. A class is a distinct label of the
@@ -9,8 +10,8 @@
 //   several columns of other numbers       regression: a value a column
 //
 // Where the training set has exactly the classes of the model, they keep the model's order. A label is missing where
-// its cell is empty; among classes also where it is a negative integer (GLUE's -1, PyTorch's -100); among numbers also
-// where it is a word for nothing ("nan").
+// its cell is empty; among classes also where it is a negative integer (GLUE's -1, PyTorch's -100); among
+// numbers also where it is a word for nothing ("nan").
 //
 // Functions are thread-safe and pure.
 #pragma once
@@ -55,17 +56,17 @@ struct FindLabelsOptions {
   const LabelMap* model = nullptr;
 };
 
-// The labels of a training set, which lie in `columns` (at least one). UserError, which names file and line: a label is
-// missing, a label that fits no problem, or not the one that is asked for, lists without any class; which names the column: more than 256
-// classes, and less than two rows for each.
+// The labels of a training set, which lie in `columns` (at least one). UserError, which names file and line:
+// a label is missing, a label that fits no problem, or not the one that is asked for, lists without any
+// class; which names the column: more than 256 classes, and less than two rows for each.
 LabelMap find_labels(const Table& table, const std::vector<int64_t>& columns,
                      const FindLabelsOptions& options = {});
 
 // Whether the labels of this file are ids of the map's classes.
 bool labels_are_ids(const Table& table, const std::vector<int64_t>& columns, const LabelMap& map);
 
-// The class of each row, of a map of kSingleLabel. UserError, which names label, file and line: missing, not in the map,
-// or the name of two classes of it.
+// The class of each row, of a map of kSingleLabel. UserError, which names label, file and line: missing, not
+// in the map, or the name of two classes of it.
 std::vector<int32_t> class_labels(const Table& table, const std::vector<int64_t>& columns,
                                   const LabelMap& map);
 

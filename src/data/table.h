@@ -68,8 +68,8 @@ struct TableOptions {
 // Reads a whole file. UserError, which names the file and the line: no such file, not a regular file (a
 // directory, a pipe), an extension not listed above, an empty file, a header without rows, a column twice, a
 // row with another number of fields or other keys, a quote that never closes or text after a closing one,
-// malformed JSON, an object or a list of lists in a cell, a line over the limit, UTF-16. SystemError: the file cannot be opened, or cannot
-// be read to its end.
+// malformed JSON, an object or a list of lists in a cell, a line over the limit, UTF-16. SystemError: the
+// file cannot be opened, or cannot be read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
 // The kind of a csv or tsv field: spaces around a number do not count.

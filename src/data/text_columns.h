@@ -1,6 +1,7 @@
 // Which columns of a table are text and which are labels: the rules of transformers' run_glue for files of one's own,
-// with two differences where that script would fail: the published MRPC and STS-B files are known by their header, and columns of
-// numbers only (ids, an index) are not taken for text. What labels mean: data/labels.h.
+// with two differences where that script would fail: the published MRPC and STS-B files are known by their
+// header, and columns of numbers only (ids, an index) are not taken for text. What labels mean:
+// data/labels.h.
 //
 //   label   the column `label`, else `labels`, else MRPC's `Quality` or STS-B's `score`; or those that the user names
 //   text    sentence1 and sentence2 if both are there, else MRPC's `#1 String` and `#2 String`, else the

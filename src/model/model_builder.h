@@ -48,8 +48,8 @@ class ModelBuilder {
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
   // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
   Tensor cross_entropy(Tensor logits, float label_smoothing);
-  // The same of the squared error, and of the binary cross-entropy with logits, to rows of values [S, C]: the mean over
-  // a row's.
+  // The same of the squared error, and of the binary cross-entropy with logits, to rows of values [S, C]: the
+  // mean over a row's.
   Tensor mean_squared_error(Tensor predictions);
   Tensor binary_cross_entropy(Tensor logits);
 

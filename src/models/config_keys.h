@@ -27,8 +27,8 @@ class ConfigReader {
   Activation activation(const char* key) const;  // "gelu" where it is absent
   // The token whose embedding is not trained; -1 for none.
   int64_t padding_token(int64_t fallback, int64_t vocab_size) const;
-  // The labels of num_labels, id2label and problem_type; where that is absent, one label is a regression and several are
-  // classes of which a text has one, as transformers has it. UserError of make_task.
+  // The labels of num_labels, id2label and problem_type; where that is absent, one label is a regression and
+  // several are classes of which a text has one, as transformers has it. UserError of make_task.
   LabelMap label_map() const;
 
   // Refuses another value; absent is as expected.

@@ -1,5 +1,5 @@
-// The architectures, by Hugging Face's model_type, and the shapes that have names. A new architecture is a file of this
-// folder and a row in registry.cc.
+// The architectures, by Hugging Face's model_type, and the shapes that have names. A new architecture is a
+// file of this folder and a row in registry.cc.
 #pragma once
 
 #include <cstdint>

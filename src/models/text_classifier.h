@@ -1,5 +1,5 @@
-// What architectures have in common that label a text: the user's config.json, kept whole and brought up to date where
-// it is written, and the task that follows from its labels.
+// What architectures have in common that label a text: the user's config.json, kept whole and brought up to
+// date where it is written, and the task that follows from its labels.
 #pragma once
 
 #include <memory>

@@ -79,8 +79,8 @@ struct OpInfo {
   std::vector<AliasRule> (*aliases)(const OpContext&) = nullptr;
   // Adds the gradients of the inputs; null where the op has none.
   void (*gradient)(GradientContext&) = nullptr;
-  // The inputs whose rows those of output 0 are made of, each of the same row; what the others say holds for all rows.
-  // Null or empty: the op mixes rows.
+  // The inputs whose rows those of output 0 are made of, each of the same row; what the others say holds for
+  // all rows. Null or empty: the op mixes rows.
   std::vector<int64_t> (*row_inputs)(const OpContext&) = nullptr;
   // The input that may be a weight of 16 bits, with which output 0 comes in the type that set_output says.
   std::optional<WeightInput> weight = {};

@@ -5,8 +5,9 @@
 //                 ──► update(1 / scale, unless found_inf)
 //
 // Gradients below 2^-24 are zero in float16; those of the loss times a scale are not. Here the scale
-// becomes the gradient of the loss, with which the backward begins; `update` folds 1 / scale into the clip coefficient, skips the whole update where
-// any gradient is infinite or not a number, and moves a dynamic scale (ops/loss_scale_ops.cc).
+// becomes the gradient of the loss, with which the backward begins; `update` folds 1 / scale into the clip
+// coefficient, skips the whole update where any gradient is infinite or not a number, and moves a dynamic
+// scale (ops/loss_scale_ops.cc).
 //
 // A scale that is a power of two changes no bit of a gradient that stays in range. Memory and time: four
 // scalars, and without clipping one pass over the gradients. Changes numerics, for the better.

@@ -1,7 +1,7 @@
 // The score of multi-label classification: how often each class was found, and how often all of a text's were.
 //
-// C classes. Definitions are scikit-learn's with zero_division 0. The F1 is the micro average, over all classes of all
-// texts, as run_classification has it; f1_macro is the mean over the classes.
+// C classes. Definitions are scikit-learn's with zero_division 0. The F1 is the micro average, over all
+// classes of all texts, as run_classification has it; f1_macro is the mean over the classes.
 #pragma once
 
 #include <cstdint>

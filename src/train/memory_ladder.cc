@@ -16,8 +16,9 @@ namespace {
 // A layer-major step holds every micro-batch's nodes; beyond this many it is no longer worth offering.
 constexpr int64_t kMostUnrolledMicroBatches = 32;
 
-// The code of other products is not made to be measured: the process may be short of memory. Of an encoder of 24 layers of 1024,
-// that of bf16 makes the process's overhead a sixth larger with 1024 tokens, a third with 32768; this is half.
+// The code of other products is not made to be measured: the process may be short of memory. Of an encoder of
+// 24 layers of 1024, that of bf16 makes the process's overhead a sixth larger with 1024 tokens, a third with
+// 32768; this is half.
 constexpr int64_t kShareOfOtherCode = 2;
 
 // What planning freed does not count.

@@ -1,4 +1,5 @@
-// Layer norm and its fused form at the size of an encoder's layer: R 16384, H 1024. Bytes are those of the activations.
+// Layer norm and its fused form at the size of an encoder's layer: R 16384, H 1024. Bytes are those of the
+// activations.
 #include "exec/cpu/normalization.h"
 
 #include <benchmark/benchmark.h>
