@@ -81,18 +81,31 @@ class CliReadFlags : public CliTest {
   // A value that differs from the default and from the one in the command lines of the tests.
   std::string other_value(const ArgumentSpec& spec) const {
     static const std::map<std::string_view, std::string> values = {
-        {"data_seed", "9"},          {"dataloader_num_workers", "0"},
-        {"do_train", "false"},       {"eval_delay", "2"},
-        {"eval_strategy", "epoch"},  {"evaluate_during_training", "false"},
-        {"logging_steps", "3"},      {"loss_scale_window", "1"},
-        {"max_grad_norm", "0"},      {"max_grad_value", "0.001"},
-        {"max_seq_length", "4"},     {"memory_budget", "1MiB"},
-        {"max_steps", "2"},          {"min_loss_scale", "524288"},
-        {"mixed_precision", "bf16"}, {"num_train_epochs", "0.5"},
-        {"optim", "adagrad"},        {"optim_args", "momentum=0.5"},
-        {"report_to", "jsonl"},      {"save_steps", "1"},
-        {"save_total_limit", "1"},   {"seed", "7"},
-        {"skip_pass", "fuse"},       {"torch_compile_backend", "eager"}};
+        {"data_seed", "9"},
+        {"dataloader_num_workers", "0"},
+        {"do_train", "false"},
+        {"eval_delay", "2"},
+        {"eval_strategy", "epoch"},
+        {"evaluate_during_training", "false"},
+        {"logging_steps", "3"},
+        {"loss_scale_window", "1"},
+        {"max_grad_norm", "0"},
+        {"max_grad_value", "0.001"},
+        {"max_seq_length", "4"},
+        {"memory_budget", "1MiB"},
+        {"max_steps", "2"},
+        {"min_loss_scale", "524288"},
+        {"mixed_precision", "bf16"},
+        {"num_train_epochs", "0.5"},
+        {"optim", "adagrad"},
+        {"optim_args", "momentum=0.5"},
+        {"report_to", "jsonl"},
+        {"problem_type", "multi_label_classification"},
+        {"save_steps", "1"},
+        {"save_total_limit", "1"},
+        {"seed", "7"},
+        {"skip_pass", "fuse"},
+        {"torch_compile_backend", "eager"}};
     if (spec.name == "config") return path("flags.json");
     if (spec.name == "model_name_or_path") return path("nowhere");
     if (spec.name.ends_with("_file") && spec.name != "output_file") return path("other.csv");
