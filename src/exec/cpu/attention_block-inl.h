@@ -6,6 +6,7 @@
 
 #include "base/bfloat16.h"
 #include "base/float16.h"
+#include "exec/cpu/attention.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -129,6 +130,20 @@ inline void multiply(const Product& x) {
       }
     }
   }
+}
+
+// Scores are in units of log 2.
+inline constexpr float kLog2E = 1.44269504F;
+inline constexpr float kLn2 = 0.693147181F;
+
+// Where column `column` of row `row` lies.
+template <class T>
+HWY_INLINE const T* head_rows(const ConstHeadRows& x, int64_t row, int64_t column) {
+  return static_cast<const T*>(x.data) + row * x.stride + column;
+}
+template <class T>
+HWY_INLINE T* head_rows(const HeadRows& x, int64_t row, int64_t column) {
+  return static_cast<T*>(x.data) + row * x.stride + column;
 }
 
 HWY_INLINE float element(const float* x) {

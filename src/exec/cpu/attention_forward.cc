@@ -20,106 +20,138 @@ namespace shoehorn::cpu {
 namespace HWY_NAMESPACE {
 namespace attention {
 
-// The strip of scores of one block of queries, of keys [first_key, first_key + keys): softmax_row on each
-// row, and the rows of `output` summed so far rescaled to the new maximum.
+// The scores of a block in `strip`: bias, then softmax_row on each row; and the rows of `output` summed so far
+// rescaled to the new maximum, unless the block is the first that they meet.
 template <bool kDropout>
-void softmax_strip(const AttentionBatch& batch, PhiloxRow counter, int64_t first_query, int64_t queries,
-                   int64_t first_key, int64_t keys, float* strip, int64_t strip_stride, float* maximum,
+void softmax_strip(const AttentionBatch& batch, const TaskSequence& sequence, int64_t head, PhiloxRow counter,
+                   const ScoreBlock& block, bool is_first, float* strip, int64_t strip_stride, float* maximum,
                    float* sum, float* output, int64_t output_stride) {
   alignas(64) uint8_t keep_bits[philox_keep_bytes(kForwardKeys)];
   const uint32_t threshold = drop_threshold(batch.dropout.p);
-  for (int64_t i = 0; i < queries; ++i) {
+  for (int64_t i = 0; i < block.queries; ++i) {
+    const int64_t query = block.first_query + i;
     float* row = strip + i * strip_stride;
-    const int64_t visible = batch.causal ? std::min(keys, first_query + i + 1 - first_key) : keys;
-    if constexpr (kDropout) {
-      counter.position = static_cast<uint32_t>(first_query + i);
-      philox_keep_bits(counter, threshold, first_key, std::max<int64_t>(visible, 0), keep_bits);
+    const RowRange visible = block.visible(sequence, query);
+    if (batch.has_bias) {
+      const float* bias = batch.bias + head * batch.bias_columns() + bias_column(batch, sequence, query);
+      add_scaled_row(bias + block.first_key, block.keys, kLog2E, row);
     }
-    const float rescale = softmax_row<kDropout>(row, keys, visible, keep_bits, maximum[i], sum[i]);
-    if (first_key > 0) scale_row(output + i * output_stride, output_stride, rescale);
+    if constexpr (kDropout) {
+      counter.position = static_cast<uint32_t>(query);
+      philox_keep_bits(counter, threshold, block.first_key, std::max<int64_t>(visible.end, 0), keep_bits);
+    }
+    const float rescale = softmax_row<kDropout>(row, block.keys, visible, keep_bits, maximum[i], sum[i]);
+    if (!is_first) scale_row(output + i * output_stride, output_stride, rescale);
+  }
+}
+
+// A block of queries with one of keys: scores, softmax, and what they add to the output. `keys` and `values` are
+// packed from first_packed_key on.
+template <bool kDropout>
+void forward_block(const AttentionBatch& batch, const TaskSequence& sequence, int64_t head,
+                   const PhiloxRow& counter, const ScoreBlock& block, bool is_first,
+                   const ForwardLayout& layout, int64_t first_task_query, int64_t first_packed_key,
+                   float* workspace) {
+  const int64_t size = batch.head_size;
+  const int64_t padded = padded_head_size(size);
+  const int64_t first = block.first_query - first_task_query;
+  const int64_t first_key = block.first_key - first_packed_key;
+  float* output = workspace + layout.output + first * padded;
+  float* strip = workspace + layout.strip;
+  multiply({.a = workspace + layout.queries + first * padded,
+            .a_row = padded,
+            .a_step = 1,
+            .b = workspace + layout.keys + first_key * size,
+            .b_step = kPanel,
+            .b_panel = size * kPanel,
+            .c = strip,
+            .c_row = layout.strip_stride,
+            .m = block.queries,
+            .n = block.keys,
+            .k = size,
+            .accumulate = false});
+  softmax_strip<kDropout>(batch, sequence, head, counter, block, is_first, strip, layout.strip_stride,
+                          workspace + layout.maximum + first, workspace + layout.sum + first, output, padded);
+  multiply({.a = strip,
+            .a_row = layout.strip_stride,
+            .a_step = 1,
+            .b = workspace + layout.values + first_key * padded,
+            .b_step = padded,
+            .b_panel = kPanel,
+            .c = output,
+            .c_row = padded,
+            .m = block.queries,
+            .n = size,
+            .k = block.keys,
+            .accumulate = !is_first});
+}
+
+// Rows of context and log-sum-exp of a task's queries; zeros for a query that saw no key.
+template <class T>
+void write_output(const AttentionForward& arguments, const ForwardLayout& layout, int64_t head, int64_t row,
+                  int64_t queries, float dropout_scale, const float* workspace) {
+  const AttentionBatch& batch = arguments.batch;
+  const int64_t size = batch.head_size;
+  const int64_t padded = padded_head_size(size);
+  const int64_t columns = batch.query_columns();
+  const float* output = workspace + layout.output;
+  const float* maximum = workspace + layout.maximum;
+  const float* sum = workspace + layout.sum;
+  T* context = static_cast<T*>(arguments.context) + row * columns + head * size;
+  float* logsumexp = arguments.logsumexp + head * batch.query_rows + row;
+  for (int64_t i = 0; i < queries; ++i) {
+    if (sum[i] == 0.0F) {
+      std::fill_n(context + i * columns, size, T{});
+      logsumexp[i] = 0.0F;
+      continue;
+    }
+    unpack_rows(output + i * padded, padded, 1, size, dropout_scale / sum[i], context + i * columns, columns);
+    logsumexp[i] = maximum[i] * kLn2 + std::log(sum[i]);
   }
 }
 
 template <class T, bool kDropout>
-void forward_task(const AttentionForward& arguments, const ForwardLayout& layout, int64_t sequence,
-                  int64_t head, int64_t first_query, float* workspace) {
+void forward_task(const AttentionForward& arguments, const ForwardLayout& layout, int64_t s, int64_t head,
+                  int64_t first_query, float* workspace) {
   const AttentionBatch& batch = arguments.batch;
+  const TaskSequence sequence(batch, s);
   const int64_t size = batch.head_size;
   const int64_t padded = padded_head_size(size);
-  const int64_t hidden = batch.heads * size;
-  const int64_t stride = arguments.qkv_stride;
-  const int64_t start = batch.sequence_start[sequence];
-  const int64_t length = batch.sequence_length[sequence];
-  const int64_t queries = std::min(kForwardQueries, length - first_query);
-  const T* q = static_cast<const T*>(arguments.qkv) + start * stride + head * size;
-  const T* k = q + hidden;
-  const T* v = k + hidden;
-  float* packed_queries = workspace + layout.queries;
-  float* packed_keys = workspace + layout.keys;
-  float* packed_values = workspace + layout.values;
-  float* output = workspace + layout.output;
-  float* strip = workspace + layout.strip;
-  float* maximum = workspace + layout.maximum;
-  float* sum = workspace + layout.sum;
+  const int64_t queries = std::min(kForwardQueries, sequence.queries - first_query);
+  const T* q = head_rows<T>(arguments.q, sequence.first_query_row + first_query, head * size);
+  const T* k = head_rows<T>(arguments.k, sequence.first_key_row, head / batch.group() * size);
+  const T* v = head_rows<T>(arguments.v, sequence.first_key_row, head / batch.group() * size);
 
   PhiloxRow counter{};
   if constexpr (kDropout) {
     counter = {philox_key(batch.dropout.seed, *batch.dropout.step, batch.dropout.stream_id), 0,
-               static_cast<uint32_t>(batch.sequence_sample[sequence]), static_cast<uint32_t>(head)};
+               static_cast<uint32_t>(batch.sequence_sample[s]), static_cast<uint32_t>(head)};
   }
-  constexpr float kLog2E = 1.44269504F;
-  pack_rows(q + first_query * stride, stride, queries, size, batch.scale * kLog2E, padded, packed_queries);
-  std::fill(maximum, maximum + queries, -std::numeric_limits<float>::infinity());
-  std::fill(sum, sum + queries, 0.0F);
+  pack_rows(q, arguments.q.stride, queries, size, batch.scale * kLog2E, padded, workspace + layout.queries);
+  std::fill_n(workspace + layout.maximum, queries, -std::numeric_limits<float>::infinity());
+  std::fill_n(workspace + layout.sum, queries, 0.0F);
 
-  const int64_t last_key = batch.causal ? first_query + queries : length;
-  for (int64_t first_key = 0; first_key < last_key; first_key += kForwardKeys) {
-    const int64_t block_keys = std::min(kForwardKeys, last_key - first_key);
-    pack_transposed(k + first_key * stride, stride, block_keys, size, 1.0F, packed_keys);
-    pack_rows(v + first_key * stride, stride, block_keys, size, 1.0F, padded, packed_values);
+  const RowRange task_keys = sequence.visible(first_query, first_query + queries);
+  for (int64_t first_key = task_keys.begin / kPanel * kPanel; first_key < task_keys.end;
+       first_key += kForwardKeys) {
+    const int64_t block_keys = std::min(kForwardKeys, task_keys.end - first_key);
+    pack_transposed(k + first_key * arguments.k.stride, arguments.k.stride, block_keys, size, 1.0F,
+                    workspace + layout.keys);
+    pack_rows(v + first_key * arguments.v.stride, arguments.v.stride, block_keys, size, 1.0F, padded,
+              workspace + layout.values);
     for (int64_t i = 0; i < queries; i += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, queries - i);
-      const int64_t keys =
-          batch.causal ? std::min(block_keys, first_query + i + rows - first_key) : block_keys;
-      if (keys <= 0) continue;
-      float* output_rows = output + i * padded;
-      multiply({.a = packed_queries + i * padded,
-                .a_row = padded,
-                .a_step = 1,
-                .b = packed_keys,
-                .b_step = kPanel,
-                .b_panel = size * kPanel,
-                .c = strip,
-                .c_row = layout.strip_stride,
-                .m = rows,
-                .n = keys,
-                .k = size,
-                .accumulate = false});
-      softmax_strip<kDropout>(batch, counter, first_query + i, rows, first_key, keys, strip,
-                              layout.strip_stride, maximum + i, sum + i, output_rows, padded);
-      multiply({.a = strip,
-                .a_row = layout.strip_stride,
-                .a_step = 1,
-                .b = packed_values,
-                .b_step = padded,
-                .b_panel = kPanel,
-                .c = output_rows,
-                .c_row = padded,
-                .m = rows,
-                .n = size,
-                .k = keys,
-                .accumulate = first_key > 0});
+      const RowRange seen = sequence.visible(first_query + i, first_query + i + rows);
+      // Whole panels of keys from the first that any of the queries sees.
+      const int64_t begin = std::max(first_key, seen.begin / kPanel * kPanel);
+      const int64_t end = std::min(first_key + block_keys, seen.end);
+      if (begin >= end) continue;
+      forward_block<kDropout>(batch, sequence, head, counter, {first_query + i, rows, begin, end - begin},
+                              first_key <= seen.begin, layout, first_query, first_key, workspace);
     }
   }
-
-  constexpr float kLn2 = 0.693147181F;
-  const float scale = kDropout ? keep_scale(batch.dropout.p) : 1.0F;
-  T* context = static_cast<T*>(arguments.context) + (start + first_query) * hidden + head * size;
-  float* logsumexp = arguments.logsumexp + head * batch.rows + start + first_query;
-  for (int64_t i = 0; i < queries; ++i) {
-    unpack_rows(output + i * padded, padded, 1, size, scale / sum[i], context + i * hidden, hidden);
-    logsumexp[i] = maximum[i] * kLn2 + std::log(sum[i]);
-  }
+  write_output<T>(arguments, layout, head, sequence.first_query_row + first_query, queries,
+                  kDropout ? keep_scale(batch.dropout.p) : 1.0F, workspace);
 }
 
 }  // namespace attention

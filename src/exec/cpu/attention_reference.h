@@ -1,5 +1,5 @@
 // For tests: attention and its gradient in double precision, as plain as can be, with masks from
-// base/philox.h.
+// base/philox.h. Matrices are dense here, one for each of q, k and v.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/philox.h"
@@ -16,48 +17,91 @@
 
 namespace shoehorn::cpu::testing {
 
-// A packed batch that owns its index arrays.
+// What a batch is made of.
+struct AttentionShape {
+  std::vector<int32_t> lengths = {};      // of the queries of each sequence
+  std::vector<int32_t> key_lengths = {};  // of its keys; empty: they are the queries' rows
+  int64_t gap = 0;  // rows before each sequence and after the last, of queries and of keys
+  int64_t heads = 1;
+  int64_t key_value_heads = 0;  // 0: as many as heads
+  int64_t head_size = 1;
+  AttentionMask mask = {};
+  float p = 0;
+  DType dtype = DType::kF32;
+  bool has_bias = false;
+};
+
+inline std::string mask_name(const AttentionMask& mask) {
+  if (mask.kind == AttentionMask::Kind::kWindow) return "window " + std::to_string(mask.window);
+  return mask.kind == AttentionMask::Kind::kFull ? "full" : "causal";
+}
+
+// A packed batch that owns its index arrays. Its bias is the test's.
 struct AttentionCase {
   AttentionBatch batch;
   std::vector<int32_t> start;
   std::vector<int32_t> length;
+  std::vector<int32_t> key_start;
+  std::vector<int32_t> key_length;
   std::vector<int32_t> sample;
   uint32_t step = 3;
 
-  // Sequences of the given lengths with `gap` rows before each and after the last.
-  AttentionCase(const std::vector<int32_t>& lengths, int64_t gap, int64_t heads, int64_t head_size,
-                bool causal, float p, DType dtype) {
-    int64_t row = gap;
-    for (const int32_t tokens : lengths) {
-      start.push_back(static_cast<int32_t>(row));
-      length.push_back(tokens);
-      sample.push_back(static_cast<int32_t>(100 + sample.size() * 7));
-      row += tokens + gap;
-      batch.max_sequence_length = std::max<int64_t>(batch.max_sequence_length, tokens);
-    }
-    batch.dtype = dtype;
-    batch.rows = row;
-    batch.heads = heads;
-    batch.head_size = head_size;
-    batch.sequences = static_cast<int64_t>(lengths.size());
-    batch.scale = 1.0F / std::sqrt(static_cast<float>(head_size));
-    batch.causal = causal;
-    batch.dropout = {p, 0x9876543210ULL, 5, nullptr};
+  explicit AttentionCase(const AttentionShape& shape) {
+    batch.query_rows = place(shape.lengths, shape.gap, start, length, batch.max_query_length);
+    // The keys' rows begin elsewhere than the queries'.
+    batch.key_rows =
+        shape.key_lengths.empty()
+            ? place(shape.lengths, shape.gap, key_start, key_length, batch.max_key_length)
+            : place(shape.key_lengths, shape.gap + 1, key_start, key_length, batch.max_key_length);
+    for (size_t s = 0; s < start.size(); ++s) sample.push_back(static_cast<int32_t>(100 + s * 7));
+    batch.dtype = shape.dtype;
+    batch.heads = shape.heads;
+    batch.key_value_heads = shape.key_value_heads == 0 ? shape.heads : shape.key_value_heads;
+    batch.head_size = shape.head_size;
+    batch.sequences = static_cast<int64_t>(start.size());
+    batch.max_sequences = batch.sequences;
+    batch.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
+    batch.mask = shape.mask;
+    batch.has_bias = batch.trains_bias = shape.has_bias;
+    batch.dropout = {shape.p, 0x9876543210ULL, 5, nullptr};
     bind();
   }
   AttentionCase(const AttentionCase&) = delete;
   AttentionCase& operator=(const AttentionCase&) = delete;
 
   void bind() {
-    batch.sequence_start = start.data();
-    batch.sequence_length = length.data();
+    batch.query_start = start.data();
+    batch.query_length = length.data();
+    batch.key_start = key_start.data();
+    batch.key_length = key_length.data();
     batch.sequence_sample = sample.data();
     batch.dropout.step = &step;
   }
-  int64_t hidden() const { return batch.heads * batch.head_size; }
+  int64_t bias_elements() const { return batch.has_bias ? batch.heads * batch.bias_columns() : 0; }
+
+ private:
+  static int64_t place(const std::vector<int32_t>& lengths, int64_t gap, std::vector<int32_t>& starts,
+                       std::vector<int32_t>& kept, int64_t& longest) {
+    int64_t row = gap;
+    for (const int32_t tokens : lengths) {
+      starts.push_back(static_cast<int32_t>(row));
+      row += tokens + gap;
+      longest = std::max<int64_t>(longest, tokens);
+    }
+    kept = lengths;
+    return row;
+  }
 };
 
 using Doubles = std::vector<double>;
+
+// q [query_rows, A · D], k and v [key_rows, K · D], bias [A, Tq + Tk - 1] or empty; or their gradients.
+struct ReferenceOperands {
+  Doubles q;
+  Doubles k;
+  Doubles v;
+  Doubles bias;
+};
 
 inline double reference_multiplier(const AttentionCase& x, int64_t sequence, int64_t head, int64_t query,
                                    int64_t key) {
@@ -71,55 +115,87 @@ inline double reference_multiplier(const AttentionCase& x, int64_t sequence, int
   return bits < threshold ? 0.0 : 65536.0 / (65536.0 - threshold);
 }
 
-// The normalised probabilities [T, T] of a head before dropout, and the log-sum-exp of each row.
+// One head of one sequence: where its pairs of query and key lie in the matrices.
+struct ReferenceHead {
+  ReferenceHead(const AttentionCase& x, int64_t sequence, int64_t head)
+      : x(x), sequence(sequence), head(head), queries(x.length[sequence]), keys(x.key_length[sequence]) {}
+
+  const AttentionCase& x;
+  int64_t sequence;
+  int64_t head;
+  int64_t queries;
+  int64_t keys;
+
+  int64_t query_row(int64_t query) const { return x.start[sequence] + query; }
+  int64_t query_at(int64_t query) const {
+    return (query_row(query) * x.batch.heads + head) * x.batch.head_size;
+  }
+  int64_t key_at(int64_t key) const {
+    const int64_t group = head / (x.batch.heads / x.batch.key_value_heads);
+    return ((x.key_start[sequence] + key) * x.batch.key_value_heads + group) * x.batch.head_size;
+  }
+  int64_t place(int64_t query) const { return query + keys - queries; }
+  int64_t bias_at(int64_t query, int64_t key) const {
+    return head * (x.batch.max_query_length + x.batch.max_key_length - 1) + key - place(query) +
+           x.batch.max_key_length - 1;
+  }
+  bool sees(int64_t query, int64_t key) const {
+    const AttentionMask& mask = x.batch.mask;
+    if (mask.kind == AttentionMask::Kind::kFull) return true;
+    if (key > place(query)) return false;
+    return mask.kind == AttentionMask::Kind::kCausal || key > place(query) - mask.window;
+  }
+};
+
+// The normalised probabilities [queries, keys] of a head before dropout, and the log-sum-exp of each row: zeros
+// where a query sees no key.
 struct ReferenceProbabilities {
   Doubles p;
   Doubles logsumexp;
 };
-inline ReferenceProbabilities reference_probabilities(const AttentionCase& x, const Doubles& qkv,
-                                                      int64_t sequence, int64_t head) {
-  const int64_t t = x.length[sequence];
-  const int64_t size = x.batch.head_size;
-  const int64_t hidden = x.hidden();
-  ReferenceProbabilities out{Doubles(t * t), Doubles(t)};
-  for (int64_t q = 0; q < t; ++q) {
-    const double* query = qkv.data() + (x.start[sequence] + q) * 3 * hidden + head * size;
-    const int64_t keys = x.batch.causal ? q + 1 : t;
+inline ReferenceProbabilities reference_probabilities(const ReferenceHead& head,
+                                                      const ReferenceOperands& in) {
+  const AttentionBatch& batch = head.x.batch;
+  ReferenceProbabilities out{Doubles(head.queries * head.keys), Doubles(head.queries)};
+  for (int64_t q = 0; q < head.queries; ++q) {
     double top = -INFINITY;
-    for (int64_t k = 0; k < keys; ++k) {
-      const double* key = qkv.data() + (x.start[sequence] + k) * 3 * hidden + hidden + head * size;
+    double* row = out.p.data() + q * head.keys;
+    for (int64_t k = 0; k < head.keys; ++k) {
+      row[k] = -INFINITY;
+      if (!head.sees(q, k)) continue;
       double score = 0;
-      for (int64_t i = 0; i < size; ++i) score += query[i] * key[i];
-      out.p[q * t + k] = score * x.batch.scale;
-      top = std::max(top, out.p[q * t + k]);
+      for (int64_t i = 0; i < batch.head_size; ++i)
+        score += in.q[head.query_at(q) + i] * in.k[head.key_at(k) + i];
+      row[k] = score * batch.scale + (batch.has_bias ? in.bias[head.bias_at(q, k)] : 0);
+      top = std::max(top, row[k]);
     }
     double sum = 0;
-    for (int64_t k = 0; k < keys; ++k) sum += std::exp(out.p[q * t + k] - top);
-    out.logsumexp[q] = top + std::log(sum);
-    for (int64_t k = 0; k < keys; ++k) out.p[q * t + k] = std::exp(out.p[q * t + k] - out.logsumexp[q]);
+    for (int64_t k = 0; k < head.keys; ++k) sum += head.sees(q, k) ? std::exp(row[k] - top) : 0;
+    out.logsumexp[q] = sum > 0 ? top + std::log(sum) : 0;
+    for (int64_t k = 0; k < head.keys; ++k)
+      row[k] = head.sees(q, k) ? std::exp(row[k] - out.logsumexp[q]) : 0;
   }
   return out;
 }
 
 struct ReferenceForward {
-  Doubles context;    // [rows, H]
-  Doubles logsumexp;  // [A, rows]
+  Doubles context;    // [query_rows, A · D]
+  Doubles logsumexp;  // [A, query_rows]
 };
-inline ReferenceForward reference_forward(const AttentionCase& x, const Doubles& qkv) {
-  const int64_t size = x.batch.head_size;
-  const int64_t hidden = x.hidden();
-  ReferenceForward out{Doubles(x.batch.rows * hidden), Doubles(x.batch.heads * x.batch.rows)};
-  for (int64_t s = 0; s < x.batch.sequences; ++s) {
-    const int64_t t = x.length[s];
-    for (int64_t head = 0; head < x.batch.heads; ++head) {
-      const ReferenceProbabilities probabilities = reference_probabilities(x, qkv, s, head);
-      for (int64_t q = 0; q < t; ++q) {
-        out.logsumexp[head * x.batch.rows + x.start[s] + q] = probabilities.logsumexp[q];
-        double* context = out.context.data() + (x.start[s] + q) * hidden + head * size;
-        for (int64_t k = 0; k < t; ++k) {
-          const double p = probabilities.p[q * t + k] * reference_multiplier(x, s, head, q, k);
-          const double* value = qkv.data() + (x.start[s] + k) * 3 * hidden + 2 * hidden + head * size;
-          for (int64_t i = 0; i < size; ++i) context[i] += p * value[i];
+inline ReferenceForward reference_forward(const AttentionCase& x, const ReferenceOperands& in) {
+  const AttentionBatch& batch = x.batch;
+  ReferenceForward out{Doubles(batch.query_rows * batch.query_columns()),
+                       Doubles(batch.heads * batch.query_rows)};
+  for (int64_t s = 0; s < batch.sequences; ++s) {
+    for (int64_t a = 0; a < batch.heads; ++a) {
+      const ReferenceHead head(x, s, a);
+      const ReferenceProbabilities probabilities = reference_probabilities(head, in);
+      for (int64_t q = 0; q < head.queries; ++q) {
+        out.logsumexp[a * batch.query_rows + head.query_row(q)] = probabilities.logsumexp[q];
+        for (int64_t k = 0; k < head.keys; ++k) {
+          const double p = probabilities.p[q * head.keys + k] * reference_multiplier(x, s, a, q, k);
+          for (int64_t i = 0; i < batch.head_size; ++i)
+            out.context[head.query_at(q) + i] += p * in.v[head.key_at(k) + i];
         }
       }
     }
@@ -127,43 +203,39 @@ inline ReferenceForward reference_forward(const AttentionCase& x, const Doubles&
   return out;
 }
 
-// dqkv [rows, 3H]; delta is taken from `context`, as the kernel takes it from what it stored.
-inline Doubles reference_backward(const AttentionCase& x, const Doubles& qkv, const Doubles& context,
-                                  const Doubles& dcontext) {
-  const int64_t size = x.batch.head_size;
-  const int64_t hidden = x.hidden();
-  const double scale = x.batch.scale;
-  Doubles dqkv(x.batch.rows * 3 * hidden);
-  for (int64_t s = 0; s < x.batch.sequences; ++s) {
-    const int64_t t = x.length[s];
-    for (int64_t head = 0; head < x.batch.heads; ++head) {
-      const ReferenceProbabilities probabilities = reference_probabilities(x, qkv, s, head);
-      for (int64_t q = 0; q < t; ++q) {
-        const int64_t row = x.start[s] + q;
-        const double* doutput = dcontext.data() + row * hidden + head * size;
-        const double* output = context.data() + row * hidden + head * size;
+// delta is taken from `context`, as the kernel takes it from what it stored.
+inline ReferenceOperands reference_backward(const AttentionCase& x, const ReferenceOperands& in,
+                                            const Doubles& context, const Doubles& dcontext) {
+  const AttentionBatch& batch = x.batch;
+  ReferenceOperands out{Doubles(in.q.size()), Doubles(in.k.size()), Doubles(in.v.size()),
+                        Doubles(in.bias.size())};
+  for (int64_t s = 0; s < batch.sequences; ++s) {
+    for (int64_t a = 0; a < batch.heads; ++a) {
+      const ReferenceHead head(x, s, a);
+      const ReferenceProbabilities probabilities = reference_probabilities(head, in);
+      for (int64_t q = 0; q < head.queries; ++q) {
+        const int64_t query = head.query_at(q);
         double delta = 0;
-        for (int64_t i = 0; i < size; ++i) delta += doutput[i] * output[i];
-        for (int64_t k = 0; k < t; ++k) {
-          const int64_t key_row = x.start[s] + k;
-          const double p = probabilities.p[q * t + k];
-          const double multiplier = reference_multiplier(x, s, head, q, k);
-          const int64_t query_at = row * 3 * hidden + head * size;
-          const int64_t key_at = key_row * 3 * hidden + hidden + head * size;
-          const int64_t value_at = key_at + hidden;
+        for (int64_t i = 0; i < batch.head_size; ++i) delta += dcontext[query + i] * context[query + i];
+        for (int64_t k = 0; k < head.keys; ++k) {
+          if (!head.sees(q, k)) continue;
+          const int64_t key = head.key_at(k);
+          const double p = probabilities.p[q * head.keys + k];
+          const double multiplier = reference_multiplier(x, s, a, q, k);
           double dp = 0;
-          for (int64_t i = 0; i < size; ++i) dp += doutput[i] * qkv[value_at + i];
-          const double dscore = p * (dp * multiplier - delta) * scale;
-          for (int64_t i = 0; i < size; ++i) {
-            dqkv[value_at + i] += p * multiplier * doutput[i];
-            dqkv[query_at + i] += dscore * qkv[key_at + i];
-            dqkv[key_at + i] += dscore * qkv[query_at + i];
+          for (int64_t i = 0; i < batch.head_size; ++i) dp += dcontext[query + i] * in.v[key + i];
+          const double dscore = p * (dp * multiplier - delta);
+          if (batch.has_bias) out.bias[head.bias_at(q, k)] += dscore;
+          for (int64_t i = 0; i < batch.head_size; ++i) {
+            out.v[key + i] += p * multiplier * dcontext[query + i];
+            out.q[query + i] += dscore * batch.scale * in.k[key + i];
+            out.k[key + i] += dscore * batch.scale * in.q[query + i];
           }
         }
       }
     }
   }
-  return dqkv;
+  return out;
 }
 
 // A tensor in storage dtype, kept as bytes, with conversions from and to double.
@@ -208,6 +280,34 @@ class Storage {
   std::vector<uint8_t> bytes_;
 };
 
+// Q, K, V and the bias of a case; or their gradients.
+struct Operands {
+  Storage q;
+  Storage k;
+  Storage v;
+  Storage bias;
+
+  static Operands uniform(const AttentionCase& x, uint64_t seed) {
+    const AttentionBatch& batch = x.batch;
+    const auto made = [&](int64_t rows, int64_t columns) {
+      return Storage::uniform(batch.dtype, rows * columns, seed++);
+    };
+    Storage q = made(batch.query_rows, batch.query_columns());
+    Storage k = made(batch.key_rows, batch.key_columns());
+    Storage v = made(batch.key_rows, batch.key_columns());
+    return {std::move(q), std::move(k), std::move(v), Storage::uniform(DType::kF32, x.bias_elements(), seed)};
+  }
+  // Bytes that are NaN.
+  static Operands empty(const AttentionCase& x) {
+    const AttentionBatch& batch = x.batch;
+    return {Storage(batch.dtype, batch.query_rows * batch.query_columns()),
+            Storage(batch.dtype, batch.key_rows * batch.key_columns()),
+            Storage(batch.dtype, batch.key_rows * batch.key_columns()),
+            Storage(DType::kF32, x.bias_elements())};
+  }
+  ReferenceOperands doubles() const { return {q.doubles(), k.doubles(), v.doubles(), bias.doubles()}; }
+};
+
 // Rounding errors of sums of `terms` products add up like a random walk; then one rounding to the storage
 // dtype.
 inline void expect_close(const Storage& got, const Doubles& expected, int64_t terms, DType dtype,
@@ -220,6 +320,13 @@ inline void expect_close(const Storage& got, const Doubles& expected, int64_t te
   for (int64_t i = 0; i < got.size(); ++i) {
     ASSERT_NEAR(got.at(i), expected[i], arithmetic + rounding * std::abs(expected[i])) << what << " at " << i;
   }
+}
+
+inline void expect_close(const Operands& got, const ReferenceOperands& expected, int64_t terms, DType dtype) {
+  expect_close(got.q, expected.q, terms, dtype, "dq");
+  expect_close(got.k, expected.k, terms, dtype, "dk");
+  expect_close(got.v, expected.v, terms, dtype, "dv");
+  expect_close(got.bias, expected.bias, terms, DType::kF32, "dbias");
 }
 
 }  // namespace shoehorn::cpu::testing

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/attention_mask.h"
 #include "exec/cpu/attention_block-inl.h"
 #include "exec/cpu/philox_simd-inl.h"
 #include "hwy/highway.h"
@@ -101,30 +102,37 @@ HWY_INLINE float power_of_two_scalar(float x) {
   return hn::GetLane(power_of_two(hn::Set(FloatTag(), x)));
 }
 
-// One step of the online softmax over x[0, count), of which the first `visible` are not masked. On return x
+// One step of the online softmax over x[0, count), of which those in `visible` are not masked. On return x
 // holds unnormalised probabilities relative to the new `maximum`, dropped and masked ones zero, and `sum`
 // includes them. Returns what earlier sums of this row must be multiplied by.
 template <bool kDropout>
-HWY_INLINE float softmax_row(float* HWY_RESTRICT x, int64_t count, int64_t visible, const uint8_t* keep_bits,
+HWY_INLINE float softmax_row(float* HWY_RESTRICT x, int64_t count, RowRange visible, const uint8_t* keep_bits,
                              float& maximum, float& sum) {
-  if (visible <= 0) {
+  if (visible.empty()) {
     std::fill(x, x + count, 0.0F);
     return 1.0F;
   }
+  // Masks of dropout are read in whole vectors: what is masked of the first one adds nothing to the sum.
+  const int64_t begin = visible.begin / kLanes * kLanes;
+  std::fill(x + begin, x + visible.begin, -std::numeric_limits<float>::infinity());
+  const int64_t shown = visible.end - begin;
   const float previous = maximum;
-  maximum = std::max(previous, row_maximum(x, visible));
+  maximum = std::max(previous, row_maximum(x + begin, shown));
   const float rescale = power_of_two_scalar(previous - maximum);
-  sum = sum * rescale + exponentiate_row<kDropout>(x, visible, maximum, keep_bits);
-  if (visible < count) std::fill(x + visible, x + count, 0.0F);
+  sum = sum * rescale + exponentiate_row<kDropout>(x + begin, shown, maximum, keep_bits + begin / 8);
+  std::fill(x, x + begin, 0.0F);
+  std::fill(x + visible.end, x + count, 0.0F);
   return rescale;
 }
 
 // Backward of a row: score[0, count) in, probabilities out with dropped ones zero; gradient: of the dropped
-// probabilities in (times the keep scale), of the scores out. logsumexp is in units of log 2.
+// probabilities in (times the keep scale), of the scores out. Both are zero outside of `visible`. logsumexp is
+// in units of log 2.
 template <bool kDropout>
 HWY_INLINE void gradient_row(float* HWY_RESTRICT score, float* HWY_RESTRICT gradient, int64_t count,
-                             int64_t visible, const uint8_t* keep_bits, float logsumexp, float delta) {
+                             RowRange visible, const uint8_t* keep_bits, float logsumexp, float delta) {
   const FloatTag d;
+  if (visible.empty()) visible = {0, 0};
   const FloatVector normaliser = hn::Set(d, logsumexp);
   const FloatVector shift = hn::Set(d, delta);
   const auto step = [&](int64_t i, auto inside) HWY_ATTR {
@@ -140,17 +148,22 @@ HWY_INLINE void gradient_row(float* HWY_RESTRICT score, float* HWY_RESTRICT grad
     hn::StoreU(dropped, d, score + i);
     hn::StoreU(hn::Mul(p, hn::Sub(dp, shift)), d, gradient + i);
   };
-  int64_t i = 0;
-  for (; i + kLanes <= visible; i += kLanes) step(i, [](FloatVector p) HWY_ATTR { return p; });
-  if (i < visible) {
-    const auto first = hn::FirstN(d, static_cast<size_t>(visible - i));
+  int64_t i = visible.begin / kLanes * kLanes;
+  for (; i + kLanes <= visible.end; i += kLanes) step(i, [](FloatVector p) HWY_ATTR { return p; });
+  if (i < visible.end) {
+    const auto first = hn::FirstN(d, static_cast<size_t>(visible.end - i));
     step(i, [&](FloatVector p) HWY_ATTR { return hn::IfThenElseZero(first, p); });
   }
-  const int64_t masked = std::max<int64_t>(visible, 0);
-  if (masked < count) {
-    std::fill(score + masked, score + count, 0.0F);
-    std::fill(gradient + masked, gradient + count, 0.0F);
+  for (float* row : {score, gradient}) {
+    std::fill(row, row + visible.begin, 0.0F);
+    std::fill(row + visible.end, row + count, 0.0F);
   }
+}
+
+// x[0, count) += factor · y.
+HWY_INLINE void add_scaled_row(const float* HWY_RESTRICT y, int64_t count, float factor,
+                               float* HWY_RESTRICT x) {
+  for (int64_t i = 0; i < count; ++i) x[i] += factor * y[i];
 }
 
 // x[0, count) *= factor; x has room for whole vectors.

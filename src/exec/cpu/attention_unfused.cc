@@ -30,49 +30,91 @@ void with_storage_type(const AttentionBatch& batch, const Run& run) {
   with_storage(batch.dtype, run);
 }
 
-// Calls work(head, s) for every head and sequence, and clear(head, begin, end) for the holes between and
-// around sequences.
-template <class Work, class Clear>
-void for_each_head(const AttentionBatch& batch, const Work& work, const Clear& clear) {
+// A sequence as one head sees it.
+struct Sequence {
+  int64_t index;
+  int64_t first_query_row;
+  int64_t queries;
+  int64_t first_key_row;
+  int64_t keys;
+};
+
+// Calls work(head, sequence) for every head and sequence, the heads of a group one after another on one thread.
+template <class Work>
+void for_each_head(const AttentionBatch& batch, const Work& work) {
 #pragma omp parallel for schedule(static)
-  for (int64_t head = 0; head < batch.heads; ++head) {
-    int64_t row = 0;
-    for (int64_t s = 0; s < batch.sequences; ++s) {
-      clear(head, row, int64_t{batch.sequence_start[s]});
-      work(head, s);
-      row = batch.sequence_start[s] + int64_t{batch.sequence_length[s]};
+  for (int64_t group = 0; group < batch.key_value_heads; ++group) {
+    for (int64_t head = group * batch.group(); head < (group + 1) * batch.group(); ++head) {
+      for (int64_t s = 0; s < batch.sequences; ++s) {
+        work(head, Sequence{s, batch.query_start[s], batch.query_length[s], batch.key_start[s],
+                            batch.key_length[s]});
+      }
     }
-    clear(head, row, batch.rows);
   }
 }
 
-// Keys that query q of a sequence of `length` tokens sees.
-int64_t visible_keys(const AttentionBatch& batch, int64_t q, int64_t length) {
-  return batch.causal ? q + 1 : length;
+// Calls clear(begin, end) for the rows between and around sequences.
+template <class Clear>
+void for_each_hole(const int32_t* starts, const int32_t* lengths, int64_t sequences, int64_t rows,
+                   const Clear& clear) {
+  int64_t row = 0;
+  for (int64_t s = 0; s < sequences; ++s) {
+    clear(row, int64_t{starts[s]});
+    row = starts[s] + int64_t{lengths[s]};
+  }
+  clear(row, rows);
+}
+template <class Clear>
+void for_each_query_hole(const AttentionBatch& batch, const Clear& clear) {
+  for_each_hole(batch.query_start, batch.query_length, batch.sequences, batch.query_rows, clear);
+}
+template <class Clear>
+void for_each_key_hole(const AttentionBatch& batch, const Clear& clear) {
+  for_each_hole(batch.key_start, batch.key_length, batch.sequences, batch.key_rows, clear);
 }
 
-float* score_row(const AttentionBatch& batch, float* scores, int64_t head, int64_t row) {
-  return scores + (head * batch.rows + row) * batch.max_sequence_length;
+RowRange visible(const AttentionBatch& batch, const Sequence& sequence, int64_t query) {
+  return visible_keys(batch.mask, query, sequence.queries, sequence.keys);
 }
-const float* score_row(const AttentionBatch& batch, const float* scores, int64_t head, int64_t row) {
-  return scores + (head * batch.rows + row) * batch.max_sequence_length;
-}
-
-// Fills rows of scores of a head.
-auto fill_score_rows(const AttentionBatch& batch, float* scores, float value) {
-  return [=, &batch](int64_t head, int64_t begin, int64_t end) {
-    std::fill(score_row(batch, scores, head, begin), score_row(batch, scores, head, end), value);
-  };
+RowRange seeing(const AttentionBatch& batch, const Sequence& sequence, int64_t key) {
+  return seeing_queries(batch.mask, key, sequence.queries, sequence.keys);
 }
 
-// Zeros columns [column + head · D, … + D) of rows of a matrix.
+template <class Float>
+Float* score_row(const AttentionBatch& batch, Float* scores, int64_t head, int64_t row) {
+  return scores + (head * batch.query_rows + row) * batch.max_key_length;
+}
+
+// Fills the rows of scores that lie in holes.
+void fill_holes(const AttentionBatch& batch, float* scores, float value) {
+  for_each_query_hole(batch, [&](int64_t begin, int64_t end) {
+    for (int64_t head = 0; head < batch.heads; ++head)
+      std::fill(score_row(batch, scores, head, begin), score_row(batch, scores, head, end), value);
+  });
+}
+
+// Fills what a query does not see of its row of scores.
+void fill_hidden(const AttentionBatch& batch, RowRange seen, float value, float* row) {
+  std::fill(row, row + seen.begin, value);
+  std::fill(row + seen.end, row + batch.max_key_length, value);
+}
+
+// Zeros the first `columns` of rows of a matrix.
 template <class T>
-auto zero_columns(const AttentionBatch& batch, T* x, int64_t stride, int64_t column) {
-  return [=, &batch](int64_t head, int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      std::fill_n(x + row * stride + column + head * batch.head_size, batch.head_size, T{});
-    }
+auto zero_columns(T* x, int64_t stride, int64_t columns) {
+  return [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) std::fill_n(x + row * stride, columns, T{});
   };
+}
+
+// Head `head` of row `row`.
+template <class T>
+const T* head_row(const AttentionBatch& batch, const ConstHeadRows& x, int64_t row, int64_t head) {
+  return static_cast<const T*>(x.data) + row * x.stride + head * batch.head_size;
+}
+template <class T>
+T* head_row(const AttentionBatch& batch, const HeadRows& x, int64_t row, int64_t head) {
+  return static_cast<T*>(x.data) + row * x.stride + head * batch.head_size;
 }
 
 template <class T>
@@ -82,195 +124,214 @@ float dot(const T* x, const T* y, int64_t count) {
   return sum;
 }
 
-// out[i] = Σ over j < count of weight(j) · rows[j * stride + i]: one element after another, so that sums stay
+// out[i] = Σ over j in range of weight(j) · rows[j * stride + i]: one element after another, so that sums stay
 // in f32 whatever the storage dtype.
 template <class T, class Weight>
-void weighted_sum(const T* rows, int64_t stride, int64_t first, int64_t count, int64_t columns,
-                  const Weight& weight, T* out) {
+void weighted_sum(const T* rows, int64_t stride, RowRange range, int64_t columns, const Weight& weight,
+                  T* out) {
   for (int64_t i = 0; i < columns; ++i) {
     float sum = 0.0F;
-    for (int64_t j = first; j < count; ++j) sum += weight(j) * load(rows + j * stride + i);
+    for (int64_t j = range.begin; j < range.end; ++j) sum += weight(j) * load(rows + j * stride + i);
     store(out + i, sum);
   }
 }
 
+// The gradient of a key or value: such a sum over the queries that see it, of every head of a group in turn.
+// weight(head, query); `rows` are those of the group's first head.
+template <class T, class Weight>
+void sum_over_group(const AttentionBatch& batch, const T* rows, int64_t stride, int64_t first_head,
+                    RowRange queries, const Weight& weight, T* out) {
+  for (int64_t i = 0; i < batch.head_size; ++i) {
+    float sum = 0.0F;
+    for (int64_t member = 0; member < batch.group(); ++member) {
+      const T* column = rows + member * batch.head_size + i;
+      for (int64_t j = queries.begin; j < queries.end; ++j)
+        sum += weight(first_head + member, j) * load(column + j * stride);
+    }
+    store(out + i, sum);
+  }
+}
+
+// Row `head` of a table by distance, from that of a query to key 0 on; null for null.
+template <class Float>
+Float* bias_row(const AttentionBatch& batch, Float* bias, const Sequence& sequence, int64_t head,
+                int64_t query) {
+  if (bias == nullptr) return nullptr;
+  return bias + head * batch.bias_columns() + batch.max_key_length - 1 -
+         (query + sequence.keys - sequence.queries);
+}
+
 }  // namespace
 
-void attention_scores(const AttentionBatch& batch, const void* q, const void* k, int64_t stride,
+void attention_scores(const AttentionBatch& batch, const ConstHeadRows& q, const ConstHeadRows& k,
                       float* scores) {
   with_storage_type(batch, [&](auto type) {
     using T = decltype(type);
-    const auto work = [&](int64_t head, int64_t s) {
-      const int64_t start = batch.sequence_start[s];
-      const int64_t length = batch.sequence_length[s];
-      const T* queries = static_cast<const T*>(q) + start * stride + head * batch.head_size;
-      const T* keys = static_cast<const T*>(k) + start * stride + head * batch.head_size;
-      for (int64_t i = 0; i < length; ++i) {
-        float* row = score_row(batch, scores, head, start + i);
-        const int64_t visible = visible_keys(batch, i, length);
-        for (int64_t j = 0; j < visible; ++j) {
-          row[j] = batch.scale * dot(queries + i * stride, keys + j * stride, batch.head_size);
+    for_each_head(batch, [&](int64_t head, const Sequence& sequence) {
+      const T* keys = head_row<T>(batch, k, sequence.first_key_row, head / batch.group());
+      for (int64_t i = 0; i < sequence.queries; ++i) {
+        const T* query = head_row<T>(batch, q, sequence.first_query_row + i, head);
+        const float* bias = bias_row(batch, batch.has_bias ? batch.bias : nullptr, sequence, head, i);
+        float* row = score_row(batch, scores, head, sequence.first_query_row + i);
+        const RowRange seen = visible(batch, sequence, i);
+        for (int64_t j = seen.begin; j < seen.end; ++j) {
+          row[j] = batch.scale * dot(query, keys + j * k.stride, batch.head_size);
+          if (bias != nullptr) row[j] += bias[j];
         }
-        std::fill(row + visible, row + batch.max_sequence_length, kMasked);
+        fill_hidden(batch, seen, kMasked, row);
       }
-    };
-    for_each_head(batch, work, fill_score_rows(batch, scores, kMasked));
+    });
+    fill_holes(batch, scores, kMasked);
   });
 }
 
-void attention_scores_backward(const AttentionBatch& batch, const float* dscores, const void* q,
-                               const void* k, int64_t stride, void* dq, void* dk) {
+void attention_scores_backward(const AttentionBatch& batch, const float* dscores, const ConstHeadRows& q,
+                               const ConstHeadRows& k, const HeadRows& dq, const HeadRows& dk, float* dbias) {
+  if (batch.trains_bias) std::fill_n(dbias, batch.heads * batch.bias_columns(), 0.0F);
   with_storage_type(batch, [&](auto type) {
     using T = decltype(type);
-    T* dq_columns = static_cast<T*>(dq);
-    T* dk_columns = static_cast<T*>(dk);
-    const auto work = [&](int64_t head, int64_t s) {
-      const int64_t start = batch.sequence_start[s];
-      const int64_t length = batch.sequence_length[s];
-      const T* queries = static_cast<const T*>(q) + start * stride + head * batch.head_size;
-      const T* keys = static_cast<const T*>(k) + start * stride + head * batch.head_size;
-      const auto dscore = [&](int64_t query, int64_t key) {
-        return batch.scale * score_row(batch, dscores, head, start + query)[key];
+    for_each_head(batch, [&](int64_t head, const Sequence& sequence) {
+      const int64_t group = head / batch.group();
+      const T* keys = head_row<T>(batch, k, sequence.first_key_row, group);
+      const T* queries = head_row<T>(batch, q, sequence.first_query_row, head);
+      const auto dscore_row = [&](int64_t of_head, int64_t query) {
+        return score_row(batch, dscores, of_head, sequence.first_query_row + query);
       };
-      for (int64_t i = 0; i < length; ++i) {
-        const int64_t out = (start + i) * stride + head * batch.head_size;
+      for (int64_t i = 0; i < sequence.queries; ++i) {
+        const float* row = dscore_row(head, i);
+        const RowRange seen = visible(batch, sequence, i);
         weighted_sum(
-            keys, stride, 0, visible_keys(batch, i, length), batch.head_size,
-            [&](int64_t key) { return dscore(i, key); }, dq_columns + out);
-        weighted_sum(
-            queries, stride, batch.causal ? i : 0, length, batch.head_size,
-            [&](int64_t query) { return dscore(query, i); }, dk_columns + out);
+            keys, k.stride, seen, batch.head_size, [&](int64_t key) { return batch.scale * row[key]; },
+            head_row<T>(batch, dq, sequence.first_query_row + i, head));
+        float* bias = bias_row(batch, batch.trains_bias ? dbias : nullptr, sequence, head, i);
+        if (bias != nullptr) {
+          for (int64_t j = seen.begin; j < seen.end; ++j) bias[j] += row[j];
+        }
       }
-    };
-    const auto clear_dq = zero_columns(batch, dq_columns, stride, 0);
-    const auto clear_dk = zero_columns(batch, dk_columns, stride, 0);
-    for_each_head(batch, work, [&](int64_t head, int64_t begin, int64_t end) {
-      clear_dq(head, begin, end);
-      clear_dk(head, begin, end);
+      if (head % batch.group() != 0) return;
+      for (int64_t j = 0; j < sequence.keys; ++j) {
+        sum_over_group(
+            batch, queries, q.stride, head, seeing(batch, sequence, j),
+            [&](int64_t of_head, int64_t query) { return batch.scale * dscore_row(of_head, query)[j]; },
+            head_row<T>(batch, dk, sequence.first_key_row + j, group));
+      }
     });
+    for_each_query_hole(batch, zero_columns(static_cast<T*>(dq.data), dq.stride, batch.query_columns()));
+    for_each_key_hole(batch, zero_columns(static_cast<T*>(dk.data), dk.stride, batch.key_columns()));
   });
 }
 
 void attention_softmax(const AttentionBatch& batch, const float* scores, float* probabilities) {
-  const auto work = [&](int64_t head, int64_t s) {
-    const int64_t start = batch.sequence_start[s];
-    const int64_t length = batch.sequence_length[s];
-    for (int64_t q = 0; q < length; ++q) {
-      const float* in = score_row(batch, scores, head, start + q);
-      float* out = score_row(batch, probabilities, head, start + q);
-      const int64_t visible = visible_keys(batch, q, length);
-      const float maximum = *std::max_element(in, in + visible);
-      float sum = 0.0F;
-      for (int64_t k = 0; k < visible; ++k) {
-        out[k] = std::exp(in[k] - maximum);
-        sum += out[k];
+  for_each_head(batch, [&](int64_t head, const Sequence& sequence) {
+    for (int64_t q = 0; q < sequence.queries; ++q) {
+      const float* in = score_row(batch, scores, head, sequence.first_query_row + q);
+      float* out = score_row(batch, probabilities, head, sequence.first_query_row + q);
+      const RowRange seen = visible(batch, sequence, q);
+      if (!seen.empty()) {
+        const float maximum = *std::max_element(in + seen.begin, in + seen.end);
+        float sum = 0.0F;
+        for (int64_t k = seen.begin; k < seen.end; ++k) {
+          out[k] = std::exp(in[k] - maximum);
+          sum += out[k];
+        }
+        for (int64_t k = seen.begin; k < seen.end; ++k) out[k] /= sum;
       }
-      for (int64_t k = 0; k < visible; ++k) out[k] /= sum;
-      std::fill(out + visible, out + batch.max_sequence_length, 0.0F);
+      fill_hidden(batch, seen, 0.0F, out);
     }
-  };
-  for_each_head(batch, work, fill_score_rows(batch, probabilities, 0.0F));
+  });
+  fill_holes(batch, probabilities, 0.0F);
 }
 
 void attention_softmax_backward(const AttentionBatch& batch, const float* dprobabilities,
                                 const float* probabilities, float* dscores) {
-  const auto work = [&](int64_t head, int64_t s) {
-    const int64_t start = batch.sequence_start[s];
-    const int64_t length = batch.sequence_length[s];
-    for (int64_t q = 0; q < length; ++q) {
-      const float* dp = score_row(batch, dprobabilities, head, start + q);
-      const float* p = score_row(batch, probabilities, head, start + q);
-      float* out = score_row(batch, dscores, head, start + q);
-      const int64_t visible = visible_keys(batch, q, length);
-      const float delta = dot(dp, p, visible);
-      for (int64_t k = 0; k < visible; ++k) out[k] = p[k] * (dp[k] - delta);
-      std::fill(out + visible, out + batch.max_sequence_length, 0.0F);
+  for_each_head(batch, [&](int64_t head, const Sequence& sequence) {
+    for (int64_t q = 0; q < sequence.queries; ++q) {
+      const float* dp = score_row(batch, dprobabilities, head, sequence.first_query_row + q);
+      const float* p = score_row(batch, probabilities, head, sequence.first_query_row + q);
+      float* out = score_row(batch, dscores, head, sequence.first_query_row + q);
+      const RowRange seen = visible(batch, sequence, q);
+      const float delta = dot(dp + seen.begin, p + seen.begin, seen.end - seen.begin);
+      for (int64_t k = seen.begin; k < seen.end; ++k) out[k] = p[k] * (dp[k] - delta);
+      fill_hidden(batch, seen, 0.0F, out);
     }
-  };
-  for_each_head(batch, work, fill_score_rows(batch, dscores, 0.0F));
+  });
+  fill_holes(batch, dscores, 0.0F);
 }
 
 void attention_dropout(const AttentionBatch& batch, const float* probabilities, float* dropped) {
   const AttentionDropout& dropout = batch.dropout;
   const uint32_t threshold = drop_threshold(dropout.p);
   const float scale = keep_scale(dropout.p);
-  const auto work = [&](int64_t head, int64_t s) {
-    const int64_t start = batch.sequence_start[s];
-    const int64_t length = batch.sequence_length[s];
-    for (int64_t q = 0; q < length; ++q) {
-      const float* in = score_row(batch, probabilities, head, start + q);
-      float* out = score_row(batch, dropped, head, start + q);
+  for_each_head(batch, [&](int64_t head, const Sequence& sequence) {
+    for (int64_t q = 0; q < sequence.queries; ++q) {
+      const float* in = score_row(batch, probabilities, head, sequence.first_query_row + q);
+      float* out = score_row(batch, dropped, head, sequence.first_query_row + q);
       if (threshold == 0) {
-        std::copy(in, in + batch.max_sequence_length, out);
+        std::copy(in, in + batch.max_key_length, out);
         continue;
       }
       const PhiloxKey key = philox_key(dropout.seed, *dropout.step, dropout.stream_id);
-      for (int64_t block = 0; block * 8 < length; ++block) {
+      for (int64_t block = 0; block * 8 < sequence.keys; ++block) {
         const auto words = philox4x32_10(
             key, {static_cast<uint32_t>(block), static_cast<uint32_t>(q),
-                  static_cast<uint32_t>(batch.sequence_sample[s]), static_cast<uint32_t>(head)});
-        for (int64_t k = block * 8; k < std::min(block * 8 + 8, length); ++k) {
+                  static_cast<uint32_t>(batch.sequence_sample[sequence.index]), static_cast<uint32_t>(head)});
+        for (int64_t k = block * 8; k < std::min(block * 8 + 8, sequence.keys); ++k) {
           const uint32_t bits = (words[k % 8 / 2] >> (16 * (k % 2))) & 0xffffU;
           out[k] = bits < threshold ? 0.0F : in[k] * scale;
         }
       }
-      std::fill(out + length, out + batch.max_sequence_length, 0.0F);
+      std::fill(out + sequence.keys, out + batch.max_key_length, 0.0F);
     }
-  };
-  for_each_head(batch, work, fill_score_rows(batch, dropped, 0.0F));
+  });
+  fill_holes(batch, dropped, 0.0F);
 }
 
-void attention_context(const AttentionBatch& batch, const float* probabilities, const void* v, int64_t stride,
+void attention_context(const AttentionBatch& batch, const float* probabilities, const ConstHeadRows& v,
                        void* context) {
+  const HeadRows out{context, batch.query_columns()};
   with_storage_type(batch, [&](auto type) {
     using T = decltype(type);
-    const int64_t hidden = batch.heads * batch.head_size;
-    const auto work = [&](int64_t head, int64_t s) {
-      const int64_t start = batch.sequence_start[s];
-      const int64_t length = batch.sequence_length[s];
-      const T* values = static_cast<const T*>(v) + start * stride + head * batch.head_size;
-      for (int64_t q = 0; q < length; ++q) {
-        const float* p = score_row(batch, probabilities, head, start + q);
+    for_each_head(batch, [&](int64_t head, const Sequence& sequence) {
+      const T* values = head_row<T>(batch, v, sequence.first_key_row, head / batch.group());
+      for (int64_t q = 0; q < sequence.queries; ++q) {
+        const float* p = score_row(batch, probabilities, head, sequence.first_query_row + q);
         weighted_sum(
-            values, stride, 0, visible_keys(batch, q, length), batch.head_size,
-            [&](int64_t k) { return p[k]; },
-            static_cast<T*>(context) + (start + q) * hidden + head * batch.head_size);
+            values, v.stride, visible(batch, sequence, q), batch.head_size, [&](int64_t k) { return p[k]; },
+            head_row<T>(batch, out, sequence.first_query_row + q, head));
       }
-    };
-    for_each_head(batch, work, zero_columns(batch, static_cast<T*>(context), hidden, 0));
+    });
+    for_each_query_hole(batch, zero_columns(static_cast<T*>(context), out.stride, out.stride));
   });
 }
 
 void attention_context_backward(const AttentionBatch& batch, const void* dcontext, const float* probabilities,
-                                const void* v, int64_t stride, float* dprobabilities, void* dv) {
+                                const ConstHeadRows& v, float* dprobabilities, const HeadRows& dv) {
+  const ConstHeadRows gradient{dcontext, batch.query_columns()};
   with_storage_type(batch, [&](auto type) {
     using T = decltype(type);
-    const int64_t hidden = batch.heads * batch.head_size;
-    T* dv_columns = static_cast<T*>(dv);
-    const auto work = [&](int64_t head, int64_t s) {
-      const int64_t start = batch.sequence_start[s];
-      const int64_t length = batch.sequence_length[s];
-      const T* values = static_cast<const T*>(v) + start * stride + head * batch.head_size;
-      const T* doutput = static_cast<const T*>(dcontext) + start * hidden + head * batch.head_size;
-      for (int64_t i = 0; i < length; ++i) {
-        float* dp = score_row(batch, dprobabilities, head, start + i);
-        const int64_t visible = visible_keys(batch, i, length);
-        for (int64_t k = 0; k < visible; ++k) {
-          dp[k] = dot(doutput + i * hidden, values + k * stride, batch.head_size);
-        }
-        std::fill(dp + visible, dp + batch.max_sequence_length, 0.0F);
-        weighted_sum(
-            doutput, hidden, batch.causal ? i : 0, length, batch.head_size,
-            [&](int64_t q) { return score_row(batch, probabilities, head, start + q)[i]; },
-            dv_columns + (start + i) * stride + head * batch.head_size);
+    for_each_head(batch, [&](int64_t head, const Sequence& sequence) {
+      const int64_t group = head / batch.group();
+      const T* values = head_row<T>(batch, v, sequence.first_key_row, group);
+      const T* doutput = head_row<T>(batch, gradient, sequence.first_query_row, head);
+      for (int64_t i = 0; i < sequence.queries; ++i) {
+        float* dp = score_row(batch, dprobabilities, head, sequence.first_query_row + i);
+        const RowRange seen = visible(batch, sequence, i);
+        for (int64_t k = seen.begin; k < seen.end; ++k)
+          dp[k] = dot(doutput + i * gradient.stride, values + k * v.stride, batch.head_size);
+        fill_hidden(batch, seen, 0.0F, dp);
       }
-    };
-    const auto clear_scores = fill_score_rows(batch, dprobabilities, 0.0F);
-    const auto clear_dv = zero_columns(batch, dv_columns, stride, 0);
-    for_each_head(batch, work, [&](int64_t head, int64_t begin, int64_t end) {
-      clear_scores(head, begin, end);
-      clear_dv(head, begin, end);
+      if (head % batch.group() != 0) return;
+      for (int64_t j = 0; j < sequence.keys; ++j) {
+        sum_over_group(
+            batch, doutput, gradient.stride, head, seeing(batch, sequence, j),
+            [&](int64_t of_head, int64_t q) {
+              return score_row(batch, probabilities, of_head, sequence.first_query_row + q)[j];
+            },
+            head_row<T>(batch, dv, sequence.first_key_row + j, group));
+      }
     });
+    fill_holes(batch, dprobabilities, 0.0F);
+    for_each_key_hole(batch, zero_columns(static_cast<T*>(dv.data), dv.stride, batch.key_columns()));
   });
 }
 

@@ -4,14 +4,14 @@
 //   scores = attention_scores(q, k)           context = attention_context(dropped, v)
 //   probabilities = attention_softmax(scores) dropped = attention_dropout(probabilities)
 //
-// Letters as in attention.h; T is batch.max_sequence_length. Scores, probabilities and their gradients are
-// f32 [A, rows, T]: column k of a row is key k of the row's own sequence. Columns that a query doesn't see
-// are -inf in the scores and 0 elsewhere; rows in holes likewise. q, k, v, context and their gradients are of
-// batch.dtype; `stride` is the number of elements from one row of q, k or v to the next.
+// Letters, masks, grouped heads, bias and inputs as in attention.h. Scores, probabilities and their gradients
+// are f32 [A, query_rows, Tk]: column k of a row is key k of the row's own sequence. Columns that a query
+// doesn't see are -inf in the scores and 0 elsewhere; rows in holes likewise. q, k, v, context and their
+// gradients are of batch.dtype; context is dense.
 //
-// Threads: the OpenMP team shares the heads; results don't depend on its size. Nothing is allocated. In-place
-// use (out == in) is allowed for softmax, dropout and softmax_backward. Errors: InternalError for a dtype
-// other than f32, bf16 and f16.
+// Threads: the OpenMP team shares the key/value heads; results don't depend on its size. Nothing is allocated.
+// In-place use (out == in) is allowed for softmax, dropout and softmax_backward. Errors: InternalError for a
+// dtype other than f32, bf16 and f16.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@
 
 namespace shoehorn::cpu {
 
-// q, k [rows, H] -> scores: scale · q · k.
-void attention_scores(const AttentionBatch& batch, const void* q, const void* k, int64_t stride,
+// scale · q · k + bias.
+void attention_scores(const AttentionBatch& batch, const ConstHeadRows& q, const ConstHeadRows& k,
                       float* scores);
-// dscores -> dq, dk, with the stride of q and k.
-void attention_scores_backward(const AttentionBatch& batch, const float* dscores, const void* q,
-                               const void* k, int64_t stride, void* dq, void* dk);
+// dscores -> dq, dk and, where the bias trains, dbias [A, Tq + Tk - 1].
+void attention_scores_backward(const AttentionBatch& batch, const float* dscores, const ConstHeadRows& q,
+                               const ConstHeadRows& k, const HeadRows& dq, const HeadRows& dk, float* dbias);
 
 void attention_softmax(const AttentionBatch& batch, const float* scores, float* probabilities);
 void attention_softmax_backward(const AttentionBatch& batch, const float* dprobabilities,
@@ -34,11 +34,11 @@ void attention_softmax_backward(const AttentionBatch& batch, const float* dproba
 // The masks of the fused kernel. Its own gradient.
 void attention_dropout(const AttentionBatch& batch, const float* probabilities, float* dropped);
 
-// probabilities, v [rows, H] -> context [rows, H], dense.
-void attention_context(const AttentionBatch& batch, const float* probabilities, const void* v, int64_t stride,
+// probabilities · v -> context [query_rows, A · D].
+void attention_context(const AttentionBatch& batch, const float* probabilities, const ConstHeadRows& v,
                        void* context);
-// dcontext [rows, H], dense -> dprobabilities, and dv with the stride of v.
+// dcontext [query_rows, A · D] -> dprobabilities, dv.
 void attention_context_backward(const AttentionBatch& batch, const void* dcontext, const float* probabilities,
-                                const void* v, int64_t stride, float* dprobabilities, void* dv);
+                                const ConstHeadRows& v, float* dprobabilities, const HeadRows& dv);
 
 }  // namespace shoehorn::cpu
