@@ -3,12 +3,15 @@
     cmake --build build --target tokenize_bench
     python bench/peers/tokenizer_rate.py --bench build/src/tokenize/tokenize_bench --model MINILM_DIR \
         [--mrpc msr_paraphrase_train.txt] [--fortunes /usr/share/games/fortunes] [--rounds 5] \
-        [--json FILE]
+        [--families gpt2 llama3 … --train FILE…] [--json FILE]
 
 Both encode the same batch with truncation to 128 tokens, from the same files, with 1 and with 2 threads. A text is a line
 of the file that both read; the pairs of MRPC are encoded as pairs. Hugging Face's side is encode_batch and, because it
 spares computing offsets that Shoehorn does not give either, encode_batch_fast; the ratio is to the faster of the two. What
 Python then does to turn encodings into lists is not counted. The JSON has the rate of every round.
+
+With --families the tokenizers are those of tests/python/tokenizer_families.py in the place of --model's, trained to 32,000
+tokens on --train.
 """
 
 import argparse
@@ -51,28 +54,55 @@ def run_theirs(encode, texts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--model", type=pathlib.Path, help="a directory with tokenizer.json")
+    parser.add_argument("--families", nargs="*", default=[])
+    parser.add_argument("--train", type=pathlib.Path, nargs="*", default=[], help="texts that the families are trained on")
     parser.add_argument("--mrpc", type=pathlib.Path)
     parser.add_argument("--fortunes", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", metavar="FILE", help="write every rate; - for standard output in place of the text")
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.families and arguments.model is None:
+        measure_families(arguments)
+        return
+    if arguments.model is None:
+        parser.error("--model or --families is required")
     if arguments.threads is None:
         # Hugging Face's pool of threads takes its size when the process first uses it.
-        results = [result for threads in (1, 2) for result in measured_in_a_process(threads)]
-        if arguments.json != "-":
-            print_text(results)
-        if arguments.json:
-            write = sys.stdout.write if arguments.json == "-" else pathlib.Path(arguments.json).write_text
-            write(json.dumps(results, indent=1) + "\n")
+        report([result for threads in (1, 2) for result in measured_in_a_process(threads)], arguments)
         return
     print(json.dumps(measure(arguments)))
 
 
-def measured_in_a_process(threads):
+def report(results, arguments):
+    if arguments.json != "-":
+        print_text(results)
+    if arguments.json:
+        write = sys.stdout.write if arguments.json == "-" else pathlib.Path(arguments.json).write_text
+        write(json.dumps(results, indent=1) + "\n")
+
+
+def measure_families(arguments):
+    """Each family as --model, with its name before that of the texts."""
+    sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ("tests/python", "tests/golden")]
+    from tokenizer_families import family_files
+
+    train = [line for path in arguments.train for line in path.read_text(errors="replace").splitlines(keepends=True)]
+    files = family_files(train, 32_000)
+    results = []
+    for family in arguments.families:
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "tokenizer.json").write_text(json.dumps(files[family]))
+            for threads in (1, 2):
+                for result in measured_in_a_process(threads, ["--model", folder]):
+                    results.append({**result, "texts": f"{family}: {result['texts']}"})
+    report(results, arguments)
+
+
+def measured_in_a_process(threads, more=()):
     environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
-    command = [sys.executable, __file__, *sys.argv[1:], "--threads", str(threads)]
+    command = [sys.executable, __file__, *sys.argv[1:], *more, "--threads", str(threads)]
     return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
