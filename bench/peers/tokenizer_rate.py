@@ -10,8 +10,7 @@ of the file that both read; the pairs of MRPC are encoded as pairs. Hugging Face
 spares computing offsets that Shoehorn does not give either, encode_batch_fast; the ratio is to the faster of the two. What
 Python then does to turn encodings into lists is not counted. The JSON has the rate of every round.
 
-With --families the tokenizers are those of tests/python/tokenizer_families.py in the place of --model's, trained to 32,000
-tokens on --train.
+With --families also the tokenizers of tests/python/tokenizer_families.py, trained to 32,000 tokens at most on --train.
 """
 
 import argparse
@@ -63,47 +62,40 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="write every rate; - for standard output in place of the text")
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.families and arguments.model is None:
-        measure_families(arguments)
-        return
-    if arguments.model is None:
+    if arguments.model is None and not arguments.families:
         parser.error("--model or --families is required")
     if arguments.threads is None:
         # Hugging Face's pool of threads takes its size when the process first uses it.
-        report([result for threads in (1, 2) for result in measured_in_a_process(threads)], arguments)
+        results = measured([]) if arguments.model else []
+        results += [result for family in arguments.families for result in measured_family(family, arguments)]
+        if arguments.json != "-":
+            print_text(results)
+        if arguments.json:
+            write = sys.stdout.write if arguments.json == "-" else pathlib.Path(arguments.json).write_text
+            write(json.dumps(results, indent=1) + "\n")
         return
     print(json.dumps(measure(arguments)))
 
 
-def report(results, arguments):
-    if arguments.json != "-":
-        print_text(results)
-    if arguments.json:
-        write = sys.stdout.write if arguments.json == "-" else pathlib.Path(arguments.json).write_text
-        write(json.dumps(results, indent=1) + "\n")
-
-
-def measure_families(arguments):
-    """Each family as --model, with its name before that of the texts."""
+def measured_family(family, arguments):
+    """The same with a tokenizer of the family; its name stands before that of the texts."""
     sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ("tests/python", "tests/golden")]
     from tokenizer_families import family_files
 
     train = [line for path in arguments.train for line in path.read_text(errors="replace").splitlines(keepends=True)]
-    files = family_files(train, 32_000)
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "tokenizer.json").write_text(json.dumps(family_files(train, 32_000)[family]))
+        return [{**result, "texts": f"{family}, {result['texts']}"} for result in measured(["--model", folder])]
+
+
+def measured(more):
+    """The results of a process for 1 and one for 2 threads."""
     results = []
-    for family in arguments.families:
-        with tempfile.TemporaryDirectory() as folder:
-            (pathlib.Path(folder) / "tokenizer.json").write_text(json.dumps(files[family]))
-            for threads in (1, 2):
-                for result in measured_in_a_process(threads, ["--model", folder]):
-                    results.append({**result, "texts": f"{family}: {result['texts']}"})
-    report(results, arguments)
-
-
-def measured_in_a_process(threads, more=()):
-    environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
-    command = [sys.executable, __file__, *sys.argv[1:], *more, "--threads", str(threads)]
-    return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    for threads in (1, 2):
+        environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
+        command = [sys.executable, __file__, *sys.argv[1:], *more, "--threads", str(threads)]
+        results += json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return results
 
 
 def measure(arguments):
