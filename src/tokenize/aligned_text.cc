@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tokenize/text_growth.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {
@@ -94,6 +95,7 @@ void AlignedText::prepend(std::string_view prefix) {
 
 void AlignedText::replace(std::span<const TextRange> matches, std::string_view content) {
   if (matches.empty()) return;
+  check_replaced_size(bytes_.size(), bytes_.size() + matches.size() * content.size());
   new_bytes_.clear();
   new_origins_.clear();
   const auto copy = [&](size_t begin, size_t end) {

@@ -4,16 +4,27 @@
 #include "tokenize/metaspace.h"
 #include "tokenize/part_list.h"
 #include "tokenize/text_decoders.h"
+#include "tokenize/text_growth.h"
 
 namespace shoehorn {
 namespace {
+
+size_t size_of(const std::vector<std::string>& tokens) {
+  size_t size = 0;
+  for (const std::string& token : tokens) size += token.size();
+  return size;
+}
 
 class DecoderSequence final : public Decoder {
  public:
   explicit DecoderSequence(std::vector<std::unique_ptr<Decoder>> parts) : parts_(std::move(parts)) {}
 
   void decode(std::vector<std::string>& tokens) const override {
-    for (const auto& part : parts_) part->decode(tokens);
+    const size_t before = size_of(tokens);
+    for (const auto& part : parts_) {
+      part->decode(tokens);
+      check_chain_growth(before, size_of(tokens));
+    }
   }
 
  private:

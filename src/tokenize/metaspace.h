@@ -1,5 +1,5 @@
-// Metaspace of Hugging Face's `tokenizers`, as SentencePiece began it: a space is written as a visible character, "▁",
-// and a piece begins at each.
+// Metaspace of Hugging Face's `tokenizers`, as SentencePiece began it: a space is written as a visible
+// character, "▁", and a piece begins at each.
 //
 //   "see the sea"  -->  "▁see" "▁the" "▁sea"
 //

@@ -2,6 +2,7 @@
 
 #include "tokenize/bert_normalizer.h"
 #include "tokenize/part_list.h"
+#include "tokenize/text_growth.h"
 #include "tokenize/text_normalizers.h"
 #include "tokenize/unicode_normalizers.h"
 
@@ -13,7 +14,11 @@ class NormalizerSequence final : public Normalizer {
   explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
 
   void normalize(AlignedText& text) const override {
-    for (const auto& part : parts_) part->normalize(text);
+    const size_t before = text.bytes().size();
+    for (const auto& part : parts_) {
+      part->normalize(text);
+      check_chain_growth(before, text.bytes().size());
+    }
   }
 
  private:

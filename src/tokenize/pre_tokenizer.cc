@@ -7,6 +7,7 @@
 #include "tokenize/metaspace.h"
 #include "tokenize/part_list.h"
 #include "tokenize/split_pre_tokenizer.h"
+#include "tokenize/text_growth.h"
 
 namespace shoehorn {
 namespace {
@@ -17,7 +18,11 @@ class PreTokenizerSequence final : public PreTokenizer {
       : parts_(std::move(parts)) {}
 
   void split(PieceText& text) const override {
-    for (const auto& part : parts_) part->split(text);
+    const size_t before = text.text.bytes().size();
+    for (const auto& part : parts_) {
+      part->split(text);
+      check_chain_growth(before, text.text.bytes().size());
+    }
   }
   bool leave_bytes() override { return !parts_.empty() && parts_.back()->leave_bytes(); }
   bool needs_alignment() const override {

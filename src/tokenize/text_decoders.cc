@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tokenize/json_node.h"
+#include "tokenize/text_growth.h"
 #include "tokenize/text_pattern.h"
 #include "tokenize/unicode.h"
 
@@ -154,6 +155,7 @@ class ReplaceDecoder final : public Decoder {
       matches.clear();
       pattern_.find(token, {0, token.size()}, matches);
       if (matches.empty()) continue;
+      check_replaced_size(token.size(), token.size() + matches.size() * content_.size());
       std::string decoded;
       size_t last = 0;
       for (const TextRange& match : matches) {

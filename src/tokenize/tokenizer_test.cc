@@ -282,6 +282,21 @@ TEST_F(ModelDir, NamesWhatItDoesNotSupport) {
   refuses(R"("unk_token":"[UNK]")", R"("unk_token":"<unk>")", "<unk>");
 }
 
+// A few lines that would make a text 2^40 times as long.
+TEST_F(ModelDir, RefusesChainsThatGrowWithoutEnd) {
+  std::string doubling = R"({"type":"Sequence","normalizers":[)";
+  for (int i = 0; i < 40; ++i)
+    doubling +=
+        fmt::format(R"({}{{"type":"Replace","pattern":{{"String":"a"}},"content":"aa"}})", i > 0 ? "," : "");
+  const std::string whole = read(kSmall / "tokenizer.json");
+  const size_t begin = whole.find(R"({"type":"BertNormalizer")");
+  const size_t end = whole.find('}', begin) + 1;
+  write("tokenizer.json", whole.substr(0, begin) + doubling + "]}" + whole.substr(end));
+  const auto tokenizer = Tokenizer::load(dir_);
+  EXPECT_THROW(tokenizer->encode("banana"), UserError);
+  EXPECT_THROW(tokenizer->encode_with_offsets({"banana", std::nullopt}), UserError);
+}
+
 TEST_F(ModelDir, RefusesBadIds) {
   for (const char* id :
        {"-1", "1.0", "\"1\"", "null", "[1]", "{}", "99999", "18446744073709551615", "1e99", "0"}) {

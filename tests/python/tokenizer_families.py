@@ -75,8 +75,7 @@ def run(program, action, directory, lines, *flags):
     source = directory / "lines"
     source.write_text("".join(line + "\n" for line in lines))
     words = [program, "tokenizer", action, str(directory), str(source), "--json", *flags]
-    output = subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout.decode()
-    return [json.loads(line) for line in output.split("\n")[:-1]]
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout.decode().split("\n")[:-1]
 
 
 def compare(program, file, texts, name):
@@ -91,24 +90,32 @@ def compare(program, file, texts, name):
         for begin in range(0, len(texts), 50_000):
             some = texts[begin : begin + 50_000]
             lines = [json.dumps(text) for text in some]
-            ids = run(program, "encode", directory, lines)
-            placed = run(program, "encode", directory, lines, "--offsets")
-            expected = tokenizer.encode_batch(some)
-            decoded = run(program, "decode", directory, [json.dumps(encoding.ids) for encoding in expected])
-            texts_again = tokenizer.decode_batch([encoding.ids for encoding in expected])
-            for text, ours, ours_placed, theirs, ours_text, theirs_text in zip(some, ids, placed, expected, decoded, texts_again, strict=True):
-                offsets = [list(pair) for pair in theirs.offsets]
-                if ours == theirs.ids and ours_placed == {"ids": theirs.ids, "offsets": offsets} and ours_text == theirs_text:
-                    continue
-                differing += 1
-                if differing <= SHOWN:
-                    print(f"{name}: {text!r}\n  ids      {ours}\n  expected {theirs.ids}\n  placed   {ours_placed['offsets']}\n  expected {offsets}\n  text     {ours_text!r}\n  expected {theirs_text!r}")
+            encodings = tokenizer.encode_batch(some)
+            ids = [encoding.ids for encoding in encodings]
+            # The lines that the program prints are those of Python's json.
+            expected = {
+                "ids": list(map(json.dumps, ids)),
+                "offsets": [json.dumps({"ids": encoding.ids, "offsets": encoding.offsets}) for encoding in encodings],
+                "text": [json.dumps(text, ensure_ascii=False) for text in tokenizer.decode_batch(ids)],
+            }
+            ours = {
+                "ids": run(program, "encode", directory, lines),
+                "offsets": run(program, "encode", directory, lines, "--offsets"),
+                "text": run(program, "decode", directory, expected["ids"]),
+            }
+            if ours == expected:
+                continue
+            for i, text in enumerate(some):
+                if any(ours[what][i] != expected[what][i] for what in expected):
+                    differing += 1
+                    if differing <= SHOWN:
+                        print(f"{name}: {text!r}", *(f"  {what}: {ours[what][i]}\n  expected {expected[what][i]}" for what in expected), sep="\n")
         rnd = random.Random(3)
         long_text = "".join(rnd.choice("abcdeinorst") for _ in range(1 << 20))
         start = time.perf_counter()
         ours = run(program, "encode", directory, [json.dumps(long_text)])[0]
         seconds = time.perf_counter() - start
-        is_same = ours == tokenizer.encode(long_text).ids
+        is_same = ours == json.dumps(tokenizer.encode(long_text).ids)
         differing += 0 if is_same else 1
         print(f"{name}: {len(texts)} texts, {differing} differ; a megabyte without a space: {seconds:.2f} s, process and output included, {'equal' if is_same else 'NOT EQUAL'}", flush=True)
     return differing
