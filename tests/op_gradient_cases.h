@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "exec/executor.h"
+#include "exec/executor_testing.h"
 #include "op_reference.h"
 #include "ops/op_builder.h"
 #include "passes/program_family.h"
@@ -54,9 +54,8 @@ class Graph {
   const std::vector<StorageId>& parameters() const { return parameters_; }
   const std::vector<StorageId>& frozen() const { return frozen_; }
   void write_constants(Executor& executor) const {
-    for (const auto& [id, values] : integers_)
-      std::copy(values.begin(), values.end(), executor.storage_as<int32_t>(id));
-    for (const auto& [id, value] : scalars_) *executor.storage_as<float>(id) = value;
+    for (const auto& [id, values] : integers_) set_values(executor, id, values);
+    for (const auto& [id, value] : scalars_) executor.write_scalar(id, value);
   }
 
  private:

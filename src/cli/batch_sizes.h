@@ -22,7 +22,7 @@ struct BatchSizesOptions {
   std::string liked_why;
   std::vector<HardwareMultiple> multiples = {};
   std::vector<NamedSize> model_sizes = {};
-  MachineFacts machine = {};
+  MachineProfile machine = {};
 };
 
 struct BatchSizeResult {

@@ -106,7 +106,8 @@ int run_train(const std::vector<std::string>& words) {
   Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset),
                   trainer_options(args, source, text));
   fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
-             format_batch(trainer.arguments(), trainer.steps()), format_precision(args),
+             format_batch(trainer.arguments(), trainer.steps()),
+             format_precision(args, trainer.session().backend().machine()),
              format_forecast(trainer.forecast()));
   std::fflush(text);
   const TrainOutput output = trainer.train();

@@ -25,7 +25,7 @@ int64_t next_multiple(int64_t size, int64_t multiple) {
 
 }  // namespace
 
-std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineFacts& machine) {
+std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineProfile& machine) {
   const int64_t bytes = machine.isa.starts_with("AVX-512") ? kVectorBytes : kHalfVectorBytes;
   const std::string vectors = fmt::format("this processor's vectors, {}", machine.isa);
   const std::string panels = vectors + ", as fp32";

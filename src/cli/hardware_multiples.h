@@ -10,8 +10,8 @@
 
 #include "base/dtype.h"
 #include "cli/text_table.h"
-#include "exec/cpu/machine_limits.h"
 #include "model/model.h"
+#include "plan/machine_profile.h"
 
 namespace shoehorn {
 
@@ -23,7 +23,7 @@ struct HardwareMultiple {
 };
 
 // The row of this run is one of them. `operands` is float32, bfloat16 or float16.
-std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineFacts& machine);
+std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineProfile& machine);
 
 TextTable multiples_table(const std::vector<HardwareMultiple>& multiples);
 // Each size against the multiple of this run, and the next size that is one where it is none.

@@ -10,15 +10,15 @@
 namespace shoehorn {
 namespace {
 
-MachineFacts machine_of(const std::string& isa, bool bf16_products = false) {
-  MachineFacts facts;
+MachineProfile machine_of(const std::string& isa, bool bf16_products = false) {
+  MachineProfile facts;
   facts.isa = isa;
   facts.bf16_products = bf16_products;
   facts.threads = 6;
   return facts;
 }
 
-HardwareMultiple of_this_run(DType operands, const MachineFacts& machine) {
+HardwareMultiple of_this_run(DType operands, const MachineProfile& machine) {
   const std::vector<HardwareMultiple> rows = hardware_multiples(operands, machine);
   EXPECT_EQ(
       std::count_if(rows.begin(), rows.end(), [](const HardwareMultiple& row) { return row.is_this_run; }),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "exec/backends.h"
 
 namespace shoehorn {
 
@@ -31,7 +32,7 @@ class Walk {
   Walk(const LadderOptions& options, const RunProgress& on_run, const OnRung& on_rung)
       : options_(options), on_run_(on_run), on_rung_(on_rung), program_(own_program()) {
     result_.options = options;
-    result_.machine = machine_facts();
+    result_.machine = this_machine();
   }
 
   LadderResult run() {

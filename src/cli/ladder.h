@@ -12,7 +12,7 @@
 #include "cli/ladder_rungs.h"
 #include "cli/run_progress.h"
 #include "cli/text_table.h"
-#include "exec/cpu/machine_limits.h"
+#include "plan/machine_profile.h"
 
 namespace shoehorn {
 
@@ -44,7 +44,7 @@ struct RungResult {
 
 struct LadderResult {
   LadderOptions options;
-  MachineFacts machine;
+  MachineProfile machine;
   std::vector<RungResult> rungs;
 };
 

@@ -9,17 +9,33 @@
 
 namespace shoehorn {
 
-std::string format_machine(const MachineFacts& machine) {
+std::string format_machine(const MachineProfile& machine) {
   return fmt::format("{}, {}, {} threads, {}{}", machine.cpu, machine.isa, machine.threads, machine.products,
                      machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
 }
 
-nlohmann::ordered_json to_json(const MachineFacts& machine) {
+nlohmann::ordered_json to_json(const MachineProfile& machine) {
   return {{"cpu", machine.cpu},
           {"isa", machine.isa},
           {"threads", machine.threads},
           {"products", machine.products},
           {"bf16_products", machine.bf16_products}};
+}
+
+std::string format_absent_machine(const MachineProfile& machine) {
+  return fmt::format(
+      "Planned for another machine: {}\n"
+      "  Workspaces are an upper bound, not what its libraries ask for, and the process is counted without its "
+      "data.\n"
+      "  How long a step takes there is not known.\n",
+      format_machine(machine));
+}
+
+nlohmann::ordered_json absent_machine_to_json(const MachineProfile& machine) {
+  nlohmann::ordered_json json = to_json(machine);
+  json["workspaces"] = "upper bound";
+  json["step_seconds"] = nullptr;
+  return json;
 }
 
 std::vector<std::string> half_product_remarks(const std::vector<const Rung*>& measured) {

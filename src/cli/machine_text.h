@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "cli/rungs.h"
-#include "exec/cpu/machine_limits.h"
+#include "plan/machine_profile.h"
 
 namespace shoehorn {
 
-std::string format_machine(const MachineFacts& machine);
-nlohmann::ordered_json to_json(const MachineFacts& machine);
+std::string format_machine(const MachineProfile& machine);
+nlohmann::ordered_json to_json(const MachineProfile& machine);
+
+// Of a plan for a machine that is not here: which one, and what is not known of it.
+std::string format_absent_machine(const MachineProfile& machine);
+nlohmann::ordered_json absent_machine_to_json(const MachineProfile& machine);
 
 // What this machine multiplies for --fp16 and --bf16, for those of them that a setting has, where it is not
 // the type itself.

@@ -6,6 +6,7 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
+#include "exec/backends.h"
 
 namespace shoehorn {
 
@@ -115,7 +116,7 @@ QualityResults walk_quality(const QualityOptions& options, const RunProgress& on
                             const std::function<void(const QualityResults&)>& on_result) {
   CHECK(!options.rungs.empty() && options.rungs[0].name == "reference", "the reference is the first rung");
   const std::filesystem::path program = own_program();
-  QualityResults results{.options = options, .machine = machine_facts()};
+  QualityResults results{.options = options, .machine = this_machine()};
   int64_t of = 0;
   for (const QualityRung& rung : options.rungs) {
     results.rungs.push_back({rung, {}});

@@ -13,7 +13,7 @@
 #include "cli/run_progress.h"
 #include "cli/spread.h"
 #include "cli/training_run.h"
-#include "exec/cpu/machine_limits.h"
+#include "plan/machine_profile.h"
 
 namespace shoehorn {
 
@@ -43,7 +43,7 @@ struct QualityResult {
 
 struct QualityResults {
   QualityOptions options;
-  MachineFacts machine;
+  MachineProfile machine;
   std::vector<QualityResult> rungs = {};  // the reference first
 
   const QualityResult& reference() const { return rungs[0]; }

@@ -114,6 +114,7 @@ std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accele
   check_data(model, loader_->dataset(), "training");
   windows_ = make_windows(args_, loader_->dataset());
   SessionOptions options;
+  options.backend = options_.backend;
   options.step = step_options_of(args_);
   options.step.optimizer = optimizer_.options;
   options.step.decay_of = decay_of_groups(optimizer_.groups);

@@ -179,6 +179,8 @@ struct AcceleratorOptions {
   // As in TrainerOptions: a directory of weights to start from; empty: the model's own (from_pretrained), or
   // where it has none every parameter from its initializer, seeded by `seed`.
   std::filesystem::path weights = {};
+  // As in TrainerOptions.
+  std::shared_ptr<const Backend> backend = {};
   // Told, when memory is reserved, which weights are new and where they may overflow in fp16. Unset: silent.
   std::function<void(const std::string& line)> on_line = {};
 };

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "exec/cpu/elementwise.h"
+#include "exec/host_kernels.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "train/adapter_config.h"
@@ -132,11 +132,7 @@ class MergedWeights {
       read_parameter(executor_, *parameter_, offset, values_);
     }
     if (product_) product_->add_to(offset, values_);
-    cpu::cast({.count = count,
-               .from_dtype = DType::kF32,
-               .from = values_.data(),
-               .to_dtype = dtype_,
-               .to = chunk.data()});
+    host::convert(DType::kF32, values_.data(), count, dtype_, chunk.data());
   }
 
  private:

@@ -1,19 +1,23 @@
 #include "train/batch_feed.h"
 
-#include <span>
-
 namespace shoehorn {
 
-MicroBatch micro_batch_in(const Executor& executor, const BatchInputs& inputs) {
-  MicroBatch batch;
+MicroBatchInputs::MicroBatchInputs(Executor& executor, const BatchInputs& inputs) {
   for (const BatchColumn column : batch_columns()) {
     const StorageId storage = inputs.find(column);
     if (!storage.valid()) continue;
     const BatchColumnInfo& info = batch_column_info(column);
     const int64_t bytes = inputs.capacity().of(info.axis) * dtype_bytes(info.dtype);
-    batch.set(column, {executor.storage_as<std::byte>(storage), static_cast<size_t>(bytes)});
+    std::optional<WriteView>& view = views_[static_cast<size_t>(column)];
+    view.emplace(executor, storage, 0, bytes);
+    batch_.set(column, view->bytes());
   }
-  return batch;
+}
+
+void MicroBatchInputs::send() {
+  for (std::optional<WriteView>& view : views_) {
+    if (view) view->send();
+  }
 }
 
 void append_counts(const MicroBatch& batch, std::vector<int64_t>& counts) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exec/executor_testing.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -17,13 +18,17 @@ TEST(BatchFeed, FillsTheInputsInPlace) {
   session.reserve();
   const BatchInputs& inputs = session.family().train_batches[0];
   const auto in_arena = [&](BatchColumn column) {
-    return session.executor().storage_as<int32_t>(inputs.find(column));
+    return session.executor().host_storage(inputs.find(column)).data();
   };
-  MicroBatch batch = micro_batch_in(session.executor(), inputs);
+  const auto values_in = [&](BatchColumn column) {
+    return values_of<int32_t>(session.executor(), inputs.find(column));
+  };
+  MicroBatchInputs filled(session.executor(), inputs);
+  MicroBatch& batch = filled.batch();
   EXPECT_EQ(batch.ints(BatchColumn::kInputIds).size(), 64U);
   EXPECT_EQ(batch.ints(BatchColumn::kSequenceStart).size(), 4U);
-  EXPECT_EQ(batch.ints(BatchColumn::kInputIds).data(), in_arena(BatchColumn::kInputIds));
-  EXPECT_EQ(batch.ints(BatchColumn::kClassLabels).data(), in_arena(BatchColumn::kClassLabels));
+  EXPECT_EQ(batch.bytes(BatchColumn::kInputIds).data(), in_arena(BatchColumn::kInputIds));
+  EXPECT_EQ(batch.bytes(BatchColumn::kClassLabels).data(), in_arena(BatchColumn::kClassLabels));
   // No program of it reads any.
   EXPECT_FALSE(batch.has(BatchColumn::kValueLabels));
   EXPECT_FALSE(batch.has(BatchColumn::kTokenLabels));
@@ -33,12 +38,13 @@ TEST(BatchFeed, FillsTheInputsInPlace) {
   const std::vector<int64_t> samples = {2, 0};
   // Samples 10 and 11 of the effective batch: earlier micro-batches had ten.
   pack_micro_batch(data, samples, 10, {.token_multiple = kTokenMultiple}, batch);
+  filled.send();
   std::vector<int64_t> counts = {99};
   append_counts(batch, counts);
   EXPECT_EQ(counts, (std::vector<int64_t>{99, 16, 2}));
-  EXPECT_EQ(in_arena(BatchColumn::kSequenceSample)[0], 10);
-  EXPECT_EQ(in_arena(BatchColumn::kSequenceSample)[1], 11);
-  EXPECT_EQ(in_arena(BatchColumn::kInputIds)[2], 7);
+  EXPECT_EQ(values_in(BatchColumn::kSequenceSample)[0], 10);
+  EXPECT_EQ(values_in(BatchColumn::kSequenceSample)[1], 11);
+  EXPECT_EQ(values_in(BatchColumn::kInputIds)[2], 7);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
   const ValueId loss_value = family.program(program).result("loss");
   Executor& executor = session.executor();
   StepProfile* const profile = options.profile;
-  MicroBatch batch = micro_batch_in(executor, family.evaluation_batch);
+  MicroBatchInputs inputs(executor, family.evaluation_batch);
+  MicroBatch& batch = inputs.batch();
   BatchOptions packing;
   packing.micro_batch_size = options.batch_size;
   packing.pad_to_max_length = options.pad_to_max_length;
@@ -45,20 +46,21 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, int64_t num_
     if (profile != nullptr && result.batches > 0) profile->begin_step(result.batches + 1, begin);
     pack_micro_batch(dataset, std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size), 0,
                      packing, batch);
+    inputs.send();
     if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
     const auto labels = batch.ints(BatchColumn::kClassLabels).first(size);
     const auto targets = std::ssize(labels) - std::ranges::count(labels, kIgnoredLabel);
     counts.clear();
     append_counts(batch, counts);
-    *executor.storage_as<float>(family.scalars.target_count) =
-        static_cast<float>(std::max<int64_t>(1, targets));
+    executor.write_scalar(family.scalars.target_count, static_cast<float>(std::max<int64_t>(1, targets)));
     if (profile != nullptr) profile->begin_run(program, counts);
     executor.run(program, counts);
     if (profile != nullptr) profile->end_run();
-    const auto* logits = reinterpret_cast<const float*>(executor.value(program, logits_value));
-    const auto* loss = reinterpret_cast<const float*>(executor.value(program, loss_value));
-    const std::span<const float> rows(logits, size * static_cast<size_t>(num_labels));
-    loss_sum += static_cast<double>(*loss) * static_cast<double>(targets);
+    const auto loss = executor.read_scalar<float>(program, loss_value);
+    const ReadView logits(executor, program, logits_value, 0,
+                          static_cast<int64_t>(size * sizeof(float)) * num_labels);
+    const std::span<const float> rows = logits.as<float>();
+    loss_sum += static_cast<double>(loss) * static_cast<double>(targets);
     labelled += targets;
     result.counts.add_batch(rows, labels);
     if (options.on_logits) options.on_logits(rows);

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/float16.h"
+#include "exec/host_view.h"
 #include "ops/op_info.h"
 
 namespace shoehorn {
@@ -18,6 +21,23 @@ double element(const std::byte* data, DType dtype, int64_t i) {
   if (dtype == DType::kF16) return to_float(reinterpret_cast<const float16*>(data)[i]);
   if (dtype == DType::kF64) return reinterpret_cast<const double*>(data)[i];
   return reinterpret_cast<const float*>(data)[i];
+}
+
+// Among elements [first, first + count) of a value.
+std::optional<double> first_not_finite(const Executor& executor, ProgramId program, ValueId value,
+                                       int64_t first, int64_t count) {
+  const DType dtype = executor.program(program).type(value).dtype;
+  const int64_t width = dtype_bytes(dtype);
+  const int64_t most = std::max<int64_t>(1, std::min(count, executor.largest_view_bytes() / width));
+  for (int64_t at = 0; at < count; at += most) {
+    const int64_t piece = std::min(most, count - at);
+    const ReadView view(executor, program, value, (first + at) * width, piece * width);
+    for (int64_t i = 0; i < piece; ++i) {
+      const double found = element(view.bytes().data(), dtype, i);
+      if (!std::isfinite(found)) return found;
+    }
+  }
+  return std::nullopt;
 }
 
 // Scores of masked keys are -inf by design.
@@ -53,16 +73,13 @@ std::string find_anomaly(const Executor& executor, ProgramId ran, size_t node_at
       outer = 1;
       used = stride = type.shape.elements();
     }
-    const std::byte* data = executor.value(ran, id);
     for (int64_t block = 0; block < outer; ++block) {
-      for (int64_t i = 0; i < used; ++i) {
-        const double value = element(data, type.dtype, block * stride + i);
-        if (std::isfinite(value)) continue;
-        return fmt::format(
-            "[--detect_anomaly] expected finite numbers, got {} from op {} ('{}', {}, {}) of program {}",
-            value, op_info(node.kind).name, program.value(id).name, region_name(node.region),
-            phase_name(node.region.phase), program.name());
-      }
+      const auto value = first_not_finite(executor, ran, id, block * stride, used);
+      if (!value) continue;
+      return fmt::format(
+          "[--detect_anomaly] expected finite numbers, got {} from op {} ('{}', {}, {}) of program {}",
+          *value, op_info(node.kind).name, program.value(id).name, region_name(node.region),
+          phase_name(node.region.phase), program.name());
     }
   }
   return {};

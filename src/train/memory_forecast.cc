@@ -1,7 +1,6 @@
 #include "train/memory_forecast.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <limits>
@@ -14,18 +13,6 @@
 namespace shoehorn {
 
 namespace {
-
-// What a run adds after the forecast besides its arenas: bound calls, stacks of the team, the conversion
-// staging, log and checkpoint buffers. Measured with the settings of tests/memory_promise_test.cc.
-constexpr int64_t kRunOverheadBytes = int64_t{3} << 20;
-
-// The stacks of the team that runs the kernels are a part of what the process holds.
-void start_team() {
-  int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-  threads += 1;
-  CHECK(threads > 0, "a team has no threads");
-}
 
 std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   std::vector<std::pair<std::string, int64_t>> rows(bytes.begin(), bytes.end());
@@ -52,13 +39,13 @@ MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget) 
 
 MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget) {
   const MemoryPlan& plan = session.plan();
-  start_team();
-  malloc_trim(0);  // what planning freed goes back first, so that it is not counted twice
+  const Backend& backend = session.backend();
   MemoryForecast forecast;
+  forecast.process_overhead_bytes = backend.measure_overhead_bytes(AddressSpace::kHost);
   for (const AddressSpace space : kEveryAddressSpace) {
     const SpacePlan& arenas = plan.spaces[space];
-    // The CPU's device is the host.
-    const std::string name(space == AddressSpace::kDevice ? "host" : address_space_name(space));
+    const bool is_host = space == AddressSpace::kDevice && backend.machine().device_is_host;
+    const std::string name(is_host ? "host" : address_space_name(space));
     if (arenas.persistent_bytes > 0)
       forecast.arenas.push_back({name, "persistent", arenas.persistent_bytes, arenas.persistent_bytes});
     if (arenas.transient_bytes > 0)
@@ -68,11 +55,11 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   forecast.by_role = bytes_by_role(session.state(), plan);
   forecast.by_component = bytes_by_component(session.state(), plan);
   forecast.by_component_kind = bytes_by_component_kind(session.state(), plan);
-  const int64_t resident = process_resident_bytes();
-  forecast.process_overhead_bytes = resident + kRunOverheadBytes;
-  forecast.planning_peak_bytes = process_peak_bytes();
+  // What this process holds counts where the run would be its own.
+  const int64_t resident = backend.is_here() ? process_resident_bytes() : 0;
+  if (backend.is_here()) forecast.planning_peak_bytes = process_peak_bytes();
   forecast.limit =
-      budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : binding_memory_limit();
+      budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : backend.memory_limit();
   forecast.budget_bytes = budget.value_or(
       std::min(forecast.limit.available_bytes, std::numeric_limits<int64_t>::max() - resident) + resident);
   forecast.parameters = session.parameter_count();

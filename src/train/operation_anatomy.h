@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/cpu/machine_limits.h"
 #include "ops/op_info.h"
+#include "plan/machine_profile.h"
 #include "train/session.h"
 #include "train/step_profile.h"
 

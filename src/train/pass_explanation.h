@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/cpu/machine_limits.h"
 #include "passes/pipeline.h"
+#include "plan/machine_profile.h"
 #include "train/session.h"
 
 namespace shoehorn {

@@ -5,7 +5,6 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
-#include "exec/cpu/machine_limits.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "train/weights.h"
@@ -45,7 +44,8 @@ std::string content_of_weights(const SafetensorsModel& files, const StateTable& 
 
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,
-                         const std::filesystem::path& base, const StateTable& state) {
+                         const std::filesystem::path& base, const StateTable& state,
+                         const MachineProfile& machine) {
   RunIdentity identity;
   identity.training_samples = training.size();
   identity.training_data = training.content_hash();
@@ -53,7 +53,6 @@ RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
   for (const std::filesystem::path& companion : companions)
     identity.companions[companion.filename().string()] = content_of_file(companion);
   if (!base.empty()) identity.base_weights = content_of_weights(SafetensorsModel::open(base), state);
-  const MachineFacts machine = machine_facts();
   identity.machine = fmt::format("{}, {}", machine.isa, machine.products);
   return identity;
 }

@@ -10,6 +10,7 @@
 
 #include "data/dataset.h"
 #include "graph/state_table.h"
+#include "plan/machine_profile.h"
 
 namespace shoehorn {
 
@@ -29,6 +30,7 @@ struct RunIdentity {
 // Reads the companions and, where it is not empty, the directory `base` of the weights that adapters go with.
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,
-                         const std::filesystem::path& base, const StateTable& state);
+                         const std::filesystem::path& base, const StateTable& state,
+                         const MachineProfile& machine);
 
 }  // namespace shoehorn

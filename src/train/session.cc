@@ -1,15 +1,28 @@
 #include "train/session.h"
 
+#include <algorithm>
 #include <chrono>
 
-#include "exec/cpu/cpu_backend.h"
+#include "exec/backends.h"
 #include "ops/op_info.h"
 #include "train/loss_scale_state.h"
 
 namespace shoehorn {
 
+namespace {
+
+// For views of what is not a batch or a result: parameters and states, a piece at a time.
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
+
+int64_t staged_bytes(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+}  // namespace
+
 Session::Session(const Model& model, SessionOptions options)
-    : options_(std::move(options)), backend_(make_cpu_backend(options_.threads)) {
+    : options_(std::move(options)),
+      backend_(options_.backend ? options_.backend : make_backend(kDefaultBackend, options_.threads)) {
   const auto start = std::chrono::steady_clock::now();
   StepOptions& step = options_.step;
   if (step.recompute_every_n_layers == 0) step.recompute_every_n_layers = model.recompute_every_n_layers();
@@ -23,6 +36,8 @@ Session::Session(const Model& model, SessionOptions options)
     ahead.space = options_.staging_space;
     staging_ = family_.state->add_storage(std::move(ahead));
   }
+  options_.executor.host_staging =
+      add_host_staging(*family_.state, backend_->machine(), host_staging_bytes());
   plan_ = plan_memory(*family_.state, family_.programs, *backend_);
   planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -46,7 +61,29 @@ void Session::reserve() {
 
 std::span<std::byte> Session::staging() const {
   if (!staging_.valid()) return {};
-  return {executor_->storage(staging_), static_cast<size_t>(options_.staging_bytes)};
+  return executor_->host_storage(staging_);
+}
+
+// What is viewed at the same time: a micro-batch and the results of a program, or a micro-batch and a piece.
+int64_t Session::host_staging_bytes() const {
+  int64_t results = kPieceBytes;
+  for (const Program& program : family_.programs) {
+    int64_t bytes = 0;
+    for (const Program::Result& result : program.results())
+      bytes += staged_bytes(program.type(result.value).bytes());
+    results = std::max(results, bytes);
+  }
+  const auto batch_bytes = [this](const BatchInputs& inputs) {
+    int64_t bytes = 0;
+    for (const BatchColumn column : batch_columns()) {
+      const StorageId storage = inputs.find(column);
+      if (storage.valid()) bytes += staged_bytes(state().storage(storage).type.bytes());
+    }
+    return bytes;
+  };
+  int64_t batch = batch_bytes(family_.evaluation_batch);
+  for (const BatchInputs& inputs : family_.train_batches) batch = std::max(batch, batch_bytes(inputs));
+  return batch + results;
 }
 
 int64_t Session::parameter_count() const {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/backend/backend.h"
 #include "exec/executor.h"
 #include "passes/pipeline.h"
 #include "plan/memory_plan.h"
@@ -26,7 +27,9 @@ struct SessionOptions {
   // from directly, or in plain memory.
   int64_t staging_bytes = 0;
   AddressSpace staging_space = AddressSpace::kPinnedHost;
-  int threads = 0;  // 0: OpenMP's default
+  // What it is planned for and runs on; null: the default backend (exec/backends.h) on this machine.
+  std::shared_ptr<const Backend> backend = {};
+  int threads = 0;  // of the default backend; 0: OpenMP's default
 };
 
 class Session {
@@ -41,13 +44,14 @@ class Session {
   const ProgramFamily& family() const { return family_; }
   const StateTable& state() const { return *family_.state; }
   const MemoryPlan& plan() const { return plan_; }
+  const Backend& backend() const { return *backend_; }
   const std::vector<PassRecord>& passes() const { return passes_; }
   double planning_seconds() const { return planning_seconds_; }
 
   // Makes the code that the nodes run, for who wants to know what the process holds before reserve().
   void compile();
   // Reserves both arenas, binds every node and writes the first loss scale. SystemError where the memory is
-  // not to be had.
+  // not to be had; UserError of a backend that is not here.
   void reserve();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }
@@ -65,9 +69,10 @@ class Session {
 
  private:
   double sum_flops(bool (*counts)(const struct OpInfo&)) const;
+  int64_t host_staging_bytes() const;
 
   SessionOptions options_;
-  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const Backend> backend_;
   std::vector<PassRecord> passes_;
   ProgramFamily family_;
   StorageId staging_;

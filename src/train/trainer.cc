@@ -61,6 +61,7 @@ void Trainer::plan() {
   runner_.reset();
   session_.reset();
   SessionOptions session;
+  session.backend = options_.backend;
   session.step = step_options_of(args_);
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
   session.step.decay_of = decay_of_groups(options_.optimizer_groups);
@@ -127,7 +128,8 @@ void Trainer::load_start() {
   if (windows_ != nullptr && (resumes || args_.save_strategy != "no")) {
     const bool adapts = !session_->family().adapters.empty();
     identity_ = run_identity(train_dataset_, eval_dataset_, options_.companions,
-                             adapts ? options_.weights : std::filesystem::path(), session_->state());
+                             adapts ? options_.weights : std::filesystem::path(), session_->state(),
+                             session_->backend().machine());
   }
   if (resumes) {
     resume();

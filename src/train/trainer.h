@@ -55,6 +55,8 @@ struct TrainerOptions {
   // Told about the run: one line a log entry and one a notice. Unset: silent.
   std::function<void(const std::string& line)> on_line = {};
   ProgressOptions progress = {};
+  // What it is planned for and runs on; null: the CPU (exec/backends.h).
+  std::shared_ptr<const Backend> backend = {};
   // Whether what --profile recorded becomes output_dir/profile.json; it is in profile() all the same.
   bool write_profile = true;
 };

@@ -119,7 +119,7 @@ void Trainer::train_epochs(Progress& progress) {
       after_step(progress);
       if (profile_ != nullptr) profile_->end_step();
       progress.update(state_.global_step, samples_this_run_,
-                      *session_->executor().storage_as<float>(session_->family().loss));
+                      session_->executor().read_scalar<float>(session_->family().loss));
     }
     point = {point.epoch + 1, 0};
     // Also where max_steps ends it early, as in the Trainer.

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "base/content_hash.h"
 #include "base/error.h"
-#include "exec/cpu/elementwise.h"
-#include "exec/cpu/random_normal.h"
-#include "exec/cpu/random_uniform.h"
+#include "exec/host_kernels.h"
+#include "exec/host_view.h"
 #include "io/float_convert.h"
 
 namespace shoehorn {
@@ -28,6 +28,17 @@ struct Staging {
 Staging& staging() {
   static Staging buffers;
   return buffers;
+}
+
+constexpr int64_t kLoadedBytes = int64_t{1}
+                                 << 18;  // of a state at a time: in the cache when it is checksummed
+constexpr int64_t kRestBytes = 2;        // of an element of a split master's rest
+
+// Calls function(first, count) for the chunks of so many elements.
+template <typename Function>
+void for_each_chunk(int64_t elements, const Function& function) {
+  for (int64_t at = 0; at < elements; at += kChunkElements)
+    function(at, std::min(kChunkElements, elements - at));
 }
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -63,9 +74,7 @@ std::string original_name(const StateTable& state, const Parameter& parameter,
 void copy_bytes(const Executor& executor, const Parameter& parameter, int64_t offset_bytes,
                 std::span<std::byte> to) {
   const int64_t width = dtype_bytes(executor.state().storage(parameter.storage).type.dtype);
-  const std::byte* from =
-      executor.storage(parameter.storage) + parameter.offset_elements * width + offset_bytes;
-  std::copy_n(from, to.size(), to.begin());
+  executor.read(parameter.storage, parameter.offset_elements * width + offset_bytes, to);
 }
 
 // Fills a parameter a chunk at a time: fill(offset, values).
@@ -99,18 +108,12 @@ void initialize_parameter(const StateTable& state, size_t index, Executor& execu
   switch (initializer.kind) {
     case Initializer::Kind::kNormal:
       fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
-        cpu::fill_normal({.seed = seed,
-                          .stream = stream,
-                          .first = at,
-                          .mean = 0,
-                          .standard_deviation = initializer.standard_deviation,
-                          .values = values});
+        host::fill_normal({seed, stream, at}, initializer.standard_deviation, values);
       });
       return;
     case Initializer::Kind::kUniform:
       fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
-        cpu::fill_uniform(
-            {.seed = seed, .stream = stream, .first = at, .bound = initializer.bound, .values = values});
+        host::fill_uniform({seed, stream, at}, initializer.bound, values);
       });
       return;
     case Initializer::Kind::kZeros:
@@ -145,71 +148,80 @@ void initialize_as_torch(Executor& executor, const Parameter& parameter, TorchGe
 // A state of a parameter, as it is called in a file, and where it lies.
 struct StateInFile {
   TensorSpec spec;
-  std::span<std::byte> data;
+  StorageId storage;
+  int64_t offset_bytes;
+  int64_t bytes;
 };
 
-std::vector<StateInFile> optimizer_states_of(const StateTable& state, const Executor& executor,
-                                             const OptimizerSettings& settings) {
+std::vector<StateInFile> optimizer_states_of(const StateTable& state, const OptimizerSettings& settings) {
   std::vector<StateInFile> found;
   for (const Parameter& parameter : state.parameters()) {
     for (const OptimizerState& kept : optimizer_states(settings, parameter)) {
       const OptimizerStatePlace place = find_optimizer_state(state, settings, parameter, kept.name);
       if (!place.storage.valid()) continue;
       const int64_t width = dtype_bytes(kept.dtype);
-      const std::span<std::byte> whole(executor.storage_as<std::byte>(place.storage),
-                                       static_cast<size_t>(state.storage(place.storage).type.bytes()));
       found.push_back({{parameter.name + "." + kept.name, kept.dtype, kept.shape},
-                       whole.subspan(static_cast<size_t>(place.offset_elements * width),
-                                     static_cast<size_t>(kept.elements() * width))});
+                       place.storage,
+                       place.offset_elements * width,
+                       kept.elements() * width});
     }
   }
   return found;
+}
+
+// Calls function(offset, bytes) for the pieces of a state that are viewed one by one, of `most` bytes or as
+// many as the executor can show.
+template <typename Function>
+void for_each_piece(const Executor& executor, const StateInFile& kept, int64_t most,
+                    const Function& function) {
+  most = std::clamp<int64_t>(executor.largest_view_bytes(), 1, most);
+  int64_t at = 0;
+  do {
+    const int64_t bytes = std::min(most, kept.bytes - at);
+    function(at, bytes);
+    at += bytes;
+  } while (at < kept.bytes);
 }
 
 }  // namespace
 
 void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset,
                     std::span<float> values) {
-  const int64_t from = parameter.offset_elements + offset;
-  if (parameter.rest.valid()) {
-    cpu::join_master(executor.storage_as<bfloat16>(parameter.storage) + from,
-                     executor.storage_as<int16_t>(parameter.rest) + from, static_cast<int64_t>(values.size()),
-                     values.data());
-    return;
-  }
   const DType dtype = executor.state().storage(parameter.storage).type.dtype;
-  cpu::cast({.count = static_cast<int64_t>(values.size()),
-             .from_dtype = dtype,
-             .from = executor.storage(parameter.storage) + from * dtype_bytes(dtype),
-             .to_dtype = DType::kF32,
-             .to = values.data()});
+  const int64_t width = dtype_bytes(dtype);
+  for_each_chunk(std::ssize(values), [&](int64_t at, int64_t count) {
+    const int64_t from = parameter.offset_elements + offset + at;
+    const auto chunk = values.subspan(static_cast<size_t>(at), static_cast<size_t>(count));
+    const ReadView stored(executor, parameter.storage, from * width, count * width);
+    if (parameter.rest.valid()) {
+      const ReadView rest(executor, parameter.rest, from * kRestBytes, count * kRestBytes);
+      host::join_master(stored.as<bfloat16>().data(), rest.as<int16_t>().data(), chunk);
+    } else {
+      host::convert(dtype, stored.bytes().data(), count, DType::kF32, chunk.data());
+    }
+  });
 }
 
 void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset,
                      std::span<const float> values) {
-  const int64_t to = parameter.offset_elements + offset;
-  if (parameter.rest.valid()) {
-    cpu::split_master(values.data(), static_cast<int64_t>(values.size()),
-                      executor.storage_as<bfloat16>(parameter.storage) + to,
-                      executor.storage_as<int16_t>(parameter.rest) + to);
-    return;
-  }
   const DType dtype = executor.state().storage(parameter.storage).type.dtype;
-  // The high half of what a split master would be, so that products see the same.
-  if (dtype == DType::kBF16) {
-    auto* high = executor.storage_as<bfloat16>(parameter.storage) + to;
-    const auto total = static_cast<int64_t>(values.size());
-    for (int64_t at = 0; at < total; at += kChunkElements) {
-      const int64_t count = std::min(kChunkElements, total - at);
-      cpu::split_master(values.data() + at, count, high + at, staging().rests.data());
+  const int64_t width = dtype_bytes(dtype);
+  for_each_chunk(std::ssize(values), [&](int64_t at, int64_t count) {
+    const int64_t to = parameter.offset_elements + offset + at;
+    const auto chunk = values.subspan(static_cast<size_t>(at), static_cast<size_t>(count));
+    WriteView stored(executor, parameter.storage, to * width, count * width);
+    if (parameter.rest.valid()) {
+      WriteView rest(executor, parameter.rest, to * kRestBytes, count * kRestBytes);
+      host::split_master(chunk, stored.as<bfloat16>().data(), rest.as<int16_t>().data());
+      rest.send();
+    } else if (dtype == DType::kBF16) {
+      // The high half of what a split master would be, so that products see the same.
+      host::split_master(chunk, stored.as<bfloat16>().data(), staging().rests.data());
+    } else {
+      host::convert(DType::kF32, chunk.data(), count, dtype, stored.bytes().data());
     }
-    return;
-  }
-  cpu::cast({.count = static_cast<int64_t>(values.size()),
-             .from_dtype = DType::kF32,
-             .from = values.data(),
-             .to_dtype = dtype,
-             .to = executor.storage(parameter.storage) + to * dtype_bytes(dtype)});
+    stored.send();
+  });
 }
 
 std::string name_in_files(const SafetensorsModel& files, const StateTable& state,
@@ -374,19 +386,23 @@ void save_weights(const std::filesystem::path& directory, const StateTable& stat
 
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
                            const Executor& executor, const OptimizerSettings& settings) {
-  const std::vector<StateInFile> states = optimizer_states_of(state, executor, settings);
+  const std::vector<StateInFile> states = optimizer_states_of(state, settings);
   std::vector<TensorSpec> specs;
   specs.reserve(states.size());
   for (const StateInFile& kept : states) specs.push_back(kept.spec);
   SafetensorsWriter writer(file, specs);
-  for (const StateInFile& kept : states) writer.append(kept.spec.name, kept.data);
+  for (const StateInFile& kept : states) {
+    for_each_piece(executor, kept, std::numeric_limits<int64_t>::max(), [&](int64_t at, int64_t bytes) {
+      writer.append(kept.spec.name, ReadView(executor, kept.storage, kept.offset_bytes + at, bytes).bytes());
+    });
+  }
   writer.commit();
 }
 
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const OptimizerSettings& settings) {
   const SafetensorsFile source = SafetensorsFile::open(file);
-  const std::vector<StateInFile> states = optimizer_states_of(state, executor, settings);
+  const std::vector<StateInFile> states = optimizer_states_of(state, settings);
   std::set<std::string_view> known;
   for (const StateInFile& kept : states) known.insert(kept.spec.name);
   for (const TensorEntry& entry : source.tensors()) {
@@ -405,7 +421,11 @@ void load_optimizer_states(const std::filesystem::path& file, const StateTable& 
             file.string(), kept.spec.name, dtype_name(kept.spec.dtype), shape_text(kept.spec.shape),
             dtype_name(entry.dtype), shape_text(entry.shape));
       }
-      tensors.read_into(kept.spec.name, kept.data);
+      for_each_piece(executor, kept, kLoadedBytes, [&](int64_t at, int64_t bytes) {
+        WriteView piece(executor, kept.storage, kept.offset_bytes + at, bytes);
+        tensors.read_range(kept.spec.name, at, piece.bytes());
+        piece.send();
+      });
     }
   });
 }

@@ -47,8 +47,7 @@ std::string name_in_files(const SafetensorsModel& files, const StateTable& state
 void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
                     std::string_view says, Executor& executor, ContentHash* content = nullptr);
 
-// Every parameter from its initializer; random ones counter-based (exec/cpu/random_normal.h,
-// random_uniform.h), a stream each.
+// Every parameter from its initializer; random ones counter-based (exec/host_kernels.h), a stream each.
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
 
 // What a run starts from: the weights in `directory`, or where that is empty new ones, both as above with

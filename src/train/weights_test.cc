@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "exec/executor_testing.h"
 #include "io/test_directory.h"
 #include "model/layers.h"
 #include "train/test_support.h"
@@ -276,8 +277,9 @@ TEST(Weights, OptimizerStatesGoByParameter) {
     for (const std::string& name : names) {
       for (const Storage& storage : session.state().storages()) {
         if (!storage.name.ends_with("." + name)) continue;
-        auto* values = session.executor().storage_as<float>(session.state().find_storage(storage.name));
-        for (int64_t i = 0; i < storage.type.shape.elements(); ++i) values[i] = first == 0 ? 0 : first++;
+        std::vector<float> values(static_cast<size_t>(storage.type.shape.elements()));
+        for (float& value : values) value = first == 0 ? 0 : first++;
+        set_values(session.executor(), session.state().find_storage(storage.name), values);
       }
     }
   };

@@ -1,4 +1,4 @@
-#include "exec/arena.h"
+#include "exec/backend/host_arena.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kHugePage = int64_t{2} << 20;
 }
 
-Arena::Arena(int64_t bytes) : bytes_(bytes) {
+HostArena::HostArena(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   mapping_bytes_ = bytes + kHugePage;
   void* mapping = mmap(nullptr, static_cast<size_t>(mapping_bytes_), PROT_READ | PROT_WRITE,
@@ -38,7 +38,7 @@ Arena::Arena(int64_t bytes) : bytes_(bytes) {
 }
 
 // Writes a byte of every page, which makes it resident and, by the system, zero; the team shares that work.
-void Arena::touch() {
+void HostArena::touch() {
   const int64_t page = sysconf(_SC_PAGESIZE);
   const int64_t pieces = (bytes_ + kHugePage - 1) / kHugePage;
 #pragma omp parallel for schedule(static)
@@ -48,21 +48,11 @@ void Arena::touch() {
   }
 }
 
-Arena::~Arena() {
+HostArena::~HostArena() {
   if (mapping_ != nullptr) munmap(mapping_, static_cast<size_t>(mapping_bytes_));
 }
 
-Arena::Arena(Arena&& other) noexcept
-    : data_(other.data_),
-      bytes_(other.bytes_),
-      mapping_(other.mapping_),
-      mapping_bytes_(other.mapping_bytes_) {
-  other.mapping_ = nullptr;
-  other.data_ = nullptr;
-  other.bytes_ = 0;
-}
-
-int64_t Arena::resident_bytes() const {
+int64_t HostArena::resident_bytes() const {
   constexpr int64_t kPagesAtOnce = 4096;
   const int64_t page = sysconf(_SC_PAGESIZE);
   std::array<unsigned char, kPagesAtOnce> states{};
