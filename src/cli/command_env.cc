@@ -36,9 +36,9 @@ int run_env(const std::vector<std::string>& words) {
   const MachineProfile& facts = backend->machine();
   const MemoryLimit memory = backend->memory_limit();
   OtherMachine measured{.profile = facts, .available_memory_bytes = memory.available_bytes};
-  // Before the measurements, which take memory.
-  measured.process_overhead_bytes = backend->measure_overhead_bytes(AddressSpace::kHost);
   measured.limits = backend->measure_limits();
+  // When the libraries have run.
+  measured.process_overhead_bytes = backend->measure_overhead_bytes(AddressSpace::kHost);
   const MachineLimits& limits = measured.limits;
   const std::vector<ArithmeticPeak> peaks = backend->measure_arithmetic_peaks();
   if (parsed.arguments.json) {

@@ -25,8 +25,8 @@ nlohmann::ordered_json to_json(const MachineProfile& machine) {
 std::string format_absent_machine(const MachineProfile& machine) {
   return fmt::format(
       "Planned for another machine: {}\n"
-      "  Workspaces are an upper bound, not what its libraries ask for, and the process is counted without its "
-      "data.\n"
+      "  Workspaces are an upper bound, not what its libraries ask for. Besides the arenas a process is taken to hold\n"
+      "  what `shoehorn env` held there: no data.\n"
       "  How long a step takes there is not known.\n",
       format_machine(machine));
 }

@@ -32,8 +32,8 @@ int64_t product_bytes(const OpContext& node) {
 // sequences to blocks of keys and queries.
 int64_t attention_bytes(const OpContext& node, int threads) {
   constexpr int64_t kMatrices = 8;
-  constexpr int64_t kStripRows = 256;
-  constexpr int64_t kPadding = 1024;
+  constexpr int64_t kStripRows = 128;
+  constexpr int64_t kPadding = 576;
   const auto& attributes = node.attributes<AttentionAttributes>();
   const int64_t tokens = attributes.max_sequence_length + kPadding;
   const int64_t head_size = node.output_type(0).shape.back().maximum / attributes.heads + 16;
