@@ -135,8 +135,8 @@ ENTRIES = [
     Entry(
         "tokenizer",
         f"python bench/peers/tokenizer_rate.py --bench build/src/tokenize/tokenize_bench --model .cache/minilm --mrpc {MRPC} "
-        "--fortunes /usr/share/games/fortunes --json -",
-        1, 2, ("build/src/tokenize/tokenize_bench", "peers", "minilm", "mrpc", "fortunes"),
+        f"--fortunes /usr/share/games/fortunes --families gpt2 llama3 qwen smollm2 --train {MRPC} --json -",
+        5, 2, ("build/src/tokenize/tokenize_bench", "peers", "minilm", "mrpc", "fortunes"),
     ),
     *(plan(name, flags) for name, flags in PLANS.items()),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),

@@ -1,7 +1,7 @@
 # A room is a folder of the pipeline: one library from its sources, one test program from its *_test.cc,
 # one micro-benchmark program from its *_bench.cc (where Google Benchmark is installed). Links are given in the direction data flows.
 #
-#   shoehorn_room(NAME LINKS other rooms and libraries [TEST_LINKS what only the tests use])
+#   shoehorn_room(NAME [FOLDERS that belong to it too] LINKS other rooms and libraries [TEST_LINKS what only the tests use])
 #
 # gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench.
 # Tests are built often and run briefly: they are optimized a little, and share what they all include, compiled once.
@@ -16,8 +16,12 @@ target_precompile_headers(test_headers PRIVATE
   <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
 
 function(shoehorn_room name)
-  cmake_parse_arguments(ARG "" "" "LINKS;TEST_LINKS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LINKS;TEST_LINKS" ${ARGN})
+  set(places ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  foreach(folder ${ARG_FOLDERS})
+    list(APPEND places ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${places})
   set(tests ${sources})
   set(benches ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

@@ -27,7 +27,7 @@ class FinderModel final : public Model {
     builder.set_region(0, Component::kAttention);
     const Tensor context = builder.attention(linear_layer(builder, "query", x, kHidden, 0.2F),
                                              linear_layer(builder, "key", x, kHidden, 0.2F),
-                                             linear_layer(builder, "value", x, kHidden, 0.2F), 2, 0.0F);
+                                             linear_layer(builder, "value", x, kHidden, 0.2F), {.heads = 2});
     const Tensor mixed = layer_norm_layer(builder, "norm", builder.add(context, x), 1e-5F);
     builder.set_region(-1, Component::kHead);
     return linear_layer(builder, "classifier", builder.first_tokens(mixed), num_labels(), 0.2F);

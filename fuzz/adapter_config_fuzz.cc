@@ -1,4 +1,4 @@
-// adapter_config.json beside adapters' weights (train/adapter_config.h).
+// adapter_config.json beside adapters' weights (state/adapter_config.h).
 #include "fuzz/adapter_fixture.h"
 
 namespace shoehorn::fuzz {

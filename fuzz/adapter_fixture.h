@@ -3,8 +3,8 @@
 
 #include "fuzz/reader.h"
 #include "io/safetensors_header.h"
-#include "train/adapter_config.h"
-#include "train/adapter_tensors.h"
+#include "state/adapter_config.h"
+#include "state/adapter_tensors.h"
 
 namespace shoehorn::fuzz {
 

@@ -1,4 +1,4 @@
-// adapter_model.safetensors: the names of its tensors say what is adapted (train/adapter_config.h).
+// adapter_model.safetensors: the names of its tensors say what is adapted (state/adapter_config.h).
 #include "fuzz/adapter_fixture.h"
 
 namespace shoehorn::fuzz {

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "arguments/argument_table.h"
+#include "arguments/batch_size_ramp.h"
 #include "base/error.h"
 #include "io/json_file.h"
-#include "train/argument_table.h"
-#include "train/batch_size_ramp.h"
-#include "train/trainer_state.h"
+#include "state/trainer_state.h"
 
 namespace shoehorn::fuzz {
 namespace {

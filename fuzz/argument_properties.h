@@ -1,7 +1,7 @@
 // What the readers of arguments share.
 #pragma once
 
-#include "train/training_arguments.h"
+#include "arguments/training_arguments.h"
 
 namespace shoehorn::fuzz {
 

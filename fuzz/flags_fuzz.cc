@@ -1,10 +1,10 @@
-// A command line (train/argument_table.h, train/command_options.h). The first byte of an input is the
+// A command line (arguments/argument_table.h, arguments/command_options.h). The first byte of an input is the
 // command, each line after it a word.
+#include "arguments/argument_table.h"
+#include "arguments/command_options.h"
 #include "base/error.h"
 #include "fuzz/argument_properties.h"
 #include "fuzz/reader.h"
-#include "train/argument_table.h"
-#include "train/command_options.h"
 
 namespace shoehorn::fuzz {
 namespace {

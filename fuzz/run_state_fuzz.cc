@@ -1,10 +1,10 @@
-// shoehorn_state.json (train/run_state.h): a state that is written reads back the same.
+// shoehorn_state.json (state/resume_state.h): a state that is written reads back the same.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "fuzz/reader.h"
 #include "io/json_file.h"
-#include "train/run_state.h"
+#include "state/resume_state.h"
 
 namespace shoehorn::fuzz {
 namespace {

@@ -4,7 +4,10 @@
 #include "data/utf8.h"
 #include "fuzz/reader.h"
 #include "fuzz/tokenizer_properties.h"
+#include "tokenize/bert_normalizer.h"
+#include "tokenize/character_pre_tokenizers.h"
 #include "tokenize/unicode.h"
+#include "tokenize/word_piece.h"
 
 namespace shoehorn::fuzz {
 namespace {
@@ -13,18 +16,22 @@ Tokenizer make_tokenizer(bool plain) {
   using Kind = TemplatePiece::Kind;
   TokenizerFile file;
   file.path = "vocab.txt";
+  TokenList tokens;
   for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "ab", "##b", "e",
                             "\u00e9", "##\u0301", "\u4f60", ",", "."})
-    file.tokens.push_back(token);
-  file.model.max_input_chars_per_word = plain ? 100 : 3;
-  file.normalizer = {plain, plain, plain, plain};
+    tokens.push_back(token);
+  file.normalizer = std::make_unique<BertNormalizer>(BertNormalizerOptions{plain, plain, plain, plain});
+  file.pre_tokenizer = std::make_unique<BertPreTokenizer>();
+  file.model = std::make_unique<WordPiece>(
+      std::move(tokens), WordPieceOptions{.max_input_chars_per_word = plain ? 100 : 3}, "vocab.txt");
   file.added_tokens = {{.content = "[MASK]", .lstrip = !plain, .rstrip = plain},
                        {.content = "aba", .single_word = true},
                        {.content = "E\u0301", .normalized = true}};
-  file.single = {
+  PostProcessor& processor = file.post_processor;
+  processor.single = {
       {Kind::kSpecial, {2}, "[CLS]", 0}, {Kind::kFirst, {}, "", 0}, {Kind::kSpecial, {3}, "[SEP]", 0}};
-  file.pair = file.single;
-  file.pair.push_back({Kind::kSecond, {}, "", 1});
+  processor.pair = processor.single;
+  processor.pair.push_back({Kind::kSecond, {}, "", 1});
   return Tokenizer(std::move(file));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "tokenize/unicode.h"
 
 namespace shoehorn::fuzz {
 namespace {
@@ -33,6 +34,14 @@ void check_encodings(const Tokenizer& tokenizer, std::string_view text) {
     CHECK(std::ssize(cut_pair.input_ids) <= most_of_pair, "{} ids of at most {}", cut_pair.input_ids.size(),
           most_of_pair);
   }
+  const EncodingWithOffsets placed = tokenizer.encode_with_offsets({text, text}, kNoTruncation);
+  CHECK(placed.encoding == tokenizer.encode(text, text), "ids with offsets differ from those without");
+  CHECK(placed.offsets.size() == placed.encoding.input_ids.size(), "{} offsets of {} ids",
+        placed.offsets.size(), placed.encoding.input_ids.size());
+  for (const TextRange& range : placed.offsets)
+    CHECK(range.begin <= range.end, "a token from {} to {}", range.begin, range.end);
+  for (const bool skips : {true, false})
+    CHECK(is_valid_utf8(tokenizer.decode(placed.encoding.input_ids, skips)), "decoded text is not UTF-8");
 }
 
 }  // namespace shoehorn::fuzz

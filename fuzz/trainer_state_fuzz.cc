@@ -1,10 +1,10 @@
-// trainer_state.json (train/trainer_state.h): a state that is written reads back the same.
+// trainer_state.json (state/trainer_state.h): a state that is written reads back the same.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "fuzz/reader.h"
 #include "io/json_file.h"
-#include "train/trainer_state.h"
+#include "state/trainer_state.h"
 
 namespace shoehorn::fuzz {
 namespace {

@@ -1,4 +1,4 @@
-// A configuration file, as --config names it, and training_args.json (train/argument_table.h).
+// A configuration file, as --config names it, and training_args.json (arguments/argument_table.h).
 #include <nlohmann/json.hpp>
 
 #include "fuzz/argument_properties.h"

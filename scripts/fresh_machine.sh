@@ -19,7 +19,7 @@ job=${2:-demo}
 case "$suite" in bookworm | trixie) ;; *) echo "usage: $0 bookworm|trixie [demo|test|setup]" >&2; exit 2 ;; esac
 case "$job" in
   demo | test) commands="make $job" ;;
-  setup) commands="make setup && make build/build.ninja && ninja -C build base_test src/exec/cpu/CMakeFiles/shoehorn_exec_cpu.dir/matmul_onednn.cc.o && build/src/base/base_test --gtest_brief=1" ;;
+  setup) commands="make setup && make build/build.ninja && ninja -C build base_test src/exec/cpu/CMakeFiles/shoehorn_exec_cpu.dir/products/matmul_onednn.cc.o && build/src/base/base_test --gtest_brief=1" ;;
   *) echo "usage: $0 bookworm|trixie [demo|test|setup]" >&2; exit 2 ;;
 esac
 

@@ -55,7 +55,7 @@ for reader in $readers; do
   [ ! -e "$root/fuzz/dictionaries/$reader.dict" ] || cat "$root/fuzz/dictionaries/$reader.dict" >> "$dictionary"
   # Names and choices of flags, as their rows have them.
   case $reader in flags | training_config)
-    grep -ohE '"[a-z][a-z0-9_]+"' "$root"/src/train/argument_table_*rows.cc | sort -u >> "$dictionary" ;;
+    grep -ohE '"[a-z][a-z0-9_]+"' "$root"/src/arguments/argument_table_*rows.cc | sort -u >> "$dictionary" ;;
   esac
   start=$(date +%s)
   touch "$out/start"

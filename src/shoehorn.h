@@ -8,6 +8,7 @@
 // SystemError where the environment failed. See examples/.
 #pragma once
 
+#include "arguments/training_arguments.h"
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/load_dataset.h"
@@ -25,7 +26,6 @@
 #include "tokenize/tokenizer.h"
 #include "train/accelerator.h"
 #include "train/data_loader.h"
-#include "train/run_report.h"
+#include "train/results.h"
 #include "train/text_data.h"
 #include "train/trainer.h"
-#include "train/training_arguments.h"

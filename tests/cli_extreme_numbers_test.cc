@@ -3,8 +3,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "arguments/argument_table.h"
 #include "cli_support.h"
-#include "train/argument_table.h"
 
 namespace shoehorn {
 namespace {

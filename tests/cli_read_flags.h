@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "arguments/argument_table.h"
 #include "cli_support.h"
 #include "io/json_file.h"
-#include "train/argument_table.h"
 
 namespace shoehorn::testing {
 

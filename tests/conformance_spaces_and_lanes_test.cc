@@ -2,15 +2,21 @@
 // taken from a copy that runs beside the computing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
-#include "exec/cpu/cpu_backend.h"
-#include "exec/executor.h"
+#include "conformance_backend.h"
+#include "exec/executor_testing.h"
+#include "exec/host_view.h"
 #include "ops/op_builder.h"
 #include "ops/verify.h"
 #include "plan/memory_plan.h"
 
 namespace shoehorn {
 namespace {
+
+using testing::set_values;
+using testing::values_of;
 
 constexpr int64_t kElements = 48;  // 192 bytes: three units of alignment
 constexpr int64_t kBytes = kElements * 4;
@@ -34,8 +40,9 @@ class Toy {
   OpBuilder& builder() { return builder_; }
 
   MemoryPlan plan() const { return plan_memory(state_, programs_, *backend_); }
-  Executor executor(const MemoryPlan& plan) const {
-    return Executor(state_, programs_, plan, *backend_, {.poison = true});
+  // Poisoned, nodes of all lanes are waited for one by one.
+  Executor executor(const MemoryPlan& plan, bool poison = true) const {
+    return Executor(state_, programs_, plan, *backend_, {.poison = poison});
   }
   const Buffer& buffer(const MemoryPlan& plan, const std::string& name) const {
     const auto& buffers = plan.programs[0].buffers;
@@ -49,11 +56,14 @@ class Toy {
   StateTable state_;
   std::vector<Program> programs_ = {Program(ProgramKind::kTrainStep, &state_)};
   OpBuilder builder_{programs_[0]};
-  std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
+  std::shared_ptr<const Backend> backend_ = testing::conformance_backend(1);
 };
 
-void fill(float* values, float scale) {
-  for (int64_t i = 0; i < kElements; ++i) values[i] = scale * static_cast<float>(i);
+// 0, 1, 2, … times `scale`.
+std::vector<float> counting(float scale) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < kElements; ++i) values.push_back(scale * static_cast<float>(i));
+  return values;
 }
 
 // A weight that is kept in host memory: fetched, used, and the sum sent back.
@@ -83,11 +93,27 @@ TEST(TwoAddressSpaces, EachHasItsArenas) {
   Executor executor = toy.executor(plan);
   EXPECT_EQ(executor.arena_bytes(), plan.arena_bytes());
   EXPECT_EQ(executor.resident_arena_bytes(), plan.arena_bytes());
-  fill(executor.storage_as<float>(weight), 2);
-  fill(executor.storage_as<float>(input), 1);
+  set_values(executor, weight, counting(2));
+  set_values(executor, input, counting(1));
   executor.run(ProgramId{0}, {});
-  const auto* result = reinterpret_cast<const float*>(executor.value(ProgramId{0}, sent));
-  for (int64_t i = 0; i < kElements; ++i) EXPECT_EQ(result[i], 3 * static_cast<float>(i));
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, sent), counting(3));
+}
+
+TEST(TwoAddressSpaces, WhatWasIssuedReadsWhatWasThere) {
+  Toy toy;
+  const StorageId weight = toy.storage("weight", Role::kWeight, AddressSpace::kHost);
+  const ValueId fetched = toy.copy(toy.read(weight), AddressSpace::kDevice, 0, "fetched");
+  toy.program().add_result("fetched", fetched);
+  const MemoryPlan plan = toy.plan();
+  Executor executor = toy.executor(plan, false);
+  set_values(executor, weight, counting(1));
+  executor.run(ProgramId{0}, {});
+  WriteView next(executor, weight, 0, kBytes);
+  std::ranges::fill(next.as<float>(), 7.0F);
+  next.send();
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, fetched), counting(1));
+  executor.run(ProgramId{0}, {});
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, fetched), std::vector<float>(kElements, 7));
 }
 
 TEST(TwoAddressSpaces, AKernelDoesNotReachIntoAnother) {
@@ -127,11 +153,14 @@ MemoryPlan plan_of_sending(int32_t lane) {
   verify(toy.program());
   MemoryPlan plan = toy.plan();
 
-  Executor executor = toy.executor(plan);
-  fill(executor.storage_as<float>(input), 1);
-  executor.run(ProgramId{0}, {});
-  const auto* result = reinterpret_cast<const float*>(executor.value(ProgramId{0}, sum));
-  for (int64_t i = 0; i < kElements; ++i) EXPECT_EQ(result[i], 5 * static_cast<float>(i));
+  for (const bool poison : {false, true}) {
+    Executor executor = toy.executor(plan, poison);
+    set_values(executor, input, counting(1));
+    for (int run = 0; run < 2; ++run) {
+      executor.run(ProgramId{0}, {});
+      EXPECT_EQ(values_of<float>(executor, ProgramId{0}, sum), counting(5));
+    }
+  }
   return plan;
 }
 
@@ -156,13 +185,41 @@ TEST(TwoLanes, ALaneKeepsItsOrder) {
   Toy toy;
   const StorageId input = toy.storage("input", Role::kInput, AddressSpace::kDevice);
   const ValueId x = toy.add(toy.read(input), toy.read(input), "x");
-  toy.copy(x, AddressSpace::kHost, 1, "first");
+  const ValueId first = toy.copy(x, AddressSpace::kHost, 1, "first");
   const ValueId second = toy.copy(toy.read(input), AddressSpace::kDevice, 1, "second");
-  toy.copy(toy.read(input), AddressSpace::kHost, 2, "apart");
+  const ValueId apart = toy.copy(toy.read(input), AddressSpace::kHost, 2, "apart");
   const ValueId view = toy.builder().value(OpKind::kView, {second}, ViewAttributes{kVector, 0}, "view");
   const ValueId y = toy.add(toy.read(input), toy.read(input), "y");
-  toy.program().add_result("sum", toy.add(y, view, "sum"));
+  const ValueId sum = toy.add(y, view, "sum");
+  toy.program().add_result("sum", sum);
   EXPECT_EQ(toy.program().last_running(), (std::vector<int64_t>{0, 5, 5, 6, 4, 5, 6}));
+  verify(toy.program());
+
+  const MemoryPlan plan = toy.plan();
+  Executor executor = toy.executor(plan, false);
+  set_values(executor, input, counting(1));
+  executor.run(ProgramId{0}, {});
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, sum), counting(3)) << "the second copy through its view";
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, first), counting(2));
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, apart), counting(1)) << "the end of the program waits";
+}
+
+// A lane that reads what another one made waits for it.
+TEST(TwoLanes, ALaneWaitsForAnother) {
+  Toy toy;
+  const StorageId input = toy.storage("input", Role::kInput, AddressSpace::kDevice);
+  const ValueId x = toy.add(toy.read(input), toy.read(input), "x");
+  const ValueId there = toy.copy(x, AddressSpace::kHost, 1, "there");
+  const ValueId back = toy.copy(there, AddressSpace::kDevice, 2, "back");
+  const ValueId sum = toy.add(back, toy.read(input), "sum");
+  toy.program().add_result("sum", sum);
+  toy.program().add_result("there", there);
+  verify(toy.program());
+  const MemoryPlan plan = toy.plan();
+  Executor executor = toy.executor(plan, false);
+  set_values(executor, input, counting(1));
+  executor.run(ProgramId{0}, {});
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, sum), counting(3));
 }
 
 TEST(TwoLanes, AStateIsNotOverwrittenUnderACopy) {

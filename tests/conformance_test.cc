@@ -1,8 +1,11 @@
 // Toy programs that hold the decisions which later features stand on.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "base/error.h"
-#include "exec/cpu/cpu_backend.h"
+#include "conformance_backend.h"
+#include "exec/executor_testing.h"
 #include "model/layers.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
@@ -154,19 +157,19 @@ TEST(ViewOfAnUpdatedWeight, ReadBeforeTheUpdateSeesTheOldBytes) {
   StateTable state;
   std::vector<Program> programs = {view_and_update(state, false)};
   verify(programs[0]);
-  const auto backend = make_cpu_backend(1);
+  const auto backend = conformance_backend(1);
   const MemoryPlan plan = plan_memory(state, programs, *backend);
   Executor executor(state, programs, plan, *backend, {.poison = true});
-  for (int i = 0; i < 12; ++i) {
-    executor.storage_as<float>(StorageId{0})[i] = static_cast<float>(i);
-    executor.storage_as<float>(StorageId{1})[i] = 1;
-  }
-  *executor.storage_as<float>(StorageId{2}) = 0.5F;
+  std::vector<float> weight(12);
+  std::iota(weight.begin(), weight.end(), 0.0F);
+  set_values(executor, StorageId{0}, weight);
+  set_values(executor, StorageId{1}, std::vector<float>(12, 1));
+  executor.write_scalar(StorageId{2}, 0.5F);
   executor.run(ProgramId{0}, {});
-  const auto* copy = reinterpret_cast<const float*>(executor.value(ProgramId{0}, programs[0].result("copy")));
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(copy[i], static_cast<float>(i + 3));
-  for (int i = 0; i < 12; ++i)
-    EXPECT_EQ(executor.storage_as<float>(StorageId{0})[i], static_cast<float>(i) - 0.5F);
+  const auto copy = values_of<float>(executor, ProgramId{0}, programs[0].result("copy"));
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(copy[i], weight[i + 3]);
+  const auto after = values_of<float>(executor, StorageId{0});
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(after[i], weight[i] - 0.5F);
 }
 
 TEST(ViewOfAnUpdatedWeight, ReadAfterTheUpdateIsRejected) {
@@ -213,33 +216,34 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
                   value);
   }
   verify(programs[0]);
-  const auto backend = make_cpu_backend(1);
+  const auto backend = conformance_backend(1);
   const MemoryPlan plan = plan_memory(state, programs, *backend);
   Executor executor(state, programs, plan, *backend, {.poison = true});
-  *executor.storage_as<float>(rate) = 0.01F;
+  executor.write_scalar(rate, 0.01F);
   std::mt19937 random(3);
   const auto fill = [&](StorageId storage, const Parameter& parameter) {
+    std::vector<float> values;
+    std::vector<bfloat16> rounded;
     for (int64_t i = 0; i < parameter.elements(); ++i) {
-      const int64_t at = parameter.offset_elements + i;
-      const float value = std::ldexp(static_cast<float>(random()), -static_cast<int>(32 + random() % 9));
-      if (state.storage(storage).type.dtype == DType::kBF16) {
-        executor.storage_as<bfloat16>(storage)[at] = to_bfloat16(value);
-      } else {
-        executor.storage_as<float>(storage)[at] = value;
-      }
+      values.push_back(std::ldexp(static_cast<float>(random()), -static_cast<int>(32 + random() % 9)));
+      rounded.push_back(to_bfloat16(values.back()));
     }
+    const DType type = state.storage(storage).type.dtype;
+    executor.write(
+        storage, parameter.offset_elements * dtype_bytes(type),
+        type == DType::kBF16 ? std::as_bytes(std::span(rounded)) : std::as_bytes(std::span(values)));
   };
   for (const Parameter& parameter : state.parameters()) fill(parameter.storage, parameter);
-  for (int step = 0; step < 3; ++step) {
+  for (int32_t step = 0; step < 3; ++step) {
     for (const Parameter& parameter : state.parameters())
       fill(state.find_storage(state.storage(parameter.storage).name + ".gradient"), parameter);
     executor.run(ProgramId{0}, {});
-    ++*executor.storage_as<int32_t>(applied);
+    executor.write_scalar(applied, step + 1);
   }
   std::map<std::string, std::vector<std::byte>> left;
   const auto take = [&](const std::string& name, StorageId storage, int64_t offset, int64_t bytes) {
-    const auto* from = executor.storage_as<std::byte>(storage) + offset;
-    left[name].assign(from, from + bytes);
+    left[name].resize(static_cast<size_t>(bytes));
+    executor.read(storage, offset, left[name]);
   };
   for (const Parameter& p : state.parameters()) {
     const int64_t weight_width = dtype_bytes(dtype);
@@ -335,9 +339,8 @@ TEST(SkippedUpdate, GradientsThatAreNeverAppliedChangeNothing) {
   EXPECT_EQ(read_weights(run.session()), weights);
   for (const Storage& storage : run.session().state().storages()) {
     if (storage.role != Role::kOptimizerState) continue;
-    const auto* values = run.executor().storage_as<float>(run.session().state().find_storage(storage.name));
-    EXPECT_TRUE(std::all_of(values, values + storage.type.shape.elements(), [](float v) { return v == 0; }))
-        << storage.name;
+    const auto values = values_of<float>(run.executor(), run.session().state().find_storage(storage.name));
+    EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](float v) { return v == 0; })) << storage.name;
   }
   // The next window overwrites what was not applied.
   run.accumulate(samples, {{0, 1, 2}}, 1.0F);
@@ -381,29 +384,30 @@ TEST(SkippedUpdate, APredicateInsideTheProgram) {
     EXPECT_EQ(program.node(update).kind, kind);
     const std::vector<Program> programs = {std::move(program)};
     verify(programs[0]);
-    const auto backend = make_cpu_backend(1);
+    const auto backend = conformance_backend(1);
     const MemoryPlan plan = plan_memory(state, programs, *backend);
     Executor executor(state, programs, plan, *backend, {.poison = true});
     const auto bytes_of_states = [&] {
       std::vector<float> bytes;
       for (const Storage& storage : state.storages()) {
         if (storage.role != Role::kWeight && storage.role != Role::kOptimizerState) continue;
-        const auto* values = executor.storage_as<float>(state.find_storage(storage.name));
-        bytes.insert(bytes.end(), values, values + storage.type.shape.elements());
+        const auto values = values_of<float>(executor, state.find_storage(storage.name));
+        bytes.insert(bytes.end(), values.begin(), values.end());
       }
       return bytes;
     };
     for (const Storage& storage : state.storages()) {
       if (storage.type.dtype != DType::kF32) continue;
-      auto* values = executor.storage_as<float>(state.find_storage(storage.name));
+      std::vector<float> values;
       for (int64_t i = 0; i < storage.type.shape.elements(); ++i)
-        values[i] = 0.5F + 0.125F * static_cast<float>(i);
+        values.push_back(0.5F + 0.125F * static_cast<float>(i));
+      set_values(executor, state.find_storage(storage.name), values);
     }
     const std::vector<float> before = bytes_of_states();
-    *executor.storage_as<double>(squares) = INFINITY;
+    executor.write_scalar<double>(squares, INFINITY);
     executor.run(ProgramId{0}, {});
     EXPECT_EQ(bytes_of_states(), before) << op_info(kind).name;
-    *executor.storage_as<double>(squares) = 4;
+    executor.write_scalar<double>(squares, 4);
     executor.run(ProgramId{0}, {});
     EXPECT_NE(bytes_of_states(), before) << op_info(kind).name;
   }
@@ -430,9 +434,9 @@ TEST(SkippedUpdate, AnOverflowChangesNothingButTheScale) {
       run.step(samples, split, 1e-2F);
       EXPECT_TRUE(was_skipped(run.executor(), scale));
       EXPECT_EQ(read_weights(run.session()), weights);
-      EXPECT_EQ(run.scalar(scale.scale), 0x1p39F);
-      EXPECT_EQ(*run.executor().storage_as<int32_t>(run.session().family().scalars.applied_updates), 0);
-      run.scalar(scale.scale) = 256;
+      EXPECT_EQ(run.executor().read_scalar<float>(scale.scale), 0x1p39F);
+      EXPECT_EQ(run.executor().read_scalar<int32_t>(run.session().family().scalars.applied_updates), 0);
+      run.executor().write_scalar(scale.scale, 256.0F);
       run.step(samples, split, 1e-2F);
       EXPECT_FALSE(was_skipped(run.executor(), scale));
 

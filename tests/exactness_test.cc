@@ -24,7 +24,7 @@ struct Trained {
 
 Trained train(const StepOptions& step, int threads = 2) {
   SessionOptions options = session_options(step);
-  options.threads = threads;
+  options.backend = conformance_backend(threads);
   TrainingRun run(BertForSequenceClassification(small_bert()), options);
   Trained trained;
   for (uint32_t i = 0; i < 3; ++i) {
@@ -34,7 +34,7 @@ Trained train(const StepOptions& step, int threads = 2) {
     trained.losses.push_back(run.step(samples, split, 1e-3F));
     EXPECT_FALSE(was_skipped(run.executor(), run.session().family().loss_scale)) << "step " << i;
     if (run.session().family().grad_norm.valid())
-      trained.norms.push_back(run.scalar(run.session().family().grad_norm));
+      trained.norms.push_back(run.executor().read_scalar<float>(run.session().family().grad_norm));
   }
   trained.weights = read_weights(run.session());
   return trained;

@@ -8,13 +8,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "exec/executor_testing.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "models/registry.h"
-#include "train/adapter_weights.h"
-#include "train/batch_feed.h"
-#include "train/session.h"
-#include "train/weights.h"
+#include "session/batch_feed.h"
+#include "session/session.h"
+#include "state/adapter_weights.h"
+#include "state/weights.h"
 
 namespace shoehorn {
 namespace {
@@ -43,7 +44,8 @@ class GoldenBatch {
   }
 
   std::vector<int64_t> load(Session& session, const BatchInputs& to, const std::vector<int64_t>& rows) const {
-    const MicroBatch batch = micro_batch_in(session.executor(), to);
+    MicroBatchInputs inputs(session.executor(), to);
+    const MicroBatch& batch = inputs.batch();
     const auto set = [&](BatchColumn column, size_t at, int32_t value) {
       if (batch.has(column)) batch.ints(column)[at] = value;
     };
@@ -73,6 +75,7 @@ class GoldenBatch {
         if (batch_column_info(column).axis == BatchAxis::kTokens) set(column, padded, 0);
       }
     }
+    inputs.send();
     return {static_cast<int64_t>(padded), static_cast<int64_t>(rows.size())};
   }
 
@@ -153,8 +156,8 @@ class GoldenStep {
     EXPECT_TRUE(loaded.initialized.empty() && loaded.unused.empty());
     if (step.lora.rank > 0) load_adapter(compared, session_.family(), session_.executor());
     const ScalarStorages& scalars = session_.family().scalars;
-    *session_.executor().storage_as<float>(scalars.learning_rate) = 1.0F;
-    *session_.executor().storage_as<float>(scalars.target_count) = static_cast<float>(rows_.size());
+    session_.executor().write_scalar(scalars.learning_rate, 1.0F);
+    session_.executor().write_scalar(scalars.target_count, static_cast<float>(rows_.size()));
   }
 
   void expect_logits() {
@@ -163,8 +166,8 @@ class GoldenStep {
     session_.executor().run(evaluate, batch_.load(session_, family.evaluation_batch, rows_));
     const std::vector<double> logits = read_doubles(golden_, "logits");
     const double tolerance = tolerance_.logits(largest_of(logits));
-    const auto* computed = reinterpret_cast<const float*>(
-        session_.executor().value(evaluate, family.program(evaluate).result("logits")));
+    const auto computed =
+        testing::values_of<float>(session_.executor(), evaluate, family.program(evaluate).result("logits"));
     double error = 0;
     for (size_t i = 0; i < logits.size(); ++i) error = std::max(error, std::abs(computed[i] - logits[i]));
     EXPECT_LE(error, tolerance) << "logits";
@@ -175,7 +178,7 @@ class GoldenStep {
     const std::vector<std::vector<float>> before = weights();
     train();
     const auto loss = facts_["main"]["loss"].get<double>();
-    EXPECT_NEAR(*session_.executor().storage_as<float>(session_.family().loss), loss, tolerance_.loss(loss));
+    EXPECT_NEAR(session_.executor().read_scalar<float>(session_.family().loss), loss, tolerance_.loss(loss));
     const std::vector<std::vector<float>> after = weights();
     for (size_t p = 0; p < after.size(); ++p) {
       const Parameter& parameter = session_.state().parameters()[p];

@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <functional>
+#include <type_traits>
 
-#include "exec/executor.h"
+#include "exec/executor_testing.h"
 #include "op_reference.h"
 #include "ops/op_builder.h"
 #include "passes/program_family.h"
@@ -54,9 +56,8 @@ class Graph {
   const std::vector<StorageId>& parameters() const { return parameters_; }
   const std::vector<StorageId>& frozen() const { return frozen_; }
   void write_constants(Executor& executor) const {
-    for (const auto& [id, values] : integers_)
-      std::copy(values.begin(), values.end(), executor.storage_as<int32_t>(id));
-    for (const auto& [id, value] : scalars_) *executor.storage_as<float>(id) = value;
+    for (const auto& [id, values] : integers_) set_values(executor, id, values);
+    for (const auto& [id, value] : scalars_) executor.write_scalar(id, value);
   }
 
  private:
@@ -343,59 +344,149 @@ inline void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t colum
   }
 }
 
-inline void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int64_t head_size,
-                          const std::string& size) {
-  const int64_t hidden = heads * head_size;
+// One attention, as the unfused chain and as the fused op reads it.
+struct AttentionSetup {
+  AttentionAttributes attributes;
+  Sequences sequences;
+  int64_t rows = 0;      // of the queries
+  int64_t key_rows = 0;  // of the keys
+  bool has_bias = false;
+
+  int64_t query_columns() const { return attributes.heads * attributes.head_size; }
+  int64_t key_columns() const { return attributes.key_value_heads * attributes.head_size; }
+  int64_t bias_columns() const { return attributes.max_query_length + attributes.max_key_length - 1; }
+};
+
+// Appends to an attention op's inputs those that may be absent.
+inline void add_optional_inputs(Graph& graph, const AttentionSetup& setup, size_t key_start,
+                                std::vector<ValueId>& inputs) {
+  if (setup.sequences.key_start.empty()) return;
+  inputs.resize(key_start);
+  inputs.push_back(graph.integers(setup.sequences.key_start));
+  inputs.push_back(graph.integers(setup.sequences.key_length));
+}
+
+inline ValueId unfused_attention(Graph& graph, const AttentionSetup& setup, const std::vector<ValueId>& x) {
+  const ValueId start = graph.integers(setup.sequences.start);
+  const ValueId length = graph.integers(setup.sequences.length);
+  std::vector<ValueId> inputs = {x[0], x[1], start, length};
+  add_optional_inputs(graph, setup, 4, inputs);
+  if (setup.has_bias) {
+    inputs.resize(6);
+    inputs.push_back(x[3]);
+  }
+  const ValueId scores = graph.op(OpKind::kAttentionScores, inputs, setup.attributes);
+  inputs = {scores, start, length, graph.integers(setup.sequences.sample), graph.integers({kStep})};
+  add_optional_inputs(graph, setup, 5, inputs);
+  const ValueId dropped = graph.op(OpKind::kAttentionSoftmax, inputs, setup.attributes);
+  inputs = {dropped, x[2], start, length};
+  add_optional_inputs(graph, setup, 4, inputs);
+  return graph.op(OpKind::kAttentionContext, inputs, setup.attributes);
+}
+
+// `values`: those that hold q, k and v; an invalid one is beside the one before.
+inline ValueId fused_attention(Graph& graph, const AttentionSetup& setup,
+                               const AttentionAttributes& attributes, const std::array<ValueId, 3>& values,
+                               ValueId bias) {
+  std::vector<ValueId> inputs = {values[0], graph.integers(setup.sequences.start),
+                                 graph.integers(setup.sequences.length),
+                                 graph.integers(setup.sequences.sample), graph.integers({kStep})};
+  if (values[1].valid()) inputs.insert(inputs.end(), {values[1], values[2]});
+  add_optional_inputs(graph, setup, 7, inputs);
+  if (bias.valid()) {
+    inputs.resize(9);
+    inputs.push_back(bias);
+  }
+  return graph.op(OpKind::kAttention, inputs, attributes);
+}
+
+// Columns [from, from + width) of rows of `columns`.
+inline Doubles columns_of(const Doubles& x, int64_t columns, int64_t from, int64_t width) {
+  Doubles part;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int64_t column = static_cast<int64_t>(i) % columns;
+    if (column >= from && column < from + width) part.push_back(x[i]);
+  }
+  return part;
+}
+
+// The unfused chain, and the fused op on three values, on one of the queries and one of the rest, and, where
+// queries and keys are the same rows, on one of all three with a column that nobody reads.
+inline void add_attention_case(std::vector<OpCase>& cases, const AttentionSetup& setup,
+                               const std::string& name) {
+  const int64_t queries = setup.query_columns();
+  const int64_t keys = setup.key_columns();
+  const auto bias_of = [=](const auto& x) {
+    return setup.has_bias ? x.back() : std::decay_t<decltype(x[0])>{};
+  };
+  const auto reference = [=](const Doubles& q, const Doubles& k, const Doubles& v, const Doubles& bias) {
+    return attention_reference(q, k, v, bias, setup.attributes, setup.sequences, kStep);
+  };
+  const auto add = [&](const std::string& kind, std::vector<std::vector<int64_t>> shapes, auto build,
+                       auto computed) {
+    if (setup.has_bias) shapes.push_back({setup.attributes.heads, setup.bias_columns()});
+    cases.push_back({kind + name, setup.rows, queries, std::move(shapes), build, computed});
+  };
+  const std::vector<int64_t> q_shape = {setup.rows, queries};
+  const std::vector<int64_t> k_shape = {setup.key_rows, keys};
+  const auto of_three = [=](const Inputs& x) { return reference(x[0], x[1], x[2], bias_of(x)); };
+  add(
+      "attention_unfused", {q_shape, k_shape, k_shape},
+      [=](Graph& graph, const auto& x) { return unfused_attention(graph, setup, x); }, of_three);
+  add(
+      "attention_of_three", {q_shape, k_shape, k_shape},
+      [=](Graph& graph, const auto& x) {
+        return fused_attention(graph, setup, setup.attributes, {x[0], x[1], x[2]}, bias_of(x));
+      },
+      of_three);
+  add(
+      "attention_of_two", {q_shape, {setup.key_rows, 2 * keys}},
+      [=](Graph& graph, const auto& x) {
+        AttentionAttributes attributes = setup.attributes;
+        attributes.value_column = keys;
+        return fused_attention(graph, setup, attributes, {x[0], x[1], {}}, bias_of(x));
+      },
+      [=](const Inputs& x) {
+        return reference(x[0], columns_of(x[1], 2 * keys, 0, keys), columns_of(x[1], 2 * keys, keys, keys),
+                         bias_of(x));
+      });
+  if (!setup.sequences.key_start.empty()) return;
+  const int64_t all = queries + 2 * keys + 1;
+  add(
+      "attention", {{setup.rows, all}},
+      [=](Graph& graph, const auto& x) {
+        AttentionAttributes attributes = setup.attributes;
+        attributes.key_column = queries;
+        attributes.value_column = queries + keys + 1;
+        return fused_attention(graph, setup, attributes, {x[0], {}, {}}, bias_of(x));
+      },
+      [=](const Inputs& x) {
+        return reference(columns_of(x[0], all, 0, queries), columns_of(x[0], all, queries, keys),
+                         columns_of(x[0], all, queries + keys + 1, keys), bias_of(x));
+      });
+}
+
+inline void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int64_t key_value_heads,
+                          int64_t head_size, const std::string& size) {
+  AttentionSetup setup;
+  setup.rows = setup.key_rows = rows;
   // Two sequences of different lengths, a hole between them and one behind, where there is room.
-  Sequences sequences{{0}, {static_cast<int32_t>(rows)}, {4}};
-  if (rows > 8) sequences = {{0, 7}, {6, static_cast<int32_t>(rows) - 9}, {4, 2}};
-  for (const bool causal : {false, true}) {
+  setup.sequences = {{0}, {static_cast<int32_t>(rows)}, {4}, {}, {}};
+  if (rows > 8) setup.sequences = {{0, 7}, {6, static_cast<int32_t>(rows) - 9}, {4, 2}, {}, {}};
+  setup.attributes.heads = heads;
+  setup.attributes.key_value_heads = key_value_heads;
+  setup.attributes.head_size = head_size;
+  setup.attributes.max_query_length = setup.attributes.max_key_length = rows;
+  setup.attributes.scale = 0.7F;
+  for (const AttentionMask& mask :
+       {AttentionMask::full(), AttentionMask::causal(), AttentionMask::sliding_window(3)}) {
     for (const float p : {0.0F, 0.25F}) {
-      AttentionAttributes attributes;
-      attributes.heads = heads;
-      attributes.max_sequence_length = rows;
-      attributes.scale = 0.7F;
-      attributes.causal = causal;
-      attributes.dropout = {p, 0xFEDCBA987654ULL, 3};
-      const std::string name = fmt::format("{}{}{}", causal ? "_causal" : "", p > 0 ? "_dropout" : "", size);
-      const std::vector<int64_t> matrix = {rows, hidden};
-      cases.push_back(
-          {"attention_unfused" + name,
-           rows,
-           hidden,
-           {matrix, matrix, matrix},
-           [=](Graph& graph, const auto& x) {
-             const ValueId start = graph.integers(sequences.start);
-             const ValueId length = graph.integers(sequences.length);
-             const ValueId scores =
-                 graph.op(OpKind::kAttentionScores, {x[0], x[1], start, length}, attributes);
-             const ValueId dropped =
-                 graph.op(OpKind::kAttentionSoftmax,
-                          {scores, start, length, graph.integers(sequences.sample), graph.integers({kStep})},
-                          attributes);
-             return graph.op(OpKind::kAttentionContext, {dropped, x[2], start, length}, attributes);
-           },
-           [=](const Inputs& x) {
-             return attention_reference(x[0], x[1], x[2], hidden, attributes, sequences, kStep);
-           }});
-      cases.push_back(
-          {"attention" + name,
-           rows,
-           hidden,
-           {{rows, 3 * hidden}},
-           [=](Graph& graph, const auto& x) {
-             return graph.op(OpKind::kAttention,
-                             {x[0], graph.integers(sequences.start), graph.integers(sequences.length),
-                              graph.integers(sequences.sample), graph.integers({kStep})},
-                             attributes);
-           },
-           [=](const Inputs& x) {
-             Inputs parts(3);
-             for (size_t i = 0; i < x[0].size(); ++i) {
-               parts[i % static_cast<size_t>(3 * hidden) / static_cast<size_t>(hidden)].push_back(x[0][i]);
-             }
-             return attention_reference(parts[0], parts[1], parts[2], hidden, attributes, sequences, kStep);
-           }});
+      setup.attributes.mask = mask;
+      setup.attributes.dropout = {p, 0xFEDCBA987654ULL, 3};
+      const char* kind = mask.kind == AttentionMask::Kind::kFull     ? ""
+                         : mask.kind == AttentionMask::Kind::kCausal ? "_causal"
+                                                                     : "_window";
+      add_attention_case(cases, setup, fmt::format("{}{}{}", kind, p > 0 ? "_dropout" : "", size));
     }
   }
 }
@@ -421,6 +512,35 @@ inline void add_losses(std::vector<OpCase>& cases, int64_t rows, int64_t columns
   }
 }
 
+// Keys in rows of their own, more and fewer than the queries, and a bias.
+inline void add_cross_attention(std::vector<OpCase>& cases) {
+  AttentionSetup setup;
+  setup.rows = 9;
+  setup.key_rows = 13;
+  setup.sequences = {{1, 5}, {4, 3}, {4, 2}, {0, 3}, {3, 8}};
+  setup.attributes.heads = 4;
+  setup.attributes.key_value_heads = 2;
+  setup.attributes.head_size = 3;
+  setup.attributes.max_query_length = 4;
+  setup.attributes.max_key_length = 8;
+  setup.attributes.scale = 0.7F;
+  setup.attributes.dropout = {0.25F, 0xFEDCBA987654ULL, 3};
+  for (const bool has_bias : {false, true}) {
+    setup.has_bias = has_bias;
+    const char* biased = has_bias ? "_bias" : "";
+    setup.attributes.mask = AttentionMask::full();
+    add_attention_case(cases, setup, fmt::format("_own_keys{}", biased));
+    setup.attributes.mask = AttentionMask::causal();
+    add_attention_case(cases, setup, fmt::format("_own_keys_causal{}", biased));
+    setup.attributes.mask = AttentionMask::sliding_window(3);
+    add_attention_case(cases, setup, fmt::format("_own_keys_window{}", biased));
+  }
+  setup.key_rows = setup.rows;
+  setup.sequences = {{1, 5}, {4, 3}, {4, 2}, {}, {}};
+  setup.attributes.max_key_length = 4;
+  add_attention_case(cases, setup, "_window_bias");
+}
+
 inline std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   for (const int64_t rows : {1, 3, 17}) {
@@ -432,9 +552,11 @@ inline std::vector<OpCase> op_cases() {
       add_losses(cases, rows, columns, size);
     }
   }
-  add_attention(cases, 1, 1, 1, "_1x1x1");
-  add_attention(cases, 3, 1, 5, "_3x1x5");
-  add_attention(cases, 17, 3, 7, "_17x3x7");
+  add_attention(cases, 1, 1, 1, 1, "_1x1x1");
+  add_attention(cases, 3, 1, 1, 5, "_3x1x5");
+  add_attention(cases, 17, 3, 3, 7, "_17x3x7");
+  add_attention(cases, 17, 6, 2, 3, "_17x6of2x3");
+  add_cross_attention(cases);
   return cases;
 }
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "autodiff/backward.h"
-#include "exec/cpu/cpu_backend.h"
-#include "exec/executor.h"
+#include "conformance_backend.h"
+#include "exec/executor_testing.h"
 #include "op_gradient_cases.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
@@ -98,11 +98,12 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
   }
   void write(Executor& executor, const Inputs& x) const {
     for (size_t i = 0; i < x.size(); ++i) {
-      std::copy(x[i].begin(), x[i].end(), executor.storage_as<float>(graph_.parameters()[i]));
+      set_values(executor, graph_.parameters()[i], std::vector<float>(x[i].begin(), x[i].end()));
     }
   }
   // Sums of up to rows · columns terms, a few ops deep; of the largest value in the tensor, at least `floor`.
-  void expect_near(const float* found, const Doubles& expected, double floor, const std::string& what) const {
+  void expect_near(const std::vector<float>& found, const Doubles& expected, double floor,
+                   const std::string& what) const {
     double scale = floor;
     for (const double value : expected) scale = std::max(scale, std::abs(value));
     const double tolerance =
@@ -125,29 +126,29 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
 
 TEST_P(OpGradient, ForwardAndBackward) {
   build();
-  const auto backend = make_cpu_backend(2);
+  const auto backend = conformance_backend(2);
   const MemoryPlan plan = plan_memory(*family_.state, family_.programs, *backend);
   Executor executor(*family_.state, family_.programs, plan, *backend, {.poison = true});
   graph_.write_constants(executor);
-  std::copy(mixing_.begin(), mixing_.end(), executor.storage_as<float>(graph_.frozen()[0]));
+  set_values(executor, graph_.frozen()[0], std::vector<float>(mixing_.begin(), mixing_.end()));
   if (graph_.frozen().size() > 1)
-    std::copy(values_.begin(), values_.end(), executor.storage_as<float>(graph_.frozen()[1]));
+    set_values(executor, graph_.frozen()[1], std::vector<float>(values_.begin(), values_.end()));
 
   const Inputs first = inputs(1);
   write(executor, first);
   const ProgramId forward = family_.find(ProgramKind::kEvaluate);
   executor.run(forward, {});
   const ValueId y = family_.programs.back().result("y");
-  expect_near(reinterpret_cast<const float*>(executor.value(forward, y)), op_.reference(first), 1, "y");
+  expect_near(values_of<float>(executor, forward, y), op_.reference(first), 1, "y");
 
   const auto gradient = [&](size_t i) {
     const std::string name = family_.state->storage(graph_.parameters()[i]).name + ".gradient";
-    return executor.storage_as<float>(family_.state->find_storage(name));
+    return values_of<float>(executor, family_.state->find_storage(name));
   };
   executor.run(family_.find(ProgramKind::kMicroBatchFirst), {});
   Inputs expected = differences(first);
   double total = loss(first);
-  expect_near(executor.storage_as<float>(family_.loss), {total}, 1, "loss");
+  expect_near(values_of<float>(executor, family_.loss), {total}, 1, "loss");
   for (size_t i = 0; i < first.size(); ++i)
     expect_near(gradient(i), expected[i], 0.1, fmt::format("gradient {}", i));
 
@@ -156,7 +157,7 @@ TEST_P(OpGradient, ForwardAndBackward) {
   executor.run(family_.find(ProgramKind::kMicroBatchNext), {});
   const Inputs more = differences(second);
   total += loss(second);
-  expect_near(executor.storage_as<float>(family_.loss), {total}, 1, "loss of both");
+  expect_near(values_of<float>(executor, family_.loss), {total}, 1, "loss of both");
   for (size_t i = 0; i < second.size(); ++i) {
     expect_near(gradient(i), add_reference(expected[i], more[i]), 0.1, fmt::format("gradient {} of both", i));
   }

@@ -106,35 +106,68 @@ inline Doubles rms_norm_reference(Doubles x, const Doubles& gamma, double epsilo
 
 struct Sequences {
   std::vector<int32_t> start, length, sample;
+  std::vector<int32_t> key_start, key_length;  // empty: the queries' rows
 };
 
-// softmax(scale · q·kᵀ)·v of each sequence and head, probabilities dropped; rows in no sequence are zero.
-inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Doubles& v, int64_t hidden,
+// softmax(scale · q·kᵀ + bias)·v of each sequence and head, probabilities dropped; rows in no sequence are zero.
+// q is [rows, A · D], k and v [rows of the keys, K · D], bias [A, Tq + Tk - 1] by distance or empty.
+inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Doubles& v, const Doubles& bias,
                                    const AttentionAttributes& attributes, const Sequences& sequences,
                                    uint32_t step) {
   Doubles context(q.size(), 0);
-  const int64_t head_size = hidden / attributes.heads;
+  const int64_t group = attributes.heads / attributes.key_value_heads;
+  const auto& key_starts = sequences.key_start.empty() ? sequences.start : sequences.key_start;
+  const auto& key_lengths = sequences.key_start.empty() ? sequences.length : sequences.key_length;
   for (size_t s = 0; s < sequences.start.size(); ++s) {
     for (int64_t head = 0; head < attributes.heads; ++head) {
       const auto at = [&](int64_t token, int64_t d) {
-        return static_cast<size_t>((sequences.start[s] + token) * hidden + head * head_size + d);
+        return static_cast<size_t>(
+            ((sequences.start[s] + token) * attributes.heads + head) * attributes.head_size + d);
+      };
+      const auto key_at = [&](int64_t key, int64_t d) {
+        return static_cast<size_t>(
+            ((key_starts[s] + key) * attributes.key_value_heads + head / group) * attributes.head_size + d);
       };
       for (int64_t query = 0; query < sequences.length[s]; ++query) {
-        const int64_t keys = attributes.causal ? query + 1 : sequences.length[s];
-        Doubles weights(static_cast<size_t>(keys), 0);
+        const int64_t place = query + key_lengths[s] - sequences.length[s];
+        const auto sees = [&](int64_t key) {
+          switch (attributes.mask.kind) {
+            case AttentionMask::Kind::kFull:
+              return true;
+            case AttentionMask::Kind::kCausal:
+              return key <= place;
+            case AttentionMask::Kind::kWindow:
+              return key <= place && place - key < attributes.mask.window;
+          }
+          return false;
+        };
+        Doubles weights(static_cast<size_t>(key_lengths[s]), -std::numeric_limits<double>::infinity());
         double largest = -std::numeric_limits<double>::infinity();
-        for (int64_t key = 0; key < keys; ++key) {
-          double& score = weights[static_cast<size_t>(key)];
-          for (int64_t d = 0; d < head_size; ++d) score += attributes.scale * q[at(query, d)] * k[at(key, d)];
+        for (int64_t key = 0; key < key_lengths[s]; ++key) {
+          if (!sees(key)) continue;
+          double& score = weights[static_cast<size_t>(key)] = 0;
+          for (int64_t d = 0; d < attributes.head_size; ++d)
+            score += attributes.scale * q[at(query, d)] * k[key_at(key, d)];
+          if (!bias.empty()) {
+            score += bias[static_cast<size_t>(
+                head * (attributes.max_query_length + attributes.max_key_length - 1) + key - place +
+                attributes.max_key_length - 1)];
+          }
           largest = std::max(largest, score);
         }
         double sum = 0;
-        for (double& weight : weights) sum += weight = std::exp(weight - largest);
-        for (int64_t key = 0; key < keys; ++key) {
+        for (int64_t key = 0; key < key_lengths[s]; ++key) {
+          double& weight = weights[static_cast<size_t>(key)];
+          weight = sees(key) ? std::exp(weight - largest) : 0;
+          sum += weight;
+        }
+        if (sum == 0) continue;
+        for (int64_t key = 0; key < key_lengths[s]; ++key) {
           const double mask = mask_reference(attributes.dropout, step, sequences.sample[s],
                                              static_cast<int32_t>(query), key, static_cast<uint32_t>(head));
           const double probability = weights[static_cast<size_t>(key)] / sum * mask;
-          for (int64_t d = 0; d < head_size; ++d) context[at(query, d)] += probability * v[at(key, d)];
+          for (int64_t d = 0; d < attributes.head_size; ++d)
+            context[at(query, d)] += probability * v[key_at(key, d)];
         }
       }
     }

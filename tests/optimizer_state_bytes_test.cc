@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <set>
 
+#include "arguments/argument_table.h"
+#include "arguments/step_settings.h"
 #include "base/format.h"
+#include "exec/executor_testing.h"
 #include "toy_training.h"
-#include "train/argument_table.h"
-#include "train/step_settings.h"
 
 namespace shoehorn {
 namespace {
@@ -80,18 +81,18 @@ class OptimizerStateBytes : public ::testing::TestWithParam<StateBytes> {
   // Bytes of the arena that are a state's, each of one only. All states start as zeros, and a step changes
   // each.
   static int64_t bytes_in_use(Session& session) {
-    std::map<const std::byte*, int64_t> ranges;
+    std::map<int64_t, int64_t> ranges;  // bytes by offset in the persistent arena
     const StateTable& state = session.state();
     for (const Storage& storage : state.storages()) {
       if (storage.role != Role::kOptimizerState || storage.type.bytes() == 0) continue;
-      const std::byte* begin = session.executor().storage(state.find_storage(storage.name));
-      EXPECT_TRUE(
-          std::any_of(begin, begin + storage.type.bytes(), [](std::byte b) { return b != std::byte{}; }))
+      const StorageId id = state.find_storage(storage.name);
+      const auto bytes = values_of<std::byte>(session.executor(), id);
+      EXPECT_TRUE(std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{}; }))
           << storage.name << " is not written";
-      ranges[begin] = storage.type.bytes();
+      ranges[session.plan().storage_offset[id.at()]] = storage.type.bytes();
     }
     int64_t bytes = 0;
-    const std::byte* end = nullptr;
+    int64_t end = 0;
     for (const auto& [begin, length] : ranges) {
       EXPECT_GE(begin, end) << "states overlap";
       end = begin + length;

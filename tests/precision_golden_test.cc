@@ -7,7 +7,7 @@
 #include "base/bfloat16.h"
 #include "base/float16.h"
 #include "base/float_format.h"
-#include "exec/cpu/loss_scale.h"
+#include "exec/cpu/optimizers/loss_scale.h"
 #include "io/json_file.h"
 
 namespace shoehorn {

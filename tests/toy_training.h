@@ -9,12 +9,13 @@
 #include <map>
 #include <random>
 
+#include "conformance_backend.h"
 #include "models/bert.h"
+#include "session/batch_feed.h"
+#include "session/loss_scale_state.h"
+#include "session/session.h"
+#include "state/weights.h"
 #include "tasks/single_label_classification.h"
-#include "train/batch_feed.h"
-#include "train/loss_scale_state.h"
-#include "train/session.h"
-#include "train/weights.h"
 
 namespace shoehorn::testing {
 
@@ -74,7 +75,8 @@ inline std::vector<Sample> random_samples(int64_t count, uint32_t seed, int32_t 
 inline std::vector<int64_t> load_batch(Executor& executor, const BatchInputs& to,
                                        const std::vector<Sample>& samples,
                                        const std::vector<int32_t>& indices) {
-  const MicroBatch batch = micro_batch_in(executor, to);
+  MicroBatchInputs inputs(executor, to);
+  const MicroBatch& batch = inputs.batch();
   const auto set = [&](BatchColumn column, int64_t at, int32_t value) {
     if (batch.has(column)) batch.ints(column)[static_cast<size_t>(at)] = value;
   };
@@ -99,6 +101,7 @@ inline std::vector<int64_t> load_batch(Executor& executor, const BatchInputs& to
       if (batch_column_info(column).axis == BatchAxis::kTokens) set(column, row, 0);
     }
   }
+  inputs.send();
   return {row, static_cast<int64_t>(indices.size())};
 }
 
@@ -145,7 +148,7 @@ inline SessionOptions session_options(const StepOptions& step, int64_t sequences
   options.train = {160, sequences, 20};
   options.evaluation = {160, sequences, 20};
   options.executor.poison = true;
-  options.threads = 2;
+  options.backend = conformance_backend(2);
   return options;
 }
 
@@ -159,16 +162,15 @@ class TrainingRun {
 
   Session& session() { return session_; }
   Executor& executor() { return session_.executor(); }
-  float& scalar(StorageId id) { return *executor().storage_as<float>(id); }
-  float loss() { return scalar(session_.family().loss); }
+  float loss() { return executor().read_scalar<float>(session_.family().loss); }
 
   // Forward and backward of every micro-batch; the update too where it is part of the same program.
   void accumulate(const std::vector<Sample>& samples, const Split& split, float learning_rate) {
     const ProgramFamily& family = session_.family();
-    scalar(family.scalars.learning_rate) = learning_rate;
+    executor().write_scalar(family.scalars.learning_rate, learning_rate);
     size_t targets = 0;
     for (const auto& indices : split) targets += indices.size();
-    scalar(family.scalars.target_count) = static_cast<float>(targets);
+    executor().write_scalar(family.scalars.target_count, static_cast<float>(targets));
     if (const ProgramId step = family.find(ProgramKind::kTrainStep); step.valid()) {
       ASSERT_LE(split.size(), family.train_batches.size());
       std::vector<int64_t> counts;
@@ -191,9 +193,9 @@ class TrainingRun {
     accumulate(samples, split, learning_rate);
     if (const ProgramId update = session_.family().find(ProgramKind::kUpdate); update.valid())
       executor().run(update, {});
-    ++*executor().storage_as<int32_t>(session_.family().scalars.step);
+    add_one(session_.family().scalars.step);
     if (!was_skipped(executor(), session_.family().loss_scale))
-      ++*executor().storage_as<int32_t>(session_.family().scalars.applied_updates);
+      add_one(session_.family().scalars.applied_updates);
     return loss();
   }
 
@@ -201,17 +203,21 @@ class TrainingRun {
   std::vector<float> evaluate(const std::vector<Sample>& samples, const std::vector<int32_t>& indices,
                               int64_t labels) {
     const ProgramFamily& family = session_.family();
-    scalar(family.scalars.target_count) = static_cast<float>(indices.size());
+    executor().write_scalar(family.scalars.target_count, static_cast<float>(indices.size()));
     const ProgramId evaluate = family.find(ProgramKind::kEvaluate);
     executor().run(evaluate, load_batch(executor(), family.evaluation_batch, samples, indices));
     const Program& program = family.program(evaluate);
-    const auto* logits = reinterpret_cast<const float*>(executor().value(evaluate, program.result("logits")));
-    std::vector<float> values(logits, logits + static_cast<int64_t>(indices.size()) * labels);
-    values.push_back(*reinterpret_cast<const float*>(executor().value(evaluate, program.result("loss"))));
+    std::vector<float> values(indices.size() * static_cast<size_t>(labels));
+    executor().read(evaluate, program.result("logits"), 0, std::as_writable_bytes(std::span(values)));
+    values.push_back(executor().read_scalar<float>(evaluate, program.result("loss")));
     return values;
   }
 
  private:
+  void add_one(StorageId counter) {
+    executor().write_scalar(counter, executor().read_scalar<int32_t>(counter) + 1);
+  }
+
   Session session_;
 };
 

@@ -9,7 +9,7 @@
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "io/test_directory.h"
-#include "train/precision_report.h"
+#include "session/precision_report.h"
 #include "train/test_support.h"
 
 namespace shoehorn {

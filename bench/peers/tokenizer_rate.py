@@ -3,12 +3,14 @@
     cmake --build build --target tokenize_bench
     python bench/peers/tokenizer_rate.py --bench build/src/tokenize/tokenize_bench --model MINILM_DIR \
         [--mrpc msr_paraphrase_train.txt] [--fortunes /usr/share/games/fortunes] [--rounds 5] \
-        [--json FILE]
+        [--families gpt2 llama3 … --train FILE…] [--json FILE]
 
 Both encode the same batch with truncation to 128 tokens, from the same files, with 1 and with 2 threads. A text is a line
 of the file that both read; the pairs of MRPC are encoded as pairs. Hugging Face's side is encode_batch and, because it
 spares computing offsets that Shoehorn does not give either, encode_batch_fast; the ratio is to the faster of the two. What
 Python then does to turn encodings into lists is not counted. The JSON has the rate of every round.
+
+With --families also the tokenizers of tests/python/tokenizer_families.py, trained to 32,000 tokens at most on --train.
 """
 
 import argparse
@@ -51,16 +53,21 @@ def run_theirs(encode, texts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--model", type=pathlib.Path, help="a directory with tokenizer.json")
+    parser.add_argument("--families", nargs="*", default=[])
+    parser.add_argument("--train", type=pathlib.Path, nargs="*", default=[], help="texts that the families are trained on")
     parser.add_argument("--mrpc", type=pathlib.Path)
     parser.add_argument("--fortunes", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", metavar="FILE", help="write every rate; - for standard output in place of the text")
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.model is None and not arguments.families:
+        parser.error("--model or --families is required")
     if arguments.threads is None:
         # Hugging Face's pool of threads takes its size when the process first uses it.
-        results = [result for threads in (1, 2) for result in measured_in_a_process(threads)]
+        results = measured([]) if arguments.model else []
+        results += [result for family in arguments.families for result in measured_family(family, arguments)]
         if arguments.json != "-":
             print_text(results)
         if arguments.json:
@@ -70,10 +77,25 @@ def main():
     print(json.dumps(measure(arguments)))
 
 
-def measured_in_a_process(threads):
-    environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
-    command = [sys.executable, __file__, *sys.argv[1:], "--threads", str(threads)]
-    return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
+def measured_family(family, arguments):
+    """The same with a tokenizer of the family; its name stands before that of the texts."""
+    sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ("tests/python", "tests/golden")]
+    from tokenizer_families import family_files
+
+    train = [line for path in arguments.train for line in path.read_text(errors="replace").splitlines(keepends=True)]
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "tokenizer.json").write_text(json.dumps(family_files(train, 32_000)[family]))
+        return [{**result, "texts": f"{family}, {result['texts']}"} for result in measured(["--model", folder])]
+
+
+def measured(more):
+    """The results of a process for 1 and one for 2 threads."""
+    results = []
+    for threads in (1, 2):
+        environment = dict(os.environ, RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
+        command = [sys.executable, __file__, *sys.argv[1:], *more, "--threads", str(threads)]
+        results += json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return results
 
 
 def measure(arguments):

@@ -82,6 +82,8 @@ std::string memory_limit_name(MemoryLimitKind kind) {
       return "data_segment";
     case MemoryLimitKind::kBudget:
       return "budget";
+    case MemoryLimitKind::kOtherMachine:
+      return "other_machine";
   }
   return "unknown";
 }
@@ -101,6 +103,8 @@ std::string describe(const MemoryLimit& limit) {
       return fmt::format("the data segment of a process, {}: ulimit -d", bytes);
     case MemoryLimitKind::kBudget:
       return "--memory_budget";
+    case MemoryLimitKind::kOtherMachine:
+      return fmt::format("the other machine's memory, {}", bytes);
   }
   return {};
 }

@@ -20,6 +20,7 @@ enum class MemoryLimitKind : uint8_t {
   kAddressSpace,  // RLIMIT_AS, `ulimit -v`
   kDataSegment,   // RLIMIT_DATA, `ulimit -d`
   kBudget,        // what the user allows, --memory_budget
+  kOtherMachine,  // what another machine has, as its profile says
 };
 
 struct MemoryLimit {
@@ -40,7 +41,7 @@ MemoryLimit binding_memory_limit(const std::filesystem::path& root = "/");
 // What a new allocation can have: available_bytes of the limit that binds.
 int64_t available_memory_bytes();
 
-// "machine", "overcommit", "cgroup", "address_space", "data_segment", "budget": for JSON.
+// "machine", "overcommit", "cgroup", "address_space", "data_segment", "budget", "other_machine": for JSON.
 std::string memory_limit_name(MemoryLimitKind kind);
 
 // For people: "this machine's memory", "the memory cgroup's limit /sys/fs/cgroup/a/memory.max", …

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "analysis/anatomy_page.h"
+#include "analysis/memory_chart.h"
+#include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/process.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
-#include "cli/random_run.h"
 #include "cli/result_file.h"
-#include "exec/cpu/machine_limits.h"
+#include "exec/backends.h"
 #include "io/file.h"
-#include "train/anatomy_page.h"
-#include "train/command_options.h"
-#include "train/memory_chart.h"
+#include "lab/random_tokens.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
@@ -72,10 +72,11 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
                    bool with_limits) {
   Anatomy anatomy;
   std::vector<NodeWork> work;
+  const std::shared_ptr<const Backend> backend = make_backend();
   {
     Dataset none;
     Trainer trainer(model, args, std::move(is_inference ? none : data), std::move(is_inference ? data : none),
-                    {.write_profile = false});
+                    {.backend = backend, .write_profile = false});
     anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());
     anatomy.along_step = memory_chart(trainer.session());
     if (args.profile > 0) {
@@ -91,7 +92,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
   }
   // The trainer's memory is given back first: measuring the limits takes some.
   anatomy.operations =
-      operation_anatomy(work, with_limits ? std::optional(measure_machine_limits()) : std::nullopt);
+      operation_anatomy(work, with_limits ? std::optional(backend->measure_limits()) : std::nullopt);
   return anatomy;
 }
 

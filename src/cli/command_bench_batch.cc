@@ -5,17 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "arguments/command_options.h"
 #include "base/error.h"
-#include "cli/batch_sizes.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
-#include "cli/random_run.h"
 #include "cli/result_file.h"
-#include "exec/cpu/matmul.h"
+#include "exec/backends.h"
 #include "io/file.h"
+#include "lab/batch_sizes.h"
+#include "lab/random_tokens.h"
 #include "model/batch_inputs.h"
 #include "models/registry.h"
-#include "train/command_options.h"
 
 namespace shoehorn {
 
@@ -44,14 +44,14 @@ const std::vector<ArgumentSpec>& option_rows() {
 // What the kernels of this machine like, for these products.
 void say_what_is_liked(BatchSizesOptions& options, const TrainingArguments& args) {
   const DType operands = args.fp16 ? DType::kF16 : args.bf16 ? DType::kBF16 : DType::kF32;
-  options.machine = machine_facts();
+  const std::unique_ptr<Backend> backend = make_backend();
+  options.machine = backend->machine();
   options.multiples = hardware_multiples(operands, options.machine);
-  const int64_t panels = cpu::rows_of_full_panels(operands);
+  const int64_t panels = backend->rows_of_full_tiles(operands);
   options.liked_tokens = std::lcm(panels, kTokenMultiple);
   options.liked_why =
       panels > 1
-          ? fmt::format("whole panels of the products (src/exec/cpu/matmul.cc), with {} on this processor",
-                        cpu::matmul_library())
+          ? fmt::format("whole panels of the products, with {} on this processor", options.machine.products)
           : "micro-batches are filled up to such a multiple with tokens that belong to no sequence";
 }
 

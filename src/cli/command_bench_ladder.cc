@@ -4,14 +4,14 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "arguments/command_options.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/ladder.h"
-#include "cli/ladder_page.h"
 #include "cli/result_file.h"
 #include "io/file.h"
+#include "lab/ladder.h"
+#include "lab/ladder_page.h"
 #include "models/registry.h"
-#include "train/command_options.h"
 
 namespace shoehorn {
 

@@ -4,14 +4,14 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "arguments/command_options.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/quality.h"
-#include "cli/quick_task.h"
 #include "cli/result_file.h"
-#include "cli/scratch_directory.h"
 #include "io/file.h"
-#include "train/command_options.h"
+#include "lab/quality.h"
+#include "lab/quick_task.h"
+#include "lab/scratch_directory.h"
 
 namespace shoehorn {
 

@@ -4,18 +4,18 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "arguments/argument_table.h"
+#include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/process.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
-#include "cli/random_run.h"
-#include "exec/cpu/machine_limits.h"
+#include "exec/backends.h"
 #include "io/file.h"
-#include "train/argument_table.h"
+#include "lab/random_tokens.h"
+#include "session/precision_report.h"
 #include "train/auto_find_batch_size.h"
-#include "train/command_options.h"
-#include "train/precision_report.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
@@ -69,7 +69,7 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, doub
 }
 
 void add_limit(nlohmann::json& result, bool bf16) {
-  const MachineLimits limits = measure_machine_limits();
+  const MachineLimits limits = make_backend()->measure_limits();
   const double limit = limits.product_flops(bf16 ? DType::kBF16 : DType::kF32);
   result["limit"] = "reached by large products";
   result["limit_flops"] = limit;
@@ -123,7 +123,8 @@ int run_bench_step(const std::vector<std::string>& words) {
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(trainer_options));
     if (!args.json) {
-      fmt::print("{}{}{}", format_found_batch_size(args, trainer.arguments()), format_precision(args),
+      fmt::print("{}{}{}", format_found_batch_size(args, trainer.arguments()),
+                 format_precision(args, trainer.session().backend().machine()),
                  format_forecast(trainer.forecast()));
     }
     const TrainOutput output = trainer.train();

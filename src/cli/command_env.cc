@@ -2,33 +2,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "arguments/argument_table.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
 #include "cli/commands.h"
 #include "cli/dtype_table.h"
-#include "exec/cpu/arithmetic_peak.h"
-#include "exec/cpu/machine_limits.h"
-#include "exec/cpu/matmul.h"
-#include "train/argument_table.h"
-#include "train/precision_report.h"
+#include "exec/backends.h"
+#include "session/precision_report.h"
 
 namespace shoehorn {
 
 namespace {
-
-nlohmann::json to_json(const std::vector<ArithmeticPeak>& peaks) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const ArithmeticPeak& peak : peaks) {
-    nlohmann::json row = {
-        {"name", peak.name}, {"operands", dtype_name(peak.operands)}, {"measured", peak.is_measured}};
-    if (peak.is_measured) {
-      row["flops_one_thread"] = peak.flops_one_thread;
-      row["flops_all_threads"] = peak.flops_all_threads;
-    }
-    json.push_back(std::move(row));
-  }
-  return json;
-}
 
 std::string peak_text(const ArithmeticPeak& peak) {
   if (!peak.is_measured) return "not run: this machine has none";
@@ -48,24 +32,17 @@ int run_env(const std::vector<std::string>& words) {
     fmt::print("{}", parsed.arguments.json ? dtype_table_json() + "\n" : format_dtype_table());
     return 0;
   }
-  const MachineFacts facts = machine_facts();
-  const MemoryLimit memory = binding_memory_limit();
-  const MachineLimits limits = measure_machine_limits();
-  const std::vector<ArithmeticPeak> peaks = measure_arithmetic_peaks();
+  const std::unique_ptr<Backend> backend = make_backend();
+  const MachineProfile& facts = backend->machine();
+  const MemoryLimit memory = backend->memory_limit();
+  OtherMachine measured{.profile = facts, .available_memory_bytes = memory.available_bytes};
+  measured.limits = backend->measure_limits();
+  // When the libraries have run.
+  measured.process_overhead_bytes = backend->measure_overhead_bytes(AddressSpace::kHost);
+  const MachineLimits& limits = measured.limits;
+  const std::vector<ArithmeticPeak> peaks = backend->measure_arithmetic_peaks();
   if (parsed.arguments.json) {
-    const nlohmann::json result = {{"cpu", facts.cpu},
-                                   {"isa", facts.isa},
-                                   {"threads", facts.threads},
-                                   {"products", facts.products},
-                                   {"bf16_products", facts.bf16_products},
-                                   {"fp16_products", cpu::has_products_of(DType::kF16)},
-                                   {"fp32_flops", limits.fp32_flops},
-                                   {"bf16_flops", limits.bf16_flops},
-                                   {"bytes_per_second", limits.bytes_per_second},
-                                   {"arithmetic_peaks", to_json(peaks)},
-                                   {"available_memory_bytes", memory.available_bytes},
-                                   {"memory_limit", memory_limit_name(memory.kind)}};
-    fmt::print("{}\n", result.dump(2));
+    fmt::print("{}\n", to_json(measured, peaks, memory_limit_name(memory.kind)).dump(2));
     return 0;
   }
   const auto row = [](const char* what, const std::string& value) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "arguments/argument_table.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/evaluate_model.h"
@@ -12,8 +13,7 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "train/argument_table.h"
-#include "train/run_report.h"
+#include "train/results.h"
 #include "train/trainer.h"
 
 namespace shoehorn {

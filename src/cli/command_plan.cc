@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "arguments/argument_table.h"
+#include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
@@ -10,17 +12,27 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/pass_table.h"
-#include "cli/random_run.h"
 #include "cli/text_task.h"
+#include "exec/backends.h"
+#include "lab/machine_text.h"
+#include "lab/random_tokens.h"
 #include "model/task.h"
-#include "train/argument_table.h"
+#include "session/memory_refusal.h"
 #include "train/auto_find_batch_size.h"
-#include "train/memory_refusal.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
 
 namespace {
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "machine_profile",
+       .kind = ArgumentKind::kText,
+       .standard = std::string(),
+       .help = "plan for another machine: the file that `shoehorn env --json` wrote there"}};
+  return rows;
+}
 
 // Without a training file: as many samples of the longest length as fill a micro-batch.
 Dataset longest_samples(const TrainingArguments& args, const Model& model) {
@@ -42,12 +54,16 @@ TrainingArguments planned_arguments(TrainingArguments args, bool has_validation)
 }  // namespace
 
 int run_plan(const std::vector<std::string>& words) {
-  const ParsedArguments parsed = parse_arguments(Command::kPlan, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kPlan));
+  const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  if (options.help) {
+    fmt::print("Machine:\n{}\n{}", options_help(option_rows()), help_text(Command::kPlan));
     return 0;
   }
+  const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
   TrainingArguments args = parsed.arguments;
+  const std::string& profile = options.text("machine_profile");
+  const std::shared_ptr<const Backend> backend =
+      profile.empty() ? make_backend() : make_backend_for(load_other_machine(profile));
   ModelSource source = open_model(args.model_name_or_path, true, false);
   TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
   fmt::print(args.json ? stderr : stdout, "{}", task.notices);
@@ -55,18 +71,21 @@ int run_plan(const std::vector<std::string>& words) {
       args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train.dataset);
   task.tokenizer.reset();
   const TrainingArguments planned = planned_arguments(args, task.validation.dataset.size() > 0);
-  const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation.dataset));
+  const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation.dataset),
+                        {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
   std::vector<PassEffect> effects;
   if (args.explain)
-    effects = explain_passes(*source.model, trainer.session().options(), measure_machine_limits());
+    effects = explain_passes(*source.model, trainer.session().options(), backend->measure_limits());
   if (args.json) {
     nlohmann::json result = to_json(forecast);
     if (args.explain) result["passes"] = to_json(effects);
     result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
+    if (!backend->is_here()) result["machine"] = absent_machine_to_json(backend->machine());
     fmt::print("{}\n", result.dump(2));
   } else {
     fmt::print("{}{}", format_found_batch_size(planned, trainer.arguments()), format_forecast(forecast));
+    if (!backend->is_here()) fmt::print("{}", format_absent_machine(backend->machine()));
     if (args.explain) fmt::print("\n{}", format_passes(effects));
   }
   if (!forecast.fits()) throw DoesNotFit(format_refusal(forecast, trainer.alternatives()));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "arguments/argument_table.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
@@ -12,8 +13,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "model/task.h"
-#include "train/argument_table.h"
-#include "train/run_report.h"
+#include "train/results.h"
 #include "train/trainer.h"
 
 namespace shoehorn {

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "arguments/argument_table.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
@@ -15,11 +16,10 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "train/argument_table.h"
+#include "session/batch_report.h"
+#include "session/precision_report.h"
 #include "train/auto_find_batch_size.h"
-#include "train/batch_report.h"
-#include "train/precision_report.h"
-#include "train/run_report.h"
+#include "train/results.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
@@ -114,7 +114,8 @@ int run_train(const std::vector<std::string>& words) {
   Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset),
                   trainer_options(args, source, text));
   fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
-             format_batch(trainer.arguments(), trainer.steps()), format_precision(args),
+             format_batch(trainer.arguments(), trainer.steps()),
+             format_precision(args, trainer.session().backend().machine()),
              format_forecast(trainer.forecast()));
   std::fflush(text);
   const TrainOutput output = trainer.train();

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/float_format.h"
-#include "train/precision_report.h"
+#include "session/precision_report.h"
 
 namespace shoehorn {
 

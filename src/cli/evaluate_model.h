@@ -1,7 +1,7 @@
 // What the command eval does, and train without training.
 #pragma once
 
-#include "train/argument_table.h"
+#include "arguments/argument_table.h"
 
 namespace shoehorn {
 

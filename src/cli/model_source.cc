@@ -7,8 +7,8 @@
 #include "io/safetensors.h"
 #include "model/task.h"
 #include "models/registry.h"
-#include "train/adapter_config.h"
-#include "train/adapter_tensors.h"
+#include "state/adapter_config.h"
+#include "state/adapter_tensors.h"
 
 namespace shoehorn {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "arguments/training_arguments.h"
 #include "model/model.h"
-#include "train/training_arguments.h"
 
 namespace shoehorn {
 

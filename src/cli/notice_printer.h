@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "train/training_arguments.h"
+#include "arguments/training_arguments.h"
 
 namespace shoehorn {
 

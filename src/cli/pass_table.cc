@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/format.h"
-#include "cli/text_table.h"
+#include "lab/text_table.h"
 
 namespace shoehorn {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/pass_explanation.h"
+#include "analysis/pass_explanation.h"
 
 namespace shoehorn {
 

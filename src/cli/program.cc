@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/error_report.h"
 #include "data/utf8.h"
+#include "lab/error_report.h"
 
 namespace shoehorn {
 
@@ -27,6 +27,7 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
   shoehorn bench batch   the same by batch size, and which is best
   shoehorn bench ladder  the settings of the efficient-training guides, one by one; also against Hugging Face
   shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
+  shoehorn tokenizer     texts to token ids and back
   shoehorn env           what was detected and measured about this machine
 
 shoehorn COMMAND --help lists the flags of a command; shoehorn --version says which version this is.
@@ -85,8 +86,8 @@ int dispatch(const std::vector<std::string>& words) {
     return 0;
   }
   static const CommandMap commands = {
-      {"train", run_train},     {"eval", run_eval},   {"predict", run_predict}, {"plan", run_plan},
-      {"anatomy", run_anatomy}, {"bench", run_bench}, {"env", run_env}};
+      {"train", run_train},     {"eval", run_eval},   {"predict", run_predict},     {"plan", run_plan},
+      {"anatomy", run_anatomy}, {"bench", run_bench}, {"tokenizer", run_tokenizer}, {"env", run_env}};
   return dispatch_to(commands, words, "shoehorn");
 }
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "train/argument_table.h"
+#include "arguments/argument_table.h"
 
 namespace shoehorn {
 

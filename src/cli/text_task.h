@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "arguments/training_arguments.h"
 #include "cli/model_source.h"
 #include "data/load_dataset.h"
 #include "tokenize/tokenizer.h"
-#include "train/training_arguments.h"
 
 namespace shoehorn {
 

@@ -1,57 +1,45 @@
 #include "exec/executor.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
+#include "exec/backend/host_backend.h"
 #include "exec/cpu/cpu_backend.h"
+#include "exec/executor_testing.h"
+#include "exec/host_view.h"
 #include "ops/op_builder.h"
 
 namespace shoehorn {
 namespace {
 
-TEST(ArenaTest, IsZeroedAlignedAndResidentFromTheStart) {
-  const int64_t page = sysconf(_SC_PAGESIZE);
-  for (const int64_t bytes :
-       {int64_t{1}, page - 1, page, page + 1, int64_t{2} << 20, (int64_t{5} << 20) + 123}) {
-    const Arena arena(bytes);
-    EXPECT_EQ(arena.bytes(), bytes);
-    EXPECT_EQ(arena.resident_bytes(), bytes);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % (size_t{2} << 20), 0U);
-    EXPECT_TRUE(
-        std::all_of(arena.data(), arena.data() + bytes, [](std::byte b) { return b == std::byte{0}; }));
-  }
-  EXPECT_EQ(Arena(0).resident_bytes(), 0);
-}
+using testing::set_values;
+using testing::values_of;
 
-TEST(ArenaTest, MovesItsReservation) {
-  Arena from(100);
-  std::byte* data = from.data();
-  const Arena to(std::move(from));
-  EXPECT_EQ(to.data(), data);
-  EXPECT_EQ(to.resident_bytes(), 100);
-}
-
-TEST(ArenaTest, AReservationThatTheSystemRefusesIsASystemError) {
-  EXPECT_THROW(Arena(int64_t{1} << 55), SystemError);
-}
-
-// A backend whose copies can be made to err: read a byte too early, write one too many.
-class FaultyBackend final : public Backend {
+// A backend whose copies can be made to err: to read behind what they copy, to write more of it.
+class FaultyBackend final : public HostBackend {
  public:
   int64_t write_beyond = 0;
-  std::string name() const override { return "faulty"; }
+  int64_t read_beyond = 0;
+  const MachineProfile& machine() const override { return profile_; }
+  MachineLimits measure_limits() const override { return {}; }
+  std::vector<ArithmeticPeak> measure_arithmetic_peaks() const override { return {}; }
+  int64_t rows_of_full_tiles(DType) const override { return 1; }
   int64_t workspace_bytes(const Program&, const Node&) const override { return 0; }
-  PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers) const override {
+  PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers,
+                       Stream&) const override {
     const int64_t bytes = program.type(node.outputs[0]).bytes() + write_beyond;
-    return [=, from = buffers.inputs[0], to = buffers.outputs[0]](const int64_t*) {
+    return [=, shift = read_beyond, from = buffers.inputs[0], to = buffers.outputs[0]](const int64_t*) {
       std::memset(to, 1, static_cast<size_t>(bytes));
-      std::memcpy(to, from, 4);
+      std::memcpy(to, from + shift, 4);
     };
   }
+
+ private:
+  MachineProfile profile_;
 };
 
 class ExecutorTest : public ::testing::Test {
@@ -78,7 +66,9 @@ TEST_F(ExecutorTest, RunsNodesInOrderAndTellsItsObserver) {
   Executor executor(state_, programs_, plan, *backend, {.poison = true});
   EXPECT_EQ(executor.arena_bytes(), plan.arena_bytes());
   EXPECT_EQ(executor.resident_arena_bytes(), plan.arena_bytes());
-  for (int i = 0; i < 10; ++i) executor.storage_as<float>(storage_)[i] = static_cast<float>(i);
+  std::vector<float> x(10);
+  std::iota(x.begin(), x.end(), 0.0F);
+  set_values(executor, storage_, x);
   std::vector<size_t> seen;
   executor.set_observer([&](ProgramId ran, size_t node, std::span<const int64_t>) {
     EXPECT_EQ(ran, ProgramId{0});
@@ -86,8 +76,7 @@ TEST_F(ExecutorTest, RunsNodesInOrderAndTellsItsObserver) {
   });
   executor.run(ProgramId{0}, {});
   EXPECT_EQ(seen, (std::vector<size_t>{0, 1, 2}));
-  const auto* y = reinterpret_cast<const float*>(executor.value(ProgramId{0}, program().result("y")));
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(y[i], static_cast<float>(i));
+  EXPECT_EQ(values_of<float>(executor, ProgramId{0}, program().result("y")), x);
 }
 
 TEST_F(ExecutorTest, PoisonFindsAWriteOutsideTheBuffers) {
@@ -106,19 +95,34 @@ TEST_F(ExecutorTest, PoisonFindsAWriteOutsideTheBuffers) {
   }
 }
 
+// The third copy reads behind the second one's 40 bytes, where nothing ever lives.
 TEST_F(ExecutorTest, PoisonFillsWhatIsDead) {
+  FaultyBackend backend;
+  backend.read_beyond = 40;
+  const MemoryPlan plan = plan_memory(state_, programs_, backend);
+  for (const bool poison : {false, true}) {
+    Executor executor(state_, programs_, plan, backend, {.poison = poison});
+    executor.run(ProgramId{0}, {});
+    const std::vector<float> y = values_of<float>(executor, ProgramId{0}, program().result("y"));
+    EXPECT_EQ(std::isnan(y[0]), poison);
+  }
+}
+
+TEST_F(ExecutorTest, ViewsAreTheMemoryItselfWhereTheHostReachesIt) {
   const auto backend = make_cpu_backend(1);
   const MemoryPlan plan = plan_memory(state_, programs_, *backend);
-  Executor executor(state_, programs_, plan, *backend, {.poison = true});
-  executor.run(ProgramId{0}, {});
-  const ValueId first = program().node(NodeId{0}).outputs[0];
-  const ValueId last = program().result("y");
-  ASSERT_EQ(executor.value(ProgramId{0}, first), executor.value(ProgramId{0}, last))
-      << "the third copy lies where the first one was";
-  const ValueId second = program().node(NodeId{1}).outputs[0];
-  float value = 0;
-  std::memcpy(&value, executor.value(ProgramId{0}, second) + 40, 4);
-  EXPECT_TRUE(std::isnan(value)) << "behind the second buffer nothing ever lives";
+  Executor executor(state_, programs_, plan, *backend);
+  WriteView all(executor, storage_, 0, 40);
+  all.as<float>()[3] = 7;
+  all.send();
+  const ReadView part(executor, storage_, 8, 12);
+  EXPECT_EQ(part.bytes().data(), all.bytes().data() + 8);
+  EXPECT_EQ(part.as<float>()[1], 7.0F);
+  EXPECT_EQ(executor.host_storage(storage_).data(), all.bytes().data());
+  EXPECT_EQ(values_of<float>(executor, storage_)[3], 7.0F);
+  for (const auto& [offset, bytes] : {std::pair{-4, 8}, std::pair{36, 8}, std::pair{0, 41}})
+    EXPECT_THROW(ReadView(executor, storage_, offset, bytes), InternalError) << offset;
+  EXPECT_THROW(WriteView(executor, storage_, 40, 1), InternalError);
 }
 
 TEST_F(ExecutorTest, CountsStayWithinTheirPlan) {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/attention_mask.h"
 #include "graph/optimizer_settings.h"
 #include "graph/types.h"
 
@@ -43,11 +44,19 @@ struct DropoutAttributes {
 };
 
 struct AttentionAttributes {
-  int64_t heads = 1;
-  int64_t max_sequence_length = 0;
+  int64_t heads = 1;            // of the queries
+  int64_t key_value_heads = 1;  // divides heads: as many query heads, side by side, share each
+  int64_t head_size = 0;
+  int64_t max_query_length = 0;  // of a sequence
+  int64_t max_key_length = 0;
   float scale = 1;
-  bool causal = false;
-  Dropout dropout;  // of the probabilities
+  AttentionMask mask;
+  // First columns of q, k and v in the values that the fused op reads; the unfused read whole values.
+  int64_t query_column = 0;
+  int64_t key_column = 0;
+  int64_t value_column = 0;
+  bool trains_bias = false;  // of a gradient op with a bias: whether it makes the bias's gradient too
+  Dropout dropout;           // of the probabilities
 };
 
 struct LossAttributes {

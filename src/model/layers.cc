@@ -2,13 +2,27 @@
 
 namespace shoehorn {
 
+namespace {
+
+Tensor linear_weight(ModelBuilder& builder, const std::string& name, int64_t outputs, int64_t inputs,
+                     float initializer_range) {
+  return builder.parameter(name + ".weight", {outputs, inputs},
+                           {Initializer::Kind::kNormal, initializer_range, -1});
+}
+
+}  // namespace
+
 Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
                     float initializer_range) {
-  const int64_t inputs = x.shape().back().maximum;
-  const Tensor weight = builder.parameter(name + ".weight", {outputs, inputs},
-                                          {Initializer::Kind::kNormal, initializer_range, -1});
+  const Tensor weight = linear_weight(builder, name, outputs, x.shape().back().maximum, initializer_range);
   const Tensor bias = builder.parameter(name + ".bias", {outputs}, {Initializer::Kind::kZeros, 0, -1});
   return builder.linear(x, weight, bias);
+}
+
+Tensor linear_layer_without_bias(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
+                                 float initializer_range) {
+  return builder.linear(x,
+                        linear_weight(builder, name, outputs, x.shape().back().maximum, initializer_range));
 }
 
 Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon) {

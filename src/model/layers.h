@@ -11,6 +11,10 @@ namespace shoehorn {
 Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
                     float initializer_range);
 
+// y = x·Wᵀ with the parameter `name`.weight [outputs, inputs].
+Tensor linear_layer_without_bias(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
+                                 float initializer_range);
+
 // Parameters `name`.weight and `name`.bias [H].
 Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
 

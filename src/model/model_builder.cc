@@ -73,9 +73,12 @@ Tensor ModelBuilder::add_embedding(Tensor addend, Tensor table, Tensor ids) {
   return op(OpKind::kEmbedding, {table.id(), ids.id(), addend.id()}, EmbeddingAttributes{}, "embedding_sum");
 }
 
+Tensor ModelBuilder::linear(Tensor x, Tensor weight) {
+  return op(OpKind::kMatmul, {x.id(), weight.id()}, MatmulAttributes{.transpose_b = true}, "product");
+}
+
 Tensor ModelBuilder::linear(Tensor x, Tensor weight, Tensor bias) {
-  const Tensor product =
-      op(OpKind::kMatmul, {x.id(), weight.id()}, MatmulAttributes{.transpose_b = true}, "product");
+  const Tensor product = linear(x, weight);
   return op(OpKind::kBiasAdd, {product.id(), bias.id()}, {}, "linear");
 }
 
@@ -112,22 +115,45 @@ Tensor ModelBuilder::sequence_dropout(Tensor x, float p) {
   return dropout(x, p, BatchColumn::kSequenceSample, BatchColumn::kSequencePosition);
 }
 
-Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, int64_t heads, float dropout) {
-  check_probability(dropout);
+Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options) {
+  check_probability(options.dropout);
+  if (options.heads < 1 || q.shape().back().maximum % options.heads != 0) {
+    throw user_error("[attention] expected queries that divide into heads, got {} columns and {} heads",
+                     q.shape().back().maximum, options.heads);
+  }
   AttentionAttributes attributes;
-  attributes.heads = heads;
-  attributes.max_sequence_length = capacity().longest_sequence;
-  attributes.scale = 1.0F / std::sqrt(static_cast<float>(q.shape().back().maximum / heads));
-  attributes.dropout = {training_ ? dropout : 0.0F, seed_, next_stream()};
+  attributes.heads = options.heads;
+  attributes.key_value_heads = options.key_value_heads == 0 ? options.heads : options.key_value_heads;
+  attributes.head_size = q.shape().back().maximum / options.heads;
+  attributes.max_query_length = capacity().longest_sequence;
+  const bool own_keys = options.key_start.id().valid();
+  if (own_keys && options.longest_keys < 1)
+    throw user_error("[attention] expected the most keys of a sequence with their starts, got {}",
+                     options.longest_keys);
+  attributes.max_key_length = own_keys ? options.longest_keys : attributes.max_query_length;
+  attributes.scale =
+      options.scale != 0 ? options.scale : 1.0F / std::sqrt(static_cast<float>(attributes.head_size));
+  attributes.mask = options.mask;
+  attributes.dropout = {training_ ? options.dropout : 0.0F, seed_, next_stream()};
   const ValueId start = input(BatchColumn::kSequenceStart).id();
   const ValueId length = input(BatchColumn::kSequenceLength).id();
   const ValueId sample = input(BatchColumn::kSequenceSample).id();
   const ValueId step = read(scalars_.step).id();
-  const Tensor scores =
-      op(OpKind::kAttentionScores, {q.id(), k.id(), start, length}, attributes, "attention_scores");
-  const Tensor probabilities = op(OpKind::kAttentionSoftmax, {scores.id(), start, length, sample, step},
-                                  attributes, "attention_probabilities");
-  return op(OpKind::kAttentionContext, {probabilities.id(), v.id(), start, length}, attributes,
+  // Optional inputs behind the others: none, the keys' rows, or these and the bias.
+  std::vector<ValueId> keys;
+  if (own_keys || options.bias.id().valid()) keys = {options.key_start.id(), options.key_length.id()};
+  const auto with = [](std::vector<ValueId> inputs, const std::vector<ValueId>& more) {
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    return inputs;
+  };
+  std::vector<ValueId> keys_and_bias = keys;
+  if (options.bias.id().valid()) keys_and_bias.push_back(options.bias.id());
+  const Tensor scores = op(OpKind::kAttentionScores, with({q.id(), k.id(), start, length}, keys_and_bias),
+                           attributes, "attention_scores");
+  const Tensor probabilities =
+      op(OpKind::kAttentionSoftmax, with({scores.id(), start, length, sample, step}, keys), attributes,
+         "attention_probabilities");
+  return op(OpKind::kAttentionContext, with({probabilities.id(), v.id(), start, length}, keys), attributes,
             "attention_context");
 }
 

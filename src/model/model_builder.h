@@ -13,6 +13,23 @@
 
 namespace shoehorn {
 
+// How queries meet keys. A is heads, K is key_value_heads.
+struct AttentionOptions {
+  int64_t heads = 1;
+  // 0: as many as heads. Fewer, a divisor of heads: that many query heads side by side share each.
+  int64_t key_value_heads = 0;
+  AttentionMask mask = {};
+  float dropout = 0;  // of the probabilities
+  float scale = 0;    // of the scores; 0: 1 / √D
+  // Where the keys and values of each sequence lie, if not in the rows of its queries: cross attention. i32[S].
+  Tensor key_start = {};
+  Tensor key_length = {};
+  int64_t longest_keys = 0;  // then: the most that a sequence has
+  // Added to the scores: f32[A, Tq + Tk - 1], where Tq and Tk are the most queries and keys of a sequence and
+  // column k - p + Tk - 1 is for a query at place p and key k (base/attention_mask.h). One for all sequences.
+  Tensor bias = {};
+};
+
 class ModelBuilder {
  public:
   // `training` false leaves dropout out. `seed` is that of the dropout masks.
@@ -35,6 +52,7 @@ class ModelBuilder {
   // [V, H], [R] -> [R, H]; rows of `padding_index` are not trained.
   Tensor embedding(Tensor table, Tensor ids, int64_t padding_index = -1);
   Tensor add_embedding(Tensor addend, Tensor table, Tensor ids);  // addend + embedding
+  Tensor linear(Tensor x, Tensor weight);                         // [R, K], [N, K] -> [R, N]
   Tensor linear(Tensor x, Tensor weight, Tensor bias);            // [R, K], [N, K], [N] -> [R, N]
   Tensor add(Tensor a, Tensor b);
   Tensor activation(Tensor x, Activation kind);
@@ -43,8 +61,9 @@ class ModelBuilder {
   // Of tokens [N, H], and of the rows that stand for sequences [S, H].
   Tensor token_dropout(Tensor x, float p);
   Tensor sequence_dropout(Tensor x, float p);
-  // Scaled dot-product attention of each sequence to itself; q, k, v [N, heads · D].
-  Tensor attention(Tensor q, Tensor k, Tensor v, int64_t heads, float dropout);
+  // Scaled dot-product attention of each sequence to itself, or to keys of its own: q [N, A · D], k and v
+  // [N of the keys, K · D] -> [N, A · D]. UserError: widths, heads or a mask that do not go together.
+  Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
   // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
   Tensor cross_entropy(Tensor logits, float label_smoothing);

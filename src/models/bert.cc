@@ -133,8 +133,9 @@ Tensor BertForSequenceClassification::encoder_layer(ModelBuilder& builder, int32
   const Tensor query = linear("attention.self.query", x, config_.hidden_size);
   const Tensor key = linear("attention.self.key", x, config_.hidden_size);
   const Tensor value = linear("attention.self.value", x, config_.hidden_size);
-  const Tensor context =
-      builder.attention(query, key, value, config_.num_attention_heads, config_.attention_probs_dropout_prob);
+  const Tensor context = builder.attention(
+      query, key, value,
+      {.heads = config_.num_attention_heads, .dropout = config_.attention_probs_dropout_prob});
   const Tensor projected = builder.token_dropout(
       linear("attention.output.dense", context, config_.hidden_size), config_.hidden_dropout_prob);
   const Tensor attended = layer_norm_layer(builder, prefix + "attention.output.LayerNorm",

@@ -100,7 +100,8 @@ Tensor DistilBertForSequenceClassification::transformer_layer(ModelBuilder& buil
   const Tensor query = linear("attention.q_lin", x, config_.dim);
   const Tensor key = linear("attention.k_lin", x, config_.dim);
   const Tensor value = linear("attention.v_lin", x, config_.dim);
-  const Tensor context = builder.attention(query, key, value, config_.n_heads, config_.attention_dropout);
+  const Tensor context =
+      builder.attention(query, key, value, {.heads = config_.n_heads, .dropout = config_.attention_dropout});
   const Tensor attended =
       layer_norm_layer(builder, prefix + "sa_layer_norm",
                        builder.add(linear("attention.out_lin", context, config_.dim), x), kLayerNormEpsilon);

@@ -1,4 +1,4 @@
-// What `fuse` puts in the place of chains of the ops above. Each has a backward of its own.
+// What `fuse` puts in the place of chains of row-wise ops. Each has a backward of its own.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 
@@ -68,36 +68,6 @@ ValueId make_residual_norm_again(OpBuilder& builder, const Node& node) {
                        {}, "residual_norm.again");
 }
 
-// attention: (qkv[N, 3H], start[S], length[S], sample[S], step) -> context[N, H], logsumexp f32[A, N]
-std::vector<TensorType> infer_attention(const OpContext& context) {
-  const auto& attributes = context.attributes<AttentionAttributes>();
-  expect_float(context, 0);
-  expect_rank(context, 0, 2);
-  const int64_t width = context.type(0).shape[1].maximum;
-  if (width % (3 * attributes.heads) != 0)
-    fail_type(context, 0, fmt::format("three times {} heads wide", attributes.heads));
-  for (int64_t i = 1; i < 4; ++i) expect_dtype(context, i, DType::kI32);
-  const Dim tokens = context.type(0).shape[0];
-  return {{context.type(0).dtype, {tokens, Dim(width / 3)}}, {DType::kF32, {Dim(attributes.heads), tokens}}};
-}
-
-// attention_grad: (dcontext, qkv, context, logsumexp, start, length, sample, step) -> dqkv
-void gradient_attention(GradientContext& context) {
-  context.set(
-      0, context.builder().value(OpKind::kAttentionGrad,
-                                 {context.gradient(0), context.input(0), context.output(0), context.output(1),
-                                  context.input(1), context.input(2), context.input(3), context.input(4)},
-                                 context.attributes<AttentionAttributes>(), "attention_gradient"));
-}
-
-Cost attention_cost(const OpContext& context, double products) {
-  Cost cost = streaming_cost(context, 0);
-  const auto& attributes = context.attributes<AttentionAttributes>();
-  cost.flops = products * 2.0 * static_cast<double>(attributes.max_sequence_length) *
-               static_cast<double>(context.type(0).shape.elements());
-  return cost;
-}
-
 }  // namespace
 
 std::vector<OpInfo> fused_ops() {
@@ -140,21 +110,6 @@ std::vector<OpInfo> fused_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 18); },
        .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
        .accumulators = {{2, 8}, {3, 9}, {4, 10}}},
-      {.kind = OpKind::kAttention,
-       .name = "attention",
-       .op_class = OpClass::kContraction,
-       .min_inputs = 5,
-       .max_inputs = 5,
-       .infer = infer_attention,
-       .cost = [](const OpContext& context) { return attention_cost(context, 2.0 / 3.0); },
-       .gradient = gradient_attention},
-      {.kind = OpKind::kAttentionGrad,
-       .name = "attention_grad",
-       .op_class = OpClass::kContraction,
-       .min_inputs = 8,
-       .max_inputs = 8,
-       .infer = [](const OpContext& context) { return std::vector<TensorType>{context.type(1)}; },
-       .cost = [](const OpContext& context) { return attention_cost(context, 5); }},
   };
 }
 

@@ -51,6 +51,40 @@ TEST_F(OpCost, ActivationsReadOnceForwardAndTwiceBackward) {
   EXPECT_EQ(backward.bytes_written, kBytes);
 }
 
+// Two products forward and five backward, of the pairs of query and key that the mask shows in a sequence of the
+// greatest length; keys and values are read once, however many heads share them.
+TEST_F(OpCost, AttentionCountsThePairsThatTheMaskShows) {
+  constexpr int64_t kTokens = 8;
+  const ValueId q = read("q", {kRows, 12}), k = read("k", {kRows, 6}), v = read("v", {kRows, 6});
+  const ValueId context = read("context", {kRows, 12}), logsumexp = read("logsumexp", {4, kRows});
+  const ValueId start = read("start", {4}, DType::kI32), step = read("step", {1}, DType::kI32);
+  AttentionAttributes attributes;
+  attributes.heads = 4;
+  attributes.key_value_heads = 2;
+  attributes.head_size = 3;
+  attributes.max_query_length = attributes.max_key_length = kTokens;
+  struct Pairs {
+    AttentionMask mask;
+    double seen;
+  };
+  for (const Pairs& pairs : {Pairs{AttentionMask::full(), 64}, Pairs{AttentionMask::causal(), 36},
+                             Pairs{AttentionMask::sliding_window(2), 15}}) {
+    attributes.mask = pairs.mask;
+    const double of_a_product = 2.0 * 12 * pairs.seen * kRows / kTokens;
+    const Cost forward =
+        cost(builder_.value(OpKind::kAttention, {q, start, start, start, step, k, v}, attributes, "y"));
+    EXPECT_EQ(forward.flops, 2 * of_a_product);
+    EXPECT_EQ(forward.bytes_read, 4 * (kRows * (12 + 6 + 6) + 3 * 4 + 1));
+    const Cost backward = cost(
+        builder_.value(OpKind::kAttentionGrad,
+                       {context, context, logsumexp, q, start, start, start, step, k, v}, attributes, "dq"));
+    EXPECT_EQ(backward.flops, 5 * of_a_product);
+    EXPECT_EQ(backward.bytes_written, 4 * kRows * (12 + 6 + 6));
+    const Cost scores = cost(builder_.value(OpKind::kAttentionScores, {q, k, start, start}, attributes, "s"));
+    EXPECT_EQ(scores.flops, of_a_product);
+  }
+}
+
 // Products do many operations a byte, the other classes few: the order in which the guides list them.
 TEST_F(OpCost, ClassesDifferInOperationsAByte) {
   constexpr int64_t kWide = 512;

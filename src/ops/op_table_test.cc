@@ -75,14 +75,50 @@ TEST_F(TypeErrors, NameTheOpTheRegionAndTheValues) {
   expect_error(OpKind::kSumOfSquares, {read("half", {3}, DType::kBF16)}, {}, {"float32", "half"});
 }
 
-TEST_F(TypeErrors, AttentionAndLoss) {
+TEST_F(TypeErrors, Attention) {
+  const ValueId three = read("three", {3}, DType::kI32), four = read("four", {4}, DType::kI32);
+  const ValueId step = read("step", {1}, DType::kI32);
+  const ValueId q = read("q", {8, 12}), k = read("k", {8, 6}), qkv = read("qkv", {8, 24});
+  AttentionAttributes attention;
+  attention.heads = 4;
+  attention.key_value_heads = 2;
+  attention.head_size = 3;
+  attention.max_query_length = attention.max_key_length = 5;
+  const auto refuse = [&](OpKind kind, std::vector<ValueId> inputs, const std::vector<std::string>& parts) {
+    expect_error(kind, std::move(inputs), attention, parts);
+  };
+  // The chain.
+  refuse(OpKind::kAttentionScores, {x_, k, three, three}, {"4 heads of 3 columns", "x float32[3, 5]"});
+  refuse(OpKind::kAttentionScores, {q, q, three, three}, {"2 heads of 3 columns", "q float32[8, 12]"});
+  refuse(OpKind::kAttentionScores, {q, read("half", {8, 6}, DType::kBF16), three, three},
+         {"float32", "half"});
+  refuse(OpKind::kAttentionScores, {q, k, three, four}, {"one number for each sequence", "four"});
+  refuse(OpKind::kAttentionScores, {q, k, three, three, three, {}}, {"starts and lengths of the keys"});
+  refuse(OpKind::kAttentionScores, {q, k, three, three, {}, {}, read("bias", {4, 8})},
+         {"float32[4, 9]", "bias float32[4, 8]"});
+  refuse(OpKind::kAttentionSoftmax, {read("scores", {4, 8, 6}), three, three, three, step},
+         {"float32[4, 8, 5]", "scores"});
+  refuse(OpKind::kAttentionContext, {read("probabilities", {2, 8, 5}), k, three, three},
+         {"float32[4, 8, 5]", "probabilities"});
+  // Columns of values.
+  attention.key_column = 12;
+  attention.value_column = 19;
+  refuse(OpKind::kAttention, {qkv, three, three, three, step}, {"columns 19 to 25", "qkv"});
+  attention.value_column = 17;
+  refuse(OpKind::kAttention, {qkv, three, three, three, step}, {"separate columns for q, k and v"});
+  attention.key_column = attention.value_column = 0;
+  refuse(OpKind::kAttention, {q, three, three, three, step, k}, {"separate columns for q, k and v"});
+  refuse(OpKind::kAttention, {q, three, three, three, step, k, read("v", {7, 6})}, {"as many rows", "v"});
+  // Heads and masks.
+  attention.mask = AttentionMask::sliding_window(0);
+  refuse(OpKind::kAttention, {q, three, three, three, step, k, k}, {"a window of 1 key or more, got 0"});
+  attention.key_value_heads = 3;
+  refuse(OpKind::kAttention, {q, three, three, three, step, k, k}, {"divide the query heads, got 3 of 4"});
+}
+
+TEST_F(TypeErrors, Loss) {
   const ValueId three = read("three", {3}, DType::kI32);
   const ValueId one = read("one", {1});
-  AttentionAttributes attention;
-  attention.heads = 2;
-  attention.max_sequence_length = 3;
-  expect_error(OpKind::kAttentionScores, {x_, x_, three, three}, attention, {"divisible into 2 heads"});
-  expect_error(OpKind::kAttention, {x_, three, three, three, three}, attention, {"three times 2 heads wide"});
   expect_error(OpKind::kCrossEntropy, {x_, read("labels", {4}, DType::kI32), one}, LossAttributes{},
                {"one label for each row", "labels"});
   expect_error(OpKind::kCrossEntropy, {x_, read("float_labels", {3}), one}, LossAttributes{},

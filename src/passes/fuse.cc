@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/attention_layout.h"
 #include "ops/op_builder.h"
 #include "passes/place_nodes.h"
 
@@ -20,7 +21,11 @@ class Fuser {
 
   void fuse_attentions() {
     for (const Node& node : program_.nodes()) {
-      if (const auto chain = match_attention(node)) ++chains_[chain->parameters()];
+      const auto chain = match_attention(node);
+      if (!chain) continue;
+      for (const Linears& linears : {linears_of(*chain, 0), linears_of(*chain, 1)}) {
+        if (are_of_one_value(linears)) ++uses_[parameters_of(linears)];
+      }
     }
     at_each_node(&Fuser::fuse_attention);
   }
@@ -30,20 +35,27 @@ class Fuser {
 
  private:
   struct Linear {
-    ValueId x, weight, bias;
+    ValueId x, weight;
+    ValueId bias;    // invalid: none
     ValueId addend;  // added to the product before the bias, as an adapter is; invalid: nothing
     Attributes attributes;
   };
+  using Linears = std::vector<Linear>;
 
-  // Attention of linear layers' outputs.
   struct AttentionChain {
-    std::array<Linear, 3> parts;  // query, key, value
+    std::array<ValueId, 3> operands;  // query, key, value
+    NodeId scores;
     NodeId softmax;
-
-    std::array<ValueId, 6> parameters() const {
-      return {parts[0].weight, parts[0].bias, parts[1].weight, parts[1].bias, parts[2].weight, parts[2].bias};
-    }
   };
+
+  static std::vector<ValueId> parameters_of(const Linears& linears) {
+    std::vector<ValueId> parameters;
+    for (const Linear& linear : linears) {
+      parameters.push_back(linear.weight);
+      if (linear.bias.valid()) parameters.push_back(linear.bias);
+    }
+    return parameters;
+  }
 
   void at_each_node(void (Fuser::*fuse)(NodeId anchor)) {
     for (size_t i = 0; i < nodes_; ++i) (this->*fuse)(NodeId{static_cast<int32_t>(i)});
@@ -68,13 +80,16 @@ class Fuser {
     return &program_.node(producer);
   }
 
+  // x·Wᵀ, with or without a bias.
   std::optional<Linear> match_linear(ValueId value) const {
     const Node* bias = sole(value, OpKind::kBiasAdd);
-    const Node* sum = bias == nullptr ? nullptr : sole(bias->inputs[0], OpKind::kAdd);
-    const Node* product =
-        bias == nullptr ? nullptr : sole((sum == nullptr ? bias : sum)->inputs[0], OpKind::kMatmul);
+    const ValueId unbiased = bias == nullptr ? value : bias->inputs[0];
+    const Node* sum = sole(unbiased, OpKind::kAdd);
+    const Node* product = sole(sum == nullptr ? unbiased : sum->inputs[0], OpKind::kMatmul);
     if (product == nullptr || product->inputs.size() > 2) return std::nullopt;
-    return Linear{product->inputs[0], product->inputs[1], bias->inputs[1],
+    const auto& attributes = std::get<MatmulAttributes>(product->attributes);
+    if (attributes.transpose_a || !attributes.transpose_b) return std::nullopt;
+    return Linear{product->inputs[0], product->inputs[1], bias == nullptr ? ValueId{} : bias->inputs[1],
                   sum == nullptr ? ValueId{} : sum->inputs[1], product->attributes};
   }
 
@@ -83,11 +98,21 @@ class Fuser {
     const Node* softmax = sole(context.inputs[0], OpKind::kAttentionSoftmax);
     const Node* scores = softmax == nullptr ? nullptr : sole(softmax->inputs[0], OpKind::kAttentionScores);
     if (scores == nullptr) return std::nullopt;
-    const auto q = match_linear(scores->inputs[0]);
-    const auto k = match_linear(scores->inputs[1]);
-    const auto v = match_linear(context.inputs[1]);
-    if (!q || !k || !v) return std::nullopt;
-    return AttentionChain{{*q, *k, *v}, program_.value(context.inputs[0]).producer};
+    return AttentionChain{{scores->inputs[0], scores->inputs[1], context.inputs[1]},
+                          program_.value(softmax->inputs[0]).producer,
+                          program_.value(context.inputs[0]).producer};
+  }
+
+  // The linear layers that make the operands of attention from operand `first` on; none where one is not made
+  // so.
+  Linears linears_of(const AttentionChain& chain, size_t first) const {
+    Linears linears;
+    for (size_t i = first; i < chain.operands.size(); ++i) {
+      const auto linear = match_linear(chain.operands[i]);
+      if (!linear) return {};
+      linears.push_back(*linear);
+    }
+    return linears;
   }
 
   NodeId append(NodeId anchor, OpKind kind, std::vector<ValueId> inputs, Attributes attributes,
@@ -108,13 +133,16 @@ class Fuser {
     count_readers();
   }
 
-  // One storage for three of a kind; the same again for another program of the family.
-  ValueId merged(const std::array<ValueId, 3>& parts, const std::string& suffix) {
+  // One storage for several of a kind; the same again for another program of the family.
+  ValueId merged(const std::vector<ValueId>& parts, const std::string& suffix) {
     StateTable& state = program_.state();
     std::vector<StorageId> storages;
     for (const ValueId part : parts) storages.push_back(program_.value(part).storage);
-    if (const StorageId known = state.storage(storages[0]).merged_into; known.valid())
+    if (const StorageId known = state.storage(storages[0]).merged_into; known.valid()) {
+      CHECK(state.parameters_of(known).size() == parts.size(),
+            "'{}' holds other parameters in another program", state.storage(known).name);
       return program_.read_state(known);
+    }
     std::vector<StorageId> rests;
     for (const StorageId storage : storages) {
       const Parameter& parameter = state.parameter(state.parameters_of(storage).at(0));
@@ -126,52 +154,106 @@ class Fuser {
     return program_.read_state(whole);
   }
 
-  // Whether the parameters can become one storage: of a kind, and read by nothing but attention (several
-  // times where a layer is used several times).
-  bool mergeable(const AttentionChain& chain) const {
-    const int64_t uses = chains_.at(chain.parameters());
-    for (const ValueId parameter : chain.parameters()) {
+  // Whether two parameters can lie in one storage: as long rows, trained alike.
+  bool are_alike(ValueId a, ValueId b) const {
+    if (!a.valid() || !b.valid()) return a.valid() == b.valid();
+    const StateTable& state = program_.state();
+    const Value& first = program_.value(a);
+    const Value& second = program_.value(b);
+    if (!first.storage.valid() || !second.storage.valid() || first.storage == second.storage) return false;
+    const StorageId merged = state.storage(first.storage).merged_into;
+    if (merged != state.storage(second.storage).merged_into) return false;
+    if (merged.valid()) return true;
+    const Parameter& p = state.parameter(state.parameters_of(first.storage).at(0));
+    const Parameter& q = state.parameter(state.parameters_of(second.storage).at(0));
+    const auto row = [](const TensorType& type) {
+      return std::vector<Dim>(type.shape.dims().begin() + 1, type.shape.dims().end());
+    };
+    return p.trainable == q.trainable && p.weight_decay == q.weight_decay &&
+           first.type.dtype == second.type.dtype && row(first.type) == row(second.type);
+  }
+
+  static bool are_of_one_value(const Linears& linears) {
+    return !linears.empty() && std::all_of(linears.begin(), linears.end(),
+                                           [&](const Linear& linear) { return linear.x == linears[0].x; });
+  }
+
+  // Whether these products can become one: of one value, with parameters that can lie in one storage and are
+  // read by nothing but such products (several times where a layer is used several times).
+  bool mergeable(const Linears& linears) const {
+    if (!are_of_one_value(linears)) return false;
+    const std::vector<ValueId> parameters = parameters_of(linears);
+    const int64_t uses = uses_.at(parameters);
+    for (const ValueId parameter : parameters) {
       if (readers_[parameter.at()] != uses) return false;
     }
-    const auto& parts = chain.parts;
-    const StateTable& state = program_.state();
-    const auto alike = [&](ValueId a, ValueId b) {
-      const Value& first = program_.value(a);
-      const Value& second = program_.value(b);
-      if (!first.storage.valid() || !second.storage.valid() || first.storage == second.storage) return false;
-      if (state.storage(first.storage).merged_into != state.storage(second.storage).merged_into) return false;
-      if (state.storage(first.storage).merged_into.valid()) return true;
-      const Parameter& p = state.parameter(state.parameters_of(first.storage).at(0));
-      const Parameter& q = state.parameter(state.parameters_of(second.storage).at(0));
-      return p.trainable == q.trainable && p.weight_decay == q.weight_decay && first.type == second.type;
-    };
-    return parts[0].x == parts[1].x && parts[0].x == parts[2].x && alike(parts[0].weight, parts[1].weight) &&
-           alike(parts[1].weight, parts[2].weight) && alike(parts[0].bias, parts[1].bias) &&
-           alike(parts[1].bias, parts[2].bias);
+    return std::all_of(linears.begin() + 1, linears.end(), [&](const Linear& other) {
+      return are_alike(linears[0].weight, other.weight) && are_alike(linears[0].bias, other.bias);
+    });
+  }
+
+  // One product of linear layers of one value, their outputs side by side.
+  ValueId merge_products(NodeId anchor, const Linears& linears, const std::string& name) {
+    std::vector<ValueId> weights, biases;
+    std::vector<int64_t> widths;
+    for (const Linear& linear : linears) {
+      widths.push_back(program_.type(linear.weight).shape[0].maximum);
+      weights.push_back(linear.weight);
+      if (linear.bias.valid()) biases.push_back(linear.bias);
+    }
+    std::vector<ValueId> inputs = {linears[0].x, merged(weights, "." + name)};
+    if (!biases.empty()) inputs.push_back(merged(biases, "." + name));
+    const NodeId product = append(anchor, OpKind::kMatmul, std::move(inputs), linears[0].attributes, name);
+    ValueId made = program_.node(product).outputs[0];
+    int64_t column = 0;
+    for (size_t i = 0; i < linears.size(); ++i) {
+      if (linears[i].addend.valid()) {
+        const NodeId sum = append(anchor, OpKind::kAddColumns, {made, linears[i].addend},
+                                  ColumnsAttributes{column, widths[i]}, name + "_sum");
+        made = program_.node(sum).outputs[0];
+      }
+      column += widths[i];
+    }
+    return made;
   }
 
   void fuse_attention(NodeId anchor) {
     const Node context = program_.node(anchor);
     const auto chain = match_attention(context);
-    if (!chain || !mergeable(*chain)) return;
-    const auto& [q, k, v] = chain->parts;
-    const Node probabilities = program_.node(chain->softmax);
-    const ValueId weight = merged({q.weight, k.weight, v.weight}, ".qkv");
-    const ValueId bias = merged({q.bias, k.bias, v.bias}, ".qkv");
-    const NodeId product = append(anchor, OpKind::kMatmul, {q.x, weight, bias}, q.attributes, "qkv");
-    ValueId qkv = program_.node(product).outputs[0];
-    ColumnsAttributes third{0, program_.type(context.outputs[0]).shape[1].maximum};
-    for (const Linear& part : chain->parts) {
-      if (part.addend.valid()) {
-        const NodeId sum = append(anchor, OpKind::kAddColumns, {qkv, part.addend}, third, "qkv_sum");
-        qkv = program_.node(sum).outputs[0];
-      }
-      third.offset += third.width;
+    if (!chain) return;
+    const Node scores = program_.node(chain->scores);
+    const Node softmax = program_.node(chain->softmax);
+    const auto input_of_scores = [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      return at < scores.inputs.size() ? scores.inputs[at] : ValueId{};
+    };
+    const AttentionInputs of_scores = attention_inputs(OpKind::kAttentionScores);
+    auto attributes = std::get<AttentionAttributes>(softmax.attributes);
+    const int64_t query_columns = attributes.heads * attributes.head_size;
+    const int64_t key_columns = attributes.key_value_heads * attributes.head_size;
+    ValueId q = chain->operands[0], k = chain->operands[1], v = chain->operands[2];
+    if (const Linears all = linears_of(*chain, 0); mergeable(all)) {
+      q = merge_products(anchor, all, "qkv");
+      k = v = {};
+      attributes.key_column = query_columns;
+      attributes.value_column = query_columns + key_columns;
+    } else if (const Linears pair = linears_of(*chain, 1); mergeable(pair)) {
+      k = merge_products(anchor, pair, "kv");
+      v = {};
+      attributes.value_column = key_columns;
     }
-    const NodeId fused = append(anchor, OpKind::kAttention,
-                                {qkv, probabilities.inputs[1], probabilities.inputs[2],
-                                 probabilities.inputs[3], probabilities.inputs[4]},
-                                probabilities.attributes, "attention");
+    std::vector<ValueId> inputs = {q,
+                                   softmax.inputs[1],
+                                   softmax.inputs[2],
+                                   softmax.inputs[3],
+                                   softmax.inputs[4],
+                                   k,
+                                   v,
+                                   input_of_scores(of_scores.key_start),
+                                   input_of_scores(of_scores.key_start + 1),
+                                   input_of_scores(of_scores.bias)};
+    while (!inputs.back().valid()) inputs.pop_back();
+    const NodeId fused = append(anchor, OpKind::kAttention, std::move(inputs), attributes, "attention");
     program_.replace_uses(context.outputs[0], program_.node(fused).outputs[0]);
   }
 
@@ -224,7 +306,7 @@ class Fuser {
   Program& program_;
   size_t nodes_;
   std::vector<int64_t> readers_;
-  std::map<std::array<ValueId, 6>, int64_t> chains_;  // how many read these parameters
+  std::map<std::vector<ValueId>, int64_t> uses_;  // attentions whose products read these parameters
   NewNodes replacements_;
 };
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <string>
 
 #include "model/layers.h"
 #include "ops/verify.h"
@@ -43,33 +45,135 @@ TEST(FuseChains, AResultIsAReader) {
   }
 }
 
-ProgramFamily attention_family() {
-  return family_of([](ModelBuilder& builder, Program& program, Tensor x) {
-    const auto part = [&](const char* name) { return linear_layer(builder, name, x, 12, 0.1F); };
-    program.add_result("y", builder.attention(part("query"), part("key"), part("value"), 3, 0.0F).id());
+// Attention over products of x, which `options` and `layer` tell.
+ProgramFamily attention_family(const AttentionOptions& options = {.heads = 3}, int64_t key_columns = 12,
+                               decltype(&linear_layer) layer = &linear_layer) {
+  return family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+    const auto part = [&](const char* name, int64_t columns) {
+      return layer(builder, name, x, columns, 0.1F);
+    };
+    program.add_result(
+        "y",
+        builder.attention(part("query", 12), part("key", key_columns), part("value", key_columns), options)
+            .id());
   });
 }
 
-int64_t attentions(ProgramFamily family) {
-  fuse_attention(family, {});
-  verify(family.programs[0]);
-  return count(family.programs[0], OpKind::kAttention);
+const Node& sole_attention(const ProgramFamily& family) {
+  const Program& program = family.programs[0];
+  verify(program);
+  EXPECT_EQ(count(program, OpKind::kAttention), 1);
+  EXPECT_EQ(count(program, OpKind::kAttentionScores), 0);
+  return *std::find_if(program.nodes().begin(), program.nodes().end(),
+                       [](const Node& node) { return node.kind == OpKind::kAttention; });
 }
 
-// One storage has one update: its parameters are trained alike.
-TEST(FuseChains, AnAttentionOfPartsThatAreTrainedAlike) {
-  EXPECT_EQ(attentions(attention_family()), 1);
-  for (const char* name : {"query.weight", "key.weight", "key.bias", "value.weight", "value.bias"}) {
+// One storage has one update: its parameters are trained alike. Others keep their products, and attention is
+// fused all the same.
+TEST(FuseChains, ProductsOfPartsThatAreTrainedAlikeBecomeOne) {
+  const auto products = [](ProgramFamily family) {
+    fuse_attention(family, {});
+    sole_attention(family);
+    return count(family.programs[0], OpKind::kMatmul);
+  };
+  EXPECT_EQ(products(attention_family()), 1);
+  for (const std::string name :
+       {"query.weight", "query.bias", "key.weight", "key.bias", "value.weight", "value.bias"}) {
     const auto parameter = [&](ProgramFamily& family) -> Parameter& {
       return family.state->parameter(family.state->find_parameter(name));
     };
+    // Key and value go together without the query.
+    const int64_t expected = name.starts_with("query") ? 2 : 3;
     ProgramFamily frozen = attention_family();
     parameter(frozen).trainable = false;
-    EXPECT_EQ(attentions(std::move(frozen)), 0) << name;
+    EXPECT_EQ(products(std::move(frozen)), expected) << name;
     ProgramFamily decayed = attention_family();
     parameter(decayed).weight_decay += 0.25F;
-    EXPECT_EQ(attentions(std::move(decayed)), 0) << name;
+    EXPECT_EQ(products(std::move(decayed)), expected) << name;
   }
+}
+
+// With fewer heads of keys the parts are of different widths.
+TEST(FuseChains, GroupedHeadsAndNoBiases) {
+  for (const auto layer : {&linear_layer, &linear_layer_without_bias}) {
+    ProgramFamily family = attention_family(
+        {.heads = 6, .key_value_heads = 2, .mask = AttentionMask::sliding_window(3)}, 4, layer);
+    fuse_attention(family, {});
+    const Node& attention = sole_attention(family);
+    const auto& attributes = std::get<AttentionAttributes>(attention.attributes);
+    EXPECT_EQ(attention.inputs.size(), 5U);
+    EXPECT_EQ(family.programs[0].type(attention.inputs[0]).shape[1], Dim(12 + 4 + 4));
+    EXPECT_EQ(attributes.query_column, 0);
+    EXPECT_EQ(attributes.key_column, 12);
+    EXPECT_EQ(attributes.value_column, 16);
+    EXPECT_EQ(attributes.mask, AttentionMask::sliding_window(3));
+    const Parameter& value = family.state->parameter(family.state->find_parameter("value.weight"));
+    EXPECT_EQ(value.offset_elements, 16 * 12);
+    EXPECT_EQ(family.state->storage(value.storage).type.shape, (Shape{20, 12}));
+  }
+}
+
+// A weight that lies the other way round, as GPT-2 has it, is no row of another.
+TEST(FuseChains, WeightsOfOtherLayoutsAreNotMerged) {
+  ProgramFamily family = attention_family();
+  Program& program = family.programs[0];
+  for (Node& node : program.nodes()) {
+    if (node.kind == OpKind::kMatmul) std::get<MatmulAttributes>(node.attributes).transpose_b = false;
+  }
+  fuse_attention(family, {});
+  sole_attention(family);
+  EXPECT_EQ(count(program, OpKind::kMatmul), 3);
+}
+
+// Cross attention: keys and values of another value, in rows of their own, and a bias.
+TEST(FuseChains, KeyAndValueOfAnotherValueBecomeOneProduct) {
+  ProgramFamily family = family_of([](ModelBuilder& builder, Program& program, Tensor x) {
+    const Tensor other = builder.activation(x, Activation::kRelu);
+    AttentionOptions options{.heads = 3, .key_value_heads = 1, .longest_keys = 9};
+    options.key_start = builder.input(BatchColumn::kSequenceStart);
+    options.key_length = builder.input(BatchColumn::kSequenceLength);
+    options.bias = builder.parameter("distances", {3, kCapacity.longest_sequence + 9 - 1}, {});
+    program.add_result("y", builder
+                                .attention(linear_layer(builder, "query", x, 12, 0.1F),
+                                           linear_layer(builder, "key", other, 4, 0.1F),
+                                           linear_layer(builder, "value", other, 4, 0.1F), options)
+                                .id());
+  });
+  fuse_attention(family, {});
+  const Program& program = family.programs[0];
+  const Node& attention = sole_attention(family);
+  EXPECT_EQ(count(program, OpKind::kMatmul), 2) << "of the query; of key and value";
+  EXPECT_EQ(count(program, OpKind::kBiasAdd), 1);
+  ASSERT_EQ(attention.inputs.size(), 10U);
+  EXPECT_EQ(program.type(attention.inputs[5]).shape[1], Dim(8));
+  EXPECT_FALSE(attention.inputs[6].valid());
+  EXPECT_EQ(program.value(attention.inputs[7]).name, "evaluation.sequence_start");
+  EXPECT_EQ(program.value(attention.inputs[8]).name, "evaluation.sequence_length");
+  EXPECT_EQ(program.value(attention.inputs[9]).name, "distances");
+  const auto& attributes = std::get<AttentionAttributes>(attention.attributes);
+  EXPECT_EQ(attributes.max_key_length, 9);
+  EXPECT_EQ(attributes.key_column, 0);
+  EXPECT_EQ(attributes.value_column, 4);
+}
+
+// A layer that serves for self and for cross attention: key and value are of one value in both, the query in one.
+TEST(FuseChains, ALayerThatIsUsedInTwoWaysMergesWhatBothAllow) {
+  ProgramFamily family = family_of([](ModelBuilder& builder, Program& program, Tensor x) {
+    const auto attend = [&](Tensor from, Tensor to) {
+      const auto part = [&](const char* name, Tensor of) {
+        return linear_layer(builder, name, of, 12, 0.1F);
+      };
+      return builder.attention(part("query", from), part("key", to), part("value", to), {.heads = 3});
+    };
+    program.add_result("y", attend(attend(x, x), x).id());
+  });
+  fuse_attention(family, {});
+  const Program& program = family.programs[0];
+  verify(program);
+  EXPECT_EQ(count(program, OpKind::kAttention), 2);
+  EXPECT_EQ(count(program, OpKind::kMatmul), 4);
+  EXPECT_FALSE(family.state->find_storage("query.weight.qkv").valid());
+  EXPECT_TRUE(family.state->find_storage("key.weight.kv").valid());
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(GatherEarly, AValueThatOthersReadWholeStaysWhole) {
 
   // Attention over it wants all of its rows.
   const Reading mixed([](ModelBuilder& b, Tensor y) {
-    return b.add(b.first_tokens(y), b.first_tokens(b.attention(y, y, y, 1, 0)));
+    return b.add(b.first_tokens(y), b.first_tokens(b.attention(y, y, y, {})));
   });
   const ProgramFamily family = build(mixed);
   EXPECT_EQ(product_rows(family.programs[0], 0), (Rows{1, 0}));

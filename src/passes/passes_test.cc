@@ -67,7 +67,7 @@ class SharedLayer final : public Model {
     for (int layer = 0; layer < 2; ++layer) {
       builder.set_region(layer, Component::kAttention);
       const auto part = [&](const char* name) { return linear_layer(builder, name, x, 12, 0.1F); };
-      x = builder.attention(part("query"), part("key"), part("value"), 3, 0.1F);
+      x = builder.attention(part("query"), part("key"), part("value"), {.heads = 3, .dropout = 0.1F});
       if (query_elsewhere_)
         x = builder.activation(linear_layer(builder, "query", x, 12, 0.1F), Activation::kTanh);
     }
@@ -132,8 +132,10 @@ TEST(Fuse, LeavesWeightsThatOthersRead) {
   const ProgramFamily family = build(SharedLayer(true));
   for (const Program& program : family.programs) {
     verify(program);
-    EXPECT_EQ(count(program, OpKind::kAttention), 0) << program.name();
+    EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
   }
+  EXPECT_FALSE(family.state->find_storage("query.weight.qkv").valid());
+  EXPECT_TRUE(family.state->find_storage("key.weight.kv").valid());
 }
 
 TEST(MixedPrecision, TypesWhatProductsReadAndWrite) {
@@ -214,7 +216,7 @@ int64_t weight_casts(const Program& program) {
 TEST(MixedPrecision, CastsAWeightOfTwoReadersOnce) {
   const ProgramFamily family = build(SharedLayer(true), fp16_options());
   for (const Program& program : family.programs)
-    EXPECT_EQ(weight_casts(program), 4) << "query, key, value and head, in " << program.name();
+    EXPECT_EQ(weight_casts(program), 3) << "query, key with value, and head, in " << program.name();
 }
 
 TEST(MixedPrecision, CastsOnceAStepUnderAccumulationAndRecompute) {

@@ -149,7 +149,7 @@ void pack_space(const Program& program, AddressSpace space, ProgramPlan& plan) {
 }
 
 ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& storage_offset,
-                         const Backend& backend) {
+                         const PlanTarget& target) {
   BufferAssignment assignment(program);
   ProgramPlan plan;
   plan.buffers = std::move(assignment.buffers());
@@ -157,7 +157,7 @@ ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& sto
   std::vector<int64_t> workspace_buffer(program.nodes().size(), -1);
   for (size_t at = 0; at < program.nodes().size(); ++at) {
     const Node& node = program.nodes()[at];
-    const int64_t bytes = backend.workspace_bytes(program, node);
+    const int64_t bytes = target.workspace_bytes(program, node);
     plan.workspace_bytes.push_back(bytes);
     if (bytes == 0) continue;
     workspace_buffer[at] = static_cast<int64_t>(plan.buffers.size());
@@ -232,7 +232,7 @@ ProgramId MemoryPlan::largest(AddressSpace space) const {
 }
 
 MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,
-                       const Backend& backend) {
+                       const PlanTarget& target) {
   MemoryPlan plan;
   for (const Storage& storage : state.storages()) {
     int64_t& bytes = plan.spaces[storage.space].persistent_bytes;
@@ -240,7 +240,7 @@ MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& prog
     bytes += align(storage.type.bytes());
   }
   for (const Program& program : programs) {
-    plan.programs.push_back(plan_program(program, plan.storage_offset, backend));
+    plan.programs.push_back(plan_program(program, plan.storage_offset, target));
     for (const AddressSpace space : kEveryAddressSpace) {
       const TransientPlan& needed = plan.programs.back().spaces[space];
       SpacePlan& total = plan.spaces[space];

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "plan/backend.h"
+#include "plan/plan_target.h"
 
 namespace shoehorn {
 
@@ -94,7 +94,8 @@ struct MemoryPlan {
 };
 
 // Plans a family of programs over one state table.
-MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs, const Backend& backend);
+MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,
+                       const PlanTarget& target);
 
 // Bytes of all arenas by role and by component. A transient arena is split as it stands at its peak; what
 // packing and alignment leave free there is "slack". The values add up to arena_bytes().

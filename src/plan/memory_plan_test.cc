@@ -14,14 +14,10 @@ namespace shoehorn {
 namespace {
 
 // A machine whose products want a fixed workspace.
-class ToyBackend final : public Backend {
+class ToyTarget final : public PlanTarget {
  public:
-  std::string name() const override { return "toy"; }
   int64_t workspace_bytes(const Program&, const Node& node) const override {
     return node.kind == OpKind::kMatmul ? 1000 : 0;
-  }
-  PreparedNode prepare(const Program&, const Node&, const NodeBuffers&) const override {
-    return [](const int64_t*) {};
   }
 };
 
@@ -34,7 +30,7 @@ class MemoryPlanTest : public ::testing::Test {
     return builder_.value(kind, std::move(inputs), std::move(attributes), name);
   }
   ValueId copy(ValueId x, const std::string& name) { return op(OpKind::kCopy, {x}, {}, name); }
-  MemoryPlan plan() const { return plan_memory(state_, {program_}, ToyBackend()); }
+  MemoryPlan plan() const { return plan_memory(state_, {program_}, ToyTarget()); }
   static const Buffer& find(const MemoryPlan& plan, const std::string& name) {
     for (const Buffer& buffer : plan.programs[0].buffers) {
       if (buffer.name == name) return buffer;
@@ -184,7 +180,7 @@ TEST_F(MemoryPlanTest, ProgramsShareTheTransientArena) {
   const ValueId a = builder.value(OpKind::kCopy, {larger.read_state(weight_)}, {}, "a");
   larger.add_result("a", a);
   larger.add_result("b", builder.value(OpKind::kCopy, {a}, {}, "b"));
-  const MemoryPlan made = plan_memory(state_, {program_, larger}, ToyBackend());
+  const MemoryPlan made = plan_memory(state_, {program_, larger}, ToyTarget());
   EXPECT_EQ(made.device().transient_bytes, 2 * kBytes);
   EXPECT_EQ(made.largest(), ProgramId{1});
   EXPECT_EQ(made.arena_bytes(), made.device().persistent_bytes + 2 * kBytes);

@@ -21,6 +21,7 @@ struct AddedToken {
   bool lstrip = false;
   bool rstrip = false;
   bool normalized = false;
+  bool special = false;  // left out by decode(…, skip_special_tokens)
 };
 
 // Immutable and thread-safe.

@@ -1,58 +1,26 @@
-// BertNormalizer and BertPreTokenizer of Hugging Face's `tokenizers`: text -> normalized text -> words.
+// The normalizer of a tokenizer: a text is changed before it is cut into pieces.
 //
-//   "  Café, 你好"  --normalize-->  "  cafe,  你  好 "  --next_word-->  "cafe" "," "你" "好"
-//
-// The steps of the normalizer, each over the whole text: clean (drop U+0000, U+FFFD and controls, any white
-// space becomes a space), spaces around CJK ideographs, strip accents (canonical decomposition, then drop
-// nonspacing marks), lower case. Here they run in one pass per code point; only the canonical ordering of
-// marks that are kept looks further than one code point. Code points: unicode.h.
+// One of the five kinds of part that tokenizer.json names by `type`. A normalizer is one file, or shares one with
+// those that are alike, and one line of the list in normalizer.cc.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <memory>
+
+#include "tokenize/aligned_text.h"
 
 namespace shoehorn {
 
-struct NormalizerOptions {
-  bool clean_text = true;
-  bool handle_chinese_chars = true;
-  bool strip_accents = true;
-  bool lowercase = true;
-};
+class JsonNode;
 
-// Immutable and thread-safe; the scratch belongs to one thread.
+// Immutable and thread-safe.
 class Normalizer {
  public:
-  // Marks that wait for their canonical order.
-  struct Mark {
-    int32_t code_point;
-    int combining_class;
-  };
-  using Scratch = std::vector<Mark>;
-
-  explicit Normalizer(NormalizerOptions options);
-
-  // Appends the normalized text (valid UTF-8 in and out) to `normalized`.
-  void append_normalized(std::string_view text, Scratch& scratch, std::string& normalized) const;
-
- private:
-  void append_code_point(int32_t code_point, Scratch& scratch, std::string& normalized) const;
-  void append_stripped(int32_t code_point, Scratch& scratch, std::string& normalized) const;
-  void append_lower(int32_t code_point, std::string& normalized) const;
-  void append_marks(Scratch& scratch, std::string& normalized) const;
-
-  static constexpr uint8_t kDropped = 0xFF;
-
-  NormalizerOptions options_;
-  std::array<uint8_t, 128> ascii_;  // what each ASCII character becomes, or kDropped
+  virtual ~Normalizer() = default;
+  // Valid UTF-8 in and out. UserError where an expression takes too long.
+  virtual void normalize(AlignedText& text) const = 0;
 };
 
-// Finds the next word of normalized text at or after `position`: a punctuation character by itself or a run
-// of characters that are neither white space nor punctuation. Moves position past it. Empty at the end of the
-// text.
-std::string_view next_word(std::string_view normalized, size_t& position);
+// UserError: an unknown type, a malformed section.
+std::unique_ptr<Normalizer> read_normalizer(const JsonNode& node);
 
 }  // namespace shoehorn

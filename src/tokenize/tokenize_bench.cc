@@ -1,6 +1,6 @@
 // Rate and loading time of the tokenizer.
 //
-//   SHOEHORN_MINILM_DIR   a model directory; without it nothing is measured
+//   SHOEHORN_MINILM_DIR   a model directory, of any tokenizer; without it nothing is measured
 //   SHOEHORN_BENCH_TEXTS  a file of texts, one a line; a tab in a line separates the two texts of a pair
 //
 // bench/peers/tokenizer_rate.py runs this in turn with Hugging Face's tokenizers.

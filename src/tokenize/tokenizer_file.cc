@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "tokenize/character_pre_tokenizers.h"
+#include "tokenize/json_node.h"
+#include "tokenize/text_decoders.h"
 #include "tokenize/unicode.h"
+#include "tokenize/word_piece.h"
 
 namespace shoehorn {
 namespace {
@@ -17,82 +19,47 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-// A JSON value with its place, so that each error names file and key.
-class Node {
+// Collects model.vocab and model.merges while tokenizer.json is parsed, so that no tree of 100,000 nodes is ever
+// built.
+class ListCollector {
  public:
-  Node(const Json& value, const fs::path& path, std::string key)
-      : value_(value), path_(path), key_(std::move(key)) {}
-
-  [[noreturn]] void fail(std::string_view expected, std::string_view hint = "") const {
-    std::string got = value_.is_object() || value_.is_array()
-                          ? value_.type_name()
-                          : value_.dump(-1, ' ', true, Json::error_handler_t::replace);
-    throw user_error("[{}] expected {} to be {}, got {}{}{}", path_.string(), key_, expected, got,
-                     hint.empty() ? "" : "; ", hint);
-  }
-  bool has(const char* key) const { return value_.is_object() && value_.contains(key); }
-  bool is_null() const { return value_.is_null(); }
-  Node operator[](const char* key) const {
-    if (!value_.is_object()) fail("an object");
-    auto found = value_.find(key);
-    if (found == value_.end())
-      throw user_error("[{}] expected the key '{}' in {}, got none", path_.string(), key, key_);
-    return Node(*found, path_, key_ == "the file" ? key : key_ + "." + key);
-  }
-  std::vector<Node> items() const {
-    if (!value_.is_array()) fail("an array");
-    std::vector<Node> nodes;
-    for (size_t i = 0; i < value_.size(); ++i)
-      nodes.emplace_back(value_[i], path_, fmt::format("{}[{}]", key_, i));
-    return nodes;
-  }
-  const std::string& text() const {
-    if (!value_.is_string()) fail("a string");
-    return value_.get_ref<const std::string&>();
-  }
-  bool flag() const {
-    if (!value_.is_boolean()) fail("true or false");
-    return value_.get<bool>();
-  }
-  int64_t integer(int64_t lowest, int64_t highest) const {
-    if (!value_.is_number_integer() || (value_.is_number_unsigned() && value_.get<uint64_t>() > INT64_MAX) ||
-        value_.get<int64_t>() < lowest || value_.get<int64_t>() > highest)
-      fail(fmt::format("an integer in {}..{}", lowest, highest));
-    return value_.get<int64_t>();
-  }
-  // A special token is written as its text or as an object with its content.
-  const std::string& token_text() const { return value_.is_object() ? (*this)["content"].text() : text(); }
-  const Json& value() const { return value_; }
-
- private:
-  const Json& value_;
-  const fs::path& path_;
-  std::string key_;
-};
-
-// Collects model.vocab while tokenizer.json is parsed, so that no tree of 30,000 nodes is ever built.
-class VocabularyCollector {
- public:
-  explicit VocabularyCollector(const fs::path& path) : path_(path) {}
+  explicit ListCollector(const fs::path& path) : path_(path) {}
 
   // Returns whether the parser keeps the element.
   bool operator()(int depth, JsonEvent event, const Json& element) {
-    using Event = JsonEvent;
-    if (!collecting_) {
-      if (event == Event::kKey && depth == 1) in_model_ = element == "model";
-      if (event == Event::kKey && depth == 2) in_vocabulary_ = in_model_ && element == "vocab";
-      if (event == Event::kObjectStart && depth == 2 && in_vocabulary_) {
-        if (found_) throw user_error("[{}] expected model.vocab once, got it twice", path_.string());
-        collecting_ = found_ = true;
-      }
-      return true;
-    }
-    if (event == Event::kObjectEnd && depth == 2) {
-      collecting_ = in_vocabulary_ = false;
-    } else if (event == Event::kKey) {
+    if (list_ == List::kVocabulary) return collect_token(depth, event, element);
+    if (list_ == List::kMerges) return collect_merge(depth, event, element);
+    if (event == JsonEvent::kKey && depth == 1) in_model_ = element == "model";
+    if (event == JsonEvent::kKey && depth == 2) key_ = in_model_ ? element.get<std::string>() : std::string();
+    if (event == JsonEvent::kObjectStart && depth == 2 && key_ == "vocab")
+      begin(List::kVocabulary, has_vocabulary_);
+    if (event == JsonEvent::kArrayStart && depth == 2 && key_ == "merges") begin(List::kMerges, has_merges_);
+    return true;
+  }
+
+  int64_t count() const { return static_cast<int64_t>(ids_.size()); }
+  ModelLists take() { return {take_tokens(), std::move(merges_), has_merges_}; }
+
+ private:
+  enum class List { kNone, kVocabulary, kMerges };
+
+  void begin(List list, bool& found) {
+    if (found) throw user_error("[{}] expected model.{} once, got it twice", path_.string(), key_);
+    list_ = list;
+    found = true;
+  }
+  void end() {
+    list_ = List::kNone;
+    key_.clear();
+  }
+
+  bool collect_token(int depth, JsonEvent event, const Json& element) {
+    if (event == JsonEvent::kObjectEnd && depth == 2) {
+      end();
+    } else if (event == JsonEvent::kKey) {
       tokens_.push_back(element.get_ref<const std::string&>());
       return false;
-    } else if (event == Event::kValue && element.is_number_unsigned()) {
+    } else if (event == JsonEvent::kValue && element.is_number_unsigned()) {
       ids_.push_back(element.get<uint64_t>());
     } else {
       throw user_error("[{}] expected the id of '{}' in model.vocab to be a whole number, got {}",
@@ -102,9 +69,38 @@ class VocabularyCollector {
     return true;
   }
 
-  int64_t count() const { return static_cast<int64_t>(ids_.size()); }
+  // A merge is ["a", "b"], or "a b" in older files, whose first line may be "#version: 0.2".
+  bool collect_merge(int depth, JsonEvent event, const Json& element) {
+    if (event == JsonEvent::kArrayEnd && depth == 2) {
+      end();
+      return true;
+    }
+    if (event == JsonEvent::kArrayStart && depth == 3) {
+      pair_begin_ = merges_.size();
+      return true;
+    }
+    bool is_merge = event == JsonEvent::kArrayEnd && depth == 3 && merges_.size() == pair_begin_ + 2;
+    if (event == JsonEvent::kValue && element.is_string()) {
+      const std::string_view text = element.get_ref<const std::string&>();
+      is_merge = depth == 4 ? append(text) : text.starts_with("#version") || append_line(text);
+    }
+    if (!is_merge)
+      throw user_error("[{}] expected model.merges[{}] to be two tokens, got {}", path_.string(),
+                       merges_.size() / 2, element.is_string() ? element.dump() : element.type_name());
+    return false;
+  }
+  bool append(std::string_view token) {
+    merges_.push_back(token);
+    return true;
+  }
+  bool append_line(std::string_view line) {
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) return false;
+    return append(line.substr(0, space)) && append(line.substr(space + 1));
+  }
+
   // The tokens in order of id; an id that none has is an empty one.
-  TokenList take() {
+  TokenList take_tokens() {
     const size_t count = ids_.size();
     std::vector<uint32_t> position(count, UINT32_MAX);
     bool ordered = true;
@@ -134,149 +130,79 @@ class VocabularyCollector {
     return std::move(tokens_);
   }
 
- private:
   const fs::path& path_;
   bool in_model_ = false;
-  bool in_vocabulary_ = false;
-  bool collecting_ = false;
-  bool found_ = false;
+  std::string key_;  // of the model's section
+  List list_ = List::kNone;
+  bool has_vocabulary_ = false;
+  bool has_merges_ = false;
   TokenList tokens_;
   std::vector<uint64_t> ids_;
+  TokenList merges_;
+  int64_t pair_begin_ = 0;
 };
 
-void expect_type(const Node& node, std::string_view type) {
-  if (node.is_null() || node["type"].text() != type)
-    (node.is_null() ? node : node["type"]).fail(type, "only BERT's WordPiece tokenizers are read so far");
+// What tokenizer_config.json says of BERT's normalizer goes into its section.
+void override_bert_normalizer(Json& normalizer, const JsonNode& config) {
+  const std::string tokenizer_class =
+      config.gives("tokenizer_class") ? config["tokenizer_class"].text() : "BertTokenizer";
+  if (tokenizer_class == "PreTrainedTokenizerFast" || tokenizer_class == "TokenizersBackend") return;
+  if (config.has("do_lower_case")) normalizer["lowercase"] = config["do_lower_case"].flag();
+  if (config.has("tokenize_chinese_chars"))
+    normalizer["handle_chinese_chars"] = config["tokenize_chinese_chars"].flag();
+  if (config.has("strip_accents"))
+    normalizer["strip_accents"] =
+        config.gives("strip_accents") ? Json(config["strip_accents"].flag()) : Json();
 }
 
-// `node` is absent where there is only vocab.txt. strip_accents follows lowercase where it is null.
-NormalizerOptions read_normalizer(const std::optional<Node>& node, const Node& config) {
-  if (node && node->is_null()) return {false, false, false, false};
-  NormalizerOptions options;
-  std::optional<bool> strip_accents;
-  const auto read_strip_accents = [&](const Node& from) {
-    if (from.has("strip_accents"))
-      strip_accents =
-          from["strip_accents"].is_null() ? std::nullopt : std::optional(from["strip_accents"].flag());
-  };
-  if (node) {
-    expect_type(*node, "BertNormalizer");
-    options.clean_text = (*node)["clean_text"].flag();
-    options.handle_chinese_chars = (*node)["handle_chinese_chars"].flag();
-    options.lowercase = (*node)["lowercase"].flag();
-    read_strip_accents(*node);
-  }
-  const std::string tokenizer_class = config.has("tokenizer_class") && !config["tokenizer_class"].is_null()
-                                          ? config["tokenizer_class"].text()
-                                          : "BertTokenizer";
-  if (tokenizer_class != "PreTrainedTokenizerFast" && tokenizer_class != "TokenizersBackend") {
-    if (config.has("do_lower_case")) options.lowercase = config["do_lower_case"].flag();
-    if (config.has("tokenize_chinese_chars"))
-      options.handle_chinese_chars = config["tokenize_chinese_chars"].flag();
-    read_strip_accents(config);
-  }
-  options.strip_accents = strip_accents.value_or(options.lowercase);
-  return options;
+std::unique_ptr<Normalizer> read_normalizer_section(const JsonNode& node, const JsonNode& config) {
+  if (node.is_null()) return nullptr;
+  if (!node.has("type") || node["type"].value() != "BertNormalizer") return read_normalizer(node);
+  Json section = node.value();
+  override_bert_normalizer(section, config);
+  return read_normalizer(JsonNode(section, node.path(), "normalizer"));
 }
 
-std::vector<TemplatePiece> read_template(const Node& processor, const char* name) {
-  using Kind = TemplatePiece::Kind;
-  std::vector<TemplatePiece> pieces;
-  for (const Node& item : processor[name].items()) {
-    const bool special = item.has("SpecialToken");
-    const Node piece = item[special ? "SpecialToken" : "Sequence"];
-    const auto type_id = static_cast<int32_t>(piece["type_id"].integer(0, INT32_MAX));
-    const std::string& id = piece["id"].text();
-    if (special) {
-      pieces.push_back({Kind::kSpecial, {}, id, type_id});
-      for (const Node& token_id : processor["special_tokens"][id.c_str()]["ids"].items())
-        pieces.back().ids.push_back(static_cast<int32_t>(token_id.integer(0, INT32_MAX)));
-    } else if (id == "A" || (id == "B" && name == std::string_view("pair"))) {
-      pieces.push_back({id == "A" ? Kind::kFirst : Kind::kSecond, {}, "", type_id});
-    } else {
-      piece["id"].fail("A, or B in the template for pairs");
-    }
-  }
-  const auto uses = [&](Kind kind) {
-    return std::ranges::find(pieces, kind, &TemplatePiece::kind) != pieces.end();
-  };
-  if (!uses(Kind::kFirst) || (name == std::string_view("pair") && !uses(Kind::kSecond)))
-    processor[name].fail("a template that uses every sequence");
-  return pieces;
-}
-
-// [CLS] A [SEP], and for a pair [CLS] A [SEP] B [SEP] with the second half of type 1.
-void set_bert_template(TokenizerFile& file, std::vector<int32_t> cls, std::vector<int32_t> sep) {
-  using Kind = TemplatePiece::Kind;
-  file.single = {{Kind::kSpecial, cls, file.cls_token, 0},
-                 {Kind::kFirst, {}, "", 0},
-                 {Kind::kSpecial, sep, file.sep_token, 0}};
-  file.pair = file.single;
-  file.pair.push_back({Kind::kSecond, {}, "", 1});
-  file.pair.push_back({Kind::kSpecial, sep, file.sep_token, 1});
-}
-
-void read_post_processor(const Node& node, TokenizerFile& file) {
-  using Kind = TemplatePiece::Kind;
-  if (node.is_null()) {
-    file.single = {{Kind::kFirst, {}, "", 0}};
-    file.pair = {{Kind::kFirst, {}, "", 0}, {Kind::kSecond, {}, "", 1}};
-  } else if (node["type"].text() == "BertProcessing") {
-    const auto id = [&](const char* key) {
-      const std::vector<Node> token = node[key].items();
-      if (token.size() != 2) node[key].fail("a token and its id");
-      return std::vector<int32_t>{static_cast<int32_t>(token[1].integer(0, INT32_MAX))};
-    };
-    set_bert_template(file, id("cls"), id("sep"));
-  } else if (node["type"].text() == "TemplateProcessing") {
-    file.single = read_template(node, "single");
-    file.pair = read_template(node, "pair");
-  } else {
-    node["type"].fail("TemplateProcessing or BertProcessing",
-                      "only BERT's WordPiece tokenizers are read so far");
-  }
-}
-
-AddedToken read_added_token(const Node& node) {
+AddedToken read_added_token(const JsonNode& node) {
   AddedToken token;
   token.content = node["content"].text();
   token.single_word = node["single_word"].flag();
   token.lstrip = node["lstrip"].flag();
   token.rstrip = node["rstrip"].flag();
   token.normalized = node["normalized"].flag();
+  token.special = node.flag_or("special", false);
   return token;
 }
 
-void read_tokenizer_json(const Node& config, TokenizerFile& file) {
-  VocabularyCollector vocabulary(file.path);
+void read_tokenizer_json(const JsonNode& config, TokenizerFile& file) {
+  ListCollector lists(file.path);
   const Json json = parse_json(
       read_text_file(file.path), file.path.string(),
-      [&](int depth, JsonEvent event, const Json& element) { return vocabulary(depth, event, element); });
-  const Node root(json, file.path, "the file");
+      [&](int depth, JsonEvent event, const Json& element) { return lists(depth, event, element); });
+  const JsonNode root(json, file.path, "the file");
   if (root.has("version") && root["version"].text() != "1.0") root["version"].fail("1.0");
-  const Node model = root["model"];
-  if (model.has("type")) expect_type(model, "WordPiece");
-  if (!model["vocab"].value().is_object()) model["vocab"].fail("an object of tokens and ids");
-  file.model.unk_token = model["unk_token"].text();
-  file.model.continuing_subword_prefix = model["continuing_subword_prefix"].text();
-  file.model.max_input_chars_per_word = model["max_input_chars_per_word"].integer(0, INT64_MAX);
-  file.normalizer = read_normalizer(root["normalizer"], config);
-  expect_type(root["pre_tokenizer"], "BertPreTokenizer");
-  read_post_processor(root["post_processor"], file);
+  const JsonNode model = root["model"];
+  if (!model["vocab"].value().is_object() && !(model.has("type") && model["type"].value() == "Unigram"))
+    model["vocab"].fail("an object of tokens and ids");
+  file.normalizer = read_normalizer_section(root["normalizer"], config);
+  if (!root["pre_tokenizer"].is_null()) file.pre_tokenizer = read_pre_tokenizer(root["pre_tokenizer"]);
+  file.post_processor = read_post_processor(root["post_processor"]);
+  if (root.gives("decoder")) file.decoder = read_decoder(root["decoder"]);
   if (root.has("added_tokens")) {
-    for (const Node& node : root["added_tokens"].items()) {
+    for (const JsonNode& node : root["added_tokens"].items()) {
       file.added_tokens.push_back(read_added_token(node));
       file.added_tokens.back().id = static_cast<int32_t>(node["id"].integer(0, INT32_MAX));
     }
   }
-  file.tokens = vocabulary.take();
-  file.has_gaps = file.tokens.size() > vocabulary.count();
+  file.model = read_token_model(model, lists.take());
+  file.has_gaps = file.model->vocabulary().size() > lists.count();
 }
 
-void read_vocab_txt(TokenizerFile& file) {
-  const std::string text = read_text_file(file.path);
-  if (!is_valid_utf8(text)) throw user_error("[{}] expected UTF-8, got other bytes", file.path.string());
-  file.tokens.bytes.reserve(text.size());
+TokenList read_vocab_txt(const fs::path& path) {
+  const std::string text = read_text_file(path);
+  if (!is_valid_utf8(text)) throw user_error("[{}] expected UTF-8, got other bytes", path.string());
+  TokenList tokens;
+  tokens.bytes.reserve(text.size());
   size_t begin = 0;
   while (begin < text.size()) {
     const size_t newline = std::min(text.find('\n', begin), text.size());
@@ -289,17 +215,18 @@ void read_vocab_txt(TokenizerFile& file) {
       if (!is_whitespace(decode_utf8(text, position))) break;
       end = last;
     }
-    file.tokens.push_back(std::string_view(text).substr(begin, end - begin));
+    tokens.push_back(std::string_view(text).substr(begin, end - begin));
     begin = newline + 1;
   }
-  file.tokens.ends.shrink_to_fit();
+  tokens.ends.shrink_to_fit();
+  return tokens;
 }
 
 // The tokens that transformers adds where there is only vocab.txt: those that tokenizer_config.json lists by
 // id, then the special tokens.
-void add_special_tokens(const Node& config, TokenizerFile& file) {
+void add_special_tokens(const JsonNode& config, const std::string& unk_token, TokenizerFile& file) {
   if (config.has("added_tokens_decoder")) {
-    const Node decoder = config["added_tokens_decoder"];
+    const JsonNode decoder = config["added_tokens_decoder"];
     if (!decoder.value().is_object()) decoder.fail("an object of ids and tokens");
     for (const auto& [id, value] : decoder.value().items()) {
       file.added_tokens.push_back(read_added_token(decoder[id.c_str()]));
@@ -310,35 +237,54 @@ void add_special_tokens(const Node& config, TokenizerFile& file) {
     }
     std::ranges::sort(file.added_tokens, {}, &AddedToken::id);
   }
-  std::vector<std::string> special = {file.model.unk_token, file.sep_token, file.pad_token, file.cls_token,
+  std::vector<std::string> special = {unk_token, file.sep_token, file.pad_token, file.cls_token,
                                       file.mask_token};
   if (config.has("additional_special_tokens") && !config["additional_special_tokens"].is_null())
-    for (const Node& token : config["additional_special_tokens"].items())
+    for (const JsonNode& token : config["additional_special_tokens"].items())
       special.push_back(token.token_text());
   std::set<std::string> listed;
   for (const AddedToken& token : file.added_tokens) listed.insert(token.content);
   for (const std::string& content : special)
-    if (listed.insert(content).second) file.added_tokens.push_back({.content = content});
+    if (listed.insert(content).second) file.added_tokens.push_back({.content = content, .special = true});
 }
 
-void read_names(const Node& node, TokenizerFile& file, bool vocab_txt) {
+// `unk_token` is null for tokenizer.json, which names its own.
+void read_names(const JsonNode& node, TokenizerFile& file, std::string* unk_token) {
   const auto read = [&](const char* key, std::string& name) {
-    if (node.has(key) && !node[key].is_null()) name = node[key].token_text();
+    if (node.gives(key)) name = node[key].token_text();
   };
   read("pad_token", file.pad_token);
   read("cls_token", file.cls_token);
   read("sep_token", file.sep_token);
   read("mask_token", file.mask_token);
-  // tokenizer.json names its own.
-  if (vocab_txt) read("unk_token", file.model.unk_token);
+  if (unk_token != nullptr) read("unk_token", *unk_token);
 }
 
 // Where there is no limit, transformers writes int(1e30).
-int64_t read_model_max_length(const Node& config) {
+int64_t read_model_max_length(const JsonNode& config) {
   if (!config.has("model_max_length") || config["model_max_length"].is_null()) return INT64_MAX;
-  const Node node = config["model_max_length"];
+  const JsonNode node = config["model_max_length"];
   if (!node.value().is_number() || !(node.value().get<double>() >= 1)) node.fail("a number from 1 on");
   return node.value().get<double>() < 0x1p62 ? node.value().get<int64_t>() : INT64_MAX;
+}
+
+// The chain of transformers' BertTokenizer.
+void read_bert_files(const JsonNode& config, std::string unk_token, TokenizerFile& file) {
+  using Kind = TemplatePiece::Kind;
+  const Json normalizer = {{"type", "BertNormalizer"},
+                           {"clean_text", true},
+                           {"handle_chinese_chars", true},
+                           {"strip_accents", nullptr},
+                           {"lowercase", true}};
+  TokenList tokens = read_vocab_txt(file.path);
+  file.normalizer = read_normalizer_section(JsonNode(normalizer, file.path, "normalizer"), config);
+  file.pre_tokenizer = std::make_unique<BertPreTokenizer>();
+  file.model = std::make_unique<WordPiece>(std::move(tokens), WordPieceOptions{.unk_token = unk_token},
+                                           file.path.string());
+  file.post_processor =
+      bert_post_processor({Kind::kSpecial, {}, file.cls_token, 0}, {Kind::kSpecial, {}, file.sep_token, 0});
+  file.decoder = make_word_piece_decoder("##", true);
+  add_special_tokens(config, unk_token, file);
 }
 
 }  // namespace
@@ -355,21 +301,18 @@ TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
   const fs::path config_path = model_dir / "tokenizer_config.json";
   const Json map = path_exists(map_path) ? read_json(map_path) : Json::object();
   const Json config = path_exists(config_path) ? read_json(config_path) : Json::object();
-  const Node map_node(map, map_path, "the file");
-  const Node config_node(config, config_path, "the file");
+  const JsonNode map_node(map, map_path, "the file");
+  const JsonNode config_node(config, config_path, "the file");
   if (!map.is_object()) map_node.fail("an object");
   if (!config.is_object()) config_node.fail("an object");
-  read_names(map_node, file, vocab_txt);
-  read_names(config_node, file, vocab_txt);
+  std::string unk_token = "[UNK]";
+  read_names(map_node, file, vocab_txt ? &unk_token : nullptr);
+  read_names(config_node, file, vocab_txt ? &unk_token : nullptr);
   file.model_max_length = read_model_max_length(config_node);
-  if (vocab_txt) {
-    read_vocab_txt(file);
-    file.normalizer = read_normalizer(std::nullopt, config_node);
-    set_bert_template(file, {}, {});
-    add_special_tokens(config_node, file);
-  } else {
+  if (vocab_txt)
+    read_bert_files(config_node, std::move(unk_token), file);
+  else
     read_tokenizer_json(config_node, file);
-  }
   return file;
 }
 

@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <array>
-#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tokenize/bert_normalizer.h"
 #include "tokenize/tokenizer.h"
+#include "tokenize/tokenizer_testing.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {
@@ -25,56 +25,19 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// zlib's CRC-32, continued from `crc`.
-uint32_t crc32(std::string_view bytes, uint32_t crc) {
-  static const auto table = [] {
-    std::array<uint32_t, 256> entries{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      entries[i] = i;
-      for (int k = 0; k < 8; ++k) entries[i] = entries[i] >> 1 ^ (entries[i] & 1 ? 0xEDB88320u : 0u);
-    }
-    return entries;
-  }();
-  crc = ~crc;
-  for (char byte : bytes) crc = table[(crc ^ static_cast<uint8_t>(byte)) & 0xFF] ^ crc >> 8;
-  return ~crc;
-}
-
-std::string from_hex(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  return bytes;
-}
-
-std::optional<std::string> text_of(const Json& test_case, const std::string& key) {
-  if (test_case.contains(key)) return test_case[key].get<std::string>();
-  if (test_case.contains(key + "_hex")) return from_hex(test_case[key + "_hex"].get<std::string>());
-  return std::nullopt;
-}
-
-void merge(Json& target, const Json& patch) {
-  for (const auto& [key, value] : patch.items()) {
-    if (value.is_object() && target.contains(key) && target[key].is_object())
-      merge(target[key], value);
-    else
-      target[key] = value;
-  }
-}
-
 TEST(TokenizerGolden, EveryConfiguration) {
   const fs::path dir = fs::path(testing::TempDir()) / fmt::format("tokenizer_golden_{}", ::getpid());
   fs::create_directories(dir);
   for (const Json& configuration : Json::parse(read(kGolden / "tokenizer_cases.json"))) {
     SCOPED_TRACE(configuration["name"].get<std::string>());
     Json file = Json::parse(read(kGolden / "tokenizer_small/tokenizer.json"));
-    merge(file, configuration["patch"]);
+    merge_json(file, configuration["patch"]);
     // Keys come out sorted, so this also reads a vocabulary whose ids are not in order.
     std::ofstream(dir / "tokenizer.json") << file;
     const auto tokenizer = Tokenizer::load(dir);
     for (const Json& expected : configuration["cases"]) {
-      const std::string text = *text_of(expected, "text");
-      const std::optional<std::string> pair = text_of(expected, "pair");
+      const std::string text = *text_of_case(expected, "text");
+      const std::optional<std::string> pair = text_of_case(expected, "pair");
       const int64_t max_length = expected.value("max_length", kNoTruncation);
       const Encoding got =
           pair ? tokenizer->encode(text, *pair, max_length) : tokenizer->encode(text, max_length);
@@ -96,8 +59,9 @@ std::string surround(int32_t code_point) {
 TEST(TokenizerGolden, NormalizesEveryCodePoint) {
   const Json hashes = Json::parse(read(kGolden / "tokenizer_hashes.json"))["code_points"];
   for (const std::string options : {"1111", "1110", "1101", "1100", "0011"}) {
-    const Normalizer normalizer({options[0] == '1', options[1] == '1', options[2] == '1', options[3] == '1'});
-    Normalizer::Scratch scratch;
+    const BertNormalizer normalizer(
+        {options[0] == '1', options[1] == '1', options[2] == '1', options[3] == '1'});
+    BertNormalizer::Scratch scratch;
     std::string normalized;
     uint32_t crc = 0;
     for (int32_t c = 0; c < 0x110000; ++c) {
@@ -181,12 +145,7 @@ TEST_P(TokenizerGoldenFile, WithTheVocabularyOfMiniLm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, TokenizerGoldenFile, ::testing::ValuesIn(names_of_hashed_files()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           for (char& c : name)
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           return name;
-                         });
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace shoehorn

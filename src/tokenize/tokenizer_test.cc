@@ -107,6 +107,29 @@ TEST(Tokenizer, TruncatesTheLongerFirst) {
   EXPECT_THROW(tokenizer->encode("a", -1), UserError);
 }
 
+TEST(Tokenizer, OffsetsCountBytesOrCharacters) {
+  const auto tokenizer = Tokenizer::load(kSmall);
+  const TextPair text = {"\u00E9 [MASK]", "\u4F60the"};
+  const EncodingWithOffsets characters = tokenizer->encode_with_offsets(text);
+  EXPECT_EQ(characters.encoding, tokenizer->encode(text.first, *text.second));
+  EXPECT_EQ(characters.offsets,
+            (std::vector<TextRange>{{0, 0}, {0, 1}, {2, 8}, {0, 0}, {0, 1}, {1, 4}, {0, 0}}));
+  EXPECT_EQ(tokenizer->encode_with_offsets(text, kNoTruncation, OffsetUnit::kByte).offsets,
+            (std::vector<TextRange>{{0, 0}, {0, 2}, {3, 9}, {0, 0}, {0, 3}, {3, 6}, {0, 0}}));
+  EXPECT_EQ(tokenizer->encode_with_offsets(text, 5).offsets,
+            (std::vector<TextRange>{{0, 0}, {0, 1}, {0, 0}, {0, 1}, {0, 0}}));
+  EXPECT_THROW(tokenizer->encode_with_offsets(text, 2), UserError);
+}
+
+TEST(Tokenizer, DecodesIds) {
+  const auto tokenizer = Tokenizer::load(kSmall);
+  const Ids ids = tokenizer->encode("The ferry [MASK] leaves, doesn't it?").input_ids;
+  EXPECT_EQ(tokenizer->decode(ids), "the ferry leaves, doesn ' t it?");
+  EXPECT_EQ(tokenizer->decode(ids, false), "[CLS] the ferry [MASK] leaves, doesn ' t it? [SEP]");
+  EXPECT_EQ(tokenizer->decode({}), "");
+  EXPECT_THROW(tokenizer->decode(Ids{0, static_cast<int32_t>(tokenizer->vocab_size())}), UserError);
+}
+
 TEST(Tokenizer, AnyBytesGiveIdsInRangeOnAnyNumberOfThreads) {
   const auto tokenizer = Tokenizer::load(kSmall);
   std::mt19937 random(8);
@@ -241,17 +264,37 @@ TEST_F(ModelDir, NamesWhatItDoesNotSupport) {
     write_changed(from, to);
     expect_error(part);
   };
-  refuses(R"("type":"WordPiece","unk)", R"("type":"BPE","unk)", "model.type");
-  refuses(R"("type":"BertNormalizer")", R"("type":"Lowercase")", "normalizer.type");
-  refuses(R"("type":"BertPreTokenizer")", R"("type":"Whitespace")", "pre_tokenizer.type");
-  refuses(R"({"type":"BertPreTokenizer"})", "null", "pre_tokenizer");
-  refuses(R"("type":"TemplateProcessing")", R"("type":"RobertaProcessing")", "post_processor.type");
+  refuses(R"("type":"WordPiece","unk)", R"("type":"Unigram","unk)",
+          R"(model.type to be one of BPE, WordLevel, WordPiece, got "Unigram")");
+  refuses(R"("type":"BertNormalizer")", R"("type":"Precompiled")",
+          "normalizer.type to be one of BertNormalizer,");
+  refuses(R"("type":"BertPreTokenizer")", R"("type":"UnicodeScripts")",
+          "pre_tokenizer.type to be one of BertPreTokenizer,");
+  refuses(R"("type":"TemplateProcessing")", R"("type":"Padding")",
+          "post_processor.type to be one of BertProcessing,");
+  refuses(R"({"type":"WordPiece","prefix")", R"({"type":"CTC","prefix")",
+          "decoder.type to be one of BPEDecoder,");
   refuses(R"("version":"1.0")", R"("version":"2.0")", "version");
   refuses(R"("lowercase":true)", R"("lowercase":"yes")", "normalizer.lowercase");
   refuses(R"("ids":[2])", R"("ids":[99999])", "[CLS]");
   refuses(R"("id":4,"content":"[MASK]")", R"("id":5,"content":"[MASK]")", "[MASK]");
   refuses(R"("Sequence":{"id":"B")", R"("Sequence":{"id":"C")", "pair[3]");
   refuses(R"("unk_token":"[UNK]")", R"("unk_token":"<unk>")", "<unk>");
+}
+
+// A few lines that would make a text 2^40 times as long.
+TEST_F(ModelDir, RefusesChainsThatGrowWithoutEnd) {
+  std::string doubling = R"({"type":"Sequence","normalizers":[)";
+  for (int i = 0; i < 40; ++i)
+    doubling +=
+        fmt::format(R"({}{{"type":"Replace","pattern":{{"String":"a"}},"content":"aa"}})", i > 0 ? "," : "");
+  const std::string whole = read(kSmall / "tokenizer.json");
+  const size_t begin = whole.find(R"({"type":"BertNormalizer")");
+  const size_t end = whole.find('}', begin) + 1;
+  write("tokenizer.json", whole.substr(0, begin) + doubling + "]}" + whole.substr(end));
+  const auto tokenizer = Tokenizer::load(dir_);
+  EXPECT_THROW(tokenizer->encode("banana"), UserError);
+  EXPECT_THROW(tokenizer->encode_with_offsets({"banana", std::nullopt}), UserError);
 }
 
 TEST_F(ModelDir, RefusesBadIds) {

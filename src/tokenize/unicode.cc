@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace shoehorn {
 namespace {
@@ -58,6 +60,56 @@ constexpr Range kStarter[] = {{0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x
                               {0x11A47, 0x11A47}, {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45},
                               {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F},
                               {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}};
+
+// M* of Unicode 15 that the older table does not hold (StripAccents).
+constexpr Range kNotCombining[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},
+    {0xB55, 0xB55},     {0xC04, 0xC04},     {0xC3C, 0xC3C},     {0xCF3, 0xCF3},     {0xD00, 0xD00},
+    {0xD3B, 0xD3C},     {0xD81, 0xD81},     {0xEBA, 0xEBA},     {0xECE, 0xECE},     {0x1715, 0x1715},
+    {0x180F, 0x180F},   {0x1ABF, 0x1ACE},   {0x1CF7, 0x1CF7},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},
+    {0xA8FF, 0xA8FF},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x11073, 0x11074}, {0x110C2, 0x110C2}, {0x11145, 0x11146},
+    {0x111C9, 0x111C9}, {0x111CE, 0x111CF}, {0x11241, 0x11241}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E},
+    {0x1182C, 0x1183A}, {0x11930, 0x11935}, {0x11937, 0x11938}, {0x1193B, 0x1193E}, {0x11940, 0x11940},
+    {0x11942, 0x11943}, {0x119D1, 0x119D7}, {0x119DA, 0x119E0}, {0x119E4, 0x119E4}, {0x11A01, 0x11A0A},
+    {0x11A33, 0x11A39}, {0x11A3B, 0x11A3E}, {0x11A47, 0x11A47}, {0x11A51, 0x11A5B}, {0x11A8A, 0x11A99},
+    {0x11D31, 0x11D36}, {0x11D3A, 0x11D3A}, {0x11D3C, 0x11D3D}, {0x11D3F, 0x11D45}, {0x11D47, 0x11D47},
+    {0x11D8A, 0x11D8E}, {0x11D90, 0x11D91}, {0x11D93, 0x11D97}, {0x11EF3, 0x11EF6}, {0x11F00, 0x11F01},
+    {0x11F03, 0x11F03}, {0x11F34, 0x11F3A}, {0x11F3E, 0x11F42}, {0x13440, 0x13440}, {0x13447, 0x13455},
+    {0x16F4F, 0x16F4F}, {0x16F7F, 0x16F87}, {0x16FE4, 0x16FE4}, {0x16FF0, 0x16FF1}, {0x1CF00, 0x1CF2D},
+    {0x1CF30, 0x1CF46}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
+    {0x1E4EC, 0x1E4EF}};
+
+// Compatibility decompositions of Unicode 15 that the older table does not hold.
+constexpr Range kNotCompatible[] = {{0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},
+                                    {0x10781, 0x10785}, {0x10787, 0x107B0}, {0x107B2, 0x107BA},
+                                    {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
+
+// L* of Unicode 16, unassigned in 15.
+constexpr Range kNewLetters[] = {
+    {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3}, {0x10D4A, 0x10D65},
+    {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E},
+    {0x11390, 0x113B5}, {0x113B7, 0x113B7}, {0x113D1, 0x113D1}, {0x113D3, 0x113D3}, {0x11BC0, 0x11BE0},
+    {0x13460, 0x143FA}, {0x16100, 0x1611D}, {0x16D40, 0x16D6C}, {0x18CFF, 0x18CFF}, {0x1E5D0, 0x1E5ED},
+    {0x1E5F0, 0x1E5F0}, {0x2EBF0, 0x2EE5D}};
+
+// N* of Unicode 16, unassigned in 15.
+constexpr Range kNewNumbers[] = {{0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF0, 0x11BF9},
+                                 {0x16130, 0x16139}, {0x16D70, 0x16D79}, {0x1CCF0, 0x1CCF9},
+                                 {0x1E5F1, 0x1E5FA}};
+
+// N* of Unicode 17, unassigned in 16.
+constexpr Range kNewestNumbers[] = {{0x11DE0, 0x11DE9}, {0x16FF4, 0x16FF6}};
+
+// Word characters of Unicode 16, unassigned in 15.
+constexpr Range kNewWordCharacters[] = {
+    {0x897, 0x897},     {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
+    {0x10D40, 0x10D65}, {0x10D69, 0x10D6D}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x10EFC, 0x10EFC},
+    {0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113C0},
+    {0x113C2, 0x113C2}, {0x113C5, 0x113C5}, {0x113C7, 0x113CA}, {0x113CC, 0x113D3}, {0x113E1, 0x113E2},
+    {0x116D0, 0x116E3}, {0x11BC0, 0x11BE0}, {0x11BF0, 0x11BF9}, {0x11F5A, 0x11F5A}, {0x13460, 0x143FA},
+    {0x16100, 0x16139}, {0x16D40, 0x16D6C}, {0x16D70, 0x16D79}, {0x18CFF, 0x18CFF}, {0x1CCF0, 0x1CCF9},
+    {0x1E5D0, 0x1E5FA}, {0x2EBF0, 0x2EE5D}};
 
 // Upper case letters of Unicode 16 and 17.
 struct LowerCaseRange {
@@ -150,6 +202,8 @@ bool is_word_character(int32_t code_point) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC:
       return true;
+    case UTF8PROC_CATEGORY_CN:
+      return contains(kNewWordCharacters, code_point);
     default:
       break;
   }
@@ -157,6 +211,29 @@ bool is_word_character(int32_t code_point) {
   constexpr Range kOthers[] = {
       {0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
   return contains(kOthers, code_point);
+}
+
+bool is_letter(int32_t code_point) {
+  const utf8proc_category_t c = category(code_point);
+  if (c == UTF8PROC_CATEGORY_CN) return contains(kNewLetters, code_point);
+  return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_number(int32_t code_point) {
+  const utf8proc_category_t c = category(code_point);
+  if (c == UTF8PROC_CATEGORY_CN) return contains(kNewNumbers, code_point);
+  return c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO;
+}
+
+bool is_numeric(int32_t code_point) {
+  return is_number(code_point) || contains(kNewestNumbers, code_point);
+}
+
+bool is_combining_mark(int32_t code_point) {
+  const utf8proc_category_t c = category(code_point);
+  if (c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME) return !contains(kNotCombining, code_point);
+  // Vedic signs: Mc in the older table, now Lo.
+  return code_point == 0x1CF2 || code_point == 0x1CF3;
 }
 
 int canonical_combining_class(int32_t code_point) {
@@ -176,6 +253,93 @@ CodePoints canonical_decomposition(int32_t code_point) {
                                                           static_cast<utf8proc_ssize_t>(result.values.size()),
                                                           options, &boundary_class));
   return result;
+}
+
+LongCodePoints compatibility_decomposition(int32_t code_point) {
+  LongCodePoints result{{code_point}, 1};
+  const bool hangul = code_point >= 0xAC00 && code_point <= 0xD7A3;
+  if (code_point < 0xA0 || code_point == 0x11938 || contains(kNotCompatible, code_point)) return result;
+  if (!hangul && utf8proc_get_property(code_point)->decomp_seqindex == UINT16_MAX) return result;
+  int boundary_class = 0;
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+  result.count = static_cast<int>(utf8proc_decompose_char(code_point, result.values.data(),
+                                                          static_cast<utf8proc_ssize_t>(result.values.size()),
+                                                          options, &boundary_class));
+  return result;
+}
+
+namespace {
+
+using Composition = std::pair<uint64_t, int32_t>;  // first << 32 | second, and what they compose to
+
+uint64_t pair_key(int32_t first, int32_t second) {
+  return static_cast<uint64_t>(first) << 32 | static_cast<uint32_t>(second);
+}
+
+// The pairs that compose, which utf8proc keeps to itself, from the full decompositions: the last code point of
+// one joins what the others compose to, so shorter decompositions come first.
+std::vector<Composition> make_compositions() {
+  std::array<std::vector<int32_t>, 5> composites;  // by length of the decomposition
+  // No code point above these composes: ideographs for compatibility decompose into one.
+  for (int32_t c = 0xC0; c < 0x20000; ++c) {
+    const utf8proc_property_t* property = utf8proc_get_property(c);
+    if (property->decomp_seqindex == UINT16_MAX || property->decomp_type != 0 || property->comp_exclusion)
+      continue;
+    const CodePoints parts = canonical_decomposition(c);
+    // What begins with a mark is left apart, as Unicode says.
+    if (parts.count >= 2 && canonical_combining_class(parts.values[0]) == 0)
+      composites[static_cast<size_t>(parts.count)].push_back(c);
+  }
+  std::vector<Composition> compositions;
+  for (size_t length = 2; length < composites.size(); ++length) {
+    std::vector<Composition> longer;
+    for (const int32_t c : composites[length]) {
+      const CodePoints parts = canonical_decomposition(c);
+      int32_t first = parts.values[0];
+      for (size_t i = 1; i + 1 < length && first >= 0; ++i) {
+        const auto known =
+            std::ranges::find(compositions, pair_key(first, parts.values[i]), &Composition::first);
+        first = known == compositions.end() ? -1 : known->second;
+      }
+      if (first >= 0) longer.emplace_back(pair_key(first, parts.values[length - 1]), c);
+    }
+    compositions.insert(compositions.end(), longer.begin(), longer.end());
+  }
+  std::ranges::sort(compositions);
+  return compositions;
+}
+
+const std::vector<Composition>& compositions() {
+  static const std::vector<Composition> made = make_compositions();
+  return made;
+}
+
+}  // namespace
+
+bool is_composing_starter(int32_t code_point) {
+  static const std::vector<int32_t> starters = [] {
+    std::vector<int32_t> seconds;
+    for (const auto& [key, composed] : compositions()) {
+      const auto second = static_cast<int32_t>(key & 0xFFFFFFFF);
+      if (canonical_combining_class(second) == 0) seconds.push_back(second);
+    }
+    std::ranges::sort(seconds);
+    seconds.erase(std::ranges::unique(seconds).begin(), seconds.end());
+    return seconds;
+  }();
+  return (code_point >= 0x1161 && code_point < 0x1176) || (code_point > 0x11A7 && code_point < 0x11C3) ||
+         std::ranges::binary_search(starters, code_point);
+}
+
+int32_t canonical_composition(int32_t first, int32_t second) {
+  // Hangul: leading consonant + vowel, syllable without a final + final consonant.
+  if (first >= 0x1100 && first < 0x1113 && second >= 0x1161 && second < 0x1176)
+    return 0xAC00 + ((first - 0x1100) * 21 + (second - 0x1161)) * 28;
+  if (first >= 0xAC00 && first <= 0xD7A3 && (first - 0xAC00) % 28 == 0 && second > 0x11A7 && second < 0x11C3)
+    return first + (second - 0x11A7);
+  const uint64_t key = pair_key(first, second);
+  const auto found = std::ranges::lower_bound(compositions(), key, {}, &Composition::first);
+  return found != compositions().end() && found->first == key ? found->second : -1;
 }
 
 CodePoints lower_case(int32_t code_point) {

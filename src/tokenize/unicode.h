@@ -4,12 +4,11 @@
 // is asked of the tables Hugging Face compiles in, and those come from several versions of Unicode:
 //   - categories (control, nonspacing mark, punctuation): the crate `unicode_categories`, about Unicode 8;
 //   - canonical decomposition and combining classes: `unicode-normalization-alignments`, about Unicode 9;
-//   - lower case and white space: the Rust standard library, Unicode 17.
+//   - lower case, white space and numeric characters: the Rust standard library, Unicode 17;
+//   - letters and numbers of regular expressions: Oniguruma, Unicode 16; word characters: the crate `regex`, 16.
 // unicode.cc lists every code point where these differ from utf8proc (found by comparing all 1,112,064 of
-// them): 4 ranges of format controls, 32 of punctuation and 2 code points, 91 of marks and U+1734, 36 of
-// combining classes, one decomposition (U+11938), 10 ranges of lower case and U+0130. Compared with
-// tokenizers 0.23.3; the golden test compares every code point again, with the hashes that
-// tests/golden/tokenizer_make.py makes.
+// them). Compared with tokenizers 0.23.3; the golden tests compare every code point again, with the hashes that
+// tests/golden/tokenizer_make.py and tests/golden/chain_make.py make.
 //
 // All functions are pure, thread-safe and do not throw. A code point is an int32_t in 0..0x10FFFF.
 #pragma once
@@ -26,6 +25,11 @@ struct CodePoints {
   int count;
 };
 
+struct LongCodePoints {
+  std::array<int32_t, 20> values;
+  int count;
+};
+
 // Cc, Cf or Co, without tab, line feed and carriage return.
 bool is_control(int32_t code_point);
 // Unicode White_Space (Rust's char::is_whitespace, and \s of its regex crate).
@@ -39,10 +43,24 @@ bool is_nonspacing_mark(int32_t code_point);
 // \w of Rust's regex crate: Alphabetic, M*, Nd, Pc, Join_Control.
 bool is_word_character(int32_t code_point);
 
+// \p{L} and \p{N} of Oniguruma.
+bool is_letter(int32_t code_point);
+bool is_number(int32_t code_point);
+// Category N* (Rust's char::is_numeric).
+bool is_numeric(int32_t code_point);
+// Category M* as the normalizer StripAccents sees it.
+bool is_combining_mark(int32_t code_point);
+
 // Canonical combining class; 0 for a starter.
 int canonical_combining_class(int32_t code_point);
 // Full canonical decomposition of one code point, at most 4 code points, itself if it has none.
 CodePoints canonical_decomposition(int32_t code_point);
+// Full compatibility decomposition of one code point, at most 18 code points, itself if it has none.
+LongCodePoints compatibility_decomposition(int32_t code_point);
+// The code point that two compose to canonically; -1 where there is none.
+int32_t canonical_composition(int32_t first, int32_t second);
+// Whether some code point before this one composes with it, though it is a starter.
+bool is_composing_starter(int32_t code_point);
 // Lower case without context (no final sigma), at most 2 code points.
 CodePoints lower_case(int32_t code_point);
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tokenize/normalizer.h"
+#include "tokenize/bert_normalizer.h"
 
 namespace shoehorn {
 namespace {
@@ -68,10 +68,10 @@ TEST(Unicode, Classes) {
   EXPECT_FALSE(is_word_character('-') || is_word_character(0x2460));
 }
 
-std::string normalize(std::string_view text, NormalizerOptions options = {}) {
-  Normalizer::Scratch scratch;
+std::string normalize(std::string_view text, BertNormalizerOptions options = {}) {
+  BertNormalizer::Scratch scratch;
   std::string normalized;
-  Normalizer(options).append_normalized(text, scratch, normalized);
+  BertNormalizer(options).append_normalized(text, scratch, normalized);
   return normalized;
 }
 

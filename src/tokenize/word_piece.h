@@ -2,36 +2,14 @@
 //
 //   "unaffable" -> "un" "##aff" "##able"
 //
-// Tokens lie end to end in one string, in order of id. An open-addressed table of (hash, id), at most half
-// full, finds them; the hash runs byte by byte, so one walk over a word gives the hashes of all its prefixes.
 // A whole word is tried first: in ordinary text nine of ten words are one token.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
+
+#include "tokenize/token_model.h"
 
 namespace shoehorn {
-
-constexpr int64_t kMostTokens = int64_t{1} << 23;
-
-// Tokens by id: token i is bytes[ends[i - 1], ends[i]). An empty one is never found.
-struct TokenList {
-  std::string bytes;
-  std::vector<uint32_t> ends;
-
-  int64_t size() const { return static_cast<int64_t>(ends.size()); }
-  std::string_view operator[](int64_t id) const {
-    const size_t i = static_cast<size_t>(id);
-    const uint32_t begin = i == 0 ? 0 : ends[i - 1];
-    return std::string_view(bytes).substr(begin, ends[i] - begin);
-  }
-  void push_back(std::string_view token) {
-    bytes.append(token);
-    ends.push_back(static_cast<uint32_t>(bytes.size()));
-  }
-};
 
 struct WordPieceOptions {
   std::string unk_token = "[UNK]";
@@ -40,43 +18,34 @@ struct WordPieceOptions {
 };
 
 // Immutable and thread-safe; the scratch belongs to one thread.
-class WordPiece {
+class WordPiece final : public TokenModel {
  public:
-  using Scratch = std::vector<uint64_t>;  // hashes of prefixes
+  // Hashes of prefixes.
+  struct Scratch : ModelScratch {
+    std::vector<uint64_t> hashes;
+    std::vector<int32_t> ids;
+  };
 
-  // `file` names the origin in errors. UserError: more than kMostTokens, a token twice, no unk_token among
-  // the tokens.
+  // `file` names the origin in errors. UserError: those of Vocabulary, no unk_token among the tokens.
   WordPiece(TokenList tokens, WordPieceOptions options, std::string_view file);
 
   // Appends the ids of one word: its pieces, or unk_id() alone.
   void append_pieces(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
 
-  // The highest id and one.
-  int64_t size() const { return tokens_.size(); }
-  // -1 where there is no such token.
-  int32_t id_of(std::string_view token) const;
-  std::string_view token_of(int64_t id) const { return tokens_[id]; }
-  int32_t unk_id() const { return unk_id_; }
-  // Bytes of the tokens, their ends and the hash table.
-  int64_t table_bytes() const;
+  int32_t unk_id() const override { return unk_id_; }
+  std::unique_ptr<ModelScratch> make_scratch(size_t text_bytes) const override;
+  void append_ids(const PieceText& text, size_t most_ids, ModelScratch& scratch,
+                  std::vector<int32_t>& ids) const override;
+  void append_tokens(std::string_view piece, ModelScratch& scratch,
+                     std::vector<ModelToken>& tokens) const override;
 
  private:
-  struct Slot {
-    uint32_t hash;
-    int32_t id;  // -1: free
-  };
-
-  // The id of prefix + piece, whose hash is `hash`; -1 where there is none.
-  int32_t find(uint64_t hash, std::string_view prefix, std::string_view piece) const;
-
-  TokenList tokens_;
-  std::vector<Slot> slots_;
-  uint64_t slot_mask_;
   std::string prefix_;
   uint64_t prefix_hash_;  // state of the hash after the prefix
   int64_t max_input_chars_per_word_;
-  size_t max_token_bytes_ = 0;
   int32_t unk_id_;
 };
+
+std::unique_ptr<TokenModel> read_word_piece(const JsonNode& node, ModelLists lists);
 
 }  // namespace shoehorn

@@ -72,10 +72,10 @@ TEST(WordPiece, EqualsItsDefinition) {
         ASSERT_EQ(pieces, naive_pieces(ids, word, prefix, 12)) << utf8(word);
       }
       for (const auto& [token, id] : ids) {
-        ASSERT_EQ(word_piece.id_of(token), id);
-        ASSERT_EQ(word_piece.token_of(id), token);
+        ASSERT_EQ(word_piece.vocabulary().id_of(token), id);
+        ASSERT_EQ(word_piece.vocabulary().token_of(id), token);
       }
-      EXPECT_EQ(word_piece.id_of("absent"), -1);
+      EXPECT_EQ(word_piece.vocabulary().id_of("absent"), -1);
     }
   }
 }

@@ -5,10 +5,10 @@
 #include "base/user_error_kinds.h"
 #include "graph/relative_step.h"
 #include "io/file.h"
-#include "train/checkpoint.h"
-#include "train/memory_refusal.h"
-#include "train/run_data.h"
-#include "train/run_start.h"
+#include "session/batching.h"
+#include "session/memory_refusal.h"
+#include "state/checkpoint.h"
+#include "train/starting_weights.h"
 
 namespace shoehorn {
 
@@ -114,6 +114,7 @@ std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accele
   check_data(model, loader_->dataset(), "training");
   windows_ = make_windows(args_, loader_->dataset());
   SessionOptions options;
+  options.backend = options_.backend;
   options.step = step_options_of(args_);
   options.step.optimizer = optimizer_.options;
   options.step.decay_of = decay_of_groups(optimizer_.groups);

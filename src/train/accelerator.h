@@ -53,14 +53,14 @@
 #include <tuple>
 #include <vector>
 
+#include "arguments/step_settings.h"
+#include "arguments/training_arguments.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
+#include "session/memory_forecast.h"
+#include "state/original_weights.h"
 #include "train/data_loader.h"
-#include "train/memory_forecast.h"
-#include "train/original_weights.h"
 #include "train/step_runner.h"
-#include "train/step_settings.h"
-#include "train/training_arguments.h"
 
 namespace shoehorn {
 
@@ -179,6 +179,8 @@ struct AcceleratorOptions {
   // As in TrainerOptions: a directory of weights to start from; empty: the model's own (from_pretrained), or
   // where it has none every parameter from its initializer, seeded by `seed`.
   std::filesystem::path weights = {};
+  // As in TrainerOptions.
+  std::shared_ptr<const Backend> backend = {};
   // Told, when memory is reserved, which weights are new and where they may overflow in fp16. Unset: silent.
   std::function<void(const std::string& line)> on_line = {};
 };

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "train/checkpoint.h"
+#include "state/checkpoint.h"
 
 namespace shoehorn {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "train/training_arguments.h"
+#include "arguments/training_arguments.h"
 
 namespace shoehorn {
 

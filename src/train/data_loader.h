@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "arguments/training_arguments.h"
 #include "data/dataset.h"
-#include "train/training_arguments.h"
 
 namespace shoehorn {
 

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <numeric>
 
+#include "analysis/step_profile.h"
 #include "base/error.h"
-#include "train/batch_feed.h"
-#include "train/run_report.h"
-#include "train/step_profile.h"
+#include "session/batch_feed.h"
+#include "train/results.h"
 
 namespace shoehorn {
 
@@ -29,7 +29,8 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
   const ValueId loss_value = family.program(program).result("loss");
   Executor& executor = session.executor();
   StepProfile* const profile = options.profile;
-  MicroBatch batch = micro_batch_in(executor, family.evaluation_batch);
+  MicroBatchInputs inputs(executor, family.evaluation_batch);
+  MicroBatch& batch = inputs.batch();
   BatchOptions packing;
   packing.micro_batch_size = options.batch_size;
   packing.pad_to_max_length = options.pad_to_max_length;
@@ -45,20 +46,21 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
     if (profile != nullptr && result.batches > 0) profile->begin_step(result.batches + 1, begin);
     const auto samples = std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size);
     pack_micro_batch(dataset, samples, 0, packing, batch);
+    inputs.send();
     if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
     int64_t targets = 0;
     for (const int64_t sample : samples) targets += dataset.target_items(sample);
     counts.clear();
     append_counts(batch, counts);
-    *executor.storage_as<float>(family.scalars.target_count) =
-        static_cast<float>(std::max<int64_t>(1, targets));
+    executor.write_scalar(family.scalars.target_count, static_cast<float>(std::max<int64_t>(1, targets)));
     if (profile != nullptr) profile->begin_run(program, counts);
     executor.run(program, counts);
     if (profile != nullptr) profile->end_run();
-    const auto* outputs = reinterpret_cast<const float*>(executor.value(program, outputs_value));
-    const auto* loss = reinterpret_cast<const float*>(executor.value(program, loss_value));
-    const std::span<const float> rows(outputs, size * static_cast<size_t>(task.num_labels()));
-    loss_sum += static_cast<double>(*loss) * static_cast<double>(targets);
+    const auto loss = executor.read_scalar<float>(program, loss_value);
+    const ReadView outputs(executor, program, outputs_value, 0,
+                           static_cast<int64_t>(size * sizeof(float)) * task.num_labels());
+    const std::span<const float> rows = outputs.as<float>();
+    loss_sum += static_cast<double>(loss) * static_cast<double>(targets);
     labelled += targets;
     if (dataset.label_kind() != LabelKind::kNone) result.score->add(rows, batch);
     if (options.on_outputs) options.on_outputs(rows);

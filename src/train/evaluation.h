@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 #include "model/task.h"
-#include "train/session.h"
+#include "session/session.h"
 
 namespace shoehorn {
 

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <set>
 
+#include "analysis/memory_chart.h"
+#include "arguments/argument_table.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "report/html_page.h"
 #include "report/plot.h"
-#include "train/argument_table.h"
-#include "train/memory_chart.h"
 
 namespace shoehorn {
 

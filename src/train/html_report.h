@@ -4,12 +4,12 @@
 #include <span>
 #include <string>
 
+#include "analysis/step_profile.h"
+#include "arguments/training_arguments.h"
 #include "model/score.h"
-#include "train/memory_forecast.h"
-#include "train/session.h"
-#include "train/step_profile.h"
-#include "train/trainer_state.h"
-#include "train/training_arguments.h"
+#include "session/memory_forecast.h"
+#include "session/session.h"
+#include "state/trainer_state.h"
 
 namespace shoehorn {
 

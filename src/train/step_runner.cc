@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "train/batch_feed.h"
-#include "train/loss_scale_state.h"
+#include "session/batch_feed.h"
+#include "session/loss_scale_state.h"
 
 namespace shoehorn {
 
@@ -19,26 +19,25 @@ StepRunner::StepRunner(Session& session, StepProfile* profile)
 
 void StepRunner::begin(const StepStart& start) {
   const ScalarStorages& scalars = session_.family().scalars;
-  const Executor& executor = session_.executor();
-  *executor.storage_as<uint32_t>(scalars.step) = static_cast<uint32_t>(start.step);
-  *executor.storage_as<uint32_t>(scalars.applied_updates) = static_cast<uint32_t>(start.applied_updates);
-  *executor.storage_as<float>(scalars.target_count) =
-      static_cast<float>(std::max<int64_t>(1, start.target_items));
+  Executor& executor = session_.executor();
+  executor.write_scalar(scalars.step, static_cast<uint32_t>(start.step));
+  executor.write_scalar(scalars.applied_updates, static_cast<uint32_t>(start.applied_updates));
+  executor.write_scalar(scalars.target_count, static_cast<float>(std::max<int64_t>(1, start.target_items)));
   counts_.clear();
 }
 
 void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index) {
   const ProgramFamily& family = session_.family();
-  Executor& executor = session_.executor();
-  MicroBatch batch =
-      micro_batch_in(executor, family.train_batches[static_cast<size_t>(step_.valid() ? index : 0)]);
+  MicroBatchInputs inputs(session_.executor(),
+                          family.train_batches[static_cast<size_t>(step_.valid() ? index : 0)]);
   const double begin = now_seconds();
-  windows.load(index, batch);
+  windows.load(index, inputs.batch());
+  inputs.send();
   const double end = now_seconds();
   data_wait_seconds_ += end - begin;
   if (profile_ != nullptr) profile_->host_work(HostWork::kDataWait, begin, end);
   if (!step_.valid()) counts_.clear();
-  append_counts(batch, counts_);
+  append_counts(inputs.batch(), counts_);
   if (!step_.valid()) run(index == 0 ? first_ : next_);
 }
 
@@ -51,7 +50,7 @@ void StepRunner::run(ProgramId program) {
 StepResult StepRunner::finish(double learning_rate) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();
-  *executor.storage_as<float>(family.scalars.learning_rate) = static_cast<float>(learning_rate);
+  executor.write_scalar(family.scalars.learning_rate, static_cast<float>(learning_rate));
   if (step_.valid()) {
     // Micro-batches that a short last window lacks have no tokens.
     counts_.resize(kBatchAxes.size() * family.train_batches.size(), 0);
@@ -60,8 +59,8 @@ StepResult StepRunner::finish(double learning_rate) {
     counts_.clear();
     run(update_);
   }
-  StepResult result{.loss = *executor.storage_as<float>(family.loss)};
-  if (family.grad_norm.valid()) result.grad_norm = *executor.storage_as<float>(family.grad_norm);
+  StepResult result{.loss = executor.read_scalar<float>(family.loss)};
+  if (family.grad_norm.valid()) result.grad_norm = executor.read_scalar<float>(family.grad_norm);
   result.is_skipped = was_skipped(executor, family.loss_scale);
   return result;
 }

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/step_profile.h"
 #include "data/window_iterator.h"
-#include "train/session.h"
-#include "train/step_profile.h"
+#include "session/session.h"
 
 namespace shoehorn {
 

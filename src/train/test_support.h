@@ -11,8 +11,8 @@
 #include "base/dtype.h"
 #include "data/dataset.h"
 #include "models/bert.h"
+#include "state/weights.h"
 #include "train/trainer.h"
-#include "train/weights.h"
 
 namespace shoehorn::testing {
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "arguments/training_arguments.h"
 #include "data/load_dataset.h"
 #include "tokenize/tokenizer.h"
-#include "train/training_arguments.h"
 
 namespace shoehorn {
 

@@ -1,19 +1,19 @@
 #include "train/trainer.h"
 
+#include "arguments/step_settings.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/user_error_kinds.h"
 #include "data/window_iterator.h"
 #include "io/directory_lock.h"
+#include "session/batching.h"
+#include "session/loss_scale_state.h"
+#include "session/memory_refusal.h"
+#include "state/resume_changes.h"
+#include "state/weights.h"
 #include "train/auto_find_batch_size.h"
-#include "train/loss_scale_state.h"
-#include "train/memory_refusal.h"
-#include "train/resume_changes.h"
-#include "train/run_data.h"
-#include "train/run_report.h"
-#include "train/run_start.h"
-#include "train/step_settings.h"
-#include "train/weights.h"
+#include "train/results.h"
+#include "train/starting_weights.h"
 
 namespace shoehorn {
 
@@ -61,6 +61,7 @@ void Trainer::plan() {
   runner_.reset();
   session_.reset();
   SessionOptions session;
+  session.backend = options_.backend;
   session.step = step_options_of(args_);
   if (options_.optimizer) session.step.optimizer = *options_.optimizer;
   session.step.decay_of = decay_of_groups(options_.optimizer_groups);
@@ -127,7 +128,8 @@ void Trainer::load_start() {
   if (windows_ != nullptr && (resumes || args_.save_strategy != "no")) {
     const bool adapts = !session_->family().adapters.empty();
     identity_ = run_identity(train_dataset_, eval_dataset_, options_.companions,
-                             adapts ? options_.weights : std::filesystem::path(), session_->state());
+                             adapts ? options_.weights : std::filesystem::path(), session_->state(),
+                             session_->backend().machine());
   }
   if (resumes) {
     resume();

@@ -18,24 +18,24 @@
 #include <string>
 #include <vector>
 
+#include "analysis/step_profile.h"
+#include "arguments/step_settings.h"
+#include "arguments/training_arguments.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/training_steps.h"
 #include "model/model_builder.h"
 #include "model/score.h"
 #include "optim/optimizer.h"
-#include "train/checkpoint.h"
+#include "session/memory_alternatives.h"
+#include "state/checkpoint.h"
+#include "state/original_weights.h"
+#include "state/trainer_state.h"
 #include "train/evaluation.h"
 #include "train/html_report.h"
-#include "train/memory_alternatives.h"
-#include "train/original_weights.h"
+#include "train/live_reports.h"
 #include "train/progress.h"
-#include "train/run_reporter.h"
-#include "train/step_profile.h"
 #include "train/step_runner.h"
-#include "train/step_settings.h"
-#include "train/trainer_state.h"
-#include "train/training_arguments.h"
 
 namespace shoehorn {
 
@@ -56,6 +56,8 @@ struct TrainerOptions {
   // Told about the run: one line a log entry and one a notice. Unset: silent.
   std::function<void(const std::string& line)> on_line = {};
   ProgressOptions progress = {};
+  // What it is planned for and runs on; null: the CPU (exec/backends.h).
+  std::shared_ptr<const Backend> backend = {};
   // Whether what --profile recorded becomes output_dir/profile.json; it is in profile() all the same.
   bool write_profile = true;
 };
@@ -178,7 +180,7 @@ class Trainer {
   Metrics end_metrics_;
 };
 
-// The guides' print_summary: prints format_summary (train/run_report.h) of a training result and of the
+// The guides' print_summary: prints format_summary (train/results.h) of a training result and of the
 // memory that this process holds now.
 void print_summary(const TrainOutput& output, std::ostream& out = std::cout);
 

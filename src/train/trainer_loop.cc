@@ -8,11 +8,11 @@
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
-#include "train/adapter_weights.h"
-#include "train/loss_scale_state.h"
-#include "train/run_report.h"
+#include "session/loss_scale_state.h"
+#include "state/adapter_weights.h"
+#include "state/weights.h"
+#include "train/results.h"
 #include "train/trainer.h"
-#include "train/weights.h"
 
 namespace shoehorn {
 
@@ -128,7 +128,7 @@ void Trainer::train_epochs(Progress& progress) {
       after_step(progress);
       if (profile_ != nullptr) profile_->end_step();
       progress.update(state_.global_step, samples_this_run_,
-                      *session_->executor().storage_as<float>(session_->family().loss));
+                      session_->executor().read_scalar<float>(session_->family().loss));
     }
     point = {point.epoch + 1, 0};
     // Also where max_steps ends it early, as in the Trainer.

@@ -12,8 +12,8 @@
 #include "base/process.h"
 #include "io/checkpoint_directory.h"
 #include "io/test_directory.h"
+#include "session/batching.h"
 #include "tasks/confusion_counts.h"
-#include "train/run_data.h"
 #include "train/test_support.h"
 
 namespace shoehorn {

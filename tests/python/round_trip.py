@@ -34,24 +34,24 @@ def python_with_transformers():
     return None
 
 
-def configured(architecture, vocab_size):
+def configured(architecture, vocab_size, num_labels):
     """A model with new weights."""
     import transformers
 
     if architecture == "distilbert":
         config = transformers.DistilBertConfig(
             vocab_size=vocab_size, dim=64, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=48,
-            initializer_range=0.1, num_labels=len(LABELS),
+            initializer_range=0.1, num_labels=num_labels,
         )  # fmt: skip
         return transformers.DistilBertForSequenceClassification(config)
     config = transformers.BertConfig(
         vocab_size=vocab_size, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96,
-        max_position_embeddings=48, initializer_range=0.1, num_labels=len(LABELS),
+        max_position_embeddings=48, initializer_range=0.1, num_labels=num_labels,
     )  # fmt: skip
     return transformers.BertForSequenceClassification(config)
 
 
-def make_model(directory, architecture="bert", dtype="float32"):
+def make_model(directory, architecture="bert", dtype="float32", num_labels=len(LABELS)):
     """Random weights larger than the usual ones, so that a wrong layer shows in the logits."""
     import torch
     import transformers
@@ -61,7 +61,7 @@ def make_model(directory, architecture="bert", dtype="float32"):
     directory.mkdir()
     (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     transformers.BertTokenizerFast(str(directory / "vocab.txt"), model_max_length=48).save_pretrained(directory)
-    configured(architecture, len(pieces)).to(getattr(torch, dtype)).save_pretrained(directory)
+    configured(architecture, len(pieces), num_labels).to(getattr(torch, dtype)).save_pretrained(directory)
 
 
 def label_of(index, problem):
@@ -140,6 +140,7 @@ def main():
         make_model(directory / "bert")
         make_model(directory / "bert_bf16", "bert", "bfloat16")
         make_model(directory / "distilbert", "distilbert")
+        make_model(directory / "bert_of_one_value", num_labels=1)
         for problem in ("classes", "regression", "multi_label"):
             write_rows(directory / f"{problem}.jsonl", 24, problem)
         write_rows(directory / "test.jsonl", 30)
@@ -150,7 +151,7 @@ def main():
             ("no_masters", "bert", no_masters),
             ("no_masters_of_bf16", "bert_bf16", no_masters),
             ("distilbert_fp32", "distilbert", []),
-            ("regression", "bert", [], "regression"),
+            ("regression", "bert_of_one_value", [], "regression"),
             ("multi_label", "distilbert", [], "multi_label"),
         ]
         return 0 if all([trip(sys.argv[1], directory, *each) for each in trips]) else 1

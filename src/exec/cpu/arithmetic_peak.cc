@@ -10,7 +10,7 @@
 #include <array>
 #include <chrono>
 
-namespace shoehorn {
+namespace shoehorn::cpu {
 
 namespace {
 
@@ -187,4 +187,4 @@ std::vector<ArithmeticPeak> measure_arithmetic_peaks() {
   return peaks;
 }
 
-}  // namespace shoehorn
+}  // namespace shoehorn::cpu

@@ -6,12 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "base/dtype.h"
+#include "plan/machine_profile.h"
 
-namespace shoehorn {
+namespace shoehorn::cpu {
 
 struct ArithmeticLoop {
   const char* name = nullptr;    // "AVX-512 FMA"
@@ -28,15 +27,7 @@ inline constexpr int64_t kMostIterations = int64_t{1} << 18;
 // processor has them.
 const std::vector<ArithmeticLoop>& arithmetic_loops();
 
-struct ArithmeticPeak {
-  std::string name;
-  DType operands = DType::kF32;
-  bool is_measured = false;  // false: not run, this processor or system has no such instructions
-  double flops_one_thread = 0;
-  double flops_all_threads = 0;  // of omp_get_max_threads()
-};
-
-// Each loop on one thread and on all, the best of several runs; a tenth of a second each.
+// Each loop on one thread and on all of omp_get_max_threads(), the best of several runs; a tenth of a second each.
 std::vector<ArithmeticPeak> measure_arithmetic_peaks();
 
-}  // namespace shoehorn
+}  // namespace shoehorn::cpu

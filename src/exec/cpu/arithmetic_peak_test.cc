@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace shoehorn {
+namespace shoehorn::cpu {
 namespace {
 
 // Multiply-adds of an iteration: accumulators × lanes × products of a lane; of tiles, 4 × 16 × 16 × 32.
@@ -49,4 +49,4 @@ TEST(ArithmeticPeak, EachLoopIsMeasuredWhereTheProcessorHasIt) {
 }
 
 }  // namespace
-}  // namespace shoehorn
+}  // namespace shoehorn::cpu

@@ -4,8 +4,11 @@
 
 #include <array>
 
+#include "exec/backend/host_backend.h"
+#include "exec/cpu/arithmetic_peak.h"
 #include "exec/cpu/kernel_entry.h"
-#include "exec/cpu/matmul.h"
+#include "exec/cpu/machine_limits.h"
+#include "exec/cpu/products/matmul.h"
 
 namespace shoehorn {
 
@@ -22,17 +25,18 @@ Dropout bind_dropout(const shoehorn::Dropout& dropout, const NodeBuffers& buffer
 
 namespace {
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(int threads) : threads_(threads > 0 ? threads : omp_get_max_threads()) {
     omp_set_num_threads(threads_);
+    machine_ = machine_profile(threads_);
     for (const auto& family : {movement_kernels(), rowwise_kernels(), column_kernels(), matmul_kernels(),
                                attention_kernels(), loss_kernels(), update_kernels()}) {
       for (const KernelEntry& entry : family) entries_[static_cast<size_t>(entry.kind)] = entry;
     }
   }
 
-  std::string name() const override { return "cpu"; }
+  const MachineProfile& machine() const override { return machine_; }
 
   int64_t workspace_bytes(const Program& program, const Node& node) const override {
     const KernelEntry& kernel = entry(node);
@@ -46,9 +50,16 @@ class CpuBackend final : public Backend {
 
   void release_unused_code() const override { release_unused_matmuls(); }
 
-  PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers) const override {
+  PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers,
+                       Stream&) const override {
     return entry(node).bind({program, node}, buffers, threads_);
   }
+
+  MachineLimits measure_limits() const override { return measure_machine_limits(); }
+  std::vector<ArithmeticPeak> measure_arithmetic_peaks() const override {
+    return cpu::measure_arithmetic_peaks();
+  }
+  int64_t rows_of_full_tiles(DType operands) const override { return rows_of_full_panels(operands); }
 
  private:
   const KernelEntry& entry(const Node& node) const {
@@ -58,6 +69,7 @@ class CpuBackend final : public Backend {
   }
 
   int threads_;
+  MachineProfile machine_;
   std::array<KernelEntry, static_cast<size_t>(OpKind::kOpKindCount)> entries_{};
 };
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "plan/backend.h"
+#include "exec/backend/backend.h"
 
 namespace shoehorn {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "exec/cpu/elementwise.h"
+#include "exec/backend/backend.h"
+#include "exec/cpu/elementwise/elementwise.h"
 #include "ops/op_info.h"
-#include "plan/backend.h"
 
 namespace shoehorn::cpu {
 

@@ -1,7 +1,7 @@
 // Helpers of the kernels' tests: tensors in each storage, every vector target, one and several threads.
 #pragma once
 
-#include "exec/cpu/simd_targets.h"
+#include "exec/cpu/simd/simd_targets.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>

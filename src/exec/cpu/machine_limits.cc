@@ -1,6 +1,5 @@
 #include "exec/cpu/machine_limits.h"
 
-#include <omp.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,10 +13,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "exec/cpu/elementwise.h"
-#include "exec/cpu/matmul.h"
+#include "exec/cpu/elementwise/elementwise.h"
+#include "exec/cpu/products/matmul.h"
 
-namespace shoehorn {
+namespace shoehorn::cpu {
 
 namespace {
 
@@ -46,7 +45,7 @@ double product_flops(DType dtype, const ProductSize& size) {
   const auto bytes_of = [](int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns * 4); };
   std::vector<std::byte> a(bytes_of(size.m, size.k)), b(bytes_of(size.n, size.k)),
       c(bytes_of(size.m, size.n));
-  const auto matmul = cpu::prepare_matmul(
+  const auto matmul = prepare_matmul(
       {.m = size.m, .n = size.n, .k = size.k, .transpose_b = true, .operands = dtype, .result = dtype});
   std::vector<std::byte> workspace(static_cast<size_t>(matmul->workspace_bytes()) + 64);
   void* aligned = workspace.data();
@@ -73,29 +72,32 @@ double memory_bytes_per_second() {
   if (values == nullptr) throw system_error("[memory bandwidth] expected {} bytes, got none", kBytes);
   madvise(values.get(), static_cast<size_t>(kBytes), MADV_HUGEPAGE);
   const int64_t count = kBytes / static_cast<int64_t>(sizeof(float));
-  cpu::fill({.dtype = DType::kF32, .count = count, .value = 1, .y = values.get()});
+  fill({.dtype = DType::kF32, .count = count, .value = 1, .y = values.get()});
   const float one = 1;
   const double seconds = best_seconds(8, [&] {
-    cpu::scale({.dtype = DType::kF32, .count = count, .x = values.get(), .factor = &one, .y = values.get()});
+    scale({.dtype = DType::kF32, .count = count, .x = values.get(), .factor = &one, .y = values.get()});
   });
   return 2.0 * static_cast<double>(kBytes) / seconds;
 }
 
 }  // namespace
 
-MachineFacts machine_facts() {
-  MachineFacts facts;
+MachineProfile machine_profile(int threads) {
+  MachineProfile profile;
+  profile.backend = "cpu";
   std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line) && facts.cpu.empty();) {
-    if (line.rfind("model name", 0) == 0) facts.cpu = line.substr(std::min(line.size(), line.find(':') + 2));
+  for (std::string line; std::getline(in, line) && profile.cpu.empty();) {
+    if (line.rfind("model name", 0) == 0)
+      profile.cpu = line.substr(std::min(line.size(), line.find(':') + 2));
   }
-  facts.bf16_products = cpu::has_products_of(DType::kBF16);
-  facts.isa = !__builtin_cpu_supports("avx512f") ? "AVX2"
-              : facts.bf16_products              ? "AVX-512 with BF16"
-                                                 : "AVX-512";
-  facts.products = cpu::matmul_library();
-  facts.threads = omp_get_max_threads();
-  return facts;
+  profile.bf16_products = cpu::has_products_of(DType::kBF16);
+  profile.fp16_products = cpu::has_products_of(DType::kF16);
+  profile.isa = !__builtin_cpu_supports("avx512f") ? "AVX2"
+                : profile.bf16_products            ? "AVX-512 with BF16"
+                                                   : "AVX-512";
+  profile.products = matmul_library();
+  profile.threads = threads;
+  return profile;
 }
 
 MachineLimits measure_machine_limits() {
@@ -106,4 +108,4 @@ MachineLimits measure_machine_limits() {
   return limits;
 }
 
-}  // namespace shoehorn
+}  // namespace shoehorn::cpu

@@ -9,48 +9,139 @@ namespace shoehorn {
 
 namespace {
 
-constexpr int64_t kBlock = int64_t{4} << 20;  // a product's packing buffers stay below this
+constexpr int64_t kSlack = int64_t{4} << 20;  // a library's own packing buffers stay below this
+
+int64_t elements(const TensorType& type) {
+  return type.shape.elements();
+}
+
+// The result and every operand in fp32, staged or packed into blocks; operands of 16 bits twice, widened before.
+int64_t product_bytes(const OpContext& node) {
+  int64_t count = 0;
+  for (size_t i = 0; i < node.node.inputs.size(); ++i) {
+    if (!node.node.inputs[i].valid()) continue;
+    const TensorType& operand = node.type(static_cast<int64_t>(i));
+    count += elements(operand) * (dtype_bytes(operand.dtype) == 2 ? 2 : 1);
+  }
+  for (size_t i = 0; i < node.node.outputs.size(); ++i)
+    count += elements(node.output_type(static_cast<int64_t>(i)));
+  return kSlack + count * 4;
+}
+
+// The most sequences of the batch: elements of its starts and lengths.
+int64_t most_sequences(const OpContext& node) {
+  int64_t sequences = 0;
+  for (size_t i = 0; i < node.node.inputs.size(); ++i) {
+    if (!node.node.inputs[i].valid()) continue;
+    const TensorType& type = node.type(static_cast<int64_t>(i));
+    if (type.dtype == DType::kI32) sequences = std::max(sequences, elements(type));
+  }
+  return sequences;
+}
+
+// Of each thread: a few matrices of a head of a sequence, and strips of scores; heads are padded to vectors,
+// sequences to blocks of keys and queries. A trained bias has its gradient of each sequence.
+int64_t attention_bytes(const OpContext& node, int threads) {
+  constexpr int64_t kMatrices = 8;
+  constexpr int64_t kStripRows = 128;
+  constexpr int64_t kPadding = 576;
+  const auto& attributes = node.attributes<AttentionAttributes>();
+  const int64_t tokens = attributes.max_query_length + attributes.max_key_length;
+  const int64_t head_size = attributes.head_size + 16;
+  const int64_t of_bias = attributes.trains_bias ? most_sequences(node) * attributes.heads * tokens : 0;
+  return (threads * (tokens + kPadding) * (kMatrices * head_size + kStripRows) + of_bias) * 4;
+}
+
+// Partials of 64 rows each, for up to three parameters, and a number a row.
+int64_t row_sums_bytes(const OpContext& node) {
+  const Shape& shape = node.type(0).shape;
+  if (shape.rank() == 0) return 0;
+  const int64_t rows = shape[0].maximum;
+  const int64_t columns = shape.rank() < 2 ? 1 : shape.back().maximum;
+  return ((rows / 64 + 1) * columns * 3 + rows) * 4;
+}
+
+// A partial sum for every 16384 elements of each input; Adafactor's sums of rows and columns of a matrix.
+int64_t update_bytes(const OpContext& node) {
+  constexpr int64_t kElementsPerPartial = 16384;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < node.node.inputs.size(); ++i) {
+    if (node.node.inputs[i].valid())
+      bytes += (elements(node.type(static_cast<int64_t>(i))) / kElementsPerPartial + 1) * 8;
+  }
+  if (node.node.kind != OpKind::kAdafactor) return bytes;
+  for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
+    for (const UpdatedParameter& parameter : tensor) {
+      const int64_t chunks = parameter.matrices * (parameter.rows / 64 + 1);
+      const int64_t sums = parameter.matrices * (parameter.rows + parameter.columns);
+      bytes = std::max(bytes, 4096 + 8 * chunks * (parameter.columns + 1) + 4 * sums);
+    }
+  }
+  return bytes;
+}
 
 class NullBackend final : public Backend {
  public:
-  std::string name() const override { return "null"; }
+  explicit NullBackend(OtherMachine machine) : machine_(std::move(machine)) {}
 
-  // Products: packing buffers, and for 16-bit operands the widened panels. Reductions over rows: partials of
-  // 64 rows each.
+  const MachineProfile& machine() const override { return machine_.profile; }
+  bool is_here() const override { return false; }
+
   int64_t workspace_bytes(const Program& program, const Node& node) const override {
     const OpContext context{program, node};
+    if (node.kind == OpKind::kAttention || node.kind == OpKind::kAttentionGrad)
+      return attention_bytes(context, std::max(1, machine_.profile.threads));
     switch (op_info(node.kind).op_class) {
-      case OpClass::kContraction: {
-        if (context.type(0).dtype == DType::kF32) return kBlock;
-        int64_t widened = 0;
-        for (size_t i = 0; i < node.inputs.size(); ++i) {
-          if (node.inputs[i].valid()) widened += context.type(static_cast<int64_t>(i)).shape.elements() * 4;
-        }
-        return kBlock + widened;
-      }
+      case OpClass::kContraction:
+        return product_bytes(context);
       case OpClass::kNormalization:
-      case OpClass::kElementwise: {
-        const Shape& shape = context.type(0).shape;
-        return shape.rank() < 2 ? 0 : (shape[0].maximum / 64 + 1) * shape.back().maximum * 3 * 4;
-      }
+      case OpClass::kElementwise:
+        return row_sums_bytes(context);
       case OpClass::kUpdate:
-        return 1 << 20;
+        return update_bytes(context);
       case OpClass::kMovement:
         return 0;
     }
     return 0;
   }
 
-  PreparedNode prepare(const Program& program, const Node&, const NodeBuffers&) const override {
-    throw user_error("[null backend] expected a machine to run program '{}' on, got a plan only",
-                     program.name());
+  std::unique_ptr<Arena> reserve(AddressSpace, int64_t) const override { throw nothing_runs(); }
+  std::unique_ptr<Stream> make_stream() const override { throw nothing_runs(); }
+  std::unique_ptr<Event> make_event() const override { throw nothing_runs(); }
+  void copy_to_host(const std::byte*, std::span<std::byte>, Stream&) const override { throw nothing_runs(); }
+  void copy_from_host(std::span<const std::byte>, std::byte*, Stream&) const override {
+    throw nothing_runs();
   }
+  void fill(std::byte*, int64_t, std::byte, Stream&) const override { throw nothing_runs(); }
+  PreparedNode prepare(const Program&, const Node&, const NodeBuffers&, Stream&) const override {
+    throw nothing_runs();
+  }
+
+  // As they were measured there.
+  MemoryLimit memory_limit() const override {
+    return {
+        MemoryLimitKind::kOtherMachine, {}, machine_.available_memory_bytes, machine_.available_memory_bytes};
+  }
+  int64_t measure_overhead_bytes(AddressSpace) const override { return machine_.process_overhead_bytes; }
+  MachineLimits measure_limits() const override { return machine_.limits; }
+  std::vector<ArithmeticPeak> measure_arithmetic_peaks() const override { return {}; }
+  int64_t rows_of_full_tiles(DType) const override { return 1; }
+
+ private:
+  UserError nothing_runs() const {
+    return user_error(
+        "[machine_profile] expected the machine of the profile ({}, {}, {} threads) to run on, got "
+        "another: there is a plan only",
+        machine_.profile.isa, machine_.profile.products, machine_.profile.threads);
+  }
+
+  OtherMachine machine_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_null_backend() {
-  return std::make_unique<NullBackend>();
+std::unique_ptr<Backend> make_null_backend(OtherMachine machine) {
+  return std::make_unique<NullBackend>(std::move(machine));
 }
 
 }  // namespace shoehorn

@@ -39,14 +39,21 @@ TEST_F(NullBackendTest, WorkspaceIsAStatedBound) {
 }
 
 TEST_F(NullBackendTest, RunsNothing) {
-  const NodeId id = builder_.add(OpKind::kCopy, {read("x", {3}, DType::kF32)}, {}, "y");
-  EXPECT_EQ(backend_->name(), "null");
+  const auto backend = make_null_backend({.profile = {.isa = "SVE", .products = "a library", .threads = 96}});
+  EXPECT_FALSE(backend->is_here());
   try {
-    backend_->prepare(program_, program_.node(id), {});
-    FAIL() << "prepared";
+    backend->reserve(AddressSpace::kDevice, 64);
+    FAIL() << "reserved";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("train_step"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("(SVE, a library, 96 threads)"), std::string::npos)
+        << error.what();
   }
+}
+
+TEST_F(NullBackendTest, MeasuresNothing) {
+  const auto backend = make_null_backend({.limits = {1e12, 2e12, 1e11}, .process_overhead_bytes = 77});
+  EXPECT_EQ(backend->measure_overhead_bytes(AddressSpace::kHost), 77);
+  EXPECT_EQ(backend->measure_limits().bf16_flops, 2e12);
 }
 
 }  // namespace

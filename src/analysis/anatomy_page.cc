@@ -1,0 +1,84 @@
+#include "analysis/anatomy_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "report/html_page.h"
+
+namespace shoehorn {
+
+namespace {
+
+void add_memory(HtmlPage& page, const AreaChart& along_step, const MemoryAnatomy& memory) {
+  page.add_heading("Memory");
+  page.add_figure(draw(along_step),
+                  "As planned: what lives while each operation runs, in the order in which they run.");
+  HtmlTable parts{.caption = "At the peak of the step",
+                  .columns = {{"part"}, {"memory", true}, {"bytes a parameter", true}, {"share", true}}};
+  const auto share = [&](int64_t bytes) {
+    return fmt::format("{:.1f} %",
+                       100 * static_cast<double>(bytes) / static_cast<double>(memory.total_bytes));
+  };
+  const auto add = [&](const std::string& name, int64_t bytes) {
+    parts.rows.push_back(
+        {name, format_bytes(bytes),
+         fmt::format("{:.2f}", static_cast<double>(bytes) /
+                                   static_cast<double>(std::max<int64_t>(1, memory.parameters))),
+         share(bytes)});
+  };
+  for (const NamedBytes& part : memory.parts) add(part.name, part.bytes);
+  add("peak of the whole process", memory.total_bytes);
+  if (memory.measured_bytes > 0) {
+    parts.rows.push_back({"measured peak of the process", format_bytes(memory.measured_bytes), "", ""});
+    parts.rows.push_back({"not accounted for", format_unexplained(memory), "", ""});
+  }
+  page.add_table(parts);
+  HtmlTable components{.caption = "By component",
+                       .columns = {{"component"}, {"memory", true}, {"share", true}}};
+  for (const NamedBytes& component : memory.components_of_all_layers)
+    components.rows.push_back({component.name, format_bytes(component.bytes), share(component.bytes)});
+  page.add_table(components);
+  HtmlTable alive{.caption = fmt::format("Alive at the peak: {}", memory.peak_node),
+                  .columns = {{""}, {"memory", true}}};
+  for (const NamedBytes& buffer : memory.alive_at_peak)
+    alive.rows.push_back({buffer.name, format_bytes(buffer.bytes)});
+  page.add_table(alive);
+}
+
+void add_operations(HtmlPage& page, const OperationAnatomy& operations) {
+  page.add_heading("Operations");
+  const ClassWork total = total_of(operations);
+  BarChart shares{.title = "Shares of a step, by class of operation",
+                  .layout = BarLayout::kStacked,
+                  .axis = {.unit = Unit::kShare, .from_zero = true}};
+  shares.categories = {"flops", "bytes"};
+  if (operations.is_measured) shares.categories.emplace_back("time");
+  for (const ClassWork& work : operations.classes) {
+    BarSeries series{std::string(op_class_name(work.op_class)),
+                     {work.flops / std::max(1.0, total.flops), work.bytes / std::max(1.0, total.bytes)}};
+    if (operations.is_measured) series.values.push_back(work.seconds / total.seconds);
+    shares.series.push_back(std::move(series));
+  }
+  page.add_figure(draw(shares), "Bytes cross the memory bus once for each operand where nothing is cached.");
+  page.add_preformatted(format_operation_anatomy(operations));
+}
+
+}  // namespace
+
+std::string anatomy_page(const std::string& title, const std::string& subtitle,
+                         const AreaChart& memory_along_step, const MemoryAnatomy& memory,
+                         const OperationAnatomy& operations) {
+  HtmlPage page(title, subtitle);
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"parameters", format_count(memory.parameters)},
+      {"peak of the process, predicted", format_bytes(memory.total_bytes)}};
+  if (memory.measured_bytes > 0) facts.emplace_back("measured", format_bytes(memory.measured_bytes));
+  page.add_facts(facts);
+  add_memory(page, memory_along_step, memory);
+  add_operations(page, operations);
+  return page.html();
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,224 @@
+#include "analysis/step_profile.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "plan/memory_timeline.h"
+#include "report/trace_file.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr int64_t kHostThread = 0;
+constexpr int64_t kFirstLaneThread = 1;
+
+// What can happen around a step besides data waits: log, evaluation and checkpoint after it and at an epoch's
+// end.
+constexpr int64_t kHostSlicesAround = 6;
+
+// The program with every dimension as large as it was in a call, so that the ops' own cost is that of the
+// call.
+Program at_counts(const Program& program, std::span<const int64_t> counts) {
+  Program sized = program;
+  for (Value& value : sized.values()) {
+    std::vector<Dim> dims = value.type.shape.dims();
+    for (Dim& dim : dims) {
+      if (dim.count.valid()) dim.maximum = std::min(dim.maximum, counts[dim.count.at()]);
+    }
+    value.type.shape = Shape(std::move(dims));
+  }
+  return sized;
+}
+
+double rate(double amount, double seconds) {
+  return seconds > 0 ? amount / seconds / 1e9 : 0;
+}
+
+}  // namespace
+
+std::string_view host_work_name(HostWork work) {
+  static constexpr std::array<std::string_view, 4> kNames = {"data_wait", "logging", "evaluation",
+                                                             "checkpoint"};
+  return kNames.at(static_cast<size_t>(work));
+}
+
+StepProfile::StepProfile(const Session& session, int64_t steps)
+    : session_(session), most_steps_(static_cast<size_t>(steps)) {
+  CHECK(steps > 0, "a profile of {} steps", steps);
+  const int64_t micro_batches = session.options().step.gradient_accumulation_steps;
+  int64_t runs = 0;
+  int64_t nodes = 0;
+  int64_t counts = 0;
+  for (const Program& program : session.family().programs) {
+    const int64_t calls = session.calls_in_step(program);
+    runs += calls;
+    nodes += calls * static_cast<int64_t>(program.nodes().size());
+    counts += calls * static_cast<int64_t>(program.counts().size());
+  }
+  constexpr int64_t kMostNodes = int64_t{1} << 27;  // 1 GiB of their times
+  if (steps > kMostNodes / (nodes + counts + micro_batches + kHostSlicesAround)) {
+    throw user_error("[--profile] expected at most {} steps, which are recorded node by node, got {}",
+                     kMostNodes / (nodes + counts + micro_batches + kHostSlicesAround), steps);
+  }
+  steps_.reserve(most_steps_);
+  runs_.reserve(static_cast<size_t>(steps * runs));
+  counts_.reserve(static_cast<size_t>(steps * counts));
+  host_.reserve(static_cast<size_t>(steps * (1 + micro_batches + kHostSlicesAround)));
+  node_ends_.resize(static_cast<size_t>(steps * nodes));
+}
+
+int64_t StepProfile::reserved_bytes() const {
+  return static_cast<int64_t>(steps_.capacity() * sizeof(Step) + runs_.capacity() * sizeof(Run) +
+                              host_.capacity() * sizeof(HostSlice) +
+                              (counts_.capacity() + node_ends_.capacity()) * sizeof(double));
+}
+
+void StepProfile::begin_step(int64_t number, double begin_seconds) {
+  is_recording_ = steps_.size() < most_steps_;
+  if (is_recording_) steps_.push_back({number, begin_seconds, begin_seconds});
+}
+
+void StepProfile::end_step() {
+  if (is_recording_) steps_.back().end = now_seconds();
+  is_recording_ = false;
+}
+
+void StepProfile::begin_run(ProgramId program, std::span<const int64_t> counts) {
+  if (!is_recording_) return;
+  const Program& ran = session_.family().program(program);
+  CHECK(runs_.size() < runs_.capacity() && used_nodes_ + ran.nodes().size() <= node_ends_.size() &&
+            counts_.size() + counts.size() <= counts_.capacity(),
+        "no room is reserved for a run of {}", ran.name());
+  const size_t first_count = counts_.size();
+  counts_.insert(counts_.end(), counts.begin(), counts.end());
+  is_running_ = true;
+  runs_.push_back({&ran, now_seconds(), used_nodes_, first_count});
+}
+
+void StepProfile::host_work(HostWork work, double begin_seconds, double end_seconds) {
+  if (is_recording_ && host_.size() < host_.capacity()) host_.push_back({work, begin_seconds, end_seconds});
+}
+
+std::vector<Cost> StepProfile::costs_of(const Run& run) const {
+  const Program sized =
+      at_counts(*run.program, std::span(counts_).subspan(run.first_count, run.program->counts().size()));
+  std::vector<Cost> costs;
+  for (const Node& node : sized.nodes()) costs.push_back(op_info(node.kind).cost({sized, node}));
+  return costs;
+}
+
+double StepProfile::end_of(const Run& run) const {
+  const size_t nodes = run.program->nodes().size();
+  return nodes == 0 ? run.begin : node_ends_[run.first_node + nodes - 1];
+}
+
+// Calls function(run, index of the node, cost, begin, end) in order of time.
+template <typename Function>
+void StepProfile::for_each_node(const Function& function) const {
+  for (const Run& run : runs_) {
+    const std::vector<Cost> costs = costs_of(run);
+    double begin = run.begin;
+    for (size_t i = 0; i < costs.size(); ++i) {
+      const double end = node_ends_[run.first_node + i];
+      function(run, i, costs[i], begin, end);
+      begin = end;
+    }
+  }
+}
+
+void StepProfile::each_node(
+    const std::function<void(const OpContext&, const Cost&, double seconds)>& function) const {
+  for_each_node([&](const Run& run, size_t i, const Cost& cost, double begin, double end) {
+    function({*run.program, run.program->nodes()[i]}, cost, end - begin);
+  });
+}
+
+std::vector<OpTime> StepProfile::by_op() const {
+  std::map<std::string, OpTime, std::less<>> times;
+  for_each_node([&](const Run& run, size_t i, const Cost& cost, double begin, double end) {
+    const std::string name(op_info(run.program->nodes()[i].kind).name);
+    OpTime& time = times[name];
+    time.name = name;
+    ++time.calls;
+    time.seconds += end - begin;
+    time.flops += cost.flops;
+    time.bytes += cost.bytes_read + cost.bytes_written;
+  });
+  std::vector<OpTime> sorted;
+  for (auto& [name, time] : times) sorted.push_back(std::move(time));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
+  return sorted;
+}
+
+double StepProfile::recorded_seconds() const {
+  double seconds = 0;
+  for (const Step& step : steps_) seconds += step.end - step.begin;
+  return seconds;
+}
+
+void StepProfile::write(const std::filesystem::path& path) const {
+  TraceFile trace(path);
+  trace.name_process("shoehorn");
+  trace.name_thread(kHostThread, "host");
+  trace.name_thread(kFirstLaneThread, "lane 0");
+  const double origin = steps_.empty() ? 0 : steps_[0].begin;
+  const auto host = [&](std::string_view name, std::string_view category, double begin, double end) {
+    trace.add_slice({name, category, kHostThread, begin - origin, end - begin, {}});
+  };
+  for (const Step& step : steps_) host(fmt::format("step {}", step.number), "step", step.begin, step.end);
+  for (const HostSlice& slice : host_) host(host_work_name(slice.work), "host", slice.begin, slice.end);
+  for (const Run& run : runs_) host(std::string(run.program->name()), "program", run.begin, end_of(run));
+
+  std::map<const Program*, MemoryTimeline> timelines;
+  for (size_t i = 0; i < session_.family().programs.size(); ++i) {
+    timelines[&session_.family().programs[i]] =
+        memory_timeline(session_.state(), session_.plan().programs[i]);
+  }
+  for_each_node([&](const Run& run, size_t i, const Cost& cost, double begin, double end) {
+    const Node& node = run.program->nodes()[i];
+    const double seconds = end - begin;
+    const std::string region = region_name(node.region);
+    trace.add_slice({op_info(node.kind).name,
+                     phase_name(node.region.phase),
+                     kFirstLaneThread + node.lane,
+                     begin - origin,
+                     seconds,
+                     {{"region", std::string_view(region)},
+                      {"layer", int64_t{node.region.layer}},
+                      {"component", component_name(node.region.component)},
+                      {"micro_batch", int64_t{node.region.micro_batch}},
+                      {"node", static_cast<int64_t>(i)},
+                      {"pass", node.pass},
+                      {"flops", cost.flops},
+                      {"bytes_read", cost.bytes_read},
+                      {"bytes_written", cost.bytes_written},
+                      {"gflops_per_second", rate(cost.flops, seconds)},
+                      {"gigabytes_per_second", rate(cost.bytes_read + cost.bytes_written, seconds)}}});
+    TraceArguments memory;
+    for (const auto& [role, bytes] : timelines[run.program].bytes)
+      memory.emplace_back(role_name(role), bytes[i]);
+    trace.add_counter("memory", begin - origin, memory);
+  });
+  trace.commit();
+}
+
+std::string format_profile(const StepProfile& profile) {
+  const double all = profile.recorded_seconds();
+  std::string text =
+      fmt::format("Profile of {} steps, {:.3f} s\n  {:<36}{:>8}{:>12}{:>9}{:>11}{:>9}\n",
+                  profile.recorded_steps(), all, "op", "calls", "ms", "share", "GFLOP/s", "GB/s");
+  double in_ops = 0;
+  for (const OpTime& op : profile.by_op()) {
+    in_ops += op.seconds;
+    text += fmt::format("  {:<36}{:>8}{:>12.3f}{:>8.1f}%{:>11.1f}{:>9.1f}\n", op.name, op.calls,
+                        1000 * op.seconds, 100 * op.seconds / all, rate(op.flops, op.seconds),
+                        rate(op.bytes, op.seconds));
+  }
+  return text + fmt::format("  {:<38}{:>6}{:>12.3f}{:>8.1f}%\n", "host: data, log, evaluation, checkpoint",
+                            "", 1000 * (all - in_ops), all > 0 ? 100 * (all - in_ops) / all : 0);
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,266 @@
+#include "arguments/argument_table.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <type_traits>
+
+#include "arguments/argument_table_rows.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/user_error_kinds.h"
+
+namespace shoehorn {
+namespace {
+
+template <typename T>
+struct FieldKind;
+template <>
+struct FieldKind<bool> {
+  static constexpr ArgumentKind kKind = ArgumentKind::kFlag;
+};
+template <>
+struct FieldKind<int64_t> {
+  static constexpr ArgumentKind kKind = ArgumentKind::kInteger;
+};
+template <>
+struct FieldKind<double> {
+  static constexpr ArgumentKind kKind = ArgumentKind::kNumber;
+};
+template <>
+struct FieldKind<std::string> {
+  static constexpr ArgumentKind kKind = ArgumentKind::kText;
+};
+template <>
+struct FieldKind<std::vector<std::string>> {
+  static constexpr ArgumentKind kKind = ArgumentKind::kList;
+};
+template <>
+struct FieldKind<Kwargs> {
+  static constexpr ArgumentKind kKind = ArgumentKind::kKwargs;
+};
+template <typename T>
+struct FieldKind<std::optional<T>> : FieldKind<T> {};
+
+template <typename T>
+ArgumentKind kind_of_member(T TrainingArguments::*) {
+  return FieldKind<T>::kKind;
+}
+ArgumentKind kind_of_member(std::monostate) {
+  CHECK(false, "a row without a field states its kind");
+}
+
+template <typename T>
+ArgumentValue value_of(const T& member) {
+  return member;
+}
+template <typename T>
+ArgumentValue value_of(const std::optional<T>& member) {
+  return member ? ArgumentValue(*member) : ArgumentValue();
+}
+
+template <typename T>
+void assign(T& member, const ArgumentValue& value) {
+  member = std::get<T>(value);
+}
+template <typename T>
+void assign(std::optional<T>& member, const ArgumentValue& value) {
+  member = std::holds_alternative<std::monostate>(value) ? std::optional<T>() : std::get<T>(value);
+}
+
+std::vector<ArgumentSpec> build_table() {
+  std::vector<ArgumentSpec> table;
+  for (const auto& part : {argument_rows::model_and_data(), argument_rows::tasks(), argument_rows::training(),
+                           argument_rows::optimizer_and_schedule(), argument_rows::running(),
+                           argument_rows::not_built(), argument_rows::old_names()}) {
+    table.insert(table.end(), part.begin(), part.end());
+  }
+  const TrainingArguments defaults;
+  for (ArgumentSpec& spec : table) {
+    if (spec.kind == ArgumentKind::kFromField) {
+      spec.kind = std::visit([](auto field) { return kind_of_member(field); }, spec.field);
+    }
+    if (spec.field.index() != 0) spec.standard = argument_value(spec, defaults);
+  }
+  return table;
+}
+
+using NameIndex = std::map<std::string, const ArgumentSpec*, std::less<>>;
+
+const NameIndex& name_index() {
+  static const NameIndex index = [] {
+    NameIndex all;
+    for (const ArgumentSpec& spec : argument_table()) {
+      CHECK(all.emplace(spec.name, &spec).second, "two rows named {}", spec.name);
+      for (const std::string_view alias : spec.aliases) {
+        CHECK(all.emplace(alias, &spec).second, "two rows named {}", alias);
+      }
+    }
+    return all;
+  }();
+  return index;
+}
+
+bool is_off(const ArgumentSpec& spec, const ArgumentValue& value) {
+  if (value == spec.standard || std::holds_alternative<std::monostate>(value)) return true;
+  // A default of "unset" is also met by the value that says no.
+  if (!std::holds_alternative<std::monostate>(spec.standard)) return false;
+  if (const bool* flag = std::get_if<bool>(&value)) return !*flag;
+  if (const std::string* text = std::get_if<std::string>(&value)) return text->empty();
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return list->empty();
+  if (const Kwargs* kwargs = std::get_if<Kwargs>(&value)) return kwargs->empty();
+  return false;
+}
+
+std::string lacking_text(ArgumentStatus status, std::string_view why) {
+  return fmt::format("{}: {}", status == ArgumentStatus::kRefused ? "refused" : "not in this version yet",
+                     why);
+}
+
+[[noreturn]] void throw_lacking(ArgumentStatus status, const std::string& message) {
+  if (status == ArgumentStatus::kRefused) throw UserError(message);
+  throw NotInThisVersion(message);
+}
+
+void check_choice(const ArgumentSpec& spec, const std::string& text, std::string_view source) {
+  std::vector<std::string> supported;
+  for (const ArgumentChoice& choice : spec.choices) {
+    if (choice.why.empty()) supported.emplace_back(choice.value);
+    if (choice.why.empty() && choice.value == text) return;
+  }
+  for (const ArgumentChoice& choice : spec.choices) {
+    if (choice.value != text) continue;
+    throw_lacking(choice.lacking,
+                  fmt::format("[{}] expected one of {}, got '{}'; known, but {}", source,
+                              fmt::join(supported, ", "), text, lacking_text(choice.lacking, choice.why)));
+  }
+  const std::string nearest = nearest_name(text, supported);
+  throw user_error("[{}] expected one of {}, got '{}'{}", source, fmt::join(supported, ", "), text,
+                   nearest.empty() ? "" : "; did you mean " + nearest + "?");
+}
+
+bool takes_group(Command command, ArgumentGroup group) {
+  using enum ArgumentGroup;
+  const auto is_one_of = [group](std::initializer_list<ArgumentGroup> groups) {
+    return std::find(groups.begin(), groups.end(), group) != groups.end();
+  };
+  switch (command) {
+    case Command::kTrain:
+    case Command::kPlan:
+    case Command::kAnatomy:
+    case Command::kBenchStep:
+    case Command::kBenchBatch:
+    case Command::kBenchQuality:
+      return !is_one_of({kPrediction, kMachine});
+    case Command::kEval:
+      return !is_one_of({kPrediction, kAdapters, kOptimizer, kSaving, kLogging, kMachine});
+    case Command::kPredict:
+      return !is_one_of({kAdapters, kOptimizer, kSaving, kEvaluation, kLogging, kMachine});
+    case Command::kEnv:
+      return is_one_of({kGeneral, kMachine});
+  }
+  CHECK(false, "command {}", static_cast<int>(command));
+}
+
+}  // namespace
+
+const std::vector<ArgumentSpec>& argument_table() {
+  static const std::vector<ArgumentSpec> table = build_table();
+  return table;
+}
+
+const ArgumentSpec* find_argument(std::string_view name) {
+  std::string key(name);
+  std::replace(key.begin(), key.end(), '-', '_');
+  const auto found = name_index().find(key);
+  return found == name_index().end() ? nullptr : found->second;
+}
+
+std::string did_you_mean(std::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& [known, spec] : name_index()) names.push_back(known);
+  const std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? "" : "; did you mean " + nearest + "?";
+}
+
+std::string_view command_name(Command command) {
+  static constexpr std::array<std::string_view, kCommands.size()> kNames = {
+      "train", "eval", "predict", "plan", "anatomy", "bench step", "bench batch", "bench quality", "env"};
+  return kNames.at(static_cast<size_t>(command));
+}
+
+std::string_view group_title(ArgumentGroup group) {
+  static constexpr std::array<std::string_view, 18> kTitles = {"General",
+                                                               "Model and task",
+                                                               "Data",
+                                                               "Output",
+                                                               "Prediction",
+                                                               "Batch",
+                                                               "Precision",
+                                                               "Memory and speed",
+                                                               "Adapters (LoRA)",
+                                                               "Optimizer and schedule",
+                                                               "Data loading",
+                                                               "Saving",
+                                                               "Evaluation",
+                                                               "Logging and profiling",
+                                                               "Reproducibility and debugging",
+                                                               "Distributed",
+                                                               "Hub and trackers",
+                                                               "Machine"};
+  return kTitles.at(static_cast<size_t>(group));
+}
+
+bool command_reads(Command command, const ArgumentSpec& spec) {
+  static constexpr std::array<int, kCommands.size()> kReaders = {
+      kReadByTrain,     kReadByEval,       kReadByPredict, kReadByPlan, kReadByAnatomy,
+      kReadByBenchStep, kReadByBenchBatch, kReadByTrain,   kReadByEnv};
+  return takes_group(command, spec.group) && (spec.read_by & kReaders.at(static_cast<size_t>(command))) != 0;
+}
+
+bool command_takes(Command command, const ArgumentSpec& spec) {
+  const bool is_of_training =
+      command != Command::kEval && command != Command::kPredict && command != Command::kEnv;
+  return is_of_training ? takes_group(command, spec.group) : command_reads(command, spec);
+}
+
+ArgumentValue argument_value(const ArgumentSpec& spec, const TrainingArguments& args) {
+  return std::visit(
+      [&](auto field) -> ArgumentValue {
+        if constexpr (std::is_same_v<decltype(field), std::monostate>) {
+          return spec.standard;
+        } else {
+          return value_of(args.*field);
+        }
+      },
+      spec.field);
+}
+
+void set_argument(const ArgumentSpec& spec, const ArgumentValue& value, TrainingArguments& args) {
+  const bool unset = std::holds_alternative<std::monostate>(value);
+  std::visit(
+      [&](auto field) {
+        if constexpr (!std::is_same_v<decltype(field), std::monostate>) {
+          assign(args.*field, unset ? spec.standard : value);
+        }
+      },
+      spec.field);
+}
+
+void check_argument(const ArgumentSpec& spec, const ArgumentValue& value, std::string_view source) {
+  if (spec.status != ArgumentStatus::kSupported && !is_off(spec, value)) {
+    throw_lacking(spec.status, fmt::format("[{}] expected {}, got {}; {}{}", source,
+                                           argument_to_text(spec.standard), argument_to_text(value),
+                                           spec.status == ArgumentStatus::kRefused ? "" : "known, but ",
+                                           lacking_text(spec.status, spec.why)));
+  }
+  if (spec.choices.empty()) return;
+  if (const std::string* text = std::get_if<std::string>(&value); text != nullptr && value != spec.standard) {
+    check_choice(spec, *text, source);
+  }
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    for (const std::string& text : *list) check_choice(spec, text, source);
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,116 @@
+// The command line over the table.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "arguments/argument_table.h"
+#include "arguments/word_reader.h"
+#include "base/error.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+namespace {
+
+void require_taken(Command command, const ArgumentSpec& spec, const std::string& source) {
+  if (command_takes(command, spec)) return;
+  std::vector<std::string_view> takers;
+  for (const Command taker : kCommands) {
+    if (command_takes(taker, spec)) takers.push_back(command_name(taker));
+  }
+  throw user_error("[{}] expected a flag of the command {}, got one of {}", source, command_name(command),
+                   fmt::join(takers, ", "));
+}
+
+}  // namespace
+
+bool ParsedArguments::sets(std::string_view name) const {
+  return std::find(given.begin(), given.end(), name) != given.end() ||
+         std::find(configured.begin(), configured.end(), name) != configured.end();
+}
+
+ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words) {
+  ParsedArguments parsed;
+  parsed.help = asks_for_help(words);
+  if (parsed.help) return parsed;
+
+  std::vector<GivenFlag> flags;
+  for (WordReader reader(words, find_argument, did_you_mean); !reader.at_end();) {
+    flags.push_back(reader.read_flag());
+    require_taken(command, *flags.back().spec, flags.back().source);
+  }
+  for (const GivenFlag& flag : flags) {
+    if (flag.spec->name != "config") continue;
+    const nlohmann::json object = read_json(flag.text);
+    apply_json(object, flag.text, parsed.arguments);
+    for (const auto& [key, value] : object.items()) parsed.configured.emplace_back(find_argument(key)->name);
+  }
+  for (const GivenFlag& flag : flags) {
+    if (flag.spec->name != "config") apply_text(*flag.spec, flag.text, flag.source, parsed.arguments);
+    parsed.given.emplace_back(flag.spec->name);
+  }
+  parsed.arguments = resolved(std::move(parsed.arguments));
+  validate(parsed.arguments);
+  if (std::find(parsed.given.begin(), parsed.given.end(), "learning_rate") != parsed.given.end())
+    refuse_given_learning_rate(parsed.arguments);
+  validate_command(command, parsed.arguments);
+  return parsed;
+}
+
+void validate_command(Command command, const TrainingArguments& args) {
+  const auto require = [command](std::string_view name, bool given, std::string_view hint) {
+    if (!given)
+      throw user_error("[--{}] expected a value for {}, got nothing; {}", name, command_name(command), hint);
+  };
+  if (command == Command::kEnv) return;
+  if (args.explain && command != Command::kPlan) {
+    throw user_error(
+        "[--explain] expected the command plan, got {}; plan takes the same flags and tells what their "
+        "passes do",
+        command_name(command));
+  }
+  require("model_name_or_path", !args.model_name_or_path.empty(), "give a model's directory");
+  const bool has_validation = !args.validation_file.empty();
+  const bool may_evaluate =
+      command == Command::kTrain || command == Command::kEval || command == Command::kPredict;
+  if (!args.do_train.value_or(true) && !may_evaluate) {
+    throw user_error("[--do_train] expected true for {}, got false; it is about training",
+                     command_name(command));
+  }
+  switch (command) {
+    case Command::kTrain:
+    case Command::kBenchQuality:
+      if (!args.do_train.value_or(true)) {
+        if (!args.do_eval.value_or(has_validation))
+          throw user_error(
+              "[--do_train] expected true, or do_eval with a validation_file, got neither; nothing is done");
+        require("validation_file", has_validation, "do_eval needs an evaluation set");
+        return;
+      }
+      require("train_file", !args.train_file.empty(), "give the file to train on");
+      require("output_dir", !args.output_dir.empty(), "give the directory for the result");
+      if (args.eval_strategy != "no" && !has_validation) {
+        throw user_error(
+            "[--validation_file] expected a file, because eval_strategy is {}, got nothing; "
+            "evaluation needs an evaluation set",
+            args.eval_strategy);
+      }
+      if (args.eval_on_start)
+        require("validation_file", has_validation, "eval_on_start needs an evaluation set");
+      if (args.do_eval.value_or(false))
+        require("validation_file", has_validation, "do_eval needs an evaluation set");
+      if (args.do_predict)
+        require("test_file", !args.test_file.empty(), "do_predict needs a file to predict");
+      return;
+    case Command::kEval:
+      if (!args.do_eval.value_or(true))
+        throw user_error("[--do_eval] expected true for eval, got false; nothing else is done");
+      require("validation_file", has_validation, "give the file to evaluate on");
+      return;
+    case Command::kPredict:
+      require("test_file", !args.test_file.empty(), "give the file to predict");
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,33 @@
+// The parts of the table of flags, each in a file of its own, and what these share. For the files of the table only.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "arguments/argument_table.h"
+
+namespace shoehorn::argument_rows {
+
+using Args = TrainingArguments;
+using enum ArgumentGroup;
+using enum ArgumentKind;
+using enum ArgumentStatus;
+using enum ResumeRole;
+
+// Why a value or a flag is not supported, where several files say so.
+inline constexpr std::string_view kNotBuilt = "it is not built";
+inline constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA backend";
+inline constexpr std::string_view kNoTracker =
+    "nothing is sent to a service; tensorboard, html and jsonl are files";
+
+inline constexpr std::string_view kNoHead = "only heads of sequences are built: one class, several, numbers";
+
+std::vector<ArgumentSpec> model_and_data();
+std::vector<ArgumentSpec> tasks();
+std::vector<ArgumentSpec> training();
+std::vector<ArgumentSpec> optimizer_and_schedule();
+std::vector<ArgumentSpec> running();
+std::vector<ArgumentSpec> not_built();
+std::vector<ArgumentSpec> old_names();
+
+}  // namespace shoehorn::argument_rows

@@ -1,0 +1,74 @@
+#include "arguments/command_options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "arguments/word_reader.h"
+#include "base/error.h"
+#include "base/format.h"
+
+namespace shoehorn {
+
+CommandOptions::CommandOptions(const std::vector<ArgumentSpec>& rows) {
+  for (const ArgumentSpec& row : rows) {
+    CHECK(row.kind != ArgumentKind::kFromField, "--{} states no kind", row.name);
+    values_.emplace(row.name, row.standard);
+  }
+}
+
+void CommandOptions::set(std::string_view name, ArgumentValue value) {
+  values_.find(name)->second = std::move(value);
+  given_.emplace_back(name);
+}
+
+bool CommandOptions::is_given(std::string_view name) const {
+  return std::find(given_.begin(), given_.end(), name) != given_.end();
+}
+
+int64_t CommandOptions::integer_at_least(std::string_view name, int64_t least, std::string_view why) const {
+  const int64_t value = integer(name);
+  if (value < least) throw user_error("[--{}] expected {} or more, got {}{}", name, least, value, why);
+  return value;
+}
+
+const ArgumentValue& CommandOptions::value(std::string_view name) const {
+  const auto found = values_.find(name);
+  CHECK(found != values_.end(), "no row is named {}", name);
+  return found->second;
+}
+
+CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::vector<std::string>& words,
+                             UnknownFlags unknown) {
+  CommandOptions options(rows);
+  options.help = asks_for_help(words);
+  if (options.help) return options;
+
+  const auto find = [&rows](std::string_view name) -> const ArgumentSpec* {
+    std::string key(name);
+    std::replace(key.begin(), key.end(), '-', '_');
+    for (const ArgumentSpec& row : rows) {
+      const auto& aliases = row.aliases;
+      if (row.name == key || std::find(aliases.begin(), aliases.end(), key) != aliases.end()) return &row;
+    }
+    return nullptr;
+  };
+  const auto suggest = [&rows](std::string_view name) -> std::string {
+    std::vector<std::string> names;
+    for (const ArgumentSpec& row : rows) names.emplace_back(row.name);
+    const std::string nearest = nearest_name(name, names);
+    return nearest.empty() ? "" : "; did you mean --" + nearest + "?";
+  };
+  for (WordReader reader(words, find, suggest); !reader.at_end();) {
+    if (unknown == UnknownFlags::kKeep && !reader.at_known_flag()) {
+      options.rest.push_back(reader.take_word());
+      continue;
+    }
+    const GivenFlag flag = reader.read_flag();
+    const ArgumentValue value = argument_from_text(*flag.spec, flag.text, flag.source);
+    check_argument(*flag.spec, value, flag.source);
+    options.set(flag.spec->name, value);
+  }
+  return options;
+}
+
+}  // namespace shoehorn

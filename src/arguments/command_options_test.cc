@@ -1,0 +1,87 @@
+#include "arguments/command_options.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using enum ArgumentKind;
+
+const std::vector<ArgumentSpec>& rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "quick", .kind = kFlag, .standard = false, .help = "be quick"},
+      {.name = "steps", .kind = kInteger, .standard = int64_t{3}, .help = "how many"},
+      {.name = "rungs", .kind = kList, .standard = std::vector<std::string>(), .help = "which"},
+      {.name = "model_name_or_path",
+       .kind = kText,
+       .standard = std::string("bert-base"),
+       .help = "of what",
+       .aliases = {"model"}},
+      {.name = "against",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "whom",
+       .choices = {{"huggingface"}}},
+      {.name = "json", .kind = kText, .standard = std::string(), .help = "where", .true_text = "-"},
+      {.name = "memory_budget", .kind = kBytes, .help = "how much"},
+  };
+  return rows;
+}
+
+std::string refusal(const std::vector<std::string>& words) {
+  return refusal_of([&] { parse_options(rows(), words); });
+}
+
+TEST(CommandOptions, Standards) {
+  const CommandOptions options = parse_options(rows(), {});
+  EXPECT_FALSE(options.help);
+  EXPECT_FALSE(options.flag("quick"));
+  EXPECT_EQ(options.integer("steps"), 3);
+  EXPECT_TRUE(options.list("rungs").empty());
+  EXPECT_EQ(options.text("json"), "");
+  EXPECT_FALSE(options.is_given("memory_budget"));
+}
+
+TEST(CommandOptions, Values) {
+  const CommandOptions options =
+      parse_options(rows(), {"--quick", "--steps=7", "--rungs", "a,b", "c", "--model", "m", "--json",
+                             "--memory-budget", "1GiB", "--steps", "8", "--against", "huggingface"});
+  EXPECT_TRUE(options.flag("quick"));
+  EXPECT_EQ(options.integer("steps"), 8);
+  EXPECT_EQ(options.list("rungs"), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(options.text("model_name_or_path"), "m");
+  EXPECT_EQ(options.text("json"), "-");
+  EXPECT_EQ(options.integer("memory_budget"), int64_t{1} << 30);
+  EXPECT_TRUE(options.is_given("model_name_or_path"));
+  EXPECT_EQ(parse_options(rows(), {"--json", "out.json"}).text("json"), "out.json");
+  EXPECT_EQ(parse_options(rows(), {"--json", "-"}).text("json"), "-");
+  EXPECT_FALSE(parse_options(rows(), {"--quick", "--no_quick"}).flag("quick"));
+}
+
+TEST(CommandOptions, Refusals) {
+  EXPECT_NE(refusal({"--step", "2"}).find("did you mean --steps?"), std::string::npos);
+  EXPECT_NE(refusal({"--steps", "many"}).find("[--steps] expected an integer"), std::string::npos);
+  EXPECT_NE(refusal({"--steps"}).find("[--steps] expected a value"), std::string::npos);
+  EXPECT_NE(refusal({"--against", "the_world"}).find("expected one of huggingface"), std::string::npos);
+  EXPECT_NE(refusal({"file.json"}).find("[command line]"), std::string::npos);
+}
+
+TEST(CommandOptions, OtherFlagsAreKeptInOrder) {
+  const CommandOptions options = parse_options(
+      rows(), {"--bf16", "--steps", "5", "--optim", "sgd", "--no_tf32", "--quick"}, UnknownFlags::kKeep);
+  EXPECT_EQ(options.rest, (std::vector<std::string>{"--bf16", "--optim", "sgd", "--no_tf32"}));
+  EXPECT_EQ(options.integer("steps"), 5);
+  EXPECT_TRUE(options.flag("quick"));
+}
+
+TEST(CommandOptions, Help) {
+  EXPECT_TRUE(parse_options(rows(), {"--nonsense", "--help"}).help);
+  const std::string text = options_help(rows());
+  EXPECT_NE(text.find("  --steps N                  how many (default 3)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  --against TEXT             whom\n"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,60 @@
+#include "arguments/step_settings.h"
+
+#include <cmath>
+
+namespace shoehorn {
+
+namespace {
+
+Precision precision_of(bool bf16, bool fp16) {
+  if (fp16) return Precision::kFloat16;
+  return bf16 ? Precision::kBfloat16 : Precision::kFloat32;
+}
+
+}  // namespace
+
+StepOptions step_options_of(const TrainingArguments& args) {
+  StepOptions step;
+  step.precision = precision_of(args.bf16, args.fp16);
+  step.master_weights = args.master_weights == "none" ? MasterWeights::kNone : MasterWeights::kFloat32;
+  if (args.bf16_full_eval || args.fp16_full_eval)
+    step.evaluation_precision = precision_of(args.bf16_full_eval, args.fp16_full_eval);
+  step.loss_scale = {.fixed = static_cast<float>(args.loss_scale),
+                     .initial = std::ldexp(1.0F, static_cast<int>(args.initial_scale_power)),
+                     .growth_interval = static_cast<int32_t>(args.loss_scale_window),
+                     .hysteresis = static_cast<int32_t>(args.hysteresis),
+                     .minimum = static_cast<float>(args.min_loss_scale)};
+  step.gradient_accumulation_steps = args.gradient_accumulation_steps;
+  step.accumulation_order =
+      args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
+  step.recompute_every_n_layers = recompute_every_n_layers(args);
+  step.update_in_backward = args.update_in_backward;
+  step.lora = {.rank = args.lora_rank,
+               .alpha = static_cast<float>(args.lora_alpha),
+               .dropout = static_cast<float>(args.lora_dropout),
+               .targets = args.lora_target,
+               .modules_to_save = args.lora_modules_to_save};
+  step.freeze = args.freeze;
+  step.max_grad_norm = static_cast<float>(args.max_grad_norm);
+  step.max_grad_value = static_cast<float>(args.max_grad_value);
+  step.label_smoothing = static_cast<float>(args.label_smoothing_factor);
+  step.seed = static_cast<uint64_t>(args.seed);
+  step.skip_passes = {args.skip_pass.begin(), args.skip_pass.end()};
+  if (wants_unfused_run(args)) step.skip_passes.insert("fuse");
+  step.dump_directory = args.dump_program;
+  step.optimizer = {optimizer_settings_of(args), static_cast<float>(args.weight_decay)};
+  return step;
+}
+
+std::function<float(const std::string& name, float standard)> decay_of_groups(
+    std::vector<ParameterGroup> groups) {
+  if (groups.empty()) return {};
+  return [groups = std::move(groups)](const std::string& name, float standard) {
+    for (const ParameterGroup& group : groups) {
+      if (group.matches(name)) return group.weight_decay;
+    }
+    return standard;
+  };
+}
+
+}  // namespace shoehorn

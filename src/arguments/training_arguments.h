@@ -1,0 +1,254 @@
+// What a run is told: Hugging Face's TrainingArguments by name and default (transformers 5.23), the arguments
+// of the run_glue example, and ours. A plain value; argument_table.h says which flag fills which member and
+// what is refused.
+//
+//   TrainingArguments args{.output_dir = "out", .per_device_train_batch_size = 4, .bf16 = true};
+//   args.gradient_checkpointing_kwargs = {{"every_n_layers", 2}};
+//   validate(args);
+//
+// Conventions: an empty string or list is "not given"; a value of *_steps below 1 is a share of the run's
+// steps; a sample is a sequence, a step an optimizer step.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/labels.h"
+#include "graph/optimizer_settings.h"
+#include "optim/reduce_lr_on_plateau.h"
+#include "optim/schedule.h"
+
+namespace shoehorn {
+
+// A flat dictionary of named options, as {"every_n_layers": 2} in JSON or "momentum=0.9,nesterov=true" in
+// text.
+using KwargValue = std::variant<bool, int64_t, double, std::string>;
+using Kwargs = std::map<std::string, KwargValue>;
+
+struct TrainingArguments {
+  // Model and task.
+  std::string model_name_or_path = {};
+  std::string task = "text-classification";
+  std::string task_name = {};
+  std::string problem_type = {};      // empty: what the labels of the training file say
+  std::optional<bool> do_train = {};  // unset: the command train trains
+  std::optional<bool> do_eval = {};   // unset: where there is a validation set
+  bool do_predict = false;
+
+  // Data. max_seq_length is in tokens. pad_to_max_length false: sequences are packed without padding
+  // (run_glue: true).
+  std::string train_file = {};
+  std::string validation_file = {};
+  std::string test_file = {};
+  std::vector<std::string> text_column_names = {};
+  std::string label_column_name = {};
+  int64_t max_seq_length = 128;
+  bool pad_to_max_length = false;
+  std::optional<int64_t> max_train_samples = {};
+  std::optional<int64_t> max_eval_samples = {};
+  std::optional<int64_t> max_predict_samples = {};
+
+  // Output.
+  std::string output_dir = "trainer_output";
+  std::string output_file = {};
+  bool overwrite_output_dir = false;
+  bool logits = false;
+  bool json = false;
+  bool dtypes = false;
+
+  // Batch. max_steps > 0 overrides num_train_epochs.
+  int64_t per_device_train_batch_size = 8;
+  int64_t per_device_eval_batch_size = 8;
+  int64_t gradient_accumulation_steps = 1;
+  std::vector<std::string> batch_size_ramp = {};  // arguments/batch_size_ramp.h
+  double num_train_epochs = 3.0;
+  int64_t max_steps = -1;
+  bool auto_find_batch_size = false;
+  bool average_tokens_across_devices = true;
+
+  // Precision.
+  bool bf16 = false;
+  bool fp16 = false;
+  bool bf16_full_eval = false;
+  bool fp16_full_eval = false;
+  std::optional<bool> tf32 = {};
+  std::string master_weights = "fp32";
+  // Of fp16, as DeepSpeed names them; the values are torch.amp.GradScaler's. loss_scale 0 is dynamic.
+  double loss_scale = 0;
+  int64_t initial_scale_power = 16;
+  int64_t loss_scale_window = 2000;
+  int64_t hysteresis = 1;
+  double min_loss_scale = 1;
+
+  // Memory and speed. memory_budget is in bytes, for the whole process.
+  std::optional<int64_t> memory_budget = {};
+  bool gradient_checkpointing = false;
+  Kwargs gradient_checkpointing_kwargs = {};
+  std::string accumulation_order = "micro_batch";
+  bool update_in_backward = false;
+  bool torch_compile = false;
+  std::string torch_compile_backend = {};
+  std::string torch_compile_mode = {};
+  bool use_liger_kernel = false;
+  std::optional<int64_t> eval_accumulation_steps = {};
+  bool batch_eval_metrics = false;
+  bool prediction_loss_only = false;
+  bool skip_memory_metrics = true;
+
+  // Low-rank adapters (passes/lora.h), as PEFT's LoraConfig names them. lora_rank 0: off.
+  int64_t lora_rank = 0;
+  double lora_alpha = 8;
+  double lora_dropout = 0.0;
+  std::vector<std::string> lora_target = {};
+  std::vector<std::string> lora_modules_to_save = {};
+  bool lora_merge = false;
+
+  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch clipping off; both: by the norm
+  // first.
+  std::string optim = "adamw_torch_fused";
+  Kwargs optim_args = {};
+  double learning_rate = 5e-5;
+  std::string scale_learning_rate = "none";
+  std::optional<int64_t> reference_batch_size = {};
+  double weight_decay = 0.0;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double max_grad_norm = 1.0;
+  double max_grad_value = 0.0;
+  double label_smoothing_factor = 0.0;
+  std::string lr_scheduler_type = "linear";
+  Kwargs lr_scheduler_kwargs = {};
+  double warmup_steps = 0.0;
+  double warmup_ratio = 0.0;
+
+  // Data loading.
+  int64_t dataloader_num_workers = 0;
+  bool dataloader_pin_memory = true;
+  std::optional<int64_t> dataloader_prefetch_factor = {};
+  bool dataloader_drop_last = false;
+  std::string train_sampling_strategy = "random";
+  bool remove_unused_columns = true;
+
+  // Distributed.
+  std::optional<int64_t> ddp_bucket_cap_mb = {};
+  int64_t ddp_timeout = 1800;
+  std::string deepspeed = {};
+  std::string fsdp = {};
+  Kwargs fsdp_config = {};
+  Kwargs parallelism_config = {};
+
+  // Saving.
+  std::string save_strategy = "steps";
+  double save_steps = 500;
+  std::optional<int64_t> save_total_limit = {};
+  bool save_only_model = false;
+  bool load_best_model_at_end = false;
+  std::string metric_for_best_model = {};
+  std::optional<bool> greater_is_better = {};
+  std::string resume_from_checkpoint = {};  // a directory, or "true": the newest complete one in output_dir
+  bool allow_resume_changes = false;
+
+  // Evaluation.
+  std::string eval_strategy = "no";
+  std::optional<double> eval_steps = {};
+  double eval_delay = 0.0;  // epochs or steps, by eval_strategy
+  bool eval_on_start = false;
+
+  // Logging.
+  std::string logging_strategy = "steps";
+  double logging_steps = 500;
+  bool logging_first_step = false;
+  bool logging_nan_inf_filter = false;
+  std::vector<std::string> report_to = {};  // resolved: no "none", "all" replaced by what it stands for
+  std::string run_name = {};
+  std::string logging_dir = {};  // of event files; empty: output_dir/runs/<date>_<host>
+  std::string include_num_input_tokens_seen = "no";
+  std::string log_level = "passive";
+  std::optional<bool> disable_tqdm = {};
+
+  // Reproducibility and debugging.
+  int64_t seed = 42;
+  std::optional<int64_t> data_seed = {};
+  bool full_determinism = false;
+  bool use_cpu = false;
+  bool detect_anomaly = false;
+  int64_t profile = 0;  // optimizer steps
+  std::string dump_program = {};
+  std::vector<std::string> skip_pass = {};
+  bool explain = false;
+  std::vector<std::string> freeze = {};
+
+  bool operator==(const TrainingArguments&) const = default;
+};
+
+// `args` with what follows from what is given: eval_steps from logging_steps, do_eval from eval_strategy,
+// metric_for_best_model "loss" and greater_is_better where the best model or reduce_lr_on_plateau asks for
+// them, update_in_backward from the optimizers that are made of it, the reports that "all" means. Idempotent.
+TrainingArguments resolved(TrainingArguments args);
+
+// Throws UserError for a value that is out of range, that this version lacks or refuses, or that contradicts
+// another. Needs resolved arguments; looks at no file.
+void validate(const TrainingArguments& args);
+
+// Everything as JSON, by flag name; an unset value is null. from_json takes any subset of the names, refuses
+// unknown and unsupported ones as the command line does, and reports them as "[`source`: name] …".
+nlohmann::json to_json(const TrainingArguments& args);
+TrainingArguments training_arguments_from_json(const nlohmann::json& object, const std::string& source);
+
+// Warm-up steps of a run of `total_steps`: from warmup_steps, or where that is 0 from warmup_ratio.
+int64_t warmup_steps_of(const TrainingArguments& args, int64_t total_steps);
+
+// The learning-rate schedule, a function of the step. UserError names an lr_scheduler_kwargs key that is
+// unknown or has a wrong value, or an lr_scheduler_type that is no such function.
+Schedule schedule_of(const TrainingArguments& args, int64_t total_steps);
+
+// What moves the rate instead where lr_scheduler_type is reduce_lr_on_plateau; nothing for the others. Needs
+// resolved arguments. UserError as above, and where mode is left to its default though greater is better.
+std::optional<ReduceLrOnPlateau> reduce_lr_on_plateau_of(const TrainingArguments& args);
+
+// 0 without gradient checkpointing, else gradient_checkpointing_kwargs' every_n_layers (1 by default;
+// kRootOfLayers for "sqrt"). UserError names a key that is unknown or has a wrong value.
+int64_t recompute_every_n_layers(const TrainingArguments& args);
+
+// Whether report_to of resolved arguments names this report.
+bool reports_to(const TrainingArguments& args, std::string_view report);
+
+// Samples of an optimizer step; with a batch_size_ramp of the largest.
+int64_t effective_batch_size(const TrainingArguments& args);
+
+// learning_rate, or as scale_learning_rate says: times effective / reference batch, or the root of it.
+double scaled_learning_rate(const TrainingArguments& args);
+
+// "adamw", "sgd", …: values of `optim` that name the same optimizer are one.
+std::string_view optimizer_name(const TrainingArguments& args);
+
+// The optimizer and what optim_args says of it. UserError as above, and for a learning rate or schedule
+// beside Adafactor's relative_step, which reads none.
+OptimizerSettings optimizer_settings_of(const TrainingArguments& args);
+
+// UserError where the optimizer sets its own rate: for a learning_rate that was given, though it is the
+// default.
+void refuse_given_learning_rate(const TrainingArguments& args);
+
+// torch_compile_backend eager or aot_eager: the unfused reference run was asked for.
+bool wants_unfused_run(const TrainingArguments& args);
+
+// What the labels are to be: problem_type, else that of the GLUE task in task_name, where it is a regression; nothing
+// where the data decide.
+std::optional<ProblemType> problem_of(const TrainingArguments& args);
+
+// Whether a larger value of the metric is better, where greater_is_better does not say: not of losses, as in the
+// Trainer, and not of the errors of a regression (mse, mae), which it would take for better the larger they are.
+bool grows_when_better(std::string_view metric);
+
+// The one or two text columns: text_column_names, else those of the GLUE task in task_name, else none (the
+// data decides).
+std::vector<std::string> text_columns_of(const TrainingArguments& args);
+
+}  // namespace shoehorn

@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <omp.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "tokenize/tokenizer.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr const char* kUsage = R"(Texts to token ids and back, by the tokenizer of a Hugging Face directory.
+
+  shoehorn tokenizer encode DIR FILE [--json] [--offsets]
+  shoehorn tokenizer decode DIR FILE [--json] [--keep_special_tokens]
+
+encode prints a JSON array of ids for each line of FILE, with the special tokens that the tokenizer puts around a
+text; decode prints the text of each such array. FILE is - for standard input.
+
+  --json                 texts are JSON strings, one a line, so that they can have line ends in them
+  --offsets              encode prints {"ids": [...], "offsets": [[begin, end], ...]}: where each token stands in its
+                         text, in characters; [0, 0] for the special tokens around it
+  --keep_special_tokens  decode writes special tokens too
+)";
+
+// Lines that are tokenized at a time, by all threads.
+constexpr size_t kLinesAtATime = 8192;
+
+struct TokenizerCommand {
+  std::string action;
+  std::vector<std::string> paths;  // DIR and FILE
+  bool json = false;
+  bool offsets = false;
+  bool keep_special_tokens = false;
+};
+
+TokenizerCommand parse_words(const std::vector<std::string>& words) {
+  TokenizerCommand command;
+  command.action = words.empty() ? "" : words[0];
+  if (command.action != "encode" && command.action != "decode")
+    throw user_error("[tokenizer] expected encode or decode, got '{}'; see shoehorn tokenizer --help",
+                     command.action);
+  const bool encodes = command.action == "encode";
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--json")
+      command.json = true;
+    else if (word == "--offsets" && encodes)
+      command.offsets = true;
+    else if (word == "--keep_special_tokens" && !encodes)
+      command.keep_special_tokens = true;
+    else if (word.starts_with("--"))
+      throw user_error("[tokenizer {}] expected --json or {}, got '{}'", command.action,
+                       encodes ? "--offsets" : "--keep_special_tokens", word);
+    else
+      command.paths.push_back(word);
+  }
+  if (command.paths.size() != 2)
+    throw user_error(
+        "[tokenizer {}] expected a directory and a file, got {} words; see shoehorn tokenizer --help",
+        command.action, command.paths.size());
+  return command;
+}
+
+std::string read_standard_input() {
+  std::string text;
+  char buffer[1 << 16];
+  size_t count = 0;
+  while ((count = std::fread(buffer, 1, sizeof(buffer), stdin)) > 0) text.append(buffer, count);
+  if (std::ferror(stdin) != 0)
+    throw system_error("[standard input] expected to read it to its end, got {}", std::strerror(errno));
+  return text;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+void print_text(const std::string& text, bool json) {
+  if (json)
+    fmt::print("{}", format_json(nlohmann::json(text), {.indent = -1, .ensure_ascii = false}));
+  else
+    fmt::print("{}\n", text);
+}
+
+void print_with_offsets(const EncodingWithOffsets& encoded) {
+  fmt::print(R"({{"ids": [{}], "offsets": [)", fmt::join(encoded.encoding.input_ids, ", "));
+  const char* separator = "";
+  for (const TextRange& offsets : encoded.offsets) {
+    fmt::print("{}[{}, {}]", separator, offsets.begin, offsets.end);
+    separator = ", ";
+  }
+  fmt::print("]}}\n");
+}
+
+// Which line an error is about.
+class LineReader {
+ public:
+  LineReader(const std::string& path, bool json)
+      : what_(path == "-" ? "standard input" : path), json_(json) {}
+
+  std::string text(std::string_view line, size_t number) const {
+    if (!json_) return std::string(line);
+    const nlohmann::json value = parse_json(line, where(number));
+    if (!value.is_string())
+      throw user_error("[{}] expected a JSON string, got {}", where(number), shorten(std::string(line), 80));
+    return value.get<std::string>();
+  }
+
+  std::vector<int32_t> ids(std::string_view line, size_t number) const {
+    const nlohmann::json value = parse_json(line, where(number));
+    std::vector<int32_t> ids;
+    bool is_array = value.is_array();
+    for (size_t i = 0; is_array && i < value.size(); ++i) {
+      const std::optional<int64_t> id = whole_number(value[i]);
+      is_array = id && *id >= 0 && *id <= INT32_MAX;
+      if (is_array) ids.push_back(static_cast<int32_t>(*id));
+    }
+    if (!is_array)
+      throw user_error("[{}] expected a JSON array of token ids, got {}", where(number),
+                       shorten(std::string(line), 80));
+    return ids;
+  }
+
+ private:
+  std::string where(size_t number) const { return fmt::format("{}:{}", what_, number); }
+
+  std::string what_;
+  bool json_;
+};
+
+void encode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command,
+                  std::span<const std::string_view> lines, const LineReader& reader) {
+  for (size_t begin = 0; begin < lines.size(); begin += kLinesAtATime) {
+    const size_t count = std::min(kLinesAtATime, lines.size() - begin);
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < count; ++i) texts.push_back(reader.text(lines[begin + i], begin + i + 1));
+    if (command.offsets) {
+      for (const std::string& text : texts)
+        print_with_offsets(tokenizer.encode_with_offsets({text, std::nullopt}));
+      continue;
+    }
+    std::vector<TextPair> pairs;
+    for (const std::string& text : texts) pairs.push_back({text, std::nullopt});
+    for (const Encoding& encoding : tokenizer.encode_batch(pairs, kNoTruncation, omp_get_max_threads()))
+      fmt::print("[{}]\n", fmt::join(encoding.input_ids, ", "));
+  }
+}
+
+}  // namespace
+
+int run_tokenizer(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word != "--help" && word != "-h" && word != "help") continue;
+    fmt::print("{}", kUsage);
+    return 0;
+  }
+  const TokenizerCommand command = parse_words(words);
+  const auto tokenizer = Tokenizer::load(command.paths[0]);
+  const std::string& path = command.paths[1];
+  const std::string text = path == "-" ? read_standard_input() : read_text_file(path);
+  const std::vector<std::string_view> lines = lines_of(text);
+  const LineReader reader(path, command.json);
+  if (command.action == "encode") {
+    encode_lines(*tokenizer, command, lines, reader);
+    return 0;
+  }
+  for (size_t i = 0; i < lines.size(); ++i)
+    print_text(tokenizer->decode(reader.ids(lines[i], i + 1), !command.keep_special_tokens), command.json);
+  return 0;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,60 @@
+// Bias and activation at the size of an encoder's layer: R 8192, F 4096. Argument: the kind. Bytes are those of the
+// activations.
+#include "exec/cpu/elementwise/activation.h"
+
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+namespace shoehorn::cpu {
+namespace {
+
+constexpr int64_t kRows = 8192;
+constexpr int64_t kFeatures = 4096;
+
+struct Buffers {
+  Buffers() : x(kRows * kFeatures), dy(kRows * kFeatures, 1.0F), y(kRows * kFeatures) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1009) * 0.008F - 4.0F;
+  }
+  std::vector<float> x, dy, y;
+  std::vector<float> bias = std::vector<float>(kFeatures, 0.1F), dbias = bias;
+};
+
+void bench_activation_forward(benchmark::State& state) {
+  Buffers b;
+  for (auto _ : state) {
+    bias_activation_forward({.dtype = DType::kF32,
+                             .kind = static_cast<Activation>(state.range(0)),
+                             .rows = kRows,
+                             .features = kFeatures,
+                             .x = b.x.data(),
+                             .bias = b.bias.data(),
+                             .y = b.y.data()});
+  }
+  state.SetBytesProcessed(state.iterations() * kRows * kFeatures * 8);
+}
+BENCHMARK(bench_activation_forward)->DenseRange(0, 4)->UseRealTime();
+
+void bench_activation_backward(benchmark::State& state) {
+  Buffers b;
+  std::vector<float> scratch(
+      static_cast<size_t>(bias_activation_backward_workspace_bytes(kRows, kFeatures) / 4));
+  for (auto _ : state) {
+    bias_activation_backward({.dtype = DType::kF32,
+                              .kind = static_cast<Activation>(state.range(0)),
+                              .rows = kRows,
+                              .features = kFeatures,
+                              .dy = b.dy.data(),
+                              .x = b.x.data(),
+                              .bias = b.bias.data(),
+                              .dx = b.y.data(),
+                              .dbias = b.dbias.data(),
+                              .accumulate = false,
+                              .workspace = scratch.data()});
+  }
+  state.SetBytesProcessed(state.iterations() * kRows * kFeatures * 12);
+}
+BENCHMARK(bench_activation_backward)->DenseRange(0, 4)->UseRealTime();
+
+}  // namespace
+}  // namespace shoehorn::cpu

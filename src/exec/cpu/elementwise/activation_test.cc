@@ -1,0 +1,173 @@
+#include "exec/cpu/elementwise/activation.h"
+
+#include "exec/cpu/kernel_testing.h"
+
+namespace shoehorn::cpu {
+namespace {
+
+using testing::kStorages;
+using testing::random_tensor;
+using testing::Tensor;
+using testing::tolerance;
+using testing::with_threads;
+using testing::workspace;
+
+constexpr Activation kKinds[] = {Activation::kGelu, Activation::kGeluTanh, Activation::kRelu,
+                                 Activation::kSilu, Activation::kTanh};
+
+double value(Activation kind, double x) {
+  switch (kind) {
+    case Activation::kGelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kRelu:
+      return x > 0.0 ? x : 0.0;
+    case Activation::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return 0.0;
+}
+
+double slope(Activation kind, double x) {
+  if (kind == Activation::kRelu) return x > 0.0 ? 1.0 : 0.0;
+  constexpr double kStep = 1e-5;
+  return (value(kind, x + kStep) - value(kind, x - kStep)) / (2 * kStep);
+}
+
+struct Case {
+  Case(DType dtype, Activation activation, int64_t row_count, int64_t columns)
+      : kind(activation),
+        rows(row_count),
+        features(columns),
+        x(random_tensor(dtype, rows * features, 1, 0.0F, 2.0F)),
+        dy(random_tensor(dtype, rows * features, 2)),
+        bias(random_tensor(DType::kF32, features, 3)),
+        y(x),
+        dx(x),
+        dbias(random_tensor(DType::kF32, features, 4)) {}
+
+  void forward(bool with_bias = true) {
+    bias_activation_forward({.dtype = x.dtype(),
+                             .kind = kind,
+                             .rows = rows,
+                             .features = features,
+                             .x = x.data(),
+                             .bias = with_bias ? bias.floats() : nullptr,
+                             .y = y.data()});
+  }
+  void backward(bool accumulate) {
+    Tensor scratch = workspace(bias_activation_backward_workspace_bytes(rows, features));
+    bias_activation_backward({.dtype = x.dtype(),
+                              .kind = kind,
+                              .rows = rows,
+                              .features = features,
+                              .dy = dy.data(),
+                              .x = x.data(),
+                              .bias = bias.floats(),
+                              .dx = dx.data(),
+                              .dbias = dbias.floats(),
+                              .accumulate = accumulate,
+                              .workspace = scratch.data()});
+  }
+
+  Activation kind;
+  int64_t rows;
+  int64_t features;
+  Tensor x, dy, bias, y, dx, dbias;
+};
+
+class Activations : public testing::EveryTarget {};
+
+TEST_P(Activations, ForwardAndBackward) {
+  for (const DType dtype : kStorages) {
+    for (const Activation kind : kKinds) {
+      for (const int64_t features : {1, 15, 64, 131}) {
+        for (const int64_t rows : {0, 1, 65, 129}) {
+          SCOPED_TRACE(
+              fmt::format("{} kind {} R {} F {}", dtype_name(dtype), static_cast<int>(kind), rows, features));
+          Case c(dtype, kind, rows, features);
+          const bool accumulate = rows == 65;
+          std::vector<double> dbias(static_cast<size_t>(features), 0.0);
+          for (int64_t i = 0; accumulate && i < features; ++i) {
+            dbias[static_cast<size_t>(i)] = static_cast<double>(c.dbias[i]);
+          }
+          c.forward();
+          c.backward(accumulate);
+          for (int64_t at = 0; at < rows * features; ++at) {
+            const double x = static_cast<double>(c.x[at]) + static_cast<double>(c.bias[at % features]);
+            const double y = value(kind, x);
+            const double dx = static_cast<double>(c.dy[at]) * slope(kind, x);
+            ASSERT_NEAR(static_cast<double>(c.y[at]), y, tolerance(dtype, y, std::abs(x) + 1.0, 8)) << x;
+            // 1e-9: the difference quotient's own error.
+            ASSERT_NEAR(static_cast<double>(c.dx[at]), dx, tolerance(dtype, dx, 8.0, 8) + 1e-9) << x;
+            dbias[static_cast<size_t>(at % features)] += dx;
+          }
+          for (int64_t i = 0; i < features; ++i) {
+            ASSERT_NEAR(static_cast<double>(c.dbias[i]), dbias[static_cast<size_t>(i)],
+                        tolerance(DType::kF32, 0.0, 4.0 * static_cast<double>(rows + 1), 16) + 1e-7);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Activations, InPlaceAndWithoutBias) {
+  for (const Activation kind : kKinds) {
+    Case c(DType::kBF16, kind, 5, 37);
+    c.forward(false);
+    Tensor x = c.x;
+    bias_activation_forward({.dtype = x.dtype(),
+                             .kind = kind,
+                             .rows = 5,
+                             .features = 37,
+                             .x = x.data(),
+                             .bias = nullptr,
+                             .y = x.data()});
+    EXPECT_EQ(x.bytes(), c.y.bytes());
+    for (int64_t at = 0; at < x.count(); ++at) {
+      const double y = value(kind, static_cast<double>(c.x[at]));
+      EXPECT_NEAR(static_cast<double>(x[at]), y, tolerance(DType::kBF16, y, 4.0, 8));
+    }
+    c.backward(false);
+    Tensor dy = c.dy;
+    bias_activation_backward({.dtype = x.dtype(),
+                              .kind = kind,
+                              .rows = 5,
+                              .features = 37,
+                              .dy = dy.data(),
+                              .x = c.x.data(),
+                              .bias = c.bias.floats(),
+                              .dx = dy.data(),
+                              .dbias = nullptr,
+                              .accumulate = false,
+                              .workspace = nullptr});
+    EXPECT_EQ(dy.bytes(), c.dx.bytes());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Activations, testing::every_target(), testing::target_name);
+
+TEST(Activations, ThreadsLeaveNoTrace) {
+  Case one(DType::kF32, Activation::kGelu, 300, 200);
+  with_threads(1, [&] {
+    one.forward();
+    one.backward(true);
+  });
+  for (const int threads : {2, 3}) {
+    Case many(DType::kF32, Activation::kGelu, 300, 200);
+    with_threads(threads, [&] {
+      many.forward();
+      many.backward(true);
+    });
+    EXPECT_EQ(many.y.bytes(), one.y.bytes());
+    EXPECT_EQ(many.dx.bytes(), one.dx.bytes());
+    EXPECT_EQ(many.dbias.bytes(), one.dbias.bytes());
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn::cpu

@@ -1,0 +1,61 @@
+#include "exec/cpu/elementwise/columns.h"
+#include "exec/cpu/kernel_entry.h"
+
+namespace shoehorn::cpu {
+
+namespace {
+
+PreparedNode bind_add_columns(const OpContext& node, const NodeBuffers& buffers, int) {
+  const auto& range = node.attributes<ColumnsAttributes>();
+  AddColumns call{.dtype = node.type(0).dtype,
+                  .rows = 0,
+                  .columns = row_elements(node.type(0)),
+                  .offset = range.offset,
+                  .width = range.width,
+                  .x = buffers.inputs[0],
+                  .addend = buffers.inputs[1],
+                  .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    add_columns(call);
+  };
+}
+
+PreparedNode bind_take_columns(const OpContext& node, const NodeBuffers& buffers, int) {
+  const auto& range = node.attributes<ColumnsAttributes>();
+  TakeColumns call{.dtype = node.type(0).dtype,
+                   .rows = 0,
+                   .columns = row_elements(node.type(0)),
+                   .offset = range.offset,
+                   .width = range.width,
+                   .x = buffers.inputs[0],
+                   .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    take_columns(call);
+  };
+}
+
+PreparedNode bind_scale(const OpContext& node, const NodeBuffers& buffers, int) {
+  Scale call{.dtype = node.type(0).dtype,
+             .count = 0,
+             .x = buffers.inputs[0],
+             .factor = nullptr,
+             .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0)), width = row_elements(node.type(0)),
+          factor = node.attributes<ScaleAttributes>().factor](const int64_t* counts) mutable {
+    call.count = rows(counts) * width;
+    call.factor = &factor;
+    scale(call);
+  };
+}
+
+}  // namespace
+
+std::vector<KernelEntry> column_kernels() {
+  return {{OpKind::kAddColumns, nullptr, bind_add_columns},
+          {OpKind::kTakeColumns, nullptr, bind_take_columns},
+          {OpKind::kScale, nullptr, bind_scale}};
+}
+
+}  // namespace shoehorn::cpu

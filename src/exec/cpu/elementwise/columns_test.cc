@@ -1,0 +1,140 @@
+#include "exec/cpu/elementwise/columns.h"
+
+#include "base/error.h"
+#include "exec/cpu/kernel_testing.h"
+
+namespace shoehorn::cpu {
+namespace {
+
+using testing::kStorages;
+using testing::random_tensor;
+using testing::Tensor;
+using testing::tolerance;
+using testing::with_threads;
+
+struct Range {
+  int64_t columns, offset, width;
+};
+
+// The first, a middle and the last part of odd and of even widths, one column, all columns.
+constexpr Range kRanges[] = {{1, 0, 1},    {7, 2, 3},    {33, 0, 11},   {33, 11, 11},
+                             {33, 22, 11}, {96, 32, 32}, {129, 128, 1}, {65, 0, 65}};
+
+class AddColumnsKernel : public testing::EveryTarget {};
+
+TEST_P(AddColumnsKernel, AddsToTheRangeAndKeepsTheRest) {
+  for (const DType dtype : kStorages) {
+    for (const auto& [columns, offset, width] : kRanges) {
+      for (const int64_t rows : {0, 1, 19}) {
+        const Tensor x = random_tensor(dtype, rows * columns, 1);
+        const Tensor addend = random_tensor(dtype, rows * width, 2);
+        Tensor y(dtype, rows * columns);
+        AddColumns call{.dtype = dtype,
+                        .rows = rows,
+                        .columns = columns,
+                        .offset = offset,
+                        .width = width,
+                        .x = x.data(),
+                        .addend = addend.data(),
+                        .y = y.data()};
+        add_columns(call);
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t column = 0; column < columns; ++column) {
+            const int64_t at = row * columns + column;
+            const bool inside = column >= offset && column < offset + width;
+            double expected = x[at];
+            if (inside) expected += addend[row * width + column - offset];
+            const double magnitude = inside ? std::abs(expected) : 0;
+            ASSERT_NEAR(y[at], expected, inside ? tolerance(dtype, expected, magnitude, 1) : 0)
+                << row << ", " << column << " of " << columns;
+          }
+        }
+        Tensor in_place = x;
+        call.x = in_place.data();
+        call.y = in_place.data();
+        add_columns(call);
+        EXPECT_EQ(in_place.bytes(), y.bytes()) << "in place";
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AddColumnsKernel, testing::every_target(), testing::target_name);
+
+TEST(TakeColumnsKernel, CopiesTheRange) {
+  for (const DType dtype : kStorages) {
+    for (const auto& [columns, offset, width] : kRanges) {
+      constexpr int64_t kRows = 19;
+      const Tensor x = random_tensor(dtype, kRows * columns, 1);
+      Tensor y(dtype, kRows * width);
+      take_columns({.dtype = dtype,
+                    .rows = kRows,
+                    .columns = columns,
+                    .offset = offset,
+                    .width = width,
+                    .x = x.data(),
+                    .y = y.data()});
+      for (int64_t i = 0; i < y.count(); ++i)
+        ASSERT_EQ(y[i], x[i / width * columns + offset + i % width]) << i << " of " << columns;
+    }
+  }
+}
+
+class PutColumnsKernel : public testing::EveryTarget {};
+
+TEST_P(PutColumnsKernel, RoundsIntoTheRangeAndKeepsTheRest) {
+  for (const DType dtype : kStorages) {
+    for (const auto& [columns, offset, width] : kRanges) {
+      constexpr int64_t kRows = 19;
+      Tensor x = random_tensor(DType::kF32, kRows * width, 1);
+      const Tensor before = random_tensor(dtype, kRows * columns, 2);
+      Tensor y = before;
+      put_columns({.dtype = dtype,
+                   .rows = kRows,
+                   .columns = columns,
+                   .offset = offset,
+                   .width = width,
+                   .x = x.floats(),
+                   .y = y.data()});
+      for (int64_t row = 0; row < kRows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) {
+          const int64_t at = row * columns + column;
+          const bool inside = column >= offset && column < offset + width;
+          const double expected = inside ? x[row * width + column - offset] : before[at];
+          ASSERT_NEAR(y[at], expected, inside ? tolerance(dtype, expected, 0, 0) : 0)
+              << row << ", " << column << " of " << columns;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, PutColumnsKernel, testing::every_target(), testing::target_name);
+
+TEST(Columns, ThreadsLeaveNoTrace) {
+  constexpr int64_t kRows = 300;
+  constexpr int64_t kColumns = 384;
+  const Tensor x = random_tensor(DType::kF32, kRows * kColumns, 1);
+  const Tensor addend = random_tensor(DType::kF32, kRows * kColumns / 3, 2);
+  const auto run = [&](int threads) {
+    Tensor sum(DType::kF32, x.count());
+    Tensor taken(DType::kF32, addend.count());
+    Tensor put(DType::kBF16, x.count());
+    with_threads(threads, [&] {
+      add_columns({DType::kF32, kRows, kColumns, 128, 128, x.data(), addend.data(), sum.data()});
+      take_columns({DType::kF32, kRows, kColumns, 128, 128, sum.data(), taken.data()});
+      put_columns({DType::kBF16, kRows, kColumns, 128, 128, taken.floats(), put.data()});
+    });
+    return std::tuple(sum.bytes(), taken.bytes(), put.bytes());
+  };
+  EXPECT_EQ(run(1), run(3));
+}
+
+TEST(Columns, OtherTypesAreRejected) {
+  EXPECT_THROW(add_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr, nullptr}), InternalError);
+  EXPECT_THROW(take_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
+  EXPECT_THROW(put_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
+}
+
+}  // namespace
+}  // namespace shoehorn::cpu

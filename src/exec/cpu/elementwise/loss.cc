@@ -1,0 +1,215 @@
+#include "exec/cpu/elementwise/loss.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "exec/cpu/parallel.h"
+#include "exec/cpu/storage.h"
+
+#include "exec/cpu/simd/simd_targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/cpu/elementwise/loss.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "exec/cpu/simd/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace shoehorn::cpu::HWY_NAMESPACE {
+
+// The largest of a row. Max may pass over what is not a number; the sum of exponentials then shows it.
+template <class T>
+HWY_INLINE float row_maximum(const T* x, int64_t classes) {
+  const FloatVector lowest = set(-HUGE_VALF);
+  FloatVector largest = lowest;
+  for_columns(0, classes, [&](int64_t i, auto lanes) {
+    largest = hn::Max(largest, keep_live(load(x + i, lanes), lanes, lowest));
+  });
+  return max_lanes(largest);
+}
+
+template <class T>
+HWY_INLINE float row_loss(const CrossEntropyForward& g, const T* x, int64_t row) {
+  const float maximum = row_maximum(x, g.classes);
+  const FloatVector shift = set(maximum);
+  FloatVector exponentials = hn::Zero(FloatTag());
+  FloatVector differences = hn::Zero(FloatTag());
+  for_columns(0, g.classes, [&](int64_t i, auto lanes) {
+    const FloatVector difference = hn::Sub(load(x + i, lanes), shift);
+    exponentials = hn::Add(exponentials, keep_live(exp(difference), lanes));
+    if (g.label_smoothing != 0.0F) differences = hn::Add(differences, keep_live(difference, lanes));
+  });
+  const float sum = sum_lanes(exponentials);
+  g.row_maximum[row] = maximum;
+  g.row_sum[row] = sum;
+  if (g.labels[row] == kIgnoredLabel) return 0.0F;
+  const float log_sum = std::log(sum);
+  const float label_loss = log_sum - (read_element(x + g.labels[row]) - maximum);
+  if (g.label_smoothing == 0.0F) return label_loss;
+  const float mean_loss = log_sum - sum_lanes(differences) / static_cast<float>(g.classes);
+  return (1.0F - g.label_smoothing) * label_loss + g.label_smoothing * mean_loss;
+}
+
+void forward_rows(const CrossEntropyForward& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      static_cast<float*>(g.workspace)[row] =
+          row_loss(g, static_cast<const T*>(g.logits) + row * g.classes, row);
+    }
+  });
+}
+
+void backward_rows(const CrossEntropyBackward& g, int64_t begin, int64_t end) {
+  const float factor = (g.gradient_scale == nullptr ? 1.0F : *g.gradient_scale) / *g.target_count;
+  const float spread = g.label_smoothing / static_cast<float>(g.classes);
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = static_cast<const T*>(g.logits) + row * g.classes;
+      T* dx = static_cast<T*>(g.dlogits) + row * g.classes;
+      const int32_t label = g.labels[row];
+      if (label == kIgnoredLabel) {
+        for_columns(0, g.classes, [&](int64_t i, auto lanes) { store(hn::Zero(FloatTag()), dx + i, lanes); });
+        continue;
+      }
+      const FloatVector shift = set(g.row_maximum[row]);
+      const FloatVector scale = set(factor / g.row_sum[row]);
+      const FloatVector even_share = set(factor * spread);
+      // Before the row is overwritten, should dlogits be logits.
+      const float probability = std::exp(read_element(x + label) - g.row_maximum[row]) / g.row_sum[row];
+      for_columns(0, g.classes, [&](int64_t i, auto lanes) {
+        const FloatVector exponential = exp(hn::Sub(load(x + i, lanes), shift));
+        store(hn::MulSub(exponential, scale, even_share), dx + i, lanes);
+      });
+      write_element(factor * (probability - (1.0F - g.label_smoothing) - spread), dx + label);
+    }
+  });
+}
+
+template <typename Gradient>
+void value_loss_gradients(const ValueLossBackward& g, int64_t begin, int64_t end, const Gradient& gradient) {
+  const float factor = (g.gradient_scale == nullptr ? 1.0F : *g.gradient_scale) / *g.target_count;
+  const FloatVector scale = set(factor / static_cast<float>(g.columns));
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    const T* x = static_cast<const T*>(g.logits);
+    T* dx = static_cast<T*>(g.dlogits);
+    for_columns(begin, end, [&](int64_t i, auto lanes) {
+      store(hn::Mul(gradient(load(x + i, lanes), load(g.values + i, lanes)), scale), dx + i, lanes);
+    });
+  });
+}
+
+void squared_error_gradients(const ValueLossBackward& g, int64_t begin, int64_t end) {
+  value_loss_gradients(g, begin, end, [](FloatVector x, FloatVector y) {
+    const FloatVector difference = hn::Sub(x, y);
+    return hn::Add(difference, difference);
+  });
+}
+
+void binary_cross_entropy_gradients(const ValueLossBackward& g, int64_t begin, int64_t end) {
+  value_loss_gradients(g, begin, end, [](FloatVector x, FloatVector y) { return hn::Sub(sigmoid(x), y); });
+}
+
+}  // namespace shoehorn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shoehorn::cpu {
+namespace {
+
+HWY_EXPORT(forward_rows);
+HWY_EXPORT(backward_rows);
+HWY_EXPORT(squared_error_gradients);
+HWY_EXPORT(binary_cross_entropy_gradients);
+
+void check_labels(const int32_t* labels, int64_t rows, int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const int32_t label = labels[row];
+    if ((label >= 0 && label < classes) || label == kIgnoredLabel) continue;
+    throw user_error(
+        "[labels] expected 0 to {} or {} (ignored), got {} at row {}; does num_labels fit the data?",
+        classes - 1, kIgnoredLabel, label, row);
+  }
+}
+
+// A mean over many rows is summed in double, in their order; the workspace has each row's loss.
+template <typename Forward>
+void finish_loss(const Forward& g) {
+  const float* row_losses = static_cast<const float*>(g.workspace);
+  double sum = 0;
+  for (int64_t row = 0; row < g.rows; ++row) sum += static_cast<double>(row_losses[row]);
+  const float mean = static_cast<float>(sum / *g.target_count);
+  *g.loss = g.accumulate ? *g.loss + mean : mean;
+}
+
+// `loss(x, y)`: of one logit and its value.
+template <typename Loss>
+void value_loss_forward(const ValueLossForward& g, const Loss& loss) {
+  parallel_ranges(g.rows, row_grain(g.columns), [&](int64_t begin, int64_t end) {
+    with_storage(g.dtype, [&](auto type) {
+      const auto* x = static_cast<const decltype(type)*>(g.logits);
+      for (int64_t row = begin; row < end; ++row) {
+        double sum = 0;
+        for (int64_t i = row * g.columns; i < (row + 1) * g.columns; ++i)
+          sum += loss(static_cast<double>(read_element(x + i)), static_cast<double>(g.values[i]));
+        static_cast<float*>(g.workspace)[row] = static_cast<float>(sum / static_cast<double>(g.columns));
+      }
+    });
+  });
+  finish_loss(g);
+}
+
+}  // namespace
+
+int64_t cross_entropy_workspace_bytes(int64_t rows) {
+  return rows * static_cast<int64_t>(sizeof(float));
+}
+
+void cross_entropy_forward(const CrossEntropyForward& g) {
+  check_storage(g.dtype, "cross_entropy");
+  check_labels(g.labels, g.rows, g.classes);
+  parallel_ranges(g.rows, row_grain(g.classes),
+                  [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(forward_rows)(g, begin, end); });
+  finish_loss(g);
+}
+
+void cross_entropy_backward(const CrossEntropyBackward& g) {
+  check_storage(g.dtype, "cross_entropy");
+  check_labels(g.labels, g.rows, g.classes);
+  parallel_ranges(g.rows, row_grain(g.classes),
+                  [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(backward_rows)(g, begin, end); });
+}
+
+int64_t value_loss_workspace_bytes(int64_t rows) {
+  return rows * static_cast<int64_t>(sizeof(float));
+}
+
+void mean_squared_error_forward(const ValueLossForward& g) {
+  check_storage(g.dtype, "mean_squared_error");
+  value_loss_forward(g, [](double x, double y) { return (x - y) * (x - y); });
+}
+
+void mean_squared_error_backward(const ValueLossBackward& g) {
+  check_storage(g.dtype, "mean_squared_error");
+  parallel_ranges(g.rows * g.columns, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(squared_error_gradients)(g, begin, end);
+  });
+}
+
+void binary_cross_entropy_forward(const ValueLossForward& g) {
+  check_storage(g.dtype, "binary_cross_entropy");
+  value_loss_forward(
+      g, [](double x, double y) { return std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x))); });
+}
+
+void binary_cross_entropy_backward(const ValueLossBackward& g) {
+  check_storage(g.dtype, "binary_cross_entropy");
+  parallel_ranges(g.rows * g.columns, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(binary_cross_entropy_gradients)(g, begin, end);
+  });
+}
+
+}  // namespace shoehorn::cpu
+#endif  // HWY_ONCE

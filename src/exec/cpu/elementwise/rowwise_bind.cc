@@ -1,0 +1,310 @@
+#include "exec/cpu/elementwise/activation.h"
+#include "exec/cpu/elementwise/embedding.h"
+#include "exec/cpu/kernel_entry.h"
+#include "exec/cpu/norms/normalization.h"
+#include "exec/cpu/norms/rms_norm.h"
+#include "exec/cpu/optimizers/reduction.h"
+
+namespace shoehorn::cpu {
+
+namespace {
+
+cpu::Activation kind_of(shoehorn::Activation activation) {
+  switch (activation) {
+    case shoehorn::Activation::kGelu:
+      return cpu::Activation::kGelu;
+    case shoehorn::Activation::kGeluTanh:
+      return cpu::Activation::kGeluTanh;
+    case shoehorn::Activation::kRelu:
+      return cpu::Activation::kRelu;
+    case shoehorn::Activation::kSilu:
+      return cpu::Activation::kSilu;
+    case shoehorn::Activation::kTanh:
+      return cpu::Activation::kTanh;
+  }
+  throw InternalError("[activation] unknown kind");
+}
+
+PreparedNode bind_add(const OpContext& node, const NodeBuffers& buffers, int) {
+  Add call{.dtype = node.type(0).dtype,
+           .count = 0,
+           .a = buffers.inputs[0],
+           .b = buffers.inputs[1],
+           .sum = buffers.outputs[0]};
+  return
+      [call, rows = rows(node.type(0)), width = row_elements(node.type(0))](const int64_t* counts) mutable {
+        call.count = rows(counts) * width;
+        add(call);
+      };
+}
+
+PreparedNode bind_bias_add(const OpContext& node, const NodeBuffers& buffers, int) {
+  BiasAdd call{.dtype = node.type(0).dtype,
+               .rows = 0,
+               .columns = row_elements(node.type(0)),
+               .x = buffers.inputs[0],
+               .bias = input<const float>(buffers, 1),
+               .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    bias_add(call);
+  };
+}
+
+PreparedNode bind_column_sum(const OpContext& node, const NodeBuffers& buffers, int) {
+  ColumnSum call{.dtype = node.type(0).dtype,
+                 .rows = 0,
+                 .columns = row_elements(node.type(0)),
+                 .x = buffers.inputs[0],
+                 .sum = output<float>(buffers, 0),
+                 .accumulate = node.has(1),
+                 .workspace = buffers.workspace};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    column_sum(call);
+  };
+}
+
+PreparedNode bind_activation(const OpContext& node, const NodeBuffers& buffers, int) {
+  BiasActivationForward call{.dtype = node.type(0).dtype,
+                             .kind = kind_of(node.attributes<ActivationAttributes>().kind),
+                             .rows = 0,
+                             .features = row_elements(node.type(0)),
+                             .x = buffers.inputs[0],
+                             .bias = node.has(1) ? input<const float>(buffers, 1) : nullptr,
+                             .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    bias_activation_forward(call);
+  };
+}
+
+// activation_grad (dy, x) and bias_activation_grad (dy, x, bias, accumulator?).
+PreparedNode bind_activation_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  const bool biased = node.has(2);
+  BiasActivationBackward call{.dtype = node.type(0).dtype,
+                              .kind = kind_of(node.attributes<ActivationAttributes>().kind),
+                              .rows = 0,
+                              .features = row_elements(node.type(0)),
+                              .dy = buffers.inputs[0],
+                              .x = buffers.inputs[1],
+                              .bias = biased ? input<const float>(buffers, 2) : nullptr,
+                              .dx = buffers.outputs[0],
+                              .dbias = biased ? output<float>(buffers, 1) : nullptr,
+                              .accumulate = node.has(3),
+                              .workspace = buffers.workspace};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    bias_activation_backward(call);
+  };
+}
+
+PreparedNode bind_dropout_node(const OpContext& node, const NodeBuffers& buffers, int) {
+  DropoutApply call{.dtype = node.type(0).dtype,
+                    .rows = 0,
+                    .columns = row_elements(node.type(0)),
+                    .dropout = bind_dropout(node.attributes<DropoutAttributes>().dropout, buffers, 1),
+                    .x = buffers.inputs[0],
+                    .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    dropout_apply(call);
+  };
+}
+
+PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, int) {
+  LayerNormForward call{.dtype = node.type(0).dtype,
+                        .rows = 0,
+                        .hidden = row_elements(node.type(0)),
+                        .epsilon = node.attributes<NormalizationAttributes>().epsilon,
+                        .x = buffers.inputs[0],
+                        .gamma = input<const float>(buffers, 1),
+                        .beta = input<const float>(buffers, 2),
+                        .y = buffers.outputs[0],
+                        .mean = output<float>(buffers, 1),
+                        .rstd = output<float>(buffers, 2)};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    layer_norm_forward(call);
+  };
+}
+
+PreparedNode bind_rms_norm(const OpContext& node, const NodeBuffers& buffers, int) {
+  RmsNormForward call{.dtype = node.type(0).dtype,
+                      .rows = 0,
+                      .hidden = row_elements(node.type(0)),
+                      .epsilon = node.attributes<NormalizationAttributes>().epsilon,
+                      .x = buffers.inputs[0],
+                      .gamma = input<const float>(buffers, 1),
+                      .y = buffers.outputs[0],
+                      .rstd = output<float>(buffers, 1)};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    rms_norm_forward(call);
+  };
+}
+
+PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  RmsNormBackward call{.dtype = node.type(0).dtype,
+                       .rows = 0,
+                       .hidden = row_elements(node.type(0)),
+                       .dy = buffers.inputs[0],
+                       .x = buffers.inputs[1],
+                       .rstd = input<const float>(buffers, 2),
+                       .gamma = input<const float>(buffers, 3),
+                       .dx = buffers.outputs[0],
+                       .dgamma = output<float>(buffers, 1),
+                       .accumulate = node.has(4),
+                       .workspace = buffers.workspace};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    rms_norm_backward(call);
+  };
+}
+
+PreparedNode bind_layer_norm_output(const OpContext& node, const NodeBuffers& buffers, int) {
+  LayerNormOutput call{.dtype = node.type(0).dtype,
+                       .rows = 0,
+                       .hidden = row_elements(node.type(0)),
+                       .z = buffers.inputs[0],
+                       .mean = input<const float>(buffers, 1),
+                       .rstd = input<const float>(buffers, 2),
+                       .gamma = input<const float>(buffers, 3),
+                       .beta = input<const float>(buffers, 4),
+                       .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    layer_norm_output(call);
+  };
+}
+
+PreparedNode bind_layer_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  LayerNormBackward call{.dtype = node.type(0).dtype,
+                         .rows = 0,
+                         .hidden = row_elements(node.type(0)),
+                         .dy = buffers.inputs[0],
+                         .x = buffers.inputs[1],
+                         .mean = input<const float>(buffers, 2),
+                         .rstd = input<const float>(buffers, 3),
+                         .gamma = input<const float>(buffers, 4),
+                         .dx = buffers.outputs[0],
+                         .dgamma = output<float>(buffers, 1),
+                         .dbeta = output<float>(buffers, 2),
+                         .accumulate = {.dgamma = node.has(5), .dbeta = node.has(6)},
+                         .workspace = buffers.workspace};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    layer_norm_backward(call);
+  };
+}
+
+PreparedNode bind_residual_norm(const OpContext& node, const NodeBuffers& buffers, int) {
+  const auto& attributes = node.attributes<NormalizationAttributes>();
+  BiasDropoutResidualLayerNormForward call{.dtype = node.type(0).dtype,
+                                           .rows = 0,
+                                           .hidden = row_elements(node.type(0)),
+                                           .epsilon = attributes.epsilon,
+                                           .dropout = bind_dropout(attributes.dropout, buffers, 5),
+                                           .x = buffers.inputs[0],
+                                           .bias = input<const float>(buffers, 1),
+                                           .residual = buffers.inputs[2],
+                                           .gamma = input<const float>(buffers, 3),
+                                           .beta = input<const float>(buffers, 4),
+                                           .z = buffers.outputs[1],
+                                           .y = buffers.outputs[0],
+                                           .mean = output<float>(buffers, 2),
+                                           .rstd = output<float>(buffers, 3)};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    bias_dropout_residual_layer_norm_forward(call);
+  };
+}
+
+PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  BiasDropoutResidualLayerNormBackward call{
+      .dtype = node.type(0).dtype,
+      .rows = 0,
+      .hidden = row_elements(node.type(0)),
+      .dropout = bind_dropout(node.attributes<NormalizationAttributes>().dropout, buffers, 5),
+      .dy = buffers.inputs[0],
+      .dz_addend = nullptr,
+      .z = buffers.inputs[1],
+      .mean = input<const float>(buffers, 2),
+      .rstd = input<const float>(buffers, 3),
+      .gamma = input<const float>(buffers, 4),
+      .dresidual = buffers.outputs[0],
+      .dx = buffers.outputs[1],
+      .dbias = output<float>(buffers, 2),
+      .dgamma = output<float>(buffers, 3),
+      .dbeta = output<float>(buffers, 4),
+      .accumulate = {.dgamma = node.has(9), .dbeta = node.has(10), .dbias = node.has(8)},
+      .workspace = buffers.workspace};
+  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    bias_dropout_residual_layer_norm_backward(call);
+  };
+}
+
+PreparedNode bind_embedding(const OpContext& node, const NodeBuffers& buffers, int) {
+  EmbeddingForward call{.table_dtype = node.type(0).dtype,
+                        .dtype = node.output_type(0).dtype,
+                        .rows = 0,
+                        .hidden = row_elements(node.type(0)),
+                        .entries = node.type(0).shape[0].maximum,
+                        .table = buffers.inputs[0],
+                        .ids = input<const int32_t>(buffers, 1),
+                        .addend = node.has(2) ? buffers.inputs[2] : nullptr,
+                        .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(1))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    embedding_forward(call);
+  };
+}
+
+PreparedNode bind_embedding_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  EmbeddingBackward call{.dtype = node.type(0).dtype,
+                         .rows = 0,
+                         .hidden = row_elements(node.type(0)),
+                         .entries = node.output_type(0).shape[0].maximum,
+                         .dy = buffers.inputs[0],
+                         .ids = input<const int32_t>(buffers, 1),
+                         .padding_index = node.attributes<EmbeddingAttributes>().padding_index,
+                         .accumulate = node.has(2),
+                         .dtable = output<float>(buffers, 0)};
+  return [call, rows = rows(node.type(1))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    embedding_backward(call);
+  };
+}
+
+template <int64_t (*bytes)(int64_t, int64_t)>
+int64_t by_rows(const OpContext& node, int) {
+  return bytes(node.type(0).shape[0].maximum, row_elements(node.type(0)));
+}
+
+}  // namespace
+
+std::vector<KernelEntry> rowwise_kernels() {
+  return {
+      {OpKind::kAdd, nullptr, bind_add},
+      {OpKind::kBiasAdd, nullptr, bind_bias_add},
+      {OpKind::kColumnSum, by_rows<column_sum_workspace_bytes>, bind_column_sum},
+      {OpKind::kActivation, nullptr, bind_activation},
+      {OpKind::kActivationGrad, nullptr, bind_activation_grad},
+      {OpKind::kBiasActivation, nullptr, bind_activation},
+      {OpKind::kBiasActivationGrad, by_rows<bias_activation_backward_workspace_bytes>, bind_activation_grad},
+      {OpKind::kDropout, nullptr, bind_dropout_node},
+      {OpKind::kLayerNorm, nullptr, bind_layer_norm},
+      {OpKind::kLayerNormGrad, by_rows<layer_norm_backward_workspace_bytes>, bind_layer_norm_grad},
+      {OpKind::kLayerNormOutput, nullptr, bind_layer_norm_output},
+      {OpKind::kRmsNorm, nullptr, bind_rms_norm},
+      {OpKind::kRmsNormGrad, by_rows<rms_norm_backward_workspace_bytes>, bind_rms_norm_grad},
+      {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
+      {OpKind::kBiasDropoutResidualLayerNormGrad,
+       by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},
+      {OpKind::kEmbedding, nullptr, bind_embedding},
+      {OpKind::kEmbeddingGrad, nullptr, bind_embedding_grad},
+  };
+}
+
+}  // namespace shoehorn::cpu

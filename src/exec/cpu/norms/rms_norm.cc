@@ -1,0 +1,106 @@
+#include "exec/cpu/norms/rms_norm.h"
+
+#include <cmath>
+
+#include "exec/cpu/optimizers/reduction.h"
+#include "exec/cpu/parallel.h"
+#include "exec/cpu/storage.h"
+
+#include "exec/cpu/simd/simd_targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/cpu/norms/rms_norm.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "exec/cpu/simd/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace shoehorn::cpu::HWY_NAMESPACE {
+
+void rms_forward_rows(const RmsNormForward& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = static_cast<const T*>(g.x) + row * g.hidden;
+      T* y = static_cast<T*>(g.y) + row * g.hidden;
+      const FloatVector squares = fold_columns(g.hidden, [&](FloatVector so_far, int64_t i, auto lanes) {
+        const FloatVector value = load(x + i, lanes);
+        return hn::MulAdd(value, value, so_far);
+      });
+      g.rstd[row] = 1.0F / std::sqrt(sum_lanes(squares) / static_cast<float>(g.hidden) + g.epsilon);
+      const FloatVector scale = set(g.rstd[row]);
+      for_columns(0, g.hidden, [&](int64_t i, auto lanes) {
+        store(hn::Mul(hn::Mul(load(x + i, lanes), scale), load(g.gamma + i, lanes)), y + i, lanes);
+      });
+    }
+  });
+}
+
+// With n = x rstd and g = dy gamma: dx = rstd (g - n sum(g n) / H).
+template <class T>
+HWY_INLINE void rms_backward_row(const RmsNormBackward& g, int64_t row, float* dgamma) {
+  const T* dy = static_cast<const T*>(g.dy) + row * g.hidden;
+  const T* x = static_cast<const T*>(g.x) + row * g.hidden;
+  T* dx = static_cast<T*>(g.dx) + row * g.hidden;
+  const FloatVector rstd = set(g.rstd[row]);
+  const FloatVector products = fold_columns(g.hidden, [&](FloatVector so_far, int64_t i, auto lanes) {
+    const FloatVector gradient = load(dy + i, lanes);
+    const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
+    store(hn::MulAdd(gradient, normal, load(dgamma + i, lanes)), dgamma + i, lanes);
+    return hn::MulAdd(hn::Mul(gradient, load(g.gamma + i, lanes)), normal, so_far);
+  });
+  const FloatVector mean = set(sum_lanes(products) / static_cast<float>(g.hidden));
+  for_columns(0, g.hidden, [&](int64_t i, auto lanes) {
+    const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
+    const FloatVector scaled = hn::Mul(load(dy + i, lanes), load(g.gamma + i, lanes));
+    store(hn::Mul(rstd, hn::NegMulAdd(normal, mean, scaled)), dx + i, lanes);
+  });
+}
+
+void rms_backward_chunks(const RmsNormBackward& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      float* dgamma = static_cast<float*>(g.workspace) + chunk * g.hidden;
+      for_columns(0, g.hidden,
+                  [&](int64_t i, auto lanes) { store(hn::Zero(FloatTag()), dgamma + i, lanes); });
+      const int64_t last_row = HWY_MIN(g.rows, (chunk + 1) * kRowsPerChunk);
+      for (int64_t row = chunk * kRowsPerChunk; row < last_row; ++row) rms_backward_row<T>(g, row, dgamma);
+    }
+  });
+}
+
+}  // namespace shoehorn::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shoehorn::cpu {
+namespace {
+
+HWY_EXPORT(rms_forward_rows);
+HWY_EXPORT(rms_backward_chunks);
+
+}  // namespace
+
+void rms_norm_forward(const RmsNormForward& arguments) {
+  check_storage(arguments.dtype, "rms_norm");
+  parallel_ranges(arguments.rows, row_grain(arguments.hidden), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(rms_forward_rows)(arguments, begin, end);
+  });
+}
+
+int64_t rms_norm_backward_workspace_bytes(int64_t rows, int64_t hidden) {
+  return ceil_divide(rows, kRowsPerChunk) * hidden * static_cast<int64_t>(sizeof(float));
+}
+
+void rms_norm_backward(const RmsNormBackward& g) {
+  check_storage(g.dtype, "rms_norm");
+  const int64_t chunks = ceil_divide(g.rows, kRowsPerChunk);
+  parallel_ranges(chunks, chunk_grain(g.hidden), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(rms_backward_chunks)(g, begin, end);
+  });
+  add_partials(static_cast<const float*>(g.workspace), chunks, g.hidden, g.hidden, g.accumulate, g.dgamma);
+}
+
+}  // namespace shoehorn::cpu
+#endif  // HWY_ONCE

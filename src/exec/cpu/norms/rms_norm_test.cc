@@ -1,0 +1,177 @@
+#include "exec/cpu/norms/rms_norm.h"
+
+#include "exec/cpu/kernel_testing.h"
+
+namespace shoehorn::cpu {
+namespace {
+
+using testing::kStorages;
+using testing::random_tensor;
+using testing::Tensor;
+using testing::tolerance;
+using testing::with_threads;
+using testing::workspace;
+
+constexpr float kEpsilon = 1e-5F;
+
+struct Case {
+  Case(DType storage, int64_t row_count, int64_t columns)
+      : dtype(storage),
+        rows(row_count),
+        hidden(columns),
+        x(random_tensor(dtype, rows * hidden, 1)),
+        dy(random_tensor(dtype, rows * hidden, 2)),
+        gamma(random_tensor(DType::kF32, hidden, 3, 1.0F, 0.3F)),
+        y(dtype, rows * hidden),
+        dx(dtype, rows * hidden),
+        rstd(DType::kF32, rows),
+        dgamma(DType::kF32, hidden) {}
+
+  void forward() {
+    rms_norm_forward({.dtype = dtype,
+                      .rows = rows,
+                      .hidden = hidden,
+                      .epsilon = kEpsilon,
+                      .x = x.data(),
+                      .gamma = gamma.floats(),
+                      .y = y.data(),
+                      .rstd = rstd.floats()});
+  }
+  void backward(bool accumulate, Tensor& gradient_of_x) {
+    Tensor scratch = workspace(rms_norm_backward_workspace_bytes(rows, hidden));
+    rms_norm_backward({.dtype = dtype,
+                       .rows = rows,
+                       .hidden = hidden,
+                       .dy = dy.data(),
+                       .x = x.data(),
+                       .rstd = rstd.floats(),
+                       .gamma = gamma.floats(),
+                       .dx = gradient_of_x.data(),
+                       .dgamma = dgamma.floats(),
+                       .accumulate = accumulate,
+                       .workspace = scratch.data()});
+  }
+
+  DType dtype;
+  int64_t rows;
+  int64_t hidden;
+  Tensor x, dy, gamma, y, dx, rstd, dgamma;
+};
+
+// A sum of H products, a square root, a quotient and two products.
+double roundings(int64_t hidden) {
+  return 8.0 + std::sqrt(static_cast<double>(hidden));
+}
+
+double exact_rstd(const Case& c, int64_t row) {
+  double squares = 0;
+  for (int64_t i = 0; i < c.hidden; ++i) {
+    const double value = c.x[row * c.hidden + i];
+    squares += value * value;
+  }
+  return 1.0 / std::sqrt(squares / static_cast<double>(c.hidden) + static_cast<double>(kEpsilon));
+}
+
+void check_forward(const Case& c) {
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const double rstd = exact_rstd(c, r);
+    ASSERT_NEAR(c.rstd[r], rstd, tolerance(DType::kF32, rstd, rstd, roundings(c.hidden)));
+    for (int64_t i = 0; i < c.hidden; ++i) {
+      const double expected = static_cast<double>(c.x[r * c.hidden + i]) * rstd * c.gamma[i];
+      ASSERT_NEAR(c.y[r * c.hidden + i], expected,
+                  tolerance(c.dtype, expected, std::abs(expected), roundings(c.hidden)));
+    }
+  }
+}
+
+// The analytic gradient in double. `start`: what dgamma held before.
+void check_backward(const Case& c, const Tensor& dx, double start) {
+  std::vector<double> dgamma(static_cast<size_t>(c.hidden), start);
+  std::vector<double> allowed(static_cast<size_t>(c.hidden));
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const double rstd = exact_rstd(c, r);
+    double product = 0;
+    double magnitude = 0;
+    for (int64_t i = 0; i < c.hidden; ++i) {
+      const double term =
+          static_cast<double>(c.dy[r * c.hidden + i]) * c.gamma[i] * c.x[r * c.hidden + i] * rstd;
+      product += term / static_cast<double>(c.hidden);
+      magnitude += std::abs(term) / static_cast<double>(c.hidden);
+    }
+    for (int64_t i = 0; i < c.hidden; ++i) {
+      const int64_t at = r * c.hidden + i;
+      const double normal = static_cast<double>(c.x[at]) * rstd;
+      const double scaled = static_cast<double>(c.dy[at]) * c.gamma[i];
+      const double expected = rstd * (scaled - normal * product);
+      // Both terms are rounded before they may cancel.
+      const double terms = rstd * (std::abs(scaled) + std::abs(normal) * magnitude);
+      ASSERT_NEAR(dx[at], expected, tolerance(c.dtype, expected, terms, 2 * roundings(c.hidden)))
+          << r << " " << i;
+      const double gradient = static_cast<double>(c.dy[at]) * normal;
+      dgamma[static_cast<size_t>(i)] += gradient;
+      allowed[static_cast<size_t>(i)] +=
+          tolerance(DType::kF32, 0.0, std::abs(gradient), roundings(c.hidden) + static_cast<double>(c.rows));
+    }
+  }
+  for (int64_t i = 0; i < c.hidden; ++i) {
+    const auto k = static_cast<size_t>(i);
+    ASSERT_NEAR(c.dgamma[i], dgamma[k],
+                allowed[k] + tolerance(DType::kF32, 0.0, std::abs(start), static_cast<double>(c.rows + 1)))
+        << i;
+  }
+}
+
+class RmsNorm : public testing::EveryTarget {};
+
+TEST_P(RmsNorm, ForwardAndBackward) {
+  for (const DType dtype : kStorages) {
+    for (const int64_t hidden : {1, 2, 7, 16, 31, 257, 2113}) {
+      for (const int64_t rows : {0, 1, 3, 65, 130}) {
+        if (rows * hidden > 70000) continue;
+        SCOPED_TRACE(fmt::format("{} R {} H {}", dtype_name(dtype), rows, hidden));
+        Case c(dtype, rows, hidden);
+        c.forward();
+        check_forward(c);
+        c.backward(false, c.dx);
+        check_backward(c, c.dx, 0);
+        for (int64_t i = 0; i < hidden; ++i) c.dgamma.set(i, 2.0F);
+        c.backward(true, c.dx);
+        check_backward(c, c.dx, 2);
+      }
+    }
+  }
+}
+
+TEST_P(RmsNorm, InPlaceAndInAnyNumberOfThreads) {
+  for (const DType dtype : kStorages) {
+    Case c(dtype, 130, 45);
+    c.forward();
+    c.backward(false, c.dx);
+    Case other(dtype, 130, 45);
+    with_threads(3, [&] {
+      other.forward();
+      other.backward(false, other.dy);
+    });
+    EXPECT_EQ(other.dy.bytes(), c.dx.bytes()) << "dx over dy";
+    EXPECT_EQ(other.dgamma.bytes(), c.dgamma.bytes());
+    Case over_x(dtype, 130, 45);
+    over_x.rstd = c.rstd;
+    over_x.backward(false, over_x.x);
+    EXPECT_EQ(over_x.x.bytes(), c.dx.bytes()) << "dx over x";
+    Case in_place(dtype, 130, 45);
+    rms_norm_forward({.dtype = dtype,
+                      .rows = 130,
+                      .hidden = 45,
+                      .epsilon = kEpsilon,
+                      .x = in_place.x.data(),
+                      .gamma = in_place.gamma.floats(),
+                      .y = in_place.x.data(),
+                      .rstd = in_place.rstd.floats()});
+    EXPECT_EQ(in_place.x.bytes(), c.y.bytes()) << "y over x";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, RmsNorm, testing::every_target(), testing::target_name);
+
+}  // namespace
+}  // namespace shoehorn::cpu

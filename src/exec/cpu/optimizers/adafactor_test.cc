@@ -1,0 +1,216 @@
+#include "exec/cpu/optimizers/adafactor.h"
+
+#include <array>
+#include <numeric>
+
+#include "base/error.h"
+#include "exec/cpu/optimizers/optimizer_testing.h"
+
+namespace shoehorn::cpu {
+namespace {
+
+using testing::check_golden;
+using testing::GoldenModel;
+using testing::GoldenShape;
+using testing::kGoldenMatrices;
+using testing::random_tensor;
+using testing::Tensor;
+using testing::with_threads;
+using testing::workspace;
+
+// States: of rows, of columns (or of elements), first moment.
+std::vector<AdafactorParameter> parameters_of(GoldenModel& model, const AdafactorSettings& settings) {
+  std::vector<AdafactorParameter> list;
+  for (size_t t = 0; t < model.shapes.size(); ++t) {
+    const auto& shape = model.shapes[t];
+    const bool is_matrix = shape.rows > 1;
+    std::vector<Tensor>& states = model.states[t];
+    list.push_back({.matrices = shape.matrices,
+                    .rows = shape.rows,
+                    .columns = shape.columns,
+                    .weight = model.weight(t),
+                    .gradient = model.gradients[t].floats(),
+                    .row_moment = is_matrix ? states[0].floats() : nullptr,
+                    .column_moment = is_matrix ? states[1].floats() : nullptr,
+                    .second_moment = is_matrix ? nullptr : states[0].floats(),
+                    .first_moment = settings.beta1 ? states[2].floats() : nullptr,
+                    .weight_decay = GoldenModel::decay(t)});
+  }
+  return list;
+}
+
+class AdafactorGolden : public testing::EveryTarget {};
+
+TEST_P(AdafactorGolden, Adafactor) {
+  const auto check = [](const std::string& name, const AdafactorSettings& settings,
+                        const std::vector<GoldenShape>& shapes = kGoldenMatrices) {
+    check_golden(name, shapes, 16, [&](GoldenModel& model, const UpdateScalars& scalars, uint32_t applied) {
+      Tensor scratch = workspace(adafactor_workspace_bytes(6, 70, 131));
+      adafactor_update(parameters_of(model, settings), settings, scalars, &applied, scratch.data());
+    });
+  };
+  check("adafactor", {});
+  check("adafactor_moment", {.clip_threshold = 0.5, .decay_rate = -0.7, .beta1 = 0.9});
+  check("adafactor_scaled", {.gradient_epsilon = 1e-12, .scale_parameter = true});
+  check("adafactor_relative", {.scale_parameter = true, .relative_step = true});
+  check("adafactor_warmup", {.relative_step = true, .warmup_init = true});
+  check("adalomo", {.scale_parameter = true});
+  // Parameters [2, 70, 19] and [2, 3, 4, 31]: two and six matrices.
+  check("adafactor_dimensions", {.clip_threshold = 0.5, .beta1 = 0.9, .scale_parameter = true},
+        {{70, 19, 2}, {1, 17}, {4, 31, 6}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AdafactorGolden, testing::every_target(), testing::target_name);
+
+struct One {
+  One(int64_t matrix_count, int64_t row_count, int64_t column_count)
+      : matrices(matrix_count),
+        rows(row_count),
+        columns(column_count),
+        weight(random_tensor(DType::kF32, matrices * rows * columns, 1)),
+        gradient(random_tensor(DType::kF32, matrices * rows * columns, 2)),
+        row_moment(random_tensor(DType::kF32, matrices * rows, 3, 5.0F, 0.5F)),
+        column_moment(random_tensor(DType::kF32, matrices * columns, 4, 5.0F, 0.5F)) {}
+  void update(const UpdateScalars& scalars, const AdafactorSettings& settings = {.scale_parameter = true}) {
+    const std::vector<AdafactorParameter> list{{.matrices = matrices,
+                                                .rows = rows,
+                                                .columns = columns,
+                                                .weight = {.value = weight.floats()},
+                                                .gradient = gradient.floats(),
+                                                .row_moment = row_moment.floats(),
+                                                .column_moment = column_moment.floats(),
+                                                .second_moment = nullptr,
+                                                .first_moment = nullptr,
+                                                .weight_decay = 0.1F}};
+    const uint32_t applied = 5;
+    Tensor scratch = workspace(adafactor_workspace_bytes(matrices, rows, columns));
+    adafactor_update(list, settings, scalars, &applied, scratch.data());
+  }
+  int64_t matrices, rows, columns;
+  Tensor weight, gradient, row_moment, column_moment;
+};
+
+// The update of One in double precision, from the definition.
+std::vector<double> updated_in_double(const One& one, double scale, double learning_rate, double threshold) {
+  const double beta2t = 1.0 - std::pow(6.0, -0.8);
+  const int64_t size = one.rows * one.columns;
+  std::vector<double> u(static_cast<size_t>(one.matrices * size));
+  double squares = 0;
+  for (int64_t matrix = 0; matrix < one.matrices; ++matrix) {
+    const auto square = [&](int64_t row, int64_t column) {
+      const double g = scale * static_cast<double>(one.gradient[matrix * size + row * one.columns + column]);
+      return g * g + 1e-30;
+    };
+    std::vector<double> of_row, of_column;
+    for (int64_t row = 0; row < one.rows; ++row) {
+      double sum = 0;
+      for (int64_t column = 0; column < one.columns; ++column) sum += square(row, column);
+      of_row.push_back(beta2t * static_cast<double>(one.row_moment[matrix * one.rows + row]) +
+                       (1.0 - beta2t) * sum / static_cast<double>(one.columns));
+    }
+    for (int64_t column = 0; column < one.columns; ++column) {
+      double sum = 0;
+      for (int64_t row = 0; row < one.rows; ++row) sum += square(row, column);
+      of_column.push_back(beta2t * static_cast<double>(one.column_moment[matrix * one.columns + column]) +
+                          (1.0 - beta2t) * sum / static_cast<double>(one.rows));
+    }
+    const double mean = std::accumulate(of_row.begin(), of_row.end(), 0.0) / static_cast<double>(one.rows);
+    for (int64_t i = 0; i < size; ++i) {
+      const double moments = of_row[static_cast<size_t>(i / one.columns)] / mean *
+                             of_column[static_cast<size_t>(i % one.columns)];
+      const double g = scale * static_cast<double>(one.gradient[matrix * size + i]);
+      u[static_cast<size_t>(matrix * size + i)] = g / std::sqrt(moments);
+      squares += g * g / moments;
+    }
+  }
+  const double clipping = std::max(1.0, std::sqrt(squares / static_cast<double>(u.size())) / threshold);
+  std::vector<double> weights;
+  for (size_t i = 0; i < u.size(); ++i) {
+    const auto w = static_cast<double>(one.weight[static_cast<int64_t>(i)]);
+    weights.push_back(w - 0.1 * learning_rate * w - learning_rate / clipping * u[i]);
+  }
+  return weights;
+}
+
+class Adafactor : public testing::EveryTarget {};
+
+TEST_P(Adafactor, OneUpdateInDouble) {
+  const float learning_rate = 0.01F, half = 0.5F;
+
+  for (const auto& [matrices, rows, columns] :
+       {std::array<int64_t, 3>{1, 1, 1}, {1, 200, 33}, {3, 65, 16}, {2, 1, 7}, {5, 130, 129}}) {
+    // The second threshold clips.
+    for (const double threshold : {1.0, 0.01}) {
+      One one(matrices, rows, columns);
+      const std::vector<double> expected =
+          updated_in_double(one, 0.5, static_cast<double>(learning_rate), threshold);
+      one.update({.learning_rate = &learning_rate, .gradient_scale = &half}, {.clip_threshold = threshold});
+      // Weights below 4 round twice, and updates are a few hundredths with sums of 130 squares behind them.
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_NEAR(static_cast<double>(one.weight[static_cast<int64_t>(i)]), expected[i],
+                    2 * 4 * 0x1p-24 + 0.1 * 130 * 0x1p-24)
+            << matrices << " x " << rows << " x " << columns << " at " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Adafactor, testing::every_target(), testing::target_name);
+
+TEST(Adafactor, ThreadsLeaveNoTrace) {
+  const float learning_rate = 0.01F;
+  One one(2, 700, 129);
+  One other = one;
+  with_threads(1, [&] { one.update({.learning_rate = &learning_rate}); });
+  with_threads(3, [&] { other.update({.learning_rate = &learning_rate}); });
+  EXPECT_EQ(other.weight.bytes(), one.weight.bytes());
+  EXPECT_EQ(other.row_moment.bytes(), one.row_moment.bytes());
+  EXPECT_EQ(other.column_moment.bytes(), one.column_moment.bytes());
+}
+
+TEST(Adafactor, ScaledGradientsAreThoseOfTheirSize) {
+  const float learning_rate = 0.01F, quarter = 0.25F;
+  One scaled(1, 70, 19);
+  One small = scaled;
+  for (int64_t i = 0; i < 70 * 19; ++i) small.gradient.set(i, 0.25F * small.gradient[i]);
+  scaled.update({.learning_rate = &learning_rate, .gradient_scale = &quarter});
+  small.update({.learning_rate = &learning_rate});
+  EXPECT_EQ(scaled.weight.bytes(), small.weight.bytes());
+}
+
+TEST(Adafactor, NanShowsAndSkippingChangesNothing) {
+  const float learning_rate = 0.01F;
+  const int32_t skip = 1;
+  One one(1, 4, 9);
+  one.gradient.set(11, NAN);
+  const One before = one;
+  one.update({.learning_rate = &learning_rate, .skip = &skip});
+  EXPECT_EQ(one.weight.bytes(), before.weight.bytes());
+  EXPECT_EQ(one.row_moment.bytes(), before.row_moment.bytes());
+  one.update({.learning_rate = &learning_rate});
+  EXPECT_TRUE(std::isnan(one.weight[0])) << "the clipping takes all of a parameter together";
+  One apart(2, 4, 9);
+  apart.gradient.set(11, NAN);
+  apart.update({.learning_rate = &learning_rate});
+  EXPECT_TRUE(std::isnan(apart.weight[40])) << "also of its other matrices";
+}
+
+TEST(Adafactor, MomentsAreOfAMatrixOrOfAVector) {
+  const float learning_rate = 0.01F;
+  const uint32_t applied = 0;
+  Tensor weight(DType::kF32, 6), scratch = workspace(adafactor_workspace_bytes(1, 2, 3));
+  const std::vector<AdafactorParameter> list{{.rows = 2,
+                                              .columns = 3,
+                                              .weight = {.value = weight.floats()},
+                                              .gradient = weight.floats(),
+                                              .row_moment = nullptr,
+                                              .column_moment = nullptr,
+                                              .second_moment = weight.floats(),
+                                              .first_moment = nullptr,
+                                              .weight_decay = 0}};
+  EXPECT_THROW(adafactor_update(list, {}, {.learning_rate = &learning_rate}, &applied, scratch.data()),
+               InternalError);
+}
+
+}  // namespace
+}  // namespace shoehorn::cpu

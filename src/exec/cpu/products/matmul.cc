@@ -1,0 +1,345 @@
+#include "exec/cpu/products/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "exec/cpu/elementwise/column_blocks.h"
+#include "exec/cpu/elementwise/columns.h"
+#include "exec/cpu/elementwise/elementwise.h"
+#include "exec/cpu/parallel.h"
+#include "exec/cpu/products/matmul_onednn.h"
+
+namespace shoehorn::cpu {
+
+namespace {
+
+int64_t align(int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+// From this many rows of A on, turning B into the library's blocked layout first costs less than it gains:
+// each element of B that is moved once serves 2·M operations. An fp32 B that is stored [N, K] serves the
+// library as it is nearly as well. Found by trial on AVX-512.
+constexpr int64_t kRowsThatPayForBlocking = 512;
+constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
+
+// Rows of A that are widened to fp32 at a time, so that they are still in cache when the product reads them.
+constexpr int64_t kPanelRows = 256;
+
+// Terms of an fp32 sum at a time: as fast as all at once, with a fraction of the workspace for B's blocks.
+constexpr int64_t kPanelTerms = 512;
+
+// Columns of B that are in blocks at a time, at most, where that halves the workspace. The library wants a
+// dense C, so that a strip of C is made in the workspace, which costs 2% of the product's time for 512 rows
+// (7% for 2048, but there C is too large to halve anything) where C would not be made there anyway.
+constexpr int64_t kStripColumns = 1024;
+
+// The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then 2^i and
+// 3·2^i times the multiple. Of a fixed one: the largest and the rest. Fewer sizes mean more calls for a count, and
+// fewer products in memory: oneDNN 3 keeps a description with each that is larger than its code.
+std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulShape& shape) {
+  if (shape.dynamic == DynamicDimension::kNone) {
+    std::vector<int64_t> sizes = {std::min(largest, maximum)};
+    if (maximum % sizes[0] != 0) sizes.push_back(maximum % sizes[0]);
+    return sizes;
+  }
+  const int64_t multiple = shape.count_multiple;
+  std::vector<int64_t> sizes = {std::min(maximum, std::max(multiple, largest / multiple * multiple))};
+  for (int64_t size = multiple; size < sizes[0]; size *= 2) {
+    sizes.push_back(size);
+    if (size > multiple && size * 3 / 2 < sizes[0]) sizes.push_back(size * 3 / 2);
+  }
+  std::sort(sizes.begin() + 1, sizes.end(), std::greater<>());
+  return sizes;
+}
+
+const std::byte* at(const void* base, int64_t elements, DType dtype) {
+  return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
+}
+
+void check_cut(const MatmulShape& shape) {
+  CHECK(shape.dynamic != DynamicDimension::kM || !shape.transpose_a,
+        "rows of a transposed operand cannot be cut");
+  CHECK(shape.dynamic != DynamicDimension::kK || (shape.transpose_a && !shape.transpose_b),
+        "the summed dimension cannot be cut");
+  CHECK(shape.dynamic != DynamicDimension::kK || (!shape.bias && shape.result == DType::kF32),
+        "sums of a run-time length are fp32 and have no bias");
+  CHECK(!shape.accumulate || shape.result == DType::kF32, "only fp32 results accumulate");
+  CHECK(shape.result == DType::kF32 || shape.result == shape.operands, "no product of {} gives {}",
+        dtype_name(shape.operands), dtype_name(shape.result));
+}
+
+// One piece of the cut dimension.
+struct Piece {
+  int64_t size;
+  std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
+  std::shared_ptr<const Product> first;
+  std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
+};
+
+// Some columns of B and C, and how the cut dimension is served there.
+struct Strip {
+  int64_t first;
+  int64_t columns;
+  std::vector<Piece> pieces;
+};
+
+// Workspace: B as the products take it; A of a piece in fp32, where it is stored in 16 bits and the library
+// multiplies fp32 only; C of a piece and strip, where C is of 16 bits then or there are several strips; what
+// the library asks for. B is moved by us, a strip at a time, where the library wants column blocks, else
+// whole by the library, which widens bf16 meanwhile; its fp16 would go element by element, so that an fp16 B
+// is widened by us then, into a part of its own.
+class PiecewiseMatmul final : public Matmul {
+ public:
+  PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
+    check_cut(shape);
+    cuts_sum_ = shape.dynamic == DynamicDimension::kK;
+    stages_ = widens && shape.result != DType::kF32;
+    const int64_t columns = strip_columns();
+    for (int64_t first = 0; first < shape.n; first += columns) {
+      const int64_t here = std::min(columns, shape.n - first);
+      strips_.push_back({first, here, plan_pieces(here)});
+    }
+    stages_ = stages_ || strips_.size() > 1;
+    int64_t library_bytes = 0;
+    for_each_piece([&](const Piece& piece) {
+      library_bytes = std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes(),
+                                piece.move->workspace_bytes()});
+      widens_b_ = widens_b_ || (widens && shape.operands == DType::kF16 && !piece.move->is_column_blocks());
+      b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
+    });
+    const int64_t largest = strips_.front().pieces.front().size;
+    a_offset_ = b_offset_ + (widens_b_ ? align((cuts_sum_ ? largest : shape.k) * shape.n * 4) : 0);
+    c_offset_ = a_offset_ + (widens ? align(largest * a_row() * 4) : 0);
+    library_offset_ = c_offset_ + (stages_ ? align(largest * strips_.front().columns * 4) : 0);
+    workspace_bytes_ = library_offset_ + library_bytes;
+  }
+
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void compile() const override {
+    for_each_piece([](const Piece& piece) {
+      piece.move->compile();
+      piece.first->compile();
+      piece.rest->compile();
+    });
+  }
+
+  void run(int64_t count, const void* a, const void* b, const float* bias, void* c,
+           void* workspace) const override {
+    if (shape_.dynamic == DynamicDimension::kNone) count = shape_.m;
+    auto* scratch = static_cast<std::byte*>(workspace);
+    if (count == 0) {
+      // An empty sum is zero; no rows are no work.
+      if (cuts_sum_ && !shape_.accumulate) std::memset(c, 0, static_cast<size_t>(shape_.m * shape_.n) * 4);
+      return;
+    }
+    if (cuts_sum_) {
+      run_sums(count, a, b, static_cast<float*>(c), scratch);
+    } else {
+      for (const Strip& strip : strips_) run_rows(strip, count, a, b, bias, c, scratch);
+    }
+  }
+
+ private:
+  // The sizes of the cut dimension's pieces, largest first.
+  std::vector<int64_t> sizes() const {
+    const int64_t length = cuts_sum_ ? shape_.k : shape_.m;
+    int64_t largest = length;
+    if (cuts_sum_ && (widens_ || shape_.operands == DType::kF32)) largest = kPanelTerms;
+    // Rows of a transposed A do not lie together: it is widened whole.
+    if (!cuts_sum_ && widens_ && !shape_.transpose_a) largest = kPanelRows;
+    return piece_sizes(length, largest, shape_);
+  }
+
+  // Of one piece of the cut dimension and `columns` of B's columns; its C is dense.
+  ProductShape product_of(int64_t columns, int64_t size) const {
+    const int64_t rows_that_pay = shape_.transpose_b && shape_.operands == DType::kF32
+                                      ? kRowsThatPayForBlockingTransposed
+                                      : kRowsThatPayForBlocking;
+    return {.m = cuts_sum_ ? shape_.m : size,
+            .n = columns,
+            .k = cuts_sum_ ? size : shape_.k,
+            .row_stride_a = shape_.transpose_a ? 1 : shape_.k,
+            .column_stride_a = shape_.transpose_a ? shape_.m : 1,
+            .row_stride_b = shape_.transpose_b ? 1 : shape_.n,
+            .column_stride_b = shape_.transpose_b ? shape_.k : 1,
+            .operands = widens_ ? DType::kF32 : shape_.operands,
+            .result = widens_ ? DType::kF32 : shape_.result,
+            .bias = shape_.bias,
+            .accumulate = shape_.accumulate,
+            .blocks_for_rows = shape_.m >= rows_that_pay ? shape_.m : 0};
+  }
+
+  std::shared_ptr<const Move> move_of(const ProductShape& product) const {
+    return plan_move({product, widens_ && shape_.operands == DType::kF16 ? DType::kF32 : shape_.operands});
+  }
+
+  std::vector<Piece> plan_pieces(int64_t columns) const {
+    std::vector<Piece> pieces;
+    for (const int64_t size : sizes()) {
+      ProductShape product = product_of(columns, size);
+      Piece piece{.size = size, .move = move_of(product), .first = plan_product(product), .rest = {}};
+      product.accumulate = true;
+      piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
+      pieces.push_back(std::move(piece));
+    }
+    return pieces;
+  }
+
+  // Columns of all strips but the last: whole blocks, about as many in each. A staged C cannot accumulate.
+  int64_t strip_columns() const {
+    const int64_t rows = sizes().front();
+    const int64_t even = ceil_divide(shape_.n, ceil_divide(shape_.n, kStripColumns));
+    const int64_t columns = ceil_divide(even, kBlockColumns) * kBlockColumns;
+    const int64_t in_strips = (shape_.k + rows) * columns;
+    const int64_t whole = (shape_.k + (stages_ ? rows : 0)) * shape_.n;
+    const ProductShape product = product_of(std::min(columns, shape_.n), rows);
+    if (cuts_sum_ || shape_.accumulate || product.blocks_for_rows == 0 || 2 * in_strips >= whole)
+      return shape_.n;
+    const ProductShape last = product_of((shape_.n - 1) % columns + 1, rows);
+    if (move_of(product)->is_column_blocks() && move_of(last)->is_column_blocks()) return columns;
+    release_unused_products();
+    return shape_.n;
+  }
+
+  template <typename Visit>
+  void for_each_piece(Visit visit) const {
+    for (const Strip& strip : strips_) {
+      for (const Piece& piece : strip.pieces) visit(piece);
+    }
+  }
+
+  // Calls run(i, done) for piece i of a strip behind `done` of the cut dimension.
+  template <typename Run>
+  void serve(int64_t count, Run run) const {
+    const std::vector<Piece>& pieces = strips_.front().pieces;  // of the same sizes in every strip
+    int64_t done = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      for (; count - done >= pieces[i].size; done += pieces[i].size) run(i, done);
+    }
+    CHECK(done == count, "a count of {} is not a multiple of {} rows", count, pieces.back().size);
+  }
+
+  // In one strip.
+  void run_sums(int64_t count, const void* a, const void* b, float* c, std::byte* scratch) const {
+    const Strip& strip = strips_.front();
+    serve(count, [&](size_t i, int64_t done) {
+      const Piece& piece = strip.pieces[i];
+      const Product& product = done == 0 ? *piece.first : *piece.rest;
+      const void* a_piece = widened(at(a, done * shape_.m, shape_.operands), piece.size, scratch);
+      const void* b_piece = moved(strip, piece, piece.size, at(b, done * shape_.n, shape_.operands), scratch);
+      product.run(a_piece, b_piece, nullptr, c, scratch + library_offset_);
+    });
+  }
+
+  void run_rows(const Strip& strip, int64_t count, const void* a, const void* b, const float* bias, void* c,
+                std::byte* scratch) const {
+    const void* moved_b = moved(strip, strip.pieces.front(), shape_.k, b, scratch);
+    if (bias != nullptr) bias += strip.first;
+    serve(count, [&](size_t i, int64_t done) {
+      const Piece& piece = strip.pieces[i];
+      const void* a_piece = widened(at(a, done * shape_.k, shape_.operands), piece.size, scratch);
+      auto* c_rows = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
+      if (!stages_) {
+        piece.first->run(a_piece, moved_b, bias, c_rows, scratch + library_offset_);
+        return;
+      }
+      auto* sums = reinterpret_cast<float*>(scratch + c_offset_);
+      piece.first->run(a_piece, moved_b, bias, sums, scratch + library_offset_);
+      put_columns({.dtype = shape_.result,
+                   .rows = piece.size,
+                   .columns = shape_.n,
+                   .offset = strip.first,
+                   .width = strip.columns,
+                   .x = sums,
+                   .y = c_rows});
+    });
+  }
+
+  // Elements between the starts of two steps along the cut dimension of A.
+  int64_t a_row() const { return cuts_sum_ ? shape_.m : shape_.k; }
+
+  // `k` rows of B, from b on, as the piece's product takes the strip's columns of them.
+  const void* moved(const Strip& strip, const Piece& piece, int64_t k, const void* b,
+                    std::byte* scratch) const {
+    if (piece.move->is_column_blocks()) {
+      const int64_t row_stride = shape_.transpose_b ? shape_.k : shape_.n;
+      make_column_blocks({.dtype = shape_.operands,
+                          .k = k,
+                          .n = strip.columns,
+                          .transposed = shape_.transpose_b,
+                          .row_stride = row_stride,
+                          .b = at(b, strip.first * (shape_.transpose_b ? row_stride : 1), shape_.operands),
+                          .blocks = reinterpret_cast<float*>(scratch)});
+      return scratch;
+    }
+    if (widens_b_) {
+      widen(b, k * shape_.n, scratch + b_offset_);
+      b = scratch + b_offset_;
+    }
+    if (piece.move->is_idle()) return b;
+    piece.move->run(b, scratch, scratch + library_offset_);
+    return scratch;
+  }
+
+  const void* widened(const void* a, int64_t rows, std::byte* scratch) const {
+    if (!widens_) return a;
+    widen(a, rows * a_row(), scratch + a_offset_);
+    return scratch + a_offset_;
+  }
+
+  void widen(const void* from, int64_t count, void* to) const {
+    cast({.count = count, .from_dtype = shape_.operands, .from = from, .to_dtype = DType::kF32, .to = to});
+  }
+
+  MatmulShape shape_;
+  bool widens_;
+  bool cuts_sum_ = false;
+  bool stages_ = false;  // C of a piece is made in the workspace
+  bool widens_b_ = false;
+  std::vector<Strip> strips_;  // where there are several, all take B in column blocks and C is staged
+  int64_t b_offset_ = 0;
+  int64_t a_offset_ = 0;
+  int64_t c_offset_ = 0;
+  int64_t library_offset_ = 0;
+  int64_t workspace_bytes_ = 0;
+};
+
+std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
+  static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
+  return known;
+}
+
+}  // namespace
+
+std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
+  std::shared_ptr<const Matmul>& matmul = known_matmuls()[shape];
+  if (matmul == nullptr) {
+    matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
+  }
+  return matmul;
+}
+
+std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
+  auto matmul = plan_matmul(shape);
+  matmul->compile();
+  return matmul;
+}
+
+void release_unused_matmuls() {
+  std::erase_if(known_matmuls(), [](const auto& entry) { return entry.second.use_count() == 1; });
+  release_unused_products();
+}
+
+int64_t rows_of_full_panels(DType operands) {
+  if (!has_products_of(operands)) return std::lcm(kPanelRows, kPanelTerms);
+  return operands == DType::kF32 ? kPanelTerms : 1;  // products of 16 bits are cut nowhere
+}
+
+}  // namespace shoehorn::cpu

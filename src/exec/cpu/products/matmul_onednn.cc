@@ -1,0 +1,289 @@
+// The only file that knows oneDNN, and which of its versions: 2.x has operation descriptors, 3.x has not.
+#include "exec/cpu/products/matmul_onednn.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+
+#include "base/error.h"
+
+namespace shoehorn::cpu {
+
+namespace {
+
+// The library's own cache of primitives would keep the code of products that were given back.
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine = [] {
+    dnnl::set_primitive_cache_capacity(0);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return engine;
+}
+
+const dnnl::stream& cpu_stream() {
+  static const dnnl::stream stream(cpu_engine());
+  return stream;
+}
+
+dnnl::memory::data_type data_type(DType dtype) {
+  CHECK(has_products_of(dtype), "no product of {}", dtype_name(dtype));
+  if (dtype == DType::kBF16) return dnnl::memory::data_type::bf16;
+  return dtype == DType::kF16 ? dnnl::memory::data_type::f16 : dnnl::memory::data_type::f32;
+}
+
+using dnnl::memory;
+
+dnnl::primitive_attr product_attributes(bool accumulate) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0F);
+    attributes.set_post_ops(sum);
+  }
+  return attributes;
+}
+
+memory::desc stored_b(const ProductShape& shape, DType dtype) {
+  return {{shape.k, shape.n}, data_type(dtype), memory::dims{shape.row_stride_b, shape.column_stride_b}};
+}
+
+dnnl::matmul::primitive_desc describe_product(const ProductShape& shape, const memory::desc& b) {
+  const memory::desc a({shape.m, shape.k}, data_type(shape.operands),
+                       memory::dims{shape.row_stride_a, shape.column_stride_a});
+  const memory::desc c({shape.m, shape.n}, data_type(shape.result), memory::format_tag::ab);
+  const memory::desc bias({1, shape.n}, memory::data_type::f32, memory::format_tag::ab);
+  const dnnl::primitive_attr attributes = product_attributes(shape.accumulate);
+#if DNNL_VERSION_MAJOR >= 3
+  if (shape.bias) return {cpu_engine(), a, b, bias, c, attributes};
+  return {cpu_engine(), a, b, c, attributes};
+#else
+  if (shape.bias) return {dnnl::matmul::desc(a, b, bias, c), attributes, cpu_engine()};
+  return {dnnl::matmul::desc(a, b, c), attributes, cpu_engine()};
+#endif
+}
+
+// How the products of `shape` take B.
+memory::desc taken_b(const ProductShape& shape) {
+  if (shape.blocks_for_rows == 0) return stored_b(shape, shape.operands);
+  ProductShape typical = shape;
+  typical.m = shape.blocks_for_rows;
+  if (shape.row_stride_a == 1) typical.column_stride_a = typical.m;
+  const memory::desc any({shape.k, shape.n}, data_type(shape.operands), memory::format_tag::any);
+  return describe_product(typical, any).weights_desc();
+}
+
+int64_t size_of(const memory::desc& description) {
+  return static_cast<int64_t>(description.get_size());
+}
+
+void set(const memory& object, const void* data) {
+  object.set_data_handle(const_cast<void*>(data));
+}
+
+// The C call takes its arguments from the stack.
+void execute(const dnnl::primitive& primitive, std::span<const dnnl_exec_arg_t> arguments) {
+  const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), cpu_stream().get(),
+                                                      static_cast<int>(arguments.size()), arguments.data());
+  CHECK(status == dnnl_success, "a product failed with status {}", static_cast<int>(status));
+}
+
+template <typename Implementation, typename ShapeType>
+std::unique_ptr<Implementation> make(const ShapeType& shape, const ProductShape& product) {
+  try {
+    return std::make_unique<Implementation>(shape);
+  } catch (const dnnl::error& error) {
+    throw system_error("[matmul] expected {} to have a product of {}x{} by {}x{}, got '{}'", matmul_library(),
+                       product.m, product.k, product.k, product.n, error.what());
+  }
+}
+
+template <typename Shape, typename Made>
+using Known = std::map<Shape, std::shared_ptr<const Made>>;
+
+Known<ProductShape, Product>& known_products() {
+  static Known<ProductShape, Product> products;
+  return products;
+}
+
+Known<MoveShape, Move>& known_moves() {
+  static Known<MoveShape, Move> moves;
+  return moves;
+}
+
+// The one made of `shape`, made now where there is none.
+template <typename Shape, typename Made>
+std::shared_ptr<const Made> known(Known<Shape, Made>& all, const Shape& shape) {
+  std::shared_ptr<const Made>& made = all[shape];
+  if (made == nullptr) made = std::make_shared<const Made>(shape);
+  return made;
+}
+
+}  // namespace
+
+// The library describes a product in 20 kilobytes (2.6) or 130 (3.7). A description is made to learn the workspace,
+// given back, and made again for the code: a plan with all its alternatives holds none.
+struct Product::Implementation {
+  explicit Implementation(const ProductShape& of)
+      : shape(of), workspace_bytes(size_of(describe().scratchpad_desc())) {}
+
+  dnnl::matmul::primitive_desc describe() const { return describe_product(shape, taken_b(shape)); }
+
+  void compile() {
+    const dnnl::matmul::primitive_desc description = describe();
+    primitive = dnnl::matmul(description);
+    a = memory(description.src_desc(), cpu_engine(), nullptr);
+    b = memory(description.weights_desc(), cpu_engine(), nullptr);
+    c = memory(description.dst_desc(), cpu_engine(), nullptr);
+    scratchpad = memory(description.scratchpad_desc(), cpu_engine(), nullptr);
+    if (shape.bias)
+      bias = memory({{1, shape.n}, memory::data_type::f32, memory::format_tag::ab}, cpu_engine(), nullptr);
+  }
+
+  ProductShape shape;
+  int64_t workspace_bytes;
+  // Behind compile().
+  dnnl::matmul primitive;
+  memory a, b, c, scratchpad, bias;
+};
+
+Product::Product(const ProductShape& shape) : implementation_(make<Implementation>(shape, shape)) {}
+Product::~Product() = default;
+
+int64_t Product::workspace_bytes() const {
+  return implementation_->workspace_bytes;
+}
+
+void Product::compile() const {
+  if (!implementation_->primitive) implementation_->compile();
+}
+
+// Handles of the shared memory objects are set for each call: products run one at a time.
+void Product::run(const void* a, const void* b, const float* bias, void* c, void* workspace) const {
+  const Implementation& product = *implementation_;
+  set(product.a, a);
+  set(product.b, b);
+  set(product.c, c);
+  set(product.scratchpad, workspace);
+  std::array<dnnl_exec_arg_t, 5> arguments = {{{DNNL_ARG_SRC, product.a.get()},
+                                               {DNNL_ARG_WEIGHTS, product.b.get()},
+                                               {DNNL_ARG_DST, product.c.get()},
+                                               {DNNL_ARG_SCRATCHPAD, product.scratchpad.get()},
+                                               {}}};
+  size_t count = 4;
+  if (bias != nullptr) {
+    set(product.bias, bias);
+    arguments[count++] = {DNNL_ARG_BIAS, product.bias.get()};
+  }
+  execute(product.primitive, std::span(arguments).first(count));
+}
+
+struct Move::Implementation {
+  explicit Implementation(const MoveShape& of) : shape(of) {
+    const memory::desc taken = taken_b(shape.product);
+    is_idle = stored_b(shape.product, shape.stored) == taken;
+    is_column_blocks = taken == memory::desc({shape.product.k, shape.product.n}, memory::data_type::f32,
+                                             memory::format_tag::BA16a64b);
+    if (is_idle) return;
+    moved_bytes = size_of(taken);
+    if (!is_column_blocks) workspace_bytes = size_of(describe().scratchpad_desc());
+  }
+
+  dnnl::reorder::primitive_desc describe() const {
+    return {cpu_engine(), stored_b(shape.product, shape.stored), cpu_engine(), taken_b(shape.product),
+            product_attributes(false)};
+  }
+
+  void compile() {
+    const dnnl::reorder::primitive_desc description = describe();
+    primitive = dnnl::reorder(description);
+    from = memory(description.src_desc(), cpu_engine(), nullptr);
+    to = memory(description.dst_desc(), cpu_engine(), nullptr);
+    scratchpad = memory(description.scratchpad_desc(), cpu_engine(), nullptr);
+  }
+
+  MoveShape shape;
+  bool is_idle = false;
+  bool is_column_blocks = false;
+  int64_t moved_bytes = 0;
+  int64_t workspace_bytes = 0;
+  // Of a move that is the library's, behind compile().
+  dnnl::reorder primitive;
+  memory from, to, scratchpad;
+};
+
+Move::Move(const MoveShape& shape) : implementation_(make<Implementation>(shape, shape.product)) {}
+Move::~Move() = default;
+
+bool Move::is_idle() const {
+  return implementation_->is_idle;
+}
+
+bool Move::is_column_blocks() const {
+  return implementation_->is_column_blocks;
+}
+
+int64_t Move::moved_bytes() const {
+  return implementation_->moved_bytes;
+}
+
+int64_t Move::workspace_bytes() const {
+  return implementation_->workspace_bytes;
+}
+
+void Move::compile() const {
+  Implementation& move = *implementation_;
+  if (!move.is_idle && !move.is_column_blocks && !move.primitive) move.compile();
+}
+
+void Move::run(const void* stored, void* moved, void* workspace) const {
+  const Implementation& move = *implementation_;
+  set(move.from, stored);
+  set(move.to, moved);
+  set(move.scratchpad, workspace);
+  execute(move.primitive, std::array<dnnl_exec_arg_t, 3>{{{DNNL_ARG_FROM, move.from.get()},
+                                                          {DNNL_ARG_TO, move.to.get()},
+                                                          {DNNL_ARG_SCRATCHPAD, move.scratchpad.get()}}});
+}
+
+std::shared_ptr<const Product> plan_product(const ProductShape& shape) {
+  return known(known_products(), shape);
+}
+
+std::shared_ptr<const Move> plan_move(const MoveShape& shape) {
+  return known(known_moves(), shape);
+}
+
+void release_unused_products() {
+  const auto is_unused = [](const auto& entry) { return entry.second.use_count() == 1; };
+  std::erase_if(known_products(), is_unused);
+  std::erase_if(known_moves(), is_unused);
+}
+
+const char* matmul_library() {
+  static const std::string name = [] {
+    const dnnl_version_t* version = dnnl_version();
+    return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  }();
+  return name.c_str();
+}
+
+bool has_products_of(DType operands) {
+  if (operands == DType::kF32) return true;
+  // Sets of instructions are sets of bits: later processors have those of this one and more.
+  const auto includes = [](dnnl::cpu_isa least) {
+    const auto bits = static_cast<unsigned>(least);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+  };
+  if (operands == DType::kBF16) return includes(dnnl::cpu_isa::avx512_core_bf16);
+#if DNNL_VERSION_MAJOR >= 3
+  if (operands == DType::kF16) return includes(dnnl::cpu_isa::avx512_core_fp16);
+#endif
+  return false;
+}
+
+}  // namespace shoehorn::cpu

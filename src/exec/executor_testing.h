@@ -1,0 +1,30 @@
+// Whole storages and values, for tests: read and written as anything outside of exec/ does it.
+#pragma once
+
+#include <vector>
+
+#include "exec/executor.h"
+
+namespace shoehorn::testing {
+
+template <typename T>
+std::vector<T> values_of(const Executor& executor, StorageId storage) {
+  std::vector<T> values(static_cast<size_t>(executor.state().storage(storage).type.bytes()) / sizeof(T));
+  executor.read(storage, 0, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+template <typename T>
+std::vector<T> values_of(const Executor& executor, ProgramId program, ValueId value) {
+  std::vector<T> values(static_cast<size_t>(executor.program(program).type(value).bytes()) / sizeof(T));
+  executor.read(program, value, 0, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+// The first elements of a storage.
+template <typename T>
+void set_values(Executor& executor, StorageId storage, const std::vector<T>& values) {
+  executor.write(storage, 0, std::as_bytes(std::span(values)));
+}
+
+}  // namespace shoehorn::testing

@@ -1,0 +1,72 @@
+// The one way from outside of exec/ to the bytes of a program: a view of a range, as memory of the host, while
+// it lives.
+//
+//   const ReadView weights(executor, storage, 0, bytes);     what was computed so far, to be read
+//   use(weights.as<float>());
+//
+//   WriteView column(executor, storage, 0, bytes);           to be overwritten whole
+//   fill(column.as<int32_t>());
+//   column.send();                                           and only then there for programs
+//
+// Where the host reaches the memory a view is that memory: nothing is copied. Elsewhere it is a piece of the
+// executor's staging, copied from the device when a ReadView is made and to it by send(). Views are given back
+// in the reverse order in which they were made, as blocks of code do it. They allocate nothing. Single values
+// are simpler through Executor::read_scalar and write_scalar.
+//
+// The executor outlives its views, which do not move. InternalError for a range outside of the storage, and
+// where the staging has no room: Executor::largest_view_bytes() says how much there is.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "exec/executor.h"
+
+namespace shoehorn {
+
+class ReadView {
+ public:
+  ReadView(const Executor& executor, StorageId storage, int64_t offset_bytes, int64_t bytes);
+  // Of a value, which means something while it lives; a result until the next run.
+  ReadView(const Executor& executor, ProgramId program, ValueId value, int64_t offset_bytes, int64_t bytes);
+  ~ReadView();
+  ReadView(const ReadView&) = delete;
+  ReadView& operator=(const ReadView&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  template <typename T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+  }
+
+ private:
+  ReadView(const Executor& executor, const Executor::Place& place, int64_t bytes);
+
+  const Executor& executor_;
+  std::span<std::byte> staged_;  // empty: in place
+  std::span<const std::byte> bytes_;
+};
+
+class WriteView {
+ public:
+  WriteView(Executor& executor, StorageId storage, int64_t offset_bytes, int64_t bytes);
+  ~WriteView();
+  WriteView(const WriteView&) = delete;
+  WriteView& operator=(const WriteView&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+  template <typename T>
+  std::span<T> as() const {
+    return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+  }
+  // As often as it was filled anew.
+  void send();
+
+ private:
+  Executor& executor_;
+  std::byte* address_;
+  std::span<std::byte> staged_;  // empty: in place
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,80 @@
+#include "lab/hardware_multiples.h"
+#include "models/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace shoehorn {
+namespace {
+
+MachineProfile machine_of(const std::string& isa, bool bf16_products = false) {
+  MachineProfile facts;
+  facts.isa = isa;
+  facts.bf16_products = bf16_products;
+  facts.threads = 6;
+  return facts;
+}
+
+HardwareMultiple of_this_run(DType operands, const MachineProfile& machine) {
+  const std::vector<HardwareMultiple> rows = hardware_multiples(operands, machine);
+  EXPECT_EQ(
+      std::count_if(rows.begin(), rows.end(), [](const HardwareMultiple& row) { return row.is_this_run; }),
+      1);
+  return *std::find_if(rows.begin(), rows.end(), [](const HardwareMultiple& row) { return row.is_this_run; });
+}
+
+// As shared/docs/hf-contract.md has them.
+TEST(HardwareMultiples, OfTensorCores) {
+  std::map<std::pair<std::string, std::string>, int64_t> found;
+  for (const HardwareMultiple& row : hardware_multiples(DType::kF32, machine_of("AVX2")))
+    found[{row.dtype, row.device}] = row.multiple;
+  EXPECT_EQ((found[{"fp16", "Tensor Cores"}]), 8);
+  EXPECT_EQ((found[{"fp16", "Tensor Cores of an A100"}]), 64);
+  EXPECT_EQ((found[{"int8", "Tensor Cores"}]), 16);
+  EXPECT_EQ((found[{"tf32", "Tensor Cores"}]), 4);
+  EXPECT_EQ((found[{"fp64", "Tensor Cores"}]), 2);
+  EXPECT_EQ(found.size(), 8U);
+}
+
+// A vector has 32 or 64 bytes; what has no product of its own is multiplied as fp32.
+TEST(HardwareMultiples, OfThisRun) {
+  EXPECT_EQ(of_this_run(DType::kF32, machine_of("AVX2")).multiple, 8);
+  EXPECT_EQ(of_this_run(DType::kF32, machine_of("AVX-512")).multiple, 16);
+  EXPECT_EQ(of_this_run(DType::kBF16, machine_of("AVX-512")).multiple, 16);
+  EXPECT_EQ(of_this_run(DType::kBF16, machine_of("AVX-512 with BF16", true)).multiple, 32);
+  EXPECT_EQ(of_this_run(DType::kF16, machine_of("AVX-512 with BF16", true)).multiple, 16);
+  EXPECT_EQ(of_this_run(DType::kF16, machine_of("AVX2")).dtype, "fp16");
+  EXPECT_NE(of_this_run(DType::kBF16, machine_of("AVX2")).device.find("as fp32"), std::string::npos);
+}
+
+TEST(HardwareMultiples, SizesOfAModel) {
+  const std::vector<HardwareMultiple> multiples =
+      hardware_multiples(DType::kBF16, machine_of("AVX-512 with BF16", true));
+  std::vector<NamedSize> sizes = model_of_shape("bert-large")->product_sizes();
+  sizes.push_back({"3 x 20 tokens", 60});
+  const std::vector<std::vector<std::string>> rows = sizes_table(multiples, sizes).rows;
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"hidden", "1024", "yes"}));
+  EXPECT_EQ(rows[1], (std::vector<std::string>{"feed-forward", "4096", "yes"}));
+  EXPECT_EQ(rows[2], (std::vector<std::string>{"head", "64", "yes"}));
+  EXPECT_EQ(rows[3][1], "30522");
+  EXPECT_EQ(rows[3][2], "no; 30528 is the next");
+  EXPECT_EQ(rows[4], (std::vector<std::string>{"3 x 20 tokens", "60", "no; 64 is the next"}));
+  const nlohmann::ordered_json json = sizes_to_json(multiples, sizes);
+  EXPECT_EQ(json[0]["is_multiple"], true);
+  EXPECT_EQ(json[3]["is_multiple"], false);
+  EXPECT_EQ(json[3]["next_multiple"], 30528);
+  EXPECT_EQ(json[4]["multiple"], 32);
+}
+
+TEST(HardwareMultiples, TableMarksThisRun) {
+  const TextTable table = multiples_table(hardware_multiples(DType::kF16, machine_of("AVX2")));
+  for (size_t at = 0; at < table.rows.size(); ++at)
+    EXPECT_EQ(table.rows[at][3], at + 1 == table.rows.size() ? "yes" : "") << at;
+  EXPECT_NE(quantisation_text(6).find("to 6 threads"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,57 @@
+#include "lab/machine_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "session/precision_report.h"
+
+namespace shoehorn {
+
+std::string format_machine(const MachineProfile& machine) {
+  return fmt::format("{}, {}, {} threads, {}{}", machine.cpu, machine.isa, machine.threads, machine.products,
+                     machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
+}
+
+nlohmann::ordered_json to_json(const MachineProfile& machine) {
+  return {{"cpu", machine.cpu},
+          {"isa", machine.isa},
+          {"threads", machine.threads},
+          {"products", machine.products},
+          {"bf16_products", machine.bf16_products}};
+}
+
+std::string format_absent_machine(const MachineProfile& machine) {
+  return fmt::format(
+      "Planned for another machine: {}\n"
+      "  Workspaces are an upper bound, not what its libraries ask for. Besides the arenas a process is taken to "
+      "hold\n"
+      "  what `shoehorn env` held there: no data.\n"
+      "  How long a step takes there is not known.\n",
+      format_machine(machine));
+}
+
+nlohmann::ordered_json absent_machine_to_json(const MachineProfile& machine) {
+  nlohmann::ordered_json json = to_json(machine);
+  json["workspaces"] = "upper bound";
+  json["step_seconds"] = nullptr;
+  return json;
+}
+
+std::vector<std::string> half_product_remarks(const std::vector<const Rung*>& measured) {
+  const auto has = [&measured](const char* flag) {
+    return std::any_of(measured.begin(), measured.end(), [flag](const Rung* rung) {
+      return std::find(rung->flags.begin(), rung->flags.end(), flag) != rung->flags.end();
+    });
+  };
+  std::vector<std::string> lines;
+  for (const bool is_fp16 : {true, false}) {
+    const std::string products = half_products_text(is_fp16);
+    if (has(is_fp16 ? "--fp16" : "--bf16") && products != "native")
+      lines.push_back(fmt::format("shoehorn's {} products: {}", is_fp16 ? "fp16" : "bf16", products));
+  }
+  return lines;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,128 @@
+#include "lab/measured_step.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shoehorn {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+FinishedProcess ended(int exit_code, const std::string& output, const std::string& error = "") {
+  FinishedProcess finished;
+  finished.exit_code = exit_code;
+  finished.output = output;
+  finished.error = error;
+  return finished;
+}
+
+const char* const kStep =
+    R"({"samples_per_second": 4.0, "step_seconds": 1.0, "first_step_seconds": 0.5,
+"memory_arena_predicted_bytes": 104857600, "memory_arena_measured_bytes": 104857600,
+"memory_process_predicted_bytes": 136314880, "memory_process_measured_bytes": 131072000})";
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text + "\n";
+}
+
+TEST(BenchRun, PlanThatFits) {
+  const StepPlan plan = read_plan(ended(0, R"({
+  "fits": true,
+  "process_peak_bytes": 1000,
+  "budget_bytes": 2000,
+  "by_role": {"weight": 300}
+})"));
+  EXPECT_EQ(plan.outcome, RunOutcome::kMeasured);
+  EXPECT_EQ(plan.peak_bytes, 1000);
+  EXPECT_EQ(plan.budget_bytes, 2000);
+  EXPECT_EQ(plan.weight_bytes, 300);
+}
+
+TEST(BenchRun, PlanThatDoesNotFit) {
+  const StepPlan plan =
+      read_plan(ended(2, R"({"fits": false, "process_peak_bytes": 3000, "budget_bytes": 2000})",
+                      R"({"error": "[memory] expected …", "kind": "does_not_fit"})"));
+  EXPECT_EQ(plan.outcome, RunOutcome::kDoesNotFit);
+  EXPECT_EQ(plan.peak_bytes, 3000);
+}
+
+TEST(BenchRun, RefusedFlag) {
+  const auto plan_of = [](const char* kind) {
+    return read_plan(
+        ended(2, "", fmt::format(R"({{"error": "[--fp16] expected false", "kind": "{}"}})", kind)));
+  };
+  EXPECT_EQ(plan_of("user").outcome, RunOutcome::kRefused);
+  EXPECT_EQ(plan_of("user").reason, "[--fp16] expected false");
+  EXPECT_EQ(plan_of("not_in_this_version").outcome, RunOutcome::kNotInThisVersion);
+  EXPECT_EQ(plan_of("does_not_fit").outcome, RunOutcome::kDoesNotFit);
+  EXPECT_EQ(outcome_text(RunOutcome::kNotInThisVersion), "not in this version");
+  EXPECT_EQ(outcome_text(RunOutcome::kRefused), "refused");
+  // The words of a message decide nothing.
+  EXPECT_EQ(read_peer_step(ended(2, "", "error: [memory] not in this version\n")).outcome,
+            RunOutcome::kRefused);
+}
+
+TEST(BenchRun, BrokenDown) {
+  EXPECT_EQ(read_plan(ended(1, "", R"({"error": "[x] a bug", "kind": "other"})")).outcome,
+            RunOutcome::kFailed);
+  EXPECT_EQ(read_step(ended(1, "", R"({"error": "[x] a bug", "kind": "other"})"), {}).reason, "[x] a bug");
+  EXPECT_EQ(read_step(ended(0, "no object\n"), {}).outcome, RunOutcome::kFailed);
+  EXPECT_EQ(read_step(ended(0, "{\"step_seconds\": 1"), {}).outcome, RunOutcome::kFailed);
+  EXPECT_EQ(read_peer_step(ended(1, "", "Traceback\n  File\nValueError: no\n")).reason, "ValueError: no");
+  FinishedProcess killed = ended(-1, "");
+  killed.signal = 9;
+  EXPECT_EQ(read_step(killed, {}).outcome, RunOutcome::kFailed);
+  EXPECT_NE(read_step(killed, {}).reason.find("signal 9"), std::string::npos);
+}
+
+TEST(BenchRun, StagesOfMemory) {
+  StepPlan plan;
+  plan.weight_bytes = 20 * kMiB;
+  const StepRun run = read_step(ended(0, "a line before it\n" + one_line(kStep)), plan);
+  ASSERT_EQ(run.outcome, RunOutcome::kMeasured) << run.reason;
+  EXPECT_EQ(run.samples_per_second, 4.0);
+  EXPECT_EQ(run.memory.training_bytes, 125 * kMiB);
+  EXPECT_EQ(run.memory.process_bytes, 25 * kMiB);
+  EXPECT_EQ(run.memory.with_weights_bytes, 45 * kMiB);
+  EXPECT_EQ(run.predicted_bytes, 130 * kMiB);
+}
+
+TEST(BenchRun, Peer) {
+  const StepRun run =
+      read_peer_step(ended(0,
+                           R"({"samples_per_second": 2, "step_seconds": 2, "first_step_seconds": 9,
+ "process_bytes": 100, "before_train_bytes": 200, "peak_bytes": 500, "ran": "fp32: fp16 is skipped"})"
+                           "\n"));
+  EXPECT_EQ(run.outcome, RunOutcome::kFailed) << "an object over two lines";
+  const StepRun good = read_peer_step(
+      ended(0, one_line(R"({"samples_per_second": 2, "step_seconds": 2, "first_step_seconds": 9,
+ "process_bytes": 100, "before_train_bytes": 200, "peak_bytes": 500, "ran": "fp32: fp16 is skipped"})")));
+  ASSERT_EQ(good.outcome, RunOutcome::kMeasured);
+  EXPECT_EQ(good.memory.process_bytes, 100);
+  EXPECT_EQ(good.memory.with_weights_bytes, 200);
+  EXPECT_EQ(good.memory.training_bytes, 500);
+  EXPECT_EQ(good.ran, "fp32: fp16 is skipped");
+}
+
+TEST(BenchRun, Medians) {
+  std::vector<StepRun> runs(3);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].outcome = RunOutcome::kMeasured;
+    runs[i].step_seconds = static_cast<double>((i * 2) % 3);  // 0, 2, 1
+    runs[i].memory.training_bytes = 10 + static_cast<int64_t>(i);
+  }
+  EXPECT_EQ(median_run(runs).step_seconds, 1);
+  EXPECT_EQ(median_run(runs).memory.training_bytes, 11);
+  runs.pop_back();
+  EXPECT_EQ(median_run(runs).step_seconds, 1);  // of 0 and 2
+  runs[1].outcome = RunOutcome::kFailed;
+  runs[1].reason = "broke";
+  EXPECT_EQ(median_run(runs).reason, "broke");
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,37 @@
+// Micro-batches into the inputs of a program.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "data/batch.h"
+#include "exec/host_view.h"
+#include "model/batch_inputs.h"
+
+namespace shoehorn {
+
+// The columns that programs asked for, as memory of the host's that the data layer fills: the inputs
+// themselves where the host reaches them. What was filled stays readable while the object lives.
+//
+//   MicroBatchInputs inputs(executor, family.train_batches[0]);
+//   windows.load(index, inputs.batch());
+//   inputs.send();
+class MicroBatchInputs {
+ public:
+  // Both outlive it.
+  MicroBatchInputs(Executor& executor, const BatchInputs& inputs);
+
+  MicroBatch& batch() { return batch_; }
+  // Before a program runs, each time the batch was filled.
+  void send();
+
+ private:
+  std::array<std::optional<WriteView>, kBatchColumns> views_;
+  MicroBatch batch_;
+};
+
+// Appends the batch's count on each axis, in the order of add_batch_counts.
+void append_counts(const MicroBatch& batch, std::vector<int64_t>& counts);
+
+}  // namespace shoehorn

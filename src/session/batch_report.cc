@@ -1,0 +1,45 @@
+#include "session/batch_report.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "arguments/batch_size_ramp.h"
+
+namespace shoehorn {
+
+namespace {
+
+// Fewer updates than this between two looks at the same sample, and the guides' advice is a smaller batch.
+constexpr int64_t kFewStepsAnEpoch = 10;
+
+}  // namespace
+
+std::string format_batch(const TrainingArguments& args, const TrainingSteps& steps) {
+  std::string text = fmt::format("Effective batch {} = {} a device", effective_batch_size(args),
+                                 args.per_device_train_batch_size);
+  if (args.gradient_accumulation_steps > 1)
+    text += fmt::format(" x {} accumulation steps", args.gradient_accumulation_steps);
+  const std::vector<RampStage> ramp = batch_size_ramp_of(args);
+  for (size_t s = 0; s + 1 < ramp.size(); ++s) {
+    text += fmt::format("; {}{} up to sample {}", s == 0 ? "growing: " : "",
+                        ramp[s].micro_batches * args.per_device_train_batch_size, ramp[s + 1].samples);
+  }
+  text += fmt::format("; {} steps {} epoch, {} in all\n", steps.update_steps_per_epoch,
+                      ramp.empty() ? "an" : "in the first", steps.max_steps);
+  if (args.scale_learning_rate != "none") {
+    const bool is_root = args.scale_learning_rate == "sqrt";
+    text += fmt::format("Learning rate {:.6g} = {:.6g} x {}{}/{}{}\n", scaled_learning_rate(args),
+                        args.learning_rate, is_root ? "sqrt(" : "", effective_batch_size(args),
+                        args.reference_batch_size.value_or(0), is_root ? ")" : "");
+  }
+  if (steps.update_steps_per_epoch < kFewStepsAnEpoch) {
+    text += fmt::format(
+        "Warning: an epoch updates the weights {} times only; a smaller batch or a larger --num_train_epochs "
+        "trains further\n",
+        steps.update_steps_per_epoch);
+  }
+  return text;
+}
+
+}  // namespace shoehorn

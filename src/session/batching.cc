@@ -1,0 +1,84 @@
+#include "session/batching.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "arguments/batch_size_ramp.h"
+#include "base/error.h"
+#include "model/task.h"
+#include "session/batch_feed.h"
+
+namespace shoehorn {
+
+int64_t padding_of(const TrainingArguments& args) {
+  return args.pad_to_max_length ? args.max_seq_length : 0;
+}
+
+BatchOptions batch_options(const TrainingArguments& args) {
+  BatchOptions options;
+  options.micro_batch_size = args.per_device_train_batch_size;
+  options.gradient_accumulation_steps = args.gradient_accumulation_steps;
+  options.ramp = batch_size_ramp_of(args);
+  options.drop_last = args.dataloader_drop_last;
+  options.pad_to_max_length = padding_of(args);
+  return options;
+}
+
+SamplerOptions sampler_options(const TrainingArguments& args) {
+  return {.strategy = parse_sampling_strategy(args.train_sampling_strategy),
+          .seed = args.seed,
+          .data_seed = args.data_seed,
+          .group_size = effective_batch_size(args)};
+}
+
+TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
+  return training_steps({.samples = samples,
+                         .micro_batch_size = args.per_device_train_batch_size,
+                         .gradient_accumulation_steps = args.gradient_accumulation_steps,
+                         .drop_last = args.dataloader_drop_last,
+                         .ramp = batch_size_ramp_of(args),
+                         .num_train_epochs = args.num_train_epochs,
+                         .max_steps = args.max_steps});
+}
+
+std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset) {
+  const SamplerOptions options = sampler_options(args);
+  Sampler sampler = options.strategy == SamplingStrategy::kGroupByLength ? Sampler(options, dataset.lengths())
+                                                                         : Sampler(options, dataset.size());
+  return std::make_unique<WindowIterator>(dataset, std::move(sampler), batch_options(args),
+                                          args.dataloader_num_workers,
+                                          args.dataloader_prefetch_factor.value_or(2));
+}
+
+void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
+                   SessionOptions& options) {
+  options.train = windows.capacity();
+  options.train.longest_sequence = std::max(dataset.max_length(), padding_of(args));
+  options.staging_bytes = windows.staging_bytes();
+  options.staging_space = args.dataloader_pin_memory ? AddressSpace::kPinnedHost : AddressSpace::kHost;
+}
+
+void check_data(const Model& model, const Dataset& dataset, const char* which) {
+  if (dataset.size() == 0) return;
+  if (dataset.max_length() > model.max_positions()) {
+    throw user_error(
+        "[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a "
+        "smaller --max_seq_length",
+        which, model.max_positions(), dataset.max_length());
+  }
+  if (dataset.label_kind() == LabelKind::kNone && std::string_view(which) == "training")
+    throw user_error("[{} data] expected labels, got samples without labels", which);
+  model.task().check_labels(dataset, which);
+  for (int64_t i = 0; i < dataset.distinct_size(); ++i) {
+    for (const int32_t id : dataset.input_ids(i)) {
+      if (id >= model.vocab_size()) {
+        throw user_error(
+            "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
+            "tokenizer the model's?",
+            which, model.vocab_size(), id, i);
+      }
+    }
+  }
+}
+
+}  // namespace shoehorn

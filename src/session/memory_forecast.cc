@@ -1,0 +1,124 @@
+#include "session/memory_forecast.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/process.h"
+
+namespace shoehorn {
+
+namespace {
+
+std::string rows_of(const std::map<std::string, int64_t>& bytes) {
+  std::vector<std::pair<std::string, int64_t>> rows(bytes.begin(), bytes.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, amount] : rows)
+    text += fmt::format("    {:<28}{:>14}\n", name, format_bytes(amount));
+  return text;
+}
+
+}  // namespace
+
+int64_t MemoryForecast::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const ArenaForecast& arena : arenas) bytes += arena.bytes;
+  return bytes;
+}
+
+MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget) {
+  session.compile();
+  return forecast_least_memory(session, budget);
+}
+
+MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget) {
+  const MemoryPlan& plan = session.plan();
+  const Backend& backend = session.backend();
+  MemoryForecast forecast;
+  forecast.process_overhead_bytes = backend.measure_overhead_bytes(AddressSpace::kHost);
+  for (const AddressSpace space : kEveryAddressSpace) {
+    const SpacePlan& arenas = plan.spaces[space];
+    const bool is_host = space == AddressSpace::kDevice && backend.machine().device_is_host;
+    const std::string name(is_host ? "host" : address_space_name(space));
+    if (arenas.persistent_bytes > 0)
+      forecast.arenas.push_back({name, "persistent", arenas.persistent_bytes, arenas.persistent_bytes});
+    if (arenas.transient_bytes > 0)
+      forecast.arenas.push_back(
+          {name, "transient", arenas.transient_bytes, arenas.transient_lower_bound_bytes});
+  }
+  forecast.by_role = bytes_by_role(session.state(), plan);
+  forecast.by_component = bytes_by_component(session.state(), plan);
+  forecast.by_component_kind = bytes_by_component_kind(session.state(), plan);
+  // What this process holds counts where the run would be its own.
+  const int64_t resident = backend.is_here() ? process_resident_bytes() : 0;
+  if (backend.is_here()) forecast.planning_peak_bytes = process_peak_bytes();
+  forecast.limit =
+      budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : backend.memory_limit();
+  forecast.budget_bytes = budget.value_or(
+      std::min(forecast.limit.available_bytes, std::numeric_limits<int64_t>::max() - resident) + resident);
+  forecast.parameters = session.parameter_count();
+  forecast.trainable_parameters = session.trainable_parameter_count();
+  forecast.planning_seconds = session.planning_seconds();
+  return forecast;
+}
+
+std::string format_forecast(const MemoryForecast& forecast) {
+  const std::string trained = forecast.trainable_parameters == forecast.parameters
+                                  ? ""
+                                  : fmt::format(", {} trained", format_count(forecast.trainable_parameters));
+  std::string text =
+      fmt::format("Memory this run will take ({} parameters{}, planned in {:.0f} ms)\n",
+                  format_count(forecast.parameters), trained, forecast.planning_seconds * 1000);
+  text += "  by role, at the peak of the step\n" + rows_of(forecast.by_role);
+  text += "  by component\n" + rows_of(forecast.by_component_kind);
+  for (const ArenaForecast& arena : forecast.arenas) {
+    const double over = arena.lower_bound_bytes > 0
+                            ? 100.0 * static_cast<double>(arena.bytes - arena.lower_bound_bytes) /
+                                  static_cast<double>(arena.lower_bound_bytes)
+                            : 0;
+    text +=
+        fmt::format("  {:<30}{:>14}   {:.2f}% above its lower bound\n",
+                    fmt::format("{} arena ({})", arena.name, arena.space), format_bytes(arena.bytes), over);
+  }
+  text += fmt::format("  {:<30}{:>14}\n", "process besides the arenas",
+                      format_bytes(forecast.process_overhead_bytes));
+  text += fmt::format("  {:<30}{:>14}   of {} ({}{})\n", "peak of the whole process",
+                      format_bytes(forecast.process_peak_bytes()), format_bytes(forecast.budget_bytes),
+                      forecast.fits() ? "fits" : "does not fit",
+                      forecast.planning_peak_bytes > forecast.process_bytes() ? "; reached already" : "");
+  return text;
+}
+
+nlohmann::json to_json(const MemoryForecast& forecast) {
+  nlohmann::json arenas = nlohmann::json::array();
+  for (const ArenaForecast& arena : forecast.arenas) {
+    arenas.push_back({{"space", arena.space},
+                      {"name", arena.name},
+                      {"bytes", arena.bytes},
+                      {"lower_bound_bytes", arena.lower_bound_bytes}});
+  }
+  nlohmann::json limit = {{"kind", memory_limit_name(forecast.limit.kind)},
+                          {"bytes", forecast.limit.limit_bytes}};
+  if (!forecast.limit.path.empty()) limit["path"] = forecast.limit.path.string();
+  return {{"fits", forecast.fits()},
+          {"budget_bytes", forecast.budget_bytes},
+          {"limit", std::move(limit)},
+          {"arenas", std::move(arenas)},
+          {"arena_bytes", forecast.arena_bytes()},
+          {"by_role", forecast.by_role},
+          {"by_component", forecast.by_component},
+          {"process_overhead_bytes", forecast.process_overhead_bytes},
+          {"planning_peak_bytes", forecast.planning_peak_bytes},
+          {"process_peak_bytes", forecast.process_peak_bytes()},
+          {"parameters", forecast.parameters},
+          {"trainable_parameters", forecast.trainable_parameters},
+          {"planning_seconds", forecast.planning_seconds}};
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,98 @@
+#include "session/memory_forecast.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/process.h"
+#include "io/test_directory.h"
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+// Wide batches of a small model: activations are most of it.
+SessionOptions wide_options() {
+  SessionOptions options;
+  options.train = {2048, 64, 24};
+  return options;
+}
+
+int64_t sum(const std::map<std::string, int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0},
+                         [](int64_t total, const auto& row) { return total + row.second; });
+}
+
+TEST(MemoryForecast, EveryByteHasARoleAndAComponent) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  Session session(model, wide_options());
+  const MemoryForecast forecast = forecast_memory(session, std::nullopt);
+  EXPECT_EQ(forecast.arena_bytes(), session.plan().arena_bytes());
+  EXPECT_EQ(sum(forecast.by_role), forecast.arena_bytes());
+  EXPECT_EQ(sum(forecast.by_component), forecast.arena_bytes());
+  EXPECT_EQ(sum(forecast.by_component_kind), forecast.arena_bytes());
+  EXPECT_EQ(forecast.by_role.at("optimizer_state"), 8 * session.parameter_count());
+  EXPECT_EQ(forecast.parameters, session.parameter_count());
+  EXPECT_TRUE(forecast.fits());
+  EXPECT_GE(forecast.process_overhead_bytes, process_resident_bytes() / 2);
+  for (const ArenaForecast& arena : forecast.arenas) EXPECT_GE(arena.bytes, arena.lower_bound_bytes);
+}
+
+// A byte an element and a scale for 256 of them, twice; embeddings and tensors below min_8bit_size 8 bytes.
+TEST(MemoryForecast, EightBitStatesTakeTheirOwnBytes) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  SessionOptions options = wide_options();
+  options.step.optimizer.settings = AdamW8bitSettings{.states = {.least_elements = 576}};
+  Session session(model, options);
+  int64_t expected = 0;
+  int64_t in_8bit = 0;
+  for (const Parameter& parameter : session.state().parameters()) {
+    const int64_t count = parameter.elements();
+    const bool is_8bit = count >= 576 && !contains(parameter.name, "_embeddings");
+    expected += is_8bit ? 2 * count + 8 * ((count + 255) / 256) : 8 * count;
+    in_8bit += is_8bit ? 1 : 0;
+  }
+  EXPECT_EQ(in_8bit, 13) << "six of each layer, and the pooler";
+  EXPECT_EQ(forecast_memory(session, std::nullopt).by_role.at("optimizer_state"), expected);
+}
+
+TEST(MemoryForecast, BudgetDecides) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  Session session(model, wide_options());
+  MemoryForecast forecast = forecast_memory(session, int64_t{1} << 40);
+  EXPECT_EQ(forecast.budget_bytes, int64_t{1} << 40);
+  EXPECT_TRUE(forecast.fits());
+  forecast.budget_bytes = forecast.process_bytes();
+  EXPECT_TRUE(forecast.fits());
+  --forecast.budget_bytes;
+  EXPECT_FALSE(forecast.fits());
+  EXPECT_EQ(forecast.limit.kind, MemoryLimitKind::kBudget);
+  const MemoryLimit binding = binding_memory_limit();
+  forecast = forecast_memory(session, std::nullopt);
+  EXPECT_EQ(forecast.limit.kind, binding.kind);
+  EXPECT_EQ(forecast.limit.path, binding.path);
+  EXPECT_GT(forecast.budget_bytes, forecast.limit.available_bytes) << "it counts what the process has";
+}
+
+TEST(MemoryForecast, TextAndJson) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  Session session(model, wide_options());
+  const MemoryForecast forecast = forecast_memory(session, std::nullopt);
+  const nlohmann::json json = to_json(forecast);
+  for (const char* key : {"fits", "budget_bytes", "limit", "arenas", "by_role", "by_component",
+                          "process_overhead_bytes", "process_peak_bytes"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["arenas"][0]["space"], "host");
+  const std::string text = format_forecast(forecast);
+  for (const char* part : {"optimizer_state", "attention (all layers)", "transient arena (host)",
+                           "peak of the whole process", "(fits"}) {
+    EXPECT_TRUE(contains(text, part));
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,137 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "exec/backends.h"
+#include "ops/op_info.h"
+#include "session/loss_scale_state.h"
+
+namespace shoehorn {
+
+namespace {
+
+// For views of what is not a batch or a result: parameters and states, a piece at a time.
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
+
+int64_t staged_bytes(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+}  // namespace
+
+Session::Session(const Model& model, SessionOptions options)
+    : options_(std::move(options)),
+      backend_(options_.backend ? options_.backend : make_backend(kDefaultBackend, options_.threads)) {
+  const auto start = std::chrono::steady_clock::now();
+  StepOptions& step = options_.step;
+  if (step.recompute_every_n_layers == 0) step.recompute_every_n_layers = model.recompute_every_n_layers();
+  family_ =
+      build_programs(model, options_.kind, options_.train, options_.evaluation, options_.step, &passes_);
+  if (options_.staging_bytes > 0) {
+    Storage ahead;
+    ahead.name = "batches_ahead";
+    ahead.type = {DType::kU8, {options_.staging_bytes}};
+    ahead.role = Role::kInput;
+    ahead.space = options_.staging_space;
+    staging_ = family_.state->add_storage(std::move(ahead));
+  }
+  options_.executor.host_staging =
+      add_host_staging(*family_.state, backend_->machine(), host_staging_bytes());
+  plan_ = plan_memory(*family_.state, family_.programs, *backend_);
+  planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Session::~Session() {
+  executor_.reset();
+  backend_->release_unused_code();
+}
+
+void Session::compile() {
+  for (const Program& program : family_.programs) {
+    for (const Node& node : program.nodes()) backend_->compile(program, node);
+  }
+}
+
+void Session::reserve() {
+  executor_.emplace(*family_.state, family_.programs, plan_, *backend_, options_.executor);
+  if (family_.loss_scale.scale.valid())
+    write_loss_scale(*executor_, family_.loss_scale, first_loss_scale(options_.step.loss_scale));
+}
+
+std::span<std::byte> Session::staging() const {
+  if (!staging_.valid()) return {};
+  return executor_->host_storage(staging_);
+}
+
+// What is viewed at the same time: a micro-batch and the results of a program, or a micro-batch and a piece.
+int64_t Session::host_staging_bytes() const {
+  int64_t results = kPieceBytes;
+  for (const Program& program : family_.programs) {
+    int64_t bytes = 0;
+    for (const Program::Result& result : program.results())
+      bytes += staged_bytes(program.type(result.value).bytes());
+    results = std::max(results, bytes);
+  }
+  const auto batch_bytes = [this](const BatchInputs& inputs) {
+    int64_t bytes = 0;
+    for (const BatchColumn column : batch_columns()) {
+      const StorageId storage = inputs.find(column);
+      if (storage.valid()) bytes += staged_bytes(state().storage(storage).type.bytes());
+    }
+    return bytes;
+  };
+  int64_t batch = batch_bytes(family_.evaluation_batch);
+  for (const BatchInputs& inputs : family_.train_batches) batch = std::max(batch, batch_bytes(inputs));
+  return batch + results;
+}
+
+int64_t Session::parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter& parameter : state().parameters()) count += parameter.elements();
+  return count;
+}
+
+int64_t Session::trainable_parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter& parameter : state().parameters())
+    count += parameter.trainable ? parameter.elements() : 0;
+  return count;
+}
+
+int64_t Session::calls_in_step(const Program& program) const {
+  switch (program.kind()) {
+    case ProgramKind::kEvaluate:
+      return options_.kind == RunKind::kEvaluate ? 1 : 0;
+    case ProgramKind::kMicroBatchNext:
+      return options_.step.gradient_accumulation_steps - 1;
+    case ProgramKind::kTrainStep:
+    case ProgramKind::kMicroBatchFirst:
+    case ProgramKind::kUpdate:
+      break;
+  }
+  return 1;
+}
+
+double Session::sum_flops(bool (*counts)(const OpInfo&)) const {
+  double flops = 0;
+  for (const Program& program : family_.programs) {
+    double once = 0;
+    for (const Node& node : program.nodes()) {
+      const OpInfo& info = op_info(node.kind);
+      if (counts(info)) once += info.cost({program, node}).flops;
+    }
+    flops += once * static_cast<double>(calls_in_step(program));
+  }
+  return flops;
+}
+
+double Session::step_flops() const {
+  return sum_flops([](const OpInfo&) { return true; });
+}
+
+double Session::step_product_flops() const {
+  return sum_flops([](const OpInfo& info) { return info.op_class == OpClass::kContraction; });
+}
+
+}  // namespace shoehorn

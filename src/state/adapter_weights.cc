@@ -1,0 +1,221 @@
+#include "state/adapter_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+#include "exec/host_kernels.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "state/adapter_config.h"
+#include "state/adapter_tensors.h"
+#include "state/weights.h"
+
+namespace shoehorn {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Elements that pass through memory at a time: of adapters, which are saved in a run, few enough for the
+// stack.
+constexpr int64_t kChunkElements = int64_t{1} << 12;
+constexpr int64_t kMergedChunkElements = int64_t{1} << 16;
+
+// The parameters that an adapter's file holds.
+std::vector<ParameterId> parameters_in_file(const AdapterSet& adapters) {
+  std::vector<ParameterId> ids;
+  for (const LowRankAdapter& adapter : adapters.list) {
+    ids.push_back(adapter.a);
+    ids.push_back(adapter.b);
+  }
+  ids.insert(ids.end(), adapters.saved.begin(), adapters.saved.end());
+  return ids;
+}
+
+void require_base(bool is_there) {
+  if (!is_there) {
+    throw user_error(
+        "[lora_rank] expected a base model with weights, got a model that starts from random ones; its "
+        "adapters could be loaded by nobody");
+  }
+}
+
+std::vector<float> read_whole(const Executor& executor, const Parameter& parameter) {
+  std::vector<float> values(static_cast<size_t>(parameter.elements()));
+  read_parameter(executor, parameter, 0, values);
+  return values;
+}
+
+// B·A of one adapter, a range of elements at a time.
+class LowRankProduct {
+ public:
+  LowRankProduct(const StateTable& state, const Executor& executor, const LowRankAdapter& adapter,
+                 float scale)
+      : a_(read_whole(executor, state.parameter(adapter.a))),
+        b_(read_whole(executor, state.parameter(adapter.b))),
+        rank_(state.parameter(adapter.a).shape[0]),
+        columns_(state.parameter(adapter.a).shape[1]),
+        scale_(scale) {}
+
+  // Adds elements [offset, offset + values.size()) of scale·B·A.
+  void add_to(int64_t offset, std::span<float> values) const {
+    const int64_t end = offset + static_cast<int64_t>(values.size());
+    std::vector<float> sums(static_cast<size_t>(columns_));
+    for (int64_t at = offset; at < end;) {
+      const int64_t row = at / columns_;
+      const int64_t first = at - row * columns_;
+      const int64_t last = std::min(columns_, end - row * columns_);
+      std::fill(sums.begin(), sums.end(), 0.0F);
+      for (int64_t r = 0; r < rank_; ++r) {
+        const float factor = b_[static_cast<size_t>(row * rank_ + r)];
+        const float* a = a_.data() + r * columns_;
+        for (int64_t column = first; column < last; ++column)
+          sums[static_cast<size_t>(column)] += factor * a[column];
+      }
+      for (int64_t column = first; column < last; ++column, ++at)
+        values[static_cast<size_t>(at - offset)] += scale_ * sums[static_cast<size_t>(column)];
+    }
+  }
+
+ private:
+  std::vector<float> a_, b_;
+  int64_t rank_;
+  int64_t columns_;
+  float scale_;
+};
+
+// The weights of the merged model, a range at a time.
+class MergedWeights {
+ public:
+  MergedWeights(const OriginalWeights& base, const ProgramFamily& family, const Executor& executor)
+      : base_(base), family_(family), executor_(executor) {}
+
+  std::vector<TensorSpec> specs() const {
+    std::vector<TensorSpec> specs = weight_specs(*family_.state, &base_);
+    for (TensorSpec& spec : specs) {
+      const std::string name = name_in_files(base_.files, *family_.state, spec.name);
+      if (name.empty()) continue;
+      const DType stored = base_.files.tensor(name).dtype;
+      if (stored == DType::kBF16 || stored == DType::kF16) spec.dtype = stored;
+    }
+    return specs;
+  }
+
+  void begin(const TensorSpec& spec) {
+    const StateTable& state = *family_.state;
+    const ParameterId id = state.find_parameter(spec.name);
+    dtype_ = spec.dtype;
+    parameter_ = &state.parameter(id);
+    const std::vector<ParameterId>& saved = family_.adapters.saved;
+    const std::string name = name_in_files(base_.files, state, spec.name);
+    // What the files lack is new, and in the arena alone.
+    const bool is_trained = name.empty() || std::find(saved.begin(), saved.end(), id) != saved.end();
+    original_.reset();
+    if (!is_trained) original_.emplace(base_, name);
+    product_.reset();
+    for (const LowRankAdapter& adapter : family_.adapters.list) {
+      if (adapter.weight == id) product_.emplace(state, executor_, adapter, family_.adapters.scale);
+    }
+  }
+
+  void fill(int64_t offset_bytes, std::span<std::byte> chunk) {
+    const auto count = static_cast<int64_t>(chunk.size()) / dtype_bytes(dtype_);
+    const int64_t offset = offset_bytes / dtype_bytes(dtype_);
+    values_.resize(static_cast<size_t>(count));
+    if (original_) {
+      original_->read_next(values_);
+    } else {
+      read_parameter(executor_, *parameter_, offset, values_);
+    }
+    if (product_) product_->add_to(offset, values_);
+    host::convert(DType::kF32, values_.data(), count, dtype_, chunk.data());
+  }
+
+ private:
+  const OriginalWeights& base_;
+  const ProgramFamily& family_;
+  const Executor& executor_;
+  // Of the tensor that is being written.
+  DType dtype_ = DType::kF32;
+  const Parameter* parameter_ = nullptr;
+  std::optional<OriginalTensor> original_;  // none: what was trained
+  std::optional<LowRankProduct> product_;
+  std::vector<float> values_;
+};
+
+void load_adapter_tensors(VerifiedTensors& tensors, const ProgramFamily& family, Executor& executor) {
+  const SafetensorsFile& file = tensors.file();
+  std::map<std::string, ParameterId> missing;
+  for (const ParameterId id : parameters_in_file(family.adapters))
+    missing[std::string(kAdapterTensorPrefix) + family.state->parameter(id).name] = id;
+  for (const TensorEntry& entry : file.tensors()) {
+    const auto found = missing.find(entry.name);
+    if (found == missing.end()) {
+      throw user_error(
+          "[{}: {}] expected adapters of the layers that target_modules names and tensors of "
+          "modules_to_save, "
+          "got another tensor; does the adapter go with this base model?",
+          file.path().string(), entry.name);
+    }
+    load_parameter(tensors, entry.name, family.state->parameter(found->second),
+                   "the base model and r in adapter_config.json say", executor);
+    missing.erase(found);
+  }
+  if (missing.empty()) return;
+  throw user_error(
+      "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
+      "the file cut short?",
+      file.path().string(), missing.begin()->first);
+}
+
+}  // namespace
+
+void save_adapter(const fs::path& directory, const fs::path& base, const LoraOptions& options,
+                  const ProgramFamily& family, const Executor& executor) {
+  require_base(!base.empty());
+  std::vector<TensorSpec> specs;
+  std::map<std::string, ParameterId> owners;
+  for (const ParameterId id : parameters_in_file(family.adapters)) {
+    const Parameter& parameter = family.state->parameter(id);
+    specs.push_back({std::string(kAdapterTensorPrefix) + parameter.name, DType::kF32, parameter.shape});
+    owners[specs.back().name] = id;
+  }
+  sort_as_hugging_face(specs);
+  SafetensorsWriter writer(directory / kAdapterWeightsName, specs);
+  std::array<float, kChunkElements> staging;
+  for (const TensorSpec& spec : writer.tensors()) {
+    const Parameter& parameter = family.state->parameter(owners.at(spec.name));
+    writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging)),
+                         [&](int64_t offset, std::span<std::byte> chunk) {
+                           read_parameter(executor, parameter, offset / 4,
+                                          {reinterpret_cast<float*>(chunk.data()), chunk.size() / 4});
+                         });
+  }
+  write_adapter_config(directory, base, options, family.adapters);
+  writer.commit();
+}
+
+void load_adapter(const fs::path& directory, const ProgramFamily& family, Executor& executor) {
+  const SafetensorsFile file = SafetensorsFile::open(directory / kAdapterWeightsName);
+  load_verified(file, [&](VerifiedTensors& tensors) { load_adapter_tensors(tensors, family, executor); });
+}
+
+void save_merged_weights(const fs::path& directory, const OriginalWeights* base, const ProgramFamily& family,
+                         const Executor& executor) {
+  require_base(base != nullptr);
+  MergedWeights weights(*base, family, executor);
+  SafetensorsModelWriter writer(directory, weights.specs());
+  std::vector<std::byte> staging(static_cast<size_t>(kMergedChunkElements) * sizeof(float));
+  for (const TensorSpec& spec : writer.order()) {
+    weights.begin(spec);
+    writer.append_filled(spec.name, staging,
+                         [&](int64_t offset, std::span<std::byte> chunk) { weights.fill(offset, chunk); });
+  }
+  writer.commit();
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,180 @@
+#include "state/checkpoint.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/checkpoint_directory.h"
+#include "io/directory_lock.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "session/loss_scale_state.h"
+#include "state/adapter_config.h"
+#include "state/adapter_tensors.h"
+#include "state/adapter_weights.h"
+#include "state/checkpoint_record.h"
+#include "state/weights.h"
+
+namespace shoehorn {
+
+namespace {
+
+StartedWeights load_whole_model(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
+                                Session& session) {
+  StartedWeights weights = start_weights(checkpoint, session.state(), session.executor(), arguments.seed);
+  if (!weights.initialized.empty()) {
+    throw user_error("[--resume_from_checkpoint {}] expected every parameter, '{}' is missing",
+                     checkpoint.string(), weights.initialized[0]);
+  }
+  return weights;
+}
+
+// Weights first: while they are being written, what the directory had is whole. See save_model_directory.
+void save_model_files(const CheckpointContents& contents, const Executor& executor,
+                      const std::filesystem::path& directory, bool merges) {
+  const ProgramFamily& family = contents.session.family();
+  const bool is_adapter = !family.adapters.empty() && !merges;
+  const OriginalWeights* originals = contents.originals;
+  if (is_adapter) {
+    save_adapter(directory, originals == nullptr ? std::filesystem::path() : originals->files.directory(),
+                 contents.session.options().step.lora, family, executor);
+  } else {
+    if (merges && !family.adapters.empty()) {
+      save_merged_weights(directory, originals, family, executor);
+    } else {
+      save_weights(directory, *family.state, executor, originals);
+    }
+    // An adapter of an earlier run would be loaded in place of what was just saved.
+    for (const std::string_view name : {kAdapterConfigName, kAdapterWeightsName, kAdapterModelConfigName})
+      remove_path(directory / name);
+  }
+  const std::string config = contents.model.config_json();
+  if (!config.empty()) {
+    nlohmann::json json = parse_json(config, "config.json");
+    json.erase("torch_dtype");
+    json["dtype"] = dtype_name(model_dtype(*family.state));
+    write_json_atomic(directory / (is_adapter ? kAdapterModelConfigName : "config.json"), json);
+  }
+  for (const std::filesystem::path& companion : contents.companions)
+    copy_file_atomic(companion, directory / companion.filename());
+}
+
+// What the user of a damaged checkpoint can do.
+std::string advice_instead_of(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path path = (checkpoint / "").parent_path();
+  const std::optional<int64_t> step = checkpoint_step(path.filename().string());
+  const LatestCheckpoint before =
+      step ? latest_checkpoint(parent_directory(path), *step) : LatestCheckpoint{};
+  return before.path ? fmt::format("resume from {}, the newest complete one before it", before.path->string())
+                     : "there is no complete one before it: train anew";
+}
+
+}  // namespace
+
+void save_model_directory(const CheckpointContents& contents, const Executor& executor,
+                          const std::filesystem::path& directory, bool merges) {
+  const DirectoryLock lock(directory);
+  ensure_writable_directory(directory);
+  ManifestUpdate manifest(directory);
+  save_model_files(contents, executor, directory, merges);
+  manifest.commit();
+}
+
+std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor) {
+  const TrainingArguments& args = contents.arguments;
+  StagedDirectory staged(args.output_dir, contents.state.global_step);
+  save_model_files(contents, executor, staged.path(), false);
+  write_json_atomic(staged.path() / kArgumentsFile, shoehorn::to_json(args));
+  save_trainer_state(contents.state, staged.path() / kTrainerStateFile);
+  if (!args.save_only_model) {
+    save_optimizer_states(staged.path() / kOptimizerFile, contents.session.state(), executor,
+                          contents.session.options().step.optimizer.settings);
+    RunState state{.identity = contents.identity == nullptr ? RunIdentity{} : *contents.identity,
+                   .position = contents.position};
+    const LossScaleStorages& scale = contents.session.family().loss_scale;
+    if (scale.scale.valid()) state.loss_scale = read_loss_scale(executor, scale);
+    write_json_atomic(staged.path() / kRunStateFile, to_json(state));
+  }
+  return staged.commit();
+}
+
+ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
+                           Session& session, const std::filesystem::path& base) {
+  const RunState saved = read_run_state(checkpoint);
+  ResumedRun run{.state = load_trainer_state(checkpoint / kTrainerStateFile),
+                 .position = saved.position,
+                 .loss_scale = saved.loss_scale};
+  if (arguments.lr_scheduler_type != kReduceLrOnPlateau) {
+    run.position.plateau.reset();
+  } else if (!run.position.plateau) {
+    throw user_error(
+        "[{}] expected the state of lr_scheduler_type {}, got none; resume with the type of the interrupted "
+        "run",
+        (checkpoint / kRunStateFile).string(), kReduceLrOnPlateau);
+  }
+  const bool adapts = !session.family().adapters.empty();
+  StartedWeights weights = adapts ? start_weights(base, session.state(), session.executor(), arguments.seed)
+                                  : load_whole_model(checkpoint, arguments, session);
+  run.originals = std::move(weights.originals);
+  run.unused = std::move(weights.unused);
+  if (adapts) load_adapter(checkpoint, session.family(), session.executor());
+  load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),
+                        session.options().step.optimizer.settings);
+  return run;
+}
+
+std::optional<std::string> find_best_model(const std::filesystem::path& checkpoint,
+                                           const std::string& recorded) {
+  // (checkpoint / "") has an end to take off, whether or not the path was written with a slash.
+  const std::filesystem::path sibling =
+      (checkpoint / "").parent_path().parent_path() / std::filesystem::path(recorded).filename();
+  std::error_code error;
+  if (std::filesystem::is_directory(sibling, error)) return sibling.string();
+  if (std::filesystem::is_directory(recorded, error)) return recorded;
+  return std::nullopt;
+}
+
+std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes,
+                                      int64_t below) {
+  if (arguments.resume_from_checkpoint != "true") {
+    std::filesystem::path named = arguments.resume_from_checkpoint;
+    if (const std::string defect = checkpoint_defect(named); !defect.empty()) {
+      throw user_error("[--resume_from_checkpoint {}] expected a complete checkpoint, got one where {}; {}",
+                       named.string(), defect, advice_instead_of(named));
+    }
+    return named;
+  }
+  const LatestCheckpoint latest = latest_checkpoint(arguments.output_dir, below);
+  for (const SkippedCheckpoint& skipped : latest.skipped) {
+    notes.push_back(fmt::format("{} is skipped: {}", skipped.path.string(), skipped.reason));
+  }
+  if (!latest.path) {
+    throw user_error(
+        "[--resume_from_checkpoint] expected a complete checkpoint-N in {}, got none{}; start without it",
+        arguments.output_dir, notes.empty() ? "" : fmt::format(" ({})", fmt::join(notes, "; ")));
+  }
+  return *latest.path;
+}
+
+std::filesystem::path resume_checkpoint(const TrainingArguments& arguments, std::vector<std::string>& notes,
+                                        const std::function<void(const std::filesystem::path&)>& load) {
+  for (int64_t below = std::numeric_limits<int64_t>::max();;) {
+    std::filesystem::path checkpoint = find_checkpoint(arguments, notes, below);
+    try {
+      load(checkpoint);
+      return checkpoint;
+    } catch (const DamagedFile& damage) {
+      // The base of adapters lies elsewhere, and is none the better for an older checkpoint.
+      if (parent_directory(damage.path()) != (checkpoint / "").parent_path()) throw;
+      const std::string name = damage.path().filename().string();
+      if (arguments.resume_from_checkpoint != "true") {
+        throw user_error(
+            "[--resume_from_checkpoint {}] expected a complete checkpoint, got one where {}: {}; {}",
+            checkpoint.string(), name, damage.defect(), advice_instead_of(checkpoint));
+      }
+      notes.push_back(fmt::format("{} is skipped: {}: {}", checkpoint.string(), name, damage.defect()));
+      below = *checkpoint_step(checkpoint.filename().string());
+    }
+  }
+}
+
+}  // namespace shoehorn

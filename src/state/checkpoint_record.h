@@ -1,0 +1,29 @@
+// The state files of a checkpoint, by name, and what they say of the run that wrote them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "state/resume_state.h"
+
+namespace shoehorn {
+
+inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+inline constexpr const char* kTrainerStateFile = "trainer_state.json";
+inline constexpr const char* kArgumentsFile = "training_args.json";
+inline constexpr const char* kRunStateFile = "shoehorn_state.json";
+
+struct CheckpointRecord {
+  nlohmann::json arguments;  // of the run, by flag name
+  RunState state;
+  int64_t global_step = 0;
+};
+
+// kRunStateFile. UserError where there is none: the checkpoint has weights only.
+RunState read_run_state(const std::filesystem::path& checkpoint);
+
+// UserError for a file that is missing, or has not what shoehorn writes.
+CheckpointRecord read_checkpoint_record(const std::filesystem::path& checkpoint);
+
+}  // namespace shoehorn

@@ -1,0 +1,60 @@
+#include "state/run_identity.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+#include "state/weights.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{1} << 20;
+
+std::string content_of_file(const std::filesystem::path& path) {
+  ContentHash hash;
+  const std::string text = read_text_file(path);
+  hash.add(std::as_bytes(std::span(text)));
+  return hash.hex();
+}
+
+// Of the tensors that the model's parameters take, whatever else is in the files and however it is split.
+std::string content_of_weights(const SafetensorsModel& files, const StateTable& state) {
+  ContentHash hash;
+  std::vector<std::byte> chunk(kChunkBytes);
+  for (const Parameter& parameter : state.parameters()) {
+    const std::string name =
+        parameter.is_adapter ? std::string() : name_in_files(files, state, parameter.name);
+    if (name.empty()) continue;
+    const int64_t bytes = files.tensor(name).bytes;
+    for (int64_t at = 0; at < bytes; at += kChunkBytes) {
+      const auto part = std::span(chunk).first(static_cast<size_t>(std::min(kChunkBytes, bytes - at)));
+      files.read_range(name, at, part);
+      hash.add(part);
+    }
+  }
+  return hash.hex();
+}
+
+}  // namespace
+
+RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
+                         const std::vector<std::filesystem::path>& companions,
+                         const std::filesystem::path& base, const StateTable& state,
+                         const MachineProfile& machine) {
+  RunIdentity identity;
+  identity.training_samples = training.size();
+  identity.training_data = training.content_hash();
+  if (evaluation.size() > 0) identity.evaluation_data = evaluation.content_hash();
+  for (const std::filesystem::path& companion : companions)
+    identity.companions[companion.filename().string()] = content_of_file(companion);
+  if (!base.empty()) identity.base_weights = content_of_weights(SafetensorsModel::open(base), state);
+  identity.machine = fmt::format("{}, {}", machine.isa, machine.products);
+  return identity;
+}
+
+}  // namespace shoehorn

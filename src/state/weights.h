@@ -1,0 +1,92 @@
+// Parameters between files and the persistent arena: by Hugging Face name, whatever the layout they have
+// here.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/torch_random.h"
+#include "exec/executor.h"
+#include "graph/state_table.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "io/verified_tensors.h"
+#include "optim/optimizer.h"
+#include "state/original_weights.h"
+
+namespace shoehorn {
+
+struct LoadedWeights {
+  std::vector<std::string> initialized;  // parameters that the files lack: new, from their initializers
+  std::vector<std::string> unused;       // tensors that the model has no parameter for
+  std::map<std::string, std::string> contents;  // as of OriginalWeights
+};
+
+// A line for people that names unused tensors, the first of them where there are many; empty where there are
+// none but buffers that older versions of transformers saved (position_ids).
+std::string format_unused(const std::vector<std::string>& tensors);
+
+// Reads every parameter into place but those of adapters, which no base model has. Names: as they are,
+// without the leading base_model_prefix (a base model's files), and with the old endings gamma and beta. Only
+// parameters of the head may be absent: they are initialized from `generator`. UserError naming file and
+// tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest says.
+LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
+                           TorchGenerator& generator);
+
+// The name under which the files have a parameter of the model, by the rules above; empty if they have not.
+std::string name_in_files(const SafetensorsModel& files, const StateTable& state,
+                          const std::string& parameter);
+
+// Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
+// explains ("config.json says"), or no floating-point numbers. `content` is told of the values in float32.
+void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
+                    std::string_view says, Executor& executor, ContentHash* content = nullptr);
+
+// Every parameter from its initializer; random ones counter-based (exec/host_kernels.h), a stream each.
+void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
+
+// What a run starts from: the weights in `directory`, or where that is empty new ones, both as above with
+// this seed; adapters are new in any case.
+struct StartedWeights {
+  std::vector<std::string> initialized;      // parameters that the files lack, adapters aside
+  std::vector<std::string> unused;           // tensors of the files that the model has no parameter for
+  std::optional<OriginalWeights> originals;  // what the others were read from; none: all are new
+};
+StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
+                             Executor& executor, int64_t seed);
+
+// The names, dtypes in files and shapes of all parameters, in the order of the state table. There are no
+// adapters among them: those are saved by state/adapter_weights.h. A weight is written in the type that holds
+// all of it: float32, or the 16-bit type that it has here without a master. One that is not trained, and has
+// fewer bits here than in `originals`, the files that the weights came from (null: none), is written as those
+// have it, in float32.
+std::vector<TensorSpec> weight_specs(const StateTable& state, const OriginalWeights* originals = nullptr);
+
+// What config.json calls the model's type: that of trained weights without masters, else float32.
+DType model_dtype(const StateTable& state);
+
+// Writes model.safetensors (or shards) with these into an existing directory, which may be that of the
+// originals. SystemError, and the directory stays as it was, where those are not what they were.
+void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
+                  const OriginalWeights* originals = nullptr);
+
+// Optimizer states, as "<parameter>.<state>". DamagedFile as above.
+void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
+                           const Executor& executor, const OptimizerSettings& settings);
+// UserError for a state that the file lacks or has in another form, and for a tensor that is no state of these
+// parameters.
+void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
+                           const OptimizerSettings& settings);
+
+// Elements [offset, offset + values.size()) of a parameter as fp32, whatever its storage.
+void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset,
+                    std::span<float> values);
+void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset,
+                     std::span<const float> values);
+
+}  // namespace shoehorn

@@ -1,0 +1,18 @@
+// Decoders that change the texts of tokens: WordPiece, BPEDecoder, ByteFallback, Fuse, Strip, Replace.
+#pragma once
+
+#include "tokenize/decoder.h"
+
+namespace shoehorn {
+
+// Tokens without the prefix begin a word; `cleanup` takes the space away before punctuation and contractions.
+std::unique_ptr<Decoder> make_word_piece_decoder(std::string prefix, bool cleanup);
+
+std::unique_ptr<Decoder> read_word_piece_decoder(const JsonNode& node);
+std::unique_ptr<Decoder> read_bpe_decoder(const JsonNode& node);
+std::unique_ptr<Decoder> read_byte_fallback_decoder(const JsonNode& node);
+std::unique_ptr<Decoder> read_fuse_decoder(const JsonNode& node);
+std::unique_ptr<Decoder> read_strip_decoder(const JsonNode& node);
+std::unique_ptr<Decoder> read_replace_decoder(const JsonNode& node);
+
+}  // namespace shoehorn

@@ -1,0 +1,12 @@
+// Normalizers that change stretches of the text: Strip, Replace, Prepend.
+#pragma once
+
+#include "tokenize/normalizer.h"
+
+namespace shoehorn {
+
+std::unique_ptr<Normalizer> read_strip(const JsonNode& node);
+std::unique_ptr<Normalizer> read_replace(const JsonNode& node);
+std::unique_ptr<Normalizer> read_prepend(const JsonNode& node);
+
+}  // namespace shoehorn

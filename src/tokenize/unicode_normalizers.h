@@ -1,0 +1,24 @@
+// Normalizers that follow Unicode: NFC, NFD, NFKC, NFKD, Lowercase, StripAccents.
+//
+// Decompositions, classes and marks are those of the tables that `tokenizers` compiles in (unicode.h).
+#pragma once
+
+#include "tokenize/normalizer.h"
+
+namespace shoehorn {
+
+enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
+
+// Unicode 15, annex 15. A text that is in the form already is left as it is.
+void normalize_unicode(AlignedText& text, UnicodeForm form);
+// Without context (no final sigma).
+void change_to_lower_case(AlignedText& text);
+
+std::unique_ptr<Normalizer> read_nfc(const JsonNode& node);
+std::unique_ptr<Normalizer> read_nfd(const JsonNode& node);
+std::unique_ptr<Normalizer> read_nfkc(const JsonNode& node);
+std::unique_ptr<Normalizer> read_nfkd(const JsonNode& node);
+std::unique_ptr<Normalizer> read_lowercase(const JsonNode& node);
+std::unique_ptr<Normalizer> read_strip_accents(const JsonNode& node);
+
+}  // namespace shoehorn

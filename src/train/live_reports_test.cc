@@ -1,0 +1,107 @@
+#include "train/live_reports.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "io/json_file.h"
+#include "io/test_directory.h"
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+namespace fs = std::filesystem;
+
+TEST(RunReporter, TagsAreThoseOfTheTrainersCallback) {
+  EXPECT_EQ(tensorboard_tag("loss"), "train/loss");
+  EXPECT_EQ(tensorboard_tag("train_runtime"), "train/train_runtime");
+  EXPECT_EQ(tensorboard_tag("eval_loss"), "eval/loss");
+  EXPECT_EQ(tensorboard_tag("test_f1"), "test/f1");
+  EXPECT_EQ(tensorboard_tag("evaluation"), "train/evaluation");
+}
+
+TrainingArguments reporting(const fs::path& output, std::vector<std::string> report_to) {
+  TrainingArguments args;
+  args.output_dir = output.string();
+  args.report_to = std::move(report_to);
+  return args;
+}
+
+TEST(RunReporter, WritesNothingUnlessAsked) {
+  const TestDirectory directory;
+  RunReporter reporter(reporting(directory.path() / "out", {}), "", 0);
+  reporter.log({{"loss", 1.5}, {"step", int64_t{1}}});
+  EXPECT_FALSE(fs::exists(directory.path() / "out"));
+}
+
+TEST(RunReporter, EachEntryIsALineAtOnce) {
+  const TestDirectory directory;
+  RunReporter reporter(reporting(directory.path(), {"jsonl"}), "", 0);
+  reporter.log({{"loss", 1.5}, {"step", int64_t{1}}});
+  EXPECT_EQ(read_text_file(directory.path() / "log.jsonl"), "{\"loss\": 1.5, \"step\": 1}\n");
+  reporter.log({{"loss", std::nan("")}, {"step", int64_t{2}}});
+  EXPECT_EQ(read_text_file(directory.path() / "log.jsonl"),
+            "{\"loss\": 1.5, \"step\": 1}\n{\"loss\": NaN, \"step\": 2}\n");
+}
+
+TEST(RunReporter, AResumedRunReplacesWhatWasBeyondItsStep) {
+  const TestDirectory directory;
+  const fs::path path = directory.path() / "log.jsonl";
+  const TrainingArguments args = reporting(directory.path(), {"jsonl"});
+  directory.write("log.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n{\"step\": 4, \"lo");
+  RunReporter(args, "", 2).log({{"step", int64_t{3}}, {"loss", 7.0}});
+  EXPECT_EQ(read_text_file(path), "{\"step\": 1}\n{\"step\": 2}\n{\"loss\": 7.0, \"step\": 3}\n");
+  directory.write("log.jsonl", "{\"step\": 1}\nno JSON\n{\"step\": 2}\n");
+  EXPECT_THROW(RunReporter(args, "", 2), UserError);
+  for (const char* line : {"{\"loss\": 1}\n", "{\"step\": 18446744073709551615}\n", "{\"step\": 1.0}\n"}) {
+    directory.write("log.jsonl", line);
+    EXPECT_THROW(RunReporter(args, "", 2), UserError) << line;
+  }
+  RunReporter(args, "", 0);
+  EXPECT_EQ(read_text_file(path), "") << "a run from the start begins the file anew";
+}
+
+TEST(RunReporter, EventFilesLieWhereTheTrainerPutsThem) {
+  const TestDirectory directory;
+  TrainingArguments args = reporting(directory.path(), {"tensorboard"});
+  RunReporter first(args, "{\"hidden_size\": 24}", 0);
+  const std::vector<std::string> runs = list_directory(directory.path() / "runs");
+  ASSERT_EQ(runs.size(), 1U);
+  args.logging_dir = (directory.path() / "mine").string();
+  RunReporter second(args, "", 0);
+  RunReporter resumed(args, "", 3);
+  EXPECT_EQ(list_directory(directory.path() / "mine").size(), 2U) << "a new file for a resumed run";
+}
+
+// The reports of a whole run.
+TEST(Trainer, ReportsTheRun) {
+  const TestDirectory directory;
+  TrainingArguments args = quiet_arguments(8);
+  args.max_steps = 4;
+  args.output_dir = directory.path().string();
+  args.report_to = {"all"};
+  args.run_name = "a <run>";
+  args.eval_strategy = "steps";
+  args.eval_steps = 2;
+  const BertForSequenceClassification model(tiny_bert());
+  Trainer trainer(model, args, tiny_samples(28, 5), tiny_samples(9, 6));
+  const TrainOutput output = trainer.train();
+  const double waited = metric_number(output.metrics.at("train_data_wait_share"));
+  EXPECT_GT(waited, 0);
+  EXPECT_LT(waited, 1);
+  const std::string html = read_text_file(directory.path() / "report.html");
+  for (const char* part : {"<h1>a &lt;run&gt;</h1>", "Learning rate", "eval_accuracy", "peak ", "By role",
+                           "logging_steps", "fuse_update", "4 of 4 steps"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+  EXPECT_EQ(html.find("not finished"), std::string::npos);
+  std::string lines = read_text_file(directory.path() / "log.jsonl");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'),
+            static_cast<int64_t>(trainer.state().log_history.size()));
+  EXPECT_TRUE(fs::exists(directory.path() / "runs"));
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,82 @@
+#include "train/starting_weights.h"
+
+#include <utility>
+#include <vector>
+
+#include "analysis/find_anomaly.h"
+#include "base/error.h"
+#include "io/manifest.h"
+#include "state/adapter_weights.h"
+#include "state/fp16_checkpoint.h"
+#include "state/weights.h"
+
+namespace shoehorn {
+
+namespace {
+
+bool is_float16(const StepOptions& step) {
+  return step.precision == Precision::kFloat16 || step.evaluation_precision == Precision::kFloat16;
+}
+
+// What is new and is not trained would stay random, and an adapter would not have it.
+void refuse_frozen(const std::vector<std::string>& drawn, const StateTable& state,
+                   const std::filesystem::path& directory) {
+  for (const std::string& name : drawn) {
+    if (state.parameter(state.find_parameter(name)).trainable) continue;
+    throw user_error(
+        "[{}] expected a tensor '{}', which is frozen, got none of that name: it would stay random; name it in "
+        "--lora_modules_to_save, or leave it out of --freeze",
+        directory.string(), name);
+  }
+}
+
+}  // namespace
+
+void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly) {
+  session.reserve();
+  if (windows != nullptr) windows->stage_in(session.staging());
+  // Gradients that overflow are the business of a loss scale, which skips their step.
+  if (detect_anomaly) watch_for_anomaly(session.executor(), session.family().loss_scale.found_inf.valid());
+}
+
+void say_without_checksums(const SafetensorsModel& files,
+                           const std::function<void(const std::string& line)>& on_line) {
+  if (!on_line) return;
+  std::vector<std::string> names;
+  for (const SafetensorsFile& file : files.files()) {
+    if (!has_checksum(file.path())) names.push_back(file.path().filename().string());
+  }
+  if (names.empty()) return;
+  on_line(fmt::format("{}: no checksum of {}, taken as read", files.directory().string(),
+                      fmt::join(names, ", ")));
+}
+
+std::optional<OriginalWeights> start_run(const RunStart& start, Session& session) {
+  const auto say = [&](const std::string& line) {
+    if (start.on_line && !line.empty()) start.on_line(line);
+  };
+  if (!start.weights.empty() && is_float16(session.options().step))
+    say(fp16_overflow_warning(SafetensorsModel::open(start.weights)));
+  StartedWeights started = start_weights(start.weights, session.state(), session.executor(), start.seed);
+  if (started.originals) say_without_checksums(started.originals->files, start.on_line);
+  say(format_unused(started.unused));
+  std::vector<std::string> drawn = std::move(started.initialized);
+  if (!start.adapter.empty()) {
+    load_adapter(start.adapter, session.family(), session.executor());
+    for (const ParameterId id : session.family().adapters.saved)
+      std::erase(drawn, session.state().parameter(id).name);
+  }
+  if (!drawn.empty()) {
+    if (session.options().kind == RunKind::kEvaluate) {
+      throw user_error(
+          "[{}] expected every weight of the model, got none of {}; what it would say is random: train it for "
+          "this task first",
+          start.weights.string(), fmt::join(drawn, ", "));
+    }
+    refuse_frozen(drawn, session.state(), start.weights);
+    say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
+  }
+  return std::move(started.originals);
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,60 @@
+// `shoehorn tokenizer`: texts to ids and back.
+#include <fmt/ranges.h>
+
+#include "cli_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+class CliTokenizer : public CliTest {
+ protected:
+  std::string output_of(const std::vector<std::string>& words) const {
+    const ProgramRun done = run(words);
+    EXPECT_EQ(done.exit_code, 0) << done.error;
+    return done.output;
+  }
+};
+
+TEST_F(CliTokenizer, EncodesEachLineAndDecodesItAgain) {
+  directory_.write("texts.txt", "the ferry\n\nleaves the harbour");
+  const auto tokenizer = Tokenizer::load(model());
+  std::string expected;
+  for (const char* line : {"the ferry", "", "leaves the harbour"})
+    expected += fmt::format("[{}]\n", fmt::join(tokenizer->encode(line).input_ids, ", "));
+  const std::string ids = output_of({"tokenizer", "encode", model(), path("texts.txt")});
+  EXPECT_EQ(ids, expected);
+  directory_.write("ids.txt", ids);
+  EXPECT_EQ(output_of({"tokenizer", "decode", model(), path("ids.txt")}),
+            "the ferry\n\nleaves the harbour\n");
+  EXPECT_EQ(output_of({"tokenizer", "decode", model(), path("ids.txt"), "--keep_special_tokens"}),
+            "[CLS] the ferry [SEP]\n[CLS] [SEP]\n[CLS] leaves the harbour [SEP]\n");
+}
+
+TEST_F(CliTokenizer, JsonTextsAndOffsets) {
+  directory_.write("texts.txt", "\"the\\n ferry\"\n");
+  const std::string output =
+      output_of({"tokenizer", "encode", model(), path("texts.txt"), "--json", "--offsets"});
+  EXPECT_NE(output.find(R"("offsets": [[0, 0], [0, 3], [5, 10], [0, 0]]})"), std::string::npos) << output;
+  EXPECT_NE(output_of({"tokenizer", "--help"}).find("shoehorn tokenizer decode DIR FILE"), std::string::npos);
+}
+
+TEST_F(CliTokenizer, Refusals) {
+  directory_.write("texts.txt", "the ferry\n");
+  expect_failure({"tokenizer"}, 2, {"encode or decode", "got ''"});
+  expect_failure({"tokenizer", "encod", model(), path("texts.txt")}, 2, {"'encod'"});
+  expect_failure({"tokenizer", "encode", model()}, 2, {"a directory and a file", "got 1"});
+  expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--keep_special_tokens"}, 2,
+                 {"--offsets", "'--keep_special_tokens'"});
+  expect_failure({"tokenizer", "encode", path("absent"), path("texts.txt")}, 2, {"absent", "tokenizer.json"});
+  expect_failure({"tokenizer", "encode", model(), path("absent.txt")}, 2, {"absent.txt"});
+  expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--json"}, 2, {"texts.txt:1"});
+  directory_.write("ids.txt", "[2, 3]\n[2, -3]\n");
+  expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2, {"ids.txt:2", "token ids"});
+  directory_.write("ids.txt", "[99999]\n");
+  expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2, {"token id", "got 99999"});
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,11 @@
+#include "conformance_backend.h"
+
+#include "exec/backends.h"
+
+namespace shoehorn::testing {
+
+std::shared_ptr<const Backend> conformance_backend(int threads) {
+  return make_backend(kDefaultBackend, threads);
+}
+
+}  // namespace shoehorn::testing

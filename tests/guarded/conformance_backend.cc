@@ -1,0 +1,11 @@
+#include "conformance_backend.h"
+
+#include "guarded_device.h"
+
+namespace shoehorn::testing {
+
+std::shared_ptr<const Backend> conformance_backend(int threads) {
+  return std::make_shared<const GuardedDevice>(threads);
+}
+
+}  // namespace shoehorn::testing
