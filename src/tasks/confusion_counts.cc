@@ -5,16 +5,9 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "tasks/ratio.h"
 
 namespace shoehorn {
-namespace {
-
-double ratio(int64_t part, int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-}  // namespace
-
 int64_t predicted_class(std::span<const float> logits) {
   CHECK(!logits.empty(), "no logits");
   size_t best = 0;

@@ -2,13 +2,11 @@
 
 #include <numeric>
 
+#include "tasks/ratio.h"
+
 namespace shoehorn {
 
 namespace {
-
-double ratio(int64_t part, int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
 
 int64_t sum(const std::vector<int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});

@@ -1,4 +1,4 @@
-// How kernels are bound to nodes: each family of ops has one file of entries (bind_*.cc), collected by
+// How kernels are bound to nodes: each family of ops has one file of entries (*_bind.cc), collected by
 // cpu_backend.cc.
 #pragma once
 
@@ -42,6 +42,15 @@ inline RuntimeDim rows(const TensorType& type) {
 }
 inline int64_t row_elements(const TensorType& type) {
   return type.shape[0].maximum == 0 ? 0 : type.shape.elements() / type.shape[0].maximum;
+}
+
+// Runs a kernel whose arguments are all known but for the number of rows.
+template <auto kKernel, typename Call>
+PreparedNode run_by_rows(Call call, RuntimeDim rows) {
+  return [call, rows](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    kKernel(call);
+  };
 }
 
 // Input i as a pointer; null where absent.

@@ -15,10 +15,7 @@ PreparedNode bind_add_columns(const OpContext& node, const NodeBuffers& buffers,
                   .x = buffers.inputs[0],
                   .addend = buffers.inputs[1],
                   .y = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    add_columns(call);
-  };
+  return run_by_rows<add_columns>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_take_columns(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -30,10 +27,7 @@ PreparedNode bind_take_columns(const OpContext& node, const NodeBuffers& buffers
                    .width = range.width,
                    .x = buffers.inputs[0],
                    .y = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    take_columns(call);
-  };
+  return run_by_rows<take_columns>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_scale(const OpContext& node, const NodeBuffers& buffers, int) {

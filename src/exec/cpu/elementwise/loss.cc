@@ -163,7 +163,7 @@ void value_loss_forward(const ValueLossForward& g, const Loss& loss) {
 
 }  // namespace
 
-int64_t cross_entropy_workspace_bytes(int64_t rows) {
+int64_t loss_workspace_bytes(int64_t rows) {
   return rows * static_cast<int64_t>(sizeof(float));
 }
 
@@ -180,10 +180,6 @@ void cross_entropy_backward(const CrossEntropyBackward& g) {
   check_labels(g.labels, g.rows, g.classes);
   parallel_ranges(g.rows, row_grain(g.classes),
                   [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(backward_rows)(g, begin, end); });
-}
-
-int64_t value_loss_workspace_bytes(int64_t rows) {
-  return rows * static_cast<int64_t>(sizeof(float));
 }
 
 void mean_squared_error_forward(const ValueLossForward& g) {

@@ -32,9 +32,10 @@ struct CrossEntropyForward {
   float* row_sum;             // [S] for the backward pass: sum of exp(logit - largest)
   float* loss;                // [1]
   bool accumulate;            // add to the loss rather than write it
-  void* workspace;            // cross_entropy_workspace_bytes(S), aligned to 4
+  void* workspace;            // loss_workspace_bytes(S), aligned to 4
 };
-int64_t cross_entropy_workspace_bytes(int64_t rows);
+// Of every loss: a number a row.
+int64_t loss_workspace_bytes(int64_t rows);
 void cross_entropy_forward(const CrossEntropyForward& arguments);
 
 // dlogits = (p - (1 - e) [c = label] - e / C) / target_count
@@ -64,7 +65,7 @@ struct ValueLossForward {
   const float* target_count;  // [1]
   float* loss;                // [1]
   bool accumulate;            // add to the loss rather than write it
-  void* workspace;            // value_loss_workspace_bytes(S), aligned to 4
+  void* workspace;            // loss_workspace_bytes(S), aligned to 4
 };
 struct ValueLossBackward {
   DType dtype;
@@ -76,7 +77,6 @@ struct ValueLossBackward {
   const float* gradient_scale;  // [1] gradient of the loss itself, or null: 1
   void* dlogits;                // [S, C]; may be logits
 };
-int64_t value_loss_workspace_bytes(int64_t rows);
 
 // (x - y)²; its gradient 2 (x - y).
 void mean_squared_error_forward(const ValueLossForward& arguments);

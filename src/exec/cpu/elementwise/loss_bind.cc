@@ -18,10 +18,7 @@ PreparedNode bind_cross_entropy(const OpContext& node, const NodeBuffers& buffer
                            .loss = output<float>(buffers, 0),
                            .accumulate = node.has(3),
                            .workspace = buffers.workspace};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    cross_entropy_forward(call);
-  };
+  return run_by_rows<cross_entropy_forward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_cross_entropy_grad(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -36,10 +33,7 @@ PreparedNode bind_cross_entropy_grad(const OpContext& node, const NodeBuffers& b
                             .row_sum = input<const float>(buffers, 4),
                             .gradient_scale = input<const float>(buffers, 5),
                             .dlogits = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    cross_entropy_backward(call);
-  };
+  return run_by_rows<cross_entropy_backward>(call, rows(node.type(0)));
 }
 
 template <void (*kForward)(const ValueLossForward&)>
@@ -53,10 +47,7 @@ PreparedNode bind_value_loss(const OpContext& node, const NodeBuffers& buffers, 
                         .loss = output<float>(buffers, 0),
                         .accumulate = node.has(3),
                         .workspace = buffers.workspace};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    kForward(call);
-  };
+  return run_by_rows<kForward>(call, rows(node.type(0)));
 }
 
 template <void (*kBackward)(const ValueLossBackward&)>
@@ -69,29 +60,22 @@ PreparedNode bind_value_loss_grad(const OpContext& node, const NodeBuffers& buff
                          .target_count = input<const float>(buffers, 2),
                          .gradient_scale = input<const float>(buffers, 3),
                          .dlogits = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    kBackward(call);
-  };
+  return run_by_rows<kBackward>(call, rows(node.type(0)));
 }
 
-int64_t value_loss_workspace(const OpContext& node, int) {
-  return value_loss_workspace_bytes(node.type(0).shape[0].maximum);
+int64_t loss_workspace(const OpContext& node, int) {
+  return loss_workspace_bytes(node.type(0).shape[0].maximum);
 }
 
 }  // namespace
 
 std::vector<KernelEntry> loss_kernels() {
   return {
-      {OpKind::kCrossEntropy,
-       [](const OpContext& node, int) {
-         return cross_entropy_workspace_bytes(node.type(0).shape[0].maximum);
-       },
-       bind_cross_entropy},
+      {OpKind::kCrossEntropy, loss_workspace, bind_cross_entropy},
       {OpKind::kCrossEntropyGrad, nullptr, bind_cross_entropy_grad},
-      {OpKind::kMeanSquaredError, value_loss_workspace, bind_value_loss<mean_squared_error_forward>},
+      {OpKind::kMeanSquaredError, loss_workspace, bind_value_loss<mean_squared_error_forward>},
       {OpKind::kMeanSquaredErrorGrad, nullptr, bind_value_loss_grad<mean_squared_error_backward>},
-      {OpKind::kBinaryCrossEntropy, value_loss_workspace, bind_value_loss<binary_cross_entropy_forward>},
+      {OpKind::kBinaryCrossEntropy, loss_workspace, bind_value_loss<binary_cross_entropy_forward>},
       {OpKind::kBinaryCrossEntropyGrad, nullptr, bind_value_loss_grad<binary_cross_entropy_backward>},
   };
 }

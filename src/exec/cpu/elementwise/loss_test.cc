@@ -27,7 +27,7 @@ struct Case {
   }
 
   void forward(bool accumulate = false) {
-    Tensor scratch = workspace(cross_entropy_workspace_bytes(rows));
+    Tensor scratch = workspace(loss_workspace_bytes(rows));
     cross_entropy_forward({.dtype = logits.dtype(),
                            .rows = rows,
                            .classes = classes,
@@ -236,7 +236,7 @@ TEST_P(ValueLossTest, LossAndGradient) {
            {std::pair<int64_t, int64_t>{0, 3}, {1, 1}, {37, 1}, {5, 19}, {130, 3}}) {
         const Tensor x = random_tensor(dtype, rows * columns, 1, 0.0F, 3.0F);
         Tensor values = random_tensor(DType::kF32, rows * columns, 2);
-        Tensor scratch = workspace(value_loss_workspace_bytes(rows));
+        Tensor scratch = workspace(loss_workspace_bytes(rows));
         Tensor dx(dtype, rows * columns);
         const float count = 5.0F;
         const float scale = 8.0F;

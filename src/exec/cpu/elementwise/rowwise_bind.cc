@@ -45,10 +45,7 @@ PreparedNode bind_bias_add(const OpContext& node, const NodeBuffers& buffers, in
                .x = buffers.inputs[0],
                .bias = input<const float>(buffers, 1),
                .y = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    bias_add(call);
-  };
+  return run_by_rows<bias_add>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_column_sum(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -59,10 +56,7 @@ PreparedNode bind_column_sum(const OpContext& node, const NodeBuffers& buffers, 
                  .sum = output<float>(buffers, 0),
                  .accumulate = node.has(1),
                  .workspace = buffers.workspace};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    column_sum(call);
-  };
+  return run_by_rows<column_sum>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_activation(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -73,10 +67,7 @@ PreparedNode bind_activation(const OpContext& node, const NodeBuffers& buffers, 
                              .x = buffers.inputs[0],
                              .bias = node.has(1) ? input<const float>(buffers, 1) : nullptr,
                              .y = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    bias_activation_forward(call);
-  };
+  return run_by_rows<bias_activation_forward>(call, rows(node.type(0)));
 }
 
 // activation_grad (dy, x) and bias_activation_grad (dy, x, bias, accumulator?).
@@ -93,10 +84,7 @@ PreparedNode bind_activation_grad(const OpContext& node, const NodeBuffers& buff
                               .dbias = biased ? output<float>(buffers, 1) : nullptr,
                               .accumulate = node.has(3),
                               .workspace = buffers.workspace};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    bias_activation_backward(call);
-  };
+  return run_by_rows<bias_activation_backward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_dropout_node(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -106,10 +94,7 @@ PreparedNode bind_dropout_node(const OpContext& node, const NodeBuffers& buffers
                     .dropout = bind_dropout(node.attributes<DropoutAttributes>().dropout, buffers, 1),
                     .x = buffers.inputs[0],
                     .y = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    dropout_apply(call);
-  };
+  return run_by_rows<dropout_apply>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -123,10 +108,7 @@ PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, 
                         .y = buffers.outputs[0],
                         .mean = output<float>(buffers, 1),
                         .rstd = output<float>(buffers, 2)};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    layer_norm_forward(call);
-  };
+  return run_by_rows<layer_norm_forward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_rms_norm(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -138,10 +120,7 @@ PreparedNode bind_rms_norm(const OpContext& node, const NodeBuffers& buffers, in
                       .gamma = input<const float>(buffers, 1),
                       .y = buffers.outputs[0],
                       .rstd = output<float>(buffers, 1)};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    rms_norm_forward(call);
-  };
+  return run_by_rows<rms_norm_forward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -156,10 +135,7 @@ PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffer
                        .dgamma = output<float>(buffers, 1),
                        .accumulate = node.has(4),
                        .workspace = buffers.workspace};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    rms_norm_backward(call);
-  };
+  return run_by_rows<rms_norm_backward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_layer_norm_output(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -172,10 +148,7 @@ PreparedNode bind_layer_norm_output(const OpContext& node, const NodeBuffers& bu
                        .gamma = input<const float>(buffers, 3),
                        .beta = input<const float>(buffers, 4),
                        .y = buffers.outputs[0]};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    layer_norm_output(call);
-  };
+  return run_by_rows<layer_norm_output>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_layer_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -192,10 +165,7 @@ PreparedNode bind_layer_norm_grad(const OpContext& node, const NodeBuffers& buff
                          .dbeta = output<float>(buffers, 2),
                          .accumulate = {.dgamma = node.has(5), .dbeta = node.has(6)},
                          .workspace = buffers.workspace};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    layer_norm_backward(call);
-  };
+  return run_by_rows<layer_norm_backward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_residual_norm(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -214,10 +184,7 @@ PreparedNode bind_residual_norm(const OpContext& node, const NodeBuffers& buffer
                                            .y = buffers.outputs[0],
                                            .mean = output<float>(buffers, 2),
                                            .rstd = output<float>(buffers, 3)};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    bias_dropout_residual_layer_norm_forward(call);
-  };
+  return run_by_rows<bias_dropout_residual_layer_norm_forward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -239,10 +206,7 @@ PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& b
       .dbeta = output<float>(buffers, 4),
       .accumulate = {.dgamma = node.has(9), .dbeta = node.has(10), .dbias = node.has(8)},
       .workspace = buffers.workspace};
-  return [call, rows = rows(node.type(0))](const int64_t* counts) mutable {
-    call.rows = rows(counts);
-    bias_dropout_residual_layer_norm_backward(call);
-  };
+  return run_by_rows<bias_dropout_residual_layer_norm_backward>(call, rows(node.type(0)));
 }
 
 PreparedNode bind_embedding(const OpContext& node, const NodeBuffers& buffers, int) {
