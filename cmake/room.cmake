@@ -4,13 +4,21 @@
 #   shoehorn_room(NAME [FOLDERS that belong to it too] LINKS other rooms and libraries [TEST_LINKS what only the tests use])
 #
 # gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench.
-# Tests are built often and run briefly: they are optimized a little, and share what they all include, compiled once.
+# What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
+# serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without, as the
+# check that each file includes what it uses.
+add_library(room_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
+target_link_libraries(room_headers PRIVATE fmt::fmt OpenMP::OpenMP_CXX)
+target_precompile_headers(room_headers PRIVATE
+  <fmt/format.h> <algorithm> <array> <filesystem> <functional> <map> <memory> <optional> <span> <string> <vector>)
+
+# Tests are built often and run briefly: they are optimized a little.
 function(shoehorn_test_settings target)
   target_link_libraries(${target} PRIVATE fmt::fmt GTest::gtest GTest::gtest_main OpenMP::OpenMP_CXX)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-add_library(test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_headers.cc)
+add_library(test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
 shoehorn_test_settings(test_headers)
 target_precompile_headers(test_headers PRIVATE
   <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
@@ -32,7 +40,10 @@ function(shoehorn_room name)
     add_library(shoehorn_${name} STATIC ${sources})
     set_property(GLOBAL APPEND PROPERTY SHOEHORN_ROOMS ${name})
     target_include_directories(shoehorn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(shoehorn_${name} PUBLIC ${ARG_LINKS})
+    target_link_libraries(shoehorn_${name} PUBLIC ${ARG_LINKS} PRIVATE OpenMP::OpenMP_CXX)
+    if(NOT SHOEHORN_SANITIZE)
+      target_precompile_headers(shoehorn_${name} REUSE_FROM room_headers)
+    endif()
   else()
     add_library(shoehorn_${name} INTERFACE)
     target_include_directories(shoehorn_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)

@@ -43,7 +43,7 @@ std::string format_seconds(double seconds) {
 std::string format_count(int64_t count) {
   std::string digits = std::to_string(count < 0 ? -count : count);
   for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return count < 0 ? "-" + digits : digits;
 }
 

@@ -2,6 +2,13 @@
 
 namespace shoehorn {
 
+Attributes::Attributes() = default;
+Attributes::Attributes(const Attributes& other) = default;
+Attributes::Attributes(Attributes&& other) noexcept = default;
+Attributes& Attributes::operator=(const Attributes& other) = default;
+Attributes& Attributes::operator=(Attributes&& other) noexcept = default;
+Attributes::~Attributes() = default;
+
 std::string_view activation_name(Activation activation) {
   switch (activation) {
     case Activation::kGelu:

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -140,10 +142,27 @@ struct UpdateAttributes {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
-using Attributes =
+using AnyAttributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
                  DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
                  EmbeddingAttributes, ScatterAttributes, ClipAttributes, LossScaleAttributes,
                  UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes>;
+
+// The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
+// programs copies nodes.
+struct Attributes : AnyAttributes {
+  Attributes();
+  Attributes(const Attributes& other);
+  Attributes(Attributes&& other) noexcept;
+  Attributes& operator=(const Attributes& other);
+  Attributes& operator=(Attributes&& other) noexcept;
+  ~Attributes();
+
+  template <typename Alternative>
+    requires std::is_constructible_v<AnyAttributes, Alternative> &&
+             (!std::is_base_of_v<AnyAttributes, std::remove_cvref_t<Alternative>>)
+  Attributes(Alternative&& alternative)  // NOLINT(google-explicit-constructor): as a variant's own
+      : AnyAttributes(std::forward<Alternative>(alternative)) {}
+};
 
 }  // namespace shoehorn

@@ -1,1 +1,0 @@
-// Nothing: what tests include is compiled once, for this target (room.cmake).
