@@ -7,6 +7,7 @@
 #include "cli_support.h"
 #include "exec/backends.h"
 #include "exec/null/null_backend.h"
+#include "io/json_file.h"
 #include "models/registry.h"
 #include "ops/op_info.h"
 #include "passes/pipeline.h"
@@ -106,15 +107,15 @@ TEST_F(AbsentMachineCli, PlanSaysWhatIsABoundAndWhatIsNotKnown) {
 
   const ProgramRun there = run(words(file, {"--json"}));
   const ProgramRun here = run({"plan", "--model", "bert-mini", "--json"});
-  const json plan = json::parse(there.output);
+  const json plan = parse_json(there.output, "output");
   EXPECT_EQ(plan["machine"]["threads"], 96);
   EXPECT_EQ(plan["machine"]["workspaces"], "upper bound");
   EXPECT_TRUE(plan["machine"]["step_seconds"].is_null());
   EXPECT_EQ(plan["limit"]["kind"], "other_machine");
   EXPECT_EQ(plan["budget_bytes"], int64_t{1} << 40);
   EXPECT_EQ(plan["process_overhead_bytes"], int64_t{100} << 20);
-  EXPECT_EQ(plan["by_role"]["weight"], json::parse(here.output)["by_role"]["weight"]);
-  EXPECT_FALSE(json::parse(here.output).contains("machine"));
+  EXPECT_EQ(plan["by_role"]["weight"], parse_json(here.output, "output")["by_role"]["weight"]);
+  EXPECT_FALSE(parse_json(here.output, "output").contains("machine"));
 }
 
 TEST_F(AbsentMachineCli, APlanIsRefusedByTheOtherMachinesMemory) {
@@ -128,7 +129,7 @@ TEST_F(AbsentMachineCli, AProfileOfThisMachineIsThisMachine) {
   ASSERT_EQ(printed.exit_code, 0) << printed.error;
   const ProgramRun plan = run(words(directory_.write("here.json", printed.output).string(), {"--json"}));
   ASSERT_EQ(plan.exit_code, 0) << plan.error;
-  EXPECT_FALSE(json::parse(plan.output).contains("machine"));
+  EXPECT_FALSE(parse_json(plan.output, "output").contains("machine"));
 }
 
 TEST_F(AbsentMachineCli, ErrorsNameTheFileAndTheKey) {

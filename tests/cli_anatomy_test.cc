@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli_support.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -43,7 +44,7 @@ class CliAnatomy : public CliTest {
 TEST_F(CliAnatomy, MeasuredAccountsForEveryByteAndTimesEveryClass) {
   const ProgramRun result = anatomy({"--json", "--report", path("anatomy.html")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
-  expect_measured(json::parse(result.output));
+  expect_measured(parse_json(result.output, "output"));
   const std::string page = read_text_file(path("anatomy.html"));
   for (const char* part : {"tensor contractions", "By component", "attention (all layers)",
                            "measured peak of the process", "not accounted for"})
@@ -56,7 +57,7 @@ TEST_F(CliAnatomy, InferenceIsMeasuredAsTrainingIs) {
   for (const char* part : {"By component", "not accounted for", "x the floor"})
     EXPECT_TRUE(contains(result.output, part)) << result.output;
   EXPECT_FALSE(contains(result.output, "optimizer"));
-  const json found = json::parse(read_text_file(path("anatomy.json")));
+  const json found = parse_json(read_text_file(path("anatomy.json")), "output");
   expect_measured(found);
   EXPECT_EQ(found["operations"]["contractions_backward"]["flops"], 0);
 }
@@ -75,7 +76,7 @@ TEST_F(CliAnatomy, LeavesNothingUnexplainedAboveAHundredth) {
     const ProgramRun result = run({"anatomy", "--model", model, "--sequence_length", "32", kind,
                                    "--per_device_train_batch_size", "2", "--steps", "1", "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.error;
-    const json found = json::parse(result.output);
+    const json found = parse_json(result.output, "output");
     expect_measured(found);
     expect_explained(found);
   }

@@ -26,7 +26,7 @@ class CliBench : public CliTest {
     const ProgramRun result = run(words);
     EXPECT_EQ(result.exit_code, exit_code) << result.output << result.error;
     EXPECT_EQ(result.error, "");
-    return json::parse(result.output);
+    return parse_json(result.output, "output");
   }
 };
 
@@ -78,7 +78,7 @@ TEST_F(CliBench, FlagsOfARungStandAsTheyAre) {
   for (const json& flag : rung["flags"]) words.push_back(flag);
   const ProgramRun planned = run(words);
   ASSERT_EQ(planned.exit_code, 0) << planned.error;
-  EXPECT_NEAR(megabytes(json::parse(planned.output)["process_peak_bytes"]),
+  EXPECT_NEAR(megabytes(parse_json(planned.output, "output")["process_peak_bytes"]),
               megabytes(rung["plan"]["peak_bytes"]), 2.0);
   std::vector<std::string> train = train_words();
   for (const json& flag : rung["flags"]) train.push_back(flag);

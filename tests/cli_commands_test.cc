@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 std::vector<json> read_lines(const fs::path& file) {
   std::vector<json> lines;
   std::istringstream text(read_text_file(file));
-  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  for (std::string line; std::getline(text, line);) lines.push_back(parse_json(line, "line"));
   return lines;
 }
 
@@ -147,10 +147,10 @@ TEST_F(CliCommands, PlanFindsABatchThatFits) {
     return result.output;
   };
   const auto peak = [&](const char* batch) {
-    return json::parse(plan({batch, "--json"}))["process_peak_bytes"].get<int64_t>();
+    return parse_json(plan({batch, "--json"}), "output")["process_peak_bytes"].get<int64_t>();
   };
   const std::string budget = std::to_string((peak("48") + peak("24")) / 2);
-  const json found = json::parse(plan({"48", "--memory_budget", budget, "--json"}));
+  const json found = parse_json(plan({"48", "--memory_budget", budget, "--json"}), "output");
   EXPECT_EQ(found["fits"], true);
   EXPECT_LT(found["per_device_train_batch_size"].get<int64_t>(), 48);
   EXPECT_GE(found["per_device_train_batch_size"].get<int64_t>(), 24);
@@ -169,7 +169,7 @@ TEST_F(CliCommands, PlanSaysWhatTrainWillTake) {
   const ProgramRun planned = run(words);
   ASSERT_EQ(planned.exit_code, 0) << planned.error;
   EXPECT_TRUE(written().empty());
-  const json plan = json::parse(planned.output);
+  const json plan = parse_json(planned.output, "output");
   int64_t arenas = 0;
   for (const json& arena : plan["arenas"]) {
     EXPECT_EQ(arena["space"], "host");
@@ -200,7 +200,7 @@ TEST_F(CliCommands, PlanNeedsNoFilesForKnownShapes) {
   const ProgramRun result = run({"plan", "--model", "bert-large", "--per_device_train_batch_size", "4",
                                  "--max_seq_length", "512", "--bf16", "--json", "--memory_budget", "64GiB"});
   ASSERT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_EQ(json::parse(result.output)["parameters"], 335143938);
+  EXPECT_EQ(parse_json(result.output, "output")["parameters"], 335143938);
   expect_peak_below(result, int64_t{200} << 20);
 }
 
@@ -281,7 +281,7 @@ TEST_F(CliCommands, EnvTellsTheTypes) {
     EXPECT_TRUE(contains(table.output, part));
   const ProgramRun listed = run({"env", "--dtypes", "--json"});
   ASSERT_EQ(listed.exit_code, 0) << listed.error;
-  const json rows = json::parse(listed.output);
+  const json rows = parse_json(listed.output, "output");
   ASSERT_EQ(rows.size(), 7U);
   EXPECT_EQ(rows[4]["dtype"], "float16");
   EXPECT_EQ(rows[4]["epsilon"], 0x1p-10);
@@ -321,7 +321,7 @@ TEST_F(CliCommands, BenchStepPrintsOneObject) {
   const ProgramRun result = run({"bench", "step", "--model", model(), "--sequence_length", "32",
                                  "--per_device_train_batch_size", "2", "--max_steps", "3", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.error;
-  const json object = json::parse(result.output);
+  const json object = parse_json(result.output, "output");
   for (const char* key :
        {"samples_per_second", "step_seconds", "first_step_seconds", "flops_per_step", "limit_share"}) {
     ASSERT_TRUE(object[key].is_number()) << key;

@@ -180,7 +180,7 @@ TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
   std::vector<std::string> words = train_words(batch);
   words[0] = "plan";
   words.emplace_back("--json");
-  const json plan = json::parse(run(words).output);
+  const json plan = parse_json(run(words).output, "output");
   const auto overhead = plan["process_overhead_bytes"].get<int64_t>();
   const auto arenas = plan["arena_bytes"].get<int64_t>();
   ASSERT_GT(arenas, int64_t{24} << 20) << "large beside what a refused process may take";
@@ -201,7 +201,7 @@ TEST_F(CliErrors, PlanThatDoesNotFitIsRefusedBeforeItReserves) {
   words.insert(words.end(), limit.begin(), limit.end());
   const ProgramRun refused = run(words);
   EXPECT_EQ(refused.exit_code, 2);
-  const json refused_plan = json::parse(refused.output);
+  const json refused_plan = parse_json(refused.output, "output");
   EXPECT_EQ(refused_plan["fits"], false);
   EXPECT_EQ(refused_plan["budget_bytes"], budget);
   EXPECT_EQ(refused_plan["limit"], json({{"kind", "budget"}, {"bytes", budget}}));

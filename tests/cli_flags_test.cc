@@ -48,7 +48,7 @@ class CliFlags : public CliTest {
     const std::string before = read_text_file(file);
     uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, before.data(), sizeof(header_bytes));
-    json header = json::parse(before.substr(8, header_bytes));
+    json header = parse_json(before.substr(8, header_bytes), "header");
     const std::string data = before.substr(8 + header_bytes);
     header[name] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {data.size(), data.size() + 4}}};
     const std::string text = header.dump();
@@ -77,15 +77,15 @@ TEST_F(CliFlags, PredictionsGoIntoOutputDir) {
 // Standard output is one JSON object; what people read is elsewhere.
 TEST_F(CliFlags, JsonIsOneObject) {
   const ProgramRun trained = succeed(train_words({"--validation_file", path("validation.csv"), "--json"}));
-  EXPECT_EQ(json::parse(trained.output), read_json(output() / "all_results.json"));
+  EXPECT_EQ(parse_json(trained.output, "output"), read_json(output() / "all_results.json"));
   EXPECT_TRUE(contains(trained.error, "***** eval metrics *****"));
   EXPECT_TRUE(contains(trained.error, "step 2  epoch"));
 
   const ProgramRun evaluated = succeed(eval_words({"--json"}));
-  EXPECT_EQ(json::parse(evaluated.output), read_json(output() / "eval_results.json"));
-  EXPECT_TRUE(json::parse(evaluated.output).contains("eval_accuracy"));
+  EXPECT_EQ(parse_json(evaluated.output, "output"), read_json(output() / "eval_results.json"));
+  EXPECT_TRUE(parse_json(evaluated.output, "output").contains("eval_accuracy"));
 
-  const json predicted = json::parse(succeed(predict_words({"--json"})).output);
+  const json predicted = parse_json(succeed(predict_words({"--json"})).output, "output");
   EXPECT_EQ(predicted["predict_samples"], 24);
   EXPECT_EQ(predicted["output_file"], (output() / "predictions.jsonl").string());
   EXPECT_GT(predicted["predict_runtime"].get<double>(), 0);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli_support.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -85,7 +86,7 @@ TEST_F(CliGuides, HelpListsTheOptimizers) {
 TEST_F(CliGuides, WhatTheMachineIs) {
   const ProgramRun env = run({"env", "--json"});
   ASSERT_EQ(env.exit_code, 0) << env.error;
-  const nlohmann::json facts = nlohmann::json::parse(env.output);
+  const nlohmann::json facts = parse_json(env.output, "output");
   EXPECT_TRUE(facts.at("bf16_products").is_boolean());
   EXPECT_GT(facts.at("available_memory_bytes").get<int64_t>(), 0);
   EXPECT_TRUE(facts.at("memory_limit").is_string());
@@ -115,7 +116,7 @@ TEST_F(CliGuides, ExplainSaysWhatFusionsSave) {
   words.push_back("--json");
   const ProgramRun listed = run(words);
   ASSERT_EQ(listed.exit_code, 0) << listed.error;
-  const nlohmann::json passes = nlohmann::json::parse(listed.output).at("passes");
+  const nlohmann::json passes = parse_json(listed.output, "output").at("passes");
   for (const std::string& name : applied) {
     const nlohmann::json& with = passes.at(name).at("with");
     const nlohmann::json& without = passes.at(name).at("without");

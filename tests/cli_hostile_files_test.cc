@@ -33,7 +33,7 @@ class HostileFiles : public CliTest {
     more.push_back("--json");
     const ProgramRun result = run(eval_words(more));
     EXPECT_EQ(result.exit_code, 0) << result.error;
-    return json::parse(result.output)["eval_accuracy"].get<double>();
+    return parse_json(result.output, "output")["eval_accuracy"].get<double>();
   }
 };
 

@@ -31,7 +31,7 @@ class CliLora : public CliTest {
     std::ifstream file(path(output));
     std::vector<double> all;
     for (std::string line; std::getline(file, line);) {
-      const nlohmann::json prediction = nlohmann::json::parse(line);
+      const nlohmann::json prediction = parse_json(line, "line");
       for (const auto& score : prediction.at("scores")) all.push_back(score.get<double>());
     }
     return all;
@@ -116,8 +116,8 @@ TEST_F(CliLora, PlansWithoutWeights) {
   with.insert(with.end(), {"--lora_rank", "8", "--lora_target", "all-linear"});
   const ProgramRun adapted = run(with);
   ASSERT_EQ(adapted.exit_code, 0) << adapted.error;
-  const auto a = nlohmann::json::parse(full.output);
-  const auto b = nlohmann::json::parse(adapted.output);
+  const auto a = parse_json(full.output, "output");
+  const auto b = parse_json(adapted.output, "output");
   EXPECT_LT(b["process_peak_bytes"].get<int64_t>(), a["process_peak_bytes"].get<int64_t>());
   EXPECT_LT(b["trainable_parameters"].get<int64_t>() * 10, a["trainable_parameters"].get<int64_t>());
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli_support.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -109,7 +110,9 @@ class CliMemoryLimit : public CliTest {
     return words;
   }
 
-  json plan(const ProgramLimits& limits = {}) const { return json::parse(run(words("plan"), limits).output); }
+  json plan(const ProgramLimits& limits = {}) const {
+    return parse_json(run(words("plan"), limits).output, "output");
+  }
 
   // The run is refused and says `why`; nothing is written.
   void expect_refusal(const ProgramLimits& limits, const std::vector<std::string>& why) const {

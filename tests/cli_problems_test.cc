@@ -80,7 +80,7 @@ class CliProblems : public CliTest {
     EXPECT_EQ(predicted.exit_code, 0) << predicted.error;
     std::istringstream lines(read_text_file(path("predicted") / "predictions.jsonl"));
     std::vector<json> all;
-    for (std::string line; std::getline(lines, line);) all.push_back(json::parse(line));
+    for (std::string line; std::getline(lines, line);) all.push_back(parse_json(line, "line"));
     return all;
   }
 };

@@ -78,7 +78,7 @@ TEST_F(CliQuality, TheUsersTask) {
                                           "--json"};
   const ProgramRun result = run(words);
   ASSERT_EQ(result.exit_code, 0) << result.output << result.error;
-  const json quality = json::parse(result.output);
+  const json quality = parse_json(result.output, "output");
   ASSERT_EQ(quality["rungs"].size(), 3U);
   for (const json& rung : quality["rungs"]) EXPECT_EQ(rung["runs"][0]["outcome"], "measured") << rung["name"];
   std::vector<std::string> train = {"train"};

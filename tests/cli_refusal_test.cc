@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli_support.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -37,7 +38,7 @@ class CliRefusal : public CliTest {
       const ProgramRun planned = run(changed);
       EXPECT_EQ(planned.exit_code, 0) << offer << "\n" << planned.error;
       if (planned.exit_code != 0) continue;
-      const json plan = json::parse(planned.output);
+      const json plan = parse_json(planned.output, "output");
       EXPECT_TRUE(plan["fits"].get<bool>()) << offer;
       EXPECT_LE(plan["process_peak_bytes"].get<int64_t>(), budget) << offer;
     }
@@ -82,7 +83,7 @@ TEST_F(CliRefusal, OffersOfLargeBatchesFit) {
                                                 "--optim_args", "momentum=0.9", "--max_grad_norm", "0"});
   words[0] = "plan";
   words.emplace_back("--json");
-  const json plan = json::parse(run(words).output);
+  const json plan = parse_json(run(words).output, "output");
   words.pop_back();
   const int64_t budget =
       plan["process_overhead_bytes"].get<int64_t>() + plan["arena_bytes"].get<int64_t>() * 2 / 5;

@@ -1,4 +1,4 @@
-// What append_backward promises of programs; the numbers are tests/op_gradient_test.cc's.
+// What append_backward promises of programs; the numbers are tests/backend/op_gradient_test.cc's.
 #include "autodiff/backward.h"
 
 #include <gtest/gtest.h>

@@ -3,20 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "io/json_file.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
 
 // tests/golden/data_<name>.json, which data_make.py beside it writes.
 inline nlohmann::json read_golden(const std::string& name) {
-  const std::filesystem::path path = golden("data_" + name + ".json");
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return nlohmann::json::parse(file);
+  return read_json(golden("data_" + name + ".json"));
 }
 
 // One part of it, which a loop may run over: it is a value of its own, and not empty.

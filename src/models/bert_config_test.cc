@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "io/json_file.h"
 #include "models/bert.h"
 
 namespace shoehorn {
@@ -51,17 +52,19 @@ TEST(BertConfigTest, ProblemTypes) {
 
 TEST(BertConfigTest, AModelTakesAnotherProblem) {
   BertForSequenceClassification model(BertConfig{});
-  EXPECT_EQ(json::parse(model.config_json())["problem_type"], "single_label_classification");
-  EXPECT_FALSE(json::parse(model.config_json()).contains("id2label")) << "names that anybody would give";
+  EXPECT_EQ(parse_json(model.config_json(), "config.json")["problem_type"], "single_label_classification");
+  EXPECT_FALSE(parse_json(model.config_json(), "config.json").contains("id2label"))
+      << "names that anybody would give";
   model.set_labels({.problem = ProblemType::kRegression, .names = {"score"}});
   EXPECT_EQ(model.num_labels(), 1);
-  const json written = json::parse(model.config_json());
+  const json written = parse_json(model.config_json(), "config.json");
   EXPECT_EQ(written["problem_type"], "regression");
   EXPECT_EQ(written["id2label"], json({{"0", "score"}}));
   EXPECT_EQ(read(written).labels.problem, ProblemType::kRegression);
   BertConfig config;
   config.labels = classes(5);
-  EXPECT_EQ(json::parse(BertForSequenceClassification(config).config_json())["id2label"].size(), 5U);
+  EXPECT_EQ(parse_json(BertForSequenceClassification(config).config_json(), "config.json")["id2label"].size(),
+            5U);
 }
 
 // The bytes of any model that is read fit 63 bits.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/error_testing.h"
+#include "io/json_file.h"
 #include "io/test_directory.h"
 #include "models/distilbert.h"
 
@@ -16,7 +17,7 @@ using nlohmann::json;
 using namespace testing;
 
 std::string architecture_of(const Model& model) {
-  return json::parse(model.config_json())["architectures"][0];
+  return parse_json(model.config_json(), "config.json")["architectures"][0];
 }
 
 TEST(Registry, TheModelTypeChoosesTheArchitecture) {
@@ -55,7 +56,7 @@ TEST(Registry, EveryShapeIsAModelThatItsConfigDescribes) {
     ASSERT_NE(model, nullptr) << name;
     EXPECT_GT(model->hidden_size(), 0) << name;
     EXPECT_EQ(model->product_sizes()[0].size, model->hidden_size()) << name;
-    const auto again = model_from_json(json::parse(model->config_json()), name);
+    const auto again = model_from_json(parse_json(model->config_json(), "config.json"), name);
     EXPECT_EQ(again->config_json(), model->config_json()) << name;
     EXPECT_EQ(again->labels(), model->labels()) << name;
   }
@@ -105,7 +106,7 @@ TEST(DistilBertConfigTest, IsWrittenBackWhole) {
                   R"({"model_type": "distilbert", "qa_dropout": 0.25, "dim": 24, "n_heads": 3})");
   auto model = DistilBertForSequenceClassification::from_config(directory.path() / "config.json");
   model.set_labels({.names = {"no", "perhaps", "yes"}});
-  const json written = json::parse(model.config_json());
+  const json written = parse_json(model.config_json(), "config.json");
   EXPECT_EQ(written["qa_dropout"], 0.25);
   EXPECT_EQ(written["dim"], 24);
   EXPECT_EQ(written["id2label"]["1"], "perhaps");

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -33,8 +33,7 @@ double number_of(const json& value) {
 
 // Doubles and the same operations on both sides, so every bit is equal.
 TEST(ReduceLrOnPlateau, EqualsTorchsGoldens) {
-  std::ifstream file(SHOEHORN_SOURCE_DIR "/tests/golden/reduce_lr_on_plateau.json");
-  const json golden = json::parse(file);
+  const json golden = read_json(SHOEHORN_SOURCE_DIR "/tests/golden/reduce_lr_on_plateau.json");
   const auto first = golden.at("learning_rate").get<double>();
   int64_t reductions = 0;
   int64_t in_cooldown = 0;

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error_testing.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -35,8 +35,7 @@ std::string error_of(ScheduleType type, const ScheduleOptions& options) {
 }
 
 TEST(Schedule, EqualsTransformersGoldens) {
-  std::ifstream file(SHOEHORN_SOURCE_DIR "/tests/golden/schedules.json");
-  const nlohmann::json golden = nlohmann::json::parse(file);
+  const nlohmann::json golden = read_json(SHOEHORN_SOURCE_DIR "/tests/golden/schedules.json");
   const auto learning_rate = golden.at("learning_rate").get<double>();
   const auto total_steps = golden.at("total_steps").get<int64_t>();
   std::vector<std::string> seen;

@@ -47,7 +47,7 @@ class AdapterConfigTest : public ::testing::Test {
     writer.commit();
   }
   AdapterConfig read(const std::function<void(json&)>& change = {}) const {
-    json config = json::parse(kPeftConfig);
+    json config = parse_json(kPeftConfig, "config.json");
     if (change) change(config);
     write_json_atomic(directory_.path() / kAdapterConfigName, config);
     return read_adapter_config(directory_.path());

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/error_testing.h"
+#include "io/json_file.h"
 #include "tasks/make_task.h"
 #include "tasks/multi_label_counts.h"
 #include "tasks/regression_errors.h"
@@ -27,7 +28,7 @@ std::string refusal(const Task& task, const Dataset& dataset) {
 nlohmann::json prediction(const Task& task, const std::vector<float>& outputs, bool raw = false) {
   const std::string line = task.prediction_line(outputs, raw);
   EXPECT_EQ(line.find('\n'), line.size() - 1);
-  return nlohmann::json::parse(line);
+  return parse_json(line, "line");
 }
 
 TEST(Tasks, NumbersOfLabels) {

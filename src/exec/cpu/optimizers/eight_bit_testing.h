@@ -8,8 +8,7 @@ namespace shoehorn::cpu::testing {
 
 inline const nlohmann::json& golden_8bit() {
   static const nlohmann::json golden = [] {
-    std::ifstream file(SHOEHORN_SOURCE_DIR "/tests/golden/optimizer_8bit.json");
-    return nlohmann::json::parse(file);
+    return read_json(SHOEHORN_SOURCE_DIR "/tests/golden/optimizer_8bit.json");
   }();
   return golden;
 }

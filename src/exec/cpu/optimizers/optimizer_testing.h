@@ -6,7 +6,6 @@
 
 #include <bit>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +14,7 @@
 #include "exec/cpu/elementwise/elementwise.h"
 #include "exec/cpu/kernel_testing.h"
 #include "exec/cpu/optimizers/optimizer_kernels.h"
+#include "io/json_file.h"
 
 namespace shoehorn::cpu::testing {
 
@@ -97,8 +97,7 @@ struct GoldenModel {
 inline void check_golden(
     const std::string& name, const std::vector<GoldenShape>& shapes, double roundings,
     const std::function<void(GoldenModel&, const UpdateScalars&, uint32_t applied)>& update) {
-  std::ifstream file(SHOEHORN_SOURCE_DIR "/tests/golden/optimizer.json");
-  const auto golden = nlohmann::json::parse(file).at(name);
+  const auto golden = read_json(SHOEHORN_SOURCE_DIR "/tests/golden/optimizer.json").at(name);
   for (const bool split : {false, true}) {
     GoldenModel model(shapes, split);
     for (int step = 0; step < kGoldenSteps; ++step) {
