@@ -1,7 +1,7 @@
 // Any text through one tokenizer: UTF-8, the normalizer, words, WordPiece, added tokens (tokenize/). Two
 // tokenizers, to have every option both ways.
 #include "base/error.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 #include "fuzz/reader.h"
 #include "fuzz/tokenizer_properties.h"
 #include "tokenize/bert_normalizer.h"
@@ -42,9 +42,7 @@ void read(std::string_view input) {
   check_encodings(other, input);
 
   const std::string replaced = replace_invalid_utf8(input);
-  std::string replaced_row(input);
-  replace_invalid_utf8(replaced_row);
-  CHECK(is_valid_utf8(replaced) && replaced == replaced_row, "two readers of UTF-8 differ");
+  CHECK(is_valid_utf8(replaced), "what replaces ill-formed stretches is not UTF-8");
   CHECK(is_valid_utf8(input) == (count_invalid_utf8(input) == 0), "two readers of UTF-8 differ");
   CHECK(plain.encode(replaced) == plain.encode(input), "what is not UTF-8 is not U+FFFD");
 }

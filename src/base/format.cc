@@ -9,17 +9,9 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace shoehorn {
-
-namespace {
-
-// Of a character of UTF-8 any byte but the first.
-bool is_continuation(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
-}
-
-}  // namespace
 
 std::string format_bytes(int64_t bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -72,7 +64,7 @@ int64_t parse_bytes(std::string_view text, std::string_view what) {
 std::string shorten(std::string_view text, size_t most_bytes) {
   if (text.size() <= most_bytes) return std::string(text);
   size_t end = most_bytes;
-  while (end > 0 && is_continuation(text[end])) --end;
+  while (end > 0 && is_utf8_continuation(text[end])) --end;
   return std::string(text.substr(0, end)) + "…";
 }
 
@@ -82,7 +74,7 @@ std::string printable(std::string_view text, size_t most_bytes) {
     // Most of what is said stands at the beginning; a hint stands at the end.
     const size_t end_bytes = most_bytes / 4;
     size_t begin = text.size() - end_bytes;
-    while (begin < text.size() && is_continuation(text[begin])) ++begin;
+    while (begin < text.size() && is_utf8_continuation(text[begin])) ++begin;
     all = fmt::format("{} [{} bytes left out] …{}", shorten(text, most_bytes - end_bytes),
                       text.size() - most_bytes, text.substr(begin));
   }

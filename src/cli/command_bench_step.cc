@@ -8,6 +8,7 @@
 #include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/median.h"
 #include "base/process.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
@@ -29,12 +30,6 @@ const std::vector<ArgumentSpec>& option_rows() {
        .standard = true,
        .help = "measure this machine's limits too, and say what share of them the step reaches"}};
   return rows;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // The run that is timed: no log, no report, no checkpoint; a few steps unless the arguments say how many.

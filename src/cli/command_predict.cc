@@ -6,6 +6,7 @@
 
 #include "arguments/argument_table.h"
 #include "base/error.h"
+#include "base/rounding.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
@@ -62,8 +63,7 @@ int run_predict(const std::vector<std::string>& words) {
   file.commit();
   if (args.json) {
     const int64_t batch = args.per_device_eval_batch_size;
-    nlohmann::json result =
-        to_json(speed_metrics("predict", seconds, samples, (samples + batch - 1) / batch));
+    nlohmann::json result = to_json(speed_metrics("predict", seconds, samples, ceil_divide(samples, batch)));
     result["predict_samples"] = samples;
     result["output_file"] = output.string();
     fmt::print("{}", format_json(result));

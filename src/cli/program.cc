@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
-#include "data/utf8.h"
 #include "lab/error_report.h"
 
 namespace shoehorn {
@@ -103,10 +103,9 @@ void flush_output() {
 // written.
 void check_words(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
-    if (count_invalid_utf8(word) == 0) continue;
-    std::string shown = word;
-    replace_invalid_utf8(shown);
-    throw user_error("[command line] expected UTF-8, got '{}'; rename the file that it names", shown);
+    if (is_valid_utf8(word)) continue;
+    throw user_error("[command line] expected UTF-8, got '{}'; rename the file that it names",
+                     replace_invalid_utf8(word));
   }
 }
 

@@ -8,15 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-
-int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 void check_options(const BatchOptions& options) {
   const auto at_least_one = [](std::string_view name, int64_t value) {

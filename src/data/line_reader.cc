@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 
 namespace shoehorn {
 namespace {
@@ -63,7 +63,7 @@ bool LineReader::next(std::string& line) {
   ++line_number_;
   if (const int64_t invalid = count_invalid_utf8(line); invalid > 0) {
     invalid_utf8_ += invalid;
-    replace_invalid_utf8(line);
+    line = replace_invalid_utf8(line);
   }
   return true;
 }

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/test_support.h"
-#include "data/utf8.h"
 
 namespace shoehorn {
 namespace {
@@ -200,8 +200,7 @@ TEST(Utf8, CountsAndReplacesAsPythonDoes) {
     };
     const std::string source = bytes(golden[0]);
     const std::string expected = bytes(golden[1]);
-    std::string replaced = source;
-    replace_invalid_utf8(replaced);
+    const std::string replaced = replace_invalid_utf8(source);
     EXPECT_EQ(replaced, expected) << golden[0];
     EXPECT_EQ(count_invalid_utf8(replaced), 0);
     EXPECT_EQ(count_invalid_utf8(source) == 0, source == expected);

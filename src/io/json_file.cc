@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "io/file.h"
 
 namespace shoehorn {
@@ -144,37 +145,14 @@ std::string reason_of(const json::exception& error) {
   return text;
 }
 
-// The code point at text[at], advancing `at` behind it. UserError if it is not UTF-8 (RFC 3629).
-uint32_t next_code_point(std::string_view text, size_t& at) {
-  const auto lead = static_cast<uint8_t>(text[at]);
-  const int64_t length = lead < 0x80   ? 1
-                         : lead < 0xC2 ? 0
-                         : lead < 0xE0 ? 2
-                         : lead < 0xF0 ? 3
-                         : lead < 0xF5 ? 4
-                                       : 0;
-  static constexpr std::array<uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  static constexpr std::array<uint8_t, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
-  uint32_t code = lead & kLeadBits[static_cast<size_t>(length)];
-  bool valid = length > 0 && at + static_cast<size_t>(length) <= text.size();
-  for (int64_t i = 1; valid && i < length; ++i) {
-    const auto byte = static_cast<uint8_t>(text[at + static_cast<size_t>(i)]);
-    valid = (byte & 0xC0) == 0x80;
-    code = (code << 6) | (byte & 0x3FU);
-  }
-  valid = valid && code >= kSmallest[static_cast<size_t>(length)] && code <= 0x10FFFF &&
-          (code < 0xD800 || code > 0xDFFF);
-  if (!valid)
-    throw user_error("[json] expected UTF-8 text, got byte {:#04x} at position {} of a string", lead, at);
-  at += static_cast<size_t>(length);
-  return code;
-}
-
 void append_string(std::string& out, std::string_view text, bool ensure_ascii) {
   out += '"';
   for (size_t at = 0; at < text.size();) {
     const size_t start = at;
-    const uint32_t code = next_code_point(text, at);
+    if (!first_utf8_sequence(text.substr(at)).is_valid)
+      throw user_error("[json] expected UTF-8 text, got byte {:#04x} at position {} of a string",
+                       static_cast<uint8_t>(text[at]), at);
+    const int32_t code = decode_utf8(text, at);
     switch (code) {
       case '"':
         out += "\\\"";

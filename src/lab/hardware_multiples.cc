@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 
@@ -17,10 +18,6 @@ int64_t multiple_of_this_run(const std::vector<HardwareMultiple>& multiples) {
                                   [](const HardwareMultiple& row) { return row.is_this_run; });
   CHECK(found != multiples.end(), "no row is this run's");
   return found->multiple;
-}
-
-int64_t next_multiple(int64_t size, int64_t multiple) {
-  return (size + multiple - 1) / multiple * multiple;
 }
 
 }  // namespace
@@ -56,7 +53,7 @@ TextTable sizes_table(const std::vector<HardwareMultiple>& multiples, const std:
   const int64_t multiple = multiple_of_this_run(multiples);
   TextTable table{.columns = {{"size"}, {"elements", true}, {fmt::format("multiple of {}", multiple)}}};
   for (const NamedSize& size : sizes) {
-    const int64_t next = next_multiple(size.size, multiple);
+    const int64_t next = round_up(size.size, multiple);
     table.rows.push_back({size.name, std::to_string(size.size),
                           next == size.size ? "yes" : fmt::format("no; {} is the next", next)});
   }
@@ -91,7 +88,7 @@ nlohmann::ordered_json sizes_to_json(const std::vector<HardwareMultiple>& multip
                     {"size", size.size},
                     {"multiple", multiple},
                     {"is_multiple", size.size % multiple == 0},
-                    {"next_multiple", next_multiple(size.size, multiple)}});
+                    {"next_multiple", round_up(size.size, multiple)}});
   }
   return json;
 }

@@ -6,7 +6,8 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "data/utf8.h"
+#include "base/median.h"
+#include "base/utf8.h"
 #include "io/json_file.h"
 #include "lab/error_report.h"
 
@@ -38,9 +39,7 @@ std::string last_words(const FinishedProcess& finished) {
                        killed ? ", as where the machine's memory ran out" : "");
   }
   std::string last;
-  std::string said = finished.error;
-  replace_invalid_utf8(said);
-  std::istringstream lines(said);
+  std::istringstream lines(replace_invalid_utf8(finished.error));
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty()) last = line;
   }
@@ -80,12 +79,10 @@ std::vector<std::string> joined(std::vector<std::string> head, const std::vector
 }
 
 template <typename T>
-T median(const std::vector<StepRun>& runs, const std::function<T(const StepRun&)>& value) {
+T median_of(const std::vector<StepRun>& runs, const std::function<T(const StepRun&)>& value) {
   std::vector<T> values;
   for (const StepRun& run : runs) values.push_back(value(run));
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return median(std::move(values));
 }
 
 }  // namespace
@@ -205,10 +202,10 @@ StepRun median_run(const std::vector<StepRun>& runs) {
     if (!run.is_measured()) return run;
   }
   const auto number = [&](double StepRun::* member) {
-    return median<double>(runs, [member](const StepRun& run) { return run.*member; });
+    return median_of<double>(runs, [member](const StepRun& run) { return run.*member; });
   };
   const auto bytes = [&](int64_t MemoryStages::* member) {
-    return median<int64_t>(runs, [member](const StepRun& run) { return run.memory.*member; });
+    return median_of<int64_t>(runs, [member](const StepRun& run) { return run.memory.*member; });
   };
   StepRun result = runs[0];
   result.samples_per_second = number(&StepRun::samples_per_second);
@@ -216,7 +213,7 @@ StepRun median_run(const std::vector<StepRun>& runs) {
   result.first_step_seconds = number(&StepRun::first_step_seconds);
   result.memory = {bytes(&MemoryStages::process_bytes), bytes(&MemoryStages::with_weights_bytes),
                    bytes(&MemoryStages::training_bytes)};
-  result.predicted_bytes = median<int64_t>(runs, [](const StepRun& run) { return run.predicted_bytes; });
+  result.predicted_bytes = median_of<int64_t>(runs, [](const StepRun& run) { return run.predicted_bytes; });
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/median.h"
 
 namespace shoehorn {
 
@@ -23,8 +24,7 @@ Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   spread.low = values.front();
   spread.high = values.back();
-  const size_t middle = values.size() / 2;
-  spread.median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  spread.median = median(std::move(values));
   return spread;
 }
 

@@ -3,28 +3,18 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace shoehorn {
-
-namespace {
-
-// Bytes of UTF-8 that do not continue a character.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
-  }));
-}
-
-}  // namespace
 
 std::string format_table(const std::vector<TextColumn>& columns,
                          const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (size_t c = 0; c < columns.size(); ++c) {
-    size_t width = width_of(columns[c].title);
+    size_t width = static_cast<size_t>(count_code_points(columns[c].title));
     for (const auto& row : rows) {
       CHECK(row.size() == columns.size(), "a row has {} cells for {} columns", row.size(), columns.size());
-      width = std::max(width, width_of(row[c]));
+      width = std::max(width, static_cast<size_t>(count_code_points(row[c])));
     }
     widths.push_back(width);
   }
@@ -33,7 +23,7 @@ std::string format_table(const std::vector<TextColumn>& columns,
     std::string line;
     for (size_t c = 0; c < columns.size(); ++c) {
       const std::string& cell = cell_of(c);
-      const std::string padding(widths[c] - width_of(cell), ' ');
+      const std::string padding(widths[c] - static_cast<size_t>(count_code_points(cell)), ' ');
       line += "  " + (columns[c].is_number ? padding + cell : cell + padding);
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "ops/update_layout.h"
 
 namespace shoehorn {
@@ -155,7 +156,7 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
   const bool in_8bit = keeps_8bit_states(settings, parameter);
   const std::vector<std::string> names = elementwise_states(settings);
   for (const std::string& name : names) states.push_back({name, in_8bit ? DType::kU8 : DType::kF32, shape});
-  const int64_t blocks = (parameter.elements() + kStateBlock - 1) / kStateBlock;
+  const int64_t blocks = ceil_divide(parameter.elements(), kStateBlock);
   for (size_t i = 0; in_8bit && i < names.size(); ++i)
     states.push_back({fmt::format("absmax{}", i + 1), DType::kF32, {blocks}});
   return states;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
 #include "plan/pack.h"
@@ -12,10 +13,6 @@
 namespace shoehorn {
 
 namespace {
-
-int64_t align(int64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
 
 // Which buffer each value lies in, and how long buffers live.
 class BufferAssignment {
@@ -237,7 +234,7 @@ MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& prog
   for (const Storage& storage : state.storages()) {
     int64_t& bytes = plan.spaces[storage.space].persistent_bytes;
     plan.storage_offset.push_back(bytes);
-    bytes += align(storage.type.bytes());
+    bytes += round_up(storage.type.bytes(), kArenaAlignment);
   }
   for (const Program& program : programs) {
     plan.programs.push_back(plan_program(program, plan.storage_offset, target));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "report/html_page.h"
 
 namespace shoehorn::svg {
@@ -15,10 +16,6 @@ constexpr double kPlotHeight = 220;
 constexpr double kRightMargin = 16;
 constexpr double kKeySize = 12;
 constexpr double kTickRoom = 24;  // least distance of two labels of the x axis
-
-bool begins_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-}
 
 double widest(const std::vector<std::string>& labels) {
   double width = 0;
@@ -71,7 +68,7 @@ AxisTicks fit_x_ticks(const AxisRange& range, const PlotAxis& axis, double width
 }  // namespace
 
 double text_width(std::string_view text) {
-  return kCharacterWidth * static_cast<double>(std::count_if(text.begin(), text.end(), begins_character));
+  return kCharacterWidth * static_cast<double>(count_code_points(text));
 }
 
 std::string shortened(std::string_view text, double width) {
@@ -79,7 +76,7 @@ std::string shortened(std::string_view text, double width) {
   const auto most = static_cast<int64_t>(std::max(1.0, width / kCharacterWidth)) - 1;
   size_t end = 0;
   for (int64_t characters = 0; end < text.size(); ++end) {
-    if (begins_character(text[end]) && characters++ == most) break;
+    if (!is_utf8_continuation(text[end]) && characters++ == most) break;
   }
   return std::string(text.substr(0, end)) + "…";
 }

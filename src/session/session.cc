@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/rounding.h"
 #include "exec/backends.h"
 #include "ops/op_info.h"
 #include "session/loss_scale_state.h"
@@ -13,10 +14,6 @@ namespace {
 
 // For views of what is not a batch or a result: parameters and states, a piece at a time.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
-
-int64_t staged_bytes(int64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
 
 }  // namespace
 
@@ -70,14 +67,14 @@ int64_t Session::host_staging_bytes() const {
   for (const Program& program : family_.programs) {
     int64_t bytes = 0;
     for (const Program::Result& result : program.results())
-      bytes += staged_bytes(program.type(result.value).bytes());
+      bytes += round_up(program.type(result.value).bytes(), kArenaAlignment);
     results = std::max(results, bytes);
   }
   const auto batch_bytes = [this](const BatchInputs& inputs) {
     int64_t bytes = 0;
     for (const BatchColumn column : batch_columns()) {
       const StorageId storage = inputs.find(column);
-      if (storage.valid()) bytes += staged_bytes(state().storage(storage).type.bytes());
+      if (storage.valid()) bytes += round_up(state().storage(storage).type.bytes(), kArenaAlignment);
     }
     return bytes;
   };

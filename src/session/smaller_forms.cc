@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 
@@ -30,9 +31,9 @@ int64_t trimmed_resident_bytes() {
 // At most what a batch of so many sequences takes, of data of which `whole` are the longest.
 BatchCapacity with_sequences(const BatchCapacity& whole, int64_t sequences) {
   // Padded sequences are longer than the longest of the data.
-  const int64_t padded = (whole.tokens + whole.sequences - 1) / whole.sequences;
+  const int64_t padded = ceil_divide(whole.tokens, whole.sequences);
   const int64_t tokens = sequences * std::max(whole.longest_sequence, padded);
-  const int64_t rounded = (tokens + kTokenMultiple - 1) / kTokenMultiple * kTokenMultiple;
+  const int64_t rounded = round_up(tokens, kTokenMultiple);
   return {std::min(rounded, whole.tokens), std::min(sequences, whole.sequences), whole.longest_sequence};
 }
 

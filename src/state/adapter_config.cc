@@ -7,7 +7,7 @@
 
 #include "arguments/argument_checks.h"
 #include "base/error.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
@@ -143,7 +143,7 @@ std::vector<std::string> present(const std::vector<std::string>& names,
 // JSON holds no other names than UTF-8: below a directory of another, the path as it was given.
 std::string base_path_text(const fs::path& base) {
   std::string path = fs::absolute(base).lexically_normal().string();
-  return count_invalid_utf8(path) == 0 ? path : base.string();
+  return is_valid_utf8(path) ? path : base.string();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/utf8.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {
@@ -11,8 +12,7 @@ namespace {
 
 // The code point that ends at text[end], and where it begins.
 int32_t previous_code_point(std::string_view text, size_t end, size_t& begin) {
-  begin = end - 1;
-  while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
+  begin = begin_of_last_code_point(text, end);
   size_t position = begin;
   return decode_utf8(text, position);
 }

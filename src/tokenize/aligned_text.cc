@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "tokenize/text_growth.h"
 #include "tokenize/unicode.h"
 

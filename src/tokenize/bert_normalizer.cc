@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "tokenize/json_node.h"
 #include "tokenize/unicode.h"
 #include "tokenize/unicode_normalizers.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.h"
 #include "tokenize/json_node.h"
 #include "tokenize/split_scanner.h"
 #include "tokenize/unicode.h"

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tokenize/byte_level.h"
 #include "tokenize/json_node.h"
 #include "tokenize/unicode.h"

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "io/json_file.h"
 #include "tokenize/json_node.h"
 #include "tokenize/split_scanner.h"

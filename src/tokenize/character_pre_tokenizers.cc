@@ -1,5 +1,6 @@
 #include "tokenize/character_pre_tokenizers.h"
 
+#include "base/utf8.h"
 #include "tokenize/bert_normalizer.h"
 #include "tokenize/json_node.h"
 #include "tokenize/split_behavior.h"

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/utf8.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {
@@ -70,8 +71,7 @@ class Cursor {
   size_t space_end(size_t begin, size_t run_end) const {
     if (run_end == end_) return run_end;
     // One is left for the word behind it, if it is not the only one.
-    size_t last = run_end - 1;
-    while ((static_cast<uint8_t>(text_[last]) & 0xC0) == 0x80) --last;
+    const size_t last = begin_of_last_code_point(text_, run_end);
     return last > begin ? last : run_end;
   }
 

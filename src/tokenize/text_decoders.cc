@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/utf8.h"
 #include "tokenize/json_node.h"
 #include "tokenize/text_growth.h"
 #include "tokenize/text_pattern.h"

@@ -1,5 +1,6 @@
 #include "tokenize/text_normalizers.h"
 
+#include "base/utf8.h"
 #include "tokenize/json_node.h"
 #include "tokenize/text_pattern.h"
 #include "tokenize/unicode.h"

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tokenize/bert_normalizer.h"
 #include "tokenize/byte_level.h"
 #include "tokenize/byte_pairs.h"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "tokenize/character_pre_tokenizers.h"
@@ -209,8 +210,7 @@ TokenList read_vocab_txt(const fs::path& path) {
     // Hugging Face drops all white space at the end of a line.
     size_t end = newline;
     while (end > begin) {
-      size_t last = end - 1;
-      while (last > begin && (static_cast<uint8_t>(text[last]) & 0xC0) == 0x80) --last;
+      const size_t last = begin_of_last_code_point(text, end);
       size_t position = last;
       if (!is_whitespace(decode_utf8(text, position))) break;
       end = last;

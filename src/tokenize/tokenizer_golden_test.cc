@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "tokenize/bert_normalizer.h"
 #include "tokenize/tokenizer.h"
 #include "tokenize/tokenizer_testing.h"

@@ -1,4 +1,4 @@
-// Code points as Hugging Face's `tokenizers` sees them, and UTF-8.
+// Code points as Hugging Face's `tokenizers` sees them.
 //
 // utf8proc 2.8 (Unicode 15.0) is the library below, but "what is a control, a mark, a punctuation character"
 // is asked of the tables Hugging Face compiles in, and those come from several versions of Unicode:
@@ -63,14 +63,5 @@ int32_t canonical_composition(int32_t first, int32_t second);
 bool is_composing_starter(int32_t code_point);
 // Lower case without context (no final sigma), at most 2 code points.
 CodePoints lower_case(int32_t code_point);
-
-// Decodes the code point at text[position] and moves position past it. The text must be valid UTF-8.
-int32_t decode_utf8(std::string_view text, size_t& position);
-void append_utf8(int32_t code_point, std::string& text);
-
-bool is_valid_utf8(std::string_view text);
-// Each maximal subpart of an ill-formed sequence becomes one U+FFFD, as Python's
-// bytes.decode(errors="replace") does.
-std::string replace_invalid_utf8(std::string_view text);
 
 }  // namespace shoehorn

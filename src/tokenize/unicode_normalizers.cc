@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/utf8.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {

@@ -3,16 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tokenize/json_node.h"
 
 namespace shoehorn {
-namespace {
-
-bool is_continuation_byte(char byte) {
-  return (static_cast<uint8_t>(byte) & 0xC0) == 0x80;
-}
-
-}  // namespace
 
 WordPiece::WordPiece(TokenList tokens, WordPieceOptions options, std::string_view file)
     : TokenModel(Vocabulary(std::move(tokens), file)),
@@ -30,8 +24,7 @@ WordPiece::WordPiece(TokenList tokens, WordPieceOptions options, std::string_vie
 void WordPiece::append_pieces(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const {
   // A word's code points are at most its bytes: most words need no count.
   if (static_cast<int64_t>(word.size()) > max_input_chars_per_word_ &&
-      std::ranges::count_if(word, [](char byte) { return !is_continuation_byte(byte); }) >
-          max_input_chars_per_word_) {
+      count_code_points(word) > max_input_chars_per_word_) {
     ids.push_back(unk_id_);
     return;
   }
@@ -46,7 +39,7 @@ void WordPiece::append_pieces(std::string_view word, Scratch& scratch, std::vect
     for (size_t i = 0; i < length; ++i) hashes[i] = hash = Vocabulary::extend_hash(hash, word[begin + i]);
     int32_t id = -1;
     for (; length > 0; --length) {
-      if (begin + length < word.size() && is_continuation_byte(word[begin + length])) continue;
+      if (begin + length < word.size() && is_utf8_continuation(word[begin + length])) continue;
       id = vocabulary_.find(hashes[length - 1], prefix, word.substr(begin, length));
       if (id >= 0) break;
     }

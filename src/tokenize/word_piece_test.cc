@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 
@@ -40,7 +41,7 @@ HostArena::HostArena(int64_t bytes) : bytes_(bytes) {
 // Writes a byte of every page, which makes it resident and, by the system, zero; the team shares that work.
 void HostArena::touch() {
   const int64_t page = sysconf(_SC_PAGESIZE);
-  const int64_t pieces = (bytes_ + kHugePage - 1) / kHugePage;
+  const int64_t pieces = ceil_divide(bytes_, kHugePage);
 #pragma omp parallel for schedule(static)
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t end = std::min(bytes_, (piece + 1) * kHugePage);
@@ -60,7 +61,7 @@ int64_t HostArena::resident_bytes() const {
   for (int64_t from = 0; from < bytes_; from += kPagesAtOnce * page) {
     const int64_t length = std::min(kPagesAtOnce * page, bytes_ - from);
     CHECK(mincore(data_ + from, static_cast<size_t>(length), states.data()) == 0, "mincore failed");
-    const int64_t pages = (length + page - 1) / page;
+    const int64_t pages = ceil_divide(length, page);
     resident += std::count_if(states.begin(), states.begin() + pages,
                               [](unsigned char state) { return (state & 1) != 0; });
   }

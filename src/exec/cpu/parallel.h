@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/rounding.h"
+
 namespace shoehorn::cpu {
 
 // Rows a partial column sum covers (layer norm's dgamma, bias gradients).
@@ -16,10 +18,6 @@ inline constexpr int64_t kRowsPerChunk = 64;
 
 // Elements a partial sum or an optimizer task covers.
 inline constexpr int64_t kElementsPerChunk = 16384;
-
-constexpr int64_t ceil_divide(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // Rows of `columns` elements that make a task worth handing to a thread.
 constexpr int64_t row_grain(int64_t columns) {

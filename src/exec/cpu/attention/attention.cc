@@ -179,7 +179,7 @@ void attention_forward(const AttentionForward& arguments) {
 
   const ForwardLayout layout = forward_layout(batch);
   const int64_t columns = batch.query_columns();
-  const int64_t chunks = (batch.max_query_length + kForwardQueries - 1) / kForwardQueries;
+  const int64_t chunks = ceil_divide(batch.max_query_length, kForwardQueries);
   const int64_t tasks = batch.sequences * batch.heads * chunks;
 #pragma omp parallel num_threads(arguments.threads)
   {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/rounding.h"
 #include "exec/cpu/attention/attention.h"
 
 namespace shoehorn::cpu {
@@ -18,9 +19,6 @@ inline constexpr int64_t kForwardKeys = 512;
 inline constexpr int64_t kBackwardKeys = 256;
 
 // Rows of packed matrices are padded to whole vectors of any target.
-constexpr int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 constexpr int64_t padded_head_size(int64_t head_size) {
   return round_up(head_size, 16);
 }

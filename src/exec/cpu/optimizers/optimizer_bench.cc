@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/median.h"
 #include "exec/cpu/elementwise/elementwise.h"
 #include "exec/cpu/optimizers/adafactor.h"
 #include "exec/cpu/optimizers/optimizer_8bit.h"
@@ -144,11 +145,6 @@ void bench_adafactor(benchmark::State& state) {
   });
 }
 BENCHMARK(bench_adafactor)->Arg(0)->Arg(1)->UseRealTime();
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 // Medians of rounds that change one array in place and run all updates in turns, so that what disturbs the
 // machine disturbs all. `share` is of the bandwidth of the same round's array.

@@ -132,7 +132,7 @@ void column_sum(const ColumnSum& arguments) {
 
 void add_partials(const float* partials, int64_t chunks, int64_t stride, int64_t columns, bool accumulate,
                   float* sum) {
-  const int64_t grain = ceil_divide(row_grain(chunks), 16) * 16;
+  const int64_t grain = round_up(row_grain(chunks), 16);
   parallel_ranges(columns, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(add_partials_range)(partials, chunks, stride, accumulate, begin, end, sum);
   });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "exec/cpu/elementwise/column_blocks.h"
 #include "exec/cpu/elementwise/columns.h"
 #include "exec/cpu/elementwise/elementwise.h"
@@ -18,8 +19,10 @@ namespace shoehorn::cpu {
 
 namespace {
 
+constexpr int64_t kPartAlignment = 64;  // of what a workspace is made of
+
 int64_t align(int64_t bytes) {
-  return (bytes + 63) / 64 * 64;
+  return round_up(bytes, kPartAlignment);
 }
 
 // From this many rows of A on, turning B into the library's blocked layout first costs less than it gains:
@@ -196,7 +199,7 @@ class PiecewiseMatmul final : public Matmul {
   int64_t strip_columns() const {
     const int64_t rows = sizes().front();
     const int64_t even = ceil_divide(shape_.n, ceil_divide(shape_.n, kStripColumns));
-    const int64_t columns = ceil_divide(even, kBlockColumns) * kBlockColumns;
+    const int64_t columns = round_up(even, kBlockColumns);
     const int64_t in_strips = (shape_.k + rows) * columns;
     const int64_t whole = (shape_.k + (stages_ ? rows : 0)) * shape_.n;
     const ProductShape product = product_of(std::min(columns, shape_.n), rows);
