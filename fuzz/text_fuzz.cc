@@ -46,7 +46,8 @@ void read(std::string_view input) {
   replace_invalid_utf8(replaced_row);
   CHECK(is_valid_utf8(replaced) && replaced == replaced_row, "two readers of UTF-8 differ");
   CHECK(is_valid_utf8(input) == (count_invalid_utf8(input) == 0), "two readers of UTF-8 differ");
-  CHECK(plain.encode(replaced) == plain.encode(input), "what is not UTF-8 is not U+FFFD");
+  if (replaced != input)
+    CHECK(plain.encode(replaced) == plain.encode(input), "what is not UTF-8 is not U+FFFD");
 }
 
 const Registration kRegistration("text", read);
