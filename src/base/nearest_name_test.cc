@@ -45,7 +45,7 @@ TEST(NearestName, IsFoundWhateverTheEditsAre) {
   EXPECT_EQ(nearest_name("laerning_rate", {"learning_rate"}), "learning_rate");
   EXPECT_EQ(nearest_name("xearning_ratx", {"learning_rate"}), "learning_rate");
   EXPECT_EQ(nearest_name("leeaarning_rate", {"learning_rate"}), "learning_rate");
-  EXPECT_EQ(nearest_name("aab", {"bba"}), "bba");     // its letters differ by one, its places by two
+  EXPECT_EQ(nearest_name("abcd", {"bacd"}), "bacd");  // all letters, two edits
   EXPECT_EQ(nearest_name("abcdef", {"fedcba"}), "");  // the same letters, six edits
 }
 
