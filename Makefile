@@ -55,9 +55,12 @@ asan: setup
 mutate: setup
 	@scripts/mutate.py --jobs $(JOBS)
 
-# Fuzzes each reader of outside files for FUZZ_SECONDS (60), or FUZZ_RUNS inputs; FUZZ_READERS="csv flags": only those.
+# Fuzzes each reader of outside files for FUZZ_SECONDS (60), or until it was given FUZZ_RUNS inputs or FUZZ_CPU_SECONDS in
+# all, this run and earlier ones; FUZZ_READERS="csv flags": only those.
 fuzz:
-	@JOBS=$(JOBS) scripts/fuzz.sh $(FUZZ_DIR) $(FUZZ_READERS)
+	@scripts/fuzz.py $(FUZZ_DIR) $(FUZZ_READERS) --jobs $(JOBS) $(if $(FUZZ_SECONDS),--seconds $(FUZZ_SECONDS)) \
+	  $(if $(FUZZ_RUNS),--runs $(FUZZ_RUNS)) $(if $(FUZZ_CPU_SECONDS),--cpu_seconds $(FUZZ_CPU_SECONDS)) \
+	  $(if $(FUZZ_MAX_LEN),--max_len $(FUZZ_MAX_LEN)) $(FUZZ_FLAGS)
 
 # Fine-tunes a pretrained encoder on real texts; see demo/run.sh.
 demo: build

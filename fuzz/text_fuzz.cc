@@ -44,7 +44,8 @@ void read(std::string_view input) {
   const std::string replaced = replace_invalid_utf8(input);
   CHECK(is_valid_utf8(replaced), "what replaces ill-formed stretches is not UTF-8");
   CHECK(is_valid_utf8(input) == (count_invalid_utf8(input) == 0), "two readers of UTF-8 differ");
-  CHECK(plain.encode(replaced) == plain.encode(input), "what is not UTF-8 is not U+FFFD");
+  if (replaced != input)
+    CHECK(plain.encode(replaced) == plain.encode(input), "what is not UTF-8 is not U+FFFD");
 }
 
 const Registration kRegistration("text", read);

@@ -16,33 +16,37 @@ void check_ids(const Tokenizer& tokenizer, const Encoding& encoding) {
     CHECK(id >= 0 && id < tokenizer.vocab_size(), "id {} of {}", id, tokenizer.vocab_size());
 }
 
-}  // namespace
+Encoding encode(const Tokenizer& tokenizer, const TextPair& texts, int64_t max_length = kNoTruncation) {
+  return texts.second ? tokenizer.encode(texts.first, *texts.second, max_length)
+                      : tokenizer.encode(texts.first, max_length);
+}
 
-void check_encodings(const Tokenizer& tokenizer, std::string_view text) {
-  const Encoding whole = tokenizer.encode(text);
+void check_texts(const Tokenizer& tokenizer, const TextPair& texts) {
+  const Encoding whole = encode(tokenizer, texts);
   check_ids(tokenizer, whole);
-  const Encoding pair = tokenizer.encode(text.substr(0, text.size() / 2), text.substr(text.size() / 2));
-  check_ids(tokenizer, pair);
   for (const int64_t room : {0, 1, 5}) {
-    const int64_t most = room + tokenizer.added_token_count(false);
-    const Encoding cut = tokenizer.encode(text, most);
+    const int64_t most = room + tokenizer.added_token_count(texts.second.has_value());
+    const Encoding cut = encode(tokenizer, texts, most);
     check_ids(tokenizer, cut);
     CHECK(std::ssize(cut.input_ids) == std::min(most, std::ssize(whole.input_ids)), "{} ids of {} at most {}",
           cut.input_ids.size(), whole.input_ids.size(), most);
-    const int64_t most_of_pair = room + tokenizer.added_token_count(true);
-    const Encoding cut_pair = tokenizer.encode(text, text, most_of_pair);
-    check_ids(tokenizer, cut_pair);
-    CHECK(std::ssize(cut_pair.input_ids) <= most_of_pair, "{} ids of at most {}", cut_pair.input_ids.size(),
-          most_of_pair);
   }
-  const EncodingWithOffsets placed = tokenizer.encode_with_offsets({text, text}, kNoTruncation);
-  CHECK(placed.encoding == tokenizer.encode(text, text), "ids with offsets differ from those without");
-  CHECK(placed.offsets.size() == placed.encoding.input_ids.size(), "{} offsets of {} ids",
-        placed.offsets.size(), placed.encoding.input_ids.size());
+  const EncodingWithOffsets placed = tokenizer.encode_with_offsets(texts, kNoTruncation);
+  CHECK(placed.encoding == whole, "ids with offsets differ from those without");
+  CHECK(placed.offsets.size() == whole.input_ids.size(), "{} offsets of {} ids", placed.offsets.size(),
+        whole.input_ids.size());
   for (const TextRange& range : placed.offsets)
     CHECK(range.begin <= range.end, "a token from {} to {}", range.begin, range.end);
   for (const bool skips : {true, false})
-    CHECK(is_valid_utf8(tokenizer.decode(placed.encoding.input_ids, skips)), "decoded text is not UTF-8");
+    CHECK(is_valid_utf8(tokenizer.decode(whole.input_ids, skips)), "decoded text is not UTF-8");
+}
+
+}  // namespace
+
+void check_encodings(const Tokenizer& tokenizer, std::string_view text) {
+  const size_t half = text.size() / 2;
+  check_texts(tokenizer, {text, std::nullopt});
+  check_texts(tokenizer, {text.substr(0, half), text.substr(half)});
 }
 
 }  // namespace shoehorn::fuzz

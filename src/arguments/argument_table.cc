@@ -177,8 +177,11 @@ const ArgumentSpec* find_argument(std::string_view name) {
 }
 
 std::string did_you_mean(std::string_view name) {
-  std::vector<std::string> names;
-  for (const auto& [known, spec] : name_index()) names.push_back(known);
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [known, spec] : name_index()) all.push_back(known);
+    return all;
+  }();
   const std::string nearest = nearest_name(name, names);
   return nearest.empty() ? "" : "; did you mean " + nearest + "?";
 }

@@ -1,6 +1,7 @@
 #include "base/format.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -12,6 +13,17 @@
 #include "base/utf8.h"
 
 namespace shoehorn {
+
+namespace {
+
+// Of the letters of `a` and `b` how many both have, wherever they stand.
+int64_t count_common_letters(std::string_view a, std::string_view b) {
+  std::array<int32_t, 256> left{};
+  for (const char c : a) ++left[static_cast<unsigned char>(c)];
+  return std::count_if(b.begin(), b.end(), [&](char c) { return left[static_cast<unsigned char>(c)]-- > 0; });
+}
+
+}  // namespace
 
 std::string format_bytes(int64_t bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -120,8 +132,11 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   int64_t best = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3) + 1;
   std::string nearest;
   for (const std::string& candidate : candidates) {
-    // The distance is at least what the lengths differ by.
-    if (std::abs(std::ssize(candidate) - std::ssize(name)) >= best) continue;
+    // The distance is at least what the lengths differ by, and at least what the longer has beyond common letters: most
+    // names are told apart by that, for far less work.
+    const int64_t longer = std::max(std::ssize(candidate), std::ssize(name));
+    if (longer - std::min(std::ssize(candidate), std::ssize(name)) >= best) continue;
+    if (longer - count_common_letters(name, candidate) >= best) continue;
     const int64_t distance = edit_distance(name, candidate, best);
     if (distance < best) {
       best = distance;

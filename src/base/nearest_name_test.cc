@@ -39,6 +39,16 @@ TEST(NearestName, IsWithinAThirdOfTheNameOrTwoEdits) {
   EXPECT_EQ(nearest_name("num_epochs", names), "");  // six edits, three allowed
 }
 
+// Candidates are told apart by their letters first, which must not shut out one that is near enough: letters that changed
+// places are two edits each, those that were dropped or doubled one.
+TEST(NearestName, IsFoundWhateverTheEditsAre) {
+  EXPECT_EQ(nearest_name("laerning_rate", {"learning_rate"}), "learning_rate");
+  EXPECT_EQ(nearest_name("xearning_ratx", {"learning_rate"}), "learning_rate");
+  EXPECT_EQ(nearest_name("leeaarning_rate", {"learning_rate"}), "learning_rate");
+  EXPECT_EQ(nearest_name("abcd", {"bacd"}), "bacd");  // all letters, two edits
+  EXPECT_EQ(nearest_name("abcdef", {"fedcba"}), "");  // the same letters, six edits
+}
+
 // The first of equals, the nearest of all.
 TEST(NearestName, PrefersTheNearest) {
   EXPECT_EQ(nearest_name("ab", {"abcd", "abc", "abx"}), "abc");

@@ -42,11 +42,12 @@ std::vector<TemplatePiece> read_template(const JsonNode& processor, const char* 
       piece["id"].fail("A, or B in the template for pairs");
     }
   }
-  const auto uses = [&](Kind kind) {
-    return std::ranges::find(pieces, kind, &TemplatePiece::kind) != pieces.end();
+  // One that stands there twice would make a text longer than it is cut to.
+  const auto uses_once = [&](Kind kind) {
+    return std::ranges::count(pieces, kind, &TemplatePiece::kind) == 1;
   };
-  if (!uses(Kind::kFirst) || (name == std::string_view("pair") && !uses(Kind::kSecond)))
-    processor[name].fail("a template that uses every sequence");
+  if (!uses_once(Kind::kFirst) || (name == std::string_view("pair") && !uses_once(Kind::kSecond)))
+    processor[name].fail("a template that uses every sequence once");
   return pieces;
 }
 

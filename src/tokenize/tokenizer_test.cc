@@ -279,6 +279,7 @@ TEST_F(ModelDir, NamesWhatItDoesNotSupport) {
   refuses(R"("ids":[2])", R"("ids":[99999])", "[CLS]");
   refuses(R"("id":4,"content":"[MASK]")", R"("id":5,"content":"[MASK]")", "[MASK]");
   refuses(R"("Sequence":{"id":"B")", R"("Sequence":{"id":"C")", "pair[3]");
+  refuses(R"("Sequence":{"id":"B")", R"("Sequence":{"id":"A")", "every sequence once");
   refuses(R"("unk_token":"[UNK]")", R"("unk_token":"<unk>")", "<unk>");
 }
 
