@@ -14,7 +14,7 @@ namespace shoehorn {
 
 namespace {
 
-// Of a character of UTF-8 any byte but the first.
+// True for the second and later bytes of a UTF-8 character.
 bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
@@ -79,7 +79,7 @@ std::string shorten(std::string_view text, size_t most_bytes) {
 std::string printable(std::string_view text, size_t most_bytes) {
   std::string all(text);
   if (text.size() > most_bytes) {
-    // Most of what is said stands at the beginning; a hint stands at the end.
+    // The beginning has most of the message, the end has the hint: leave out the middle.
     const size_t end_bytes = most_bytes / 4;
     size_t begin = text.size() - end_bytes;
     while (begin < text.size() && is_continuation(text[begin])) ++begin;
