@@ -1,6 +1,5 @@
-// Text that claims to be UTF-8. An ill-formed stretch counts once for each U+FFFD that a decoder puts in its
-// place by the Unicode practice "substitution of maximal subparts" (The Unicode Standard 15, section 3.9), as
-// Python does. Thread-safe.
+// Finds and repairs ill-formed UTF-8. Each ill-formed stretch counts as one U+FFFD by "substitution of
+// maximal subparts" (The Unicode Standard 15, section 3.9), as in Python. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ namespace shoehorn {
 // How many ill-formed stretches there are; 0 for valid UTF-8.
 int64_t count_invalid_utf8(std::string_view text);
 
-// Puts U+FFFD in the place of each ill-formed stretch.
+// Replaces each ill-formed stretch by U+FFFD.
 void replace_invalid_utf8(std::string& text);
 
 }  // namespace shoehorn
