@@ -21,10 +21,10 @@ struct TrainingStepsOptions {
 
 struct TrainingSteps {
   int64_t micro_batches_per_epoch;  // the length of the data loader
-  int64_t update_steps_per_epoch;  // of the first epoch; rounded up, since the last window may be short
-  int64_t max_steps;               // optimizer steps of the whole run
-  int64_t num_train_epochs;        // epochs begun; max_steps may cut off the last one
-  double num_train_samples;        // what train_samples_per_second divides by the run time
+  int64_t update_steps_per_epoch;   // of the first epoch; rounded up, since the last window may be short
+  int64_t max_steps;                // optimizer steps of the whole run
+  int64_t num_train_epochs;         // epochs begun; max_steps may cut off the last one
+  double num_train_samples;         // what train_samples_per_second divides by the run time
 };
 
 // UserError: no samples, a size below 1, drop_last with fewer samples than a micro-batch, or nothing to
