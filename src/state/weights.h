@@ -1,5 +1,5 @@
-// Parameters between files and the persistent arena: by Hugging Face name, whatever the layout they have
-// here.
+// Reads and writes parameters between files and the persistent arena, by Hugging Face name, in whatever form
+// they have here.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@
 namespace shoehorn {
 
 struct LoadedWeights {
-  std::vector<std::string> initialized;  // parameters that the files lack: new, from their initializers
-  std::vector<std::string> unused;       // tensors that the model has no parameter for
+  std::vector<std::string> initialized;  // parameters that are missing in the files; they were initialized
+  std::vector<std::string> unused;       // tensors without a parameter in the model
   std::map<std::string, std::string> contents;  // as of OriginalWeights
 };
 
