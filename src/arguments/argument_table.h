@@ -119,7 +119,7 @@ struct ArgumentSpec {
   ArgumentField field = {};
   ResumeRole resume = ResumeRole::kUnclassed;
   ArgumentKind kind = ArgumentKind::kFromField;  // set only for rows without a field, and for bytes
-  ArgumentValue standard = {};  // default; with a field it comes from TrainingArguments
+  ArgumentValue standard = {};                   // default; with a field it comes from TrainingArguments
   std::string_view help = {};
   ArgumentStatus status = ArgumentStatus::kSupported;
   std::string_view why = {};  // why it is not supported

@@ -1,4 +1,4 @@
-// The weights that a run starts from, and what it says of them.
+// The weights that a run starts from, and the notices about them.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace shoehorn {
 
 struct RunStart {
-  std::filesystem::path weights = {};  // a directory; empty: every parameter from its initializer
-  std::filesystem::path adapter = {};  // in PEFT's format, for the session's adapters; empty: new ones
+  std::filesystem::path weights = {};  // a directory; empty: new weights from the initializers
+  std::filesystem::path adapter = {};  // in PEFT's format; empty: new ones
   int64_t seed = 0;
-  // Told where float16 may overflow (state/fp16_checkpoint.h), which parameters are new, and which files have no
-  // checksum. Unset: silent.
+  // Called with notices: where float16 may overflow (state/fp16_checkpoint.h), which parameters are new,
+  // which files have no checksum. Unset: no notices.
   std::function<void(const std::string& line)> on_line = {};
 };
 
