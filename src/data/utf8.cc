@@ -16,8 +16,8 @@ Sequence first_sequence(std::string_view text) {
   const unsigned char lead = byte(0);
   if (lead < 0x80) return {1, true};
   size_t length = 0;
-  // The second byte's range is narrower after some leads: it rules out overlong forms, surrogates and what is
-  // above U+10FFFF.
+  // After some lead bytes the second byte's range is narrower; this rules out overlong forms, surrogates and
+  // code points above U+10FFFF.
   unsigned char low = 0x80;
   unsigned char high = 0xbf;
   if (lead >= 0xc2 && lead <= 0xdf) {
