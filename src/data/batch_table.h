@@ -1,8 +1,9 @@
-// The columns of a micro-batch: what a program may read of packed tokens (N, the axis "tokens"), of the sequences
-// among them (S, "sequences") and of their labels. A model asks for columns (ModelBuilder::input), the packer of
-// data/batch.h fills those that were asked for, and whatever stands between goes through the table.
+// The columns of a micro-batch: what a program may read about packed tokens (N, the axis "tokens"), about the
+// sequences among them (S, "sequences") and about their labels. A model asks for columns
+// (ModelBuilder::input), and the packer in data/batch.h fills those that were asked for. All code in between
+// is generic over this table.
 //
-// A new column is a row here, and what fills it in data/batch.cc.
+// A new column is a row here, and code that fills it in data/batch.cc.
 #pragma once
 
 #include <array>
@@ -52,8 +53,8 @@ struct BatchColumnInfo {
   std::string_view name;
   DType dtype;
   BatchAxis axis;
-  bool has_rows = false;  // a row of elements in place of one
-  // Of a column of tokens: the one of sequences that has its elements of their first tokens.
+  bool has_rows = false;  // each element of the axis has a row of values
+  // For a column of tokens: the column of sequences that has its values for their first tokens.
   std::optional<BatchColumn> of_first_tokens = {};
 };
 

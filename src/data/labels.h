@@ -1,13 +1,13 @@
 // Finds out what the labels of a file mean: which kind of problem they define, the names of the classes, and
 // the numbers that a loss reads.
 //
-//   one column of words or whole numbers   single_label_classification: a class a text. Numbers are in numeric order,
-//                                          words in the order of their bytes. A class is a distinct label of the
-//                                          training set.
-//   one column of real numbers             regression, as run_glue has it; of whole numbers where somebody says so
-//   one column of lists (JSON)             multi_label_classification: the classes that a text has, none or many
-//   several columns of 0 and 1             multi_label_classification: a class a column, which names it
-//   several columns of other numbers       regression: a value a column
+//   one column of words or whole numbers   single_label_classification: one class per text. The classes are
+//                                          the distinct labels of the training set: numbers in numeric order,
+//                                          words in the order of their bytes.
+//   one column of real numbers             regression, as in run_glue; for whole numbers only on request
+//   one column of lists (JSON)             multi_label_classification: the any number of classes per text
+//   several columns of 0 and 1             multi_label_classification: one class per column, named by the column
+//   several columns of other numbers       regression: one value per column
 //
 // If the training set has exactly the classes of the model, they keep the model's order. A label is missing
 // if its cell is empty; for classes also if it is a negative integer (GLUE's -1, PyTorch's -100); for numbers
