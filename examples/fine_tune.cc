@@ -1,5 +1,5 @@
-// Fine-tunes the model of a directory on a file of texts with labels (csv, tsv or JSON lines), and saves it
-// as such a directory.
+// Fine-tunes a model directory on a file of labelled texts (csv, tsv or JSON lines), and saves the result as
+// a model directory.
 //
 //   example_fine_tune MODEL_DIR TRAIN_FILE VALIDATION_FILE OUTPUT_DIR
 #include <cstdio>

@@ -1,7 +1,7 @@
-// A model of one's own: defined with the ops of ModelBuilder, trained with Trainer.
+// A custom model: defined with the ops of ModelBuilder, trained with Trainer.
 //
 // One attention layer over token and position embeddings; the first token's state is classified. The task:
-// does a sequence hold token 7? Ends with an error where the model has not learned it.
+// does a sequence contain token 7? Ends with an error if the model has not learned it.
 #include <cstdio>
 #include <exception>
 #include <random>

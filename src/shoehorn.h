@@ -1,11 +1,11 @@
-// The public API: define or load a model, make or load data, train.
+// The public API: define or load a model, load or make data, train.
 //
 //   #include "shoehorn.h"
 //
 // TrainingArguments, Trainer, Dataset, load_dataset, DataLoader and Accelerator have the names and defaults
-// of the Hugging Face and PyTorch classes; from_pretrained and Tokenizer::load read a model's directory; own
-// models derive from Model and are built with ModelBuilder. Errors: UserError for the caller's mistakes,
-// SystemError where the environment failed. See examples/.
+// of the Hugging Face and PyTorch classes. from_pretrained and Tokenizer::load read a model's directory.
+// Custom models derive from Model and are built with ModelBuilder. Errors: UserError for the caller's
+// mistakes, SystemError if the environment failed. See examples/ and docs/how-to-add-a-model.md.
 #pragma once
 
 #include "arguments/training_arguments.h"

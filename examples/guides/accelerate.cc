@@ -1,5 +1,5 @@
-// The guides' hand-written loop: accumulation, checkpointing and own optimizer on the planned program that
-// the Trainer runs, and then the question whether it takes the same memory. It does, to the byte.
+// The guides' hand-written loop: accumulation, checkpointing and a custom optimizer on the planned program
+// that the Trainer runs. Then it checks that the loop takes the same memory as the Trainer, to the byte.
 #include "guide.h"
 
 using namespace shoehorn;

@@ -1,4 +1,4 @@
-// "If you use your own trainer": bf16 in a loop of one's own. The precision is one of the prepared program,
+// "If you use your own trainer": bf16 in a hand-written loop. The precision belongs to the prepared program,
 // so there is no context to enter.
 #include "guide.h"
 

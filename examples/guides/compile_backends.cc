@@ -1,5 +1,5 @@
-// dynamo.optimize(backend): the debugging backends run the step without fusion, by which the fused one can be
-// checked; backends of other engines are refused by name.
+// dynamo.optimize(backend): the debugging backends run the step without fusion, so that the fused step can be
+// compared with it. Backends of other engines are refused by name.
 #include "guide.h"
 
 using namespace shoehorn;

@@ -1,5 +1,5 @@
-// The guides' default_args. They set eval_strategy to "steps" and give no evaluation set: an error that says
-// so, where the Trainer of the guides' time went on in silence.
+// The guides' default_args set eval_strategy to "steps" without an evaluation set. Here that is an error that
+// says so; the Trainer of that time silently went on.
 #include "guide.h"
 
 using namespace shoehorn;

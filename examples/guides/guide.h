@@ -1,5 +1,5 @@
-// What the cells of the guides share: their dummy data, default arguments, model and 8-bit Adam, at the
-// guides' size or, with --small, at one that takes a second. --model_name_or_path DIR takes the model of a
+// Shared by the cells of the guides: their dummy data, default arguments, model and 8-bit Adam, at the
+// guides' size or, with --small, at a size that takes a second. --model_name_or_path DIR uses the model in a
 // directory.
 #pragma once
 
@@ -54,8 +54,9 @@ struct Setting {
   shoehorn::BertForSequenceClassification model;
 };
 
-// The guides' adam_bnb_optim: 8-bit Adam in two groups, of which biases and norms are not decayed. Embeddings
-// keep their states in 8 bits too, as in the guides' figures; optim = "adamw_bnb_8bit" keeps those in 32.
+// The guides' adam_bnb_optim: 8-bit Adam with two parameter groups; biases and norms are not decayed. The
+// states of embeddings have 8 bits too, as in the guides' figures; optim = "adamw_bnb_8bit" keeps those in 32
+// bits.
 inline shoehorn::Optimizer adam_bnb_optim(const shoehorn::TrainingArguments& args) {
   const auto decays = [](const std::string& name) { return shoehorn::is_decayed(name); };
   const auto rest = [](const std::string&) { return true; };

@@ -1,5 +1,5 @@
-// What the libraries take: the guides put a tiny tensor on the GPU, which loads the kernels. Here a model
-// with a handful of weights is run once.
+// The memory that libraries take. The guides put a tiny tensor on the GPU, which loads the kernels; here a
+// model with a handful of weights runs once.
 #include "guide.h"
 
 using namespace shoehorn;

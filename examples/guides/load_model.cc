@@ -1,6 +1,5 @@
-// What the weights take: the model of --model_name_or_path DIR is loaded, or where none is given drawn, and
-// nothing is trained. A trainer without training data keeps weights only; the first use of them reserves the
-// memory.
+// The memory that weights take. Loads the model of --model_name_or_path DIR (or initializes one), and trains
+// nothing. A trainer without training data keeps weights only; their first use reserves the memory.
 #include "guide.h"
 
 using namespace shoehorn;

@@ -1,4 +1,4 @@
-// The anatomies of a step on one page.
+// The page with the anatomies of a step.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace shoehorn {
 
-// Memory along the step (memory_chart.h) and by part; shares of flops, bytes and time of each class of
-// operation.
+// Shows memory along the step (memory_chart.h) and by part, and each operation class's share of flops, bytes
+// and time.
 std::string anatomy_page(const std::string& title, const std::string& subtitle,
                          const AreaChart& memory_along_step, const MemoryAnatomy& memory,
                          const OperationAnatomy& operations);

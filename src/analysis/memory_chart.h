@@ -1,4 +1,4 @@
-// The memory of a planned step as a picture.
+// A chart of a planned step's memory.
 #pragma once
 
 #include "report/plot.h"
@@ -6,7 +6,7 @@
 
 namespace shoehorn {
 
-// By role, along the operations of the program that needs most; its peak is marked.
+// Bytes by role along the nodes of the program that needs the most memory. The peak is marked.
 AreaChart memory_chart(const Session& session);
 
 }  // namespace shoehorn

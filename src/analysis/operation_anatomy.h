@@ -1,5 +1,6 @@
-// What a step does (of an evaluation run: a batch): its work by class of operation, as "Data movement is all
-// you need" (2020) splits a transformer's, and how far each class is from what the machine can do at most.
+// The work of a step (of an evaluation run: of a batch) by class of operation, as Ivanov et al., "Data
+// movement is all you need" (2020) classify a transformer's; and how far each class is from the machine's
+// limits.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,43 +23,43 @@ struct ClassWork {
   OpClass op_class = OpClass::kContraction;
   double nodes = 0;
   double flops = 0;
-  double bytes = 0;  // read and written where nothing is cached
-  // A node takes at least its flops at the rate of products of its operands' type, and its bytes at the
-  // memory's. 0 where the machine's limits are not known.
+  double bytes = 0;  // read and written, without caching
+  // Lower bound on the time: a node's flops at the rate of products of its operands' type, or its bytes at
+  // the memory's rate, whichever takes longer. 0 if the machine's limits are unknown.
   double floor_seconds = 0;
   double seconds = 0;  // measured; 0: not measured
 };
 
 struct OperationAnatomy {
-  std::vector<ClassWork> classes;  // those that the step has, in the order of OpClass
-  // Of the tensor contractions; what is computed again is in neither.
+  std::vector<ClassWork> classes;  // those that occur in the step, in the order of OpClass
+  // The tensor contractions of forward and backward; recomputation is in neither.
   ClassWork forward, backward;
-  bool is_measured = false;  // some node took time
+  bool is_measured = false;  // at least one node was timed
   bool has_floor = false;    // the machine's limits are known
 };
 
-// A node's part of a step.
+// A node's share of a step.
 struct NodeWork {
   OpClass op_class;
   Phase phase;
-  DType operands;      // of a product; fp32 of other work, which is done in it
-  double runs;         // in a step
-  Cost cost;           // of one of them
-  double seconds = 0;  // of one of them, measured
+  DType operands;      // of a product; fp32 for other work, which computes in fp32
+  double runs;         // per step
+  Cost cost;           // per run
+  double seconds = 0;  // per run, measured
 };
 
-// As planned: every count at its maximum.
+// As planned: with every count at its maximum.
 std::vector<NodeWork> planned_work(const Session& session);
-// The mean of the recorded steps, with the counts that ran.
+// The mean over the recorded steps, with the counts of those runs.
 std::vector<NodeWork> measured_work(const StepProfile& profile);
 
-// Without limits nothing is said of the floor.
+// Without limits there is no floor.
 OperationAnatomy operation_anatomy(const std::vector<NodeWork>& nodes,
                                    const std::optional<MachineLimits>& limits);
 
 ClassWork total_of(const OperationAnatomy& anatomy);
 
-// A table: share of flops, of bytes and of time, and time as a multiple of the floor.
+// A table of shares of flops, bytes and time, and the time as a multiple of the floor.
 std::string format_operation_anatomy(const OperationAnatomy& anatomy);
 nlohmann::json to_json(const OperationAnatomy& anatomy);
 

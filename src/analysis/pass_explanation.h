@@ -1,7 +1,7 @@
-// What each pass that can be skipped is worth to a run: the step with it against the step without it.
+// What each skippable pass is worth to a run: compares the step with the pass and without it.
 //
-// Nothing runs: both steps are built and planned, their work is the sum of their ops' own costs. Values are
-// marginal: two passes that can do each other's work each look small.
+// Nothing runs: both steps are built and planned, and their work is the sum of their ops' costs. Effects are
+// marginal: if two passes can do each other's work, each looks small.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace shoehorn {
 struct StepWork {
   double nodes = 0;
   double flops = 0;
-  double bytes = 0;    // read and written where nothing is cached
-  double seconds = 0;  // at least, at the machine's limits
+  double bytes = 0;    // read and written, without caching
+  double seconds = 0;  // lower bound from the machine's limits
   int64_t arena_bytes = 0;
 
   bool operator==(const StepWork&) const = default;
@@ -36,11 +36,11 @@ struct PassEffect {
   bool does_something() const { return with != without; }
 };
 
-// In the order of the pass list. UserError as the session's constructor.
+// In the order of the pass list. Throws UserError like Session's constructor.
 std::vector<PassEffect> explain_passes(const Model& model, const SessionOptions& options,
                                        const MachineLimits& limits);
 
-// By pass: what the step has with and without it.
+// By pass: the step's work with it and without it.
 nlohmann::json to_json(const std::vector<PassEffect>& effects);
 
 }  // namespace shoehorn

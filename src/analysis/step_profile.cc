@@ -14,12 +14,12 @@ namespace {
 constexpr int64_t kHostThread = 0;
 constexpr int64_t kFirstLaneThread = 1;
 
-// What can happen around a step besides data waits: log, evaluation and checkpoint after it and at an epoch's
-// end.
+// What can happen around a step besides waiting for data: log, evaluation and checkpoint, after a step and at
+// the end of an epoch.
 constexpr int64_t kHostSlicesAround = 6;
 
-// The program with every dimension as large as it was in a call, so that the ops' own cost is that of the
-// call.
+// A copy of the program in which every dimension has the size that it had in a call, so that the ops' costs
+// are those of the call.
 Program at_counts(const Program& program, std::span<const int64_t> counts) {
   Program sized = program;
   for (Value& value : sized.values()) {

@@ -1,9 +1,9 @@
-// --profile N: when each node of N optimizer steps ran, and what the host did between them; written as a
-// trace (report/trace_file.h) and summed by op. Of an evaluation run a batch is a step.
+// --profile N: records when each node of N optimizer steps ran and what the host did in between. The record
+// is written as a trace (report/trace_file.h) and summed by op. In an evaluation run a step is a batch.
 //
-// Everything is reserved by the constructor, before the memory forecast, so that its bytes are part of the
-// process's predicted overhead and recording allocates nothing. A node begins where the one before it ended:
-// the recording's own time (a read of the clock) is part of the node.
+// The constructor reserves all memory, before the memory forecast. So these bytes are part of the process's
+// predicted overhead, and recording allocates nothing. A node begins where the previous one ended: the time
+// of the recording itself (reading the clock) counts as the node's.
 //
 //   profile.begin_step(1);
 //   profile.begin_run(program, counts); … profile.node_done(); … profile.end_run();
@@ -29,7 +29,7 @@ namespace shoehorn {
 enum class HostWork : uint8_t { kDataWait, kLogging, kEvaluation, kCheckpoint };
 std::string_view host_work_name(HostWork work);
 
-// Of the steady clock.
+// Seconds of the steady clock.
 inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -44,18 +44,18 @@ struct OpTime {
 
 class StepProfile {
  public:
-  // `session` outlives the profile. At most `steps` steps are recorded; further ones are passed over.
+  // `session` must outlive the profile. It records at most `steps` steps and ignores further ones.
   StepProfile(const Session& session, int64_t steps);
 
-  // Bytes that the recording holds.
+  // Size of the recording's memory.
   int64_t reserved_bytes() const;
   int64_t recorded_steps() const { return static_cast<int64_t>(steps_.size()); }
   bool is_recording() const { return is_recording_; }
 
-  // A step that began at `begin_seconds`; nothing is recorded once all steps are.
+  // Starts a step that began at `begin_seconds`. Does nothing once all steps are recorded.
   void begin_step(int64_t number, double begin_seconds);
   void end_step();
-  // Around each program of a step.
+  // Call these before and after each program of a step.
   void begin_run(ProgramId program, std::span<const int64_t> counts);
   void end_run() { is_running_ = false; }
   void node_done() {
@@ -63,14 +63,14 @@ class StepProfile {
   }
   void host_work(HostWork work, double begin_seconds, double end_seconds);
 
-  // Calls function(node in its program, its cost with the counts that ran, its seconds) for every node that
-  // was recorded.
+  // Calls function(node in its program, its cost with the counts of the run, its seconds) for every recorded
+  // node.
   void each_node(const std::function<void(const OpContext&, const Cost&, double seconds)>& function) const;
-  // Most time first. Flops and bytes are those of the counts that ran.
+  // Sorted by time, longest first. Flops and bytes are for the counts of the runs.
   std::vector<OpTime> by_op() const;
   double recorded_seconds() const;
 
-  // The trace; SystemError if it cannot be written.
+  // Writes the trace; SystemError if that fails.
   void write(const std::filesystem::path& path) const;
 
  private:
@@ -91,7 +91,7 @@ class StepProfile {
     double end;
   };
 
-  // What the nodes of a run cost with the counts it had.
+  // The cost of each node of a run, with the counts of that run.
   std::vector<Cost> costs_of(const Run& run) const;
   double end_of(const Run& run) const;
   template <typename Function>
@@ -105,11 +105,11 @@ class StepProfile {
   std::vector<Run> runs_;
   std::vector<HostSlice> host_;
   std::vector<int64_t> counts_;
-  std::vector<double> node_ends_;  // its pages are touched
+  std::vector<double> node_ends_;  // its pages are touched at construction
   size_t used_nodes_ = 0;
 };
 
-// Time, share, calls, GFLOP/s and GB/s by op.
+// A table by op: time, share, calls, GFLOP/s and GB/s.
 std::string format_profile(const StepProfile& profile);
 
 }  // namespace shoehorn

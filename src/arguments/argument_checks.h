@@ -1,4 +1,4 @@
-// What arguments' values are checked with: UserError, naming the argument and what it expects.
+// Checks of argument values. Each throws UserError naming the argument and what it expects.
 #pragma once
 
 #include <algorithm>
@@ -31,24 +31,24 @@ inline void require_between(std::string_view name, double value, double low, dou
   require(value >= low && value <= high, name, expected, value);
 }
 
-// Whole numbers up to here are exact in a double and fit an int64_t.
+// Integers up to this are exact in a double and fit in int64_t.
 inline constexpr double kMostSteps = 1e15;
 
-// What low-rank adapters may have: no layer of a model is wider.
+// The largest --lora_rank: no layer of a model is wider.
 inline constexpr int64_t kLargestLoraRank = 65536;
 
 inline void require_fraction(std::string_view name, double value) {
   require(value >= 0 && value < 1, name, "a number in [0, 1)", value);
 }
 
-// A share of the run's steps (below 1), or a whole number of them.
+// Either a fraction of the run's steps (below 1), or an integer number of steps.
 inline void require_interval(std::string_view name, double steps) {
   require(steps > 0, name, "more than 0", steps);
   require(steps <= kMostSteps, name, "at most 1e15", steps);
   require(steps < 1 || steps == std::floor(steps), name, "an integer, or a share below 1", steps);
 }
 
-// A dictionary whose keys are known, read key by key.
+// Reads a dictionary of known keys, key by key.
 class KwargsReader {
  public:
   KwargsReader(std::string_view flag, const Kwargs& kwargs, std::vector<std::string> known)

@@ -1,11 +1,11 @@
-// The one table of flags. Parsing, configuration files, help, JSON and the refusal of what this version lacks
-// are all driven by it: to add a flag is to add a member to TrainingArguments and a row here.
+// The one table of flags. It drives parsing, configuration files, help, JSON, and the refusal of what this
+// version lacks. To add a flag, add a member to TrainingArguments and a row here.
 //
-// A row is supported, known but not yet built, or refused for a stated reason. A flag of the last two kinds
-// is accepted while its value is the default (or "off"), so that complete configurations carry over; anything
-// else is a UserError naming it. Nothing is accepted and ignored.
+// A row is supported, known but not built yet, or refused for a stated reason. A flag of the last two kinds
+// is accepted if its value is the default (or "off"), so that complete configurations carry over; any other
+// value is a UserError that names the flag. No flag is accepted and then ignored.
 //
-// The table is immutable and safe to read from any thread.
+// The table is immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -37,14 +37,15 @@ inline constexpr std::array kCommands = {Command::kTrain,      Command::kEval,  
                                          Command::kPlan,       Command::kAnatomy,      Command::kBenchStep,
                                          Command::kBenchBatch, Command::kBenchQuality, Command::kEnv};
 
-// The commands in which a flag does something, beyond being checked: a sum of these.
+// The commands in which a flag has an effect, beyond being checked: a bit set.
 enum ReadBy : uint8_t {
-  kReadByTrain = 1,  // and bench quality, which trains
+  kReadByTrain = 1,  // also bench quality, which trains
   kReadByPlan = 2,
   kReadByBenchStep = 4,
   kReadByAnatomy = 8,
   kReadByBenchBatch = 16,
-  // All three. What decides values alone is read by bench step, which gives a loss.
+  // All three. A flag that affects only values, not time or memory, is read by bench step, which prints a
+  // loss.
   kReadByBench = kReadByBenchStep | kReadByAnatomy | kReadByBenchBatch,
   kReadByEval = 32,
   kReadByPredict = 64,
@@ -77,19 +78,19 @@ enum class ArgumentKind : uint8_t { kFromField, kFlag, kInteger, kNumber, kText,
 
 enum class ArgumentStatus : uint8_t { kSupported, kNotYet, kRefused };
 
-// What it means for a run that goes on from a checkpoint (state/resume_changes.h) that a flag is another than
-// in the run that was interrupted. Every supported row with a member states it.
+// What it means for a resumed run (state/resume_changes.h) if a flag differs from the interrupted run's.
+// Every supported row with a member states it.
 enum class ResumeRole : uint8_t {
   kUnclassed,
-  kSamples,     // decides which samples come, and when
-  kTokens,      // acts through the tokenized training data alone, whose content is compared
-  kState,       // decides which weights are trained and which states they have
-  kNumerics,    // decides what is computed from samples, weights and states
-  kFree,        // may change between two steps: settings that are tuned, and what changes rounding at most
-  kIrrelevant,  // decides nothing of what a training run computes, keeps or logs
+  kSamples,     // determines which samples come, and when
+  kTokens,      // acts only through the tokenized training data, whose content is compared
+  kState,       // determines which weights are trained and which states they have
+  kNumerics,    // determines what is computed from samples, weights and states
+  kFree,        // may change between two steps: tuning settings, and what changes rounding at most
+  kIrrelevant,  // does not affect what a training run computes, keeps or logs
 };
 
-// monostate: not given.
+// monostate means not given.
 using ArgumentValue =
     std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>, Kwargs>;
 
@@ -100,14 +101,14 @@ using ArgumentField =
                  std::string TrainingArguments::*, std::vector<std::string> TrainingArguments::*,
                  Kwargs TrainingArguments::*>;
 
-// One value that a flag may have. A `why` makes it one that we know and lack, or refuse.
+// One value that a flag may have. With a `why` the value is known, but not built or refused.
 struct ArgumentChoice {
   std::string_view value;
   std::string_view why = {};
-  ArgumentStatus lacking = ArgumentStatus::kNotYet;  // which of the two, where there is a `why`
+  ArgumentStatus lacking = ArgumentStatus::kNotYet;  // which of the two; only with a `why`
 };
 
-// The flags and texts that an old spelling stands for, over what `args` has so far.
+// Translates an old spelling into current flags and their texts, given what `args` holds so far.
 using ArgumentRewrite = std::vector<std::pair<std::string_view, std::string>> (*)(
     const std::string& text, const TrainingArguments& args);
 
@@ -117,78 +118,80 @@ struct ArgumentSpec {
   int read_by = kReadByAll;  // of the commands that take the group
   ArgumentField field = {};
   ResumeRole resume = ResumeRole::kUnclassed;
-  ArgumentKind kind = ArgumentKind::kFromField;  // given only for rows without a field and for bytes
-  ArgumentValue standard = {};  // the default; taken from TrainingArguments where there is a field
+  ArgumentKind kind = ArgumentKind::kFromField;  // set only for rows without a field, and for bytes
+  ArgumentValue standard = {};                   // default; with a field it comes from TrainingArguments
   std::string_view help = {};
   ArgumentStatus status = ArgumentStatus::kSupported;
   std::string_view why = {};  // why it is not supported
   std::vector<std::string_view> aliases = {};
   std::vector<ArgumentChoice> choices = {};
-  std::string_view true_text = {};   // a text flag that may also be given as a boolean: what true means …
+  std::string_view true_text = {};   // for a text flag that may also be a boolean: what true means …
   std::string_view false_text = {};  // … and what false means
   ArgumentRewrite rewrite = nullptr;
 };
 
 const std::vector<ArgumentSpec>& argument_table();
 
-// By name or alias, with '-' for '_'. Null if there is none.
+// By name or alias; '-' counts as '_'. Null if there is none.
 const ArgumentSpec* find_argument(std::string_view name);
 
 // "; did you mean --x?" or "".
 std::string did_you_mean(std::string_view name);
 
-// Whether the command accepts the row. A command line of train can be planned and measured as it is, so plan,
-// anatomy and bench accept all rows of a run; eval, predict and env accept what they read.
+// True if the command accepts the row. A command line of train can also be planned and measured, so plan,
+// anatomy and bench accept all rows of a run; eval, predict and env accept the rows that they read.
 bool command_takes(Command command, const ArgumentSpec& spec);
-// Whether it does something there, beyond being checked. Not all that is accepted does: help_text() says so.
+// True if the row has an effect in the command, beyond being checked. help_text() marks rows that have none.
 bool command_reads(Command command, const ArgumentSpec& spec);
 std::string_view command_name(Command command);
 std::string_view group_title(ArgumentGroup group);
 
-// The member that a row with a field stands for.
+// The value of the member that a row with a field stands for.
 ArgumentValue argument_value(const ArgumentSpec& spec, const TrainingArguments& args);
 void set_argument(const ArgumentSpec& spec, const ArgumentValue& value, TrainingArguments& args);
 
-// Throws UserError, "[`source`] …", if `value` is no choice of the row, or is one that this version lacks.
+// UserError "[`source`] …" if `value` is no choice of the row, or one that this version lacks.
 void check_argument(const ArgumentSpec& spec, const ArgumentValue& value, std::string_view source);
 
-// Values from and to text and JSON. UserError, "[`source`] …", for what has not the row's kind.
+// Conversions from and to text and JSON. UserError "[`source`] …" for a value of another kind than the row's.
 ArgumentValue argument_from_text(const ArgumentSpec& spec, const std::string& text, std::string_view source);
 ArgumentValue argument_from_json(const ArgumentSpec& spec, const nlohmann::json& json,
                                  std::string_view source);
 std::string argument_to_text(const ArgumentValue& value);
 nlohmann::json argument_to_json(const ArgumentValue& value);
 
-// "true", "No", "1" … -> a boolean; nothing for any other text.
+// "true", "No", "1", … -> a boolean; nullopt for any other text.
 std::optional<bool> parse_boolean(std::string_view text);
 
-// Sets every argument in `object` (a JSON object); keys as flags, without dashes.
+// Sets every argument in `object` (a JSON object). Keys are flags without dashes.
 void apply_json(const nlohmann::json& object, const std::string& source, TrainingArguments& args);
 
-// Sets one argument from its text, through the row's rewrite if it is an old spelling.
+// Sets one argument from its text. An old spelling goes through the row's rewrite.
 void apply_text(const ArgumentSpec& spec, const std::string& text, std::string_view source,
                 TrainingArguments& args);
 
 struct ParsedArguments {
-  TrainingArguments arguments;          // resolved and valid for the command, unless help is set
-  bool help = false;                    // --help or -h: nothing else was looked at
+  TrainingArguments arguments;          // resolved and valid for the command, unless `help`
+  bool help = false;                    // --help or -h: everything else was ignored
   std::vector<std::string> given;       // the rows set on the command line, by name
   std::vector<std::string> configured;  // the rows set in the configuration file, by name
 
-  // In either of the two, rather than a default.
+  // True if either of the two set the row.
   bool sets(std::string_view name) const;
 };
 
-// Reads flags: --name value, --name=value, --bf16, --no_bf16, --bf16 false, --some-name; lists as several
-// words, with commas, or both; kwargs as JSON or a=b,c=d. `--config file.json` (or that file alone, without a
-// flag) is applied first, whatever its place; its keys may belong to other commands. The last of a repeated
-// flag counts. Throws UserError naming the flag, or the file and key; SystemError if the file cannot be read.
+// Parses a command line: --name value, --name=value, --bf16, --no_bf16, --bf16 false, --some-name; lists as
+// several words, with commas, or both; kwargs as JSON or a=b,c=d. `--config file.json` (or that file alone,
+// without a flag) is applied first, wherever it stands; its keys may belong to other commands. If a flag is
+// repeated, the last value counts. UserError naming the flag, or the file and key; SystemError if the file
+// cannot be read.
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words);
 
-// What a command needs besides valid arguments: its model and files.
+// Checks what a command needs besides valid arguments: its model and files.
 void validate_command(Command command, const TrainingArguments& args);
 
-// The command's flags by group, aligned, at most 100 columns wide; then the names known but not yet built.
+// The command's flags by group, at most 100 columns wide; then the names of flags that are known but not
+// built.
 std::string help_text(Command command);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// Rows of the table: the run_glue arguments (model, data, output) and what its siblings add that we
+// Rows of the table: the arguments of run_glue (model, data, output), and those of similar scripts that we
 // lack.
 #include "arguments/argument_table_rows.h"
 

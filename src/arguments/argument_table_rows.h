@@ -1,4 +1,4 @@
-// The parts of the table of flags, each in a file of its own, and what these share. For the files of the table only.
+// The parts of the table of flags, one file each, and what they share. Included only by the table's files.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ using enum ArgumentKind;
 using enum ArgumentStatus;
 using enum ResumeRole;
 
-// Why a value or a flag is not supported, where several files say so.
+// Reasons that several files give for a flag or a value that is not supported.
 inline constexpr std::string_view kNotBuilt = "it is not built";
 inline constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA backend";
 inline constexpr std::string_view kNoTracker =

@@ -1,17 +1,17 @@
-// --batch_size_ramp: an effective batch that grows over training, by taking more micro-batches into each
+// --batch_size_ramp: an effective batch that grows over training, by more and more micro-batches per
 // optimizer step.
 //
 //   --per_device_train_batch_size 4 --gradient_accumulation_steps 4 --batch_size_ramp 0:4,400:8,1200:16
 //
-// trains with a batch of 4 from the first sample on, of 8 once 400 samples are consumed, of 16 after 1200.
-// The form is that of Megatron-LM's --step-batch-size-schedule (which replaced --rampup-batch-size), with
-// thresholds in samples. The programs are those of the largest batch, as is the memory: a smaller batch calls
-// them for fewer micro-batches, or with absent ones in layer-major order. Losses divide by the targets of the
-// batch there is.
+// trains with a batch of 4 from the first sample on, of 8 once 400 samples are consumed, and of 16 after
+// 1200. The syntax is that of Megatron-LM's --step-batch-size-schedule (which replaced --rampup-batch-size),
+// with thresholds in samples. Programs and memory are those of the largest batch. A smaller batch calls them
+// for fewer micro-batches, or with absent ones in layer-major order. Losses are divided by the targets of the
+// actual batch.
 //
-// The schedule of the learning rate runs over optimizer steps, which become fewer an epoch as the batch
-// grows, and --scale_learning_rate scales once, by the largest batch: a ramp stands in for a part of the
-// warm-up or of the decay, so nothing is scaled by the batch of a stage.
+// The learning-rate schedule runs over optimizer steps, whose number per epoch falls as the batch grows.
+// --scale_learning_rate scales once, by the largest batch. A ramp replaces a part of the warm-up or of the
+// decay, so the learning rate is not scaled by the batch of a stage.
 #pragma once
 
 #include <vector>
@@ -21,9 +21,9 @@
 
 namespace shoehorn {
 
-// The stages; none without the flag. UserError for text that is no SAMPLES:BATCH, for stages that do not grow
-// from 0 samples on, for a batch that is no multiple of per_device_train_batch_size, and where the last is
-// not the effective batch.
+// The stages; empty without the flag. UserError if the text is not SAMPLES:BATCH,…; if the stages do not
+// begin at 0 samples or do not grow; if a batch is no multiple of per_device_train_batch_size; or if the last
+// is not the effective batch.
 std::vector<RampStage> batch_size_ramp_of(const TrainingArguments& args);
 
 }  // namespace shoehorn

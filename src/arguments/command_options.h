@@ -1,6 +1,6 @@
-// Flags that belong to one command only, as --rungs to bench ladder: rows of the same form as the table's
-// (argument_table.h), without a member of TrainingArguments behind them. They are read, checked and explained
-// as those are.
+// Flags of one command only, such as --rungs of bench ladder. They are rows of the table's form
+// (argument_table.h), but without a member of TrainingArguments, and are parsed, checked and explained in the
+// same way.
 //
 //   const std::vector<ArgumentSpec> rows = {{.name = "repeats", .kind = ArgumentKind::kInteger,
 //                                            .standard = int64_t{1}, .help = "processes a rung"}};
@@ -18,7 +18,7 @@
 
 namespace shoehorn {
 
-// A value for each row: as given, else its standard. Asking for another name or kind is a bug.
+// The value of each row: as given, or the default. Asking for another name or kind is a bug.
 class CommandOptions {
  public:
   explicit CommandOptions(const std::vector<ArgumentSpec>& rows);
@@ -28,15 +28,15 @@ class CommandOptions {
 
   bool flag(std::string_view name) const { return std::get<bool>(value(name)); }
   int64_t integer(std::string_view name) const { return std::get<int64_t>(value(name)); }
-  // UserError below `least`; `why` ends its message.
+  // UserError if the value is less than `least`; `why` is appended to the message.
   int64_t integer_at_least(std::string_view name, int64_t least, std::string_view why = "") const;
   const std::string& text(std::string_view name) const { return std::get<std::string>(value(name)); }
   const std::vector<std::string>& list(std::string_view name) const {
     return std::get<std::vector<std::string>>(value(name));
   }
 
-  bool help = false;              // --help or -h: nothing else was looked at
-  std::vector<std::string> rest;  // words of other flags, in their order; see UnknownFlags
+  bool help = false;              // --help or -h: everything else was ignored
+  std::vector<std::string> rest;  // words of other flags, in order; see UnknownFlags
 
  private:
   const ArgumentValue& value(std::string_view name) const;
@@ -45,15 +45,15 @@ class CommandOptions {
   std::vector<std::string> given_;
 };
 
-// What becomes of a flag that is none of the rows.
+// What to do with a flag that is not in the rows: refuse it, or keep it in `rest`.
 enum class UnknownFlags : uint8_t { kRefuse, kKeep };
 
-// Every row states its kind, and its standard where it has one. The last of a repeated flag counts. UserError
-// naming the flag.
+// Every row states its kind, and its default if it has one. If a flag is repeated, the last value counts.
+// UserError naming the flag.
 CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::vector<std::string>& words,
                              UnknownFlags unknown = UnknownFlags::kRefuse);
 
-// A line a row, as help_text() has them.
+// Help with one line per row, formatted like help_text().
 std::string options_help(const std::vector<ArgumentSpec>& rows);
 
 }  // namespace shoehorn

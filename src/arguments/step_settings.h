@@ -1,4 +1,4 @@
-// From TrainingArguments to what the programs are built from.
+// Converts TrainingArguments into the options that programs are built from.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,17 @@
 
 namespace shoehorn {
 
-// UserError for kwargs that are unknown or out of range.
+// UserError if a kwarg is unknown or out of range.
 StepOptions step_options_of(const TrainingArguments& args);
 
-// Parameters whose name `matches` says yes to get this weight decay; the first group that matches counts.
+// The weight decay of the parameters whose names `matches` accepts. The first matching group counts.
 struct ParameterGroup {
   std::function<bool(const std::string& name)> matches;
   float weight_decay = 0;
 };
 
-// StepOptions::decay_of for own groups; unset for none. A parameter of no group keeps its standard decay.
+// StepOptions::decay_of for custom groups; unset if there are none. A parameter in no group keeps its
+// standard decay.
 std::function<float(const std::string& name, float standard)> decay_of_groups(
     std::vector<ParameterGroup> groups);
 

@@ -1,13 +1,13 @@
-// What a run is told: Hugging Face's TrainingArguments by name and default (transformers 5.23), the arguments
-// of the run_glue example, and ours. A plain value; argument_table.h says which flag fills which member and
-// what is refused.
+// The arguments of a run: Hugging Face's TrainingArguments with their names and defaults (transformers 5.23),
+// those of the run_glue example, and our own. A plain value; argument_table.h says which flag sets which
+// member and what is refused.
 //
 //   TrainingArguments args{.output_dir = "out", .per_device_train_batch_size = 4, .bf16 = true};
 //   args.gradient_checkpointing_kwargs = {{"every_n_layers", 2}};
 //   validate(args);
 //
-// Conventions: an empty string or list is "not given"; a value of *_steps below 1 is a share of the run's
-// steps; a sample is a sequence, a step an optimizer step.
+// Conventions: an empty string or list means "not given". A value of *_steps below 1 is a fraction of the
+// run's steps. A sample is a sequence; a step is an optimizer step.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,7 @@
 
 namespace shoehorn {
 
-// A flat dictionary of named options, as {"every_n_layers": 2} in JSON or "momentum=0.9,nesterov=true" in
-// text.
+// A flat dictionary of options: {"every_n_layers": 2} in JSON, or "momentum=0.9,nesterov=true" in text.
 using KwargValue = std::variant<bool, int64_t, double, std::string>;
 using Kwargs = std::map<std::string, KwargValue>;
 
@@ -35,12 +34,12 @@ struct TrainingArguments {
   std::string model_name_or_path = {};
   std::string task = "text-classification";
   std::string task_name = {};
-  std::string problem_type = {};      // empty: what the labels of the training file say
+  std::string problem_type = {};      // empty: determined by the training file's labels
   std::optional<bool> do_train = {};  // unset: the command train trains
-  std::optional<bool> do_eval = {};   // unset: where there is a validation set
+  std::optional<bool> do_eval = {};   // unset: if there is a validation set
   bool do_predict = false;
 
-  // Data. max_seq_length is in tokens. pad_to_max_length false: sequences are packed without padding
+  // Data. max_seq_length is in tokens. With pad_to_max_length false, sequences are packed without padding
   // (run_glue: true).
   std::string train_file = {};
   std::string validation_file = {};
@@ -78,14 +77,14 @@ struct TrainingArguments {
   bool fp16_full_eval = false;
   std::optional<bool> tf32 = {};
   std::string master_weights = "fp32";
-  // Of fp16, as DeepSpeed names them; the values are torch.amp.GradScaler's. loss_scale 0 is dynamic.
+  // fp16's loss scale, named as in DeepSpeed; defaults are torch.amp.GradScaler's. loss_scale 0 is dynamic.
   double loss_scale = 0;
   int64_t initial_scale_power = 16;
   int64_t loss_scale_window = 2000;
   int64_t hysteresis = 1;
   double min_loss_scale = 1;
 
-  // Memory and speed. memory_budget is in bytes, for the whole process.
+  // Memory and speed. memory_budget is in bytes for the whole process.
   std::optional<int64_t> memory_budget = {};
   bool gradient_checkpointing = false;
   Kwargs gradient_checkpointing_kwargs = {};
@@ -100,7 +99,7 @@ struct TrainingArguments {
   bool prediction_loss_only = false;
   bool skip_memory_metrics = true;
 
-  // Low-rank adapters (passes/lora.h), as PEFT's LoraConfig names them. lora_rank 0: off.
+  // Low-rank adapters (passes/lora.h), named after PEFT's LoraConfig. lora_rank 0: off.
   int64_t lora_rank = 0;
   double lora_alpha = 8;
   double lora_dropout = 0.0;
@@ -108,8 +107,8 @@ struct TrainingArguments {
   std::vector<std::string> lora_modules_to_save = {};
   bool lora_merge = false;
 
-  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch clipping off; both: by the norm
-  // first.
+  // Optimizer and schedule. max_grad_norm 0 and max_grad_value 0 switch clipping off. If both are set,
+  // clipping by the norm comes first.
   std::string optim = "adamw_torch_fused";
   Kwargs optim_args = {};
   double learning_rate = 5e-5;
@@ -165,9 +164,9 @@ struct TrainingArguments {
   double logging_steps = 500;
   bool logging_first_step = false;
   bool logging_nan_inf_filter = false;
-  std::vector<std::string> report_to = {};  // resolved: no "none", "all" replaced by what it stands for
+  std::vector<std::string> report_to = {};  // resolved(): without "none", and with "all" expanded
   std::string run_name = {};
-  std::string logging_dir = {};  // of event files; empty: output_dir/runs/<date>_<host>
+  std::string logging_dir = {};  // for event files; empty: output_dir/runs/<date>_<host>
   std::string include_num_input_tokens_seen = "no";
   std::string log_level = "passive";
   std::optional<bool> disable_tqdm = {};
@@ -178,7 +177,7 @@ struct TrainingArguments {
   bool full_determinism = false;
   bool use_cpu = false;
   bool detect_anomaly = false;
-  int64_t profile = 0;  // optimizer steps
+  int64_t profile = 0;  // number of optimizer steps
   std::string dump_program = {};
   std::vector<std::string> skip_pass = {};
   bool explain = false;
@@ -187,68 +186,71 @@ struct TrainingArguments {
   bool operator==(const TrainingArguments&) const = default;
 };
 
-// `args` with what follows from what is given: eval_steps from logging_steps, do_eval from eval_strategy,
-// metric_for_best_model "loss" and greater_is_better where the best model or reduce_lr_on_plateau asks for
-// them, update_in_backward from the optimizers that are made of it, the reports that "all" means. Idempotent.
+// `args` completed by what follows from them: eval_steps from logging_steps, do_eval from eval_strategy,
+// metric_for_best_model "loss" and greater_is_better if the best model or reduce_lr_on_plateau needs them,
+// update_in_backward for the optimizers that imply it, the reports that "all" means. Idempotent.
 TrainingArguments resolved(TrainingArguments args);
 
-// Throws UserError for a value that is out of range, that this version lacks or refuses, or that contradicts
-// another. Needs resolved arguments; looks at no file.
+// UserError for a value that is out of range, that this version lacks or refuses, or that contradicts
+// another. `args` must be resolved. Reads no file.
 void validate(const TrainingArguments& args);
 
-// Everything as JSON, by flag name; an unset value is null. from_json takes any subset of the names, refuses
-// unknown and unsupported ones as the command line does, and reports them as "[`source`: name] …".
+// All arguments as JSON, by flag name; an unset value is null. The inverse takes any subset of the names. It
+// refuses unknown and unsupported ones as the command line does, with "[`source`: name] …".
 nlohmann::json to_json(const TrainingArguments& args);
 TrainingArguments training_arguments_from_json(const nlohmann::json& object, const std::string& source);
 
-// Warm-up steps of a run of `total_steps`: from warmup_steps, or where that is 0 from warmup_ratio.
+// The number of warm-up steps in a run of `total_steps`: from warmup_steps or, if that is 0, from
+// warmup_ratio.
 int64_t warmup_steps_of(const TrainingArguments& args, int64_t total_steps);
 
-// The learning-rate schedule, a function of the step. UserError names an lr_scheduler_kwargs key that is
-// unknown or has a wrong value, or an lr_scheduler_type that is no such function.
+// The learning-rate schedule as a function of the step. UserError for an lr_scheduler_kwargs key that is
+// unknown or has a wrong value, and for an lr_scheduler_type that is no such function.
 Schedule schedule_of(const TrainingArguments& args, int64_t total_steps);
 
-// What moves the rate instead where lr_scheduler_type is reduce_lr_on_plateau; nothing for the others. Needs
-// resolved arguments. UserError as above, and where mode is left to its default though greater is better.
+// The schedule for lr_scheduler_type reduce_lr_on_plateau; nullopt for other types. `args` must be resolved.
+// UserError as above, and if `mode` keeps its default although greater is better.
 std::optional<ReduceLrOnPlateau> reduce_lr_on_plateau_of(const TrainingArguments& args);
 
-// 0 without gradient checkpointing, else gradient_checkpointing_kwargs' every_n_layers (1 by default;
-// kRootOfLayers for "sqrt"). UserError names a key that is unknown or has a wrong value.
+// 0 without gradient checkpointing; else every_n_layers of gradient_checkpointing_kwargs (default 1;
+// kRootOfLayers for "sqrt"). UserError for a key that is unknown or has a wrong value.
 int64_t recompute_every_n_layers(const TrainingArguments& args);
 
-// Whether report_to of resolved arguments names this report.
+// True if report_to names this report. `args` must be resolved.
 bool reports_to(const TrainingArguments& args, std::string_view report);
 
-// Samples of an optimizer step; with a batch_size_ramp of the largest.
+// Samples per optimizer step; with batch_size_ramp those of the largest batch.
 int64_t effective_batch_size(const TrainingArguments& args);
 
-// learning_rate, or as scale_learning_rate says: times effective / reference batch, or the root of it.
+// The learning rate after scale_learning_rate: multiplied by effective / reference batch, or by its square
+// root.
 double scaled_learning_rate(const TrainingArguments& args);
 
-// "adamw", "sgd", …: values of `optim` that name the same optimizer are one.
+// "adamw", "sgd", …: the same for all values of `optim` that mean the same optimizer.
 std::string_view optimizer_name(const TrainingArguments& args);
 
-// The optimizer and what optim_args says of it. UserError as above, and for a learning rate or schedule
-// beside Adafactor's relative_step, which reads none.
+// The optimizer with its optim_args. UserError as above, and for a learning rate or schedule together with
+// Adafactor's relative_step, which reads neither.
 OptimizerSettings optimizer_settings_of(const TrainingArguments& args);
 
-// UserError where the optimizer sets its own rate: for a learning_rate that was given, though it is the
+// UserError if the optimizer computes its own learning rate. Call it if a learning_rate was given, even the
 // default.
 void refuse_given_learning_rate(const TrainingArguments& args);
 
-// torch_compile_backend eager or aot_eager: the unfused reference run was asked for.
+// True for torch_compile_backend eager or aot_eager, which ask for the unfused reference run.
 bool wants_unfused_run(const TrainingArguments& args);
 
-// What the labels are to be: problem_type, else that of the GLUE task in task_name, where it is a regression; nothing
-// where the data decide.
+// The problem that the labels must define: problem_type, or regression if task_name is a GLUE task with
+// regression; nullopt if the data decides.
 std::optional<ProblemType> problem_of(const TrainingArguments& args);
 
-// Whether a larger value of the metric is better, where greater_is_better does not say: not of losses, as in the
-// Trainer, and not of the errors of a regression (mse, mae), which it would take for better the larger they are.
+// True if a larger value of the metric is better, for runs that leave greater_is_better unset. False for
+// losses, as in the Trainer, and also for a regression's errors (mse, mae), for which the Trainer assumes
+// true.
 bool grows_when_better(std::string_view metric);
 
-// The one or two text columns: text_column_names, else those of the GLUE task in task_name, else none (the
-// data decides).
+// The names of the one or two text columns: text_column_names, or those of the GLUE task in task_name, or
+// none (the data decides).
 std::vector<std::string> text_columns_of(const TrainingArguments& args);
 
 }  // namespace shoehorn

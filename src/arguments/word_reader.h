@@ -1,6 +1,6 @@
-// Reads a command line flag by flag, over whichever rows of flags a caller knows: --name value, --name=value,
-// --flag, --no_flag, --flag false, --some-name; lists as several words, with commas, or both. Used by
-// argument_table.h and command_options.h.
+// Reads a command line flag by flag, for any list of known rows: --name value, --name=value, --flag,
+// --no_flag, --flag false, --some-name; lists as several words, with commas, or both. argument_table.h and
+// command_options.h use it.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace shoehorn {
 
-// One flag as it was given: its row, how it was spelt, its value as text.
+// A flag on the command line: its row, its spelling, and its value as text.
 struct GivenFlag {
   const ArgumentSpec* spec;
   std::string source;
@@ -22,21 +22,21 @@ struct GivenFlag {
 
 class WordReader {
  public:
-  // By name or alias, with '-' for '_'; null where there is none.
+  // By name or alias; '-' counts as '_'. Null if there is none.
   using Find = std::function<const ArgumentSpec*(std::string_view name)>;
   // "; did you mean --x?" or "".
   using Suggest = std::function<std::string(std::string_view name)>;
 
-  // `words` outlives the reader.
+  // `words` must outlive the reader.
   WordReader(const std::vector<std::string>& words, Find find, Suggest suggest);
 
   bool at_end() const { return at_ == words_.size(); }
-  // The next word is a flag that `find` knows.
+  // True if the next word is a flag that `find` knows.
   bool at_known_flag() const;
-  // The next word as it stands.
+  // Takes the next word unchanged.
   const std::string& take_word() { return words_[at_++]; }
-  // One flag with its value. UserError: an unknown flag, one without its value, a word that is none (but a
-  // lone file.json is the value of `config`, as transformers' HfArgumentParser takes it).
+  // Takes one flag with its value. UserError: an unknown flag, a missing value, or a word that is no flag
+  // (except a lone file.json, which is the value of `config`, as in transformers' HfArgumentParser).
   GivenFlag read_flag();
 
  private:
@@ -51,7 +51,7 @@ class WordReader {
   size_t at_ = 0;
 };
 
-// Whether --help or -h is among the words.
+// True if --help or -h is among the words.
 bool asks_for_help(const std::vector<std::string>& words);
 
 }  // namespace shoehorn

@@ -122,9 +122,9 @@ class Backward {
   ValueId loss_;
 };
 
-// Micro-batches add to a parameter's gradient in place, so it is a value that nothing else reads. Where a
-// parameter was added to something, its gradient is also another's, or goes on to other nodes: then it gets a
-// copy.
+// Micro-batches add to a parameter's gradient in place, so nothing else may read that value. If the parameter
+// was an operand of an addition, its gradient is another value's too, or goes on to other nodes: then it gets
+// a copy.
 void separate_shared(Program& program, std::vector<ParameterGradient>& gradients) {
   const auto readers = program.readers();
   std::map<ValueId, int64_t> owners;

@@ -40,7 +40,7 @@ class Descriptor {
   int number_;
 };
 
-// A file in memory: a child that writes much never waits for a reader, as it would on a pipe.
+// A file in memory. Unlike with a pipe, a child that writes much never waits for a reader.
 std::string text_of(const Descriptor& file) {
   std::string text;
   std::array<char, 4096> block{};
@@ -54,8 +54,8 @@ std::string text_of(const Descriptor& file) {
   }
 }
 
-// In the child, between fork and exec: nothing here allocates or locks. Writes errno to `failures` where the
-// program cannot be run.
+// Runs in the child between fork and exec: allocates nothing and takes no lock. Writes errno to `failures` if
+// exec fails.
 [[noreturn]] void become(char* const* arguments, char* const* environment, int in, int out, int err,
                          int failures, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -67,7 +67,7 @@ std::string text_of(const Descriptor& file) {
   _exit(127);
 }
 
-// As exec takes them; valid as long as `texts`.
+// The pointers that exec takes. They are valid as long as `texts`.
 std::vector<char*> null_terminated(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   pointers.reserve(texts.size() + 1);
@@ -76,7 +76,7 @@ std::vector<char*> null_terminated(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// This process's environment without those that `variables` name, and these.
+// This process's environment with `variables` added; they replace variables of the same name.
 std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
   const auto name_of = [](std::string_view setting) { return setting.substr(0, setting.find('=')); };
   std::vector<std::string> all = variables;

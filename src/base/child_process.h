@@ -1,4 +1,4 @@
-// Runs a program to its end and takes what it says (Linux).
+// Runs a program to its end and captures its output (Linux).
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,14 @@ struct FinishedProcess {
   int signal = 0;
   std::string output;  // all of its standard output
   std::string error;   // all of its standard error
-  double seconds = 0;  // from its start to its end
+  double seconds = 0;  // wall-clock time from start to end
 
   bool ended_by_signal() const { return signal != 0; }
 };
 
-// words[0] is the program's path, the others its arguments; the environment is this process's, and what
-// `variables` add to it as NAME=value; standard input is empty. The program is killed when the calling thread ends before it. SystemError where it cannot be
-// started.
+// Runs a program and waits for it. words[0] is its path, the other words its arguments. The environment is
+// this process's plus `variables`, each as NAME=value. Standard input is empty. The program is killed when
+// the calling thread ends first. SystemError if it cannot be started.
 FinishedProcess run_process(const std::vector<std::string>& words,
                             const std::vector<std::string>& variables = {});
 

@@ -1,5 +1,5 @@
-// The content of bytes that come in pieces, as a short text: XXH3 with 128 bits. Equal texts mean equal bytes
-// where nobody made them to collide; it finds mistakes, not attacks.
+// A hash of bytes that arrive in pieces: XXH3 with 128 bits. It finds damage and mistakes; it is no
+// protection against somebody who makes two contents collide.
 //
 //   ContentHash hash;
 //   hash.add(std::as_bytes(std::span(values)));
@@ -21,7 +21,7 @@ class ContentHash {
   ContentHash& operator=(const ContentHash&) = delete;
 
   void add(std::span<const std::byte> bytes);
-  // Of all bytes so far, however they were cut into pieces.
+  // The hash of all bytes added so far; how they were cut into pieces does not matter.
   std::string hex() const;
 
  private:

@@ -11,10 +11,10 @@ enum class DType : uint8_t { kF32, kBF16, kF16, kF64, kI8, kU8, kI16, kI32, kI64
 // Size of one element in bytes.
 int64_t dtype_bytes(DType dtype);
 
-// "float32", "bfloat16", … as Hugging Face's config.json and our tables spell them.
+// "float32", "bfloat16", …: the spelling of Hugging Face's config.json, also used in our tables.
 std::string_view dtype_name(DType dtype);
 
-// Distance from 1 to the next number (float types only): 2^-23, 2^-7, 2^-10, 2^-52.
+// Distance from 1 to the next larger number: 2^-23, 2^-7, 2^-10, 2^-52. Float types only.
 double dtype_epsilon(DType dtype);
 
 inline bool is_float(DType dtype) {

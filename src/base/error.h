@@ -1,8 +1,8 @@
-// The two kinds of error.
+// The three kinds of error, told apart by who can do something about them:
 //
-// UserError: bad input, a bad flag, a plan that does not fit: the caller can mend it. The program exits
-// with 2. SystemError: the environment failed (a full disk, a read-only directory, an unreadable file). Exits
-// with 1. InternalError: our bug, raised through CHECK. Exits with 1.
+//   UserError      bad input, a bad flag, a plan that does not fit: the caller can correct it. Exit code 2.
+//   SystemError    the environment failed: a full disk, a read-only directory, an unreadable file. Exit code 1.
+//   InternalError  a bug of ours, raised through CHECK. Exit code 1.
 //
 // A message reads "[what] expected …, got …; hint". Library code never prints and never exits.
 #pragma once
@@ -29,7 +29,7 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-// throw user_error("[--optim] expected one of {}, got '{}'; …", …)
+// Use: throw user_error("[--optim] expected one of {}, got '{}'; …", …)
 template <typename... Args>
 UserError user_error(fmt::format_string<Args...> format, Args&&... args) {
   return UserError(fmt::format(format, std::forward<Args>(args)...));
@@ -44,7 +44,8 @@ SystemError system_error(fmt::format_string<Args...> format, Args&&... args) {
 
 }  // namespace shoehorn
 
-// CHECK(condition, "format", args…): an invariant of ours. The message is built only on failure.
+// CHECK(condition, "format", args…) throws InternalError if an invariant of ours does not hold. The message
+// is built only then.
 #define CHECK(condition, ...)                                                             \
   do {                                                                                    \
     if (!(condition)) [[unlikely]]                                                        \

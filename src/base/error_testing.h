@@ -1,4 +1,4 @@
-// What tests say of errors: the message that an action throws, and a part of a text.
+// Helpers of tests about errors: the message that an action throws, and whether a text contains a part.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace shoehorn {
 
-// The message of the Error that `action` throws; fails the test if it throws none or another kind.
+// The message of the Error that `action` throws. The test fails if it throws nothing or another type.
 template <typename Error, typename Action>
 std::string message_of(const Action& action) {
   try {
@@ -25,7 +25,7 @@ std::string message_of(const Action& action) {
   return "";
 }
 
-// The message of the UserError that `action` throws; empty if it throws none.
+// The message of the UserError that `action` throws; empty if it throws nothing.
 template <typename Action>
 std::string refusal_of(const Action& action) {
   try {

@@ -1,6 +1,7 @@
-// Scalar float16 (IEEE binary16) conversions: round to nearest, ties to even; beyond 65504 + 1/2 step to
-// infinity; subnormals are kept; NaN stays NaN, made quiet as the processor's own conversion makes it. Vector
-// code has its own.
+// Scalar float16 (IEEE binary16) conversions. float to float16 rounds to nearest, ties to even; from 65520 on
+// (the largest number, 65504, plus half a step) the result is infinity. Subnormals are kept. NaN stays NaN
+// and becomes quiet, as in the processor's own conversion. Vector code has its own conversions
+// (exec/cpu/simd).
 #pragma once
 
 #include <bit>

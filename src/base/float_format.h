@@ -1,4 +1,4 @@
-// Binary floating-point formats as numbers: what torch.finfo says of them, and rounding to any of them.
+// Properties of binary floating-point formats, as torch.finfo reports them, and rounding to any of them.
 #pragma once
 
 #include <span>
@@ -6,27 +6,28 @@
 
 namespace shoehorn {
 
-// Sign, exponent with a bias, mantissa; subnormals.
+// A format of a sign, a biased exponent and a mantissa, with subnormals.
 struct FloatFormat {
   std::string_view name;
   int bits;
   int exponent_bits;
   int mantissa_bits;
-  // The largest exponent has numbers too; only its last mantissa is no number, and none is infinite.
+  // True for formats such as float8_e4m3fn: there is no infinity, and at the largest exponent only the
+  // mantissa of all ones is NaN; the others are ordinary numbers.
   bool is_finite_only = false;
 
   double max() const;
   double min_normal() const;
   double min_subnormal() const;
-  double epsilon() const;     // from 1 to the next number
-  double resolution() const;  // 10^-d, of the d decimal digits that survive
+  double epsilon() const;     // distance from 1 to the next larger number
+  double resolution() const;  // 10^-d, where d is the number of decimal digits that survive
 };
 
-// float64, float32, tfloat32 (of 19 bits, kept in 32), bfloat16, float16, float8_e5m2, float8_e4m3fn.
+// float64, float32, tfloat32 (19 bits, stored in 32), bfloat16, float16, float8_e5m2, float8_e4m3fn.
 std::span<const FloatFormat> float_formats();
 
-// To nearest, ties to even. Beyond the largest number: infinity, or that number in a format without one, as
-// PyTorch converts.
+// Rounds to nearest, ties to even. A value beyond the largest number becomes infinity, or the largest number
+// in a format without infinity, as in PyTorch's conversions.
 double round_to_format(double value, const FloatFormat& format);
 
 }  // namespace shoehorn

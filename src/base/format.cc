@@ -83,7 +83,7 @@ std::string shorten(std::string_view text, size_t most_bytes) {
 std::string printable(std::string_view text, size_t most_bytes) {
   std::string all(text);
   if (text.size() > most_bytes) {
-    // Most of what is said stands at the beginning; a hint stands at the end.
+    // The beginning has most of the message, the end has the hint: leave out the middle.
     const size_t end_bytes = most_bytes / 4;
     size_t begin = text.size() - end_bytes;
     while (begin < text.size() && is_utf8_continuation(text[begin])) ++begin;

@@ -1,4 +1,4 @@
-// Text for people: bytes, durations, nearest names.
+// Text for people: bytes, durations, counts, shortened texts, nearest names.
 #pragma once
 
 #include <cstdint>
@@ -8,30 +8,32 @@
 
 namespace shoehorn {
 
-// 1536 -> "1.50 KiB"; below 1 KiB "N B".
+// 1536 -> "1.50 KiB"; less than 1 KiB -> "N B".
 std::string format_bytes(int64_t bytes);
 
-// 3725.2 -> "1:02:05"; 65 -> "1:05"; below one minute "12.3 s".
+// 3725.2 -> "1:02:05"; 65 -> "1:05"; less than one minute -> "12.3 s".
 std::string format_seconds(double seconds);
 
-// "1,234,567".
+// 1234567 -> "1,234,567".
 std::string format_count(int64_t count);
 
-// "6GiB", "512 MiB", "1.5GB", "1073741824" -> bytes. Throws UserError naming `what`.
+// "6GiB", "512 MiB", "1.5GB", "1073741824" -> bytes. UserError naming `what` for any other text.
 int64_t parse_bytes(std::string_view text, std::string_view what);
 
-// The text itself, or its first characters and "…" where it has more than `most_bytes`; a character of UTF-8
-// is not cut apart.
+// Returns the text if it has at most `most_bytes` bytes, else its beginning and "…". A UTF-8 character is
+// never cut.
 std::string shorten(std::string_view text, size_t most_bytes);
 
-// A message that may quote a file: characters that drive a terminal become "\x1b", and of one that is longer
-// than `most_bytes` the middle is left out. Ends of lines stay.
+// Makes a message safe to print that may quote a file: control characters become "\x1b" and the like, line
+// ends stay, and the middle of a message longer than `most_bytes` is left out.
 std::string printable(std::string_view text, size_t most_bytes);
 
-// Levenshtein distance; `bound` where it is as much or more.
+// Levenshtein distance of `a` and `b`, or `bound` if the distance is `bound` or more.
 int64_t edit_distance(std::string_view a, std::string_view b, int64_t bound);
 
-// The candidate closest to `name`; empty if none is within a third of its length (at least 2 edits).
+// The candidate with the smallest edit distance to `name`. Empty if that is more than 2 and more than a third
+// of the length of `name`.
+// edits).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace shoehorn

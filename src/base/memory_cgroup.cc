@@ -91,7 +91,8 @@ std::vector<Mount> read_mounts(const fs::path& file, const fs::path& root) {
   return mounts;
 }
 
-// The group's folder from the mount's on, empty for the mount's own group; nothing where names do not tell.
+// The group's folder relative to the mount point; empty for the mounted group itself. nullopt if the names do
+// not tell.
 std::optional<fs::path> place_by_name(const fs::path& group, const fs::path& mounted) {
   const fs::path place = group.lexically_relative(mounted);
   if (place.empty() || *place.begin() == "..") return std::nullopt;
@@ -137,7 +138,7 @@ class Walk {
       top_ = folder;
       if (place.empty()) break;
       place = place.parent_path();
-      // Without it a group of version 1 is on its own: what it takes is not counted above it.
+      // Without use_hierarchy, a version 1 group does not count towards its ancestors.
       if (is_version1_ && count_in(mount / place / "memory.use_hierarchy") == 0) break;
     }
     if (is_version1_) read_hidden(own);
@@ -148,7 +149,7 @@ class Walk {
   struct Pair {
     const char* limit;
     const char* usage;
-    const char* of_ancestors;  // key of memory.stat: the smallest such limit up to the hierarchy's root
+    const char* of_ancestors;  // key of memory.stat: the smallest limit from here to the root
   };
   static constexpr std::array<Pair, 2> kVersion1 = {
       {{"memory.limit_in_bytes", "memory.usage_in_bytes", "hierarchical_memory_limit"},
@@ -156,7 +157,7 @@ class Walk {
   static constexpr std::array<Pair, 2> kVersion2 = {
       {{"memory.max", "memory.current", ""}, {"memory.high", "memory.current", ""}}};
 
-  // The kernel takes back pages of files before it ends a process, but not from those who have them mapped.
+  // The kernel reclaims page-cache pages before it kills a process, but not pages that a process has mapped.
   int64_t taken(const fs::path& folder, const char* usage) const {
     const std::map<std::string, int64_t> stat = read_stat(folder);
     const auto of = [&](const char* version1, const char* version2) {
@@ -181,8 +182,8 @@ class Walk {
     }
   }
 
-  // A limit that no visible group has is that of an ancestor above the mount, which holds at least what the
-  // topmost visible group holds.
+  // A limit that no visible group has belongs to an ancestor above the mount. That ancestor uses at least
+  // what the topmost visible group uses.
   void read_hidden(const fs::path& own) {
     const std::map<std::string, int64_t> stat = read_stat(own);
     const size_t visible = found_.size();

@@ -1,9 +1,9 @@
-// How much memory this process can still take, and what sets that limit (Linux): the machine, the memory
-// cgroups that the process is in (version 1 and 2, all ancestors), and its resource limits.
+// How much more memory this process can take, and which limit says so (Linux): the machine, the memory
+// cgroups that contain the process (versions 1 and 2, all ancestors), and its resource limits.
 //
-// Swap is never counted as room. A cgroup's memory.swap.max (version 2) therefore plays no part, and
-// memory.memsw.limit_in_bytes (version 1, memory and swap together) only where it leaves less than the limit
-// of memory alone.
+// Swap never counts as room. So memory.swap.max of a version 2 cgroup plays no part, and
+// memory.memsw.limit_in_bytes of version 1 (memory and swap together) counts only where it leaves less than
+// the limit of memory alone.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,35 @@
 namespace shoehorn {
 
 enum class MemoryLimitKind : uint8_t {
-  kMachine,       // MemAvailable of MemTotal
+  kMachine,       // MemAvailable of MemTotal in /proc/meminfo
   kOvercommit,    // CommitLimit, where vm.overcommit_memory is 2
   kCgroup,        // memory.max, memory.high, memory.limit_in_bytes, memory.memsw.limit_in_bytes
   kAddressSpace,  // RLIMIT_AS, `ulimit -v`
   kDataSegment,   // RLIMIT_DATA, `ulimit -d`
-  kBudget,        // what the user allows, --memory_budget
-  kOtherMachine,  // what another machine has, as its profile says
+  kBudget,        // --memory_budget: what the user allows
+  kOtherMachine,  // memory of another machine, from its profile
 };
 
 struct MemoryLimit {
   MemoryLimitKind kind = MemoryLimitKind::kMachine;
-  std::filesystem::path path = {};  // of a cgroup: the file that says the limit
-  int64_t limit_bytes = 0;          // for everyone whom the limit counts together
-  int64_t available_bytes = 0;      // what this process can take besides what it has; 0 or more
+  std::filesystem::path path = {};  // kCgroup only: the file with the limit
+  int64_t limit_bytes = 0;          // shared by everything that the limit counts together
+  int64_t available_bytes = 0;      // how much more this process can take; 0 or more
 };
 
-// Every limit of this process, in no order. File systems are read below `root`: "/", or a recorded tree with
-// proc/self, proc/meminfo and the cgroup file systems that its mountinfo names. What is absent or unreadable
-// is no limit.
+// Every limit of this process, in no order. Files are read below `root`: "/", or a recorded tree that has
+// proc/self, proc/meminfo and the cgroup file systems that its mountinfo names. A file that is absent or
+// unreadable sets no limit.
 std::vector<MemoryLimit> memory_limits(const std::filesystem::path& root = "/");
 
-// The one that leaves the least.
+// The limit with the fewest available bytes.
 MemoryLimit binding_memory_limit(const std::filesystem::path& root = "/");
 
-// What a new allocation can have: available_bytes of the limit that binds.
+// How many bytes a new allocation can have: available_bytes of the binding limit.
 int64_t available_memory_bytes();
 
-// "machine", "overcommit", "cgroup", "address_space", "data_segment", "budget", "other_machine": for JSON.
+// The name in JSON: "machine", "overcommit", "cgroup", "address_space", "data_segment", "budget",
+// "other_machine".
 std::string memory_limit_name(MemoryLimitKind kind);
 
 // For people: "this machine's memory", "the memory cgroup's limit /sys/fs/cgroup/a/memory.max", …

@@ -1,8 +1,8 @@
-// Regular expressions that come from outside: from a flag or a file. PCRE2 matches them within limits, so
-// that no expression makes the program hang, run out of its stack or take much memory.
+// A regular expression that a user wrote, in a flag or a file. PCRE2 matches it within limits, so that no
+// expression makes the program hang, overflow its stack or take much memory.
 //
-// Syntax: PCRE2's, which holds that of ECMAScript and of Python's `re` as far as names of parameters need it.
-// Bytes are matched, not characters; `$` is the end of the text.
+// The syntax is PCRE2's, which includes what ECMAScript's and Python's `re` offer for matching parameter
+// names. Matching is by bytes, not characters. `$` matches at the end of the text only.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,15 @@ namespace shoehorn {
 
 class Pattern {
  public:
-  // `what` names the expression's source in errors ("--freeze"). UserError, "[what expression] …": no regular
-  // expression, longer than 10,000 bytes, or parentheses deeper than 250.
+  // `what` names the expression's source in errors ("--freeze"). UserError "[what expression] …" if it is not
+  // a regular expression, is longer than 10,000 bytes, or nests parentheses deeper than 250.
   Pattern(std::string expression, std::string what);
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
   ~Pattern();
 
-  // Whether a part of `text` matches. UserError where that takes more than 100,000 steps or 16 MiB. For one
-  // thread at a time.
+  // True if some part of `text` matches. UserError if matching takes more than 100,000 steps or 16 MiB. Not
+  // thread-safe.
   bool is_found_in(std::string_view text) const;
 
  private:

@@ -1,22 +1,22 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
 // SC 2011).
 //
-// The one definition of what a dropout mask is, and of the bits that round weights. Element (sample,
-// position, feature) of stream `stream_id` at optimizer step `step` draws 16 random bits, so eight
-// neighbouring features share a block of 128:
+// This file defines what a dropout mask is, and which random bits round weights. Element (sample, position,
+// feature) of stream `stream_id` at optimizer step `step` draws 16 random bits; eight neighbouring features
+// share one block of 128:
 //
 //   key     = (seed low ^ stream_id * 0x9E3779B9, seed high ^ step)
 //   counter = (feature / 8, position, sample, extra)
 //   bits of feature f = half-word (f % 8) of the block: word (f % 8) / 2, low half first
 //
-// `sample` is the index in the effective batch, `position` the token's position in its sequence, so that
-// masks survive recompute, packing, accumulation and another number of ranks. Attention probabilities use
-// position = query, feature = key, extra = head; everything else has extra = 0. An element is dropped when
-// its bits < drop_threshold(p).
+// `sample` is the index in the effective batch and `position` the token's position in its sequence. So a mask
+// does not change with recompute, packing, accumulation or the number of ranks. Attention probabilities use
+// position = query, feature = key, extra = head; everything else has extra = 0. An element is dropped if its
+// bits < drop_threshold(p).
 //
-// Element i < 2^35 of the parameter of number `stream_id`, updated after `step` updates, is rounded with 16
-// bits of the same kind (bfloat16.h): position = sample = 0, feature = i, extra = kRoundingExtra, which no
-// head has.
+// Stochastic rounding (bfloat16.h) of a parameter draws 16 bits per element in the same way: `stream_id` is
+// the number of the parameter, `step` the number of updates so far, feature = i for element i < 2^35,
+// position = sample = 0, and extra = kRoundingExtra, which is no head's.
 #pragma once
 
 #include <array>
@@ -54,12 +54,13 @@ inline uint32_t rounding_bits(PhiloxKey key, int64_t element) {
   return (words[static_cast<size_t>(element % 8 / 2)] >> (16 * (element % 2))) & 0xffffU;
 }
 
-// 16-bit threshold of a drop probability p in [0, 1): p is honoured to within 2^-17.
+// 16-bit threshold of a drop probability p in [0, 1). The probability in effect differs from p by at most
+// 2^-17.
 inline uint32_t drop_threshold(float p) {
   return static_cast<uint32_t>(std::lround(static_cast<double>(p) * 65536.0));
 }
 
-// What kept elements are multiplied by: the exact inverse of the probability with which they are kept.
+// The factor of kept elements: the exact inverse of the probability that an element is kept.
 inline float keep_scale(float p) {
   return static_cast<float>(65536.0 / (65536.0 - drop_threshold(p)));
 }

@@ -1,4 +1,5 @@
-// Numbers in the small text files of /proc and of cgroups. An absent file, key or number is nothing.
+// Numbers in the small text files of /proc and of cgroups. Each function returns nullopt for an absent file,
+// key or number.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +9,14 @@
 
 namespace shoehorn {
 
-// An integer of 0 or more; one beyond int64 is the largest int64. Nothing for "max", for a sign and for
-// anything behind the digits.
+// A decimal integer, 0 or more; a larger one than int64 holds becomes the largest int64. nullopt for anything
+// else: a sign, "max", characters behind the digits.
 std::optional<int64_t> parse_count(std::string_view text);
 
-// All of a file of one number.
+// The number in a file that holds nothing else.
 std::optional<int64_t> count_in(const std::filesystem::path& file);
 
-// Of "key: 123 kB", as in /proc/meminfo and /proc/self/status: 123 * 1024.
+// The value of `key` in lines such as "key: 123 kB" (/proc/meminfo, /proc/self/status), in bytes: 123 * 1024.
 std::optional<int64_t> bytes_of_key(const std::filesystem::path& file, std::string_view key);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// What the operating system says of this process and this machine (Linux /proc).
+// What the operating system reports about this process and the others on this machine (Linux /proc).
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace shoehorn {
 
-// Resident bytes now (VmRSS) and at their highest so far (VmHWM).
+// Resident bytes of this process: now (VmRSS), and at their highest so far (VmHWM).
 int64_t process_resident_bytes();
 int64_t process_peak_bytes();
 
-// Seconds since this process was started, to a hundredth.
+// Seconds since this process was started, with a resolution of 0.01 s.
 double process_age_seconds();
 
 struct ProcessMemory {
@@ -22,8 +22,8 @@ struct ProcessMemory {
   int64_t resident_bytes;
 };
 
-// The other processes that hold the most of what `limit` counts, largest first: those of its cgroup, or of
-// the machine.
+// The `count` other processes with the most resident memory, largest first, among those that `limit` counts:
+// the processes of its cgroup, or all of the machine.
 std::vector<ProcessMemory> largest_other_processes(int64_t count, const MemoryLimit& limit);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// Kinds of UserError that a caller tells apart, by type. A message is for people: nothing reads it to decide.
+// Kinds of UserError that callers tell apart by type. A message is for people: no code reads it to decide.
 #pragma once
 
 #include <utility>
@@ -13,7 +13,7 @@ class DoesNotFit : public UserError {
   using UserError::UserError;
 };
 
-// What was asked for is known, and not built yet.
+// The user asked for something that is known but not built yet.
 class NotInThisVersion : public UserError {
  public:
   using UserError::UserError;

@@ -40,8 +40,8 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
   return timed;
 }
 
-// What the run gave, its first step timed from the start of the process to the step's end; the trainer's
-// memory is given back before the limits are measured.
+// The measurements of the run. The first step counts from the start of the process to the step's end. The
+// trainer's memory is freed before the limits are measured.
 nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds) {
   std::vector<double> steps = trainer.step_seconds();
   const double first_step_seconds = before_trainer_seconds + trainer.seconds_to_first_step() + steps.front();

@@ -40,8 +40,8 @@ Dataset longest_samples(const TrainingArguments& args, const Model& model) {
   return Dataset::alike(args.per_device_train_batch_size, args.max_seq_length, model.task().label_shape());
 }
 
-// What is planned: without a validation file nothing is evaluated, whatever asks for it, and without a
-// training file no samples are counted.
+// Plans without a validation file evaluate nothing, whatever asks for it; plans without a training file count
+// no samples.
 TrainingArguments planned_arguments(TrainingArguments args, bool has_validation) {
   if (args.train_file.empty()) args.batch_size_ramp.clear();
   if (has_validation) return args;

@@ -1,4 +1,4 @@
-// The commands of the program. Each parses its flags, calls the library and prints; nothing else lives here.
+// The commands of the program. Each parses its flags, calls the library and prints the result.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace shoehorn {
 
-// Runs the command that the words name; prints errors to standard error. Returns the exit code.
+// Runs the command that `words` name; prints errors to standard error. Returns the exit code.
 int run_program(const std::vector<std::string>& words);
 
-// Each throws UserError and SystemError; returns the exit code.
+// Each returns the exit code, and throws UserError and SystemError.
 int run_train(const std::vector<std::string>& words);
 int run_eval(const std::vector<std::string>& words);
 int run_predict(const std::vector<std::string>& words);

@@ -1,11 +1,11 @@
-// `shoehorn env --dtypes`: every float type by its numbers, and what this machine does with it.
+// `shoehorn env --dtypes`: the properties of every float type, and what this machine does with it.
 #pragma once
 
 #include <string>
 
 namespace shoehorn {
 
-// A table with a row a type, or a JSON array of objects.
+// A table with one row per type, or a JSON array of objects.
 std::string format_dtype_table();
 std::string dtype_table_json();
 

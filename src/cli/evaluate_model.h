@@ -1,11 +1,11 @@
-// What the command eval does, and train without training.
+// The command `eval`; `train` with do_train false runs it too.
 #pragma once
 
 #include "arguments/argument_table.h"
 
 namespace shoehorn {
 
-// Evaluates the model that the arguments name on their validation_file: prints its metrics and writes them into
+// Evaluates the model that the arguments name on their validation_file. Prints the metrics and writes them to
 // output_dir. Returns the exit code.
 int evaluate_model(const ParsedArguments& parsed);
 

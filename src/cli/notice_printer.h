@@ -1,4 +1,4 @@
-// What a run says of itself besides its result.
+// Prints the notices of a run, besides its result.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace shoehorn {
 
-// Prints lines to standard output, or with --json, whose result is there, to standard error; empty with a log_level
-// that leaves notices out.
+// A function that prints lines to standard output; with --json, to standard error, since the result is on
+// standard output. Empty if log_level leaves notices out.
 std::function<void(const std::string& line)> notice_printer(const TrainingArguments& args);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// What passes are worth, as text.
+// Shows as text what passes are worth.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace shoehorn {
 
-// A line a pass that changes something, by how much the step has less (or more) with it; then the names of
-// the others.
+// One line per pass that changes something: how much less (or more) the step has with it. Then the names of
+// the other passes.
 std::string format_passes(const std::vector<PassEffect>& effects);
 
 }  // namespace shoehorn

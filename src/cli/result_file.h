@@ -1,5 +1,5 @@
-// Where a command's result goes: a table for people on standard output; with --json FILE the same as JSON
-// into that file beside it; with --json alone, or --json -, nothing but JSON on standard output.
+// Where a command's result goes. By default: a table on standard output. With --json FILE: also JSON to that
+// file. With --json alone, or --json -: only JSON, on standard output.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,19 +9,18 @@
 
 namespace shoehorn {
 
-// The row of --json for such a command.
+// The row of the flag --json for such a command.
 ArgumentSpec result_json_row();
-// That of --report, where the table is drawn too.
+// The row of --report, for commands that can also draw the table.
 ArgumentSpec result_report_row();
 
-// Finds out before the work whether a file can be written there; "" and "-" are none. SystemError, UserError.
+// Checks before the work that the file can be written; "" and "-" mean no file. SystemError, UserError.
 void prepare_result_file(const std::string& file);
 
-// Into the file, if it is one, and nothing else: what there is so far of a long command's result.
-// SystemError.
+// Writes the result so far of a long command to the file, if there is one. SystemError.
 void write_result_file(const std::string& json_file, const nlohmann::ordered_json& json);
 
-// Throws SystemError where the file can't be written; the table is printed first.
+// Prints the table, then writes the file. SystemError if that fails.
 void write_result(const std::string& json_file, const nlohmann::ordered_json& json, const std::string& table);
 
 }  // namespace shoehorn

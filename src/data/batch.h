@@ -1,18 +1,19 @@
-// Micro-batches: samples packed end to end into columns (data/batch_table.h) whose memory the caller owns.
+// Micro-batches: samples packed end to end into columns (data/batch_table.h). The caller owns their memory.
 //
-// S sequences with N token slots between them. Packed, a sequence takes as many slots as it has tokens; with
-// pad_to_max_length, exactly that many each. Then come pad slots up to a multiple of token_multiple.
+// A micro-batch has N token slots and S sequences. Packed, a sequence takes as many slots as it has tokens.
+// With pad_to_max_length, each sequence takes exactly that many. Then pad slots follow, up to a multiple of
+// token_multiple.
 //
 //   slot of …                  input_ids  token_type_ids  position_ids      token_sample  token_labels
 //   a token                    its id     its type        0, 1, 2, …        its sample    its label
-//   the padding of a sequence  pad id     0               goes on counting  its sample    -100
-//   the padding after all      pad id     0               0                 0             -100
+//   a sequence's padding       pad id     0               goes on counting  its sample    -100
+//   the padding at the end     pad id     0               0                 0             -100
 //
-// Sequence s lies at slots sequence_start[s] … + sequence_length[s], its real tokens. A sample's number
-// counts over the effective batch (all micro-batches of an accumulation window): the coordinate of its
-// dropout masks. Slots and sequences beyond the counts are not written.
+// Sequence s starts at slot sequence_start[s] and has sequence_length[s] real tokens. A sample's number is
+// its index in the effective batch (all micro-batches of an accumulation window); dropout masks depend on it.
+// Slots and sequences beyond the counts are not written.
 //
-// Functions allocate nothing and are thread-safe for distinct micro-batches.
+// The functions allocate nothing, and are thread-safe for distinct micro-batches.
 #pragma once
 
 #include <array>
@@ -32,19 +33,19 @@ namespace shoehorn {
 struct BatchOptions {
   int64_t micro_batch_size = 8;  // per_device_train_batch_size
   int64_t gradient_accumulation_steps = 1;
-  std::vector<RampStage> ramp = {};         // a number of micro-batches that grows: window_schedule.h
-  bool drop_last = false;                   // leave out an incomplete last micro-batch
+  std::vector<RampStage> ramp = {};         // micro-batches per window grow: window_schedule.h
+  bool drop_last = false;                   // leave out an incomplete last micro-batch of an epoch
   int64_t token_multiple = kTokenMultiple;  // tokens_padded is a multiple of this
-  int64_t pad_to_max_length = 0;            // above 0: slots that each sequence takes; 0: packed
+  int64_t pad_to_max_length = 0;            // above 0: slots of each sequence; 0: packed
   int32_t pad_token_id = 0;
 };
 
-// What any micro-batch of the data set fits into, whatever the order: its longest samples together.
-// UserError: an option out of range, a sample longer than pad_to_max_length. Allocates a temporary of 4 bytes
-// a sample where they differ in length.
+// The capacity that any micro-batch of the data set fits into, in whatever order the samples come: that of
+// its longest samples together. UserError: an option out of range, or a sample longer than pad_to_max_length.
+// Allocates 4 temporary bytes per sample if samples differ in length.
 BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options);
 
-// One micro-batch in memory of the caller's. A column without memory is not wanted: nothing fills it.
+// One micro-batch in the caller's memory. A column without memory is not filled.
 class MicroBatch {
  public:
   bool has(BatchColumn column) const { return !bytes(column).empty(); }
@@ -52,15 +53,15 @@ class MicroBatch {
   // The elements of a column: `ints` of int32, `floats` of float32.
   std::span<int32_t> ints(BatchColumn column) const { return elements<int32_t>(column, DType::kI32); }
   std::span<float> floats(BatchColumn column) const { return elements<float>(column, DType::kF32); }
-  // Elements of a row of the column.
+  // Elements per row of the column.
   int64_t width(BatchColumn column) const { return widths_[static_cast<size_t>(column)]; }
-  // `memory`: whole rows of `width` elements, aligned as they are.
+  // `memory` holds whole rows of `width` elements and is aligned for the element type.
   void set(BatchColumn column, std::span<std::byte> memory, int64_t width = 1) {
     columns_[static_cast<size_t>(column)] = memory;
     widths_[static_cast<size_t>(column)] = width;
   }
 
-  // The run-time count of an axis.
+  // The run-time count of an axis: N rounded up to token_multiple, or S.
   int64_t count(BatchAxis axis) const { return axis == BatchAxis::kTokens ? tokens_padded : sequences; }
 
   int64_t tokens = 0;         // real tokens
@@ -80,18 +81,20 @@ class MicroBatch {
   std::array<int64_t, kBatchColumns> widths_{};
 };
 
-// Memory for one micro-batch with every column that a data set with such labels fills: its bytes, and the
-// columns laid out in it, each 64-byte aligned if the memory is.
+// Memory for one micro-batch with every column that a data set with such labels can fill: its size, and the
+// columns laid out in it (each 64-byte aligned if the memory is).
 int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelShape labels);
 MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelShape labels);
 
-// Fills the columns that `batch` has, and its counts. Labels of a data set without any are kIgnoredLabel, values 0.
-// `first_sample`: number of samples[0] in the effective batch. CHECKs that the columns have room, and that
-// their labels are of the data set's kind and width.
+// Packs `samples` into the columns of `batch` that have memory, and sets its counts. `first_sample` is the
+// number of samples[0] in the effective batch. Without labels in the data set, class labels are kIgnoredLabel
+// and values are 0. CHECKs that the columns have room and that label columns have the data set's kind and
+// width.
 void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, int64_t first_sample,
                       const BatchOptions& options, MicroBatch& batch);
 
-// Copies the part in use of the columns that `destination` has, and the counts. CHECKs that the source has them too.
+// Copies the columns of `destination` as far as they are in use, and the counts. CHECKs that `source` has the
+// columns.
 void copy_micro_batch(const MicroBatch& source, MicroBatch& destination);
 
 }  // namespace shoehorn

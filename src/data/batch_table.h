@@ -1,8 +1,9 @@
-// The columns of a micro-batch: what a program may read of packed tokens (N, the axis "tokens"), of the sequences
-// among them (S, "sequences") and of their labels. A model asks for columns (ModelBuilder::input), the packer of
-// data/batch.h fills those that were asked for, and whatever stands between goes through the table.
+// The columns of a micro-batch: what a program may read about packed tokens (N, the axis "tokens"), about the
+// sequences among them (S, "sequences") and about their labels. A model asks for columns
+// (ModelBuilder::input), and the packer in data/batch.h fills those that were asked for. All code in between
+// is generic over this table.
 //
-// A new column is a row here, and what fills it in data/batch.cc.
+// A new column is a row here, and code that fills it in data/batch.cc.
 #pragma once
 
 #include <array>
@@ -15,16 +16,16 @@
 
 namespace shoehorn {
 
-// What a column has one element for. Each axis has a run-time count.
+// The axis of a column: one element per token, or one per sequence. Each axis has a run-time count.
 enum class BatchAxis : uint8_t { kTokens, kSequences };
 inline constexpr std::array<BatchAxis, 2> kBatchAxes = {BatchAxis::kTokens, BatchAxis::kSequences};
 
 std::string_view batch_axis_name(BatchAxis axis);
 
-// Run-time counts of tokens are multiples of this; padding tokens fill up and belong to no sequence.
+// The number of token slots is a multiple of this. The slots behind the last sequence are padding.
 inline constexpr int64_t kTokenMultiple = 16;
 
-// The most that a micro-batch has.
+// The largest counts that a micro-batch can have.
 struct BatchCapacity {
   int64_t tokens = 0;  // a multiple of the packer's token multiple
   int64_t sequences = 0;
@@ -36,14 +37,14 @@ struct BatchCapacity {
 enum class BatchColumn : uint8_t {
   kInputIds,
   kTokenTypeIds,
-  kPositionIds,       // place in the sequence
-  kTokenSample,       // number of the sample in the effective batch: all micro-batches of an update
-  kSequenceStart,     // row of the first token
-  kSequenceLength,    // real tokens
-  kSequenceSample,    // number of the sample in the effective batch
-  kSequencePosition,  // place of the token that stands for the sequence: 0
+  kPositionIds,       // position in the sequence
+  kTokenSample,       // index of the sample in the effective batch (all micro-batches of an update)
+  kSequenceStart,     // slot of the sequence's first token
+  kSequenceLength,    // number of real tokens
+  kSequenceSample,    // index of the sample in the effective batch
+  kSequencePosition,  // position of the token that stands for the sequence: 0
   kClassLabels,       // a class, or kIgnoredLabel for none
-  kValueLabels,       // a row of numbers, as many as who asks for the column says
+  kValueLabels,       // a row of numbers; the input that reads the column gives its width
   kTokenLabels,       // a class for each token, or kIgnoredLabel
 };
 inline constexpr size_t kBatchColumns = 11;
@@ -52,14 +53,14 @@ struct BatchColumnInfo {
   std::string_view name;
   DType dtype;
   BatchAxis axis;
-  bool has_rows = false;  // a row of elements in place of one
-  // Of a column of tokens: the one of sequences that has its elements of their first tokens.
+  bool has_rows = false;  // each element of the axis has a row of values
+  // For a column of tokens: the column of sequences that has its values for their first tokens.
   std::optional<BatchColumn> of_first_tokens = {};
 };
 
 const BatchColumnInfo& batch_column_info(BatchColumn column);
 
-// Bytes of a column with rows of `width` elements for `count` of its axis.
+// Size of a column for `count` tokens or sequences, with `width` elements each.
 int64_t column_bytes(BatchColumn column, int64_t count, int64_t width);
 
 // Every column, in the order of the enumeration.

@@ -17,23 +17,23 @@ namespace shoehorn {
 enum class LabelKind : uint8_t {
   kNone,
   kClass,  // one int32 a sample
-  kValue,  // one float a sample or several: what a regression predicts, or 1 for each class of several
-  kToken,  // one int32 a token, at the token whose output is to predict it
+  kValue,  // one float per sample, or several: regression values, or multi-label targets of 0 and 1
+  kToken,  // one int32 per token, at the token whose output predicts it
 };
 
-// What a data set has as labels. Two that are equal go through the same programs.
+// The kind of labels of a data set. Data sets with equal shapes can use the same programs.
 struct LabelShape {
   LabelKind kind = LabelKind::kNone;
-  int64_t width = 1;  // of kValue: values a sample
+  int64_t width = 1;  // kValue only: values per sample
 
   bool operator==(const LabelShape&) const = default;
 };
 
-// The label that no loss counts, as in PyTorch.
+// The label that losses ignore, as in PyTorch.
 inline constexpr int32_t kIgnoredLabel = -100;
 
-// Tokens and labels that follow from the seed (Philox), for benchmarks: token ids in [vocab_begin,
-// vocab_end); of kClass labels in [0, num_labels), of kValue so many of 0 or 1.
+// Random tokens and labels that depend on the seed only (Philox), for benchmarks. Token ids are in
+// [vocab_begin, vocab_end). Labels: kClass one in [0, num_labels); kValue num_labels values of 0 or 1.
 struct RandomTokens {
   int64_t count = 512;
   int64_t length = 512;
@@ -56,24 +56,24 @@ class Dataset {
 
   // The counterpart of Hugging Face's Dataset.from_dict:
   //   Dataset::from_columns({{"input_ids", ids}, {"labels", labels}})
-  // input_ids: rows. token_type_ids, attention_mask: rows of the same lengths; a mask must be ones and then
-  // zeros, and what it masks is dropped. labels (or label, label_ids): an integer or a float a sample,
-  // rows of floats that are all as long, or rows of integers, one a token. UserError, which names column and
-  // row: an unknown or doubled column, none, lengths that differ, an empty row, an id that is negative or
-  // over 31 bits, a token type over 8 bits, a mask that is no prefix, a label below 0 that is not -100, a
-  // label of a masked token.
+  // input_ids: one row per sample. token_type_ids, attention_mask: rows of the same lengths; a mask is ones
+  // followed by zeros, and masked tokens are dropped. labels (or label, label_ids): one integer or float per
+  // sample, rows of floats of equal length, or rows of integers with one per token. UserError naming column
+  // and row: an unknown, duplicate or missing column, lengths that differ, an empty row, an id that is
+  // negative or over 31 bits, a token type over 8 bits, a mask with a one behind a zero, a negative label
+  // other than -100, a label of a masked token.
   static Dataset from_columns(const NamedColumns& columns);
 
-  // UserError: a count, length or range that is empty.
+  // UserError if the count, the length or the range is empty.
   static Dataset random_tokens(const RandomTokens& options);
 
-  // `count` samples that are all alike, of `length` tokens 0 and of labels 0, in the memory of one: for plans.
-  // UserError: a count or length that is empty. CHECKs that the labels are of samples.
+  // `count` equal samples of `length` tokens 0 and labels 0, which take the memory of one: a stand-in for
+  // planning. UserError if a count or length is 0. CHECKs that the labels are per sample.
   static Dataset alike(int64_t count, int64_t length, LabelShape labels = {LabelKind::kClass});
 
   int64_t size() const { return distinct_size() * repeats_; }
   int64_t token_count() const { return offsets_.back() * repeats_; }
-  // The first so many samples are kept; the others are these again.
+  // Samples that are stored. Sample i is a copy of sample i % distinct_size().
   int64_t distinct_size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int64_t max_length() const { return max_length_; }
 
@@ -93,16 +93,16 @@ class Dataset {
   }
   std::span<const int32_t> token_labels(int64_t sample) const { return slice<int32_t>(labels_, sample); }
 
-  // What the loss divides by: labels that are not -100, per sample or per token; 1 for the values of a sample;
-  // 0 without labels.
+  // The number of targets of a sample, by whose sum the loss is divided: its labels other than -100, or 1 if
+  // its labels are values; 0 without labels.
   int64_t target_items(int64_t sample) const;
 
   std::vector<int32_t> lengths() const;
 
-  // ContentHash (base/content_hash.h) of all samples in their order: ids, token types and labels.
+  // ContentHash (base/content_hash.h) of all samples in order: ids, token types and labels.
   std::string content_hash() const;
 
-  // Bytes of the arrays, which is what the data set holds while it lives.
+  // Size of the arrays: the memory that the data set holds.
   int64_t memory_bytes() const;
 
  private:
@@ -128,21 +128,20 @@ class Dataset {
   int64_t max_length_ = 0;
 };
 
-// Makes a Dataset sample by sample. Arrays grow by doubling while they are built and are cut to size by
-// finish().
+// Builds a Dataset sample by sample. Arrays grow by doubling; finish() trims them.
 class DatasetBuilder {
  public:
   void reserve(int64_t samples, int64_t tokens);
 
-  // `token_types`: as many as ids, or none for zeros. UserError, which names the sample: empty, an id below
-  // 0, a token type outside 0 … 255.
+  // `token_types` has one element per id, or is empty (all 0). UserError naming the sample: no tokens, a
+  // negative id, a token type outside of 0 … 255.
   void add(std::span<const int32_t> input_ids, std::span<const int32_t> token_types = {});
 
   int64_t size() const { return dataset_.size(); }
 
-  void set_class_labels(std::vector<int32_t> labels);                   // one a sample
-  void set_value_labels(std::vector<float> labels, int64_t width = 1);  // `width` a sample, end to end
-  void set_token_labels(std::vector<int32_t> labels);                   // one a token, all samples end to end
+  void set_class_labels(std::vector<int32_t> labels);                   // one per sample
+  void set_value_labels(std::vector<float> labels, int64_t width = 1);  // `width` per sample, end to end
+  void set_token_labels(std::vector<int32_t> labels);                   // one per token, end to end
 
   Dataset finish();
 

@@ -50,8 +50,8 @@ class DelimitedReader {
     return field;
   }
 
-  // Both take where the field's text begins and return where it ended: at a delimiter or at the end of the
-  // line.
+  // Both take the position at which the field's text begins, and return the position at which it ends: a
+  // delimiter or the end of the line.
   size_t plain_field(size_t at) {
     const size_t end = std::min(line_.find(delimiter_, at), line_.size());
     new_field().append(line_, at, end - at);

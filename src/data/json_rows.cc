@@ -196,8 +196,8 @@ bool next_valid_line(LineReader& lines, std::string& line) {
   return true;
 }
 
-// The characters of the lines that are left, for the parser to pull: an input iterator, all of whose copies
-// share one position, so that lines_.line_number() is where the parser is.
+// The remaining characters of the lines, for the parser to pull: an input iterator. All copies share one
+// position, so lines_.line_number() is where the parser is.
 class CharacterSource {
  public:
   CharacterSource(LineReader& lines, std::string first_line) : lines_(lines), line_(std::move(first_line)) {

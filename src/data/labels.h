@@ -1,17 +1,17 @@
-// What the labels of a file mean: which problem they are of, the names of its classes, and the numbers that a
-// loss reads.
+// Finds out what the labels of a file mean: which kind of problem they define, the names of the classes, and
+// the numbers that a loss reads.
 //
-//   one column of words or whole numbers   single_label_classification: a class a text. Numbers are in numeric order,
-//                                          words in the order of their bytes. A class is a distinct label of the
-//                                          training set.
-//   one column of real numbers             regression, as run_glue has it; of whole numbers where somebody says so
-//   one column of lists (JSON)             multi_label_classification: the classes that a text has, none or many
-//   several columns of 0 and 1             multi_label_classification: a class a column, which names it
-//   several columns of other numbers       regression: a value a column
+//   one column of words or whole numbers   single_label_classification: one class per text. The classes are
+//                                          the distinct labels of the training set: numbers in numeric order,
+//                                          words in the order of their bytes.
+//   one column of real numbers             regression, as in run_glue; for whole numbers only on request
+//   one column of lists (JSON)             multi_label_classification: the any number of classes per text
+//   several columns of 0 and 1             multi_label_classification: one class per column, named by the column
+//   several columns of other numbers       regression: one value per column
 //
-// Where the training set has exactly the classes of the model, they keep the model's order. A label is missing where
-// its cell is empty; among classes also where it is a negative integer (GLUE's -1, PyTorch's -100); among
-// numbers also where it is a word for nothing ("nan").
+// If the training set has exactly the classes of the model, they keep the model's order. A label is missing
+// if its cell is empty; for classes also if it is a negative integer (GLUE's -1, PyTorch's -100); for numbers
+// also if it is a word for nothing ("nan").
 //
 // Functions are thread-safe and pure.
 #pragma once
@@ -28,51 +28,53 @@ namespace shoehorn {
 
 enum class ProblemType : uint8_t { kSingleLabel, kMultiLabel, kRegression };
 
-// As Hugging Face's config.json has them: "single_label_classification", "multi_label_classification", "regression".
+// The spelling in Hugging Face's config.json: "single_label_classification", "multi_label_classification",
+// "regression".
 std::string_view problem_type_name(ProblemType problem);
 std::optional<ProblemType> find_problem_type(std::string_view name);
 
 struct LabelMap {
   ProblemType problem = ProblemType::kSingleLabel;
-  std::vector<std::string> names;  // id2label: names[id] of the classes; of a regression's values
-  // Of a model: where a file has integers and no name is one, they are ids (0 is the class names[0]).
+  std::vector<std::string> names;  // id2label: names[id] of the classes, or of a regression's values
+  // For the map of a model: if a file has integers and no class has such a name, they are ids (0 is the class
+  // names[0]).
   bool takes_ids = false;
 
-  // What the model's head needs: outputs for a text.
+  // The number of outputs per text that the model's head needs.
   int64_t num_labels() const { return static_cast<int64_t>(names.size()); }
 };
 
-// LABEL_0, LABEL_1, …: what Hugging Face calls classes and values without names.
+// LABEL_0, LABEL_1, …: Hugging Face's names for unnamed classes and values.
 std::vector<std::string> default_labels(int64_t count);
 
-// Classes without names, of which a text has one.
+// A single-label map with default names.
 LabelMap classes(int64_t count);
 
 struct FindLabelsOptions {
-  // What the labels are to be; unset: what they can be, and where that is several, the model's, else the first of the
-  // list above.
+  // The problem that the labels must define. Unset: one that they can define; of several the model's, or else
+  // the first one in the list above.
   std::optional<ProblemType> problem = {};
-  // Those that the model has, if any. Not owned.
+  // The labels of the model; null if it has none. Not owned.
   const LabelMap* model = nullptr;
 };
 
-// The labels of a training set, which lie in `columns` (at least one). UserError, which names file and line:
-// a label is missing, a label that fits no problem, or not the one that is asked for, lists without any
-// class; which names the column: more than 256 classes, and less than two rows for each.
+// Finds the labels of a training set in `columns` (at least one). UserError naming file and line: a missing
+// label, a label that fits no problem or not the requested one, lists without any class. UserError naming the
+// column: more than 256 classes with fewer than two rows per class.
 LabelMap find_labels(const Table& table, const std::vector<int64_t>& columns,
                      const FindLabelsOptions& options = {});
 
-// Whether the labels of this file are ids of the map's classes.
+// True if the labels of this file are ids of the map's classes.
 bool labels_are_ids(const Table& table, const std::vector<int64_t>& columns, const LabelMap& map);
 
-// The class of each row, of a map of kSingleLabel. UserError, which names label, file and line: missing, not
-// in the map, or the name of two classes of it.
+// The class of each row; `map` is kSingleLabel. UserError naming label, file and line: a label is missing, is
+// not in the map, or names two of its classes.
 std::vector<int32_t> class_labels(const Table& table, const std::vector<int64_t>& columns,
                                   const LabelMap& map);
 
-// map.num_labels() values of each row: of kMultiLabel 1 for a class that the text has and 0 for the others, of
-// kRegression the numbers. UserError, which names file and line: as of class_labels, or not a number; which names the
-// file: other columns than the map has names.
+// map.num_labels() values per row. kMultiLabel: 1 for each class of the text, 0 for the others. kRegression:
+// the numbers. UserError naming file and line: as in class_labels, or not a number. UserError naming the
+// file: its columns differ from the map's names.
 std::vector<float> value_labels(const Table& table, const std::vector<int64_t>& columns, const LabelMap& map);
 
 }  // namespace shoehorn

@@ -1,5 +1,5 @@
-// Lines of a file through a fixed buffer, with their numbers and a limit on their length. What is read is the
-// file as long as it was when it was opened.
+// Reads the lines of a file through a fixed buffer, with line numbers and a limit on their length. It reads
+// as many bytes as the file had when it was opened.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace shoehorn {
 
 class LineReader {
  public:
-  // Errors: those of ReadOnlyFile::open; UserError: UTF-16. A UTF-8 byte order mark is skipped.
+  // Errors: those of ReadOnlyFile::open; UserError for UTF-16. A UTF-8 byte order mark is skipped.
   LineReader(const std::filesystem::path& path, int64_t max_line_bytes);
 
-  // Replaces `line` by the next line without its LF (a CR stays), as UTF-8: U+FFFD stands for what is
-  // ill-formed. False at the end of the file, where a last line without LF still counts. UserError: a line
-  // over the limit. SystemError: the file cannot be read, or became shorter.
+  // Replaces `line` by the next line without its LF (a CR stays). Ill-formed UTF-8 becomes U+FFFD. Returns
+  // false at the end of the file; a last line without LF counts as a line. UserError: a line over the limit.
+  // SystemError: the file cannot be read, or has become shorter.
   bool next(std::string& line);
 
-  // Number, from 1, of the line that next() gave last.
+  // Number of the last line that next() returned; the first is 1.
   int64_t line_number() const { return line_number_; }
-  // Ill-formed stretches of UTF-8 in all lines so far.
+  // How many ill-formed stretches of UTF-8 were found so far.
   int64_t invalid_utf8() const { return invalid_utf8_; }
   const std::string& source() const { return source_; }
 
@@ -37,7 +37,7 @@ class LineReader {
   std::vector<char> buffer_;
   size_t at_ = 0;
   size_t end_ = 0;
-  int64_t offset_ = 0;  // in the file, of what follows the buffer
+  int64_t offset_ = 0;  // in the file: of the first byte behind the buffer
   int64_t line_number_ = 0;
   int64_t invalid_utf8_ = 0;
 };

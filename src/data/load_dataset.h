@@ -1,4 +1,4 @@
-// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels.
+// Turns a file of texts into a Dataset: read_table, find_text_columns, a tokenizer, labels.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace shoehorn {
 
-// A text, or a pair of texts. A missing text (a null cell) is an empty one. The views are valid during the
-// call.
+// A text, or a pair of texts. A missing text (a null cell) is empty. The views are valid during the call
+// only.
 struct TextExample {
   std::string_view text;
   std::string_view pair;
@@ -24,37 +24,36 @@ struct TextExample {
 };
 
 struct TokenizedExample {
-  std::vector<int32_t> input_ids;       // with special tokens, cut to the maximal length
-  std::vector<int32_t> token_type_ids;  // as many, or none for zeros
+  std::vector<int32_t> input_ids;       // with special tokens, truncated to the maximum length
+  std::vector<int32_t> token_type_ids;  // one per id, or empty (all 0)
 };
 
-// Tokenizes a batch of examples, in order. Whatever threads it uses are its own; it is called from one
-// thread.
+// Tokenizes a batch of examples, in order. It is called from one thread and may use threads of its own.
 using TokenizeFunction = std::function<std::vector<TokenizedExample>(std::span<const TextExample>)>;
 
 struct LoadOptions {
   ColumnOptions columns = {};
   TableOptions table = {};
   int64_t max_samples = 0;  // above 0: only that many rows from the start (--max_train_samples)
-  // False for a file to be predicted, whatever its label column holds, and whether it has one.
+  // False for a file to be predicted: a label column is then ignored and need not exist.
   bool read_labels = true;
-  // Validation data take the labels of the training data; null finds them in this file. Not owned.
+  // The labels of the training data, for validation data; null finds the labels in this file. Not owned.
   const LabelMap* labels = nullptr;
-  // Where they are found in this file.
+  // How to find the labels in this file.
   FindLabelsOptions find = {};
 };
 
 struct LoadedDataset {
   Dataset dataset;
-  LabelMap labels;              // without names if no labels were read
-  int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes in the file
-  int64_t empty_texts = 0;      // cells without text, which become empty texts
-  bool labels_are_ids = false;  // the file's labels are numbers of the classes, which have other names
+  LabelMap labels;              // no names if no labels were read
+  int64_t invalid_utf8 = 0;     // ill-formed UTF-8 sequences in the file
+  int64_t empty_texts = 0;      // cells without text; they become empty texts
+  bool labels_are_ids = false;  // the file has class ids although the classes have names
 };
 
-// The texts live only during the call; the tokenizer is given a few hundred at a time. UserError and
-// SystemError of read_table and find_text_columns; UserError: no column of the labels that are to be read, a
-// list in place of a text, those of find_labels, class_labels and value_labels, a tokenizer that gives no tokens.
+// The tokenizer gets a few hundred texts at a time; they live only during the call. Errors: UserError and
+// SystemError of read_table and find_text_columns; UserError for a missing label column, a list instead of a
+// text, the errors of find_labels, class_labels and value_labels, and for a tokenizer that returns no tokens.
 LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
 

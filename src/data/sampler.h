@@ -1,20 +1,20 @@
-// The order in which an epoch meets the samples: that of the Hugging Face Trainer (transformers 5.23,
-// accelerate 1.15) in a single process with its default options.
+// The order of samples in an epoch: that of the Hugging Face Trainer (transformers 5.23, accelerate 1.15) in
+// a single process with its default options.
 //
 //   random           accelerate's SeedableRandomSampler: torch.randperm(n) of a generator seeded with
 //                    (data_seed, or else seed) + epoch.
 //   sequential       0 … n - 1.
 //   group_by_length  transformers' LengthGroupedSampler over chunks of per-device batch × accumulation
 //                    samples: a permutation, cut into mega-batches, each sorted by falling length (ties keep their
-//                    order), the longest sample of all first. It draws from PyTorch's global generator,
-//                    seeded with `seed`; data_seed does not touch it. In each epoch the loader draws one
-//                    number before the permutation. So ours equals theirs as long as nothing else draws from
-//                    that generator: always in the first epoch, and in later ones where dropout runs on a GPU
-//                    or not at all.
+//                    order), the longest sample of all first. It draws from PyTorch's global generator, which
+//                    is seeded with `seed` (not data_seed). In each epoch the data loader draws one number
+//                    before the permutation. So our order equals theirs as long as nothing else draws from
+//                    that generator: always in the first epoch; in later ones if dropout runs on a GPU or
+//                    not at all.
 //
-// An order follows from (options, lengths, epoch) alone, so that a resumed run needs neither a saved
-// generator state nor a replay of data. Memory: 4 n bytes for the lengths and 16 bytes a sample of a
-// mega-batch, for group_by_length only.
+// An order depends on (options, lengths, epoch) only. So resuming needs neither a saved generator state nor a
+// replay of the data. Memory, for group_by_length only: 4 n bytes for the lengths, and 16 bytes per sample of
+// a mega-batch.
 #pragma once
 
 #include <cstdint>
@@ -40,16 +40,16 @@ struct SamplerOptions {
 
 class Sampler {
  public:
-  // `lengths`: tokens of each sample, for group_by_length; other strategies look at their number only.
-  // UserError: no samples; group_size below 1.
+  // `lengths`: tokens of each sample; only group_by_length reads more than their number. UserError: no
+  // samples, or group_size below 1.
   Sampler(const SamplerOptions& options, std::span<const int32_t> lengths);
-  // Of a strategy that needs no lengths.
+  // For strategies that need no lengths.
   Sampler(const SamplerOptions& options, int64_t samples);
 
   int64_t size() const { return size_; }
 
-  // Writes the order of `epoch` (0 is the first) into `order`, which has size() elements. Does not allocate.
-  // Not thread-safe: mega-batches are sorted in a scratch of this object.
+  // Writes the order of `epoch` (the first is 0) into `order`, which has size() elements. Does not allocate.
+  // Not thread-safe: this object has the scratch in which mega-batches are sorted.
   void epoch_order(int64_t epoch, std::span<int64_t> order);
 
   int64_t memory_bytes() const;
@@ -61,8 +61,8 @@ class Sampler {
   int64_t size_;
   int64_t mega_batch_size_ = 0;
   std::vector<int32_t> lengths_;
-  std::vector<int64_t> positions_;  // the scratch: a mega-batch as it was before sorting
-  std::vector<int64_t> ranks_;      // and the places its samples come from
+  std::vector<int64_t> positions_;  // scratch: a mega-batch before sorting
+  std::vector<int64_t> ranks_;      // scratch: the places that its samples come from
 };
 
 }  // namespace shoehorn

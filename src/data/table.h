@@ -24,9 +24,9 @@
 
 namespace shoehorn {
 
-// What a cell is, as far as labels care. A null is an empty csv or tsv field, quoted or not, or JSON's null.
-// An integer fits in int64; a real is any other finite number. JSON's true and false are the strings "true"
-// and "false". A list is JSON's array, and has its text.
+// The kind of a cell, as far as labels need it. Null: an empty csv or tsv field, quoted or not, or JSON's
+// null. Integer: fits in int64. Real: any other finite number. String: other text, and JSON's true and false
+// ("true", "false"). List: a JSON array, stored as its text.
 enum class CellKind : uint8_t { kNull, kInteger, kReal, kString, kList };
 
 // The cells of one column, their text end to end.
@@ -49,9 +49,9 @@ class Column {
 struct Table {
   std::string source;  // the file, for messages
   std::vector<std::string> column_names;
-  std::vector<Column> columns;     // one for each name, all of the same size
-  std::vector<int64_t> row_lines;  // the line in the file, from 1, on which each row begins
-  int64_t invalid_utf8 = 0;        // ill-formed stretches of bytes in the file
+  std::vector<Column> columns;     // one per name, all of the same size
+  std::vector<int64_t> row_lines;  // the line of the file, from 1, where each row begins
+  int64_t invalid_utf8 = 0;        // ill-formed UTF-8 sequences in the file
 
   int64_t rows() const { return static_cast<int64_t>(row_lines.size()); }
   // The column's index, or -1.
@@ -65,19 +65,19 @@ struct TableOptions {
   int64_t max_record_bytes = int64_t{64} << 20;  // the longest line, and the longest quoted record
 };
 
-// Reads a whole file. UserError, which names the file and the line: no such file, not a regular file (a
-// directory, a pipe), an extension not listed above, an empty file, a header without rows, a column twice, a
-// row with another number of fields or other keys, a quote that never closes or text after a closing one,
-// malformed JSON, an object or a list of lists in a cell, a line over the limit, UTF-16. SystemError: the
-// file cannot be opened, or cannot be read to its end.
+// Reads a whole file. UserError naming file and line: no such file, not a regular file (a directory, a pipe),
+// an extension not listed above, an empty file, a header without rows, a duplicate column, a row with another
+// number of fields or other keys, a quote that is never closed or text behind a closing one, malformed JSON,
+// a cell with an object or a list of lists, a line over the limit, UTF-16. SystemError: the file cannot be
+// opened or read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
-// The kind of a csv or tsv field: spaces around a number do not count.
+// The kind of a csv or tsv field. Spaces around a number are ignored.
 CellKind classify_field(std::string_view text);
 
 struct ListElement {
   std::string text;
-  CellKind kind;  // no list
+  CellKind kind;  // never kList
 };
 
 // The elements of a cell of kind kList.

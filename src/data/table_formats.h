@@ -1,4 +1,5 @@
-// The formats behind read_table. Each fills a table whose `source` is set; what they throw is listed there.
+// The parsers behind read_table, one per format. Each fills a table whose `source` is set, and throws as
+// listed there.
 #pragma once
 
 #include "data/line_reader.h"
@@ -13,7 +14,7 @@ void read_delimited(LineReader& lines, char delimiter, Quoting quoting, const Ta
 
 void read_json_rows(LineReader& lines, Table& table);
 
-// Checks names against each other and makes the columns. UserError: a name twice.
+// Checks the column names and creates the columns. UserError for a duplicate name.
 void set_columns(Table& table, std::vector<std::string> names, int64_t line);
 
 }  // namespace shoehorn

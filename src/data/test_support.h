@@ -1,4 +1,4 @@
-// What the tests of this room share.
+// Shared by the tests of this room.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ inline nlohmann::json read_golden(const std::string& name) {
   return read_json(golden("data_" + name + ".json"));
 }
 
-// One part of it, which a loop may run over: it is a value of its own, and not empty.
+// One part of it, as a value that a loop may run over. Fails if it is empty.
 inline nlohmann::json read_golden(const std::string& name, const std::string& part) {
   nlohmann::json value = read_golden(name)[part];
   EXPECT_FALSE(value.empty()) << name << ": " << part;

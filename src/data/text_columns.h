@@ -1,7 +1,7 @@
-// Which columns of a table are text and which are labels: the rules of transformers' run_glue for files of one's own,
-// with two differences where that script would fail: the published MRPC and STS-B files are known by their
-// header, and columns of numbers only (ids, an index) are not taken for text. What labels mean:
-// data/labels.h.
+// Finds out which columns of a table are texts and which are labels, by the rules of transformers' run_glue
+// for custom files. Two differences, where that script would fail: the published MRPC and STS-B files are
+// recognized by their header, and columns that hold only numbers (ids, an index) are not taken for text.
+// data/labels.h says what labels mean.
 //
 //   label   the column `label`, else `labels`, else MRPC's `Quality` or STS-B's `score`; or those that the user names
 //   text    sentence1 and sentence2 if both are there, else MRPC's `#1 String` and `#2 String`, else the
@@ -19,12 +19,12 @@
 namespace shoehorn {
 
 struct ColumnOptions {
-  std::vector<std::string> text_column_names = {};  // none: by the rules above; else one or two
+  std::vector<std::string> text_column_names = {};  // empty: by the rules above; else 1 or 2
   // A column, or several with commas between them; empty: by the rules above.
   std::string label_column_name = {};
 };
 
-// Indices of columns; -1 where there is none.
+// Indices of columns; -1 if there is none.
 struct TextColumns {
   int64_t text = -1;
   int64_t pair = -1;
@@ -33,8 +33,8 @@ struct TextColumns {
   bool has_labels() const { return !labels.empty(); }
 };
 
-// UserError, which lists the columns there are: a named column is absent, no column is left for text, more
-// than two text columns are named, a column is named as both or twice as a label.
+// UserError listing the existing columns: a named column does not exist, no column is left for text, more
+// than two text columns are named, a column is named both as text and as label, or twice as a label.
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options = {});
 
 }  // namespace shoehorn

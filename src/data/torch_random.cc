@@ -10,9 +10,9 @@
 namespace shoehorn {
 namespace {
 
-// Two rows of eight lanes make the block of 16 that PyTorch's kernel turns at once: row 0 gives the radii,
-// row 1 the angles. The products and sums below are spelled as fused or not exactly as that kernel's machine
-// code has them.
+// Two rows of eight lanes make the block of 16 that PyTorch's kernel transforms at once: row 0 gives the
+// radii, row 1 the angles. Products and sums below are fused or not fused exactly as in that kernel's machine
+// code.
 constexpr int kLanes = 8;
 constexpr int64_t kBlock = 2 * kLanes;
 
@@ -69,8 +69,8 @@ constexpr int64_t kBlock = 2 * kLanes;
   cosine = ((octant - 2) & 4) == 0 ? -c : c;
 }
 
-// Box-Muller over one block of 16 uniform numbers, in place. The first clone is what runs wherever there is
-// AVX2; both give the same bits.
+// Box-Muller over one block of 16 uniform numbers, in place. The first clone runs on every machine with AVX2;
+// both give the same bits.
 [[gnu::target_clones("arch=haswell", "default")]] void box_muller_block(float* block, float mean, float std) {
   constexpr auto kTwoPi = static_cast<float>(2.0 * std::numbers::pi);
   float radius[kLanes];
@@ -114,8 +114,8 @@ void TorchGenerator::randperm(std::span<int64_t> out) {
     }
     return;
   }
-  // From here on 32 bits are too few for an even choice: 64 bits, and the shuffle that builds from the inside
-  // out.
+  // For more elements 32 bits are too few for an even choice: PyTorch takes 64 bits, and the shuffle that
+  // builds from the inside out.
   for (int64_t i = 0; i < n; ++i) {
     const auto other = static_cast<size_t>(random64() % (static_cast<uint64_t>(i) + 1));
     out[static_cast<size_t>(i)] = i;

@@ -1,5 +1,5 @@
-// PyTorch's CPU random number generator, bit for bit: what a run needs to meet samples in the same order, and
-// to start a new layer from the same weights, as the same script under PyTorch.
+// PyTorch's CPU random number generator, bit for bit. With it a run meets samples in the same order, and
+// initializes a new layer with the same weights, as the same script under PyTorch.
 //
 // The engine is MT19937 seeded with the low 32 bits of the seed (at::mt19937 is std::mt19937). On top of it:
 //   random_int64   torch.empty((), dtype=torch.int64).random_().item()
@@ -8,10 +8,10 @@
 //   normal         tensor.normal_(mean, std, generator=g) of a contiguous float32 CPU tensor, both of its
 //   algorithms
 //
-// `normal` of 16 elements and more is, in PyTorch, a vector kernel whose logarithm, sine and cosine are the
-// float polynomials of Cephes; ours computes the same polynomials with the same fused multiply-adds, and
-// equals PyTorch on every x86 machine with AVX2 or AVX-512. (On a machine without, PyTorch itself differs
-// from that in the last bits.)
+// In PyTorch, `normal` of 16 or more elements is a vector kernel that computes logarithm, sine and cosine
+// with the float polynomials of Cephes. Ours computes the same polynomials with the same fused multiply-adds.
+// It equals PyTorch on every x86 machine with AVX2 or AVX-512; on a machine without them PyTorch itself
+// differs in the last bits.
 //
 // Not thread-safe: one generator belongs to one thread at a time. Nothing allocates; nothing throws.
 #pragma once
@@ -27,11 +27,10 @@ class TorchGenerator {
  public:
   explicit TorchGenerator(uint64_t seed) { manual_seed(seed); }
 
-  // torch.Generator.manual_seed; a negative Python seed s is passed as 2^64 + s, which is what the cast
-  // gives.
+  // torch.Generator.manual_seed. For a negative Python seed s pass 2^64 + s (what a cast to uint64_t gives).
   void manual_seed(uint64_t seed);
 
-  // The engine's next 32 bits, and its next two draws with the first one high.
+  // random(): the next 32 bits. random64(): the next two draws, the first one in the high bits.
   uint32_t random();
   uint64_t random64();
 
@@ -44,8 +43,9 @@ class TorchGenerator {
   // Fills `out` with numbers in [from, to).
   void uniform(std::span<float> out, float from, float to);
 
-  // Fills `out` with normal deviates. Below 16 elements PyTorch draws them one by one in double precision and
-  // keeps every second one for later: that memory is part of the generator and is cleared by manual_seed.
+  // Fills `out` with normal deviates. For fewer than 16 elements PyTorch draws in pairs in double precision
+  // and keeps the second one for the next call; the kept one is part of the generator's state, and
+  // manual_seed clears it.
   void normal(std::span<float> out, double mean, double std);
 
  private:

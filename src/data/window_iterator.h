@@ -1,21 +1,22 @@
-// Effective batches, one after the other: what an optimizer step is made of.
+// Iterates over the effective batches (windows) of an epoch. An optimizer step takes one window.
 //
-// A window is gradient_accumulation_steps micro-batches, or on a ramp as many as window_schedule.h says; the
-// last one of an epoch may be shorter, and its last micro-batch smaller, as in the Hugging Face Trainer. The
-// number of target items of the whole window is known before its first micro-batch is read, so that losses
-// can divide by it.
+// A window has gradient_accumulation_steps micro-batches, or on a ramp as many as window_schedule.h says. The
+// last window of an epoch may have fewer, and its last micro-batch may be smaller, as in the Hugging Face
+// Trainer. The number of targets in the whole window is known before its first micro-batch is packed; the
+// loss divides by it.
 //
 //   WindowIterator windows(dataset, sampler, options, dataloader_num_workers);
 //   for (windows.start_epoch(0); windows.next_window(window);)
 //     for (int64_t i = 0; i < window.micro_batches; ++i) windows.load(i, batch);
 //
-// With num_workers 0 a micro-batch is packed straight into the caller's memory. With more, one thread of our
-// own packs the next windows while the caller computes; it never enters OpenMP. It packs them into memory of
-// the caller's, staging_bytes() for two windows, or as many as prefetch_factor says and an epoch has, the one
-// in use included; stage_in() lends it before the first epoch. Both ways give the same bytes. (Packing is a
-// copy: one thread is always enough.)
+// With num_workers 0 a micro-batch is packed directly into the caller's memory. Otherwise one thread of the
+// iterator packs the next windows while the caller computes; it never enters OpenMP. (Packing is a copy, so
+// one thread is always enough.) It packs into memory that the caller lends before the first epoch with
+// stage_in(): staging_bytes(), room for prefetch_factor windows (or all of an epoch, if fewer), including the
+// one in use. Both ways produce the same bytes.
 //
-// After construction nothing allocates. One thread uses the object; data set and staging must outlive it.
+// Nothing is allocated after construction. One thread uses the object. Data set and staging memory must
+// outlive it.
 #pragma once
 
 #include <condition_variable>
@@ -40,7 +41,7 @@ struct Window {
   int64_t micro_batches = 0;  // gradient_accumulation_steps, or fewer on a ramp and at the end of an epoch
   int64_t sequences = 0;
   int64_t tokens = 0;        // real tokens
-  int64_t target_items = 0;  // labels that count, over the whole window
+  int64_t target_items = 0;  // labels in the whole window that are not -100
   bool last_of_epoch = false;
 };
 
@@ -56,27 +57,27 @@ class WindowIterator {
   const WindowSchedule& schedule() const { return schedule_; }
   const BatchCapacity& capacity() const { return capacity_; }
 
-  // Bytes of staging that the worker needs; 0 without one.
+  // Size of the staging memory that the worker needs; 0 without a worker.
   int64_t staging_bytes() const;
-  // Lends them, aligned as the elements of a batch are, and starts the worker.
+  // Lends the memory, aligned for the elements of a batch, and starts the worker.
   void stage_in(std::span<std::byte> memory);
 
-  // Goes to window `first_update_step` of an epoch, for resuming in its middle; no earlier window is looked
-  // at.
+  // Starts an epoch. With first_update_step it starts at that window (to resume in the middle of an epoch),
+  // without reading the earlier ones.
   void start_epoch(int64_t epoch, int64_t first_update_step = 0);
 
-  // The next window of the epoch that start_epoch began; false after its last one.
+  // Moves to the next window of the epoch; false after the last one.
   bool next_window(Window& window);
 
-  // Micro-batch `index` of the current window, into memory of the caller's with room for capacity(). Any
-  // order, any number of times, until the next call of next_window or start_epoch.
+  // Packs micro-batch `index` of the current window into the caller's memory, which has room for capacity().
+  // In any order and as often as wanted, until the next call of next_window or start_epoch.
   void load(int64_t index, MicroBatch& destination);
 
-  // Bytes held besides the data set: the epoch's order and the sampler's tables.
+  // Size of the epoch's order and of the sampler's tables: what this object holds besides the data set.
   int64_t order_bytes() const;
 
  private:
-  // What the worker has made ready: a window and its packed micro-batches.
+  // A window and its packed micro-batches, ready for the caller.
   struct Stage {
     Window window;
     std::vector<MicroBatch> micro_batches;
@@ -95,13 +96,13 @@ class WindowIterator {
   BatchCapacity capacity_;
   WindowSchedule schedule_;
 
-  std::vector<int64_t> order_;  // the epoch's; read by the worker while it is busy
+  std::vector<int64_t> order_;  // the epoch's order; the worker reads it while busy_
   int64_t epoch_ = 0;
   Window current_;
   bool has_current_ = false;
 
-  // Update steps of the epoch, guarded by mutex_. The caller has taken those below taken_ and may still read
-  // the last of them; the worker has staged those below staged_, at most a stage each from that one on.
+  // Update steps of the epoch, guarded by mutex_. The caller has taken all steps below taken_ and may still
+  // read the last one taken. The worker has packed all steps below staged_.
   std::vector<Stage> stages_;
   std::mutex mutex_;
   std::condition_variable changed_;

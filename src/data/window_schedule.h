@@ -1,10 +1,10 @@
-// Which micro-batches make which effective batch (window) of a run: the same number in each but the last of
-// an epoch, or with a ramp a number that grows over training.
+// Says which micro-batches make up each effective batch (window) of a run. The number of micro-batches per
+// window is constant, except for the last window of an epoch, or grows over training with a ramp.
 //
-// A ramp is a list of stages {samples, micro_batches}: from so many consumed samples on, a window is made of
-// so many micro-batches, as Megatron-LM's --step-batch-size-schedule counts. Windows never cross the end of
-// an epoch. Where step s begins depends on nothing but the data set's size and these options, so a run can go
-// on in the middle of a ramp.
+// A ramp is a list of stages {samples, micro_batches}: once so many samples are consumed, each window has so
+// many micro-batches, as in Megatron-LM's --step-batch-size-schedule. Windows never cross the end of an
+// epoch. Where step s begins depends only on the data set's size and these options, so a run can resume in
+// the middle of a ramp.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace shoehorn {
 
 struct RampStage {
   int64_t samples = 0;        // consumed before the first window of the stage
-  int64_t micro_batches = 1;  // of its windows
+  int64_t micro_batches = 1;  // per window of the stage
 
   bool operator==(const RampStage&) const = default;
 };
@@ -23,39 +23,39 @@ struct RampStage {
 struct WindowScheduleOptions {
   int64_t samples = 0;
   int64_t micro_batch_size = 8;             // per_device_train_batch_size
-  int64_t gradient_accumulation_steps = 1;  // micro-batches of a window; of the last stage of a ramp
-  bool drop_last = false;                   // an incomplete micro-batch is left out
-  std::vector<RampStage> ramp = {};         // empty: none. Both columns grow; the first samples are 0
+  int64_t gradient_accumulation_steps = 1;  // micro-batches per window; with a ramp, of its last stage
+  bool drop_last = false;                   // leave out an incomplete micro-batch
+  std::vector<RampStage> ramp = {};         // empty: no ramp. Both columns increase; the first samples is 0
 };
 
-// Micro-batches of a window within its epoch.
+// The micro-batches of a window, counted within its epoch.
 struct WindowPlace {
   int64_t first = 0;
   int64_t count = 0;  // 0: there is no such window
 };
 
-// Where a run that has made so many optimizer steps goes on.
+// The position at which a run continues after a number of optimizer steps.
 struct ResumePoint {
   int64_t epoch;
   int64_t update_step;  // within the epoch
 };
 
-// Immutable; calls allocate nothing and are safe from any thread.
+// Immutable. Calls allocate nothing and are thread-safe.
 class WindowSchedule {
  public:
-  // UserError: no samples, a size below 1, drop_last with fewer samples than a micro-batch. The windows of
-  // epochs that a ramp touches are kept, 8 bytes each.
+  // UserError: no samples, a size below 1, or drop_last with fewer samples than a micro-batch. Stores 8 bytes
+  // per window of the epochs that the ramp touches.
   explicit WindowSchedule(WindowScheduleOptions options);
 
   int64_t micro_batches_per_epoch() const { return micro_batches_; }
-  // Epochs 0, 1, … that a ramp touches.
+  // The number of epochs, counted from the first, that the ramp touches.
   int64_t ramp_epochs() const { return static_cast<int64_t>(epoch_begins_.size()) - 1; }
-  // Windows of an epoch; of all epochs behind the ramp as many.
+  // The number of windows in an epoch; the same for all epochs behind the ramp.
   int64_t steps_in(int64_t epoch) const;
   WindowPlace place(int64_t epoch, int64_t update_step) const;
 
   ResumePoint resume_point(int64_t global_step) const;
-  // Samples consumed by the first `global_step` optimizer steps.
+  // How many samples the first `global_step` optimizer steps consume.
   int64_t samples_before(int64_t global_step) const;
 
  private:
@@ -66,8 +66,8 @@ class WindowSchedule {
   WindowScheduleOptions options_;
   int64_t micro_batches_ = 0;
   int64_t samples_per_epoch_ = 0;
-  // First micro-batches of the windows in the epochs of the ramp, one epoch after the other; and where each
-  // epoch begins in that list, with its end as the last.
+  // The first micro-batch of each window in the ramp's epochs, epoch after epoch; and where each epoch begins
+  // in that list (the last element is its end).
   std::vector<int64_t> ramp_firsts_;
   std::vector<int64_t> epoch_begins_ = {0};
 };

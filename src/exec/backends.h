@@ -1,4 +1,4 @@
-// The backends that there are, by name: the one place that knows.
+// Creates backends by name. This is the only place that knows which backends exist.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@ namespace shoehorn {
 
 inline constexpr std::string_view kDefaultBackend = "cpu";
 
-// The names that make_backend takes.
+// The names that make_backend accepts.
 std::vector<std::string> backend_names();
 
-// A backend on this machine. `threads` is the size of the team of the host's kernels, 0 for OpenMP's default;
-// it holds for the process. UserError for another name, listing those there are.
+// A backend for this machine. `threads` is the size of the OpenMP team of the host's kernels (0: OpenMP's
+// default), set for the whole process. UserError for an unknown name; the message lists the known ones.
 std::unique_ptr<Backend> make_backend(std::string_view name = kDefaultBackend, int threads = 0);
 
-// A backend that plans for a machine as its file describes it. Where that is this machine, plans are what runs
-// would take; elsewhere workspaces are an upper bound, and nothing runs. UserError as above.
+// A backend that plans for the machine that a profile describes, and runs nothing. If that is this machine,
+// its plans are exact; otherwise workspaces are an upper bound. UserError as above.
 std::unique_ptr<Backend> make_backend_for(const OtherMachine& machine);
 
-// The profile of the default backend here, with OpenMP's default threads.
+// The profile of this machine with the default backend and OpenMP's default number of threads.
 const MachineProfile& this_machine();
 
 }  // namespace shoehorn

@@ -1,10 +1,10 @@
-// Runs planned programs on a backend: reserves the arenas, binds every node, then issues them by lanes.
-// Nothing allocates once the constructor is done.
+// Runs planned programs on a backend. The constructor reserves the arenas and binds every node to its
+// addresses; run() issues the nodes, lane by lane. Nothing is allocated after construction.
 //
-// A lane is a stream. Lane 0 computes. A node of another lane is issued at its place in the list and begins
-// when lane 0 has done what stands before it (graph/program.h); the first node that reads what it made waits
-// for it, and at the latest the end of the program. What is issued may run after run() has returned: reading
-// waits for it.
+// A lane is a stream. Lane 0 computes. A node of another lane is issued at its place in the list, and begins
+// when lane 0 has finished everything before it (graph/program.h). The first node that reads its results
+// waits for it, and so does the end of the program. run() may return before the work is done; reading waits
+// for the work. One thread at a time uses an executor.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,11 @@
 namespace shoehorn {
 
 struct ExecutorOptions {
-  // For tests: before a node runs, bytes of the transient arena in which nothing lives are filled with NaN
-  // patterns, so that a read of a dead or never written byte shows; after it, the same bytes are checked to
-  // be untouched.
+  // For tests. Before each node, all bytes of the transient arena that hold no live buffer are filled with a
+  // NaN pattern, so that reading a dead or unwritten byte shows. After the node the same bytes are checked to
+  // be unchanged.
   bool poison = false;
-  // Where the host does not reach the device's memory, the storage that views pass through (add_host_staging).
+  // Where the host cannot reach the device's memory: the storage that views go through (add_host_staging).
   StorageId host_staging = {};
 };
 
@@ -36,21 +36,21 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // `counts` has the value of each of the program's counts; throws InternalError above a maximum.
+  // Runs a program with the values of its counts. InternalError if a count is above its maximum.
   void run(ProgramId program, std::span<const int64_t> counts);
 
-  // Called after each node is done while set: for --detect_anomaly and profiles.
+  // If set, called after each node is done: for --detect_anomaly and profiles.
   using Observer = std::function<void(ProgramId, size_t node, std::span<const int64_t> counts)>;
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
   const StateTable& state() const { return state_; }
   const Program& program(ProgramId id) const { return *programs_[id.at()].program; }
 
-  // Host access, by copy; exec/host_view.h has it without one. Waits for what was issued.
+  // Host access by copying; exec/host_view.h gives access without a copy. Waits for issued work.
   void read(StorageId storage, int64_t offset_bytes, std::span<std::byte> to) const;
   void read(ProgramId program, ValueId value, int64_t offset_bytes, std::span<std::byte> to) const;
   void write(StorageId storage, int64_t offset_bytes, std::span<const std::byte> from);
-  // Of a storage, or a result of a program, of one element.
+  // For a storage, or a result of a program, with one element.
   template <typename T>
   T read_scalar(StorageId storage) const {
     T value;
@@ -67,9 +67,9 @@ class Executor {
   void write_scalar(StorageId storage, T value) {
     write(storage, 0, std::as_bytes(std::span(&value, 1)));
   }
-  // A storage that lies in an address space of the host's. Programs that still run may use it.
+  // The bytes of a storage in a host address space. Programs that are still running may use them.
   std::span<std::byte> host_storage(StorageId storage) const;
-  // What one more view of the device's memory can have.
+  // How many bytes one more view of the device's memory can have.
   int64_t largest_view_bytes() const;
 
   int64_t arena_bytes() const;
@@ -80,20 +80,20 @@ class Executor {
   friend class WriteView;
 
   struct SpaceArenas {
-    std::unique_ptr<Arena> persistent, transient;  // null where the plan has no bytes
+    std::unique_ptr<Arena> persistent, transient;  // null if the plan has no bytes there
   };
-  // As backend.h has it: `host` is null where the host cannot reach it.
+  // An address, and its host pointer; `host` is null if the host cannot reach it (see backend.h).
   struct Place {
     std::byte* address = nullptr;
     std::byte* host = nullptr;
   };
-  // A node with what orders it among the lanes.
+  // A prepared node with its dependencies on other lanes.
   struct BoundNode {
     PreparedNode issue;
     int32_t lane = 0;
-    std::unique_ptr<Event> lane_0_before;  // of a node of another lane: reached when it may begin
-    std::unique_ptr<Event> done;           // of a node of another lane
-    std::vector<const Event*> waits_for;   // events `done` of other lanes
+    std::unique_ptr<Event> lane_0_before;  // nodes of other lanes: reached when it may begin
+    std::unique_ptr<Event> done;           // nodes of other lanes: reached when it is done
+    std::vector<const Event*> waits_for;   // `done` of nodes of other lanes
   };
   struct Bound {
     const Program* program;
@@ -125,11 +125,11 @@ class Executor {
   const Backend& backend_;
   ExecutorOptions options_;
   std::vector<SpaceArenas> spaces_;
-  std::unique_ptr<Event> reached_;  // what the host waits for
+  std::unique_ptr<Event> reached_;  // used by the host to wait for a stream
   std::vector<Bound> programs_;
   mutable HostStaging staging_;
   Observer observer_;
-  std::vector<std::unique_ptr<Stream>> streams_;  // by lane; destroyed first, with the work they still have
+  std::vector<std::unique_ptr<Stream>> streams_;  // by lane; destroyed first, since they may still have work
 };
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// Whole storages and values, for tests: read and written as anything outside of exec/ does it.
+// For tests: reads and writes whole storages and values, through the executor's public interface.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ std::vector<T> values_of(const Executor& executor, ProgramId program, ValueId va
   return values;
 }
 
-// The first elements of a storage.
+// Writes the first elements of a storage.
 template <typename T>
 void set_values(Executor& executor, StorageId storage, const std::vector<T>& values) {
   executor.write(storage, 0, std::as_bytes(std::span(values)));

@@ -1,5 +1,5 @@
-// The memory through which the host reaches what lies where it cannot: a planned storage of its own, from
-// which views (exec/host_view.h) take what they need while they live.
+// Staging memory through which the host reaches memory that it cannot address: a planned storage, from which
+// views (exec/host_view.h) take space during their lifetime.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace shoehorn {
 
 class HostStaging {
  public:
-  HostStaging() = default;  // none: where the host reaches everything
+  HostStaging() = default;  // no staging: the host reaches everything
   explicit HostStaging(std::span<std::byte> memory) : memory_(memory) {}
 
   int64_t room() const { return static_cast<int64_t>(memory_.size()) - used_; }
-  // Aligned to kArenaAlignment. InternalError where there is no room.
+  // Takes `bytes` bytes, aligned to kArenaAlignment. InternalError if there is no room.
   std::span<std::byte> take(int64_t bytes);
-  // What was taken last is free again at once; what was taken before it, with the last before that.
+  // Gives memory back. Last taken, first given back.
   void give_back(std::span<std::byte> taken);
 
  private:
@@ -27,7 +27,7 @@ class HostStaging {
   int64_t used_ = 0;
 };
 
-// A storage for it, of so many bytes; invalid on a machine where the host reaches the device's memory.
+// Adds a staging storage of `bytes` bytes; invalid on a machine where the host reaches the device's memory.
 StorageId add_host_staging(StateTable& state, const MachineProfile& machine, int64_t bytes);
 
 }  // namespace shoehorn

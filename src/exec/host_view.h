@@ -1,20 +1,20 @@
-// The one way from outside of exec/ to the bytes of a program: a view of a range, as memory of the host, while
-// it lives.
+// Views: the one way for code outside of exec/ to the bytes of a program. A view is a range of bytes in host
+// memory, valid during the view's lifetime.
 //
-//   const ReadView weights(executor, storage, 0, bytes);     what was computed so far, to be read
+//   const ReadView weights(executor, storage, 0, bytes);     what was computed so far
 //   use(weights.as<float>());
 //
-//   WriteView column(executor, storage, 0, bytes);           to be overwritten whole
+//   WriteView column(executor, storage, 0, bytes);           to be overwritten as a whole
 //   fill(column.as<int32_t>());
-//   column.send();                                           and only then there for programs
+//   column.send();                                           now programs see it
 //
-// Where the host reaches the memory a view is that memory: nothing is copied. Elsewhere it is a piece of the
-// executor's staging, copied from the device when a ReadView is made and to it by send(). Views are given back
-// in the reverse order in which they were made, as blocks of code do it. They allocate nothing. Single values
-// are simpler through Executor::read_scalar and write_scalar.
+// Where the host reaches the memory, a view is that memory: nothing is copied. Elsewhere it is a piece of the
+// executor's staging memory; making a ReadView copies from the device, and send() copies to it. Views must be
+// destroyed in the reverse order of their construction, as blocks do. They allocate nothing. For single
+// values Executor::read_scalar and write_scalar are simpler.
 //
-// The executor outlives its views, which do not move. InternalError for a range outside of the storage, and
-// where the staging has no room: Executor::largest_view_bytes() says how much there is.
+// The executor must outlive its views; they cannot be moved. InternalError for a range outside of the
+// storage, or if the staging has no room: Executor::largest_view_bytes() is its limit.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace shoehorn {
 class ReadView {
  public:
   ReadView(const Executor& executor, StorageId storage, int64_t offset_bytes, int64_t bytes);
-  // Of a value, which means something while it lives; a result until the next run.
+  // For a value while it is alive; a result is alive until the next run.
   ReadView(const Executor& executor, ProgramId program, ValueId value, int64_t offset_bytes, int64_t bytes);
   ~ReadView();
   ReadView(const ReadView&) = delete;
@@ -43,7 +43,7 @@ class ReadView {
   ReadView(const Executor& executor, const Executor::Place& place, int64_t bytes);
 
   const Executor& executor_;
-  std::span<std::byte> staged_;  // empty: in place
+  std::span<std::byte> staged_;  // empty if the view is the memory itself
   std::span<const std::byte> bytes_;
 };
 
@@ -59,13 +59,13 @@ class WriteView {
   std::span<T> as() const {
     return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
-  // As often as it was filled anew.
+  // Call it after each time that the view was filled.
   void send();
 
  private:
   Executor& executor_;
   std::byte* address_;
-  std::span<std::byte> staged_;  // empty: in place
+  std::span<std::byte> staged_;  // empty if the view is the memory itself
   std::span<std::byte> bytes_;
 };
 

@@ -1,4 +1,4 @@
-// The static attributes of nodes: one struct a family of ops.
+// The static attributes of nodes: one struct per family of ops.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace shoehorn {
 enum class Activation : uint8_t { kGelu, kGeluTanh, kRelu, kSilu, kTanh };
 std::string_view activation_name(Activation activation);
 
-// Which dropout mask: see base/philox.h. p = 0 means none.
+// A dropout mask, as base/philox.h defines it. p = 0 means no dropout.
 struct Dropout {
   float p = 0;
   uint64_t seed = 0;
@@ -34,7 +34,7 @@ struct MatmulAttributes {
 
 struct NormalizationAttributes {
   float epsilon = 1e-12F;
-  Dropout dropout;  // of the fused residual form
+  Dropout dropout;  // fused residual form only
 };
 
 struct ActivationAttributes {
@@ -47,17 +47,17 @@ struct DropoutAttributes {
 
 struct AttentionAttributes {
   int64_t heads = 1;            // of the queries
-  int64_t key_value_heads = 1;  // divides heads: as many query heads, side by side, share each
+  int64_t key_value_heads = 1;  // divides heads; heads / key_value_heads neighbouring query heads share each
   int64_t head_size = 0;
   int64_t max_query_length = 0;  // of a sequence
   int64_t max_key_length = 0;
   float scale = 1;
   AttentionMask mask;
-  // First columns of q, k and v in the values that the fused op reads; the unfused read whole values.
+  // The first columns of q, k and v in the values that the fused op reads. Unfused ops read whole values.
   int64_t query_column = 0;
   int64_t key_column = 0;
   int64_t value_column = 0;
-  bool trains_bias = false;  // of a gradient op with a bias: whether it makes the bias's gradient too
+  bool trains_bias = false;  // gradient ops with a bias: whether to compute the bias's gradient too
   Dropout dropout;           // of the probabilities
 };
 
@@ -65,7 +65,7 @@ struct LossAttributes {
   float label_smoothing = 0;
 };
 
-// The output is a window of the input: its type, and where it starts in the innermost dimension's elements.
+// The output is a view of the input: `type`, starting `offset_elements` into the innermost dimension.
 struct ViewAttributes {
   TensorType type;
   int64_t offset_elements = 0;
@@ -83,7 +83,7 @@ struct ScaleAttributes {
   float factor = 1;
 };
 
-// A range of the innermost dimension.
+// Columns [offset, offset + width) of the innermost dimension.
 struct ColumnsAttributes {
   int64_t offset = 0;
   int64_t width = 0;
@@ -91,7 +91,7 @@ struct ColumnsAttributes {
 
 struct EmbeddingAttributes {
   int64_t rows = 0;            // of the table: the gradient's first dimension
-  int64_t padding_index = -1;  // rows of this id give no gradient
+  int64_t padding_index = -1;  // this id gets no gradient
   DType output = DType::kF32;
 };
 
@@ -103,42 +103,42 @@ struct ClipAttributes {
   float max_norm = 1;
 };
 
-// How a dynamic loss scale moves: see ops/loss_scale_ops.cc.
+// How a dynamic loss scale changes: see ops/loss_scale_ops.cc.
 struct LossScaleAttributes {
   float growth_factor = 2;
   float backoff_factor = 0.5F;
-  int32_t growth_interval = 2000;  // applied steps in a row
-  int32_t hysteresis = 1;          // overflows until it backs off
+  int32_t growth_interval = 2000;  // applied steps in a row before the scale grows
+  int32_t hysteresis = 1;          // overflows before the scale shrinks
   float minimum = 1;
 };
 
-// One parameter as an optimizer sees it: matrices of its last two dimensions. A vector is one row.
+// One parameter as an optimizer sees it: `matrices` matrices of [rows, columns]. A vector is one row.
 struct UpdatedParameter {
   int64_t matrices = 1;
   int64_t rows = 0;
   int64_t columns = 0;
-  uint32_t stream_id = 0;  // of the random bits that round it
+  uint32_t stream_id = 0;  // selects the random bits that round it
   int64_t elements() const { return matrices * rows * columns; }
 };
 
-// How a weight that is updated is stored.
+// How an updated weight is stored.
 enum class WeightForm : uint8_t {
   kFloat32,
   kSplit,    // a bf16 high half and a 16-bit rest
   kRounded,  // bf16 without a master: updates round stochastically
 };
 
-// Of a node that updates one tensor or many; vectors have an element a tensor.
+// Attributes of a node that updates one or more tensors. Vectors have one element per tensor.
 struct UpdateAttributes {
   OptimizerSettings settings;
   std::vector<float> weight_decay;
-  // Of each tensor, the parameters that lie in it one behind the other.
+  // Per tensor: the parameters that lie in it, one behind the other.
   std::vector<std::vector<UpdatedParameter>> parameters;
-  // Of each tensor, the types of its inputs behind the gradient; as many of each tensor.
+  // Per tensor: the types of its inputs behind the gradient. All tensors have the same number of them.
   std::vector<std::vector<TensorType>> states;
   WeightForm form = WeightForm::kFloat32;
   uint64_t seed = 0;  // of the random bits
-  // Elements of the gradients, as clipping by the norm leaves them, are cut at ± this.
+  // After clipping by the norm, gradient elements are clamped to ± this.
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 

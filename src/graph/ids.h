@@ -1,4 +1,5 @@
-// Typed ids: an index into one table of a program. Names are for reading only; nothing parses them.
+// Typed ids: indices into the tables of a program, a state table or a family. Names are for people; nothing
+// parses them.
 #pragma once
 
 #include <compare>
@@ -19,7 +20,7 @@ struct Id {
 using ValueId = Id<struct ValueTag>;      // a value of one program
 using NodeId = Id<struct NodeTag>;        // a node of one program
 using CountId = Id<struct CountTag>;      // a run-time count of one program
-using StorageId = Id<struct StorageTag>;  // a persistent storage, shared by a family of programs
+using StorageId = Id<struct StorageTag>;  // a persistent storage; all programs of a family share them
 using ParameterId = Id<struct ParameterTag>;
 using ProgramId = Id<struct ProgramTag>;  // a program of one family
 

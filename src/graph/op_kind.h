@@ -1,4 +1,4 @@
-// The names of all ops. What each means, its shapes, gradient and cost: ops/.
+// The names of all ops. The folder ops/ defines what each means: shapes, gradient, cost.
 #pragma once
 
 #include <cstdint>

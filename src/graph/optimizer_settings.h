@@ -1,4 +1,4 @@
-// The settings of each optimizer, with the defaults of the implementation that it follows.
+// The settings of each optimizer, with the defaults of the implementation that it reproduces.
 #pragma once
 
 #include <cstdint>
@@ -46,17 +46,17 @@ struct AdafactorSettings {
   double parameter_epsilon = 1e-3;  // eps[1]
   double clip_threshold = 1;
   double decay_rate = -0.8;
-  std::optional<double> beta1 = {};  // no first moment without it
+  std::optional<double> beta1 = {};  // unset: no first moment
   bool scale_parameter = false;
-  bool relative_step = false;  // the learning rate given is then not read
+  bool relative_step = false;  // true: the given learning rate is not read
   bool warmup_init = false;
 };
 
-// Elements of a parameter that share a scale of their 8-bit states, as in bitsandbytes.
+// The number of elements that share one scale in 8-bit states, as in bitsandbytes.
 inline constexpr int64_t kStateBlock = 256;
 
-// Which parameters keep their states in 8 bits, as bitsandbytes and the Trainer have it: large ones that are
-// no embedding. The others keep 32 bits.
+// Which parameters keep their states in 8 bits, as in bitsandbytes and the Trainer: large ones except
+// embeddings. The others keep 32 bits.
 struct EightBitStates {
   int64_t least_elements = 4096;  // min_8bit_size
   bool of_embeddings = false;

@@ -1,14 +1,13 @@
-// The program: a list of nodes in SSA form over values. The list's order is the order in which nodes are
-// issued.
+// A program: a list of nodes in SSA form over values. Nodes are issued in the order of the list.
 //
-// Lane 0 computes, a node at a time. A node of another lane (a copy between address spaces, a collective) is
-// issued at its place in the list, once lane 0 has finished what stands before it, runs beside what follows,
-// and is waited for by the first node of lane 0 that reads what it made. A lane runs its own nodes in order.
+// Lane 0 computes, one node at a time. A node of another lane (a copy between address spaces, a collective)
+// is issued at its place in the list, once lane 0 has finished everything before it. It runs beside the nodes
+// that follow, and the first node of lane 0 that reads its results waits for it. Each lane runs its own nodes
+// in order.
 //
-// A value is not a storage: values are immutable, and where one lies is the planner's decision. State
-// (weights, optimizer moments) is read as version 0 of a storage of the StateTable; a node that updates it
-// consumes version k and yields version k+1, bound to the same bytes. Names are for people; nothing parses
-// them.
+// A value is not a storage: values are immutable, and the planner decides where each lies. State (weights,
+// optimizer moments) is read as version 0 of a storage in the StateTable; a node that updates it consumes
+// version k and yields version k+1 in the same bytes. Names are for people; nothing parses them.
 #pragma once
 
 #include <string>
@@ -30,7 +29,7 @@ struct Value {
   Role role = Role::kTemporary;
   NodeId producer;     // invalid: read from state
   int32_t output = 0;  // which output of the producer
-  StorageId storage;   // valid: a version of this persistent storage
+  StorageId storage;   // valid: a version of this storage
   int32_t version = 0;
   std::string name;
   AddressSpace space = AddressSpace::kDevice;
@@ -38,19 +37,19 @@ struct Value {
 
 struct Node {
   OpKind kind = OpKind::kCopy;
-  std::vector<ValueId> inputs;  // an invalid id: an optional input that is absent
+  std::vector<ValueId> inputs;  // an invalid id is an absent optional input
   std::vector<ValueId> outputs;
   Attributes attributes;
   Region region;
   int32_t lane = 0;
-  // The node whose values this one makes again for the backward. Passes never merge the two.
+  // The node that this one recomputes for the backward; invalid otherwise. Passes never merge the two.
   NodeId clone_of;
-  // The pass that made the node, or moved it to where it stands; "model" where capture did. A copy for
-  // another micro-batch keeps it. Empty until the runner of the passes has named it; a static string.
+  // The name of the pass that made the node or moved it to its place; "model" for nodes of the capture. A
+  // copy for another micro-batch keeps the name. Empty until the pass pipeline sets it; a static string.
   std::string_view pass;
 };
 
-// A run-time count: how many of a dimension's maximum are present in this call.
+// A run-time count: how many of a dimension's maximum are present in this run.
 struct Count {
   std::string name;
   int64_t maximum = 0;
@@ -66,7 +65,7 @@ class Program {
   void set_kind(ProgramKind kind) { kind_ = kind; }
   const ProgramTraits& traits() const { return traits_of(kind_); }
   std::string_view name() const { return traits().name; }
-  // The shared table. Owned by whoever built the family; outlives its programs.
+  // The state table that all programs of a family share. Its owner is the family; it outlives the programs.
   StateTable& state() const { return *state_; }
 
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -82,9 +81,9 @@ class Program {
 
   CountId add_count(std::string name, int64_t maximum, int64_t multiple = 1);
   ValueId add_value(Value value);
-  // The value that reads version 0 of a storage; one a storage.
+  // The value that reads version 0 of a storage; there is one per storage.
   ValueId read_state(StorageId storage);
-  // Appends a node whose outputs have the given types. Prefer OpBuilder of ops/, which knows types, roles and
+  // Appends a node with outputs of the given types. Prefer OpBuilder (ops/), which knows types, roles and
   // aliases.
   NodeId add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name);
 
@@ -98,17 +97,19 @@ class Program {
   void add_result(std::string name, ValueId value) { results_.push_back({std::move(name), value}); }
   ValueId result(std::string_view name) const;  // invalid if absent
 
-  // The last position at which each node may still run: its own on lane 0; on another lane that before the
-  // first wait for it, or for a later node of its lane; the last of all where nothing waits.
+  // For each node the last position at which it may still be running. On lane 0 that is its own; on another
+  // lane the position before the first node that waits for it or for a later node of its lane; the end if
+  // nothing waits.
   std::vector<int64_t> last_running() const;
 
-  // Puts the nodes into a new order (a permutation, or a subset where the rest is dead) and renumbers them.
+  // Reorders the nodes and renumbers them. `order` is a permutation, or a subset if the missing nodes are
+  // dead.
   void reorder(const std::vector<NodeId>& order);
-  // Every read of `from` becomes a read of `to` (results included).
+  // Makes every reader of `from` read `to` instead (also results).
   void replace_uses(ValueId from, ValueId to);
-  // Positions of the nodes that read each value.
+  // For each value the nodes that read it.
   std::vector<std::vector<NodeId>> readers() const;
-  // Drops nodes none of whose outputs is read, is a result or updates state; returns how many.
+  // Removes nodes whose outputs nobody reads and that are no results and update no state. Returns how many.
   int64_t remove_dead_nodes();
 
  private:

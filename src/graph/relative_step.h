@@ -1,5 +1,6 @@
-// The learning rate that an optimizer sets itself: Adafactor's with relative_step, which reads no other. With
-// scale_parameter each parameter's is that times the root mean square of its weights.
+// The learning rate that an optimizer computes itself: Adafactor's with relative_step, which ignores the
+// given one. With scale_parameter, each parameter's rate is this one times the root mean square of its
+// weights.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +10,12 @@
 
 namespace shoehorn {
 
-// Of update 1, 2, ….
+// For update 1, 2, …
 inline double relative_step(const AdafactorSettings& settings, double update) {
   return std::min(settings.warmup_init ? 1e-6 * update : 1e-2, 1.0 / std::sqrt(update));
 }
 
-// Of the next update of any optimizer; nothing where it takes the rate that it is given.
+// For the next update of any optimizer; nullopt if the optimizer uses the given learning rate.
 inline std::optional<double> relative_step_of(const OptimizerSettings& settings, int64_t applied_updates) {
   const auto* adafactor = std::get_if<AdafactorSettings>(&settings);
   if (adafactor == nullptr || !adafactor->relative_step) return std::nullopt;

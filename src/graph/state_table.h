@@ -1,9 +1,9 @@
-// The persistent storages that a family of programs shares (weights, optimizer state, gradients under
-// accumulation, inputs, scalars), and the parameters that lie in them.
+// The state table: the persistent storages that all programs of a family share (weights, optimizer states,
+// gradients under accumulation, inputs, scalars), and the parameters in them.
 //
-// A parameter is a logical tensor with its Hugging Face name; a storage may hold several (query, key and
-// value in one), so that checkpoints, decay groups and freezing follow the parameter while kernels follow the
-// storage.
+// A parameter is a logical tensor with its Hugging Face name. A storage is a planned piece of memory; it may
+// hold several parameters (query, key and value in one). Checkpoints, weight decay and freezing work with
+// parameters, kernels with storages.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,28 @@ struct Storage {
   TensorType type;
   Role role = Role::kWeight;
   Region region;  // layer and component
-  // Where the bytes went when merge() joined this storage with others; invalid for a storage of its own.
+  // After merge() joined this storage with others: the storage that has its bytes now. Invalid otherwise.
   StorageId merged_into;
   AddressSpace space = AddressSpace::kDevice;
 };
 
-// How a parameter starts when no checkpoint has it.
+// How a parameter is initialized if no checkpoint has it.
 struct Initializer {
   enum class Kind : uint8_t { kNormal, kZeros, kOnes, kUniform } kind = Kind::kZeros;
   float standard_deviation = 0.02F;
-  int64_t zero_row = -1;  // this row is zero (an embedding's padding index)
-  float bound = 0;        // uniform ones lie in [-bound, bound)
+  int64_t zero_row = -1;  // this row is set to zero (an embedding's padding index)
+  float bound = 0;        // kUniform: [-bound, bound)
 };
 
 struct Parameter {
   std::string name;  // as in a Hugging Face checkpoint
   std::vector<int64_t> shape;
-  StorageId storage;  // fp32, the bf16 high half of a split master, or 16 bits without a master
-  StorageId rest;     // the 16-bit rest of a split master; invalid otherwise
+  StorageId storage;  // fp32; the bf16 high half of a split master; or 16 bits without a master
+  StorageId rest;     // the low 16 bits of a split master; invalid otherwise
   int64_t offset_elements = 0;
   bool trainable = true;
   bool is_embedding = false;  // a table whose rows are looked up
-  bool is_adapter = false;    // the pass lora added it: no file of the base model has it
+  bool is_adapter = false;    // the pass `lora` added it; no file of the base model has it
   float weight_decay = 0;
   Initializer initializer;
 
@@ -67,12 +67,12 @@ class StateTable {
   ParameterId find_parameter(std::string_view name) const;  // invalid if absent
   StorageId find_storage(std::string_view name) const;      // invalid if absent
 
-  // What begins the names of parameters that files of the model without its head leave out; empty: nothing.
+  // The prefix of parameter names that files of the model without its head leave out; empty if there is none.
   const std::string& base_model_prefix() const { return base_model_prefix_; }
   void set_base_model_prefix(std::string prefix) { base_model_prefix_ = std::move(prefix); }
 
-  // Lays the storages one behind the other in a new one and moves their parameters there; the first dimension
-  // adds up. The old storages stay in the table, empty.
+  // Lays the storages one behind the other in a new one, and moves their parameters there. The first
+  // dimensions add up. The old storages stay in the table, empty.
   StorageId merge(const std::vector<StorageId>& parts, std::string name);
 
  private:

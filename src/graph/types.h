@@ -1,4 +1,4 @@
-// What a value is: element type, shape with run-time counts, role, region.
+// The type and the meaning of a value: element type, shape with run-time counts, role, region.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shoehorn {
 
-// A dimension has a static maximum, which plans use, and optionally a run-time count, which kernels honour.
+// A dimension has a static maximum, which plans use, and optionally a run-time count, which kernels use.
 struct Dim {
   int64_t maximum = 0;
   CountId count = {};
@@ -33,7 +33,7 @@ class Shape {
   const Dim& operator[](int64_t axis) const { return dims_[static_cast<size_t>(axis)]; }
   const Dim& back() const { return dims_.back(); }
   const std::vector<Dim>& dims() const { return dims_; }
-  // Elements when every count is at its maximum. A scalar (rank 0) has one.
+  // The number of elements with every count at its maximum. A scalar (rank 0) has one.
   int64_t elements() const;
   bool operator==(const Shape&) const = default;
 
@@ -49,13 +49,13 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-// What the bytes of a value are for; the planner reports bytes by role.
+// What the bytes of a value are for. Memory reports group bytes by role.
 enum class Role : uint8_t {
   kWeight,
   kMasterWeight,
   kGradient,
   kOptimizerState,
-  kActivation,  // made in the forward, read in the backward
+  kActivation,  // computed in the forward, read in the backward
   kTemporary,
   kWorkspace,
   kCommunication,
@@ -64,8 +64,8 @@ enum class Role : uint8_t {
 };
 std::string_view role_name(Role role);
 
-// Which memory bytes lie in. Kernels work within one space; only copies go from one to another. The device is
-// where the backend computes by default: for the CPU, the host's own memory.
+// The memory that bytes lie in. Kernels work within one space; only copies cross spaces. The device is where
+// the backend computes by default; for the CPU that is the host's memory.
 enum class AddressSpace : uint8_t { kDevice, kPinnedHost, kHost, kDisk };
 inline constexpr size_t kAddressSpaces = 4;
 std::string_view address_space_name(AddressSpace space);
@@ -76,7 +76,7 @@ std::string_view component_name(Component component);
 enum class Phase : uint8_t { kForward, kBackward, kRecompute, kUpdate };
 std::string_view phase_name(Phase phase);
 
-// Where in the model and in the step a node stands. Every pass keeps it.
+// Where in the model and in the step a node belongs. Every pass keeps it.
 struct Region {
   int32_t layer = -1;  // -1: outside the stack of layers
   Component component = Component::kNone;
@@ -89,7 +89,7 @@ struct Region {
 // "layer 3 attention", "embeddings", …
 std::string region_name(const Region& region);
 
-// "float32[2048*, 1024]"; a star marks a run-time count.
+// "float32[2048*, 1024]": a star marks a dimension with a run-time count.
 std::string type_name(const TensorType& type);
 
 }  // namespace shoehorn

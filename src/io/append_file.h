@@ -1,5 +1,5 @@
-// A file that grows while a run goes on: what was written stays readable if the process is killed, but for a
-// last line that may be cut.
+// A file that grows while a run goes on, such as a log. If the process is killed, everything written so far
+// stays readable; only the last line may be incomplete.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,12 @@ namespace shoehorn {
 
 class AppendFile {
  public:
-  // Opens or makes the file; writes go to its end. SystemError if it can't be.
+  // Opens or creates the file; writes go to its end. SystemError on failure.
   explicit AppendFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
-  // All of `data`, handed to the system at once: nothing stays in a buffer of ours. SystemError on failure.
+  // Hands all of `data` to the operating system; nothing stays in a buffer of this process. SystemError on
+  // failure.
   void write(std::string_view data);
 
  private:

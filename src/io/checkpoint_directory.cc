@@ -28,7 +28,7 @@ constexpr std::string_view kOldPrefix = ".old-";
 constexpr std::string_view kTrashPrefix = ".trash-";
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 
-// All digits and fits; otherwise nothing.
+// The number, if `text` is all digits and fits in 63 bits.
 std::optional<int64_t> parse_number(std::string_view text) {
   int64_t number = 0;
   if (text.empty() || text[0] == '-') return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<int64_t> parse_number(std::string_view text) {
   return number;
 }
 
-// .PREFIX-checkpoint-N-PID, taken apart.
+// The parts of a name .PREFIX-checkpoint-N-PID.
 struct Leftover {
   std::string_view prefix;
   std::string checkpoint;  // checkpoint-N

@@ -1,16 +1,15 @@
 // Checkpoints that survive kill -9: `output_dir/checkpoint-N` appears whole or not at all.
 //
-//   .tmp-checkpoint-N-PID    being written (StagedDirectory); its owner holds a lock (flock) on it
-//   checkpoint-N             complete: every file was on the disk before it got this name
-//   .old-checkpoint-N-PID    for an instant, while a new checkpoint-N takes the place of an old one
-//   .trash-checkpoint-N-PID  being deleted: it lost its name first, so that half a checkpoint is never seen
-//   under it
+//   .tmp-checkpoint-N-PID    being written (StagedDirectory); the writing process holds a lock (flock) on it
+//   checkpoint-N             complete: every file was on the disk before the directory got this name
+//   .old-checkpoint-N-PID    the old checkpoint-N, for the instant in which a new one takes its place
+//   .trash-checkpoint-N-PID  being deleted: it was renamed first, so that no reader ever sees half a checkpoint-N
 //
-// A manifest (manifest.h) in each checkpoint lists all its files with sizes and the checksums that were taken as they
-// were written; what the disk lost or changed is found by it.
+// Each checkpoint has a manifest (manifest.h), which lists all its files with sizes and with the checksums
+// that were taken as they were written. A reader that verifies it finds what the disk lost or changed.
 //
-// One process at a time writes checkpoints to an output_dir (rank 0), one thread at a time; any number may
-// read. Errors: SystemError naming the path where the system failed.
+// One process at a time (rank 0) writes checkpoints to an output_dir, from one thread at a time. Any number
+// may read. Errors: SystemError naming the path where the operating system failed.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +26,21 @@
 
 namespace shoehorn {
 
-// A checkpoint under construction. Destroyed without commit() it is removed.
+// A checkpoint under construction. If it is destroyed before commit(), its directory is removed.
 class StagedDirectory {
  public:
-  // Creates output_dir where needed, and the staging directory in it. `step` is N.
+  // Creates output_dir if needed, and the staging directory inside it. `step` is N.
   StagedDirectory(std::filesystem::path output_dir, int64_t step);
   StagedDirectory(const StagedDirectory&) = delete;
   StagedDirectory& operator=(const StagedDirectory&) = delete;
   ~StagedDirectory();
 
-  // Where to write the files, best by AtomicFile, which checksums them; subdirectories are allowed.
+  // Where to write the files, preferably with AtomicFile, which checksums them. Subdirectories are allowed.
   const std::filesystem::path& path() const { return staging_; }
 
-  // Writes the manifest, brings to the disk what is not there yet, renames to checkpoint-N (in place of an older
-  // one of that name) and returns that path. UserError if checkpoint-N exists and is not a directory.
-  // If it throws, checkpoint-N is the older one or the new one, complete.
+  // Writes the manifest, syncs what is not on the disk yet, renames the directory to checkpoint-N (replacing
+  // an older one of that name) and returns the new path. UserError if checkpoint-N exists and is not a
+  // directory. If commit() throws, checkpoint-N is either the older one or the new one, and complete.
   std::filesystem::path commit();
 
  private:
@@ -55,21 +54,22 @@ class StagedDirectory {
 };
 
 struct RecoveredCheckpoints {
-  std::vector<std::filesystem::path> removed;   // leftovers of killed runs
-  std::vector<std::filesystem::path> restored;  // checkpoints that were being replaced: the old one is back
+  std::vector<std::filesystem::path> removed;   // what killed runs left behind
+  std::vector<std::filesystem::path> restored;  // old ones whose replacement was cut short
 };
 
-// Cleans output_dir at the start of a run, before latest_checkpoint: undoes a replacement that was cut short,
-// removes staging directories, half-deleted checkpoints and temporary files (AtomicFile) whose process is
-// gone. Touches nothing else, and nothing of a process that lives. An absent output_dir is nothing to clean.
+// Cleans output_dir; call it at the start of a run, before latest_checkpoint. It undoes replacements that
+// were cut short, and removes staging directories, half-deleted checkpoints and temporary files (AtomicFile)
+// of processes that have ended. It touches nothing else. If output_dir does not exist, it does nothing.
 RecoveredCheckpoints recover_checkpoints(const std::filesystem::path& output_dir);
 
-// Why a checkpoint is not complete, as its manifest tells; empty if it is. Files the manifest does not list
-// are allowed. Tensors are verified as they are loaded (verified_tensors.h), or here with kAll.
+// Why a checkpoint is not complete, judged by its manifest; empty if it is complete. Files that the manifest
+// does not list are allowed. By default tensors are not read here: they are verified as they are loaded
+// (verified_tensors.h). kAll reads them too.
 std::string checkpoint_defect(const std::filesystem::path& checkpoint,
                               VerifiedFiles verified = VerifiedFiles::kAllButTensors);
 
-// N of the name checkpoint-N (^checkpoint-(\d+)$); none: another name.
+// N of a name "checkpoint-N" (^checkpoint-(\d+)$); nullopt for any other name.
 std::optional<int64_t> checkpoint_step(std::string_view name);
 
 struct SkippedCheckpoint {
@@ -78,26 +78,26 @@ struct SkippedCheckpoint {
 };
 
 struct LatestCheckpoint {
-  std::optional<std::filesystem::path> path;  // none: there is no complete checkpoint
+  std::optional<std::filesystem::path> path;  // nullopt if no checkpoint is complete
   int64_t step = 0;
-  std::vector<SkippedCheckpoint> skipped;  // newer ones that are not complete, newest first
+  std::vector<SkippedCheckpoint> skipped;  // newer than `path`, incomplete; newest first
 };
 
-// The complete checkpoint (checkpoint_defect) with the highest number below `below`, among directories named
-// ^checkpoint-(\d+)$.
+// The complete checkpoint (see checkpoint_defect) with the highest number less than `below`, among the
+// directories named ^checkpoint-(\d+)$.
 LatestCheckpoint latest_checkpoint(const std::filesystem::path& output_dir,
                                    int64_t below = std::numeric_limits<int64_t>::max());
 
-// Directories named ^checkpoint-(\d+)$, by number, complete or not.
+// The directories named ^checkpoint-(\d+)$, sorted by number, complete or not.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& output_dir);
 
-// Deletes them all; returns what it deleted.
+// Deletes all checkpoints; returns what it deleted.
 std::vector<std::filesystem::path> remove_checkpoints(const std::filesystem::path& output_dir);
 
-// Deletes the oldest checkpoints until save_total_limit are left (<= 0: no limit), as transformers does;
-// never `best_checkpoint` (may be empty), the highest number, the highest that is complete, or the one
-// written last (not the highest where training resumed from an earlier step). So more than the limit may
-// stay. Returns what it deleted.
+// Deletes the oldest checkpoints until save_total_limit are left (<= 0: no limit), as transformers does. It
+// never deletes `best_checkpoint` (may be empty), the one with the highest number, the complete one with the
+// highest number, or the one written last (another one, where training resumed from an earlier step). So more
+// than the limit may stay. Returns what it deleted.
 std::vector<std::filesystem::path> rotate_checkpoints(const std::filesystem::path& output_dir,
                                                       int64_t save_total_limit,
                                                       const std::filesystem::path& best_checkpoint);

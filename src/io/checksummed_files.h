@@ -1,11 +1,11 @@
-// The checksums of files, taken while they are written.
+// Takes the checksums of the files in a directory while they are written.
 //
 //   ChecksummedFiles checksums(directory);
-//   … whatever writes files there by AtomicFile, at any depth of calls …
+//   … any code that writes files there with AtomicFile …
 //   checksums.files()["model.safetensors"]
 //
-// A file's checksum is thus that of the bytes that were meant, not of what a disk gave back. Files outside any such
-// directory are not checksummed.
+// The checksum is thus that of the bytes the program meant to write, not of what the disk gives back. Files
+// outside of every such directory are not checksummed.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,26 @@ struct WrittenFile {
 
 class ChecksummedFiles {
  public:
-  // `directory` as the writers' paths begin. One at a time for a directory; any thread may write. `before_first` is
-  // called once: when the first file is complete, and before it takes its name.
+  // `directory` must be spelled as in the paths of the writers. At most one object per directory may exist at
+  // a time; any thread may write. `before_first` is called once: when the first file is complete, before it
+  // takes its final name.
   explicit ChecksummedFiles(std::filesystem::path directory, std::function<void()> before_first = {});
   ~ChecksummedFiles();
   ChecksummedFiles(const ChecksummedFiles&) = delete;
   ChecksummedFiles& operator=(const ChecksummedFiles&) = delete;
 
-  // What was written so far, by path below the directory. Not while a thread is writing.
+  // The files written so far, by path relative to the directory. Do not call it while a thread is writing.
   const std::map<std::string, WrittenFile>& files() const { return files_; }
 
-  // For AtomicFile: whether a file of this path is to be checksummed; it takes its name now; it has it.
+  // Called by AtomicFile: is a file of this path to be checksummed? / it is about to take its name / it is
+  // complete.
   static bool covers(const std::filesystem::path& path);
   static void announce(const std::filesystem::path& path);
   static void add(const std::filesystem::path& path, WrittenFile written);
 
  private:
   std::filesystem::path directory_;
-  std::function<void()> before_first_;  // empty once called
+  std::function<void()> before_first_;  // empty after the call
   std::map<std::string, WrittenFile> files_;
 };
 

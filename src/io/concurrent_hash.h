@@ -1,4 +1,4 @@
-// The hash of a file under construction, made by a thread of its own while the bytes are written.
+// The hash of a file under construction, computed by a thread of its own while the caller writes the bytes.
 //
 //   ConcurrentHash hash;
 //   {
@@ -19,10 +19,10 @@
 
 namespace shoehorn {
 
-// For one caller at a time.
+// Not thread-safe: one caller at a time.
 class ConcurrentHash {
  public:
-  // Its end waits until the bytes are in the hash; for none where it is null.
+  // Its destructor waits until the bytes are in the hash. With a null pointer it waits for nothing.
   class [[nodiscard]] Pending {
    public:
     explicit Pending(ConcurrentHash* hash) : hash_(hash) {}
@@ -41,11 +41,12 @@ class ConcurrentHash {
   ConcurrentHash(const ConcurrentHash&) = delete;
   ConcurrentHash& operator=(const ConcurrentHash&) = delete;
 
-  // Adds the bytes, which must stay as they are until the end of what is returned. Few bytes are added at once; the
-  // thread begins with the first many. Where no thread can be had, every byte is added at once.
+  // Adds the bytes to the hash. They must not change until the returned object is destroyed. Small pieces are
+  // added at once; the first large one starts the thread. Where no thread can be started, all bytes are added
+  // at once.
   Pending begin(std::span<const std::byte> bytes);
 
-  // Of all bytes so far. Nothing is pending.
+  // The hash of all bytes so far. Call it while nothing is pending.
   std::string hex() const;
 
  private:

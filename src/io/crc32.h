@@ -7,7 +7,8 @@
 
 namespace shoehorn {
 
-// Checksum of `data` appended to bytes whose checksum is `crc` (0 to begin). Thread-safe.
+// The CRC of a byte sequence that continues with `data`, where `crc` is the CRC of what came before (0 at the
+// start). Thread-safe.
 uint32_t crc32(std::span<const std::byte> data, uint32_t crc = 0);
 
 }  // namespace shoehorn

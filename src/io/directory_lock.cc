@@ -31,7 +31,7 @@ namespace {
 
 constexpr const char* kLockFile = ".shoehorn_lock";
 
-// A lock of this process.
+// A lock that this process holds.
 struct Held {
   fs::path file;
   std::thread::id thread;
@@ -122,7 +122,7 @@ Attempt try_lock(const fs::path& file, FileDescriptor& descriptor) {
     result = flock(descriptor.get(), LOCK_EX | LOCK_NB);
   } while (result != 0 && errno == EINTR);
   if (result != 0) return errno == EWOULDBLOCK ? Attempt::kHeldByAnother : Attempt::kNoLocks;
-  // Who had it removes the file: a lock on what has no name any more is none.
+  // The previous owner removes the file. A lock on a file that has lost its name is worth nothing.
   struct stat locked{};
   struct stat named{};
   const bool is_same = fstat(descriptor.get(), &locked) == 0 && stat(file.c_str(), &named) == 0 &&
@@ -130,8 +130,9 @@ Attempt try_lock(const fs::path& file, FileDescriptor& descriptor) {
   return is_same ? Attempt::kLocked : Attempt::kFileChanged;
 }
 
-// Tries again, for half a second, where nobody who lives is named: the one who has just got the lock may not have
-// written it yet, and a child that was just forked by one who has ended may not have closed it yet.
+// Retries for half a second if no living owner is named: a process that has just taken the lock may not have
+// written its name yet, and a child that was just forked by an ended process may not have closed the file
+// yet.
 Attempt lock(const fs::path& file, FileDescriptor& descriptor) {
   using namespace std::chrono_literals;
   for (int turn = 0;; ++turn) {

@@ -1,9 +1,9 @@
-// One writer at a time in a directory, among the threads of a process and among processes, on other machines too where
-// the file system is shared.
+// Admits one writer at a time to a directory: among the threads of a process, among processes, and among
+// machines where they share the file system.
 //
-// The lock is flock on the file .shoehorn_lock in the directory, which also says who has it. It ends with its process,
-// however that ends: kill -9 leaves a file that nobody holds, and a forked child does not go on holding it (it closes
-// the file when it begins). NFS makes it a lock of the server. The file is removed with the lock.
+// The lock is flock on the file .shoehorn_lock in the directory; the file also names the owner. The lock ends
+// with its process, however that ends: after kill -9 a file remains that nobody holds, and a forked child
+// closes the file at once. NFS turns the lock into one on the server. The destructor removes the file.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,20 @@ namespace shoehorn {
 
 class DirectoryLock {
  public:
-  // Makes the directory where it is absent, and changes nothing else where it is held: UserError that says by whom and
-  // since when. The thread that has it may take it again. SystemError where the file can't be made.
+  // Takes the lock, and creates the directory if it does not exist. UserError naming the owner and the time
+  // if another thread or process holds the lock; then nothing was changed. The thread that holds a lock may
+  // take it again. SystemError if the file cannot be created.
   explicit DirectoryLock(const std::filesystem::path& directory);
-  // Gives it back with the last of a thread's.
+  // Releases the lock when the last object of the owning thread is destroyed.
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
-  // The same UserError where another has it, and else nothing: for who comes to write only after long work.
+  // Throws the same UserError if another thread or process holds the lock, but does not take it. For commands
+  // that begin to write only after long work.
   static void require_free(const std::filesystem::path& directory);
 
-  // False where the file system has no locks: then nothing keeps others out.
+  // False if the file system has no locks. Then other writers are not kept out.
   bool is_enforced() const { return is_enforced_; }
 
  private:

@@ -2,7 +2,7 @@
 
 namespace shoehorn {
 
-// Owns one descriptor of an open file; -1 is none.
+// Owns a file descriptor; -1 means none.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -13,7 +13,7 @@ class FileDescriptor {
 
   int get() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
-  // Closes and returns 0 or errno: on network file systems a lost write is reported only here.
+  // Closes it; returns 0 or errno. On network file systems only close() reports a lost write.
   int close();
 
  private:

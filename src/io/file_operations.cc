@@ -18,9 +18,10 @@ namespace {
 // Linux moves at most 0x7ffff000 bytes a call.
 constexpr size_t kMostBytesPerCall = size_t{1} << 30;
 
-FileOperationRecorder recorder;  // empty but in tests
+FileOperationRecorder recorder;  // empty except in tests
 
-// errno of a call that gives -1 on failure, done again where a signal interrupted it; what was done is recorded.
+// The errno of a call that returns -1 on failure. Retries if a signal interrupts the call, and records what
+// was done.
 template <typename Call>
 int done(const FileOperation& operation, const Call& call) {
   while (call() < 0) {

@@ -1,8 +1,9 @@
-// The calls that change what a disk holds, one function each. All that promises to survive a power cut goes through
-// here (AtomicFile, checkpoint directories, manifests), so that a test can record what was done in which order, and
-// replay it with what was not yet synced lost or out of order (power_loss_test.cc).
+// The system calls that change what a disk holds, one function each. Everything that promises to survive a
+// power cut (AtomicFile, checkpoint directories, manifests) calls these functions. So a test can record the
+// operations in their order, and replay them with those not yet synced lost or reordered
+// (power_loss_test.cc).
 //
-// Each returns 0 or errno, and is done again where a signal interrupted it.
+// Each function returns 0 or errno, and retries if a signal interrupts it.
 #pragma once
 
 #include <cstddef>
@@ -24,21 +25,21 @@ struct FileOperation {
   std::span<const std::byte> data = {};  // kWrite; valid during the call
 };
 
-// Told of each operation after it was done. For tests: one at a time in a process, and one thread that writes.
+// Called after each operation. For tests: at most one recorder per process, and one thread that writes.
 using FileOperationRecorder = std::function<void(const FileOperation&)>;
-void record_file_operations(FileOperationRecorder recorder);  // an empty one ends it
+void record_file_operations(FileOperationRecorder recorder);  // an empty one ends recording
 
 namespace file_operations {
 
-// A new file for writing; EEXIST if there is one.
+// Creates a new file for writing; EEXIST if the name is taken.
 int create(const std::filesystem::path& path, FileDescriptor& descriptor);
-// Writes a part of `data`, or all, at `offset`, where the descriptor stands; `written` says how much.
+// Writes `data` or its first part at `offset`, where the descriptor stands; `written` is how many bytes.
 int write(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t offset,
           std::span<const std::byte> data, int64_t& written);
-// Makes the file so long, its space reserved; EOPNOTSUPP or ENOSYS where the file system can't.
+// Extends the file to `bytes` and reserves the space; EOPNOTSUPP or ENOSYS if the file system cannot.
 int reserve(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t bytes);
 int resize(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t bytes);
-// Brings a file, or a directory's list of names, to the disk.
+// Syncs a file's bytes, or a directory's list of names, to the disk.
 int sync(const FileDescriptor& descriptor, const std::filesystem::path& path);
 int rename(const std::filesystem::path& from, const std::filesystem::path& to);
 int unlink(const std::filesystem::path& path);

@@ -32,7 +32,7 @@ constexpr int64_t kDeepestNesting = 512;
 }
 
 // Python's three words for non-finite numbers, which nlohmann's parser refuses. Each is replaced by a string
-// that begins with NUL and turned into its number after parsing.
+// that begins with NUL, which becomes the number after parsing.
 struct NonFinite {
   std::string_view word;
   std::string_view placeholder;  // as JSON text
@@ -63,8 +63,8 @@ struct Prepared {
   std::vector<Replaced> replaced;
 };
 
-// One pass over what is outside strings: measures nesting, refuses NUL (nlohmann takes it for the end of the
-// text and would ignore the rest), replaces the non-finite numbers.
+// One pass over the text outside of strings. It measures nesting, refuses NUL (which ends the text for
+// nlohmann, so that the rest would be ignored), and replaces the non-finite numbers.
 Prepared prepare(std::string_view text, std::string_view what) {
   Prepared result;
   result.text.reserve(text.size());

@@ -41,7 +41,7 @@ std::string checksum_of_list(const json& files) {
   return hash.hex();
 }
 
-// Only what is known, lest a damaged name of a checksum means that there is none.
+// Accepts only the keys it knows. Otherwise a damaged key would read like an entry without a checksum.
 ListedFile listed_file(const fs::path& manifest, const std::string& name, const json& facts) {
   const auto text_of = [&](const char* key) {
     const auto found = facts.find(key);
@@ -98,7 +98,7 @@ void write_list(const fs::path& directory, const Manifest& manifest) {
                     json{{"version", kVersion}, {"files", std::move(files)}, {"xxh128", checksum}});
 }
 
-// Hands the bytes of a file to `use`, a piece at a time.
+// Calls `use` with the bytes of a file, piece by piece.
 template <typename Use>
 void read_pieces(const ReadOnlyFile& file, const Use& use) {
   std::vector<std::byte> buffer(std::min(static_cast<size_t>(file.bytes()), kPieceBytes));
@@ -245,7 +245,7 @@ ManifestUpdate::ManifestUpdate(fs::path directory)
   try {
     before_ = read_manifest(directory_).value_or(Manifest());
   } catch (const DamagedFile&) {
-    // What it said of other files than the new ones is lost with it.
+    // The entries of the damaged manifest are lost; the new files get entries in commit().
   }
 }
 

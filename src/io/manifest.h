@@ -1,12 +1,13 @@
-// shoehorn_manifest.json: what the files of a directory must be, by the checksums that were taken as they were written.
-// In a checkpoint it lists every file, in a directory that a model was saved in the weights: people edit the rest.
+// shoehorn_manifest.json: which files a directory must have, with the checksums that were taken as they were
+// written. In a checkpoint it lists every file. In a directory of a saved model it lists the weights only,
+// since people edit the other files.
 //
 //   {"files": {"model.safetensors": {"bytes": 440, "xxh128": "99aa06d3014798d86001c324468d497f"}},
 //    "version": 1, "xxh128": "<of the list itself>"}
 //
-// Older ones have no checksum of the list, and "crc32" in place of xxh128, of files up to 1 MiB only.
+// Older manifests have no checksum of the list, and "crc32" in place of xxh128, for files up to 1 MiB only.
 //
-// Errors: DamagedFile where a directory is not what its manifest says, or the manifest is malformed.
+// Errors: DamagedFile if a directory differs from its manifest, or if the manifest is malformed.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +27,11 @@ namespace shoehorn {
 
 inline constexpr std::string_view kManifestName = "shoehorn_manifest.json";
 
-// A file is not the one that was written.
+// A file differs from the one that was written.
 class DamagedFile : public UserError {
  public:
   DamagedFile(std::filesystem::path path, const std::string& defect);
-  // With what its user can do in place of restoring it.
+  // `hint` is what the user can do; it replaces the default, which is to restore the file.
   DamagedFile(std::filesystem::path path, const std::string& defect, const std::string& hint);
 
   const std::filesystem::path& path() const { return path_; }
@@ -49,14 +50,14 @@ struct ListedFile {
   std::string checksum;
 };
 
-// Checksums a file as it is read, to be compared with what a manifest lists.
+// Computes the checksum of a file as it is read, and compares it with the manifest's.
 class ListedFileCheck {
  public:
-  // DamagedFile at once if the file at `path` has another size.
+  // DamagedFile at once if the size differs.
   ListedFileCheck(std::filesystem::path path, int64_t bytes, ListedFile listed);
 
   void update(std::span<const std::byte> data);
-  // After all of the file: DamagedFile where the checksum is another one.
+  // Call it after all bytes. DamagedFile if the checksum differs.
   void finish() const;
 
  private:
@@ -66,35 +67,36 @@ class ListedFileCheck {
   uint32_t crc32_ = 0;
 };
 
-using Manifest = std::map<std::string, ListedFile>;  // by path below the directory
+using Manifest = std::map<std::string, ListedFile>;  // by path relative to the directory
 
-// None where the directory has none.
+// nullopt if the directory has no manifest.
 std::optional<Manifest> read_manifest(const std::filesystem::path& directory);
 
-// What the manifest of the directory that `file` lies in says of it; none: nothing.
+// The entry of `file` in the manifest of its directory; nullopt if there is no manifest or no entry.
 std::optional<ListedFile> find_listed(const std::filesystem::path& file);
 
-// Whether there is a checksum of all of `file`.
+// True if that manifest has a checksum of the whole file.
 bool has_checksum(const std::filesystem::path& file);
 
-// DamagedFile if the manifest of the directory that `file` lies in lists it, and it is another one. Reads all of it.
+// DamagedFile if the manifest of its directory lists `file` and the file differs. Reads all of the file.
 void verify_listed(const std::filesystem::path& file);
 
-// Which files a look at a directory reads to the end. Tensors (.safetensors) can also be verified as they are loaded.
+// Which files a check of a directory reads to the end. Tensors (.safetensors) can instead be verified as they
+// are loaded.
 enum class VerifiedFiles { kAllButTensors, kAll };
 
-// DamagedFile if there is no manifest, or a file that it lists is not there or is another one.
+// DamagedFile if the directory has no manifest, or if a listed file is missing or differs.
 void verify_manifest(const std::filesystem::path& directory, VerifiedFiles verified);
 
-// Lists every file below `directory`: with the checksum in `written`, or else (a file that was not written by
-// AtomicFile) with that of what is read back, after it was brought to the disk. SystemError if one can't be read or
-// written; UserError if something there is neither a file nor a directory.
+// Writes a manifest of every file below `directory`. The checksum comes from `written`; a file that
+// AtomicFile did not write is synced and read back for it. SystemError if a file cannot be read or written;
+// UserError if something there is neither a file nor a directory.
 void write_manifest(const std::filesystem::path& directory, const ChecksummedFiles& written);
 
-// A model is saved into a directory that may have another. From the first file that is replaced to commit() the manifest
-// says that the save is unfinished, and who loads the model is refused (DamagedFile): of what is cut short in between,
-// by a kill or a power cut, nobody takes new weights with an old config.json. Listed then: weights written meanwhile, and what is
-// left of what was listed before.
+// Keeps the manifest true while a model is saved into a directory that may hold another model. From the first
+// replaced file until commit() the manifest says that the save is unfinished, and loading the model throws
+// DamagedFile. So after a kill or a power cut nobody loads new weights with an old config.json. Afterwards
+// the manifest lists the weights that were written and those of the earlier entries whose files still exist.
 class ManifestUpdate {
  public:
   explicit ManifestUpdate(std::filesystem::path directory);

@@ -1,4 +1,4 @@
-// What lies in a Hugging Face model directory.
+// The files of a Hugging Face model directory.
 #pragma once
 
 #include <filesystem>
@@ -12,28 +12,28 @@ inline constexpr std::string_view kConfigFileName = "config.json";
 inline constexpr std::string_view kSafetensorsFileName = "model.safetensors";
 inline constexpr std::string_view kSafetensorsIndexName = "model.safetensors.index.json";
 
-enum class WeightsFormat { kSingleFile, kSharded };  // model.safetensors, or its index and shards
+enum class WeightsFormat { kSingleFile, kSharded };  // model.safetensors, or an index and its shards
 
-// Which weights a directory has; the single file where it has both, as transformers chooses. UserError if
-// `directory` is none, has no weights (naming what it has), or only weights in another format: convert those
-// to safetensors.
+// The kind of weights that a directory has; the single file if it has both, as in transformers. UserError if
+// `directory` is not a directory, has no weights (the message names what it has), or has weights in another
+// format only (the message says to convert them).
 WeightsFormat find_weights(const std::filesystem::path& directory);
 
 struct ModelDirectory {
   std::filesystem::path path;
   std::filesystem::path config;  // path/config.json
   WeightsFormat weights = WeightsFormat::kSingleFile;
-  // Those present of the files that a trained model takes along unchanged: tokenizer, generation config, chat
-  // template.
+  // The existing ones of the files that are copied unchanged along with a trained model: tokenizer,
+  // generation config, chat template.
   std::vector<std::filesystem::path> companions;
 };
 
-// UserError if `path` is not a directory (a hub name such as "google/electra-small" included: nothing is
-// downloaded), or has no config.json or no usable weights. Opens no file: contents are checked by whoever
-// reads them.
+// Finds the files of a model. UserError if `path` is not a directory (also for a hub name such as
+// "google/electra-small": nothing is downloaded), or has no config.json or no usable weights. It opens no
+// file; whoever reads a file checks its content.
 ModelDirectory open_model_directory(const std::filesystem::path& path);
 
-// The companions of a directory, which needs no config or weights. UserError if it is not a directory.
+// The companions in a directory, which needs neither config nor weights. UserError if it is not a directory.
 std::vector<std::filesystem::path> list_companions(const std::filesystem::path& directory);
 
 }  // namespace shoehorn

@@ -1,10 +1,10 @@
-// For tests: what a disk can hold after a power cut, given the operations that were done before it.
+// For tests: the states that a disk can be in after a power cut, given the operations before it.
 //
-// POSIX promises that what was synced is there, and nothing more. So of a file that was not synced since it was written
-// the data may be there, not at all, in part, or as zeros; of a directory that was not synced any of the changes of
-// its names may be missing, also an earlier one of a later. Taken are, of the changes that are not synced: none, all,
-// each beginning of their order, all but one, and one alone; each with the four fates of data. After the fault
-// injection of LevelDB's tests and of ALICE (Pillai et al., 2014).
+// POSIX promises only that synced data is there. If a file was not synced after a write, its data may be
+// there, absent, cut off, or zeros. If a directory was not synced, any of the changes to its names may be
+// missing, even an earlier one when a later one is there. The simulation tries these subsets of the unsynced
+// changes: none, all, each prefix in order, all but one, and only one; each with the four fates of data. The
+// idea is from the fault injection of LevelDB's tests and from ALICE (Pillai et al., 2014).
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@
 
 namespace shoehorn {
 
-// A FileOperation that outlives its call.
+// A FileOperation with a copy of its data.
 struct RecordedOperation {
   FileOperation::Kind kind;
   std::filesystem::path path;
@@ -28,7 +28,7 @@ struct RecordedOperation {
   std::string data;
 };
 
-// Records all operations of the process while it lives.
+// Records all operations of the process during its lifetime.
 class OperationLog {
  public:
   OperationLog() {
@@ -38,19 +38,19 @@ class OperationLog {
   OperationLog(const OperationLog&) = delete;
   OperationLog& operator=(const OperationLog&) = delete;
 
-  // Also for what is written past the recorder.
+  // Also call it for operations that bypass the recorder.
   void add(const FileOperation& done) {
     const std::string data(reinterpret_cast<const char*>(done.data.data()), done.data.size());
     operations_.push_back({done.kind, done.path, done.to, done.offset, data});
   }
-  // What was recorded since the last call.
+  // The operations since the last call.
   std::vector<RecordedOperation> take() { return std::exchange(operations_, {}); }
 
  private:
   std::vector<RecordedOperation> operations_;
 };
 
-// Files by path below a root, with their contents; directories without.
+// The files below a root: path -> content; a directory has no content.
 using DiskState = std::map<std::string, std::optional<std::string>>;
 
 inline void write_disk_state(const DiskState& state, const std::filesystem::path& root) {
@@ -67,7 +67,7 @@ inline void write_disk_state(const DiskState& state, const std::filesystem::path
 
 class SimulatedDisk {
  public:
-  // What lies below `root` now is on the disk.
+  // Everything below `root` at this time counts as synced.
   explicit SimulatedDisk(std::filesystem::path root) : root_(std::move(root)) {
     nodes_.push_back({.is_directory = true});
     read_directory(root_, 0);
@@ -98,7 +98,7 @@ class SimulatedDisk {
     }
   }
 
-  // Every state, each once.
+  // All possible states, without duplicates.
   std::set<DiskState> states() const {
     std::set<DiskState> all;
     const size_t count = changes_.size();
@@ -124,7 +124,7 @@ class SimulatedDisk {
     Names names = {};
     Names synced_names = {};
   };
-  // Of the names in one directory, at once: to a node, or to nothing.
+  // One atomic change to the names in a directory: each name gets a node, or is removed (nullopt).
   struct Change {
     size_t directory;
     std::vector<std::pair<std::string, std::optional<size_t>>> names;

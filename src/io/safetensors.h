@@ -1,10 +1,11 @@
-// Reading weights: one safetensors file, or a model directory of one or several.
+// Reads weights: one safetensors file, or a model directory with one or several of them.
 //
-// Opening reads and validates headers only. Data is read with pread straight into the caller's memory:
-// nothing is mapped (a mapped file would count as resident) and nothing is allocated in proportion to a
-// tensor. Const functions may run on any number of threads at once.
+// Opening reads and validates headers only. Data is read with pread directly into the caller's memory. No
+// file is mapped (mapped pages would count as resident), and nothing is allocated in proportion to a tensor.
+// Const functions are thread-safe.
 //
-// Errors: UserError naming file, tensor, expected and found where a file is absent, malformed or not what the
+// Errors: UserError naming the file, the tensor, what was expected and what was found, if a file does not
+// exist, is malformed or lacks what the caller asks for; SystemError if a read fails.
 // caller asks of it; SystemError where a read fails.
 #pragma once
 
@@ -35,21 +36,21 @@ class SafetensorsFile {
   const std::vector<TensorEntry>& tensors() const { return header_.tensors; }  // in file order
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // Null if there is none of that name. Valid as long as this object.
+  // Null if the file has no such tensor. Valid as long as this object.
   const TensorEntry* find(std::string_view name) const;
-  // UserError with the nearest name if there is none.
+  // UserError with the nearest name if the file has no such tensor.
   const TensorEntry& tensor(std::string_view name) const;
 
-  // UserError if the tensor has another number of bytes.
+  // UserError if the tensor has another size.
   void check_bytes(std::string_view name, size_t bytes) const;
-  // The whole tensor as it lies in the file: `destination` has exactly its bytes.
+  // Reads the whole tensor, unconverted. `destination` has exactly its size.
   void read_into(std::string_view name, std::span<std::byte> destination) const;
-  // Bytes [offset, offset + destination.size()) of the tensor.
+  // Reads bytes [offset, offset + destination.size()) of the tensor.
   void read_range(std::string_view name, int64_t offset, std::span<std::byte> destination) const;
 
-  // The whole tensor, of a float dtype, converted (float_convert.h) a `staging` at a time; `destination` has
-  // exactly its elements. `staging` has at least kSmallestStagingBytes, at any alignment, and is left alone
-  // where no conversion is needed.
+  // Reads a whole tensor of a float dtype and converts it (float_convert.h), staging.size() bytes at a time.
+  // `destination` has exactly its number of elements. `staging` has at least kSmallestStagingBytes, at any
+  // alignment; it is not used if no conversion is needed.
   void read_converted(std::string_view name, std::span<float> destination,
                       std::span<std::byte> staging) const;
   void read_converted(std::string_view name, std::span<bfloat16> destination,
@@ -62,25 +63,25 @@ class SafetensorsFile {
 
   ReadOnlyFile file_;
   SafetensorsHeader header_;
-  std::map<std::string_view, size_t> index_;  // into the names of header_.tensors, whose memory a move keeps
+  std::map<std::string_view, size_t> index_;  // keys point into header_.tensors, which a move keeps
 };
 
-// The weights of a Hugging Face model directory: model.safetensors, or model.safetensors.index.json and the
-// shards it names. The single file wins where both are there, as it does in transformers.
+// The weights of a Hugging Face model directory: model.safetensors, or model.safetensors.index.json and its
+// shards. If both exist the single file is used, as in transformers.
 class SafetensorsModel {
  public:
-  // UserError also if a shard is missing, the index and the shards disagree about a tensor, or there are only
-  // weights in another format (pytorch_model.bin, …).
+  // UserError also if a shard is missing, if the index and the shards disagree about a tensor, or if the only
+  // weights are in another format (pytorch_model.bin, …).
   static SafetensorsModel open(const std::filesystem::path& directory);
 
   const std::filesystem::path& directory() const { return directory_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }
 
-  // Names of all tensors, sorted.
+  // The names of all tensors, sorted.
   std::vector<std::string> names() const;
   const TensorEntry* find(std::string_view name) const;
   const TensorEntry& tensor(std::string_view name) const { return file_of(name).tensor(name); }
-  // The file a tensor lies in; UserError with the nearest name if there is none.
+  // The file that contains a tensor; UserError with the nearest name if none does.
   const SafetensorsFile& file_of(std::string_view name) const;
 
   void read_into(std::string_view name, std::span<std::byte> destination) const {
@@ -100,7 +101,7 @@ class SafetensorsModel {
 
   std::filesystem::path directory_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, size_t, std::less<>> owner_;  // tensor -> place in files_
+  std::map<std::string, size_t, std::less<>> owner_;  // tensor name -> index into files_
 };
 
 }  // namespace shoehorn

@@ -43,7 +43,7 @@ int64_t checked_bytes(DType dtype, const std::vector<int64_t>& shape) {
   return bytes;
 }
 
-// A text of a possibly hostile file, made fit for a message: short, and without control characters (a NUL
+// Makes a text from a possibly hostile file fit for a message: short, and without control characters (a NUL
 // would end it).
 std::string shortened(std::string_view text) {
   constexpr size_t kMost = 120;
@@ -55,7 +55,7 @@ std::string shortened(std::string_view text) {
   return text.size() <= kMost ? result : result + "…";
 }
 
-// Receives nlohmann's SAX events and accepts only the layout of a header; so no tree is built, duplicate keys
+// Receives nlohmann's SAX events and accepts only the layout of a header. So no tree is built, duplicate keys
 // are seen, and nesting is bounded. Names and argument types are nlohmann's.
 class HeaderReader {
  public:
@@ -216,8 +216,8 @@ class HeaderReader {
   bool has_offsets_ = false;
 };
 
-// Each tensor's offsets against its shape and dtype, then all of them against each other and the size of the
-// data.
+// Checks each tensor's offsets against its shape and dtype, then all offsets against each other and the size
+// of the data.
 void check_offsets(SafetensorsHeader& header, int64_t data_bytes, std::string_view what) {
   const auto fail = [&](const TensorEntry& tensor, const std::string& expected, const std::string& got) {
     throw user_error("[{}: tensor '{}'] expected {}, got {}; the file is damaged or cut short", what,

@@ -1,14 +1,14 @@
-// Writing weights as safetensors: one file, or a model directory of as many shards as max_shard_bytes asks
-// for.
+// Writes weights as safetensors: one file, or a model directory with the number of shards that
+// max_shard_bytes implies.
 //
-// Names, dtypes and shapes are known first, so the header and the exact size are too; then data is appended
-// in order, whole or in pieces, so that a value that lies in another layout or dtype passes through a small
-// staging buffer. Files take their names only when complete; a writer destroyed before that leaves nothing.
-// For one thread at a time.
+// The caller gives names, dtypes and shapes first, so the header and the exact size are known. Then it
+// appends the data in that order, whole or in pieces; so values in another layout or dtype can pass through a
+// small staging buffer. Files get their final names only when complete; a writer that is destroyed earlier
+// leaves nothing. Not thread-safe.
 //
-// Errors: SystemError naming the path on a full disk, an input/output error, a read-only directory;
-// InternalError if the data does not follow the list; UserError if a name is not UTF-8 or sizes leave 63
-// bits.
+// Errors: SystemError naming the path for a full disk, an input/output error, a read-only directory;
+// InternalError if the data does not follow the list; UserError if a name is not UTF-8 or a size does not fit
+// in 63 bits.
 #pragma once
 
 #include <cstddef>
@@ -29,19 +29,19 @@ namespace shoehorn {
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// What transformers writes: it refuses files without it.
+// The metadata that transformers writes. It refuses files without it.
 inline const SafetensorsMetadata kPyTorchMetadata = {{"format", "pt"}};
 
-// transformers 5's default: 50 GB, decimal.
+// The default of transformers 5: 50 GB, decimal.
 inline constexpr int64_t kDefaultMaxShardBytes = 50'000'000'000;
 
-// Puts bytes [offset, offset + chunk.size()) of a tensor into `chunk`.
+// Copies bytes [offset, offset + chunk.size()) of a tensor into `chunk`.
 using FillChunk = std::function<void(int64_t offset, std::span<std::byte> chunk)>;
 
 class SafetensorsWriter {
  public:
-  // Creates the temporary file, reserves its space and writes the header. `tensors` is the order in the file;
-  // see sort_as_hugging_face for the order other writers use.
+  // Creates the temporary file, reserves its space and writes the header. `tensors` is in file order;
+  // sort_as_hugging_face gives the order of other writers.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorSpec> tensors,
                     const SafetensorsMetadata& metadata = kPyTorchMetadata);
 
@@ -49,27 +49,27 @@ class SafetensorsWriter {
   // Size of the finished file.
   int64_t file_bytes() const { return file_bytes_; }
 
-  // The next bytes of the data. Calls for one tensor follow each other and together give exactly its bytes; a
-  // tensor of no bytes takes one call with an empty chunk.
+  // Appends the next bytes of the data. The calls for one tensor come one after another and add up to its
+  // size; an empty tensor takes one call with an empty chunk.
   void append(std::string_view name, std::span<const std::byte> chunk);
-  // The whole tensor, a `staging` at a time; staging's size is a multiple of 8, so that chunks hold whole
-  // elements.
+  // Appends a whole tensor, staging.size() bytes at a time. That size is a multiple of 8, so that chunks hold
+  // whole elements.
   void append_filled(std::string_view name, std::span<std::byte> staging, const FillChunk& fill);
 
-  // All tensors are there: brings the file to the disk, under its temporary name.
+  // Syncs the file to the disk, still under its temporary name. Call it after all tensors.
   void seal();
-  // seal(), and gives it its name.
+  // seal(), then rename to the final name.
   void commit();
 
  private:
   std::vector<TensorSpec> tensors_;
   int64_t file_bytes_ = 0;
   AtomicFile file_;
-  size_t opened_ = 0;      // tensors begun; the last of them is the current one
-  int64_t remaining_ = 0;  // bytes the current tensor lacks
+  size_t opened_ = 0;      // tensors begun; the last one is the current one
+  int64_t remaining_ = 0;  // bytes still missing of the current tensor
 };
 
-// Bytes of the file that a SafetensorsWriter would write.
+// Size of the file that a SafetensorsWriter would write.
 int64_t safetensors_file_bytes(const std::vector<TensorSpec>& tensors,
                                const SafetensorsMetadata& metadata = kPyTorchMetadata);
 
@@ -78,29 +78,29 @@ struct Shard {
   std::vector<TensorSpec> tensors;
 };
 
-// Cuts a state dict, in its own order, into shards of at most max_shard_bytes of data by the rules of
-// huggingface_hub: a tensor larger than that has a shard of its own. Within a shard tensors are sorted as
-// Hugging Face's writer does.
+// Splits a state dict, in its own order, into shards of at most max_shard_bytes of data, by the rules of
+// huggingface_hub: a larger tensor gets a shard of its own. Tensors within a shard are in the order of
+// Hugging Face's writer.
 std::vector<Shard> split_into_shards(const std::vector<TensorSpec>& tensors, int64_t max_shard_bytes);
 
-// Replaces the weights of a model directory by new ones. A kill at any instant leaves the old model, the new
-// one, or a directory without weights that fails to open: never a mixture.
+// Replaces the weights of a model directory. A kill at any instant leaves the old model, the new model, or a
+// directory without weights that fails to open: never a mixture.
 class SafetensorsModelWriter {
  public:
-  // `tensors` in the order of the model's state dict. The directory exists.
+  // `tensors` is in the order of the model's state dict. The directory exists.
   SafetensorsModelWriter(std::filesystem::path directory, const std::vector<TensorSpec>& tensors,
                          int64_t max_shard_bytes = kDefaultMaxShardBytes,
                          SafetensorsMetadata metadata = kPyTorchMetadata);
 
-  // The order in which append takes the data: shard by shard.
+  // The order in which append expects the data: shard by shard.
   const std::vector<TensorSpec>& order() const { return order_; }
   const std::vector<Shard>& shards() const { return shards_; }
 
   void append(std::string_view name, std::span<const std::byte> chunk);
   void append_filled(std::string_view name, std::span<std::byte> staging, const FillChunk& fill);
 
-  // Gives the shards their names, writes the index if there are several, and removes what earlier weights
-  // left: transformers itself would go on reading an old model.safetensors beside new shards.
+  // Renames the shards to their final names, writes the index if there are several, and removes files of
+  // earlier weights: transformers would go on reading an old model.safetensors beside new shards.
   void commit();
 
  private:

@@ -1,5 +1,5 @@
-// What the tests of this room and of those behind it share: a directory that removes itself, files of given bytes, and
-// where the goldens are.
+// Shared by tests of this and later rooms: a directory that removes itself, files of given bytes, the
+// goldens' path.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class TestDirectory {
   std::filesystem::path write(const std::filesystem::path& name, std::string_view bytes) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::error_code absent;
-    std::filesystem::remove(path_ / name, absent);  // ext4 syncs a file that is truncated and written anew
+    std::filesystem::remove(path_ / name, absent);  // ext4 syncs a truncated file
     std::ofstream(path_ / name, std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return path_ / name;
@@ -44,7 +44,7 @@ class TestDirectory {
   std::filesystem::path path_;
 };
 
-// In place: a file that is written anew would be synced by ext4.
+// Changes the file in place: ext4 would sync a file that is written anew.
 inline void flip_bit(const std::filesystem::path& path, int64_t bit) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(bit / 8);

@@ -6,7 +6,7 @@ namespace shoehorn {
 
 namespace {
 
-// Of the size of a cache: what was read is checksummed from there.
+// As large as a cache, so that the checksum reads the bytes from there.
 constexpr int64_t kPieceBytes = int64_t{1} << 18;
 
 }  // namespace

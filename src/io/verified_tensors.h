@@ -1,12 +1,12 @@
-// Reading tensors with every byte of their file checksummed on the way, where the manifest of its directory has a
-// checksum: nothing is read twice, and what is damaged is found before the weights are used.
+// Reads tensors and verifies the checksum of their file on the way, if the manifest of its directory has one.
+// Every byte is read once, and damage is found before the weights are used.
 //
 //   load_verified(file, [&](VerifiedTensors& tensors) {
-//     for (name, destination in the order of the file) tensors.read_into(name, destination);
+//     for (name, destination in file order) tensors.read_into(name, destination);
 //   });
 //
-// What is skipped in between is read for its checksum alone. A range that lies before one that was read already
-// is read without being verified again. For one thread.
+// Bytes between the requested tensors are read for the checksum only. Reading a range that lies before an
+// earlier one works, but does not verify it again. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,30 +23,30 @@ namespace shoehorn {
 
 class VerifiedTensors {
  public:
-  // `file` outlives it. DamagedFile where the manifest is malformed or lists another size.
+  // `file` must outlive this object. DamagedFile if the manifest is malformed or lists another size.
   explicit VerifiedTensors(const SafetensorsFile& file);
 
   const SafetensorsFile& file() const { return file_; }
 
-  // As of SafetensorsFile.
+  // As in SafetensorsFile.
   const TensorEntry& tensor(std::string_view name) const { return file_.tensor(name); }
   void read_into(std::string_view name, std::span<std::byte> destination);
   void read_range(std::string_view name, int64_t offset, std::span<std::byte> destination);
 
-  // Reads what nobody asked for; DamagedFile if the file is not the one that was written.
+  // Reads what nobody asked for. DamagedFile if the file differs from the one that was written.
   void finish();
 
  private:
   void verify_up_to(int64_t offset);
 
   const SafetensorsFile& file_;
-  std::optional<ListedFileCheck> check_;  // none: there is no checksum
-  int64_t verified_ = 0;                  // bytes of the file that are in the checksum
-  std::vector<std::byte> skipped_;        // a piece of what is read for the checksum alone
+  std::optional<ListedFileCheck> check_;  // nullopt if there is no checksum
+  int64_t verified_ = 0;                  // how many bytes of the file are in the checksum
+  std::vector<std::byte> skipped_;        // buffer for bytes that are read for the checksum only
 };
 
-// Runs load(tensors) and finishes. Where `load` throws a UserError, and the file is damaged, that is what is said:
-// a tensor that a damaged header lacks is no news.
+// Calls load(tensors), then finish(). If `load` throws a UserError and the file turns out to be damaged, the
+// DamagedFile is thrown instead: a tensor that is missing in a damaged header is a consequence.
 template <typename Load>
 void load_verified(const SafetensorsFile& file, const Load& load) {
   VerifiedTensors tensors(file);

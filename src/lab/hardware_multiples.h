@@ -1,6 +1,6 @@
-// Multiples of sizes that products like, by dtype and device: NVIDIA's for Tensor Cores, as the
-// efficient-training guides cite them from its guide to matrix multiplication, and those of this processor's
-// vectors.
+// The multiples of tensor sizes that matrix products prefer, by dtype and device: NVIDIA's for Tensor Cores,
+// as the efficient-training guides cite them from its guide to matrix multiplication; and those of this
+// processor's vectors.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace shoehorn {
 struct HardwareMultiple {
   std::string dtype;
   std::string device;
-  int64_t multiple = 1;      // of elements
-  bool is_this_run = false;  // this processor, and what the run's products are of
+  int64_t multiple = 1;      // in elements
+  bool is_this_run = false;  // this processor, with the dtype of the run's products
 };
 
-// The row of this run is one of them. `operands` is float32, bfloat16 or float16.
+// All rows, including that of this run. `operands` is float32, bfloat16 or float16.
 std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineProfile& machine);
 
 TextTable multiples_table(const std::vector<HardwareMultiple>& multiples);
-// Each size against the multiple of this run, and the next size that is one where it is none.
+// Each size compared with this run's multiple; if it is no multiple, also the next size that is.
 TextTable sizes_table(const std::vector<HardwareMultiple>& multiples, const std::vector<NamedSize>& sizes);
 
-// What beyond multiples leaves processors idle; `threads` are this machine's.
+// What else leaves processors idle: tile and wave quantisation, with this machine's number of `threads`.
 std::string quantisation_text(int threads);
 
 nlohmann::ordered_json multiples_to_json(const std::vector<HardwareMultiple>& multiples);

@@ -26,7 +26,7 @@ HardwareMultiple of_this_run(DType operands, const MachineProfile& machine) {
   return *std::find_if(rows.begin(), rows.end(), [](const HardwareMultiple& row) { return row.is_this_run; });
 }
 
-// As shared/docs/hf-contract.md has them.
+// The multiples that the efficient-training guides cite.
 TEST(HardwareMultiples, OfTensorCores) {
   std::map<std::pair<std::string, std::string>, int64_t> found;
   for (const HardwareMultiple& row : hardware_multiples(DType::kF32, machine_of("AVX2")))

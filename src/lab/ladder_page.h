@@ -1,4 +1,4 @@
-// The ladder as a page of HTML.
+// The ladder's results as an HTML page.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shoehorn {
 
-// One file: what is best at what, samples a second and memory by rung as plots with the first rung as a line,
-// the table, the stages of memory, the flags, and why a rung was not measured.
+// One file: the best rung for each purpose; plots of samples per second and memory by rung, with a line for
+// the first rung; the table; the stages of memory; the flags; and why rungs were not measured.
 std::string ladder_page(const LadderResult& result);
 
 }  // namespace shoehorn

@@ -1,6 +1,6 @@
-// The rungs of the ladder that the efficient-training guides climb, as data: settings of a model of 335 M
-// parameters on random tokens with an effective batch of 4, each a set of flags that `shoehorn train` takes
-// as they stand.
+// The rungs of `bench ladder`, as data. They are the settings of the efficient-training guides: a model of
+// 335 M parameters on random tokens with an effective batch of 4. Each rung is a set of flags for `shoehorn
+// train`.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace shoehorn {
 
-// Every rung's optimizer step is of this many samples.
+// The number of samples in every rung's optimizer step.
 inline constexpr int64_t kLadderEffectiveBatch = 4;
 
-// What the single-GPU guide of Transformers 4.25 measured with that model at 512 tokens on one V100 of 16 GB.
+// What the single-GPU guide of Transformers 4.25 measured: that model, 512 tokens, one V100 with 16 GB.
 struct GuideFigures {
   double samples_per_second;
   int64_t memory_mib;
@@ -25,18 +25,18 @@ struct LadderRung : Rung {
   std::optional<GuideFigures> guide = {};
 };
 
-// The settings of the guides in their order, then those with 8-bit states as bitsandbytes has them, then the
-// same in bf16, then every exact technique at once.
+// The guides' settings in their order; then with bitsandbytes' 8-bit states; then the same in bf16; then all
+// exact techniques together.
 const std::vector<LadderRung>& ladder_rungs();
 
-// In the order of the ladder; no names are all of them. UserError for an unknown or repeated name.
+// The named rungs in the ladder's order; no names mean all. UserError for an unknown or repeated name.
 std::vector<LadderRung> choose_rungs(const std::vector<std::string>& names);
 
-// Those that --quick measures where the Trainer is measured too, a few seconds of loading libraries a
-// process.
+// The rungs that --quick measures if it measures the Trainer too, whose processes take seconds to load
+// libraries.
 const std::vector<std::string>& quick_peer_rungs();
 
-// A rung's flags as the Hugging Face Trainer takes them: `left_out` are those that it has not.
+// A rung's flags for the Hugging Face Trainer; `left_out` are those that it does not have.
 struct PeerFlags {
   std::vector<std::string> flags;
   std::vector<std::string> left_out;

@@ -1,4 +1,4 @@
-// A ladder's result made by hand, for the tests of its table and its page.
+// A hand-made ladder result for the tests of its table and page.
 #pragma once
 
 #include "lab/ladder.h"
@@ -25,7 +25,7 @@ inline StepRun run_not_measured(RunOutcome outcome, const std::string& reason) {
   return run;
 }
 
-// batch 4 does not fit, 1 x 4 is the reference, fp16 is lacking, the exact rung is half as fast.
+// batch_4 does not fit, accumulation is the reference, fp16 is not supported, exact is half as fast.
 inline LadderResult ladder_by_hand(bool with_peer) {
   LadderResult result;
   result.options.rungs = choose_rungs({"batch_4", "accumulation", "fp16", "exact"});

@@ -1,4 +1,4 @@
-// The machine that a result is from, in its title, its remarks and its JSON.
+// Describes the machine of a result, for its title, remarks and JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,12 +13,12 @@ namespace shoehorn {
 std::string format_machine(const MachineProfile& machine);
 nlohmann::ordered_json to_json(const MachineProfile& machine);
 
-// Of a plan for a machine that is not here: which one, and what is not known of it.
+// For a plan for another machine: which one, and what is unknown about it.
 std::string format_absent_machine(const MachineProfile& machine);
 nlohmann::ordered_json absent_machine_to_json(const MachineProfile& machine);
 
-// What this machine multiplies for --fp16 and --bf16, for those of them that a setting has, where it is not
-// the type itself.
+// The type in which this machine multiplies for --fp16 and --bf16, for each of them that some setting uses,
+// if it is not that type itself.
 std::vector<std::string> half_product_remarks(const std::vector<const Rung*>& measured);
 
 }  // namespace shoehorn

@@ -151,8 +151,8 @@ StepRun read_step(const FinishedProcess& finished, const StepPlan& plan) {
   if (!json.is_object() || !read_speed(json, run)) return unmeasured(finished);
   run.outcome = RunOutcome::kMeasured;
   run.predicted_bytes = bytes_of(json, "memory_process_predicted_bytes");
-  // Weights lie in the arenas, which are reserved at once: the stages before are told by what the plan says
-  // of them.
+  // The weights are in the arenas, which are reserved all at once. So the two earlier stages follow from the
+  // plan's bytes.
   run.memory.training_bytes = bytes_of(json, "memory_process_measured_bytes");
   run.memory.process_bytes = run.memory.training_bytes - bytes_of(json, "memory_arena_measured_bytes");
   run.memory.with_weights_bytes = run.memory.process_bytes + plan.weight_bytes;

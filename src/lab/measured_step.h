@@ -1,6 +1,5 @@
-// A setting of the training step, planned and measured in processes of its own: this program run anew, or the
-// Hugging Face Trainer. A setting that does not fit, that this version lacks or that breaks down is a result
-// with its reason, and no error.
+// Plans and measures a setting of the training step in separate processes: this program, or the Hugging Face
+// Trainer. A setting that does not fit, is not supported or fails is a result with a reason, not an error.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +14,23 @@ namespace shoehorn {
 
 enum class RunOutcome : uint8_t {
   kMeasured,
-  kDoesNotFit,        // refused by the plan
-  kNotInThisVersion,  // a flag was refused: this version lacks it
-  kRefused,           // a flag was refused for another reason: it contradicts another
+  kDoesNotFit,        // refused by its plan
+  kNotInThisVersion,  // a flag is not supported in this version
+  kRefused,           // a flag was refused for another reason, such as a conflict
   kFailed,            // anything else
 };
 
 // "measured", "does not fit", "not in this version", "refused", "failed".
 std::string outcome_text(RunOutcome outcome);
 
-// Bytes of the whole process at the three stages at which the guides look at it.
+// Bytes of the whole process at the three stages that the guides report.
 struct MemoryStages {
-  int64_t process_bytes = 0;       // the program, its libraries, its data
-  int64_t with_weights_bytes = 0;  // and the weights
-  int64_t training_bytes = 0;      // at the peak of training
+  int64_t process_bytes = 0;       // program, libraries and data
+  int64_t with_weights_bytes = 0;  // the same with weights
+  int64_t training_bytes = 0;      // peak of training
 };
 
-// What `shoehorn plan` says; bytes are there for kMeasured, which means "fits", and for kDoesNotFit.
+// The result of `shoehorn plan`. The bytes are set for kMeasured (here: it fits) and kDoesNotFit.
 struct StepPlan {
   RunOutcome outcome = RunOutcome::kFailed;
   std::string reason;
@@ -40,21 +39,21 @@ struct StepPlan {
   int64_t weight_bytes = 0;
 };
 
-// What one process measured; numbers are there for kMeasured.
+// The measurements of one process. The numbers are set for kMeasured.
 struct StepRun {
   RunOutcome outcome = RunOutcome::kFailed;
   std::string reason;
   double samples_per_second = 0;
   double step_seconds = 0;
-  double first_step_seconds = 0;  // from the start of the process to the end of its first step
+  double first_step_seconds = 0;  // from the start of the process to the end of step 1
   MemoryStages memory;
-  int64_t predicted_bytes = 0;  // ours: of the whole process
-  std::string ran;              // theirs: the type that it multiplied in, and why if another was asked for
+  int64_t predicted_bytes = 0;  // ours: for the whole process
+  std::string ran;              // theirs: the type it multiplied in, and why if another was requested
 
   bool is_measured() const { return outcome == RunOutcome::kMeasured; }
 };
 
-// A plan that forbids the run, as the run that it forbids.
+// The result of a run that was not started because its plan forbids it.
 StepRun forbidden_run(const StepPlan& plan);
 
 // `words` are flags of `shoehorn bench step`; `program` is this program.
@@ -65,25 +64,27 @@ StepRun measure_step(const std::filesystem::path& program, const std::vector<std
 StepRun measure_peer_step(const std::filesystem::path& python, const std::filesystem::path& script,
                           const std::vector<std::string>& words);
 
-// What became of a process that measured nothing: never kMeasured.
+// Why a process measured nothing: never kMeasured.
 struct RunFailure {
   RunOutcome outcome = RunOutcome::kFailed;
   std::string reason;
 };
 RunFailure failure_of(const FinishedProcess& finished);
 
-// Runs words[0], which is this program; it reports an error as failure_of() reads it.
+// Runs words[0], which is this program, so that it reports errors in the form that failure_of() reads.
 FinishedProcess run_shoehorn(const std::vector<std::string>& words);
 
-// The same from a process that has ended.
+// The same results, read from a process that has ended.
 StepPlan read_plan(const FinishedProcess& finished);
 StepRun read_step(const FinishedProcess& finished, const StepPlan& plan);
 StepRun read_peer_step(const FinishedProcess& finished);
 
-// Medians of what was measured; if a run was not, that run, for its reason. There is at least one.
+// The medians of the measured runs; or, if one was not measured, that run with its reason. `runs` is not
+// empty.
 StepRun median_run(const std::vector<StepRun>& runs);
 
-// "median of 2 steps, median of 3 processes": what figures of `steps` steps, the first not counted, are.
+// "median of 2 steps, median of 3 processes": how a figure from `steps` steps was made, the first step not
+// counted.
 std::string counted(int64_t steps, int64_t processes);
 
 // A run as JSON: outcome, reason, numbers.

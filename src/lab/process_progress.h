@@ -1,4 +1,4 @@
-// Progress of a command that runs processes one after the other.
+// Progress of a command that runs several processes in turn.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace shoehorn {
 
-// Told before the first process, with an empty line, and after each: how many of how many have ended, and
-// what became of the last one.
+// Called before the first process, with an empty line, and after each: how many of how many are done, and the
+// last one's outcome.
 using RunProgress = std::function<void(int64_t done, int64_t of, const std::string& line)>;
 
-// On standard error, where that is a terminal: a bar, and a line a process above it. It ends with the last
-// copy of the function.
+// On a terminal it shows a bar on standard error, with a line per process above it. The bar ends with the
+// last copy of the function.
 RunProgress show_progress(const std::string& label);
 
 }  // namespace shoehorn

@@ -1,5 +1,4 @@
-// What ladders of settings share: a rung is a name, what a person reads, and flags that `shoehorn train`
-// takes as they stand.
+// Shared by the ladders of settings. A rung has a name, a description, and flags for `shoehorn train`.
 #pragma once
 
 #include <string>
@@ -10,17 +9,17 @@
 namespace shoehorn {
 
 struct Rung {
-  std::string name;     // as --rungs takes it
-  std::string setting;  // as a person reads it
+  std::string name;     // for --rungs
+  std::string setting;  // for people
   std::vector<std::string> flags;
 };
 
-// Where in `known` the named ones are, increasing; no names are all of them. UserError for an unknown or
-// repeated name.
+// The indices of the named ones in `known`, in increasing order; no names mean all. UserError for an unknown
+// or repeated name.
 std::vector<size_t> choose_names(const std::vector<std::string>& known,
                                  const std::vector<std::string>& names);
 
-// The same of rungs; `R` is a Rung.
+// The same for rungs; `R` derives from Rung.
 template <typename R>
 std::vector<R> choose_among(const std::vector<R>& known, const std::vector<std::string>& names) {
   std::vector<std::string> known_names;
@@ -30,7 +29,7 @@ std::vector<R> choose_among(const std::vector<R>& known, const std::vector<std::
   return chosen;
 }
 
-// What to type for each rung.
+// A table of the flags to type for each rung.
 TextTable flag_table(const std::vector<const Rung*>& rungs, const std::string& flags_title);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// A new directory among the system's temporary ones, removed with all that is in it.
+// A new directory below the system's temporary one. The destructor removes it with its content.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@ namespace shoehorn {
 
 class ScratchDirectory {
  public:
-  // SystemError where none can be made.
+  // SystemError if it cannot be created.
   ScratchDirectory();
   ~ScratchDirectory();
   ScratchDirectory(const ScratchDirectory&) = delete;

@@ -1,4 +1,4 @@
-// Columns of text that stand under each other.
+// Tables as text with aligned columns.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ struct TextColumn {
   bool is_number = false;  // aligned to the right
 };
 
-// A line for the titles and one a row, columns two spaces apart, each line indented by two spaces and without
-// spaces at its end. Rows have as many cells as there are columns. Width counts characters, not bytes.
+// A line of titles, then one per row. Columns are two spaces apart; lines are indented by two spaces and have
+// no trailing spaces. Every row has one cell per column. Widths count characters, not bytes.
 std::string format_table(const std::vector<TextColumn>& columns,
                          const std::vector<std::vector<std::string>>& rows);
 
-// A table for whichever way it is shown: as text, or on a page.
+// A table that can be shown as text or on a page.
 struct TextTable {
   std::vector<TextColumn> columns = {};
   std::vector<std::vector<std::string>> rows = {};

@@ -1,5 +1,5 @@
-// What a program reads besides the model's state: the columns of a micro-batch (data/batch_table.h) and the step's
-// scalars.
+// What a program reads besides weights and optimizer states: the columns of a micro-batch
+// (data/batch_table.h) and the scalars of the step.
 #pragma once
 
 #include <array>
@@ -10,24 +10,25 @@
 
 namespace shoehorn {
 
-// The storages of one micro-batch: those columns that a program of the family asked for. Those of several
-// micro-batches exist side by side only where a program holds several (layer-major accumulation).
+// The storages of one micro-batch: one for each column that some program of the family asked for. Several
+// micro-batches have storages at the same time only if a program holds them all (layer-major accumulation).
 class BatchInputs {
  public:
   BatchInputs() = default;
-  // `state` must outlive it. `prefix` tells one family's batches apart ("" or "evaluation.").
+  // `state` must outlive this object. `prefix` distinguishes batches of the same family ("" or
+  // "evaluation.").
   BatchInputs(StateTable& state, const BatchCapacity& capacity, int32_t micro_batch, std::string prefix = {});
 
   const BatchCapacity& capacity() const { return capacity_; }
 
-  // The column's storage, made on first use: [N] or [S] of the table's element type; of a column of rows [S, width].
-  // CHECKs that who asks again asks for rows as wide.
+  // The column's storage, created on first use: [N] or [S] with the column's element type, or [S, width] for
+  // a column of rows. CHECKs that every call for a column has the same width.
   StorageId ask(BatchColumn column, int64_t width = 1);
-  // The same; invalid where nothing asked for it.
+  // The same without creating it; invalid if nobody asked for the column.
   StorageId find(BatchColumn column) const { return storages_[static_cast<size_t>(column)]; }
-  // Elements of a row of a column that was asked for.
+  // Elements per row of a column that was asked for.
   int64_t width(BatchColumn column) const { return widths_[static_cast<size_t>(column)]; }
-  // Whose storage it is; CHECKs that it is of this micro-batch.
+  // The column of a storage. CHECKs that it belongs to this micro-batch.
   BatchColumn column_of(StorageId storage) const;
 
  private:
@@ -39,13 +40,13 @@ class BatchInputs {
   std::array<int64_t, kBatchColumns> widths_{};
 };
 
-// Every program of a family begins with a count for each axis of each of its micro-batches, in this order.
+// The count of an axis of a micro-batch. Every program of a family begins with these counts, in this order.
 inline CountId batch_count(int32_t micro_batch, BatchAxis axis) {
   return {static_cast<int32_t>(kBatchAxes.size()) * micro_batch + static_cast<int32_t>(axis)};
 }
 void add_batch_counts(Program& program, const BatchCapacity& capacity);
 
-// Scalars that the host writes before a step.
+// The scalars that the host writes before each step.
 struct ScalarStorages {
   StorageId step;             // i32[1] optimizer step, from 0: selects the dropout masks
   StorageId applied_updates;  // i32[1] updates applied so far: bias correction
@@ -53,7 +54,7 @@ struct ScalarStorages {
   StorageId target_count;     // f32[1] targets in the effective batch
 };
 
-// A persistent storage of one element.
+// Adds a persistent storage of one element.
 StorageId add_scalar(StateTable& state, const std::string& name, DType dtype);
 ScalarStorages add_scalar_storages(StateTable& state);
 

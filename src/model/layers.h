@@ -7,21 +7,21 @@
 
 namespace shoehorn {
 
-// y = x·Wᵀ + b with parameters `name`.weight [outputs, inputs] and `name`.bias [outputs].
+// y = x·Wᵀ + b. Creates the parameters `name`.weight [outputs, inputs] and `name`.bias [outputs].
 Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
                     float initializer_range);
 
-// y = x·Wᵀ with the parameter `name`.weight [outputs, inputs].
+// y = x·Wᵀ. Creates the parameter `name`.weight [outputs, inputs].
 Tensor linear_layer_without_bias(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
                                  float initializer_range);
 
-// Parameters `name`.weight and `name`.bias [H].
+// LayerNorm with the parameters `name`.weight and `name`.bias, [H] each.
 Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
 
-// The parameter `name`.weight [H].
+// RMSNorm with the parameter `name`.weight [H].
 Tensor rms_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
 
-// The table `name`.weight [rows, columns].
+// An embedding table: the parameter `name`.weight [rows, columns]. Row `zero_row` starts as zeros; -1: none does.
 Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns,
                        float initializer_range, int64_t zero_row = -1);
 

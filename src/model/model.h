@@ -1,4 +1,4 @@
-// A model that can be trained: what it computes, and what its checkpoint says of itself.
+// A model that can be trained: its computation, its task, and what its checkpoint needs to know.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class Outputs;
 class Task;
 struct LabelMap;
 
-// A size of a model's products, in elements.
+// The size of a dimension in the model's matrix products, in elements.
 struct NamedSize {
   std::string name;
   int64_t size = 0;
@@ -22,46 +22,52 @@ struct NamedSize {
 class Model {
  public:
   virtual ~Model() = default;
-  // The outputs that its task reads: for most tasks "logits" [S, C] of the batch. Called once for each program of the
-  // family.
+  // Computes the outputs that the task reads: for most tasks "logits" [S, C]. Called once for each program of
+  // a family, on symbolic tensors.
   virtual Outputs forward(ModelBuilder& builder) const = 0;
-  // What it is trained for; lives as long as the model, or until set_labels.
+  // The task that the model is trained for. The reference is valid until set_labels() or the end of the
+  // model.
   virtual const Task& task() const = 0;
-  // Longest sequence it takes, and the number of token ids, so that data can be checked against them.
+  // The longest sequence in tokens and the number of token ids; data is checked against both.
   virtual int64_t max_positions() const = 0;
   virtual int64_t vocab_size() const = 0;
 
-  // Width of a token between layers; 0 where the model does not say.
+  // The hidden size (elements per token between layers); 0 if the model does not say.
   virtual int64_t hidden_size() const { return 0; }
-  // Sizes that its products are of, for advice on what hardware likes.
+  // The sizes of the model's products, for advice on multiples that the hardware prefers.
   virtual std::vector<NamedSize> product_sizes() const { return {}; }
 
-  // Of its task: the number of outputs, and their names in their order.
+  // From the task: the number of outputs, and their names in order.
   int64_t num_labels() const;
   const std::vector<std::string>& labels() const;
-  // Makes the task that of such labels. UserError where the model's cannot be changed, or not to these.
+  // Changes the task to one for such labels. UserError if the model's labels cannot be changed, or not to
+  // these.
   virtual void set_labels(const LabelMap& labels);
 
   // The text of config.json; empty for a model without one.
   virtual std::string config_json() const { return {}; }
-  // The first part of the names of parameters ("transformer") that files of the model without its head leave out;
-  // empty: no such files.
+  // The first part of the parameter names ("bert") that files of the model without its head leave out. Empty:
+  // there are no such files.
   virtual std::string base_model_prefix() const { return {}; }
 
-  // The parameter whose rows are the outputs that the task scores ("score.weight"); empty: none is.
+  // The parameter whose rows are the outputs that the task scores ("classifier.weight"); empty if there is
+  // none.
   virtual std::string head_weight() const { return {}; }
 
-  // The linear layers that low-rank adapters go to where nobody says, by the last part of their names: PEFT's.
+  // The linear layers that get low-rank adapters by default, by the last part of their names; PEFT's
+  // defaults.
   virtual std::vector<std::string> lora_targets() const { return {"query", "value"}; }
-  // The modules that are trained and saved whole beside them, being new for a task; empty: the layer of the logits.
+  // The modules that are trained and saved whole beside the adapters, because they are new for a task. Empty:
+  // the layer that makes the logits.
   virtual std::vector<std::string> lora_modules_to_save() const { return {}; }
 
-  // The directory whose weights runs of this model start from, unless they name another; empty: new ones.
+  // The directory with the weights that runs of this model start from, unless a run names another. Empty: new
+  // weights.
   const std::filesystem::path& weights_directory() const { return weights_directory_; }
   void set_weights_directory(std::filesystem::path directory) { weights_directory_ = std::move(directory); }
 
-  // Runs that follow make the activations of every n layers again in the backward in place of keeping them,
-  // as --gradient_checkpointing asks of one run. UserError: fewer than one layer.
+  // Makes later runs recompute the activations of every n layers in the backward instead of keeping them
+  // (activation checkpointing), as --gradient_checkpointing does for one run. UserError if n is less than 1.
   void gradient_checkpointing_enable(int64_t every_n_layers = 1);
   void gradient_checkpointing_disable() { recompute_every_n_layers_ = 0; }
   int64_t recompute_every_n_layers() const { return recompute_every_n_layers_; }  // 0: off

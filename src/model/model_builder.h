@@ -1,6 +1,6 @@
-// Defining models: layers are ordinary C++ that call ops on symbolic tensors; running a model's `forward`
-// once is the capture of its program. The same API serves the architectures shipped here and users' own
-// (examples/).
+// The API in which models are written. Layers are ordinary C++ code that calls ops on symbolic tensors;
+// running a model's `forward` once captures its program. Models that ship with Shoehorn and users' own
+// (examples/) use the same API.
 #pragma once
 
 #include <string>
@@ -13,39 +13,43 @@
 
 namespace shoehorn {
 
-// How queries meet keys. A is heads, K is key_value_heads.
+// Options of attention. A is heads, K is key_value_heads, D the head size.
 struct AttentionOptions {
   int64_t heads = 1;
-  // 0: as many as heads. Fewer, a divisor of heads: that many query heads side by side share each.
+  // 0: as many as heads. Otherwise a divisor of heads: heads / key_value_heads neighbouring query heads share
+  // each.
   int64_t key_value_heads = 0;
   AttentionMask mask = {};
   float dropout = 0;  // of the probabilities
   float scale = 0;    // of the scores; 0: 1 / √D
-  // Where the keys and values of each sequence lie, if not in the rows of its queries: cross attention. i32[S].
+  // For cross attention: the first row and the number of keys of each sequence, i32[S]. Absent: the rows of
+  // its queries.
   Tensor key_start = {};
   Tensor key_length = {};
-  int64_t longest_keys = 0;  // then: the most that a sequence has
-  // Added to the scores: f32[A, Tq + Tk - 1], where Tq and Tk are the most queries and keys of a sequence and
-  // column k - p + Tk - 1 is for a query at place p and key k (base/attention_mask.h). One for all sequences.
+  int64_t longest_keys = 0;  // cross attention: the most keys of a sequence
+  // Added to the scores, the same for all sequences: f32[A, Tq + Tk - 1], where Tq and Tk are the largest
+  // numbers of queries and keys of a sequence. Column k - p + Tk - 1 is for key k and a query at position p
+  // (base/attention_mask.h).
   Tensor bias = {};
 };
 
 class ModelBuilder {
  public:
-  // `training` false leaves dropout out. `seed` is that of the dropout masks.
+  // `training` false leaves dropout out. `seed` is the seed of the dropout masks.
   ModelBuilder(Program& program, BatchInputs& batch, const ScalarStorages& scalars, bool training,
                uint64_t seed);
 
-  // A column of the micro-batch, which is filled because it is asked for; `width`: elements of its rows.
+  // A column of the micro-batch. Only columns that are asked for get filled. `width`: elements per row.
   Tensor input(BatchColumn column, int64_t width = 1) { return read(batch_.ask(column, width)); }
   const BatchCapacity& capacity() const { return batch_.capacity(); }
   bool training() const { return training_; }
 
-  // The parameter with this Hugging Face name, made on first use. float32.
+  // The parameter with this Hugging Face name, float32, created on first use.
   Tensor parameter(const std::string& name, const std::vector<int64_t>& shape,
                    const Initializer& initializer);
 
-  // Where the following ops stand in the model: bytes and time are reported by layer and component.
+  // Sets the layer and component of the ops that follow. Memory and time are reported by them, and recompute
+  // and layer-major accumulation work by layer.
   void set_region(int32_t layer, Component component);
 
   // Ops. Shapes: N tokens, S sequences, R any rows, H columns.
@@ -58,17 +62,19 @@ class ModelBuilder {
   Tensor activation(Tensor x, Activation kind);
   Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
   Tensor rms_norm(Tensor x, Tensor gamma, float epsilon);
-  // Of tokens [N, H], and of the rows that stand for sequences [S, H].
+  // For tokens [N, H], and for one row per sequence [S, H]: the two differ in the coordinates of the mask.
   Tensor token_dropout(Tensor x, float p);
   Tensor sequence_dropout(Tensor x, float p);
-  // Scaled dot-product attention of each sequence to itself, or to keys of its own: q [N, A · D], k and v
-  // [N of the keys, K · D] -> [N, A · D]. UserError: widths, heads or a mask that do not go together.
+  // Scaled dot-product attention within each sequence, or to keys of its own: q [N, A · D], k and v [Nk, K ·
+  // D] -> [N, A · D], where Nk is the number of key rows. UserError: widths, heads or a mask that do not fit
+  // together.
   Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
-  // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
+  // Cross-entropy of logits [S, C] with the batch's class labels: the sum over the micro-batch's targets
+  // divided by the number of targets in the effective batch.
   Tensor cross_entropy(Tensor logits, float label_smoothing);
-  // The same of the squared error, and of the binary cross-entropy with logits, to rows of values [S, C]: the
-  // mean over a row's.
+  // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels [S,
+  // C]. The loss of a row is the mean over its C values.
   Tensor mean_squared_error(Tensor predictions);
   Tensor binary_cross_entropy(Tensor logits);
 

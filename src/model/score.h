@@ -1,4 +1,4 @@
-// What an evaluation counts, batch by batch: no outputs are kept.
+// Evaluation metrics that accumulate batch by batch; no outputs are kept.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace shoehorn {
 
-// Named results, as in log_history and all_results.json: whole numbers stay whole.
+// Metrics by name, as in log_history and all_results.json. Integers stay integers.
 using MetricValue = std::variant<int64_t, double>;
 using Metrics = std::map<std::string, MetricValue>;
 
 double metric_number(const MetricValue& value);
 
-// For one thread at a time.
+// Not thread-safe.
 class Score {
  public:
   virtual ~Score() = default;
-  // What the model gave for the samples of a batch, [S, C] row by row, and their labels, which are in the batch.
+  // Adds one batch: the model's outputs [S, C], row-major; the labels are in `batch`.
   virtual void add(std::span<const float> outputs, const MicroBatch& batch) = 0;
-  // Samples with a label so far.
+  // The number of labelled samples so far.
   virtual int64_t total() const = 0;
-  // Names without "eval_".
+  // Metrics with names without "eval_".
   virtual Metrics metrics() const = 0;
 };
 
-// The score as its task's own class. UserError where it is another's.
+// Downcasts a score to the class of the model's task. UserError if it is another class.
 template <typename Kind>
 const Kind& score_as(const Score& score) {
   const auto* found = dynamic_cast<const Kind*>(&score);

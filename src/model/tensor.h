@@ -1,4 +1,4 @@
-// Symbolic tensors, of which models are written, and what a model's forward gives.
+// Symbolic tensors, in which models are written, and the outputs of a model's forward.
 #pragma once
 
 #include <string>
@@ -24,13 +24,13 @@ class Tensor {
   TensorType type_;
 };
 
-// Tensors by name. A model of a task of logits alone returns these: `return logits;`.
+// Output tensors by name. A model whose only output is logits can `return logits;`.
 class Outputs {
  public:
   Outputs(Tensor logits) { named_.emplace_back("logits", std::move(logits)); }  // implicit on purpose
   Outputs(std::vector<std::pair<std::string, Tensor>> named) : named_(std::move(named)) {}
 
-  // UserError, which lists the outputs there are, where there is none of this name.
+  // UserError listing the existing outputs if none has this name.
   Tensor at(const std::string& name) const;
 
  private:

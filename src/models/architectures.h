@@ -1,4 +1,4 @@
-// Every architecture, for programs that name one.
+// Includes the header of every architecture.
 #pragma once
 
 #include "models/bert.h"

@@ -29,7 +29,7 @@ struct BertConfig {
   int64_t pad_token_id = 0;
   LabelMap labels = classes(2);
 
-  // Throws UserError naming `file`, the key, what was expected and found; also for other architectures.
+  // UserError naming `file`, the key, what was expected and what was found; also for another architecture.
   static BertConfig from_json(const nlohmann::json& json, const std::string& file);
   static BertConfig bert_mini();  // 4 layers of 256 (Turc et al., 2019)
   static BertConfig bert_base();
@@ -38,15 +38,15 @@ struct BertConfig {
 
 class BertForSequenceClassification final : public TextClassifier {
  public:
-  // `config_json` is kept as the user's config.json, every key of it, and brought up to date with `config`.
-  // UserError of make_task.
+  // `config_json` is the text of the user's config.json. All its keys are kept; those that `config` has are
+  // updated. Throws UserError as make_task does.
   explicit BertForSequenceClassification(BertConfig config, std::string config_json = {});
-  // The model of a config.json, with new weights. UserError and SystemError of read_json, UserError of
+  // A model with new weights from a config.json. Errors: UserError and SystemError of read_json, UserError of
   // BertConfig::from_json.
   static BertForSequenceClassification from_config(const std::filesystem::path& file);
-  // The model of a directory (io/model_directory.h). A Trainer or Accelerator of it starts from the weights
-  // there, which it reads when it reserves its memory; a classifier that they lack is new. Errors: also those
-  // of open_model_directory.
+  // A model from a directory (io/model_directory.h). A Trainer or Accelerator starts from the weights there
+  // and reads them when it reserves its memory; a classifier that is missing there is initialized. Errors:
+  // those above and of open_model_directory.
   static BertForSequenceClassification from_pretrained(const std::filesystem::path& directory);
 
   Outputs forward(ModelBuilder& builder) const override;
@@ -55,7 +55,7 @@ class BertForSequenceClassification final : public TextClassifier {
   int64_t hidden_size() const override { return config_.hidden_size; }
   std::vector<NamedSize> product_sizes() const override;
   std::string base_model_prefix() const override { return "bert"; }
-  // With the classes that set_labels gave.
+  // The configuration, with the labels of the last set_labels().
   BertConfig config() const;
 
  private:

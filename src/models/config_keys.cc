@@ -40,8 +40,8 @@ std::optional<std::vector<std::string>> read_labels(const json& config, const st
   return labels;
 }
 
-// Where both name a label, they have to mean the same class. What label2id alone has is left over from
-// another model, and not used.
+// If both name a label, they must mean the same class. Labels that only label2id has are left over from
+// another model and ignored.
 void check_label2id(const json& config, const std::vector<std::string>& labels, const std::string& file) {
   const auto label2id = config.find("label2id");
   if (label2id == config.end() || !label2id->is_object()) return;

@@ -1,5 +1,5 @@
-// Keys of config.json that many architectures have, read with bounds. `file` names it in errors; every reader throws
-// UserError naming file and key, what was expected and what was found.
+// Reads keys of config.json that many architectures share, within bounds. `file` is named in errors. Every
+// function throws UserError naming file and key, what was expected and what was found.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@
 
 namespace shoehorn {
 
-// Far above any model's sizes, and low enough for bytes to be counted in 63 bits.
-inline constexpr int64_t kMostRows = int64_t{1} << 26;  // of a table
+// Far above any model's sizes, and low enough for sizes in bytes to fit in 63 bits.
+inline constexpr int64_t kMostRows = int64_t{1} << 26;  // of an embedding table
 inline constexpr int64_t kMostColumns = int64_t{1} << 20;
-inline constexpr int64_t kMostLayers = 256;  // planning takes seconds then
+inline constexpr int64_t kMostLayers = 256;  // planning takes seconds with so many
 
 class ConfigReader {
  public:
-  // Both outlive it. UserError: no JSON object.
+  // Both must outlive this object. UserError if `config` is not a JSON object.
   ConfigReader(const nlohmann::json& config, const std::string& file);
 
-  // Absent and null are the fallback.
+  // For an absent key or null these return the fallback.
   int64_t size(const char* key, int64_t fallback, int64_t most) const;
   float number(const char* key, float fallback, float low, float high) const;
-  Activation activation(const char* key) const;  // "gelu" where it is absent
-  // The token whose embedding is not trained; -1 for none.
+  Activation activation(const char* key) const;  // "gelu" if absent
+  // The id whose embedding is not trained; -1 if there is none.
   int64_t padding_token(int64_t fallback, int64_t vocab_size) const;
-  // The labels of num_labels, id2label and problem_type; where that is absent, one label is a regression and
-  // several are classes of which a text has one, as transformers has it. UserError of make_task.
+  // The labels by num_labels, id2label and problem_type. As in transformers, without problem_type one label
+  // means regression and several mean single-label classification. Throws UserError as make_task does.
   LabelMap label_map() const;
 
-  // Refuses another value; absent is as expected.
+  // UserError if the key has another value; an absent key passes.
   void expect_model_type(const char* model_type) const;
   void expect_false(const char* key) const;
 
@@ -42,7 +42,7 @@ class ConfigReader {
   const std::string& file_;
 };
 
-// Writes problem_type, id2label and label2id; these have the number of labels too.
+// Writes problem_type, id2label and label2id. The number of labels follows from them.
 void write_labels(nlohmann::json& config, const LabelMap& labels);
 
 }  // namespace shoehorn

@@ -1,5 +1,5 @@
 // DistilBERT (Sanh et al., 2019) with a sequence-classification head, as transformers'
-// DistilBertForSequenceClassification: a BERT without token types and without a pooler of its own.
+// DistilBertForSequenceClassification: BERT without token types and pooler.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ struct DistilBertConfig {
   int64_t n_layers = 6;
   int64_t n_heads = 12;
   int64_t dim = 768;
-  int64_t hidden_dim = 3072;  // of the feed-forward
+  int64_t hidden_dim = 3072;  // feed-forward size
   float dropout = 0.1F;
   float attention_dropout = 0.1F;
   Activation activation = Activation::kGelu;
@@ -27,13 +27,13 @@ struct DistilBertConfig {
   int64_t pad_token_id = 0;
   LabelMap labels = classes(2);
 
-  // Throws UserError naming `file`, the key, what was expected and found; also for other architectures.
+  // UserError naming `file`, the key, what was expected and what was found; also for another architecture.
   static DistilBertConfig from_json(const nlohmann::json& json, const std::string& file);
 };
 
 class DistilBertForSequenceClassification final : public TextClassifier {
  public:
-  // As BertForSequenceClassification's (models/bert.h).
+  // As in BertForSequenceClassification (models/bert.h).
   explicit DistilBertForSequenceClassification(DistilBertConfig config, std::string config_json = {});
   static DistilBertForSequenceClassification from_config(const std::filesystem::path& file);
   static DistilBertForSequenceClassification from_pretrained(const std::filesystem::path& directory);

@@ -1,4 +1,4 @@
-// How every class of TextClassifier is made of a user's files: its from_config and from_pretrained.
+// The from_config and from_pretrained of every TextClassifier.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace shoehorn {
 
-// `file` names the config in errors, which are those of Config::from_json.
+// `file` is named in errors. Errors: those of Config::from_json.
 template <typename Classifier, typename Config>
 Classifier classifier_of_json(const nlohmann::json& config, const std::string& file) {
   return Classifier(Config::from_json(config, file), format_json(config));

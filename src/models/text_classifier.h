@@ -1,5 +1,5 @@
-// What architectures have in common that label a text: the user's config.json, kept whole and brought up to
-// date where it is written, and the task that follows from its labels.
+// Common base of architectures that classify texts. It keeps the user's config.json with all keys, updates it
+// when it is written, and makes the task from its labels.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,14 @@ namespace shoehorn {
 class TextClassifier : public Model {
  public:
   const Task& task() const final { return *task_; }
-  // Writes problem_type, id2label and label2id. UserError of make_task, or where a label is not UTF-8.
+  // Also sets problem_type, id2label and label2id in the config. UserError as make_task, or if a label is not
+  // UTF-8.
   void set_labels(const LabelMap& labels) final;
   std::string config_json() const final;
   std::string head_weight() const final { return "classifier.weight"; }
 
  protected:
-  // `config_json`: the text of the user's config.json, or empty. UserError of make_task.
+  // `config_json` is the text of the user's config.json, or empty. Throws UserError as make_task does.
   TextClassifier(LabelMap labels, std::string config_json);
 
   // The product_sizes() of a stack of transformer layers.

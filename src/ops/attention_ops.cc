@@ -1,11 +1,11 @@
-// Attention over packed sequences. Nq rows of queries and Nk of keys, S sequences, A query heads and K
-// key/value heads of size D, Tq queries and Tk keys in the longest sequence. ops/attention_layout.h says which
-// inputs there are.
+// Attention over packed sequences: Nq rows of queries and Nk of keys, S sequences, A query heads and K
+// key/value heads of size D; Tq queries and Tk keys in the longest sequence. ops/attention_layout.h lists the
+// inputs.
 //
 // Sequences are given by start[S] and length[S] (rows of the packed tokens) and sample[S] (index in the
-// effective batch, for the dropout of the probabilities). Which keys a query sees is the mask's:
-// base/attention_mask.h. bias[A, Tq + Tk - 1] is added to the scores by distance (base/attention_mask.h). The
-// unfused chain stores [A, Nq, Tk] in fp32; the fused op never does.
+// effective batch, for the dropout of the probabilities). The mask says which keys a query sees, and bias[A,
+// Tq + Tk - 1] is added to the scores by distance: base/attention_mask.h. The unfused chain stores [A, Nq,
+// Tk] in fp32; the fused op never does.
 #include "ops/attention_layout.h"
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
@@ -96,8 +96,8 @@ std::vector<TensorType> infer_scores_grad(const OpContext& context) {
   return types;
 }
 
-// The node of a gradient: `inputs`, and behind them the forward's. Its outputs are gradients of these inputs of the
-// forward, and last of the bias where that is needed.
+// A gradient node: its inputs are `inputs`, followed by those of the forward. Its outputs are the gradients
+// of the given inputs of the forward and, if needed, of the bias.
 void append_gradient(GradientContext& context, OpKind kind, std::vector<ValueId> inputs, const char* name,
                      std::vector<int64_t> outputs) {
   const std::vector<ValueId>& forward = context.node().inputs;

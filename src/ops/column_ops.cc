@@ -1,5 +1,5 @@
-// Ops on a range of columns, with which a low-rank product joins a fused one that is wider (passes/lora.h),
-// and the constant factor of such a product. R rows, N columns, W columns of the range.
+// Ops on a range of columns, which join a low-rank product with a wider fused one (passes/lora.h), and the
+// constant factor of such a product. R rows, N columns, W columns in the range.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 

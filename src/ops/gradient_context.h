@@ -1,5 +1,5 @@
-// What a gradient rule sees and may do: read the node, ask for the gradients of its outputs, add those of its
-// inputs.
+// The interface of gradient rules: a rule reads a node and the gradients of its outputs, appends nodes, and
+// sets the gradients of the inputs.
 #pragma once
 
 #include "ops/op_builder.h"
@@ -29,9 +29,9 @@ class GradientContext {
   const T& attributes() const {
     return std::get<T>(node().attributes);
   }
-  // The gradient of output i; invalid where nothing depends on it.
+  // The gradient of output i; invalid if the loss does not depend on that output.
   ValueId gradient(int64_t output) const { return output_gradients_[static_cast<size_t>(output)]; }
-  // Whether anything trainable lies behind input i.
+  // True if input i depends on anything trainable, so that its gradient is needed.
   bool needed(int64_t input) const {
     return input < static_cast<int64_t>(needed_.size()) && needed_[static_cast<size_t>(input)];
   }

@@ -1,6 +1,6 @@
-// Losses of S rows of logits: softmax and cross-entropy in one over C classes; squared error and binary cross-entropy
-// against C values. Each is the sum over the number of targets in the whole effective batch, so that the losses of
-// micro-batches add.
+// Losses of S rows of logits: softmax and cross-entropy in one over C classes; squared error and binary
+// cross-entropy for C values. Each is the sum divided by the number of targets in the whole effective batch,
+// so the losses of micro-batches add.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 

@@ -1,12 +1,12 @@
-// The loss scale of float16 training: gradients are of the loss times the scale, so that small ones are not
-// lost; updates take the scale out again, and are skipped where a gradient overflowed.
+// The loss scale of float16 training. Gradients are those of the scaled loss, so that small ones are not
+// lost. Updates divide by the scale again, and are skipped if a gradient overflowed.
 //
 //   scale ──► reciprocal ──► unscale ──► clip_coefficient or the updates
 //   sum of squares ──► found_inf ──► the updates' predicate, loss_scale_update
 //
-// The scale follows torch.amp.GradScaler: it backs off after an overflow and grows after growth_interval
-// applied steps in a row. With a hysteresis of h, as DeepSpeed's scaler has it, it backs off at the h-th
-// overflow since it last grew, and at each one after that.
+// The scale follows torch.amp.GradScaler: it shrinks after an overflow, and grows after growth_interval
+// applied steps in a row. With a hysteresis of h, as in DeepSpeed's scaler, it shrinks at the h-th overflow
+// since it last grew, and at each one after that.
 #include "ops/op_definitions.h"
 
 namespace shoehorn {
@@ -18,8 +18,8 @@ std::vector<TensorType> infer_reciprocal(const OpContext& context) {
   return {context.type(0)};
 }
 
-// found_inf: (sum of squares f64[1]) -> i32[1]: 1 where it is infinite or not a number, else 0. A sum of
-// squares of fp32 numbers overflows no double: it is finite if and only if each of them is.
+// found_inf: (sum of squares f64[1]) -> i32[1]: 1 if it is infinite or NaN, else 0. A sum of squares of fp32
+// numbers never overflows a double, so it is finite if and only if each of them is.
 std::vector<TensorType> infer_found_inf(const OpContext& context) {
   expect_dtype(context, 0, DType::kF64);
   return {{DType::kI32, {1}}};

@@ -41,8 +41,8 @@ Cost cost_matmul(const OpContext& context) {
   return streaming_cost(context, 2.0 * static_cast<double>(inner.maximum));
 }
 
-// With C = op(A)·op(B): dop(A) = dC·op(B)ᵀ and dop(B) = op(A)ᵀ·dC, each turned round where its operand was
-// transposed. A parameter's gradient is fp32; an activation's has the activation's type.
+// With C = op(A)·op(B): dop(A) = dC·op(B)ᵀ and dop(B) = op(A)ᵀ·dC, each transposed if its operand was. A
+// parameter's gradient is fp32; an activation's has the activation's type.
 void gradient_matmul(GradientContext& context) {
   const auto attributes = context.attributes<MatmulAttributes>();
   const bool ta = attributes.transpose_a;

@@ -1,7 +1,8 @@
-// Appends nodes to a program: checks arity and types, infers outputs, binds updated state, marks the region.
+// Appends nodes to a program. It checks the number and types of inputs, infers output types, binds outputs of
+// updates to their storages, and sets the region.
 //
-// A node's output may also be bound to a state that it writes whole, without reading what was there
-// (bind_output): version 1 of that storage.
+// bind_output() also binds an output to a storage that the node overwrites without reading it: version 1 of
+// that storage.
 #pragma once
 
 #include <string>
@@ -20,17 +21,17 @@ class OpBuilder {
   const Region& region() const { return region_; }
   void set_region(const Region& region) { region_ = region; }
 
-  // Throws UserError where inputs do not fit the op (naming it), InternalError where the op is misused.
+  // UserError naming the op if the inputs do not fit it; InternalError if the op is misused.
   NodeId add(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name);
 
-  // Output `output` of a new node.
+  // Appends a node and returns one of its outputs.
   ValueId value(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name,
                 int64_t output = 0) {
     return program_.node(add(kind, std::move(inputs), std::move(attributes), name))
         .outputs[static_cast<size_t>(output)];
   }
 
-  // The value is written straight into the storage, as its next version. Sizes must agree.
+  // Makes the value lie in the storage, as its next version. The sizes must agree.
   void bind_output(ValueId value, StorageId storage);
 
  private:
@@ -38,7 +39,7 @@ class OpBuilder {
   Region region_;
 };
 
-// Appends the op of `node` on the same inputs; its output 0.
+// Appends the same op with the same inputs; returns its output 0.
 ValueId repeat(OpBuilder& builder, const Node& node);
 
 }  // namespace shoehorn

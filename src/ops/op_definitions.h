@@ -1,4 +1,4 @@
-// The families of op definitions that make up the table; one file each.
+// The op table in parts: one function and file per family of ops.
 #pragma once
 
 #include <vector>
@@ -17,12 +17,12 @@ std::vector<OpInfo> loss_ops();
 std::vector<OpInfo> loss_scale_ops();
 std::vector<OpInfo> update_ops();
 
-// Type rules shared by the families; each throws through fail_type.
+// Type rules that several families use. Each throws through fail_type.
 void expect_rank(const OpContext& context, int64_t input, int64_t rank);
 void expect_float(const OpContext& context, int64_t input);
 void expect_dtype(const OpContext& context, int64_t input, DType dtype);
 void expect_same_type(const OpContext& context, int64_t input, int64_t other);
-// A vector as long as the innermost dimension of `of`.
+// A vector whose length is the innermost dimension of input `of`.
 void expect_row_vector(const OpContext& context, int64_t input, int64_t of);
 
 inline const Dim& innermost(const TensorType& type) {
@@ -32,12 +32,12 @@ inline int64_t rows_of(const TensorType& type) {
   return innermost(type).maximum == 0 ? 0 : type.shape.elements() / innermost(type).maximum;
 }
 
-// OpInfo::row_inputs of an op that makes each row of the same row of its first input.
+// OpInfo::row_inputs for ops that compute each output row from the same row of their first input.
 inline std::vector<int64_t> rows_of_first(const OpContext&) {
   return {0};
 }
 
-// OpInfo::set_output of an op whose attributes say the type of its output.
+// OpInfo::set_output for ops whose attributes have the output's type as `output`.
 template <typename OpAttributes>
 void set_output_of(Attributes& attributes, DType dtype) {
   std::get<OpAttributes>(attributes).output = dtype;

@@ -1,4 +1,4 @@
-// One entry of the op table: everything the system knows of an op besides its kernels.
+// One entry of the op table: everything that the system knows of an op, except its kernels.
 //
 // Adding an op: its OpKind, its OpInfo here in ops/, one kernel file a backend, a naive double-precision
 // reference and a test; nothing else changes. docs/how-to-add-an-op.md walks through one.
@@ -17,7 +17,7 @@ namespace shoehorn {
 class GradientContext;
 class OpBuilder;
 
-// A node seen by the rules of its op.
+// A node as the functions of its op's entry see it.
 struct OpContext {
   const Program& program;
   const Node& node;
@@ -40,30 +40,31 @@ struct OpContext {
   }
 };
 
-// Work at the maximum of every count. A product of M×K by K×N has 2·M·N·K flops. Bytes are those that must
-// cross the memory bus when nothing is cached: every input read once, every output written once, unless the
-// op says otherwise.
+// The work of a node with every count at its maximum. A product of M×K by K×N has 2·M·N·K flops. Bytes are
+// the memory traffic without caching: every input read once and every output written once, unless the op's
+// entry says otherwise.
 struct Cost {
   double flops = 0;
   double bytes_read = 0;
   double bytes_written = 0;
 };
 
-// Output `output` may lie (or, for state, must lie) in the bytes of input `input`.
+// The bytes of output `output` may overlay those of input `input`; with `must` they have to (views, updated
+// state).
 struct AliasRule {
   int64_t output;
   int64_t input;
   bool must;
-  int64_t offset_elements = 0;  // of a view: where in the input the output begins
+  int64_t offset_elements = 0;  // views: where the output begins in the input
 };
 
-// The class of work, as the literature splits a transformer's operations ("Data movement is all you need",
-// 2020).
+// Classes of work, as in Ivanov et al., "Data movement is all you need" (2020), for a transformer's
+// operations.
 enum class OpClass : uint8_t { kContraction, kNormalization, kElementwise, kMovement, kUpdate };
 
 struct WeightInput {
   int64_t input;
-  bool is_table = false;  // rows are looked up in it, so that it is kept in fp32 where its master is
+  bool is_table = false;  // rows are looked up in it; it stays fp32 if there are masters
 };
 
 struct OpInfo {
@@ -72,55 +73,56 @@ struct OpInfo {
   OpClass op_class;
   int64_t min_inputs;
   int64_t max_inputs;  // -1: any number
-  // The types of the outputs; throws UserError on types or shapes that do not go together.
+  // The types of the outputs. Throws UserError if the inputs' types or shapes do not fit together.
   std::vector<TensorType> (*infer)(const OpContext&);
   Cost (*cost)(const OpContext&);
-  // Nothing: a fresh output for each.
+  // Null: every output gets bytes of its own.
   std::vector<AliasRule> (*aliases)(const OpContext&) = nullptr;
-  // Adds the gradients of the inputs; null where the op has none.
+  // Appends nodes that compute the gradients of the inputs. Null: the op has no gradient.
   void (*gradient)(GradientContext&) = nullptr;
-  // The inputs whose rows those of output 0 are made of, each of the same row; what the others say holds for
-  // all rows. Null or empty: the op mixes rows.
+  // The inputs of which row r determines row r of output 0, given the other inputs as a whole. Null or empty:
+  // the op mixes rows.
   std::vector<int64_t> (*row_inputs)(const OpContext&) = nullptr;
-  // The input that may be a weight of 16 bits, with which output 0 comes in the type that set_output says.
+  // The input that may be a 16-bit weight; set_output then chooses the type of output 0.
   std::optional<WeightInput> weight = {};
   void (*set_output)(Attributes& attributes, DType dtype) = nullptr;
-  // Whether infinities in its output are no error.
+  // True if infinities in the output are no error.
   bool makes_infinities = false;
-  // Output 0, f32[1], is a loss: a backward may begin there without a value for its gradient, which then is one.
+  // True if output 0, f32[1], is a loss: a backward may begin there, with 1 as its gradient.
   bool is_loss = false;
-  // For each output that is a parameter's gradient: the optional input that it is added to. Such an output
-  // must lie in that input's bytes where it is given.
+  // For each output that is a parameter's gradient: the optional input that it is added to. If that input is
+  // present, the output lies in its bytes.
   struct Accumulator {
     int64_t output;
     int64_t input;
   };
   std::vector<Accumulator> accumulators = {};
-  // Ways to make output 0 again, the cheapest first: each appends a node that gives it bit for bit from the
-  // node's inputs, or from outputs that its backward reads, at little cost beside the bytes of keeping it.
-  // None: output 0 is kept where the backward reads it.
+  // Ways to recompute output 0, cheapest first. Each appends a node that yields it bit for bit, from the
+  // node's inputs or from outputs that the backward reads anyway, at a cost that is small beside keeping the
+  // bytes. Empty: output 0 is kept if the backward reads it.
   std::vector<ValueId (*)(OpBuilder& builder, const Node& node)> make_again = {};
 };
 
 // The table. Every OpKind has an entry.
 const OpInfo& op_info(OpKind kind);
 
-// The input that output `output` of such an op is added to where it is given; none: there is no such input.
+// The input that output `output` is added to, if present (see accumulators); nullopt if the op has none.
 std::optional<int64_t> accumulator_input(OpKind kind, int64_t output);
 
-// Makes the output of a node, which has such an input, be added to `accumulator`.
+// Makes the node add its output to `accumulator`, at the optional input `input` (see accumulator_input).
 void set_accumulator(Node& node, int64_t input, ValueId accumulator);
 
-// The values of a sum that grows in place, from `value`, which is all of it, to its first term.
+// For a sum that grows in place: the values from `value`, the whole sum, back to its first term.
 std::vector<ValueId> terms_in_place(const Program& program, ValueId value);
 
-// The alias rules of a node: its op's own and those of the accumulators given.
+// The alias rules of a node: those of its op, and those of the accumulators that are present.
 std::vector<AliasRule> alias_rules(const Program& program, const Node& node);
 
-// Where a node's outputs lie: where a copy goes to; for every other op, where its inputs are.
+// The address space of a node's outputs: the destination of a copy; for every other op, that of its inputs.
 AddressSpace output_space(const Program& program, const Node& node);
 
-// Every input read once, every output written once, `flops_per_output` for each element of output 0.
+// The cost of reading every input once and writing every output once, with `flops_per_output` per element of
+// output 0.
 Cost streaming_cost(const OpContext& context, double flops_per_output);
 
 // Throws UserError "[op] expected …, got …" naming the op and the value.

@@ -1,5 +1,5 @@
 // The update: gradient norm, clip coefficient, optimizers. Scalars (learning rate, step, clip coefficient,
-// found_inf) are data.
+// found_inf) are inputs, not attributes.
 //
 // A node updates one tensor or many: after the shared inputs come `inputs_per_tensor` for each.
 #include "ops/op_definitions.h"
@@ -16,8 +16,8 @@ std::vector<TensorType> infer_sum_of_squares(const OpContext& context) {
   return {{DType::kF64, {1}}};
 }
 
-// clip_coefficient: (sum of squares f64[1], unscale f32[1]?) -> coefficient f32[1], norm f32[1]. Given 1 /
-// loss scale, the norm is that of the unscaled gradients, and the coefficient takes the scale out too.
+// clip_coefficient: (sum of squares f64[1], unscale f32[1]?) -> coefficient f32[1], norm f32[1]. `unscale` is
+// 1 / loss scale; with it the norm is that of the unscaled gradients, and the coefficient includes it.
 std::vector<TensorType> infer_clip(const OpContext& context) {
   expect_dtype(context, 0, DType::kF64);
   if (context.has(1)) expect_dtype(context, 1, DType::kF32);

@@ -13,8 +13,7 @@ namespace shoehorn {
 
 namespace {
 
-// As long as the weight storage: the weight decay of the parameters in it. Parameters of one storage share
-// it.
+// The weight decay of the parameters in a weight storage, which have the same one; as long as the storage.
 float decay_of(const StateTable& state, StorageId weight) {
   const auto parameters = state.parameters_of(weight);
   CHECK(!parameters.empty(), "storage {} holds no parameter", state.storage(weight).name);

@@ -1,4 +1,4 @@
-// Optimizers: their settings, and the state that each keeps for a tensor.
+// Optimizers: their settings, and the states that each keeps for a parameter.
 #pragma once
 
 #include <limits>
@@ -16,8 +16,8 @@ struct OptimizerOptions {
   float weight_decay = 0;
 };
 
-// A state that an optimizer keeps for a parameter, named as the implementation that it follows names it:
-// exp_avg, exp_avg_sq, momentum_buffer, state1, absmax1, … All start as zero bytes.
+// A state of a parameter, with the name that it has in the reference implementation: exp_avg, exp_avg_sq,
+// momentum_buffer, state1, absmax1, … All states start as zero bytes.
 struct OptimizerState {
   std::string name;
   DType dtype = DType::kF32;
@@ -27,13 +27,12 @@ struct OptimizerState {
 };
 std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter);
 
-// Whether a parameter's states are 8-bit codes with a scale for every kStateBlock of its elements. False for
-// all optimizers that keep none.
+// True if a parameter's states are 8-bit codes with one scale per kStateBlock elements. Always false for
+// optimizers without 8-bit states.
 bool keeps_8bit_states(const OptimizerSettings& settings, const Parameter& parameter);
 
-// Where the elements of a parameter's state begin in the state's storage, "<weight storage>.<state>", which
-// holds the states of all parameters of the weight's storage one behind the other; invalid storage: there is
-// no such state.
+// The place of a parameter's state. The storage "<weight storage>.<state>" holds the states of all parameters
+// of a weight storage, one behind the other. An invalid storage means that there is no such state.
 struct OptimizerStatePlace {
   StorageId storage;
   int64_t offset_elements = 0;
@@ -41,12 +40,13 @@ struct OptimizerStatePlace {
 OptimizerStatePlace find_optimizer_state(const StateTable& state, const OptimizerSettings& settings,
                                          const Parameter& parameter, const std::string& name);
 
-// Whether the Hugging Face Trainer decays a parameter: not those of LayerNorm modules, nor whose name says
-// bias or norm.
+// True if the Hugging Face Trainer applies weight decay to a parameter: not to LayerNorm modules, nor to
+// names that contain bias or norm.
 bool is_decayed(std::string_view parameter_name);
 
-// What the updates of a step share: inputs in the order of ops/update_layout.h, of which the last two may be
-// invalid, the seed of the random bits that round weights without masters, and where gradients are cut.
+// What all updates of a step share: inputs in the order of ops/update_layout.h (the last two may be invalid),
+// the seed of the random bits that round weights without masters, and the bound to which gradient elements
+// are clamped.
 struct UpdateInputs {
   ValueId learning_rate;
   ValueId applied_updates;
@@ -56,13 +56,13 @@ struct UpdateInputs {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
-// Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the
-// 16-bit rest of a split master, invalid for an fp32 weight and for a bf16 one without a master. States are
-// made on first use.
+// Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` has the
+// low 16 bits of a split master; it is invalid for fp32 weights and for bf16 weights without a master.
+// Creates the state storages that do not exist yet.
 NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
                      StorageId weight, StorageId rest, ValueId gradient);
 
-// One node in the place of many of the same optimizer, tensor after tensor.
+// Replaces several update nodes of the same optimizer by one that updates all their tensors.
 NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updates);
 
 }  // namespace shoehorn

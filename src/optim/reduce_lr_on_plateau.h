@@ -1,6 +1,5 @@
-// The learning rate that falls when a metric has stopped improving:
-// torch.optim.lr_scheduler.ReduceLROnPlateau (2.15), which the Trainer steps with metric_for_best_model after
-// each evaluation.
+// A learning rate that falls when a metric has stopped improving: torch.optim.lr_scheduler.ReduceLROnPlateau
+// (2.15). The Trainer steps it with metric_for_best_model after each evaluation.
 //
 //   better                      mode min: metric < best (1 - threshold), with threshold_mode abs
 //                               metric < best - threshold; max: the same with > and +. A NaN is never better
@@ -9,8 +8,8 @@
 //   bad_evaluations > patience  rate = max(rate factor, min_lr), unless that changes it by eps or less; then
 //                               cooldown begins, and bad_evaluations = 0
 //
-// No warm-up. As a Schedule, a ReduceLrOnPlateau is an immutable value; what a run has seen is a
-// PlateauState, which its owner keeps and its checkpoints hold.
+// There is no warm-up. Like a Schedule, a ReduceLrOnPlateau is an immutable value. What a run has seen is in
+// a PlateauState, which the run keeps and checkpoints store.
 #pragma once
 
 #include <cstdint>
@@ -43,11 +42,11 @@ struct PlateauState {
 
 class ReduceLrOnPlateau {
  public:
-  // learning_rate: the first one. Throws UserError naming the option that is out of range.
+  // `learning_rate` is the initial one. UserError naming an option that is out of range.
   ReduceLrOnPlateau(double learning_rate, const PlateauOptions& options);
 
   PlateauState start() const;
-  // After an evaluation that found `metric`.
+  // The state after an evaluation with this `metric`.
   PlateauState next(PlateauState state, double metric) const;
 
  private:

@@ -1,7 +1,7 @@
 // Learning-rate schedules: the multiplier of the learning rate at each optimizer step.
 //
-// The formulas are those of transformers 5.23 (get_linear_schedule_with_warmup and its siblings); step 0 is
-// the first update. W = warm-up steps, T = training steps, s = step:
+// The formulas are those of transformers 5.23 (get_linear_schedule_with_warmup and the others); step 0 is the
+// first update. W = warm-up steps, T = training steps, s = step:
 //
 //   warm-up (s < W)        s / max(1, W)
 //   linear                 max(0, (T - s) / max(1, T - W))
@@ -13,8 +13,8 @@
 //   …_with_min_lr          the cosine, squeezed into [min_lr_rate, 1]
 //   warmup_stable_decay    warm-up, 1 for num_stable_steps, decay over num_decay_steps, then min_lr_ratio
 //
-// A Schedule is an immutable value: a pure function of the step, so resuming needs the step alone. Safe to
-// share between threads.
+// A Schedule is an immutable value and a pure function of the step, so resuming needs only the step.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +38,16 @@ enum class ScheduleType : uint8_t {
   kWarmupStableDecay,
 };
 
-// Hugging Face's lr_scheduler_kwargs. Unset members have transformers' defaults for the type; a member that
-// the type does not take is an error.
+// Hugging Face's lr_scheduler_kwargs. Unset members have transformers' defaults for the type. UserError if a
+// member is set that the type does not take.
 struct ScheduleOptions {
   std::optional<double> num_cycles{};        // cosines 0.5, cosine_with_restarts 1, warmup_stable_decay 0.5
   std::optional<double> power{};             // polynomial 1
   std::optional<double> lr_end{};            // polynomial 1e-7, a learning rate
   std::optional<double> timescale{};         // inverse_sqrt, steps: W, or 10,000 without warm-up
   std::optional<double> min_lr{};            // …_with_min_lr: this learning rate …
-  std::optional<double> min_lr_rate{};       // … or this share of the first: exactly one of the two
-  std::optional<double> warmup_lr_rate{};    // cosine_warmup_with_min_lr: the share of the first step
+  std::optional<double> min_lr_rate{};       // … or this fraction of the first; exactly one of both
+  std::optional<double> warmup_lr_rate{};    // cosine_warmup_with_min_lr: fraction at the first step
   std::optional<double> num_stable_steps{};  // warmup_stable_decay: T - W - num_decay_steps
   std::optional<double> num_decay_steps{};   // warmup_stable_decay: required
   std::optional<double> min_lr_ratio{};      // warmup_stable_decay 0
@@ -55,18 +55,18 @@ struct ScheduleOptions {
   std::optional<std::string> decay_type{};   // warmup_stable_decay: cosine (or linear, 1-sqrt)
 };
 
-// The names of all types, as lr_scheduler_type spells them. reduce_lr_on_plateau is no function of the step
-// and not among them: see reduce_lr_on_plateau.h.
+// The names of all types, spelled as in lr_scheduler_type. reduce_lr_on_plateau is not among them, because it
+// is no function of the step: see reduce_lr_on_plateau.h.
 const std::vector<std::string>& schedule_names();
 
-// "cosine_with_min_lr" -> kCosineWithMinLr. UserError for a name that is unknown or follows a metric
+// "cosine_with_min_lr" -> kCosineWithMinLr. UserError for an unknown name, and for those that follow a metric
 // (reduce_lr_on_plateau, greedy).
 ScheduleType parse_schedule_type(std::string_view name);
 
 class Schedule {
  public:
-  // learning_rate: the largest, > 0 unless no option refers to it; warmup_steps, total_steps >= 0.
-  // Throws UserError naming the option that the type does not take, lacks, or finds out of range.
+  // `learning_rate` is the largest one; > 0 unless no option refers to it. warmup_steps and total_steps are
+  // >= 0. UserError naming an option that the type does not take or that is missing or out of range.
   Schedule(ScheduleType type, double learning_rate, int64_t warmup_steps, int64_t total_steps,
            const ScheduleOptions& options = {});
 
@@ -101,8 +101,8 @@ class Schedule {
   Shape decay_shape_ = Shape::kCosine;
 };
 
-// Warm-up steps out of `total_steps`: a value of warmup_steps below 1 is a share of them, rounded up, as
-// TrainingArguments.get_warmup_steps does.
+// The number of warm-up steps out of `total_steps`. A value of warmup_steps below 1 is a fraction of them,
+// rounded up, as in TrainingArguments.get_warmup_steps.
 int64_t warmup_step_count(double warmup_steps, int64_t total_steps);
 
 }  // namespace shoehorn

@@ -1,13 +1,13 @@
-// Parameters that are not trained: no gradient, no optimizer state, and nothing kept for a backward that only
-// they would need. A backward ends where nothing trainable lies behind it.
+// Freezes parameters: no gradient and no optimizer state for them, and nothing is kept for a backward that
+// only they would need. The backward stops where nothing trainable lies behind it.
 #pragma once
 
 #include "passes/program_family.h"
 
 namespace shoehorn {
 
-// Regular expressions (base/pattern.h) of options.freeze, searched in the parameters' names. UserError naming
-// one that matches no name or is no expression, or where nothing is left to train.
+// Freezes the parameters whose names contain a match of a regular expression (base/pattern.h) in
+// options.freeze. UserError if an expression is malformed or matches no name, or if nothing is left to train.
 void freeze(ProgramFamily& family, const StepOptions& options);
 
 }  // namespace shoehorn

@@ -1,17 +1,17 @@
-// Rows that nobody reads are not computed: a gather of rows moves up through the ops that treat each row
-// alone.
+// Does not compute rows that nobody reads: a gather of rows moves up through the ops that treat each row
+// separately.
 //
 //   context ─► dense ─► … ─► LayerNorm ─► gather   ─►   context ─► gather ─► dense ─► … ─► LayerNorm
 //
-// A classifier reads the first token of a sequence. So behind the attention of the last layer, which is of
-// all tokens, only first tokens pass: its feed-forward and the projection before it, three quarters of a
-// layer's products, are of one row a sequence.
+// A classifier reads the first token of each sequence. The attention of the last layer needs all tokens;
+// everything behind it (its output projection and the feed-forward, three quarters of a layer's products) is
+// then computed for one row per sequence.
 //
-// Safe because these ops make a row of their output from the same row of their inputs, and a value is only
-// narrowed where every reader wants the same rows. Dropout masks are of the token's sample and place, which
-// the batch has for first tokens too, so that they stay the same. Memory: of that layer what was kept of all
-// tokens is of few. Time: as the work; one part in the number of layers. Rounding only: products of fewer
-// rows may sum in another order.
+// Safe because these ops compute row r of their output from row r of their inputs, and a value is narrowed
+// only if every reader wants the same rows. Dropout masks depend on the token's sample and position; the
+// batch has both for first tokens too, so masks stay the same. Memory: what that layer keeps, for the
+// gathered rows only. Time: saves that work, in one layer of the model. Rounding only: products of fewer rows
+// may add in another order.
 #pragma once
 
 #include "passes/program_family.h"

@@ -1,4 +1,4 @@
-// A small BERT to look at programs of, shared by the tests of the passes.
+// A small BERT, shared by the tests of the passes.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline ProgramFamily build(const Model& model, const StepOptions& options = {},
   return build_programs(model, kind, kCapacity, kCapacity, options);
 }
 
-// Of the small BERT.
+// The programs of the small BERT.
 inline ProgramFamily build(const StepOptions& options, float dropout = 0.1F) {
   return build(small_bert(3, dropout), options);
 }

@@ -1,4 +1,4 @@
-// The pass list: from a model's forward to the programs of a run.
+// The pass list, and the pipeline that turns a model into the programs of a run.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace shoehorn {
 
-// Whether loss and gradients stay bit for bit what they were, change by rounding only, or are other maths.
+// What a pass does to loss and gradients: no bit changes; sums round differently; other maths.
 enum class Exactness : uint8_t { kExact, kRoundingOnly, kChangesNumerics };
 
 std::string_view exactness_name(Exactness exactness);  // "exact", "rounding only", "changes numerics"
@@ -18,29 +18,29 @@ std::string_view exactness_name(Exactness exactness);  // "exact", "rounding onl
 struct Pass {
   std::string name;
   Exactness exactness;
-  bool can_skip;  // by --skip_pass; the others are the pipeline itself
+  bool can_skip;  // with --skip_pass; the others are needed
   void (*run)(ProgramFamily&, const StepOptions&);
-  std::string group = {};  // skipping this name skips all of the group
+  std::string group = {};  // --skip_pass with this name skips all passes of the group
 };
 
-// In the order in which they run.
+// All passes, in the order in which they run.
 const std::vector<Pass>& pass_list();
 
-// Whether the options skip a pass, by its own name or its group's.
+// True if the options skip the pass, by its own name or by its group's.
 bool is_skipped(const Pass& pass, const StepOptions& options);
 
 struct PassRecord {
   std::string name;
   double seconds;
-  int64_t nodes;  // of the first program, afterwards
+  int64_t nodes;  // in the first program, after the pass
 };
 
 enum class RunKind : uint8_t { kTrain, kEvaluate };
 
-// Captures `model` and runs the pass list over it: each pass is timed, verified, dumped where asked and can
-// be skipped, and its nodes get its name (Node::pass). A training run has an evaluation program only where
-// `evaluation.sequences` > 0; an evaluation run has nothing else. Throws UserError for settings that do not
-// go together (naming the flags).
+// Captures `model` and runs the pass list. Each pass is timed, can be skipped, and gives its name to the
+// nodes it adds (Node::pass); after it every program is verified, and dumped if options say so. A training
+// run has an evaluation program only if `evaluation.sequences` > 0; an evaluation run has only that.
+// UserError naming the flags of settings that do not go together.
 ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train,
                              const BatchCapacity& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records = nullptr);

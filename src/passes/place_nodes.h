@@ -1,4 +1,4 @@
-// What several passes do with a program's nodes.
+// Operations on a program's nodes that several passes share.
 #pragma once
 
 #include <map>
@@ -8,14 +8,16 @@
 
 namespace shoehorn {
 
-// New nodes, behind the `old_nodes` of a program as they were made, by the old node that they belong to.
+// New nodes, appended behind the first `old_nodes` nodes of a program; grouped by the old node that they
+// belong to.
 using NewNodes = std::map<NodeId, std::vector<NodeId>>;
 
-// Moves them to right before, or right behind, their node; new nodes that are not among them go.
+// Moves them to directly before or behind that node. New nodes that are not in `made` are dropped.
 void place_before(Program& program, size_t old_nodes, const NewNodes& made);
 void place_behind(Program& program, size_t old_nodes, const NewNodes& made);
 
-// The product that the loss is computed from, past what is added to it; invalid where there is no loss.
+// The product whose result is the logits, looking through what is added to it; invalid if the program has no
+// loss.
 NodeId logits_product(const Program& program);
 
 }  // namespace shoehorn

@@ -95,8 +95,8 @@ class BufferAssignment {
     return places_[id.at()];
   }
 
-  // Whether an output may take the buffer over: it is transient, of the same size, whole, and nothing reads
-  // it later.
+  // True if an output may reuse the buffer: it is transient, of the same size, used as a whole, and no later
+  // node reads it.
   bool dies_here(const Place& source, ValueId input, int64_t at, int64_t bytes) const {
     if (source.buffer < 0 || source.offset != 0) return false;
     const Buffer& buffer = buffers_[static_cast<size_t>(source.buffer)];

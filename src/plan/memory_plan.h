@@ -1,11 +1,11 @@
-// The memory of a run, to the byte, before it runs.
+// Plans the memory of a run, to the byte, before it runs.
 //
-// Two arenas in each address space that is used: `persistent` holds every storage of the state table, one
-// after the other; `transient` holds what a program makes while it runs, and is as large as the largest
-// program of the family needs. A value of a program lies in a buffer; views, in-place outputs and updated
-// state share the buffer of their source. A buffer is live from the node that makes it to the last node that
-// reads it; what a node of another lane reads and writes, until lane 0 has waited for it. Buffers live at the
-// same time never overlap (checked in every plan).
+// Each address space that is used has two arenas. The persistent one holds every storage of the state table,
+// one after the other. The transient one holds the values of a running program; it is as large as the largest
+// program of the family needs. A value lies in a buffer; views, in-place outputs and updated state share the
+// buffer of their source. The lifetime of a buffer is from the node that makes it to the last node that reads
+// it; what a node of another lane reads or writes lives until lane 0 has waited for that node. Buffers that
+// are alive at the same time never overlap (every plan is checked).
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace shoehorn {
 
 enum class ArenaKind : uint8_t { kPersistent, kTransient };
 
-// One of something for each address space.
+// An array indexed by address space.
 template <typename T>
 class BySpace {
  public:
@@ -39,13 +39,13 @@ inline constexpr std::array<AddressSpace, kAddressSpaces> kEveryAddressSpace = {
 
 struct Location {
   ArenaKind arena = ArenaKind::kTransient;
-  int64_t offset = -1;  // bytes; -1: the value is never made
+  int64_t offset = -1;  // bytes; -1: no node makes the value
   AddressSpace space = AddressSpace::kDevice;
 };
 
-// What lives in a transient arena and when, for reports and for the poison mode of tests.
+// A buffer of a transient arena with its lifetime, for reports and for the tests' poison mode.
 struct Buffer {
-  int64_t first;  // position of the node that makes it
+  int64_t first;  // position of the node that makes it (in Program::nodes)
   int64_t last;   // position of the last node that reads it, or at which another lane may still use it
   int64_t bytes;
   int64_t offset;
@@ -55,16 +55,16 @@ struct Buffer {
   AddressSpace space = AddressSpace::kDevice;
 };
 
-// What a program needs of the transient arena of a space.
+// A program's need of a space's transient arena.
 struct TransientPlan {
   int64_t bytes = 0;
-  int64_t lower_bound_bytes = 0;  // the largest live sum
-  int64_t peak_position = 0;      // the node at which it is reached
+  int64_t lower_bound_bytes = 0;  // the largest sum of live bytes at any position
+  int64_t peak_position = 0;      // the position of that sum
 };
 
 struct ProgramPlan {
   std::vector<Location> values;           // by value id
-  std::vector<int64_t> workspace_offset;  // by node, in the transient arena of its space; -1: none
+  std::vector<int64_t> workspace_offset;  // by node, in its space's transient arena; -1: none
   std::vector<int64_t> workspace_bytes;   // by node
   std::vector<Buffer> buffers;            // workspaces included
   BySpace<TransientPlan> spaces;
@@ -72,7 +72,7 @@ struct ProgramPlan {
   const TransientPlan& device() const { return spaces[AddressSpace::kDevice]; }
 };
 
-// The arenas of a space.
+// The two arenas of a space.
 struct SpacePlan {
   int64_t persistent_bytes = 0;
   int64_t transient_bytes = 0;
@@ -87,21 +87,21 @@ struct MemoryPlan {
   std::vector<ProgramPlan> programs;  // by program id
 
   const SpacePlan& device() const { return spaces[AddressSpace::kDevice]; }
-  int64_t arena_bytes() const;  // of every space
+  int64_t arena_bytes() const;  // over all spaces
   const ProgramPlan& program(ProgramId id) const { return programs[id.at()]; }
-  // The program that needs most of a space's transient arena.
+  // The program that needs the most of a space's transient arena.
   ProgramId largest(AddressSpace space = AddressSpace::kDevice) const;
 };
 
-// Plans a family of programs over one state table.
+// Plans a family of programs that share one state table.
 MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,
                        const PlanTarget& target);
 
-// Bytes of all arenas by role and by component. A transient arena is split as it stands at its peak; what
-// packing and alignment leave free there is "slack". The values add up to arena_bytes().
+// Bytes of all arenas by role and by component. A transient arena is split by its content at the peak; space
+// that packing and alignment leave free is "slack". The values add up to arena_bytes().
 std::map<std::string, int64_t> bytes_by_role(const StateTable& state, const MemoryPlan& plan);
 std::map<std::string, int64_t> bytes_by_component(const StateTable& state, const MemoryPlan& plan);
-// The same with one entry for a component of all layers: "attention (all layers)".
+// By component, with the same component of all layers in one entry: "attention (all layers)".
 std::map<std::string, int64_t> bytes_by_component_kind(const StateTable& state, const MemoryPlan& plan);
 
 }  // namespace shoehorn

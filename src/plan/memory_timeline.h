@@ -1,4 +1,4 @@
-// The memory of an address space while a program runs: bytes by role at each of its nodes.
+// The memory of an address space over the nodes of a program, by role.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@
 namespace shoehorn {
 
 struct MemoryTimeline {
-  // By role, a value a node: the state's bytes (the same at each) and what lives in the space's transient
-  // arena while the node runs. Padding between buffers is in none.
+  // For each role one value per node: the bytes of the state (constant) plus those alive in the space's
+  // transient arena while the node runs. Padding between buffers is not included.
   std::map<Role, std::vector<int64_t>> bytes;
-  int64_t peak_position = 0;  // the node at which the sum is largest
+  int64_t peak_position = 0;  // the node with the largest sum over roles
   int64_t peak_bytes = 0;
 };
 

@@ -21,8 +21,8 @@ using packing::SearchResult;
 // Above this the constructions and searches whose every round is quadratic are left out.
 constexpr int64_t kMaxReorderedItems = 5'000;
 
-// Above this the canonical search is left out: its stack and its copies of the state grow with depth times
-// items.
+// With more items the canonical search is skipped: its stack and its copies of the state grow with depth
+// times items.
 constexpr int64_t kMaxSearchedItems = 2'000;
 
 // Visits an item granted to each search of the first round; later rounds double it.
@@ -112,8 +112,7 @@ Instance make_instance(std::span<const Interval> intervals, std::span<const size
   int64_t total = 0;
   for (const size_t member : members) {
     const Interval& interval = intervals[member];
-    // A section is the stretch up to the next one's first start, and all of it counts as alive with that
-    // start.
+    // A section lasts until the first start of the next one; everything in it counts as alive together.
     const auto begin = std::upper_bound(section_first.begin(), section_first.end(), interval.first) - 1;
     const auto end = std::upper_bound(section_first.begin(), section_first.end(), interval.last);
     const Item item{static_cast<int32_t>(begin - section_first.begin()),
@@ -184,9 +183,9 @@ class Packer {
     }
   }
 
-  // Rounds of growing effort, so that what is easy for any of the methods is found before what is hard for
-  // one is laboured at. The canonical search aims at the goal and, every other round, at the middle between
-  // goal and best.
+  // Rounds of growing effort, so that what is easy for one method is found before much effort goes into
+  // another. The canonical search aims at the goal and, every other round, at the middle between goal and
+  // best.
   void search() {
     for (const std::vector<int32_t>& order : orders_) {
       for (const Fit fit : {Fit::kFirst, Fit::kBest}) {

@@ -40,7 +40,7 @@
 
 namespace shoehorn {
 
-// Bytes that must be held from position `first` to position `last` of the order, both inclusive.
+// A buffer that is alive from position `first` to position `last`, both inclusive.
 struct Interval {
   int64_t first = 0;
   int64_t last = 0;
@@ -48,31 +48,31 @@ struct Interval {
 };
 
 struct Packing {
-  std::vector<int64_t> offsets;   // one an interval, in bytes, each a multiple of the alignment
-  int64_t bytes = 0;              // the largest end: what the arena must hold
+  std::vector<int64_t> offsets;   // per interval, in bytes; multiples of the alignment
+  int64_t bytes = 0;              // the largest end of an interval: the size of the arena
   int64_t lower_bound_bytes = 0;  // the largest sum of (rounded) sizes alive at one position; <= bytes
 };
 
-// Under a second where no packing meets the lower bound; nothing is spent where a construction does.
+// Takes under a second if no packing meets the lower bound. A construction that meets it costs nothing.
 inline constexpr int64_t kDefaultPackEffort = 100'000'000;
 
-// Packs `intervals`. Sizes are rounded up to `alignment` (any positive number of bytes); an interval of no
-// bytes gets offset 0 and meets nothing. Stops early at the lower bound, or at a packing of at most
-// `target_bytes` (0: no target). `effort` >= 0 bounds the search; 0 keeps to the constructions. More effort
-// never gives a larger packing. Pure; safe from any thread. Throws InternalError for an interval with first >
-// last, first < 0 or a negative size, and for alignment < 1; UserError where the bytes do not fit 63 bits.
+// Packs `intervals`. Sizes are rounded up to `alignment` (any positive number of bytes); an empty interval
+// gets offset 0 and conflicts with nothing. Stops early at the lower bound, or at a packing of at most
+// `target_bytes` (0: no target). `effort` >= 0 bounds the search; with 0 only the constructions run. More
+// effort never gives a larger packing. Pure and thread-safe. InternalError for an interval with first > last,
+// first < 0 or a negative size, and for alignment < 1; UserError if the bytes do not fit in 63 bits.
 Packing pack(std::span<const Interval> intervals, int64_t alignment, int64_t target_bytes = 0,
              int64_t effort = kDefaultPackEffort);
 
-// Throws InternalError naming the pair if two intervals alive at the same time share a byte, and naming the
-// interval if an offset is negative, or not a multiple of `alignment`, or its end passes `arena_bytes`. Sizes
-// are taken unrounded. O(n log n): a sweep over time keeps what is alive sorted by offset, where a newcomer
-// can only meet its neighbours.
+// Checks a packing. InternalError naming the pair if two intervals that are alive at the same time share a
+// byte, and naming the interval if an offset is negative or no multiple of `alignment`, or its end exceeds
+// `arena_bytes`. Sizes are not rounded. O(n log n): a sweep over time keeps the live intervals sorted by
+// offset, where a new one can overlap only its neighbours.
 void validate_no_overlap(std::span<const Interval> intervals, std::span<const int64_t> offsets,
                          int64_t alignment, int64_t arena_bytes);
 
-// Live (rounded) bytes at each of the positions 0 … positions - 1. Throws InternalError for an interval
-// outside them, UserError where a sum does not fit 63 bits. O(n + positions).
+// Live (rounded) bytes at each position 0 … positions - 1. InternalError for an interval outside of them,
+// UserError if a sum does not fit in 63 bits. O(n + positions).
 std::vector<int64_t> live_bytes_by_position(std::span<const Interval> intervals, int64_t positions,
                                             int64_t alignment = 1);
 

@@ -1,4 +1,4 @@
-// Packing problems with the shapes that training steps have, for tests and benchmarks. Deterministic.
+// Packing problems shaped like training steps, for tests and benchmarks. Deterministic.
 //
 //   B batch, T tokens, H hidden, F feed-forward, V vocabulary, A heads; sizes in bytes of 4-byte elements
 #pragma once
@@ -35,14 +35,14 @@ struct StepShape {
   int64_t vocabulary = 50257;
   int64_t heads = 12;
   int64_t workspace_bytes = 3 << 20;
-  bool recompute = false;   // a layer keeps its input only, and runs forward again before its backward
-  bool accumulate = false;  // gradients are added to buffers that live through the whole step
+  bool recompute = false;   // a layer keeps only its input, and recomputes before its backward
+  bool accumulate = false;  // gradients are added to buffers that live for the whole step
 };
 
-// One position a node. A layer saves until its backward what its products and norms read; outputs of
-// projections and gradients of activations live for a node or two; every product has a workspace; gradients
-// of parameters live from their node to the end of the step, or, accumulating, for one node beside a buffer
-// that lives always.
+// One position per node. Until its backward a layer keeps what its products and norms read. Outputs of
+// projections and gradients of activations live for a node or two. Every product has a workspace. Gradients
+// of parameters live from their node to the end of the step; with `accumulate`, for one node, and a buffer of
+// the same size lives always.
 class TrainingStepExample {
  public:
   explicit TrainingStepExample(const StepShape& shape) : shape_(shape) {}
@@ -81,7 +81,7 @@ class TrainingStepExample {
     for (const size_t value : values) intervals_[value].last = position_;
   }
 
-  // A value that the next node reads and no later one.
+  // A value that only the next node reads.
   void pass_on(int64_t size_bytes) { intervals_.push_back({position_, position_ + 1, size_bytes}); }
 
   void product() {

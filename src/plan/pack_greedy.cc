@@ -68,8 +68,8 @@ class FreeList {
   int64_t frontier_ = 0;
 };
 
-// For items sorted by begin: the first of an order that lives within a range of sections. A tree over the
-// items keeps the earliest end and the best rank of each subtree, by which the descent is cut.
+// For items sorted by begin: finds the first of an order that lives within a range of sections. A tree over
+// the items keeps the earliest end and the best rank of each subtree, which prune the descent.
 class ContainedItems {
  public:
   ContainedItems(const Instance& instance, std::span<const int32_t> order)

@@ -1,4 +1,4 @@
-// What the packing algorithms share: the reduced problem, a layout of it, and the count of effort. Private to
+// Shared by the packing algorithms: the reduced problem, a layout of it, and the count of effort. Private to
 // pack*.cc.
 //
 // Sizes, offsets and heights are in units of the alignment. Their sum over an instance fits int64_t, so no
@@ -12,7 +12,7 @@
 
 namespace shoehorn::packing {
 
-// Lives in the sections [begin, end), begin < end; size > 0.
+// An interval in sections: alive in [begin, end), begin < end; size > 0.
 struct Item {
   int32_t begin = 0;
   int32_t end = 0;
@@ -23,7 +23,7 @@ inline bool overlap_in_time(const Item& a, const Item& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-// Items that cannot be separated in time, sorted by begin.
+// Items that cannot be separated into independent groups in time; sorted by begin.
 struct Instance {
   std::vector<Item> items;
   std::vector<int64_t> load;        // (section_count) sum of the sizes alive in each section
@@ -39,7 +39,7 @@ struct Layout {
   int64_t height = std::numeric_limits<int64_t>::max();
 };
 
-// Deterministic stand-in for time: visits of items that may still be made.
+// Deterministic stand-in for time: how many visits of items are left.
 class Effort {
  public:
   explicit Effort(int64_t visits) : left_(visits) {}
@@ -56,25 +56,26 @@ inline constexpr Criterion kCriteria[] = {Criterion::kLifetime, Criterion::kCont
                                           Criterion::kArea,     Criterion::kContentionByLifetime,
                                           Criterion::kSize,     Criterion::kContentionByArea};
 
-// Items by falling criterion, ties by the other measures and at last by index.
+// Items in falling order of the criterion; ties by the other measures, at last by index.
 std::vector<int32_t> order_by(const Instance& instance, Criterion criterion);
 
 enum class Fit { kFirst, kBest };
 
-// pack_greedy.cc. Each gives a legal layout. `reversed` sweeps from the end of time.
+// pack_greedy.cc. Each returns a valid layout. `reversed` sweeps from the end of time.
 Layout place_by_time(const Instance& instance, bool reversed, Fit fit);
 Layout place_on_skyline(const Instance& instance, std::span<const int32_t> order);
-// O(n²) visits, charged to effort.
+// O(n²) visits, which count as effort.
 Layout place_by_order(const Instance& instance, std::span<const int32_t> order, Fit fit, Effort& effort);
 
-// pack_search.cc. Looks for a layout of at most `capacity`, trying the first of `order` first. Recurses as
-// deep as there are items. kImpossible is a proof.
+// pack_search.cc. Searches for a layout of at most `capacity`, trying items in `order`. The recursion is as
+// deep as there are items. kImpossible is proven.
 enum class SearchResult { kFound, kImpossible, kGaveUp };
 enum class SectionRule { kFewestChoices, kLowest };
 SearchResult search_canonical(const Instance& instance, std::span<const int32_t> order, SectionRule rule,
                               int64_t capacity, Effort& effort, Layout& layout);
 
-// pack_local.cc. Improves `best` until it is at most `goal` or the effort is spent; true if it improved.
+// pack_local.cc. Improves `best` until it is at most `goal` or no effort is left. Returns true if it
+// improved.
 bool improve_by_reordering(const Instance& instance, int64_t goal, Effort& effort, Layout& best);
 
 }  // namespace shoehorn::packing

@@ -1,9 +1,10 @@
-// Iterated reordering: first fit by an order, then the order mended where the packing stands out.
+// Iterated reordering: place items by first fit in some order, then repair the order where the packing
+// exceeds the goal.
 //
-// An interval whose top passes the goal came too late to a crowded stretch of memory. It moves forward to a
-// random place before its own, a few others swap at random, and first fit decodes the order again. A change
-// is kept unless it makes the packing worse by (height, bytes over the goal); after a long draw the best
-// order is taken up again.
+// An interval whose top exceeds the goal came too late to a crowded stretch of memory. It moves forward to a
+// random place, a few others swap at random, and first fit places the new order. A change is kept unless it
+// makes the packing worse by (height, bytes above the goal). After many changes without progress the search
+// returns to the best order.
 #include "plan/pack_instance.h"
 
 #include <algorithm>

@@ -1,29 +1,28 @@
 // Complete search for a packing under a given height.
 //
-// Among all packings under the capacity take one with the least sum of offsets. Every interval in it rests on
-// the ground or on another, else it could drop. So, bottom up, in each section some interval lies right on
-// what is decided, or the section's height was set too low and can be raised. The state is a height for each
-// section, below which nothing can come any more, and the floor of each unplaced interval: the greatest
-// height of its sections. At a node:
+// Of all packings within the capacity, consider one with the least sum of offsets. Every interval in it rests
+// on the ground or on another one; otherwise it could drop. So, from bottom to top, in each section some
+// interval lies directly on what is decided, or the section's height was set too low and can be raised. The
+// state is a height for each section, below which nothing can be placed any more, and a floor for each
+// unplaced interval: the greatest height of its sections. At a node of the search:
 //
 //   infer    a section's height rises to the least floor of its intervals, and floors follow, until nothing
-//            moves
-//   bound    height + what remains must stay within the capacity in each section; floor + size for each
-//            interval
-//   part     where no unplaced interval bridges an edge of sections, both sides are solved alone: if one
-//            fails, the other's choices are not to blame and are not revisited
-//   branch   take a section; place each of the intervals that may lie at its height there; then, if the
-//            section has bytes to spare, none of them: its height rises to the least top on which one of
-//            them could rest instead
+//            changes
+//   bound    height + what remains must stay within the capacity in each section; so must floor + size of
+//            each interval
+//   part     where no unplaced interval crosses a boundary of sections, the two sides are solved separately:
+//            if one fails, the other's choices are not to blame and are not revisited
+//   branch   choose a section; place each of the intervals that may lie at its height there; then, if the
+//            section has bytes to spare, place none of them: its height rises to the least top on which one
+//            of them could rest instead
 //
-// Which section is taken is the search's temper. `kFewestChoices` takes the one with the fewest branches for
-// each time that it has failed, the tightest first (Boussemart et al., "Boosting systematic search by
-// weighting constraints", ECAI 2004); `kLowest` builds from the ground, where the best interval of the order
-// may lie.
+// SectionRule decides which section is chosen. `kFewestChoices` takes the one with the fewest branches per
+// failure so far, the tightest first (Boussemart et al., "Boosting systematic search by weighting
+// constraints", ECAI 2004). `kLowest` builds from the ground, where the best interval of the order may lie.
 //
-// Placing an interval raises the heights of all its sections to its top. Where that buries a hole in which
-// another interval would fit, a choice has to be made in the hole first, so the section is passed over; over
-// the lowest section nothing is ever buried. Of intervals with the same life and size, one is tried.
+// Placing an interval raises the heights of all its sections to its top. If that would bury a hole in which
+// another interval would fit, a choice has to be made in the hole first, so the section is passed over; above
+// the lowest section nothing is ever buried. Of intervals with the same lifetime and size only one is tried.
 #include "plan/pack_instance.h"
 
 #include <algorithm>
@@ -275,7 +274,7 @@ class CanonicalSearch {
   }
 
   // The least offset of an item in the section if none of the candidates lies at its height: the floor of
-  // another item, or the top of an unplaced item elsewhere that carries a candidate.
+  // another item, or the top of an unplaced item elsewhere that supports a candidate.
   int64_t raised_height(Items items, std::span<const int32_t> candidates, int32_t s) {
     const Section& section = sections_[at(s)];
     int64_t raised = kInfinite;

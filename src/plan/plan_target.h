@@ -1,4 +1,4 @@
-// What a plan is made for: the kernels of a backend on a machine, here or elsewhere (exec/backend/backend.h).
+// The target of a plan: the kernels of a backend on a machine, this one or another (exec/backend/backend.h).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ inline constexpr int64_t kArenaAlignment = 64;  // bytes: a cache line, an AVX-5
 class PlanTarget {
  public:
   virtual ~PlanTarget() = default;
-  // Bytes of scratch that the node's kernel takes at the maximum of every count: a pure function of the
+  // Size of the scratch that the node's kernel needs with every count at its maximum. A pure function of the
   // node's types and attributes and of the machine's profile (plan/machine_profile.h).
   virtual int64_t workspace_bytes(const Program& program, const Node& node) const = 0;
 };

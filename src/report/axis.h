@@ -1,4 +1,4 @@
-// Where an axis begins and ends, and its ticks.
+// The ends and the ticks of an axis.
 #pragma once
 
 #include <string>
@@ -15,16 +15,16 @@ struct AxisTicks {
   std::vector<double> at;  // increasing, within [low, high]
   std::vector<std::string> labels;
 
-  // Where `value` lies between low (0) and high (1). NaN where it has no place on the axis.
+  // The position of `value` between low (0) and high (1). NaN if the axis cannot show the value.
   double position(double value) const;
 };
 
-// An axis over the finite values from `low` to `high` with at most `most` ticks (at least 2), at multiples of
-// 1, 2 or 5 times a power of ten (of bytes: of the unit they are said in; of counts: whole). `widen` moves
-// the ends out to ticks. No values are an axis from 0 to 1.
+// An axis for finite values from `low` to `high` with at most `most` ticks (2 or more), at multiples of 1, 2
+// or 5 times a power of ten (bytes: of the unit that they are shown in; counts: integers). `widen` extends
+// both ends to ticks. Without values the axis goes from 0 to 1.
 AxisTicks make_ticks(double low, double high, const PlotAxis& axis, int64_t most, bool widen = true);
 
-// The least and the largest of the values that have a place on the axis.
+// The smallest and the largest of the values that the axis can show.
 class AxisRange {
  public:
   explicit AxisRange(const PlotAxis& axis) : axis_(axis) {}

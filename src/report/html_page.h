@@ -1,5 +1,5 @@
-// A page of HTML in one file: nothing is loaded from anywhere, so it can be mailed and opened from a disk.
-// Light or dark as the reader's system says, with a button to change it. Every text given is escaped.
+// Builds an HTML page in one file. It loads nothing, so it can be mailed and opened from a disk. It is light
+// or dark as the reader's system is, with a button to change that. All texts are escaped.
 //
 //   HtmlPage page("Training run", "12 layers, 3 epochs");
 //   page.add_heading("Loss");
@@ -15,8 +15,8 @@
 
 namespace shoehorn {
 
-// & < > " ' as entities, so that a text can stand in an element or in a quoted attribute; control characters
-// other than tab and newline become U+FFFD.
+// Escapes & < > " ' for elements and quoted attributes; control characters other than tab and newline become
+// U+FFFD.
 std::string escape_html(std::string_view text);
 
 struct TableColumn {
@@ -27,7 +27,7 @@ struct TableColumn {
 struct HtmlTable {
   std::string caption = {};
   std::vector<TableColumn> columns = {};
-  std::vector<std::vector<std::string>> rows = {};  // as many cells as there are columns
+  std::vector<std::vector<std::string>> rows = {};  // each with one cell per column
 };
 
 class HtmlPage {
@@ -36,12 +36,12 @@ class HtmlPage {
 
   void add_heading(std::string_view text);
   void add_paragraph(std::string_view text);
-  // A row of tiles, a name and a value each, for what is read first.
+  // A row of tiles with a name and a value each: the main facts.
   void add_facts(const std::vector<std::pair<std::string, std::string>>& facts);
   void add_table(const HtmlTable& table);
-  // An <svg> of plot.h, which is taken as it is.
+  // An <svg> element made by plot.h; it is inserted unchanged.
   void add_figure(std::string_view svg, std::string_view caption = {});
-  // Lines in a fixed-width face.
+  // Text in a fixed-width font, with its line breaks.
   void add_preformatted(std::string_view text);
 
   std::string html() const;

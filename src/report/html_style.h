@@ -1,4 +1,4 @@
-// The style sheet and the script of every page.
+// The style sheet and the script that every page contains.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace shoehorn {
 
-// Colours of a page; each series differs from the surface by a contrast of at least 3 (WCAG 1.4.11), each
-// text by 4.5 (1.4.3). #rrggbb.
+// The colours of a page, as #rrggbb. Each series has a contrast of at least 3 with the surface (WCAG 1.4.11),
+// each text at least 4.5 (1.4.3).
 struct PagePalette {
   std::string_view surface;
   std::string_view ink;
-  std::string_view muted;  // text of less weight
+  std::string_view muted;  // less important text
   std::string_view rule;   // lines of tables and grids
-  std::string_view panel;  // behind tiles and fixed-width text
+  std::string_view panel;  // background of tiles and fixed-width text
   std::array<std::string_view, kSeriesColors> series;
 };
 

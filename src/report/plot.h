@@ -1,13 +1,13 @@
-// Plots as SVG for a page of html_page.h: plain values in, one <svg> element out. Colours, type and line
-// widths come from the page's style sheet, so that a plot follows its light and dark form.
+// Draws plots as SVG for html_page.h: plain values in, one <svg> element out. Colours, fonts and line widths
+// come from the page's style sheet, so a plot follows the page's light or dark mode.
 //
 //   LineChart chart{.title = "Loss", .x = {"step", Unit::kCount}, .y = {"loss"}};
 //   chart.series.push_back({"train", {{1, 2.5}, {2, 2.1}}});
 //   page.add_figure(draw(chart), "mean over the steps since the last entry");
 //
-// Every text is escaped. A value that is not finite (on a logarithmic axis: not above zero) is left out: a
-// gap in a line, a missing bar. A plot without any value says so. Up to kSeriesColors series have colours of
-// their own; further ones repeat them, lines with another dash.
+// All texts are escaped. A value that is not finite (or, on a logarithmic axis, not positive) is left out: a
+// gap in a line, a missing bar. A plot without values says so. Up to kSeriesColors series have different
+// colours; further ones reuse them, lines with other dashes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace shoehorn {
 
 inline constexpr int64_t kSeriesColors = 8;
 
-// How values of an axis read: 0.25 · 1,250 · 1.50 GiB · 12.5 ms · 25 %. A share of 1 is 100 %.
+// How the values of an axis are written: 0.25 · 1,250 · 1.50 GiB · 12.5 ms · 25 %. A share of 1 is 100 %.
 enum class Unit : uint8_t { kNumber, kCount, kBytes, kSeconds, kShare };
 
 // "1.50 GiB", "12.5 ms", "0.0001", …
@@ -29,7 +29,7 @@ struct PlotAxis {
   std::string title = {};
   Unit unit = Unit::kNumber;
   bool logarithmic = false;
-  bool from_zero = false;  // the axis begins at 0 whatever the values are
+  bool from_zero = false;  // the axis begins at 0 in any case
 };
 
 struct PlotPoint {
@@ -42,7 +42,7 @@ struct LineSeries {
   std::vector<PlotPoint> points;  // in order of x
 };
 
-// A vertical line at `x` with a text at it.
+// A vertical line at `x` with a label.
 struct PlotMark {
   double x;
   std::string label;
@@ -56,11 +56,11 @@ struct LineChart {
   std::vector<PlotMark> marks = {};
 };
 
-// Layers on top of each other, the first at the bottom; layer l is values[i] high from x[i] up to x[i+1]
-// (the last one as wide as the one before it): amounts that change at instants, as memory does.
+// Stacked layers, the first at the bottom. Layer l has the height values[i] from x[i] to x[i+1]; the last
+// step is as wide as the one before it. For amounts that change at instants, such as memory.
 struct AreaLayer {
   std::string name;
-  std::vector<double> values;  // as many as there are x; at least 0
+  std::vector<double> values;  // one per x; 0 or more
 };
 
 struct AreaChart {
@@ -72,12 +72,12 @@ struct AreaChart {
   std::vector<PlotMark> marks = {};
 };
 
-// One horizontal bar a category and series; grouped side by side, or stacked into one bar a category.
-// Horizontal, so that the names of settings can be long. At the end of each bar (stacked: of the sum) stands
-// its value.
+// One horizontal bar per category and series, either side by side or stacked into one bar per category. Bars
+// are horizontal so that category names can be long. The value (stacked: the sum) is written at the end of
+// each bar.
 struct BarSeries {
   std::string name;
-  std::vector<double> values;  // as many as there are categories; at least 0
+  std::vector<double> values;  // one per category; 0 or more
 };
 
 enum class BarLayout : uint8_t { kGrouped, kStacked };
@@ -91,14 +91,14 @@ struct BarChart {
   PlotAxis axis = {};
 };
 
-// A dot each, with its name beside it and, where `low` and `high` are given, a line from one to the other.
+// A dot with its name beside it and, if `low` and `high` are given, an error bar from one to the other.
 struct ScatterPoint {
   double x;
   double y;
   std::string name;
   double low = std::numeric_limits<double>::quiet_NaN();  // of y
   double high = std::numeric_limits<double>::quiet_NaN();
-  size_t group = 0;  // of ScatterChart::groups: its colour
+  size_t group = 0;  // index into ScatterChart::groups; selects the colour
 };
 
 struct ScatterChart {

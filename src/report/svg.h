@@ -1,5 +1,5 @@
-// Pieces that the plots share: the element itself, text, legend, and the frame with axes. Lengths are CSS
-// pixels of the unscaled plot; y grows downwards.
+// SVG pieces that all plots share: the element, text, legend, and the frame with axes. Lengths are CSS pixels
+// of the unscaled plot; y grows downwards.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ namespace shoehorn::svg {
 inline constexpr double kWidth = 760;
 inline constexpr double kLineHeight = 18;
 
-// Width of a text at the plots' size of type, rather too wide than too narrow: the face is the reader's.
+// The width of a text at the plots' font size; a slight overestimate, since the reader chooses the font.
 double text_width(std::string_view text);
 
-// The first characters of a text that fit into `width`, with "…" where some are left out.
+// The text, or its beginning with "…" if it does not fit into `width`.
 std::string shortened(std::string_view text, double width);
 
 // "12.3": coordinates to a tenth.
@@ -27,25 +27,25 @@ std::string number(double value);
 enum class Anchor : uint8_t { kStart, kMiddle, kEnd };
 std::string text(double x, double y, std::string_view content, Anchor anchor, std::string_view css_class);
 std::string line(double x1, double y1, double x2, double y2, std::string_view css_class);
-// `tooltip` is shown where the pointer rests on it.
+// `tooltip` is shown when the pointer rests on the rectangle.
 std::string rectangle(double x, double y, double width, double height, std::string_view css_class,
                       std::string_view tooltip);
 
-// "c3": the class that colours series 3.
+// "c3": the CSS class with the colour of series 3.
 std::string color_class(size_t series);
 
-// A key a series, in rows from `top` down. Nothing where there are fewer than two.
+// The legend: one key per series, in rows from `top` down. Empty for fewer than two series.
 struct Legend {
   std::string body;
   double height = 0;
 };
 Legend legend(const std::vector<std::string>& names, double left, double top);
 
-// <svg> around a body, with title and description for those who do not see it.
+// An <svg> element around `body`; title and description are for screen readers.
 std::string element(double height, std::string_view title, std::string_view description,
                     std::string_view body);
 
-// The area between the axes of a chart over two of them.
+// The drawing area of a chart with two axes.
 struct Frame {
   double left, top, right, bottom;
   AxisTicks x, y;
@@ -65,7 +65,7 @@ struct FramedChart {
   const std::vector<PlotMark>& marks;
 };
 
-// The whole element: title, legend, grid, what `body` draws, axes, marks. Without values: a note instead.
+// The whole element: title, legend, grid, the output of `body`, axes, marks. Without values: a note instead.
 std::string framed(const FramedChart& chart, const std::function<std::string(const Frame&)>& body);
 
 }  // namespace shoehorn::svg

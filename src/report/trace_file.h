@@ -1,12 +1,12 @@
-// Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing show: slices on threads, and
-// counters over time. The JSON object format of "Trace Event Format" (Chromium, 2016).
+// Writes trace events for Perfetto (ui.perfetto.dev) and chrome://tracing: slices on threads, and counters
+// over time. The format is the JSON object format of "Trace Event Format" (Chromium, 2016).
 //
 //   TraceFile trace("profile.json");
 //   trace.name_thread(0, "host");
 //   trace.add_slice({.name = "step 2", .category = "step", .thread = 0, .start_seconds = 0, .seconds = 0.4});
 //   trace.commit();
 //
-// The file appears complete, at commit(). Times are written in microseconds with three decimals.
+// The file appears at commit(), complete. Times are written in microseconds with three decimals.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class TraceFile {
   void name_process(std::string_view name);
   void name_thread(int64_t thread, std::string_view name);
   void add_slice(const TraceSlice& slice);
-  // Values that are stacked in one track.
+  // Adds values that are stacked in one track.
   void add_counter(std::string_view name, double at_seconds, const TraceArguments& values);
   void commit();
 

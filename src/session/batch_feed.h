@@ -1,4 +1,4 @@
-// Micro-batches into the inputs of a program.
+// Fills the inputs of a program with micro-batches.
 #pragma once
 
 #include <array>
@@ -11,19 +11,19 @@
 
 namespace shoehorn {
 
-// The columns that programs asked for, as memory of the host's that the data layer fills: the inputs
-// themselves where the host reaches them. What was filled stays readable while the object lives.
+// The columns that programs asked for, as host memory that the data layer fills; where the host reaches the
+// inputs, it is their own memory. What was filled stays readable during the object's lifetime.
 //
 //   MicroBatchInputs inputs(executor, family.train_batches[0]);
 //   windows.load(index, inputs.batch());
 //   inputs.send();
 class MicroBatchInputs {
  public:
-  // Both outlive it.
+  // Both must outlive this object.
   MicroBatchInputs(Executor& executor, const BatchInputs& inputs);
 
   MicroBatch& batch() { return batch_; }
-  // Before a program runs, each time the batch was filled.
+  // Call it each time the batch was filled, before a program runs.
   void send();
 
  private:
@@ -31,7 +31,7 @@ class MicroBatchInputs {
   MicroBatch batch_;
 };
 
-// Appends the batch's count on each axis, in the order of add_batch_counts.
+// Appends the batch's count for each axis, in the order of add_batch_counts.
 void append_counts(const MicroBatch& batch, std::vector<int64_t>& counts);
 
 }  // namespace shoehorn

@@ -1,5 +1,5 @@
-// What the batch of a run amounts to: the arithmetic of the effective batch and of the learning rate that
-// goes with it. Returns text; prints nothing.
+// Describes the batch of a run: how the effective batch comes about, and the learning rate that goes with it.
+// Returns text; prints nothing.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace shoehorn {
 
-// "Effective batch 16 = 4 a device x 4 accumulation steps; 230 steps an epoch, 690 in all", where scaled the
-// learning rate and what it was made of, and a warning where an epoch has so few steps that the batch is
-// likely too large.
+// "Effective batch 16 = 4 a device x 4 accumulation steps; 230 steps an epoch, 690 in all"; the learning rate
+// and its factors if it is scaled; and a warning if an epoch has so few steps that the batch is probably too
+// large.
 std::string format_batch(const TrainingArguments& args, const TrainingSteps& steps);
 
 }  // namespace shoehorn

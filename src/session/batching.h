@@ -1,4 +1,4 @@
-// How the arguments cut a data set into batches and steps, and whether a data set goes with a model.
+// How the arguments divide a data set into batches and steps; checks that a data set fits a model.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,22 @@
 
 namespace shoehorn {
 
-// Tokens that every sequence is padded to; 0: none, they are packed.
+// The length that every sequence is padded to; 0: sequences are packed.
 int64_t padding_of(const TrainingArguments& args);
 
 BatchOptions batch_options(const TrainingArguments& args);
 SamplerOptions sampler_options(const TrainingArguments& args);
 TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
 
-// The effective batches of a run. `dataset` outlives the iterator.
+// The effective batches of a run. `dataset` must outlive the iterator.
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset);
-// What they need of a session: programs for any micro-batch, and room for those that are packed ahead.
+// Sets in `options` what the windows need of a session: programs for any micro-batch, and staging for batches
+// packed ahead.
 void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
                    SessionOptions& options);
 
-// UserError naming `which` ("training", "evaluation") where samples are longer than the model's positions, a
-// token is beyond its vocabulary, a label is none of its task's, or samples for training have none.
+// UserError naming `which` data ("training", "evaluation") if a sample is longer than the model's positions,
+// a token is not in its vocabulary, a label does not fit its task, or training samples have no labels.
 void check_data(const Model& model, const Dataset& dataset, const char* which);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// The loss scale between two steps, as the host and checkpoints see it.
+// Reads and writes the state of the loss scale between two steps, for the host and for checkpoints.
 #pragma once
 
 #include "exec/executor.h"
@@ -6,12 +6,12 @@
 
 namespace shoehorn {
 
-// Of a float16 run: `storages.scale` is valid.
+// For float16 runs: `storages.scale` is valid.
 LossScaleValues read_loss_scale(const Executor& executor, const LossScaleStorages& storages);
 void write_loss_scale(Executor& executor, const LossScaleStorages& storages, const LossScaleValues& values);
 
-// Whether the last step's update was skipped because a gradient was infinite or not a number. False in every
-// other run.
+// True if the last step's update was skipped because a gradient was infinite or NaN. Always false in other
+// runs.
 bool was_skipped(const Executor& executor, const LossScaleStorages& storages);
 
 }  // namespace shoehorn

@@ -19,8 +19,8 @@ struct Choice {
   std::function<void(StepOptions&)> apply = [](StepOptions&) {};
 };
 
-// What may be changed of a training run besides its ladder. Index 0 is the run as it is; of the types, each
-// takes less than the one before it.
+// What may be changed about a training run besides the ladder's settings. Index 0 is the run as it is; each
+// type takes less memory than the one before it.
 struct Choices {
   std::vector<Choice> types = {{}};
   std::vector<Choice> optimizers = {{}};
@@ -106,8 +106,8 @@ struct Combination {
   }
 };
 
-// All combinations, fewest changes first; adapters, whose gradients and states are small, with types alone and
-// with everything.
+// All combinations, fewest changes first. Adapters, whose gradients and states are small, are combined with
+// types only and with everything.
 std::vector<Combination> combinations_of(const Choices& choices) {
   std::vector<Combination> all;
   for (size_t adapters = 0; adapters < choices.adapters.size(); ++adapters) {

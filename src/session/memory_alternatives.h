@@ -1,4 +1,4 @@
-// What to change about a run whose plan does not fit. Each change is planned before it is offered.
+// Finds changes that make a run fit whose plan does not. Each change is planned before it is offered.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,38 @@
 
 namespace shoehorn {
 
-// What a change of flags does to the numbers, least first.
+// What a change of flags does to the numbers, from least to most.
 enum class MathsChange : uint8_t {
-  kExact,     // none, bit for bit
+  kExact,     // no bit changes
   kRounding,  // the same sums in another order
   kNumerics,  // another precision, update rule or clipping
   kAdapters,  // other parameters are trained
 };
 
 struct Alternative {
-  std::string flags;               // to add to those of the run
-  int64_t process_peak_bytes = 0;  // at most what the whole process takes with them
+  std::string flags;               // to be added to the run's flags
+  int64_t process_peak_bytes = 0;  // upper bound for the whole process with them
   MathsChange change = MathsChange::kExact;
 };
 
 struct Alternatives {
   std::vector<Alternative> fitting;  // least change first
   std::vector<std::string> tried;    // flags that were tried, alone and together
-  std::optional<Alternative> least;  // of all that was planned; nothing where nothing was
+  std::optional<Alternative> least;  // of everything that was planned; nullopt if nothing was
 };
 
-// What may be changed.
+// What may be changed about the run.
 struct AlternativeScope {
   int64_t micro_batch_size = 1;  // per_device_train_batch_size
-  bool keeps_optimizer = false;  // the caller made it; no flag names another
-  bool has_optim_args = false;   // of the optimizer asked for; another reads others
-  bool keeps_state = false;      // a checkpoint has it: precision, optimizer and adapters stay
+  bool keeps_optimizer = false;  // the caller created it; flags cannot change it
+  bool has_optim_args = false;   // they belong to this optimizer; others read other ones
+  bool keeps_state = false;      // a checkpoint fixes precision, optimizer and adapters
 };
 
-// Each of a fixed list of changes, and of their combinations those of which no part fits, with the whole
-// micro-batch, or where that is too large with layers recomputed and the largest of its divisors that fits,
-// accumulated. Of a run that only evaluates, flags of `eval` and `predict`.
+// Tries each change in a fixed list, and the combinations of changes that do not fit alone. Each is tried
+// with the whole micro-batch; if that is too large, with recomputed layers and the largest divisor of the
+// micro-batch that fits, accumulated. For a run that only evaluates, the flags are those of `eval` and
+// `predict`.
 Alternatives find_alternatives(const Model& model, const SessionOptions& options,
                                const MemoryForecast& forecast, const AlternativeScope& scope);
 

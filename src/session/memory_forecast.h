@@ -1,4 +1,4 @@
-// What a run will take, said before it takes it.
+// Forecasts the memory of a run before it is reserved.
 #pragma once
 
 #include <algorithm>
@@ -25,30 +25,30 @@ struct MemoryForecast {
   std::vector<ArenaForecast> arenas;
   std::map<std::string, int64_t> by_role;
   std::map<std::string, int64_t> by_component;
-  std::map<std::string, int64_t> by_component_kind;  // a component of all layers is one
+  std::map<std::string, int64_t> by_component_kind;  // the same component of all layers is one entry
   int64_t process_overhead_bytes = 0;                // libraries, tokenizer, data, products' code, stacks
   int64_t planning_peak_bytes = 0;                   // the most that the process has held so far
-  int64_t budget_bytes = 0;                          // for the whole process, what it has already included
+  int64_t budget_bytes = 0;                          // for the whole process, including what it already holds
   MemoryLimit limit = {};                            // where the budget comes from
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
   double planning_seconds = 0;
 
   int64_t arena_bytes() const;
-  // From now on: what has to fit.
+  // The bytes from now on: these have to fit.
   int64_t process_bytes() const { return arena_bytes() + process_overhead_bytes; }
-  // Of the whole process, to its end: planning takes more than a very small model's training.
+  // The peak of the whole process to its end. For a very small model planning takes more than training.
   int64_t process_peak_bytes() const { return std::max(process_bytes(), planning_peak_bytes); }
   bool fits() const { return process_bytes() <= budget_bytes; }
 };
 
-// Call when everything that the run keeps besides its arenas is in memory (tokenizer, data); compiles the
-// session. What is resident then, and what a run is known to add, is the process's overhead. `budget` unset:
-// what the limit that binds (base/memory_limit.h) leaves now.
+// Call it when everything is in memory that the run keeps besides its arenas (tokenizer, data). It compiles
+// the session. The process's overhead is what is resident then, plus what a run is known to add. Without
+// `budget`, the budget is what the binding limit (base/memory_limit.h) leaves now.
 MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget);
 
-// The same without the code, a lower bound: for a plan that may be given up. Code that was compiled stays in
-// the products' library, and so in the process.
+// The same without compiling: a lower bound, for plans that may be given up. (Compiled code stays in the
+// products' library, and so in the process.)
 MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget);
 
 // Tables for people.

@@ -1,4 +1,4 @@
-// The text of a refusal.
+// The message that refuses a run whose plan does not fit.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shoehorn {
 
-// Of a plan that does not fit: by how much, which limit binds, what would fit or what was tried in vain, and
-// who else holds memory where that is why it does not fit.
+// Says by how much it does not fit, which limit binds, what would fit or what was tried in vain, and, if
+// other processes are the reason, which ones hold memory.
 std::string format_refusal(const MemoryForecast& forecast, const Alternatives& alternatives);
 
 }  // namespace shoehorn

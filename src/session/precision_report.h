@@ -1,4 +1,4 @@
-// What a run's precision amounts to on a machine. Returns text; prints nothing.
+// Describes the effect of a run's precision settings on a machine. Returns text; prints nothing.
 #pragma once
 
 #include <string>

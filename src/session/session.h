@@ -1,8 +1,8 @@
-// A model made ready to run: its programs, their memory plan and, once reserved, their executor.
+// A session: a model's programs, their memory plan and, once reserved, their executor.
 //
-// Construction plans; compile() makes the code of the kernels; neither reserves anything: a caller looks at
-// plan() and decides. Not copyable or movable: the executor refers to the family and the
-// plan.
+// The constructor plans. compile() makes the kernels' code. Neither reserves memory, so that a caller can
+// look at plan() first. Not copyable or movable, because the executor refers to the family and the plan. One
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -23,20 +23,20 @@ struct SessionOptions {
   BatchCapacity evaluation;  // no sequences: no evaluation program
   StepOptions step;
   ExecutorOptions executor;
-  // Room for batches that are packed ahead of the step: a storage of its own, in memory that a device reads
-  // from directly, or in plain memory.
+  // Size of the staging storage for batches that are packed ahead of the step, and its address space: memory
+  // that a device reads directly, or plain memory.
   int64_t staging_bytes = 0;
   AddressSpace staging_space = AddressSpace::kPinnedHost;
-  // What it is planned for and runs on; null: the default backend (exec/backends.h) on this machine.
+  // The backend to plan for and run on; null: the default backend (exec/backends.h) of this machine.
   std::shared_ptr<const Backend> backend = {};
   int threads = 0;  // of the default backend; 0: OpenMP's default
 };
 
 class Session {
  public:
-  // UserError for settings that do not go together, or a model that cannot be trained.
+  // UserError for settings that do not go together, or for a model that cannot be trained.
   Session(const Model& model, SessionOptions options);
-  ~Session();  // its code goes too
+  ~Session();  // frees the kernels' code too
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -48,22 +48,22 @@ class Session {
   const std::vector<PassRecord>& passes() const { return passes_; }
   double planning_seconds() const { return planning_seconds_; }
 
-  // Makes the code that the nodes run, for who wants to know what the process holds before reserve().
+  // Makes the code that the nodes run, so that a caller can measure what the process holds before reserve().
   void compile();
-  // Reserves both arenas, binds every node and writes the first loss scale. SystemError where the memory is
-  // not to be had; UserError of a backend that is not here.
+  // Reserves the arenas, binds every node and writes the initial loss scale. SystemError if the memory cannot
+  // be had; UserError if the backend only plans for another machine.
   void reserve();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }
-  // The room for batches that are packed ahead; of a session that is reserved.
+  // The staging for batches that are packed ahead. The session must be reserved.
   std::span<std::byte> staging() const;
 
-  // How often a program of the family runs in an optimizer step; in an evaluation run, in a batch.
+  // How often a program runs in an optimizer step; in an evaluation run, per batch.
   int64_t calls_in_step(const Program& program) const;
 
   int64_t parameter_count() const;
   int64_t trainable_parameter_count() const;
-  // Flops of a step and of the products among them, at full capacity.
+  // Flops of a step, and of its matrix products only, with every count at its maximum.
   double step_flops() const;
   double step_product_flops() const;
 

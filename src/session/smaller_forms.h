@@ -1,5 +1,5 @@
-// Smaller forms of a run that does not fit: one candidate planned (Planner), and the micro-batches and
-// recomputation that make a training run smaller without other maths (Ladder).
+// Searches smaller forms of a run that does not fit. Planner plans one candidate; Ladder tries micro-batch
+// sizes and recomputation, which make a training run smaller without changing its maths.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +12,41 @@
 
 namespace shoehorn {
 
-// Flags that recompute every layer; empty where the step does already.
+// The flags that recompute every layer; empty if the step already does.
 std::string recompute_flags(const StepOptions& step);
 
 bool is_by_layer(const StepOptions& step);
 
-// A run that may be offered.
+// A run that may be offered to the user.
 struct Candidate {
   SessionOptions options;
   std::string flags = {};  // each behind a space
   std::string evaluation_flag = {};
   MathsChange change = MathsChange::kExact;
-  bool has_other_products = false;  // than the run that was asked for: another precision, adapters
+  bool has_other_products = false;  // than the requested run: another precision, or adapters
 
   std::string all_flags() const;
 };
 
-// Plans candidates; remembers what fits and the least of all. The model and the forecast of the run that was
-// asked for outlive it.
+// Plans candidates; collects those that fit and remembers the smallest. The model and the forecast of the
+// requested run must outlive it.
 class Planner {
  public:
   Planner(const Model& model, const MemoryForecast& forecast);
 
-  // The session where it fits beside what the process held when the run was planned, else none. Where
-  // evaluation is what needs most, its batch is halved until it is not.
+  // The candidate's session if it fits beside what the process held when the run was planned; else null. If
+  // evaluation needs the most memory, its batch is halved until it no longer does.
   std::unique_ptr<Session> plan_that_fits(Candidate& candidate);
 
-  // Whether it fits with what its session holds too. The run that was asked for is still in memory, so that
-  // the peak is more than what a process of its own takes.
+  // True if the candidate fits, including what its own session holds. The requested run is still in memory,
+  // so this peak is higher than in a process of its own.
   bool offer(Candidate candidate);
 
-  // Whether what no micro-batch makes smaller is too large already: weights, states, and of a step that uses
-  // gradients behind its backward all of them.
+  // True if the part that smaller micro-batches cannot shrink is already too large: weights, optimizer states
+  // and, if the update follows the whole backward, all gradients.
   bool is_hopeless(const Candidate& candidate);
 
-  // The largest int64 where nothing was planned.
+  // The largest int64 if nothing was planned.
   int64_t least_bytes() const;
 
   Alternatives result(std::vector<std::string> tried) &&;
@@ -62,16 +62,16 @@ class Planner {
   std::optional<Alternative> least_;
 };
 
-// The whole micro-batch, then its divisors, accumulated; each as it is, with layers recomputed, and then with
-// all micro-batches by layer. The planner outlives it.
+// Tries the whole micro-batch, then its divisors with accumulation. Each size is tried as it is, then with
+// recomputed layers, then also with layer-major accumulation. The planner must outlive it.
 class Ladder {
  public:
   Ladder(Planner& planner, Candidate base, int64_t micro_batch_size);
 
-  // Offers the first rung that fits, of the largest micro-batch; false where none does.
+  // Offers the first rung that fits, which has the largest micro-batch; false if none does.
   bool climb();
 
-  // Plans the smallest there is.
+  // Plans the smallest form.
   void plan_smallest();
 
  private:
@@ -82,7 +82,7 @@ class Ladder {
   Planner& planner_;
   Candidate base_;
   int64_t micro_batch_size_;
-  std::vector<int64_t> sizes_;  // largest first; those of which some rung can be run
+  std::vector<int64_t> sizes_;  // largest first; sizes with at least one rung that can run
 };
 
 }  // namespace shoehorn

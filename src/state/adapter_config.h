@@ -1,8 +1,7 @@
-// adapter_config.json: which low-rank adapters a directory holds, in PEFT's format (written as PEFT 0.21
-// does).
+// adapter_config.json: the low-rank adapters in a directory, in PEFT's format (as written by PEFT 0.21).
 //
-// An adapter is a directory with this file and adapter_model.safetensors (state/adapter_weights.h); the base
-// model that it goes with is another one.
+// An adapter directory has this file and adapter_model.safetensors (state/adapter_weights.h). Its base model
+// is in another directory.
 #pragma once
 
 #include <filesystem>
@@ -14,28 +13,28 @@
 namespace shoehorn {
 
 inline constexpr std::string_view kAdapterConfigName = "adapter_config.json";
-// The model's config.json, with the names of its classes: an addition of ours. Under that name transformers
-// would look for the whole model in the adapter's directory.
+// The model's config.json, with the names of its classes: our addition. Under the name config.json,
+// transformers would look for a whole model in the adapter's directory.
 inline constexpr std::string_view kAdapterModelConfigName = "model_config.json";
 
 struct AdapterConfig {
   std::string base_model_name_or_path;
-  // targets and modules_to_save are those that have tensors in the adapter; PEFT lists others too.
+  // targets and modules_to_save are those with tensors in the adapter; PEFT may list more.
   LoraOptions lora;
 };
 
 bool is_adapter_directory(const std::filesystem::path& directory);
 
 // UserError naming file and key: not LoRA, a key that changes the computation in a way that this version
-// lacks (use_dora, use_rslora, bias, rank_pattern, …; unknown keys that are set), a malformed value; no
-// tensors.
+// lacks (use_dora, use_rslora, bias, rank_pattern, …; unknown keys that are set), a malformed value. Also if
+// there are no tensors.
 AdapterConfig read_adapter_config(const std::filesystem::path& directory);
 
-// The directory of the base model: as the config names it, from the working directory or from the adapter's
-// own. UserError where there is none.
+// The directory of the base model that the config names, relative to the working directory or to the
+// adapter's. UserError if it does not exist.
 std::filesystem::path base_model_directory(const std::filesystem::path& adapter, const AdapterConfig& config);
 
-// For adapters of a model in `base`, whose path is written as an absolute one.
+// Writes the config for adapters of the model in `base`, whose path is stored as an absolute one.
 void write_adapter_config(const std::filesystem::path& directory, const std::filesystem::path& base,
                           const LoraOptions& options, const AdapterSet& adapters);
 

@@ -1,9 +1,9 @@
-// The tensors of low-rank adapters between adapter_model.safetensors, in PEFT's format, and the persistent
-// arena.
+// Reads and writes the tensors of low-rank adapters: between adapter_model.safetensors, in PEFT's format, and
+// the persistent arena.
 //
 //   base_model.model.<module>.lora_A.weight   [r, inputs]
 //   base_model.model.<module>.lora_B.weight   [outputs, r]
-//   base_model.model.<parameter>              of a module that is trained and saved whole
+//   base_model.model.<parameter>              a module that is trained and saved whole
 //
 // Written as float32; read in any floating-point type.
 #pragma once
@@ -16,18 +16,19 @@
 
 namespace shoehorn {
 
-// adapter_config.json and adapter_model.safetensors into an existing directory; `base` is that of the base
-// model. UserError where there is none: the adapters would be nobody's.
+// Writes adapter_config.json and adapter_model.safetensors to an existing directory. `base` is the directory
+// of the base model; UserError if it does not exist, since adapters are useless without it.
 void save_adapter(const std::filesystem::path& directory, const std::filesystem::path& base,
                   const LoraOptions& options, const ProgramFamily& family, const Executor& executor);
 
-// Reads the adapters, and the modules saved whole, into place. UserError naming file and tensor: one that is
-// missing, of another shape (another rank), or that has no place.
+// Loads the adapters and the modules that are saved whole. UserError naming file and tensor: one is missing,
+// has another shape (another rank), or belongs nowhere.
 void load_adapter(const std::filesystem::path& directory, const ProgramFamily& family, Executor& executor);
 
-// model.safetensors (or shards) of the base model with the adapters merged in, W + scale·B·A in fp32, rounded
-// once to the type that W has in the base's files; other weights as they are there, modules saved whole as
-// they were trained. UserError where there is no base, SystemError where it is not what it was at the start.
+// Writes model.safetensors (or shards) of the base model with the adapters merged in: W + scale·B·A in fp32,
+// rounded once to the type that W has in the base's files. Other weights are copied from there; modules saved
+// whole are as trained. UserError if there is no base; SystemError if it has changed since the start of the
+// run.
 void save_merged_weights(const std::filesystem::path& directory, const OriginalWeights* base,
                          const ProgramFamily& family, const Executor& executor);
 

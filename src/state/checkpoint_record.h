@@ -1,4 +1,4 @@
-// The state files of a checkpoint, by name, and what they say of the run that wrote them.
+// The state files of a checkpoint, by name, and the record of the run that wrote them.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct CheckpointRecord {
   int64_t global_step = 0;
 };
 
-// kRunStateFile. UserError where there is none: the checkpoint has weights only.
+// Reads kRunStateFile. UserError if it does not exist: the checkpoint has weights only.
 RunState read_run_state(const std::filesystem::path& checkpoint);
 
-// UserError for a file that is missing, or has not what shoehorn writes.
+// UserError if a file is missing or was not written by Shoehorn.
 CheckpointRecord read_checkpoint_record(const std::filesystem::path& checkpoint);
 
 }  // namespace shoehorn

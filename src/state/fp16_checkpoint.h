@@ -1,4 +1,4 @@
-// Checkpoints that were trained in bfloat16, read for float16.
+// Warns about checkpoints trained in bfloat16 that are read for float16.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace shoehorn {
 
-// A warning that activations may overflow, where config.json beside the weights says bfloat16 (`dtype`, or
-// `torch_dtype` as it was called) or one of the tensors is BF16; else empty. bfloat16 has the range of fp32,
-// and a model trained in it may have learnt to use it.
+// A warning that activations may overflow, if config.json beside the weights says bfloat16 (`dtype`, formerly
+// `torch_dtype`) or one of the tensors is BF16; else empty. bfloat16 has the range of fp32, and a model
+// trained in it may depend on that.
 std::string fp16_overflow_warning(const SafetensorsModel& files);
 
 }  // namespace shoehorn

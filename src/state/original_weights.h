@@ -1,6 +1,6 @@
-// The files that a run's weights came from, kept for what is read from them again: values of frozen weights that have
-// fewer bits here, and the base under adapters that are merged. Hours lie in between, so that each tensor is held
-// against what it was when the run read it.
+// The files that a run's weights came from. They are kept open, because some values are read from them again:
+// frozen weights that have fewer bits in memory, and the base under merged adapters. That may be hours later,
+// so each tensor is compared with what the run read at its start.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct OriginalWeights {
   std::map<std::string, std::string> contents = {};  // by tensor: ContentHash of its values in float32
 };
 
-// One tensor from its beginning to its end, a range after the other. `originals` outlives it.
+// Reads one tensor from its beginning to its end, range by range. `originals` must outlive it.
 class OriginalTensor {
  public:
-  // `name` is one of the contents.
+  // `name` is a key of `contents`.
   OriginalTensor(const OriginalWeights& originals, const std::string& name);
 
-  // The next values, in float32. SystemError behind the last ones if the tensor is not what it was.
+  // Reads the next values, in float32. After the last one: SystemError if the tensor has changed.
   void read_next(std::span<float> values);
 
  private:

@@ -29,8 +29,8 @@ ArgumentValue compared_value(const ArgumentSpec& spec, const TrainingArguments& 
   return argument_value(spec, args);
 }
 
-// The same samples in each step, from micro-batches of another size: sums are rounded differently, no more.
-// Where incomplete micro-batches are dropped, their size decides which samples are left out.
+// The same samples in each step, in micro-batches of another size: only the rounding of sums differs. If
+// incomplete micro-batches are dropped, their size determines which samples are left out.
 bool cuts_steps_alike(const TrainingArguments& before, const TrainingArguments& now) {
   return effective_batch_size(before) == effective_batch_size(now) && !before.dataloader_drop_last &&
          !now.dataloader_drop_last;

@@ -1,11 +1,12 @@
-// Whether a run that goes on from a checkpoint is the run that was interrupted. Arguments are compared with the
-// checkpoint's training_args.json over the whole table of flags, whose rows say what each decides (ResumeRole);
-// the model with its config.json; data, tokenizer, base weights and machine with its RunIdentity.
+// Checks whether a run that resumes from a checkpoint is the run that was interrupted. It compares the
+// arguments with the checkpoint's training_args.json, over the whole table of flags, whose rows say what each
+// flag determines (ResumeRole); the model with its config.json; and data, tokenizer, base weights and machine
+// with its RunIdentity.
 //
-// What differs is
-//   refused by name                                another state: which weights are trained, which states they have
+// A difference is
+//   refused                                           another state: which weights are trained, which states they have
 //   refused, unless --allow_resume_changes is given   other samples, other numerics
-//   shown                                          what may change between two steps, and what only rounds differently
+//   shown                                             settings that may change between steps, or only round differently
 #pragma once
 
 #include <filesystem>
@@ -29,13 +30,13 @@ struct ResumeChange {
 
 struct ResumeChanges {
   std::vector<ResumeChange> list = {};  // kState, kSamples, kNumerics or kFree
-  // What an older checkpoint does not say, so that it was not compared.
+  // What an older checkpoint does not record, so that it could not be compared.
   std::vector<std::string> unrecorded = {};
-  // Another metric, or other evaluation data: what the checkpoint calls its best cannot be compared.
+  // True if the metric or the evaluation data differ: the checkpoint's best metric cannot be compared then.
   bool forgets_best = false;
 };
 
-// The run that is about to go on.
+// The run that is about to resume.
 struct ResumingRun {
   const TrainingArguments& arguments;  // resolved, with the batch that was found
   const Model& model;
@@ -43,10 +44,10 @@ struct ResumingRun {
   const WindowSchedule& schedule;
 };
 
-// UserError for files of the checkpoint that cannot be read.
+// UserError if files of the checkpoint cannot be read.
 ResumeChanges compare_with_checkpoint(const std::filesystem::path& checkpoint, const ResumingRun& run);
 
-// Throws UserError naming every change that is not permitted. on_line is told of the others, a line each.
+// UserError naming every change that is not permitted. on_line gets the other changes, one per line.
 void check_resume_changes(const std::filesystem::path& checkpoint, const ResumeChanges& changes,
                           bool allow_resume_changes,
                           const std::function<void(const std::string& line)>& on_line);

@@ -1,4 +1,4 @@
-// shoehorn_state.json of a checkpoint: what a run that goes on needs beside weights, optimizer states and
+// shoehorn_state.json of a checkpoint: what a resumed run needs besides weights, optimizer states and
 // trainer_state.json.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace shoehorn {
 
-// Where a run stands between two optimizer steps.
+// The position of a run between two optimizer steps.
 struct RunPosition {
   int64_t applied_updates = 0;
-  int64_t skipped_steps = 0;  // of float16: the other steps
+  int64_t skipped_steps = 0;  // float16: steps whose update was skipped
   int64_t samples_consumed = 0;
-  // Sums behind the next log entry and train_loss.
+  // Running sums for the next log entry and for train_loss.
   double loss_since_log = 0;
   int64_t last_logged_step = 0;
   double loss_total = 0;
@@ -27,14 +27,14 @@ struct RunPosition {
 };
 
 struct RunState {
-  RunIdentity identity;  // members that an older checkpoint does not say are empty
+  RunIdentity identity;  // members that an older checkpoint lacks are empty
   RunPosition position;
   std::optional<LossScaleValues> loss_scale = {};  // of a float16 run
 };
 
 nlohmann::json to_json(const RunState& state);
 
-// UserError, "[`source`: key] …", where a key is missing or has another type. Counts are 0 or more.
+// UserError "[`source`: key] …" if a key is missing or has another type. Counts are 0 or more.
 RunState run_state_from_json(const nlohmann::json& object, const std::string& source);
 
 }  // namespace shoehorn

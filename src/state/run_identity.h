@@ -1,6 +1,6 @@
-// What decides the numbers of a run and is not among its arguments: the content of its data, the files of its
-// tokenizer, the weights under its adapters, and the machine. Checkpoints keep it, so that a run that goes on
-// from one can tell whether it is the same (state/resume_changes.h).
+// What determines the numbers of a run besides its arguments: the content of its data, its tokenizer's files,
+// the weights under its adapters, and the machine. Checkpoints store it, so that a resumed run can tell
+// whether it is the same run (state/resume_changes.h).
 #pragma once
 
 #include <filesystem>
@@ -14,20 +14,20 @@
 
 namespace shoehorn {
 
-// Contents are hashes of base/content_hash.h; an empty one is of something that the run has not, or that a
-// checkpoint of an older version does not say.
+// Contents are hashes (base/content_hash.h). An empty one means that the run has no such content, or that an
+// older checkpoint does not record it.
 struct RunIdentity {
   int64_t training_samples = 0;
   std::string training_data = {};
   std::string evaluation_data = {};
   std::map<std::string, std::string> companions = {};  // by file name
-  std::string base_weights = {};                       // of a run with adapters
+  std::string base_weights = {};                       // runs with adapters
   std::string machine = {};                            // instruction set and library of products
 
   bool operator==(const RunIdentity&) const = default;
 };
 
-// Reads the companions and, where it is not empty, the directory `base` of the weights that adapters go with.
+// Reads the companions and, if `base` is not empty, that directory of weights under the adapters.
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,
                          const std::filesystem::path& base, const StateTable& state,

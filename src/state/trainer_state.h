@@ -1,5 +1,5 @@
-// The state of a run, in the fields and the file of transformers 5.23's TrainerState (trainer_state.json),
-// and the decisions of its flow: when to log, evaluate, save and stop. One step is one optimizer step.
+// The state of a run, with the fields and the file of transformers 5.23's TrainerState (trainer_state.json);
+// and the decisions when to log, evaluate, save and stop. A step is an optimizer step.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace shoehorn {
 
-// What the trainer does next; saved as the callback "TrainerControl".
+// What the trainer does next. Saved as the callback "TrainerControl".
 struct TrainerControl {
   bool should_epoch_stop = false;
   bool should_evaluate = false;
@@ -34,7 +34,7 @@ struct TrainerState {
   int64_t global_step = 0;
   int64_t max_steps = 0;
   int64_t num_train_epochs = 0;
-  int64_t logging_steps = 500;  // absolute numbers of steps: see compute_steps
+  int64_t logging_steps = 500;  // numbers of steps: see compute_steps
   int64_t eval_steps = 500;
   int64_t save_steps = 500;
   std::optional<int64_t> train_batch_size;  // sequences in a micro-batch
@@ -48,39 +48,40 @@ struct TrainerState {
   bool is_world_process_zero = true;
   std::optional<std::string> trial_name;
   TrainerControl control;
-  // What others wrote and we only carry: stateful_callbacks besides TrainerControl and trial_params, as JSON
-  // text.
+  // Written by others and only passed on: stateful_callbacks other than TrainerControl, and trial_params as
+  // JSON text.
   std::map<std::string, std::string> other_callbacks;
   std::string trial_params = "null";
 
   bool operator==(const TrainerState&) const = default;
 
-  // Sets logging_steps, eval_steps and save_steps for a run of `max_steps`: shares become steps, rounded up.
+  // Sets logging_steps, eval_steps and save_steps for a run of `max_steps`. Fractions become steps, rounded
+  // up.
   void compute_steps(const TrainingArguments& args, int64_t max_steps);
 
-  // Appends `entry` with epoch and step to log_history and returns it.
+  // Adds epoch and step to `entry`, appends it to log_history, and returns it.
   const Metrics& log(Metrics entry);
 };
 
 nlohmann::json to_json(const TrainerState& state);
-// UserError, "[`source`: field] …", for a field that is missing, unknown or of another type.
+// UserError "[`source`: field] …" for a field that is missing, unknown or of another type.
 TrainerState trainer_state_from_json(const nlohmann::json& object, const std::string& source);
 
 // UserError (malformed) or SystemError (cannot be read or written), naming the path.
 void save_trainer_state(const TrainerState& state, const std::filesystem::path& path);
 TrainerState load_trainer_state(const std::filesystem::path& path);
 
-// What is due after a step, at the end of an epoch. `args` resolved and valid, the state's steps computed.
-// control.should_training_stop stays set; the rest is decided anew.
+// Sets what is due after a step, or at the end of an epoch. `args` are resolved and valid; the state's steps
+// are computed. control.should_training_stop stays set; the other decisions are made anew.
 void decide_after_step(const TrainingArguments& args, TrainerState& state);
 void decide_after_epoch(const TrainingArguments& args, TrainerState& state);
 
-// What metric_for_best_model, which is given, names in the metrics of an evaluation; UserError if they lack
-// it, naming those there are.
+// The value of metric_for_best_model in an evaluation's metrics. UserError listing the metrics if it is not
+// among them.
 double best_model_metric(const TrainingArguments& args, const Metrics& metrics);
 
-// After an evaluation: whether metric_for_best_model in `metrics` is the best so far, which is then noted in
-// best_metric and best_global_step. A NaN is never the best. No metric_for_best_model: false.
+// Call it after an evaluation. True if metric_for_best_model has its best value so far; best_metric and
+// best_global_step are then updated. NaN is never the best. False if metric_for_best_model is not set.
 // UserError as above.
 bool update_best_metric(const TrainingArguments& args, const Metrics& metrics, TrainerState& state);
 

@@ -1,10 +1,10 @@
-// The score of single-label classification: how often each class was right.
+// Metrics of single-label classification.
 //
-// C classes, S sequences. For two classes eval_f1 is the F1 of class 1, as GLUE's MRPC and QQP have it; for
+// C classes, S sequences. With two classes, eval_f1 is the F1 of class 1, as in GLUE's MRPC and QQP; with
 // more it is the macro average. Definitions are scikit-learn's with zero_division 0: a class that is never
-// predicted, or never true, has F1 0; averages run over the classes that occur as a label or as a prediction.
-// Kept are three numbers a class, not the C x C table: what was which is not known, but every measure above,
-// and Matthews' correlation, follow from them.
+// predicted, or never true, has F1 0, and averages run over the classes that occur as a label or a
+// prediction. Three counts per class are kept, not the C x C table: all of these metrics, and Matthews'
+// correlation, follow from them.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,31 @@
 
 namespace shoehorn {
 
-// Index of the largest of `logits`; of equal ones the first. A NaN counts as the largest, as in numpy, so
-// that it gives a prediction like any other (the loss shows it). `logits` is not empty.
+// The index of the largest logit; the first of equal ones. A NaN counts as the largest, as in numpy, so that
+// it still yields a prediction (the loss shows the NaN). `logits` is not empty.
 int64_t predicted_class(std::span<const float> logits);
 
 class ConfusionCounts final : public Score {
  public:
   explicit ConfusionCounts(int64_t num_labels);
 
-  // label in [0, C), or kIgnoredLabel: not counted. UserError for any other label; prediction in [0, C).
+  // `label` in [0, C), or kIgnoredLabel (not counted); UserError for any other. `prediction` in [0, C).
   void add(int64_t label, int64_t prediction);
-  // `outputs`: logits.
+  // `outputs` are logits.
   void add(std::span<const float> outputs, const MicroBatch& batch) override;
-  // logits (S, C) row by row, labels (S).
+  // logits [S, C], row-major; labels [S].
   void add_batch(std::span<const float> logits, std::span<const int32_t> labels);
-  // Sums what another has counted (a later part of the data, or another rank's). The same C.
+  // Adds the counts of another object with the same C (a later part of the data, or another rank's).
   void merge(const ConfusionCounts& other);
 
   int64_t num_labels() const { return num_labels_; }
   int64_t total() const override;
-  // Samples of this label; of this prediction; of both.
+  // The number of samples with this label; with this prediction; with both.
   int64_t labelled(int64_t label) const;
   int64_t predicted(int64_t prediction) const;
   int64_t correct(int64_t label) const;
 
-  // 0 where nothing was counted.
+  // Each is 0 if nothing was counted.
   double accuracy() const;
   double precision(int64_t label) const;
   double recall(int64_t label) const;

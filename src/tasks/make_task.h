@@ -1,5 +1,4 @@
-// The tasks that there are, by Hugging Face's problem_type. A new one is a file of this folder and a row in
-// make_task.cc.
+// Makes tasks by Hugging Face's problem_type. A new task is a file in this folder and a row in make_task.cc.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@ namespace shoehorn {
 
 inline constexpr int64_t kMostLabels = int64_t{1} << 20;  // far above any model's head
 
-// The task of labels.problem. UserError naming `source`, where they come from, for a number of labels that it cannot
-// have.
+// The task for labels.problem. UserError naming `source`, the origin of the labels, if it cannot have so
+// many.
 std::shared_ptr<const Task> make_task(LabelMap labels, const std::string& source = "labels");
 
 }  // namespace shoehorn

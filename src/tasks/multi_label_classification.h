@@ -1,4 +1,4 @@
-// Any number of classes for each text: binary cross-entropy of each logit with whether the text is of its class.
+// Any number of classes per text. The loss is the binary cross-entropy of each logit.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ class MultiLabelClassification final : public Task {
   explicit MultiLabelClassification(std::vector<std::string> classes);
 
   LabelShape label_shape() const override { return {LabelKind::kValue, num_labels()}; }
-  // Labels are from 0 to 1.
+  // Label values must lie in [0, 1].
   void check_labels(const Dataset& dataset, const char* which) const override;
   // UserError: label smoothing.
   Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
   // MultiLabelCounts.
   std::unique_ptr<Score> make_score() const override;
-  // {"labels": [names of the classes whose probability is above a half], "scores": [a probability for each class]}
+  // {"labels": [the classes with a probability above 0.5], "scores": [the probability of each class]}
   std::string prediction_line(std::span<const float> logits, bool raw) const override;
 };
 

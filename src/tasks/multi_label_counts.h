@@ -1,7 +1,7 @@
-// The score of multi-label classification: how often each class was found, and how often all of a text's were.
+// Metrics of multi-label classification.
 //
-// C classes. Definitions are scikit-learn's with zero_division 0. The F1 is the micro average, over all
-// classes of all texts, as run_classification has it; f1_macro is the mean over the classes.
+// C classes. Definitions are scikit-learn's with zero_division 0. eval_f1 is the micro average, over all
+// classes of all texts, as in run_classification; f1_macro is the mean over the classes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shoehorn {
 
-// A probability above a half.
+// True if the probability is above 0.5.
 inline bool is_predicted(float logit) {
   return logit > 0;
 }
@@ -21,16 +21,16 @@ class MultiLabelCounts final : public Score {
  public:
   explicit MultiLabelCounts(int64_t num_labels);
 
-  // `outputs`: logits. A label counts as set from a half on.
+  // `outputs` are logits. A label value of 0.5 or more counts as set.
   void add(std::span<const float> outputs, const MicroBatch& batch) override;
-  // logits and labels (S, C) row by row.
+  // logits and labels [S, C], row-major.
   void add_batch(std::span<const float> logits, std::span<const float> labels);
 
   int64_t total() const override { return total_; }
-  // Samples whose classes were all predicted, and no other.
+  // The number of samples for which exactly the right classes were predicted.
   int64_t exact() const { return exact_; }
 
-  // 0 where nothing was counted.
+  // Each is 0 if nothing was counted.
   double accuracy() const;  // the share of exact()
   double f1(int64_t label) const;
   double micro_f1() const;

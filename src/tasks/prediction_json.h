@@ -1,4 +1,4 @@
-// How every task writes a prediction.
+// The format of predictions, common to all tasks.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 namespace shoehorn {
 
-// The object on a line of its own, keys in their order, characters as they are.
+// The object as one line, with keys in the given order and without \u escapes.
 inline std::string format_prediction(const nlohmann::ordered_json& prediction) {
   return format_json(prediction,
                      {.indent = -1, .sort_keys = false, .ensure_ascii = false, .final_newline = true});

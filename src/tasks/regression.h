@@ -1,4 +1,4 @@
-// One number for each text, or several: the squared error.
+// One or more numbers per text. The loss is the squared error.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ class Regression final : public Task {
   explicit Regression(std::vector<std::string> values);
 
   LabelShape label_shape() const override { return {LabelKind::kValue, num_labels()}; }
-  // Labels are finite.
+  // Label values must be finite.
   void check_labels(const Dataset& dataset, const char* which) const override;
   // UserError: label smoothing.
   Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
   // RegressionErrors.
   std::unique_ptr<Score> make_score() const override;
-  // {"value": number}, or {"values": {name: number, …}} of several.
+  // {"value": number}, or {"values": {name: number, …}} if there are several.
   std::string prediction_line(std::span<const float> values, bool raw) const override;
 };
 

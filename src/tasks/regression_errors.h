@@ -1,7 +1,7 @@
-// The score of a regression: how far predictions are from the labels, and how they go together.
+// Metrics of regression: errors and correlation.
 //
-// C values a sample. Sums are in double; the correlation's are of differences from the running means (Welford, 1962),
-// which does not cancel where the means are large beside the deviations.
+// C values per sample. Sums are in double. The correlation sums deviations from running means (Welford,
+// 1962), which avoids cancellation if the means are large compared with the deviations.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ class RegressionErrors final : public Score {
   explicit RegressionErrors(int64_t num_labels);
 
   void add(std::span<const float> outputs, const MicroBatch& batch) override;
-  // Predictions and labels (S, C) row by row.
+  // Predictions and labels [S, C], row-major.
   void add_batch(std::span<const float> predictions, std::span<const float> labels);
 
   int64_t total() const override { return values_ / num_labels_; }
-  // Over all values of all samples; 0 where there is none.
+  // Over all values of all samples; 0 if there are none.
   double mean_squared_error() const;
   double mean_absolute_error() const;
-  // Pearson's correlation; NaN where predictions or labels do not vary.
+  // Pearson's correlation; NaN if predictions or labels do not vary.
   double pearson() const;
 
-  // mse and mae; of one value a sample also pearson, where there is one.
+  // mse and mae; with one value per sample also pearson, if it is defined.
   Metrics metrics() const override;
 
  private:

@@ -1,4 +1,4 @@
-// One class of several for each text: cross-entropy with the softmax of the logits.
+// One class per text. The loss is the cross-entropy with the softmax of the logits.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace shoehorn {
 class SingleLabelClassification final : public Task {
  public:
   explicit SingleLabelClassification(std::vector<std::string> classes);
-  // Classes without names.
+  // Classes with default names.
   explicit SingleLabelClassification(int64_t classes) : SingleLabelClassification(default_labels(classes)) {}
 
   LabelShape label_shape() const override { return {LabelKind::kClass}; }
-  // A label is one of the classes, or kIgnoredLabel for none.
+  // A label must be one of the classes, or kIgnoredLabel for none.
   void check_labels(const Dataset& dataset, const char* which) const override;
   Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
   // ConfusionCounts.
   std::unique_ptr<Score> make_score() const override;
-  // {"label": name, "scores": [a probability for each class]}
+  // {"label": name, "scores": [the probability of each class]}
   std::string prediction_line(std::span<const float> logits, bool raw) const override;
 };
 

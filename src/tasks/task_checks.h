@@ -1,18 +1,18 @@
-// What tasks refuse: labels of another kind than theirs, options that their loss lacks.
+// Checks that several tasks share: the kind of labels, and options that a loss does not support.
 #pragma once
 
 #include "model/task.h"
 
 namespace shoehorn {
 
-// UserError naming the `which` data where their labels are of another kind or number than the task's. None at all is
-// right.
+// UserError naming the `which` data if its labels are of another kind or width than the task's. Unlabelled
+// data passes.
 void check_label_shape(const Task& task, const Dataset& dataset, const char* which);
 
-// The same, and for each value that is not a finite number from `low` to `high`.
+// The same; also UserError if a value is not a number in [low, high].
 void check_label_values(const Task& task, const Dataset& dataset, const char* which, float low, float high);
 
-// UserError where label smoothing is asked of a loss without it.
+// UserError if label smoothing is set; for losses without it.
 void expect_no_smoothing(const Task& task, const LossOptions& options);
 
 }  // namespace shoehorn

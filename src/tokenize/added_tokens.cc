@@ -47,8 +47,8 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(s
     single_start_ = static_cast<int>(std::ranges::find(starts_, true) - starts_.begin());
 }
 
-// Of tokens in order, those that begin with the same `length` bytes are neighbours, and one that is no longer than
-// that is the first of them.
+// In sorted order, tokens that begin with the same `length` bytes are neighbours; if one of them is exactly
+// that long, it is the first.
 const AddedToken* AddedTokenMatcher::match(std::string_view text, size_t position) const {
   const AddedToken* longest = nullptr;
   const auto byte_at = [](size_t length) {

@@ -1,9 +1,10 @@
-// Tokens found in the text itself before it is split into words: "[MASK]" and what a user added.
+// Added tokens ("[MASK]", and tokens that a user added): they are found in the text before it is split into
+// words.
 //
-// They are matched leftmost first, the longest at a place, without overlap. A match with single_word that
-// touches a word character is dropped (its text is not searched again); lstrip and rstrip take the white
-// space around into the match. Those with `normalized` are searched, in their normalized form, in the
-// normalized text between the others.
+// Matching is leftmost first, longest first at one position, without overlap. With single_word, a match next
+// to a word character is dropped, and its text is not searched again. With lstrip or rstrip, a match includes
+// the white space before or behind it. Tokens with `normalized` are searched for in their normalized form, in
+// the normalized text between the matches of the other tokens.
 #pragma once
 
 #include <array>
@@ -21,13 +22,13 @@ struct AddedToken {
   bool lstrip = false;
   bool rstrip = false;
   bool normalized = false;
-  bool special = false;  // left out by decode(…, skip_special_tokens)
+  bool special = false;  // decode(…, skip_special_tokens) leaves it out
 };
 
 // Immutable and thread-safe.
 class AddedTokenMatcher {
  public:
-  // A stretch of the text: an added token, or (id -1) text between them.
+  // A part of the text: an added token, or text between added tokens (id -1).
   struct Stretch {
     size_t begin;
     size_t end;
@@ -38,16 +39,16 @@ class AddedTokenMatcher {
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   bool empty() const { return tokens_.empty(); }
-  // Replaces `stretches` by those of the text, which must be valid UTF-8.
+  // Splits `text`, valid UTF-8, into stretches. Replaces the content of `stretches`.
   void split(std::string_view text, std::vector<Stretch>& stretches) const;
 
  private:
-  // The longest token at text[position]; null where there is none.
+  // The longest token at text[position]; null if there is none.
   const AddedToken* match(std::string_view text, size_t position) const;
 
   std::vector<AddedToken> tokens_;  // by content
-  std::array<bool, 256> starts_{};  // whether a token starts with this byte
-  int single_start_ = -1;           // that byte where there is only one
+  std::array<bool, 256> starts_{};  // true if a token starts with this byte
+  int single_start_ = -1;           // that byte if there is only one, else -1
 };
 
 }  // namespace shoehorn

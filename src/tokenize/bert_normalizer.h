@@ -1,12 +1,12 @@
-// BertNormalizer of Hugging Face's `tokenizers`, and the words that its BertPreTokenizer makes: text -> normalized
+// BertNormalizer and the words of BertPreTokenizer, as in Hugging Face's `tokenizers`: text -> normalized
 // text -> words.
 //
 //   "  Café, 你好"  --normalize-->  "  cafe,  你  好 "  --next_word-->  "cafe" "," "你" "好"
 //
-// The steps of the normalizer, each over the whole text: clean (drop U+0000, U+FFFD and controls, any white
-// space becomes a space), spaces around CJK ideographs, strip accents (canonical decomposition, then drop
-// nonspacing marks), lower case. Here they run in one pass per code point; only the canonical ordering of
-// marks that are kept looks further than one code point. Code points: unicode.h.
+// The normalizer's steps, each over the whole text: clean (drop U+0000, U+FFFD and control characters; any
+// white space becomes a space), put spaces around CJK ideographs, strip accents (canonical decomposition,
+// then drop nonspacing marks), lower case. Here they run as one pass, code point by code point; only the
+// canonical ordering of kept marks looks further ahead. Properties of code points: unicode.h.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@ struct BertNormalizerOptions {
   bool lowercase = true;
 };
 
-// Immutable and thread-safe; the scratch belongs to one thread.
+// Immutable and thread-safe. Each thread needs its own scratch.
 class BertNormalizer final : public Normalizer {
  public:
-  // Marks that wait for their canonical order.
+  // Marks that wait to be put into canonical order.
   struct Mark {
     int32_t code_point;
     int combining_class;
@@ -38,9 +38,9 @@ class BertNormalizer final : public Normalizer {
 
   explicit BertNormalizer(BertNormalizerOptions options);
 
-  // Appends the normalized text (valid UTF-8 in and out) to `normalized`.
+  // Appends the normalized text to `normalized`. Input and output are valid UTF-8.
   void append_normalized(std::string_view text, Scratch& scratch, std::string& normalized) const;
-  // With alignment step by step, each over the whole text.
+  // An aligned text goes through the steps one by one, each over the whole text.
   void normalize(AlignedText& text) const override;
 
  private:
@@ -52,14 +52,14 @@ class BertNormalizer final : public Normalizer {
   static constexpr uint8_t kDropped = 0xFF;
 
   BertNormalizerOptions options_;
-  std::array<uint8_t, 128> ascii_;  // what each ASCII character becomes, or kDropped
+  std::array<uint8_t, 128> ascii_;  // the replacement of each ASCII character, or kDropped
 };
 
-// strip_accents follows lowercase where it is null.
+// A null strip_accents takes the value of lowercase.
 std::unique_ptr<Normalizer> read_bert_normalizer(const JsonNode& node);
 
-// Finds the next word of normalized text at or after `position`: a punctuation character by itself or a run
-// of characters that are neither white space nor punctuation. Moves position past it. Empty at the end of the
+// Returns the next word at or after `position` and moves position past it. A word is one punctuation
+// character, or a run of characters that are neither white space nor punctuation. Empty at the end of the
 // text.
 std::string_view next_word(std::string_view normalized, size_t& position);
 

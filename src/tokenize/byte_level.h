@@ -1,13 +1,14 @@
-// ByteLevel of Hugging Face's `tokenizers`, as GPT-2 began it: a text is a sequence of bytes, and each byte is written
-// as one printable character, so that a vocabulary of characters holds every text.
+// ByteLevel of Hugging Face's `tokenizers`, introduced by GPT-2: each byte of a text is written as one
+// printable character, so that a vocabulary of characters can represent every text.
 //
 //   " é"  --bytes-->  20 C3 A9  --byte alphabet-->  "ĠÃ©"
 //
-// The alphabet: the printable characters of Latin-1 stand for themselves; the other 68 bytes, in order, for U+0100
-// and on.
+// The alphabet: the bytes that are printable in Latin-1 stand for themselves; the other 68, in order, become
+// U+0100 and following.
 //
-// As a pre-tokenizer it cuts with GPT-2's pattern (use_regex) and writes pieces in the alphabet; before a model that
-// reads bytes it leaves that out. As a decoder it undoes it. As a post-processor it trims offsets (post_processor.h).
+// As a pre-tokenizer it splits by GPT-2's pattern (if use_regex) and writes the pieces in the alphabet; it
+// skips the second step if the model reads bytes directly. As a decoder it is the inverse. As a
+// post-processor it trims offsets (post_processor.h).
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@
 
 namespace shoehorn {
 
-// The character of the alphabet that stands for a byte, as UTF-8.
+// The alphabet's character for a byte, as UTF-8.
 std::string_view alphabet_character(uint8_t byte);
-// The bytes that a text in the alphabet stands for; nothing where another character is in it.
+// The bytes of a text in the alphabet; nullopt if it contains another character.
 std::optional<std::string> bytes_of_alphabet(std::string_view text);
 
 std::unique_ptr<PreTokenizer> read_byte_level_pre_tokenizer(const JsonNode& node);

@@ -1,14 +1,14 @@
-// Byte-pair encoding: the symbols of a piece are merged pair by pair, the pair of lowest rank first, the leftmost of
-// equals, until no pair of neighbours is in the list of merges.
+// Byte-pair encoding. Neighbouring symbols of a piece are merged pair by pair: the pair of lowest rank first,
+// the leftmost of several, until no pair of neighbours is in the list of merges.
 //
 //   "lower" -> l o w e r -> l o w er -> lo w er -> low er
 //
-// A symbol is a character; in a model that reads bytes (read_bytes) a byte. Sennrich et al. 2016, as the model BPE of
-// Hugging Face's `tokenizers` does it.
+// A symbol is a character, or a byte after read_bytes(). Follows Sennrich et al. 2016 and the model BPE of
+// Hugging Face's `tokenizers`.
 //
-// Time: a piece of up to kScannedSymbols symbols is scanned for its lowest rank at each merge; a longer one keeps its
-// pairs in a heap, O(n log n). A piece of up to 15 bytes and 3 tokens is remembered in a cache of the thread, of up to
-// kMostCacheBytes, in which a newer piece takes the place of an older one with the same hash.
+// Time: up to kScannedSymbols symbols are scanned for the lowest rank at each merge; a longer piece keeps its
+// pairs in a heap, O(n log n). Pieces of up to 15 bytes and 3 tokens are cached per thread, in at most
+// kMostCacheBytes; a newer piece replaces an older one in the same slot.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ namespace shoehorn {
 struct BytePairOptions {
   std::optional<std::string> unk_token =
       {};  // for characters that the vocabulary lacks; without it they are dropped
-  std::string continuing_subword_prefix = {};  // before each character but the first of a piece
-  std::string end_of_word_suffix = {};         // behind the last character of a piece
-  bool fuse_unk = false;                       // unknown characters in a row are one token
+  std::string continuing_subword_prefix = {};  // before each character but a piece's first
+  std::string end_of_word_suffix = {};         // behind a piece's last character
+  bool fuse_unk = false;                       // consecutive unknown characters are one token
   bool byte_fallback = false;  // an unknown character is the tokens "<0x61>" of its bytes, if all exist
-  bool ignore_merges = false;  // a piece that is a token is that token
+  bool ignore_merges = false;  // a piece that is itself a token is not merged
 };
 
 class BytePairs final : public TokenModel {
@@ -34,8 +34,8 @@ class BytePairs final : public TokenModel {
   static constexpr size_t kMostCacheBytes = 1 << 20;
   static constexpr size_t kScannedSymbols = 48;
 
-  // lists.merges: two tokens for each merge, in order of rank. `file` names the origin in errors. UserError: those of
-  // Vocabulary, a merge of or into what is no token.
+  // lists.merges has two tokens per merge, in order of rank. `file` is named in errors. UserError: those of
+  // Vocabulary, or a merge whose parts or result are not tokens.
   BytePairs(ModelLists lists, BytePairOptions options, std::string_view file);
 
   int32_t unk_id() const override { return unk_id_; }
@@ -46,8 +46,9 @@ class BytePairs final : public TokenModel {
   void append_tokens(std::string_view piece, ModelScratch& scratch,
                      std::vector<ModelToken>& tokens) const override;
 
-  // From now on pieces are bytes, though the vocabulary is written in the byte alphabet (byte_level.h); lengths are
-  // still those of the text in the alphabet. Not where characters have a prefix, a suffix or a fallback of their own.
+  // From now on pieces are raw bytes, although the vocabulary is in the byte alphabet (byte_level.h). Token
+  // lengths still count the text in the alphabet. Only allowed if can_read_bytes(): no prefix, suffix or
+  // fallback of characters.
   void read_bytes();
   bool can_read_bytes() const;
 
@@ -64,7 +65,7 @@ class BytePairs final : public TokenModel {
   static uint64_t pair_of(int32_t left, int32_t right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
-  // The merge of a pair, or one of kNoRank.
+  // The merge of a pair; its rank is kNoRank if there is none.
   const Merge& find_merge(int32_t left, int32_t right) const;
 
   void merge_piece(std::string_view piece, Scratch& scratch) const;

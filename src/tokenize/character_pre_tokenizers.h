@@ -6,7 +6,7 @@
 
 namespace shoehorn {
 
-// White space is removed, each punctuation character is a piece (bert_normalizer.h).
+// Removes white space and makes each punctuation character a piece of its own (bert_normalizer.h).
 class BertPreTokenizer final : public PreTokenizer {
  public:
   void split(PieceText& text) const override;

@@ -1,7 +1,7 @@
-// The decoder of a tokenizer: the texts of tokens become text again.
+// The decoder of a tokenizer turns the texts of tokens back into one text.
 //
-// One of the five kinds of part that tokenizer.json names by `type`. A decoder is one file, or shares one with those
-// that are alike, and one line of the list in decoder.cc.
+// It is one of the five kinds of part that tokenizer.json names by `type`. Each decoder has a file, alone or
+// with similar ones, and a row in the list of decoder.cc.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class JsonNode;
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Changes the tokens, of which there may be more or fewer afterwards; end to end they are the text.
+  // Changes the tokens, and possibly their number. The concatenated result is the text.
   virtual void decode(std::vector<std::string>& tokens) const = 0;
 };
 

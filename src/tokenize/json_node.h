@@ -1,4 +1,4 @@
-// A JSON value with its place in a file, so that each error names file and key.
+// A JSON value that knows its place in a file, so that errors name file and key.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ class JsonNode {
   [[noreturn]] void fail(std::string_view expected, std::string_view hint = "") const;
 
   bool has(const char* key) const { return value_.is_object() && value_.contains(key); }
-  // Whether the key is there with a value other than null.
+  // True if the key exists and is not null.
   bool gives(const char* key) const { return has(key) && !value_[key].is_null(); }
   bool is_null() const { return value_.is_null(); }
 
-  // Each of these throws UserError where the value is of another kind.
+  // Each of these throws UserError if the value has another type.
   JsonNode operator[](const char* key) const;
   std::vector<JsonNode> items() const;
   const std::string& text() const;
   bool flag() const;
-  // The flag under `key`, or `otherwise` where it is absent or null.
+  // The flag under `key`, or `otherwise` if it is absent or null.
   bool flag_or(const char* key, bool otherwise) const;
   int64_t integer(int64_t lowest, int64_t highest) const;
-  // A special token is written as its text or as an object with its content.
+  // The text of a special token, written as a string or as an object with `content`.
   const std::string& token_text() const;
 
   const Json& value() const { return value_; }

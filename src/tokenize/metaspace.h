@@ -1,9 +1,9 @@
-// Metaspace of Hugging Face's `tokenizers`, as SentencePiece began it: a space is written as a visible
-// character, "▁", and a piece begins at each.
+// Metaspace of Hugging Face's `tokenizers`, introduced by SentencePiece: a space is written as the visible
+// character "▁", and a piece begins at each.
 //
 //   "see the sea"  -->  "▁see" "▁the" "▁sea"
 //
-// As a decoder it undoes it.
+// The decoder is the inverse.
 #pragma once
 
 #include "tokenize/decoder.h"

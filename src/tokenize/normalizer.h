@@ -1,7 +1,7 @@
-// The normalizer of a tokenizer: a text is changed before it is cut into pieces.
+// The normalizer of a tokenizer changes a text before it is cut into pieces.
 //
-// One of the five kinds of part that tokenizer.json names by `type`. A normalizer is one file, or shares one with
-// those that are alike, and one line of the list in normalizer.cc.
+// It is one of the five kinds of part that tokenizer.json names by `type`. Each normalizer has a file, alone
+// or with similar ones, and a row in the list of normalizer.cc.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class JsonNode;
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // Valid UTF-8 in and out. UserError where an expression takes too long.
+  // Input and output are valid UTF-8. UserError if a regular expression takes too long.
   virtual void normalize(AlignedText& text) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// Regular expressions of tokenizer.json. `tokenizers` matches them with Oniguruma (Ruby's syntax, UTF-8); here
-// PCRE2 does, after a translation of what the two read differently:
+// The regular expressions of tokenizer.json. `tokenizers` matches them with Oniguruma (Ruby's syntax, UTF-8).
+// Here PCRE2 matches them, after a translation of what the two read differently:
 //
 //   \s \S, \p{L} \p{N} (and \P, \p{^L} outside a class)   to the characters of Unicode 16
 //   ^ $                                                   each line's, as in Ruby
@@ -10,7 +10,7 @@
 //
 // The same in both: literals, alternatives, groups (?: ) (?i: ) (?> ), look around (?= ) (?! ) (?<= ) (?<! ), greedy,
 // lazy and possessive * + ?, {n,m}, classes with ranges, escapes of single characters, \xHH, \x{H}, \uHHHH.
-// What (?i: ) makes of characters whose case has several (ss and U+00DF) may differ.
+// The two may differ in (?i: ) for characters whose case has several (ss and U+00DF).
 #pragma once
 
 #include <memory>
@@ -25,15 +25,15 @@ namespace shoehorn {
 // Immutable and thread-safe.
 class OnigExpression {
  public:
-  // `what` names the expression's place in errors. UserError: no expression, or one that is refused.
+  // `what` names the expression's place in errors. UserError if it is malformed or refused (see above).
   OnigExpression(std::string expression, std::string what);
   ~OnigExpression();
   OnigExpression(const OnigExpression&) = delete;
   OnigExpression& operator=(const OnigExpression&) = delete;
 
-  // Appends the matches in text[whole], as if there were no text around it: leftmost first, none overlaps; one may be
-  // empty where the match before it does not end. UserError where that takes more than 200,000 steps a match, or
-  // 64 MiB.
+  // Appends the matches in text[whole], as if there were no text around it: leftmost first, without overlap.
+  // A match may be empty, but not at the end of the match before it. UserError if that takes more than
+  // 200,000 steps per match, or 64 MiB.
   void find(std::string_view text, TextRange whole, std::vector<TextRange>& matches) const;
 
  private:

@@ -1,4 +1,4 @@
-// The list of the parts of one kind: what `type` of tokenizer.json means which reader.
+// The list of the parts of one kind: which reader belongs to which `type` in tokenizer.json.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct NamedPart {
   Reader* read;
 };
 
-// The reader of the part that `node` is. UserError with the known types, where `node` has none of them.
+// The reader for the `type` of `node`. UserError listing the known types for any other.
 template <typename Reader>
 Reader& reader_of(std::span<const NamedPart<Reader>> parts, const JsonNode& node) {
   const JsonNode type = node["type"];

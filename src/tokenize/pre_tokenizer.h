@@ -1,8 +1,8 @@
-// The pre-tokenizer of a tokenizer: a normalized text is cut into pieces, which the model turns into tokens one by
-// one.
+// The pre-tokenizer of a tokenizer cuts a normalized text into pieces. The model turns each piece into
+// tokens.
 //
-// One of the five kinds of part that tokenizer.json names by `type`. A pre-tokenizer is one file, or shares one with
-// those that are alike, and one line of the list in pre_tokenizer.cc.
+// It is one of the five kinds of part that tokenizer.json names by `type`. Each pre-tokenizer has a file,
+// alone or with similar ones, and a row in the list of pre_tokenizer.cc.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@ namespace shoehorn {
 
 class JsonNode;
 
-// Immutable and thread-safe, once the chain is made.
+// Immutable and thread-safe once the chain is complete.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // Cuts each piece, and may change it. UserError where an expression takes too long.
+  // Cuts each piece, and may change it. UserError if a regular expression takes too long.
   virtual void split(PieceText& text) const = 0;
 
-  // Asks a pre-tokenizer that ends by writing its pieces in the byte alphabet (byte_level.h) not to. True if it does
-  // so, and will not from now on.
+  // Tells a pre-tokenizer whose last step writes the pieces in the byte alphabet (byte_level.h) to leave that
+  // step out. Returns true if it has such a step; false, and no change, otherwise.
   virtual bool leave_bytes() { return false; }
-  // Whether the pieces depend on where they stand in the original text, so that it must be known.
+  // True if the pieces depend on their position in the original text; then the text must be aligned.
   virtual bool needs_alignment() const { return false; }
 };
 

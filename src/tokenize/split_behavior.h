@@ -1,4 +1,5 @@
-// What becomes of the matches that a text is cut at, as `tokenizers` names it. "the-final--countdown" at "-":
+// What happens to the matches at which a text is split, named as in `tokenizers`. "the-final--countdown" at
+// "-":
 //
 //   Removed             the final countdown
 //   Isolated            the - final - - countdown
@@ -21,8 +22,8 @@ enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWith
 // UserError: another name.
 SplitBehavior read_split_behavior(const JsonNode& node);
 
-// Appends what `whole` becomes, cut at `matches`, which are in it, in order, and do not overlap. With `invert` the
-// text between the matches counts as matched, and the matches as what is between. No range is empty.
+// Appends the ranges that `whole` is split into at `matches`, which lie in it, in order and without overlap.
+// With `invert` the text between the matches counts as the matches, and the reverse. No range is empty.
 void append_split(std::span<const TextRange> matches, TextRange whole, SplitBehavior behavior, bool invert,
                   std::vector<TextRange>& ranges);
 

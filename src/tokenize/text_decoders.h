@@ -5,7 +5,8 @@
 
 namespace shoehorn {
 
-// Tokens without the prefix begin a word; `cleanup` takes the space away before punctuation and contractions.
+// A token without the prefix begins a new word. `cleanup` removes the space before punctuation and
+// contractions.
 std::unique_ptr<Decoder> make_word_piece_decoder(std::string prefix, bool cleanup);
 
 std::unique_ptr<Decoder> read_word_piece_decoder(const JsonNode& node);

@@ -1,15 +1,16 @@
-// How much longer a tokenizer may make a text. A file of a few lines can describe a chain that makes a text a billion
-// times as long ("a" becomes "aa", thirty times); no memory would hold it.
+// Limits on how much longer a tokenizer may make a text. A file of a few lines can describe a chain that
+// makes a text a billion times as long (replace "a" by "aa", thirty times); no memory would hold the result.
 #pragma once
 
 #include <cstddef>
 
 namespace shoehorn {
 
-// For a chain of parts, after each. UserError where `after` bytes are more than 1 MiB and a thousand times `before`.
+// Called after each part of a chain. UserError if `after` bytes exceed both 1 MiB and a thousand times
+// `before`.
 void check_chain_growth(size_t before, size_t after);
 
-// For one replacement, before it is made. UserError where `after` bytes are more than 16 MiB and four times `before`.
+// Called before each replacement. UserError if `after` bytes exceed both 16 MiB and four times `before`.
 void check_replaced_size(size_t before, size_t after);
 
 }  // namespace shoehorn

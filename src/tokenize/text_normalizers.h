@@ -1,4 +1,4 @@
-// Normalizers that change stretches of the text: Strip, Replace, Prepend.
+// Normalizers that strip, replace or prepend text: Strip, Replace, Prepend.
 #pragma once
 
 #include "tokenize/normalizer.h"

@@ -1,5 +1,5 @@
-// What tokenizer.json calls a pattern: {"String": "…"} or {"Regex": "…"}. A well-known expression is matched by its
-// scanner (split_scanner.h), another by PCRE2 (onig_expression.h).
+// A pattern of tokenizer.json: {"String": "…"} or {"Regex": "…"}. Well-known expressions are matched by a
+// hand-written scanner (split_scanner.h), others by PCRE2 (onig_expression.h).
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ class JsonNode;
 // Immutable and thread-safe.
 class TextPattern {
  public:
-  // UserError: neither of the two, an empty string, an expression that is refused.
+  // UserError: neither of the two, an empty string, or a refused expression.
   explicit TextPattern(const JsonNode& node);
   explicit TextPattern(std::string literal);
 
-  // Appends the matches in text[whole], as OnigExpression::find; none in an empty text.
+  // Appends the matches in text[whole], as OnigExpression::find does. An empty text has none.
   void find(std::string_view text, TextRange whole, std::vector<TextRange>& matches) const;
-  // Whether the matches always cover the whole text.
+  // True if the matches always cover the whole text.
   bool covers_text() const { return scanner_ != nullptr; }
 
  private:

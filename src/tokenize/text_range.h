@@ -1,4 +1,4 @@
-// A stretch of a text, in bytes.
+// A range of bytes in a text.
 #pragma once
 
 #include <cstddef>

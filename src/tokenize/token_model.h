@@ -1,7 +1,7 @@
-// The model of a tokenizer: pieces of text -> ids of tokens.
+// The model of a tokenizer turns pieces of text into ids of tokens.
 //
-// One of the five kinds of part that tokenizer.json names by `type`. A model is one file and one line of the
-// list in token_model.cc.
+// It is one of the five kinds of part that tokenizer.json names by `type`. Each model has a file and a row in
+// the list of token_model.cc.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace shoehorn {
 
 class JsonNode;
 
-// A token of a piece and how many bytes of the piece it stands for.
+// A token, and how many bytes of the piece it stands for.
 struct ModelToken {
   int32_t id;
   size_t length;
 };
 
-// Buffers of one thread.
+// Buffers that belong to one thread.
 struct ModelScratch {
   virtual ~ModelScratch() = default;
 };
 
-// Immutable and thread-safe, once the chain is made.
+// Immutable and thread-safe once the chain is complete.
 class TokenModel {
  public:
   explicit TokenModel(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
@@ -36,17 +36,17 @@ class TokenModel {
   TokenModel& operator=(const TokenModel&) = delete;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // The token of what the vocabulary lacks; -1 where there is none.
+  // The token for text that the vocabulary lacks; -1 if there is none.
   virtual int32_t unk_id() const = 0;
-  // Bytes of all tables.
+  // Size of all tables.
   virtual int64_t table_bytes() const { return vocabulary_.table_bytes(); }
 
-  // Scratch for about `text_bytes` of text.
+  // Creates scratch for about `text_bytes` of text.
   virtual std::unique_ptr<ModelScratch> make_scratch(size_t text_bytes) const = 0;
-  // Appends the ids of every piece. May stop once `ids` has `most_ids`. UserError where a piece has no tokens.
+  // Appends the ids of all pieces. May stop once `ids` has `most_ids`. UserError if a piece has no tokens.
   virtual void append_ids(const PieceText& text, size_t most_ids, ModelScratch& scratch,
                           std::vector<int32_t>& ids) const = 0;
-  // Appends the tokens of one piece, the same ones, with their lengths.
+  // Appends the same tokens for one piece, with their lengths.
   virtual void append_tokens(std::string_view piece, ModelScratch& scratch,
                              std::vector<ModelToken>& tokens) const = 0;
 
@@ -54,14 +54,14 @@ class TokenModel {
   Vocabulary vocabulary_;
 };
 
-// What a model's section of tokenizer.json holds that is too large for a tree of JSON.
+// The lists in a model's section of tokenizer.json, which are too large for a JSON tree.
 struct ModelLists {
   TokenList tokens;  // in order of id
-  TokenList merges;  // two for each merge, in order of rank
+  TokenList merges;  // two per merge, in order of rank
   bool has_merges = false;
 };
 
-// The model that model.type names; WordPiece where the key is absent. UserError: an unknown type, a malformed
+// The model that model.type names; WordPiece if the key is absent. UserError: an unknown type or a malformed
 // section.
 std::unique_ptr<TokenModel> read_token_model(const JsonNode& node, ModelLists lists);
 

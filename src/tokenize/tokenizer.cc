@@ -19,12 +19,12 @@
 namespace shoehorn {
 namespace {
 
-// Texts that a thread takes at a time: many enough to hide the cost of taking, few enough to share a long
-// tail.
+// Texts per task of a thread: enough to hide the cost of taking a task, few enough to share the work at the
+// end.
 constexpr int kTextsPerTurn = 16;
 
-// longest_first: a sequence that fits its half is kept whole, else the halves are equal and the longer
-// sequence has the odd token.
+// longest_first: a sequence that fits into its half is kept whole; otherwise the halves are equal, and the
+// longer sequence has the odd token.
 std::pair<int64_t, int64_t> truncated_lengths(int64_t first, int64_t second, int64_t room) {
   if (room >= first && room - first >= second) return {first, second};
   const int64_t shorter = std::min(first, second);
@@ -48,8 +48,8 @@ std::pair<size_t, size_t> count_spaces(std::string_view token) {
   return {leading, trailing};
 }
 
-// Offsets in bytes become offsets in code points; one within a code point counts as its beginning. Those beyond the
-// text, of tokens that stand for nothing in it, are as `tokenizers` has them.
+// Converts offsets from bytes to code points; one inside a code point counts as its beginning. Offsets beyond
+// the text, of tokens that stand for nothing in it, are as in `tokenizers`.
 template <typename Token>
 void count_in_characters(std::string_view text, std::vector<Token>& tokens) {
   std::vector<size_t> characters(text.size());  // of each byte: its code point's place
@@ -140,8 +140,8 @@ std::string Tokenizer::normalized_text(const std::string& text) const {
   return normalized.bytes();
 }
 
-// As `tokenizers` does: a token that the vocabulary has keeps its id, another is appended; the id in the file
-// must say the same. Of two entries with one content the later counts.
+// As in `tokenizers`: a token of the vocabulary keeps its id, any other is appended. The id in the file must
+// agree. Of two entries with the same content the later one counts.
 void Tokenizer::resolve_added_tokens(TokenizerFile& file) {
   std::vector<AddedToken> tokens;
   std::map<int32_t, size_t> places;  // in tokens, by id

@@ -222,8 +222,8 @@ TokenList read_vocab_txt(const fs::path& path) {
   return tokens;
 }
 
-// The tokens that transformers adds where there is only vocab.txt: those that tokenizer_config.json lists by
-// id, then the special tokens.
+// The tokens that transformers adds if there is only vocab.txt: those that tokenizer_config.json lists by id,
+// then the special tokens.
 void add_special_tokens(const JsonNode& config, const std::string& unk_token, TokenizerFile& file) {
   if (config.has("added_tokens_decoder")) {
     const JsonNode decoder = config["added_tokens_decoder"];

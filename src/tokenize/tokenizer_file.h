@@ -1,11 +1,12 @@
-// What a Hugging Face model directory says of its tokenizer, read and checked: the five parts of its chain, and what
-// is around them.
+// Reads and checks the tokenizer of a Hugging Face model directory: the five parts of its chain and its
+// special tokens.
 //
-// tokenizer.json where there is one, else vocab.txt (one token a line, ids in order of lines) with the chain of BERT.
-// tokenizer_config.json and special_tokens_map.json give the names of the special tokens. As transformers'
-// BertTokenizer does, do_lower_case, strip_accents and tokenize_chinese_chars written in tokenizer_config.json win
-// over a BertNormalizer of tokenizer.json, unless tokenizer_class says that tokenizer.json stands alone
-// (PreTrainedTokenizerFast, TokenizersBackend). The truncation and padding sections of tokenizer.json are not used.
+// The chain comes from tokenizer.json, or if there is none from vocab.txt (one token per line; the line
+// number is the id) with BERT's parts. tokenizer_config.json and special_tokens_map.json name the special
+// tokens. As in transformers' BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars of
+// tokenizer_config.json override a BertNormalizer of tokenizer.json, unless tokenizer_class says that
+// tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend). The truncation and padding
+// sections of tokenizer.json are ignored.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +31,17 @@ struct TokenizerFile {
   std::unique_ptr<TokenModel> model;
   PostProcessor post_processor;
   std::unique_ptr<Decoder> decoder;      // null: tokens with a space between them
-  bool has_gaps = false;                 // ids below the highest that no token has: empty tokens of the model
-  std::vector<AddedToken> added_tokens;  // id -1 where the file does not say it
-  int64_t model_max_length = INT64_MAX;  // of tokenizer_config.json, in tokens
+  bool has_gaps = false;                 // some ids below the highest have no token (an empty text)
+  std::vector<AddedToken> added_tokens;  // id -1 if the file does not give it
+  int64_t model_max_length = INT64_MAX;  // in tokens, from tokenizer_config.json
   std::string pad_token = "[PAD]";
   std::string cls_token = "[CLS]";
   std::string sep_token = "[SEP]";
   std::string mask_token = "[MASK]";
 };
 
-// UserError: neither file is there, a file is malformed, or a part is of a type that is not known; names file and
-// problem. SystemError: a file can't be read.
+// UserError naming file and problem: neither file exists, a file is malformed, or a part has an unknown type.
+// SystemError: a file cannot be read.
 TokenizerFile read_tokenizer_file(const std::filesystem::path& model_dir);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// What the golden tests of tokenizers share.
+// Shared by the golden tests of tokenizers.
 #pragma once
 
 #include <cctype>
@@ -16,7 +16,7 @@ inline uint32_t crc32(std::string_view bytes, uint32_t crc) {
   return crc32(std::as_bytes(std::span(bytes)), crc);
 }
 
-// The text under `key`, or, where it is not UTF-8, the bytes under `key`_hex; nothing where there is neither.
+// The text under `key`; or the bytes under `key`_hex, if the text is not UTF-8; nullopt if there is neither.
 inline std::optional<std::string> text_of_case(const nlohmann::json& test_case, const std::string& key) {
   if (test_case.contains(key)) return test_case[key].get<std::string>();
   if (!test_case.contains(key + "_hex")) return std::nullopt;

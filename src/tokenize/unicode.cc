@@ -276,8 +276,8 @@ uint64_t pair_key(int32_t first, int32_t second) {
   return static_cast<uint64_t>(first) << 32 | static_cast<uint32_t>(second);
 }
 
-// The pairs that compose, which utf8proc keeps to itself, from the full decompositions: the last code point of
-// one joins what the others compose to, so shorter decompositions come first.
+// The composing pairs, derived from the full decompositions since utf8proc does not export them: the last
+// code point of a decomposition joins the composition of the others, so shorter decompositions come first.
 std::vector<Composition> make_compositions() {
   std::array<std::vector<int32_t>, 5> composites;  // by length of the decomposition
   // No code point above these composes: ideographs for compatibility decompose into one.

@@ -1,16 +1,16 @@
 // Code points as Hugging Face's `tokenizers` sees them.
 //
-// utf8proc 2.8 (Unicode 15.0) is the library below, but "what is a control, a mark, a punctuation character"
-// is asked of the tables Hugging Face compiles in, and those come from several versions of Unicode:
+// The base is utf8proc 2.8 (Unicode 15.0). But `tokenizers` asks "is this a control, a mark, a punctuation
+// character?" of tables from several versions of Unicode:
 //   - categories (control, nonspacing mark, punctuation): the crate `unicode_categories`, about Unicode 8;
 //   - canonical decomposition and combining classes: `unicode-normalization-alignments`, about Unicode 9;
 //   - lower case, white space and numeric characters: the Rust standard library, Unicode 17;
 //   - letters and numbers of regular expressions: Oniguruma, Unicode 16; word characters: the crate `regex`, 16.
-// unicode.cc lists every code point where these differ from utf8proc (found by comparing all 1,112,064 of
-// them). Compared with tokenizers 0.23.3; the golden tests compare every code point again, with the hashes that
-// tests/golden/tokenizer_make.py and tests/golden/chain_make.py make.
+// unicode.cc lists every code point for which these differ from utf8proc. The lists come from a comparison of
+// all 1,112,064 code points with tokenizers 0.23.3. The golden tests repeat it, with the hashes that
+// tests/golden/tokenizer_make.py and tests/golden/chain_make.py write.
 //
-// All functions are pure, thread-safe and do not throw. A code point is an int32_t in 0..0x10FFFF.
+// All functions are pure and thread-safe and do not throw. A code point is an int32_t in 0..0x10FFFF.
 #pragma once
 
 #include <array>
@@ -53,13 +53,13 @@ bool is_combining_mark(int32_t code_point);
 
 // Canonical combining class; 0 for a starter.
 int canonical_combining_class(int32_t code_point);
-// Full canonical decomposition of one code point, at most 4 code points, itself if it has none.
+// Full canonical decomposition: at most 4 code points; the code point itself if it has none.
 CodePoints canonical_decomposition(int32_t code_point);
-// Full compatibility decomposition of one code point, at most 18 code points, itself if it has none.
+// Full compatibility decomposition: at most 18 code points; the code point itself if it has none.
 LongCodePoints compatibility_decomposition(int32_t code_point);
-// The code point that two compose to canonically; -1 where there is none.
+// The canonical composition of two code points; -1 if there is none.
 int32_t canonical_composition(int32_t first, int32_t second);
-// Whether some code point before this one composes with it, though it is a starter.
+// True for a starter that composes with some code point before it.
 bool is_composing_starter(int32_t code_point);
 // Lower case without context (no final sigma), at most 2 code points.
 CodePoints lower_case(int32_t code_point);

@@ -1,6 +1,6 @@
-// Normalizers that follow Unicode: NFC, NFD, NFKC, NFKD, Lowercase, StripAccents.
+// The normalizers NFC, NFD, NFKC, NFKD, Lowercase and StripAccents.
 //
-// Decompositions, classes and marks are those of the tables that `tokenizers` compiles in (unicode.h).
+// Decompositions, combining classes and marks come from the tables of `tokenizers` (unicode.h).
 #pragma once
 
 #include "tokenize/normalizer.h"
@@ -9,9 +9,9 @@ namespace shoehorn {
 
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
-// Unicode 15, annex 15. A text that is in the form already is left as it is.
+// Unicode 15, annex 15. A text that is normalized already is not changed.
 void normalize_unicode(AlignedText& text, UnicodeForm form);
-// Without context (no final sigma).
+// Lower case without context (no final sigma).
 void change_to_lower_case(AlignedText& text);
 
 std::unique_ptr<Normalizer> read_nfc(const JsonNode& node);

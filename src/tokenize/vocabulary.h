@@ -1,7 +1,8 @@
-// The tokens of a model by id, and their ids by text.
+// The vocabulary of a model: token texts by id, and ids by text.
 //
-// Tokens lie end to end in one string, in order of id. An open-addressed table of (hash, id), at most half
-// full, finds them; the hash runs byte by byte, so one walk over a word gives the hashes of all its prefixes.
+// The tokens lie end to end in one string, in order of id. A hash table with open addressing, at most half
+// full, maps texts to ids. The hash is extended byte by byte, so one walk over a word yields the hashes of
+// all its prefixes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace shoehorn {
 
 constexpr int64_t kMostTokens = int64_t{1} << 23;
 
-// Tokens by id: token i is bytes[ends[i - 1], ends[i]). An empty one is never found.
+// Token i is bytes[ends[i - 1], ends[i]). An empty token is never found.
 struct TokenList {
   std::string bytes;
   std::vector<uint32_t> ends;
@@ -42,15 +43,15 @@ class Vocabulary {
     return hash;
   }
 
-  // `file` names the origin in errors. UserError: more than kMostTokens, a token twice.
+  // `file` is named in errors. UserError: more than kMostTokens tokens, or a duplicate.
   Vocabulary(TokenList tokens, std::string_view file);
 
-  // The highest id and one.
+  // The highest id plus one.
   int64_t size() const { return tokens_.size(); }
   std::string_view token_of(int64_t id) const { return tokens_[id]; }
-  // -1 where there is no such token.
+  // -1 if there is no such token.
   int32_t id_of(std::string_view token) const { return find(extend_hash(kHashStart, token), "", token); }
-  // The id of prefix + piece, whose hash is `hash`; -1 where there is none.
+  // The id of prefix + piece, whose hash is `hash`; -1 if there is no such token.
   int32_t find(uint64_t hash, std::string_view prefix, std::string_view piece) const {
     const uint32_t tag = tag_of(hash);
     for (uint64_t i = slot_of(hash) & slot_mask_; slots_[i].id >= 0; i = (i + 1) & slot_mask_) {
@@ -62,7 +63,7 @@ class Vocabulary {
     return -1;
   }
   size_t max_token_bytes() const { return max_token_bytes_; }
-  // Bytes of the tokens, their ends and the hash table.
+  // Size of the tokens, their ends and the hash table.
   int64_t table_bytes() const;
 
  private:
@@ -71,7 +72,7 @@ class Vocabulary {
     int32_t id;  // -1: free
   };
 
-  // The high bits depend on every byte: they choose the slot, the bits below them are its tag.
+  // The high bits depend on every byte. The highest choose the slot, those below are the slot's tag.
   static uint64_t slot_of(uint64_t hash) { return hash >> 40; }
   static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 16); }
 

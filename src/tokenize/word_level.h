@@ -1,4 +1,4 @@
-// A vocabulary of whole words: a piece is one token, or the unknown one.
+// The WordLevel model: a vocabulary of whole words. A piece is one token or the unknown token.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace shoehorn {
 
 class WordLevel final : public TokenModel {
  public:
-  // `file` names the origin in errors. UserError: those of Vocabulary.
+  // `file` is named in errors. UserError: those of Vocabulary.
   WordLevel(TokenList tokens, std::string unk_token, std::string_view file);
 
   int32_t unk_id() const override { return unk_id_; }
@@ -20,7 +20,7 @@ class WordLevel final : public TokenModel {
                      std::vector<ModelToken>& tokens) const override;
 
  private:
-  // UserError where neither the piece nor the unknown token is in the vocabulary.
+  // UserError if neither the piece nor the unknown token is in the vocabulary.
   int32_t id_of_piece(std::string_view piece) const;
 
   std::string file_;

@@ -1,4 +1,4 @@
-// A WordPiece vocabulary and its greedy longest-match-first algorithm.
+// The WordPiece model: greedy longest match first.
 //
 //   "unaffable" -> "un" "##aff" "##able"
 //
@@ -17,19 +17,19 @@ struct WordPieceOptions {
   int64_t max_input_chars_per_word = 100;  // in code points; a longer word is unknown
 };
 
-// Immutable and thread-safe; the scratch belongs to one thread.
+// Immutable and thread-safe. Each thread needs its own scratch.
 class WordPiece final : public TokenModel {
  public:
-  // Hashes of prefixes.
+  // Hashes of a word's prefixes.
   struct Scratch : ModelScratch {
     std::vector<uint64_t> hashes;
     std::vector<int32_t> ids;
   };
 
-  // `file` names the origin in errors. UserError: those of Vocabulary, no unk_token among the tokens.
+  // `file` is named in errors. UserError: those of Vocabulary, or unk_token is not a token.
   WordPiece(TokenList tokens, WordPieceOptions options, std::string_view file);
 
-  // Appends the ids of one word: its pieces, or unk_id() alone.
+  // Appends the ids of one word: its subword tokens, or unk_id() alone.
   void append_pieces(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
 
   int32_t unk_id() const override { return unk_id_; }

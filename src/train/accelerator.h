@@ -1,5 +1,5 @@
-// A training loop of one's own on the planned program that the Trainer runs, in the words of Hugging Face's
-// Accelerate:
+// Hand-written training loops on the planned program that the Trainer runs, with the interface of Hugging
+// Face's Accelerate:
 //
 //   Accelerator accelerator(args);
 //   auto [prepared, optimizer, loader, scheduler] =
@@ -18,30 +18,30 @@
 //     }
 //   }
 //
-// or with `const auto scope = accelerator.accumulate(prepared);` at the head of the loop's body, and then
-// neither the division nor the `if`: calls that wait for the last micro-batch do nothing before it.
+// Or with `const auto scope = accelerator.accumulate(prepared);` at the start of the loop's body, and without
+// the division and the `if`: calls that belong to the last micro-batch then do nothing before it.
 //
-// The step was planned before the loop began, so the calls do not compose one: they say which part of it is
-// due.
+// The step was planned before the loop began. So the calls do not build a step; each says which part of it is
+// due:
 //   prepared(batch)  nothing runs; the Loss stands for this micro-batch
-//   backward         its forward and backward; where the step is one program (one micro-batch a step, or
-//                    layer-major order) its tokens become inputs, and step() runs it whole
+//   backward         runs its forward and backward; if the step is one program (one micro-batch per step, or
+//                    layer-major order) it only sets the inputs, and step() runs everything
 //   clip_grad_norm   nothing runs; clipping is part of the update, and so is clip_grad_value
-//   optimizer.step   the update; afterwards loss() and grad_norm()
+//   optimizer.step   runs the update; afterwards loss() and grad_norm() have values
 //   zero_grad        nothing runs; a planned step overwrites the gradients of the one before
 //
-// A Loss therefore has no number. loss() is the step's: the mean over the targets of its effective batch, as
-// the Trainer logs it; the division above is checked, and micro-batches of unequal size are weighed rightly.
+// So a Loss has no number. loss() is that of the step: the mean over the targets of its effective batch, as
+// the Trainer logs it. The division above is checked; micro-batches of unequal size get the right weights.
 //
-// A loop that is not the planned one is a UserError at the call that departs from it: a micro-batch left out
-// or given twice, a step with too few of them, another divisor, a maximal norm other than max_grad_norm, a
-// step without zero_grad after the last, a scheduler ahead of the optimizer. At the same settings a loop
-// takes the bytes of the Trainer and gives its losses and weights bit for bit.
+// UserError at the first call that departs from the plan: a micro-batch is skipped or given twice, a step has
+// too few of them, another divisor, a maximum norm other than max_grad_norm, a step without zero_grad after
+// the previous one, a scheduler ahead of the optimizer. With equal settings a loop takes the same memory as
+// the Trainer, to the byte, and gives its losses and weights bit for bit.
 //
-// Of TrainingArguments, those that shape a step and its memory are read (precision, accumulation,
-// checkpointing, clipping, label smoothing, freezing, seed, memory_budget, detect_anomaly,
-// pad_to_max_length); batches come from the DataLoader, optimizer and schedule from what is prepared, and the
-// rest is the loop's own business.
+// Of TrainingArguments it reads those that shape a step and its memory: precision, accumulation,
+// checkpointing, clipping, label smoothing, freezing, seed, memory_budget, detect_anomaly, pad_to_max_length.
+// Batches come from the DataLoader; optimizer and schedule are what was passed to prepare(); everything else
+// is up to the loop. One thread at a time.
 #pragma once
 
 #include <filesystem>
@@ -67,30 +67,30 @@ namespace shoehorn {
 struct Optimizer {
   OptimizerOptions options = {};
   double learning_rate = 5e-5;
-  std::vector<ParameterGroup> groups = {};  // in place of the two of the Trainer
+  std::vector<ParameterGroup> groups = {};  // replace the Trainer's two
 };
 
-// As the Trainer makes them: from optim, learning_rate, …; from lr_scheduler_type, … for a run of so many
-// steps.
+// The optimizer that the Trainer would create, from optim, learning_rate, …; and its schedule, from
+// lr_scheduler_type, …, for a run of `num_training_steps`.
 Optimizer create_optimizer(const TrainingArguments& args);
-// The learning rate of an optimizer step, counted from 0.
+// The learning rate of each optimizer step; the first is step 0.
 using Scheduler = std::function<double(int64_t step)>;
 Scheduler get_scheduler(const TrainingArguments& args, int64_t num_training_steps);
 
 class Accelerator;
 
-// A micro-batch of the loader's; valid until the next one.
+// A micro-batch of the loader. Valid until the next one.
 class Batch {
  public:
   int64_t size() const { return size_; }  // sequences
 
  private:
   friend class Accelerator;
-  int64_t number_ = 0;  // of those handed out
+  int64_t number_ = 0;  // how many were handed out before
   int64_t size_ = 0;
 };
 
-// The loss of a micro-batch, before there is a number for it.
+// Stands for the loss of a micro-batch, which has no number yet.
 class Loss {
  public:
   Loss operator/(int64_t divisor) const;
@@ -105,7 +105,7 @@ struct ModelOutput {
   Loss loss;
 };
 
-// What prepare returns: handles on the accelerator, to be copied freely while it lives.
+// What prepare() returns: handles that may be copied; valid as long as the accelerator.
 class AcceleratedModel {
  public:
   ModelOutput operator()(const Batch& batch) const;
@@ -138,7 +138,7 @@ class AcceleratedScheduler {
   Accelerator* accelerator_;
 };
 
-// Each `for` over it is an epoch; the first one reserves the memory.
+// Each `for` over it is an epoch. The first one reserves the memory.
 class AcceleratedDataLoader {
  public:
   class Iterator {
@@ -154,7 +154,7 @@ class AcceleratedDataLoader {
   };
   Iterator begin() const;
   std::default_sentinel_t end() const { return {}; }
-  int64_t size() const;  // micro-batches of an epoch
+  int64_t size() const;  // micro-batches per epoch
 
  private:
   friend class Accelerator;
@@ -162,7 +162,7 @@ class AcceleratedDataLoader {
   Accelerator* accelerator_;
 };
 
-// The body of a loop that leaves accumulation to the accelerator, while it lives.
+// While it lives, the accelerator decides which calls of the loop's body take effect.
 class [[nodiscard]] AccumulationScope {
  public:
   AccumulationScope(const AccumulationScope&) = delete;
@@ -176,12 +176,13 @@ class [[nodiscard]] AccumulationScope {
 };
 
 struct AcceleratorOptions {
-  // As in TrainerOptions: a directory of weights to start from; empty: the model's own (from_pretrained), or
-  // where it has none every parameter from its initializer, seeded by `seed`.
+  // As in TrainerOptions: the directory with the weights to start from. Empty: the model's own
+  // (from_pretrained) or, if it has none, new weights from the initializers and `seed`.
   std::filesystem::path weights = {};
   // As in TrainerOptions.
   std::shared_ptr<const Backend> backend = {};
-  // Told, when memory is reserved, which weights are new and where they may overflow in fp16. Unset: silent.
+  // Called when memory is reserved, with notices: which weights are new, where fp16 may overflow. Unset: no
+  // notices.
   std::function<void(const std::string& line)> on_line = {};
 };
 
@@ -192,7 +193,8 @@ class Accelerator {
   Accelerator(const Accelerator&) = delete;
   Accelerator& operator=(const Accelerator&) = delete;
 
-  // Plans, once; reserves nothing. `model` outlives the accelerator. UserError as of Trainer's constructor.
+  // Plans; reserves nothing. Call it once. `model` must outlive the accelerator. UserError as in Trainer's
+  // constructor.
   std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> prepare(const Model& model,
                                                                                     Optimizer optimizer,
                                                                                     DataLoader loader);
@@ -201,18 +203,18 @@ class Accelerator {
 
   void backward(const Loss& loss);
   AccumulationScope accumulate(const AcceleratedModel& model);
-  // Whether the loader's current micro-batch is the last of its effective batch.
+  // True if the loader's current micro-batch is the last of its effective batch.
   bool sync_gradients() const;
   void clip_grad_norm(double max_norm);
   void clip_grad_value(double clip_value);
 
-  // Of the last optimizer step; there was one.
+  // The values of the last optimizer step. Call them after a step only.
   double loss() const;
   double grad_norm() const;  // before clipping
 
   const MemoryForecast& forecast() const { return forecast_; }
   Session& session() { return *session_; }
-  // config.json and weights into `directory` (made where absent).
+  // Writes config.json and weights to `directory`, which is created if it does not exist.
   void save_model(const std::filesystem::path& directory);
 
  private:
@@ -223,11 +225,11 @@ class Accelerator {
   friend class AcceleratedDataLoader::Iterator;
   friend class AccumulationScope;
 
-  // Where the loop stands in the current effective batch.
+  // The position of the loop in the current effective batch.
   struct LoopPosition {
     Window window;
     int64_t given = 0;      // micro-batches handed out
-    int64_t backwards = 0;  // and given to backward
+    int64_t backwards = 0;  // of which backward() was called
     bool is_clipped = false;
     bool is_cut = false;
     bool is_stepped = false;
@@ -248,7 +250,7 @@ class Accelerator {
 
   TrainingArguments args_;
   AcceleratorOptions options_;
-  std::optional<OriginalWeights> originals_;  // what they were read from
+  std::optional<OriginalWeights> originals_;  // the files that the weights were read from
   const Model* model_ = nullptr;
   Optimizer optimizer_;
   Scheduler scheduler_;

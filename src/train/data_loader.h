@@ -1,9 +1,10 @@
-// A data set and how a hand-written loop goes through it: PyTorch's DataLoader by name and default.
+// A data set with its batching options, for hand-written loops: PyTorch's DataLoader with its names and
+// defaults.
 //
 //   DataLoader loader(dataset, {.batch_size = 4, .shuffle = true});
 //
-// It is a description: Accelerator::prepare gives the loader that a loop iterates, since micro-batches are
-// packed straight into the planned memory.
+// It is only a description: the loop iterates over the loader that Accelerator::prepare returns, since
+// micro-batches are packed directly into planned memory.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +16,22 @@
 namespace shoehorn {
 
 struct DataLoaderOptions {
-  int64_t batch_size = 1;  // sequences of a micro-batch
-  bool shuffle = false;    // in the order of the Trainer: by epoch, from the data seed of the arguments
+  int64_t batch_size = 1;  // sequences per micro-batch
+  bool shuffle = false;    // shuffle in the Trainer's order: per epoch, from the arguments' data seed
   int64_t num_workers = 0;
-  bool pin_memory = false;  // accepted: there is no device to copy to
+  bool pin_memory = false;  // accepted; no effect, since there is no device to copy to
   bool drop_last = false;   // leave out an incomplete last micro-batch
   std::optional<int64_t> prefetch_factor = {};
 };
 
 class DataLoader {
  public:
-  // UserError: an empty data set, an option out of range.
+  // UserError: an empty data set, or an option out of range.
   explicit DataLoader(Dataset dataset, DataLoaderOptions options = {});
 
   const Dataset& dataset() const { return dataset_; }
   const DataLoaderOptions& options() const { return options_; }
-  // Micro-batches of an epoch.
+  // Micro-batches per epoch.
   int64_t size() const;
 
  private:
@@ -38,7 +39,7 @@ class DataLoader {
   DataLoaderOptions options_;
 };
 
-// `args` with what the options say in place of its arguments for batches and data loading.
+// `args` with their batch and data-loading arguments replaced by the options.
 TrainingArguments with_loader(TrainingArguments args, const DataLoaderOptions& options);
 
 }  // namespace shoehorn

@@ -14,33 +14,33 @@ namespace shoehorn {
 struct EvaluationOptions {
   int64_t batch_size = 8;
   int64_t pad_to_max_length = 0;
-  // Called for each batch with the outputs that its task scores (S, C), row by row, in the order of the data; may be
-  // unset.
+  // Called for each batch, in the order of the data, with the outputs that the task scores: [S, C],
+  // row-major. May be unset.
   std::function<void(std::span<const float> outputs)> on_outputs = {};
-  // Called with the samples done so far; may be unset.
+  // Called with the number of samples done so far. May be unset.
   std::function<void(int64_t samples)> on_progress = {};
-  // Records each batch after the first as a step of an evaluation run; null: nothing is recorded.
+  // Records each batch after the first as a step. Null: no recording.
   class StepProfile* profile = nullptr;
 };
 
 struct EvaluationResult {
-  double loss = 0;  // mean over the samples with a label; 0 without labels
+  double loss = 0;  // mean over the labelled samples; 0 if there are none
   int64_t samples = 0;
   int64_t batches = 0;
   double seconds = 0;
-  std::unique_ptr<Score> score;  // of the samples with a label
+  std::unique_ptr<Score> score;  // of the labelled samples
 };
 
-// `session` is reserved and has an evaluation program with room for the batches; `task` is its model's.
+// `session` is reserved and has an evaluation program with room for the batches. `task` is its model's.
 EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& task,
                           const EvaluationOptions& options);
 
-// The metrics of the task's score, unless `loss_only`, and eval_loss, where a sample has a label; eval_runtime,
-// eval_samples_per_second, eval_steps_per_second.
+// eval_runtime, eval_samples_per_second, eval_steps_per_second; for labelled samples also eval_loss and,
+// unless `loss_only`, the metrics of the task's score.
 Metrics evaluation_metrics(const EvaluationResult& result, bool loss_only = false,
                            const std::string& prefix = "eval_");
 
-// What any batch of the data set needs of the evaluation program.
+// The capacity that the evaluation program needs for any batch of the data set.
 BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int64_t pad_to_max_length);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// --report_to html: a run on one page.
+// --report_to html: the report of a run on one page.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace shoehorn {
 
-// Samples a second of the steps since the log entry before, without evaluation and checkpoints.
+// Samples per second of the steps since the previous log entry, without evaluation and checkpoints.
 struct Throughput {
   int64_t step;
   double samples_per_second;
@@ -24,13 +24,13 @@ struct RunView {
   const TrainerState& state;
   const Session& session;
   const MemoryForecast& forecast;
-  const Metrics& metrics;  // of the end of training; empty: it goes on, or was interrupted
+  const Metrics& metrics;  // at the end of training; empty: the run goes on or was interrupted
   std::span<const Throughput> throughput;
-  const StepProfile* profile = nullptr;  // null: none
+  const StepProfile* profile = nullptr;  // null: no profile
 };
 
-// Loss, learning rate, gradient norm, throughput, evaluation; the memory of the step as planned, predicted
-// against measured; arguments that differ from their defaults, passes, time by op.
+// Shows loss, learning rate, gradient norm, throughput and evaluations; the planned memory of the step, and
+// predicted against measured; the arguments that differ from their defaults, the passes, and time by op.
 std::string html_report(const RunView& run);
 
 }  // namespace shoehorn

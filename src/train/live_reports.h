@@ -1,13 +1,11 @@
-// What --report_to writes while a run goes on: a log entry goes into each file as it is made.
+// What --report_to writes during a run: each log entry goes into the files when it is made.
 //
-//   tensorboard  event files in logging_dir, or output_dir/runs/<date>_<host>; tags as the Trainer's callback
-//                writes them: train/loss, eval/accuracy, …, the arguments and the model's configuration as
-//                text
-//   jsonl        output_dir/log.jsonl, a JSON object a line
+//   tensorboard  event files in logging_dir, or output_dir/runs/<date>_<host>; tags as written by the Trainer's
+//                callback: train/loss, eval/accuracy, …; the arguments and the model's configuration as text
+//   jsonl        output_dir/log.jsonl, one JSON object per line
 //
-// A resumed run writes a new event file; in log.jsonl it goes on behind the entries up to the step it was
-// resumed at, and those beyond it (of the run that was stopped) are dropped. A run from the start begins the
-// file anew.
+// A resumed run writes a new event file. In log.jsonl it keeps the entries up to the step that it resumes
+// from, drops the later ones (of the interrupted run), and appends. A run from the start begins a new file.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +24,11 @@ std::string tensorboard_tag(const std::string& name);
 
 class RunReporter {
  public:
-  // Opens the files. `config` is the model's config.json, or empty. UserError where log.jsonl of a resumed
-  // run holds something else than JSON lines, SystemError where a file cannot be written.
+  // Opens the files. `config` is the text of the model's config.json, or empty. UserError if a resumed run's
+  // log.jsonl is not JSON lines; SystemError if a file cannot be written.
   RunReporter(const TrainingArguments& args, const std::string& config, int64_t resumed_step);
 
-  // An entry of log_history, with its step.
+  // Writes an entry of log_history, with its step.
   void log(const Metrics& entry);
 
  private:

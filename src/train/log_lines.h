@@ -1,4 +1,4 @@
-// log.jsonl, what --report_to jsonl writes: a JSON object a line, each with its "step".
+// log.jsonl, written by --report_to jsonl: one JSON object per line, each with its "step".
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace shoehorn {
 
-// The lines of `text` up to `step`. A last line without its end, which a stopped run leaves, is left out.
-// UserError, "[`source`:line] …", for a line that is something else.
+// The lines of `text` up to `step`. An incomplete last line, as an interrupted run leaves it, is dropped.
+// UserError "[`source`:line] …" for a line that is no such object.
 std::string lines_up_to_step(std::string_view text, int64_t step, const std::string& source);
 
 }  // namespace shoehorn

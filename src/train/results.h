@@ -1,6 +1,6 @@
-// What a run says when it is done: speed, the result files, the table of metrics, the guides' print_summary.
-// Functions return text or write the named file. Two print, because that is all they are for: the guides'
-// print_gpu_utilization here and print_summary (train/trainer.h).
+// The output of a finished run: speed, result files, the table of metrics, the guides' print_summary.
+// Functions return text or write the named file. Only the guides' two functions print, since that is their
+// purpose: print_gpu_utilization here and print_summary (train/trainer.h).
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,25 @@ namespace shoehorn {
 double round_to(double value, int digits);
 
 // SPLIT_runtime (seconds, 4 decimals), SPLIT_samples_per_second and SPLIT_steps_per_second (3 decimals), as
-// transformers' speed_metrics; the rates are left out where runtime is 0.
+// in transformers' speed_metrics. Without the rates if runtime is 0.
 Metrics speed_metrics(const std::string& split, double runtime_seconds, int64_t samples, int64_t steps);
 
-// "***** train metrics *****" and one aligned line a metric, in order of name, as Trainer.log_metrics prints
+// "***** train metrics *****" and one aligned line per metric, sorted by name, as Trainer.log_metrics prints
 // them: keys with _mem_ in MB (2^20), _runtime as h:mm:ss.cc, total_flos in GF (2^30), other floats with 4
 // decimals.
 std::string format_metrics(std::string_view split, const Metrics& metrics);
 
-// By name, as in the result files.
+// An object by name, as in the result files.
 nlohmann::json to_json(const Metrics& metrics);
 
-// Writes output_dir/SPLIT_results.json; where `combined` also updates output_dir/all_results.json, whose
-// other entries stay. The bytes are those of Trainer.save_metrics. UserError if all_results.json is
-// malformed, or another run has the directory (io/directory_lock.h), SystemError if a file cannot be written;
-// each file is replaced at once or not at all.
+// Writes output_dir/SPLIT_results.json. With `combined` it also updates output_dir/all_results.json, whose
+// other entries stay. The bytes are those of Trainer.save_metrics. UserError if all_results.json is malformed
+// or another run has the directory (io/directory_lock.h); SystemError if a file cannot be written. Each file
+// is replaced at once or not at all.
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined = true);
 
-// What the guides' print_summary prints of a training result:
+// The text that the guides' print_summary prints for a training result:
 //
 //   Time: 57.82
 //   Samples/second: 8.86
@@ -48,7 +48,7 @@ void save_metrics(const std::filesystem::path& output_dir, const std::string& sp
 std::string format_summary(const Metrics& metrics, int64_t memory_bytes,
                            std::string_view memory_of = "Memory");
 
-// Prints its last line alone, of what this process holds now.
+// Prints only the last of these lines, for what this process holds now.
 void print_gpu_utilization(std::ostream& out = std::cout);
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// The weights that a run starts from, and what it says of them.
+// The weights that a run starts from, and the notices about them.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,26 @@
 namespace shoehorn {
 
 struct RunStart {
-  std::filesystem::path weights = {};  // a directory; empty: every parameter from its initializer
-  std::filesystem::path adapter = {};  // in PEFT's format, for the session's adapters; empty: new ones
+  std::filesystem::path weights = {};  // a directory; empty: new weights from the initializers
+  std::filesystem::path adapter = {};  // in PEFT's format; empty: new ones
   int64_t seed = 0;
-  // Told where float16 may overflow (state/fp16_checkpoint.h), which parameters are new, and which files have no
-  // checksum. Unset: silent.
+  // Called with notices: where float16 may overflow (state/fp16_checkpoint.h), which parameters are new,
+  // which files have no checksum. Unset: no notices.
   std::function<void(const std::string& line)> on_line = {};
 };
 
-// Reserves the session's memory, lends `windows` their staging, null where there is no training, and has the first
-// anomaly named where that is asked for.
+// Reserves the session's memory and lends `windows` (null without training) their staging. With
+// `detect_anomaly` the run ends at the first anomaly and names it.
 void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly);
 
-// Says which of the files that weights were read from have no checksum to be verified by: those of Hugging Face, and of
-// older versions. `on_line` unset: silent.
+// Reports which of the files that weights were read from have no checksums: those of Hugging Face and of
+// older versions. Without `on_line` it does nothing.
 void say_without_checksums(const SafetensorsModel& files,
                            const std::function<void(const std::string& line)>& on_line);
 
-// Puts the weights into a session that is reserved, and returns what they came from; none: all are new. Errors of start_weights and load_adapter; UserError where weights that only an evaluation
-// reads would have to be drawn.
+// Loads the weights into a reserved session and returns the files that they came from; nullopt if all are
+// new. Errors of start_weights and load_adapter; UserError if an evaluation-only run lacks weights, which
+// would then be random.
 std::optional<OriginalWeights> start_run(const RunStart& start, Session& session);
 
 }  // namespace shoehorn

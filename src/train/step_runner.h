@@ -1,14 +1,14 @@
-// One optimizer step on the planned programs of a session: how the Trainer and a loop of one's own
-// (accelerator.h) run them.
+// Runs one optimizer step on the planned programs of a session. The Trainer and hand-written loops
+// (accelerator.h) share it.
 //
 //   runner.begin({.step = 0, .applied_updates = 0, .target_items = 32});
 //   for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(windows, m);
 //   const StepResult result = runner.finish(learning_rate);
 //
-// In micro-batch order the forward and backward of a micro-batch run as it is given, and finish() runs the
-// update. Where the step is one program (one micro-batch a step, or layer-major order), micro-batches are put
-// into its inputs and finish() runs it whole. Allocates nothing after construction; one thread at a time.
-// With a profile, programs and waits for data are recorded in it.
+// In micro-batch order, run_micro_batch() runs the forward and backward of its micro-batch, and finish() runs
+// the update. If the step is one program (one micro-batch per step, or layer-major order), run_micro_batch()
+// fills its inputs and finish() runs it. Nothing is allocated after construction. One thread at a time. With
+// a profile, programs and waits for data are recorded in it.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,29 @@
 namespace shoehorn {
 
 struct StepStart {
-  int64_t step = 0;             // optimizer steps done: selects the dropout masks
-  int64_t applied_updates = 0;  // updates applied: bias correction
-  int64_t target_items = 0;     // of the whole effective batch, which the loss divides by
+  int64_t step = 0;             // optimizer steps so far: selects the dropout masks
+  int64_t applied_updates = 0;  // updates applied so far: for bias correction
+  int64_t target_items = 0;     // of the whole effective batch; the loss is divided by it
 };
 
 struct StepResult {
   float loss = 0;           // mean over the targets of the effective batch
-  float grad_norm = 0;      // before clipping; 0 where there is none
-  bool is_skipped = false;  // a gradient overflowed in fp16: nothing was updated
+  float grad_norm = 0;      // before clipping; 0 without clipping
+  bool is_skipped = false;  // a gradient overflowed in fp16; nothing was updated
 };
 
 class StepRunner {
  public:
-  // `session` is reserved before the first begin(); it and the profile, null for none, outlive the runner.
+  // `session` must be reserved before the first begin(). It and the profile (null: none) must outlive the
+  // runner.
   explicit StepRunner(Session& session, StepProfile* profile = nullptr);
 
   void begin(const StepStart& start);
-  // Micro-batch `index` of the iterator's current window: 0, 1, … in order.
+  // Micro-batch `index` of the iterator's current window; call it with 0, 1, … in order.
   void run_micro_batch(WindowIterator& windows, int64_t index);
   StepResult finish(double learning_rate);
 
-  // Spent so far in putting micro-batches into the program's inputs.
+  // Seconds spent so far in filling the program's inputs.
   double data_wait_seconds() const { return data_wait_seconds_; }
 
  private:
@@ -52,7 +53,7 @@ class StepRunner {
   Session& session_;
   StepProfile* profile_;
   double data_wait_seconds_ = 0;
-  // Whole steps, or invalid; then the other three.
+  // Either a program for whole steps, or the other three; the rest are invalid.
   ProgramId step_, first_, next_, update_;
   std::vector<int64_t> counts_;
 };

@@ -1,5 +1,4 @@
-// What the tests of training share: a small BERT, samples that can be learned, and what a trainer holds after
-// a run.
+// Shared by the tests of training: a small BERT, samples that it can learn, and a trainer's weights and log.
 #pragma once
 
 #include <cmath>
@@ -16,7 +15,7 @@
 
 namespace shoehorn::testing {
 
-// A sanitizer's shadow and quarantine are memory of the process that no plan knows of, and its code is slow.
+// A sanitizer needs memory that no plan knows of (shadow, quarantine), and its code is slow.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kIsSanitized = true;
 #else
@@ -36,28 +35,29 @@ inline BertConfig tiny_bert(float dropout = 0) {
   return config;
 }
 
-// The roundings of fp32 behind a logit of tiny_bert(): the lengths of the sums that follow on each other. A layer
-// has those of values (24), scores (8), attention (24 tokens), its output (24), two norms (24 each) and the feed
-// forward (24 and 40); the embeddings have a norm, pooler and classifier a sum of 24 each.
+// The number of fp32 roundings behind a logit of tiny_bert(): the lengths of the sums that follow each other.
+// A layer has sums for values (24), scores (8), attention (24 tokens), its output (24), two norms (24 each)
+// and the feed-forward (24 and 40); the embeddings have a norm; pooler and classifier have sums of 24.
 inline constexpr double kTinyBertRoundings = 24 + 2 * (24 + 8 + 24 + 24 + 2 * 24 + 24 + 40) + 2 * 24;
 
-// The same where half precision is what is stored, and sums are fp32: in a layer 8 results and 4 matrices, around
-// them 5 results and 3 matrices.
+// The number of roundings to half precision, if that is what is stored and sums are fp32: 8 results and 4
+// matrices per layer, 5 results and 3 matrices around the layers.
 inline constexpr double kTinyBertHalfRoundings = 2 * (8 + 4) + 5 + 3;
 
-// How far `roundings` roundings to `dtype` take a value of `magnitude`. Each is off by half an epsilon at most, as
-// likely up as down: their sum's standard deviation is sqrt(roundings / 3) of those halves, and this is five of it.
+// How far `roundings` roundings to `dtype` move a value of `magnitude`. Each is off by at most half an
+// epsilon, in either direction: the standard deviation of their sum is sqrt(roundings / 3) halves, and this
+// is five times that.
 inline double rounding_error(double roundings, double magnitude, DType dtype = DType::kF32) {
   return 5 * std::sqrt(roundings / 3) * dtype_epsilon(dtype) / 2 * std::abs(magnitude);
 }
 
-// Of a loss over `samples` samples with 3 classes, from logits that are given: an exponential and a sum a class, a
+// For a loss over `samples` samples with 3 classes, from given logits: an exponential and a sum per class, a
 // logarithm and a difference, then the mean.
 inline double loss_rounding_error(int64_t samples, double loss) {
   return rounding_error(2 * 3 + 2 + static_cast<double>(samples), loss);
 }
 
-// Samples of 1 to `longest` random tokens; the label follows from the first one.
+// Samples of 1 to `longest` random tokens. The first token determines the label.
 inline Dataset tiny_samples(int64_t count, uint32_t seed, int64_t longest = 20) {
   std::mt19937 random(seed);
   Dataset::Rows ids;
@@ -96,7 +96,7 @@ inline NamedWeights weights_of(Session& session) {
   return weights;
 }
 
-// The entries of the log that have `key`, in order.
+// The values of `key` in the log, in order.
 inline std::vector<double> logged(const TrainerState& state, const std::string& key) {
   std::vector<double> values;
   for (const Metrics& entry : state.log_history) {

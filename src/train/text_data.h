@@ -1,4 +1,4 @@
-// Files of texts to data sets, by the model's own tokenizer.
+// Turns text files into data sets with the model's own tokenizer.
 #pragma once
 
 #include <filesystem>
@@ -10,15 +10,16 @@
 
 namespace shoehorn {
 
-// Tokenizes with `threads` threads, cut to max_length tokens. The tokenizer outlives the function.
+// A function that tokenizes with `threads` threads and truncates to max_length tokens. The tokenizer must
+// outlive it.
 TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, int threads);
 
-// load_dataset (data/load_dataset.h) by a tokenizer, on all cores. max_length counts tokens, special ones
-// included; a model takes no more than its max_positions().
+// load_dataset (data/load_dataset.h) with a tokenizer, on all cores. max_length is in tokens and includes
+// special tokens; a model takes at most its max_positions().
 LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options = {});
 
-// Options of load_dataset from the arguments' column names.
+// The options of load_dataset that the arguments' column names imply.
 LoadOptions load_options_of(const TrainingArguments& args);
 
 }  // namespace shoehorn

@@ -1,13 +1,12 @@
-// Training as the Hugging Face Trainer does it, on planned programs.
+// Training as with the Hugging Face Trainer, on planned programs.
 //
 //   TrainingArguments args{.output_dir = "out", .per_device_train_batch_size = 4};
 //   Trainer trainer(model, args, train_dataset);
 //   const TrainOutput result = trainer.train();
 //   print_summary(result);
 //
-// The constructor plans; memory is reserved by the first call of train(), evaluate() or predict() and given
-// back when the trainer is destroyed. One thread at a time; several trainers in a process may follow each
-// other.
+// The constructor plans. The first call of train(), evaluate() or predict() reserves the memory; the
+// destructor frees it. One thread at a time. A process may create several trainers, one after another.
 #pragma once
 
 #include <filesystem>
@@ -40,38 +39,39 @@
 namespace shoehorn {
 
 struct TrainerOptions {
-  // Own optimizer in place of what the arguments say; groups in place of the two of the Trainer.
+  // A custom optimizer instead of the arguments'; parameter groups instead of the Trainer's two.
   std::optional<OptimizerOptions> optimizer = {};
   std::vector<ParameterGroup> optimizer_groups = {};
-  // Own metrics of an evaluation, added to the standard ones; names without "eval_". What was counted is the score of
-  // the model's task: score_as<ConfusionCounts>(score) of one class a text.
+  // Custom evaluation metrics, added to the standard ones; names without "eval_". `score` is what the model's
+  // task counted; for single-label classification score_as<ConfusionCounts>(score).
   std::function<Metrics(const Score& score)> compute_metrics = {};
-  // A directory of weights to start from; empty: the model's own (from_pretrained), or where it has none
-  // every parameter from its initializer, seeded by `seed`.
+  // The directory with the weights to start from. Empty: the model's own (from_pretrained) or, if it has
+  // none, new weights from the initializers and `seed`.
   std::filesystem::path weights = {};
-  // An adapter that the model starts with, in PEFT's format; lora_rank and the others say what it is.
+  // An adapter to start with, in PEFT's format. It must match lora_rank and the other lora_* arguments.
   std::filesystem::path adapter = {};
-  // Files copied beside the saved weights (tokenizer, vocabulary).
+  // Files to copy beside the saved weights (tokenizer, vocabulary).
   std::vector<std::filesystem::path> companions = {};
-  // Told about the run: one line a log entry and one a notice. Unset: silent.
+  // Called with a line for each log entry and each notice. Unset: no lines.
   std::function<void(const std::string& line)> on_line = {};
   ProgressOptions progress = {};
-  // What it is planned for and runs on; null: the CPU (exec/backends.h).
+  // The backend to plan for and run on. Null: the CPU (exec/backends.h).
   std::shared_ptr<const Backend> backend = {};
-  // Whether what --profile recorded becomes output_dir/profile.json; it is in profile() all the same.
+  // Whether --profile's record is written to output_dir/profile.json; profile() returns it in any case.
   bool write_profile = true;
 };
 
 struct TrainOutput {
   int64_t global_step = 0;
   double training_loss = 0;
-  Metrics metrics;  // train_runtime, train_loss, …, train_data_wait_share, and the four memory_* keys
+  Metrics metrics;  // train_runtime, train_loss, …, train_data_wait_share, and four memory_* keys
 };
 
 class Trainer {
  public:
-  // `model` outlives the trainer. UserError for arguments or data that do not go together, or no data at all.
-  // Without training data evaluate() and predict() refuse weights that lack a parameter of the model.
+  // `model` must outlive the trainer. UserError if arguments or data do not go together, or if there is no
+  // data at all. Without training data, evaluate() and predict() refuse weights that lack a parameter of the
+  // model.
   Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset = {},
           TrainerOptions options = {});
 
@@ -79,42 +79,43 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // What training will take; before train() this reserves nothing.
+  // What training will take. Nothing is reserved before train().
   const MemoryForecast& forecast() const { return forecast_; }
   Alternatives alternatives() const;
-  // Steps of an epoch and of the whole run; there is training data.
+  // The number of steps per epoch and in all. Needs training data.
   TrainingSteps steps() const;
 
-  // Refuses with UserError (format_refusal) what does not fit the budget, where there is no training data, and
-  // where another run has output_dir (io/directory_lock.h). Resumes where resume_from_checkpoint says.
+  // UserError if the plan does not fit the budget (format_refusal), if there is no training data, or if
+  // another run has output_dir (io/directory_lock.h). Resumes if resume_from_checkpoint says so.
   TrainOutput train();
-  // Of the evaluation data set; what it measures by labels is left out where none has one. UserError without
-  // such data.
+  // Evaluates on the evaluation data set. Metrics that need labels are left out if no sample has one.
+  // UserError without an evaluation data set.
   Metrics evaluate();
 
-  // The outputs that the model's task scores (S, C), logits or values, of each batch of the evaluation data set, in
-  // order. UserError without such data.
+  // Calls on_outputs for each batch of the evaluation data set, in order, with the outputs that the task
+  // scores ([S, C] logits or values). UserError without an evaluation data set.
   void predict(const std::function<void(std::span<const float> outputs)>& on_outputs);
 
-  // config.json, weights and companions into `directory` (made where absent). Of a run with lora_rank its
-  // adapters, or with lora_merge the whole model. UserError where another run has the directory.
+  // Writes config.json, weights and companions to `directory`, which is created if it does not exist. With
+  // lora_rank it writes the adapters; with lora_merge the whole model. UserError if another run has the
+  // directory.
   void save_model(const std::filesystem::path& directory);
-  // The evaluation of the trained model as the last entry of the log, in the reports that report_to names.
+  // Adds the trained model's evaluation as the last log entry to the reports that report_to names.
   void report_evaluation(Metrics metrics);
-  // trainer_state.json into output_dir.
+  // Writes trainer_state.json to output_dir.
   void save_state() const;
 
   const Session& session() const { return *session_; }
   Session& session() { return *session_; }
   const TrainerState& state() const { return state_; }
   const TrainingArguments& arguments() const { return args_; }
-  // Of the whole run so far, measured.
+  // The highest memory of the process so far, measured.
   int64_t measured_process_peak_bytes() const;
-  // Seconds from the construction of the trainer to the start of step 1; 0 before.
+  // Seconds from the trainer's construction to the start of step 1; 0 before that.
   double seconds_to_first_step() const { return seconds_to_first_step_; }
-  // What --profile recorded: of training or, where there is no training data, of evaluate(). Null without it.
+  // What --profile recorded: training or, without training data, evaluate(). Null without --profile.
   const StepProfile* profile() const { return profile_.get(); }
-  // Seconds of each optimizer step of the last train().
+  // The duration of each optimizer step of the last train().
   const std::vector<double>& step_seconds() const { return step_seconds_; }
 
  private:
@@ -156,15 +157,15 @@ class Trainer {
   std::unique_ptr<Session> session_;
   std::unique_ptr<class WindowIterator> windows_;  // packs into the session's staging
   MemoryForecast forecast_;
-  // What moves the learning rate: one of the two where there is training data.
+  // The learning-rate schedule; one of the two is set if there is training data.
   std::optional<Schedule> schedule_;
   std::optional<ReduceLrOnPlateau> plateau_;
   std::optional<StepRunner> runner_;
   TrainerState state_;
   RunPosition position_;
-  RunIdentity identity_;                      // of a run that is resumed or saved
-  bool is_prepared_ = false;                  // reserved, and the weights are there
-  std::optional<OriginalWeights> originals_;  // what the weights came from
+  RunIdentity identity_;                      // for runs that resume or save
+  bool is_prepared_ = false;                  // memory is reserved and has the weights
+  std::optional<OriginalWeights> originals_;  // the files that the weights were read from
   int64_t first_step_ = 0;
   int64_t samples_this_run_ = 0;
   float last_grad_norm_ = 0;
@@ -180,8 +181,8 @@ class Trainer {
   Metrics end_metrics_;
 };
 
-// The guides' print_summary: prints format_summary (train/results.h) of a training result and of the
-// memory that this process holds now.
+// The guides' print_summary: prints format_summary (train/results.h) for a training result and this process's
+// current memory.
 void print_summary(const TrainOutput& output, std::ostream& out = std::cout);
 
 }  // namespace shoehorn

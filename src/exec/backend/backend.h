@@ -1,25 +1,25 @@
-// What computes. A backend owns memory, streams, events and kernels. The executor (exec/executor.h) drives it
-// by lanes; nothing else calls it but to plan and to measure, and nobody but the backend and its kernels
-// reads or writes through an address (exec/host_view.h is the way for all others).
+// The interface of a backend. A backend owns memory, streams, events and kernels of a device. The executor
+// (exec/executor.h) drives it, lane by lane; other code calls it only to plan and to measure. Only the
+// backend and its kernels read or write through an address; all others use views (exec/host_view.h).
 //
-//                       the CPU                      as CUDA would have it
+//                       the CPU                      how a CUDA backend would do it
 //   reserve             anonymous memory, touched    cudaMalloc; cudaHostAlloc for pinned host memory
 //   Arena::host         its address                  null of the device's; the address of the host's
 //   make_stream         runs what it is given        cudaStreamCreateWithFlags(cudaStreamNonBlocking)
 //   Stream::record      nothing                      cudaEventRecord
 //   Stream::wait        nothing                      cudaStreamWaitEvent
 //   Event::wait         nothing                      cudaEventSynchronize
-//   copy_to_host, …     memcpy                       cudaMemcpyAsync: at full speed from and to pinned memory
+//   copy_to_host, …     memcpy                       cudaMemcpyAsync: full speed to and from pinned memory
 //   fill                memset                       cudaMemsetAsync
-//   workspace_bytes     asks the products' library   of the algorithm that cublasLtMatmulAlgoGetHeuristic gives
-//   compile             machine code of products     the same algorithms kept; modules loaded
+//   workspace_bytes     asks the products' library   that of cublasLtMatmulAlgoGetHeuristic's algorithm
+//   compile             machine code of products     keeps these algorithms; loads modules
 //   prepare             primitives, bound pointers   a launch on the stream; the counts are its arguments
-//   measure_overhead…   resident bytes               cudaMemGetInfo after the context is made
+//   measure_overhead…   resident bytes               cudaMemGetInfo after the context is created
 //
-// Issue and wait are separate: a call on a stream may return before the work is done, and an event says when
-// it is. A backend that is done when it returns, as the CPU's, has nothing to wait for.
+// Issuing and waiting are separate: a call on a stream may return before the work is done, and an event tells
+// when it is. A backend whose calls return when the work is done, like the CPU's, has nothing to wait for.
 //
-// A backend outlives its arenas, streams, events and prepared nodes. One thread at a time uses it.
+// A backend must outlive its arenas, streams, events and prepared nodes. One thread at a time uses it.
 #pragma once
 
 #include <cstddef>
@@ -34,17 +34,18 @@
 
 namespace shoehorn {
 
-// A reservation of memory in one address space: zeroed, and there from the start, so that nothing is left to
-// fail later. Aligned to kArenaAlignment at least.
+// Reserved memory in one address space. It is zeroed and backed by memory from the start, so that nothing can
+// fail later. Aligned to kArenaAlignment or more.
 class Arena {
  public:
   virtual ~Arena() = default;
   virtual int64_t bytes() const = 0;
-  // Where kernels and copies find it. The host neither reads nor writes there.
+  // The address for kernels and copies. The host does not read or write through it.
   virtual std::byte* address() const = 0;
-  // Where the host reads and writes it, once the work that uses it is done; null where it cannot.
+  // The address for the host, to be used when the work that uses the memory is done; null if the host cannot
+  // reach it.
   virtual std::byte* host() const = 0;
-  // Bytes of it that are backed by memory now, up to whole pages.
+  // How many bytes are backed by physical memory now, rounded up to whole pages.
   virtual int64_t resident_bytes() const = 0;
 };
 
@@ -52,21 +53,22 @@ class Arena {
 class Event {
  public:
   virtual ~Event() = default;
-  // Blocks until it is reached; not at all where it was never recorded.
+  // Blocks until the event is reached. Returns at once if it was never recorded.
   virtual void wait() const = 0;
 };
 
-// Work in order. When it is destroyed, what was issued is done or never begins.
+// A queue of work that is done in order. After its destruction, issued work is done or will never begin.
 class Stream {
  public:
   virtual ~Stream() = default;
-  // The event is reached when all that was issued so far is done. Of an event recorded again, the last counts.
+  // The event is reached when all work issued so far is done. If an event is recorded again, the last record
+  // counts.
   virtual void record(Event& event) = 0;
-  // What is issued from now on begins when the event, as it was recorded last, is reached.
+  // Work issued from now on begins after the event, as last recorded, is reached.
   virtual void wait(const Event& event) = 0;
 };
 
-// Where a node's values lie. Absent inputs are null. Aligned to kArenaAlignment at least but for views.
+// The addresses of a node's values. Absent inputs are null. All are aligned to kArenaAlignment, except views.
 struct NodeBuffers {
   std::vector<std::byte*> inputs;
   std::vector<std::byte*> outputs;
@@ -74,45 +76,46 @@ struct NodeBuffers {
   int64_t workspace_bytes = 0;
 };
 
-// Issues a node that is ready to run: primitives made, addresses and stream bound. `counts[c]` is the run-time
-// value of the program's count c, read before the call returns. A call allocates nothing.
+// Issues a node that is ready to run: primitives made, addresses and stream bound. `counts[c]` is the
+// run-time value of the program's count c; it is read before the call returns. A call allocates nothing.
 using PreparedNode = std::function<void(const int64_t* counts)>;
 
 class Backend : public PlanTarget {
  public:
-  // What plans for this backend depend on.
+  // The properties of the machine that plans for this backend depend on.
   virtual const MachineProfile& machine() const = 0;
-  // False: it plans only, for a machine that is not here.
+  // False if the backend only plans, for a machine that is not this one.
   virtual bool is_here() const { return true; }
 
-  // SystemError where the memory is not to be had; InternalError of a space that this backend has not.
+  // SystemError if the memory cannot be had; InternalError for an address space that this backend does not
+  // have.
   virtual std::unique_ptr<Arena> reserve(AddressSpace space, int64_t bytes) const = 0;
   virtual std::unique_ptr<Stream> make_stream() const = 0;
   virtual std::unique_ptr<Event> make_event() const = 0;
 
-  // `from` and `to` without a span are addresses in arenas of this backend. What lies on the host is not touched
-  // by it until the copy is done.
+  // `from` and `to` without a span are addresses in this backend's arenas. The caller must not touch the
+  // host's side until the copy is done.
   virtual void copy_to_host(const std::byte* from, std::span<std::byte> to, Stream& stream) const = 0;
   virtual void copy_from_host(std::span<const std::byte> from, std::byte* to, Stream& stream) const = 0;
   virtual void fill(std::byte* to, int64_t bytes, std::byte value, Stream& stream) const = 0;
 
-  // Makes the code that the node runs; prepare() then makes none. Its size is part of the process's overhead,
-  // so that it is made before that is measured, and only for the programs that will run.
+  // Makes the code that the node runs, so that prepare() makes none. The code's size is part of the process's
+  // overhead: call it before that is measured, and only for programs that will run.
   virtual void compile(const Program&, const Node&) const {}
-  // Gives back the code that no prepared node uses.
+  // Frees the code that no prepared node uses.
   virtual void release_unused_code() const {}
-  // UserError where this backend has no kernel for the node, naming it. `stream` outlives what is returned.
+  // UserError naming the node if this backend has no kernel for it. `stream` must outlive the result.
   virtual PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers,
                                Stream& stream) const = 0;
 
-  // What a process of this backend can still take of the host's memory, and what sets that limit.
+  // How much more host memory a process of this backend can take, and which limit says so.
   virtual MemoryLimit memory_limit() const { return binding_memory_limit(); }
-  // What the process holds now in this space, and what a run is known to add to that, besides arenas.
+  // What the process holds in this space now besides arenas, plus what a run is known to add to that.
   virtual int64_t measure_overhead_bytes(AddressSpace space) const = 0;
-  // A second or a few.
+  // Measures for about a second, or a few.
   virtual MachineLimits measure_limits() const = 0;
   virtual std::vector<ArithmeticPeak> measure_arithmetic_peaks() const = 0;
-  // Rows (tokens of a micro-batch) come in multiples of this where the tiles of products are full.
+  // The number of rows (tokens of a micro-batch) whose multiples fill the tiles of matrix products.
   virtual int64_t rows_of_full_tiles(DType operands) const = 0;
 };
 

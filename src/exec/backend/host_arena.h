@@ -1,4 +1,4 @@
-// An arena in the host's memory: resident from the start, because it is touched when it is made.
+// An arena in the host's memory. It is touched when it is created, so it is resident from the start.
 #pragma once
 
 #include "exec/backend/backend.h"
@@ -7,8 +7,7 @@ namespace shoehorn {
 
 class HostArena final : public Arena {
  public:
-  // Zeroed memory, aligned to 2 MiB, on huge pages where the system gives them. Throws SystemError where it
-  // does not fit.
+  // Zeroed memory, aligned to 2 MiB, on huge pages if the system gives them. SystemError if it does not fit.
   explicit HostArena(int64_t bytes);
   ~HostArena() override;
   HostArena(const HostArena&) = delete;

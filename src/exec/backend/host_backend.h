@@ -1,5 +1,6 @@
-// What backends have in common that compute in the host's own memory and are done when a call returns: every
-// address space but the disk is memory of this process, streams keep no queue and events are always reached.
+// Common base of backends that compute in the host's memory and whose calls return when the work is done.
+// Every address space except the disk is memory of this process; streams have no queue and events are always
+// reached.
 #pragma once
 
 #include "exec/backend/backend.h"
@@ -16,7 +17,8 @@ class HostBackend : public Backend {
   void fill(std::byte* to, int64_t bytes, std::byte value, Stream&) const override;
   int64_t measure_overhead_bytes(AddressSpace) const override { return measure_process_overhead_bytes(); }
 
-  // Resident bytes now, with the team that runs the kernels, and what a run is known to add besides its arenas.
+  // Resident bytes of the process now, including the OpenMP team, plus what a run is known to add besides its
+  // arenas.
   static int64_t measure_process_overhead_bytes();
 };
 

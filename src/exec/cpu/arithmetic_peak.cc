@@ -37,7 +37,7 @@ bool has_avx512_bf16() {
   return has_avx512() && __builtin_cpu_supports("avx512bf16") != 0;
 }
 
-// Linux gives a process the tiles' registers when it asks for them (arch_prctl(2), ARCH_REQ_XCOMP_PERM of
+// Linux gives a process the tile registers on request (arch_prctl(2), ARCH_REQ_XCOMP_PERM of
 // XFEATURE_XTILEDATA).
 bool has_amx_bf16() {
   constexpr unsigned kAmxBf16 = 1U << 22;

@@ -1,8 +1,8 @@
-// What the processor's arithmetic does at most: loops of multiply-adds on registers, which read no memory, call
-// no library and share nothing with the kernels that are compared with them.
+// Measures the peak rate of the processor's arithmetic: loops of multiply-adds on registers. They read no
+// memory, call no library, and share no code with the kernels that are compared with them.
 //
-// Every product is 1·1, so that the sum of a loop's accumulators is the number of multiply-adds it did: a loop
-// that a compiler shortened would tell.
+// Every product is 1·1, so the sum of a loop's accumulators is the number of multiply-adds done. This reveals
+// a loop that the compiler has shortened.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ namespace shoehorn::cpu {
 
 struct ArithmeticLoop {
   const char* name = nullptr;    // "AVX-512 FMA"
-  DType operands = DType::kF32;  // sums are fp32
+  DType operands = DType::kF32;  // the accumulators are fp32
   bool (*is_available)() = nullptr;
-  // Does multiply-adds on one thread, and returns the sum of the accumulators. An fp32 accumulator counts to
-  // kMostIterations.
+  // Runs multiply-adds on one thread and returns the sum of the accumulators. An fp32 accumulator can count
+  // to kMostIterations.
   double (*run)(int64_t iterations) = nullptr;
 };
 
 inline constexpr int64_t kMostIterations = int64_t{1} << 18;
 
-// fp32 with AVX2 and AVX-512, bf16 dot products (AVX-512 BF16), bf16 tiles (AMX). All, whether or not this
-// processor has them.
+// All loops, also those that this processor cannot run: fp32 with AVX2 and AVX-512, bf16 dot products
+// (AVX-512 BF16), bf16 tiles (AMX).
 const std::vector<ArithmeticLoop>& arithmetic_loops();
 
-// Each loop on one thread and on all of omp_get_max_threads(), the best of several runs; a tenth of a second each.
+// Runs each loop on one thread and on omp_get_max_threads() threads, a tenth of a second each; the best of
+// several runs.
 std::vector<ArithmeticPeak> measure_arithmetic_peaks();
 
 }  // namespace shoehorn::cpu

@@ -1,4 +1,4 @@
-// The CPU backend: kernels of this folder on one OpenMP team, products by oneDNN.
+// The CPU backend: the kernels in this folder on one OpenMP team; matrix products by oneDNN.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,7 @@
 
 namespace shoehorn {
 
-// For a team of `threads` threads (0: OpenMP's default for this machine). Sets the team's size for the
-// process.
+// `threads` is the size of the OpenMP team (0: OpenMP's default). It is set for the whole process.
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace shoehorn

@@ -1,5 +1,5 @@
-// How kernels are bound to nodes: each family of ops has one file of entries (*_bind.cc), collected by
-// cpu_backend.cc.
+// Binds kernels to nodes. Each family of ops has one file of entries (*_bind.cc); cpu_backend.cc collects
+// them.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,11 @@ namespace shoehorn::cpu {
 
 struct KernelEntry {
   OpKind kind;
-  // Bytes of workspace at the maximum of every count; null: none. `threads` is the size of the OpenMP team.
+  // Size of the workspace with every count at its maximum; null: none. `threads` is the size of the OpenMP
+  // team.
   int64_t (*workspace)(const OpContext& node, int threads);
   PreparedNode (*bind)(const OpContext& node, const NodeBuffers& buffers, int threads);
-  // Makes the code that `bind` needs, where that is not part of this program; null: it is.
+  // Makes the code that `bind` needs, for kernels with code generated at run time; null: there is none.
   void (*compile)(const OpContext& node) = nullptr;
 };
 
@@ -27,7 +28,7 @@ std::vector<KernelEntry> attention_kernels();
 std::vector<KernelEntry> loss_kernels();
 std::vector<KernelEntry> update_kernels();
 
-// A dimension resolved at run time.
+// The size of a dimension, which may depend on a run-time count.
 struct RuntimeDim {
   int64_t maximum = 0;
   int32_t count = -1;
@@ -36,7 +37,7 @@ struct RuntimeDim {
   int64_t operator()(const int64_t* counts) const { return count < 0 ? maximum : counts[count]; }
 };
 
-// Rows of a value: its first dimension; and the product of the others.
+// The rows of a value are its first dimension; row_elements is the product of the others.
 inline RuntimeDim rows(const TensorType& type) {
   return RuntimeDim(type.shape[0]);
 }
@@ -44,7 +45,7 @@ inline int64_t row_elements(const TensorType& type) {
   return type.shape[0].maximum == 0 ? 0 : type.shape.elements() / type.shape[0].maximum;
 }
 
-// Runs a kernel whose arguments are all known but for the number of rows.
+// A node whose call lacks only the number of rows.
 template <auto kKernel, typename Call>
 PreparedNode run_by_rows(Call call, RuntimeDim rows) {
   return [call, rows](const int64_t* counts) mutable {
@@ -53,7 +54,7 @@ PreparedNode run_by_rows(Call call, RuntimeDim rows) {
   };
 }
 
-// Input i as a pointer; null where absent.
+// Input i as a pointer; null if absent.
 template <typename T>
 T* input(const NodeBuffers& buffers, size_t i) {
   return i < buffers.inputs.size() ? reinterpret_cast<T*>(buffers.inputs[i]) : nullptr;
@@ -63,7 +64,7 @@ T* output(const NodeBuffers& buffers, size_t i) {
   return reinterpret_cast<T*>(buffers.outputs[i]);
 }
 
-// The kernels' dropout, with step, sample and position at inputs `first`, `first` + 1, `first` + 2.
+// The kernels' dropout arguments. Inputs `first`, `first` + 1 and `first` + 2 are step, sample and position.
 Dropout bind_dropout(const shoehorn::Dropout& dropout, const NodeBuffers& buffers, size_t first);
 
 }  // namespace shoehorn::cpu

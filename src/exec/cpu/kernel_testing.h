@@ -1,4 +1,4 @@
-// Helpers of the kernels' tests: tensors in each storage, every vector target, one and several threads.
+// Helpers of the kernels' tests: tensors of each storage type, every vector target, one and several threads.
 #pragma once
 
 #include "exec/cpu/simd/simd_targets.h"
@@ -64,20 +64,20 @@ inline Tensor random_tensor(DType dtype, int64_t count, uint32_t seed, float mea
   return tensor;
 }
 
-// Scratch that starts as NaN, so that reading it before writing shows.
+// Workspace filled with NaN, so that reading before writing shows.
 inline Tensor workspace(int64_t bytes) {
   Tensor tensor(DType::kF32, (bytes + 7) / 8 * 2);
   for (int64_t i = 0; i < tensor.count(); ++i) tensor.set(i, NAN);
   return tensor;
 }
 
-// Holds the dispatch of the vector kernels to one target; 0 gives it back.
+// Restricts the dispatch of vector kernels to one target; 0 lifts the restriction.
 inline void hold_to_target(int64_t target) {
   hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-// The fixture of a test that runs once for each target; it is skipped for those that this processor lacks.
+// Fixture of a test that runs once per target. Targets that this processor lacks are skipped.
 //   class Normalization : public testing::EveryTarget {};
 //   TEST_P(Normalization, …) { … }
 //   INSTANTIATE_TEST_SUITE_P(Targets, Normalization, testing::every_target(), testing::target_name);
@@ -107,8 +107,8 @@ void with_threads(int threads, const Run& run) {
   omp_set_num_threads(before);
 }
 
-// What storing a value in float32 arithmetic may cost: half a step of the storage (of float16's subnormals at
-// least), and `roundings` half steps of float32 relative to `magnitude`.
+// The error that storing the result of float32 arithmetic may have: half a step of the storage type (at least
+// of float16's subnormals), plus `roundings` half steps of float32 relative to `magnitude`.
 inline double tolerance(DType dtype, double expected, double magnitude, double roundings) {
   const double storage = dtype == DType::kF32 ? 0.0 : 0.5 * dtype_epsilon(dtype) * std::abs(expected);
   const double subnormal = dtype == DType::kF16 ? 0x1p-25 : 0.0;

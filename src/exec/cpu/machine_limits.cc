@@ -36,8 +36,8 @@ struct ProductSize {
   int64_t m, n, k;
 };
 
-// A cube, and a transformer's layers over many tokens: where one shape's panels do not fit the library's
-// blocks, another's do.
+// A cube, and the products of a transformer's layers over many tokens. If one shape's panels do not suit the
+// library's blocks, another's do.
 constexpr std::array<ProductSize, 3> kLargeProducts = {
     {{1024, 1024, 1024}, {4096, 768, 768}, {1024, 3072, 1024}}};
 
@@ -62,8 +62,8 @@ double product_flops(DType dtype) {
   return best;
 }
 
-// In place, as updates do it: a copy reads its destination too, unseen, before it writes. On huge pages, as
-// arenas have them.
+// In place, as updates work; a copy would also read its destination before writing it, which is not counted.
+// On huge pages, like arenas.
 double memory_bytes_per_second() {
   constexpr int64_t kBytes = int64_t{128} << 20;
   constexpr size_t kHugePage = size_t{2} << 20;

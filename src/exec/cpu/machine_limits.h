@@ -1,15 +1,15 @@
-// This machine: what plans depend on, and what large operations reach on it. What its arithmetic alone could
-// do is in exec/cpu/arithmetic_peak.h.
+// The profile of this machine and its measured limits. The peak rates of its arithmetic alone are in
+// exec/cpu/arithmetic_peak.h.
 #pragma once
 
 #include "plan/machine_profile.h"
 
 namespace shoehorn::cpu {
 
-// With a team of so many threads.
+// The profile for an OpenMP team of `threads` threads.
 MachineProfile machine_profile(int threads);
 
-// The best of several runs each, a second or a few in all; takes 0.15 GB while it runs.
+// Each limit is the best of several runs. Takes a second or a few in all, and 0.15 GB of memory meanwhile.
 MachineLimits measure_machine_limits();
 
 }  // namespace shoehorn::cpu

@@ -1,6 +1,6 @@
-// Work split over the OpenMP team without leaving a trace in the results: a kernel either computes every
-// element on its own, or sums over chunks of fixed size whose partial sums are added in order. The number of
-// threads never decides an order of additions.
+// Splits work over the OpenMP team so that results do not depend on the number of threads: a kernel either
+// computes each element independently, or sums over chunks of fixed size whose partial sums are added in
+// order.
 #pragma once
 
 #include <omp.h>
@@ -13,10 +13,10 @@
 
 namespace shoehorn::cpu {
 
-// Rows a partial column sum covers (layer norm's dgamma, bias gradients).
+// Rows per partial column sum (gradients of biases and of layer norm's gamma).
 inline constexpr int64_t kRowsPerChunk = 64;
 
-// Elements a partial sum or an optimizer task covers.
+// Elements per partial sum or optimizer task.
 inline constexpr int64_t kElementsPerChunk = 16384;
 
 // Rows of `columns` elements that make a task worth handing to a thread.
@@ -24,14 +24,14 @@ constexpr int64_t row_grain(int64_t columns) {
   return std::max<int64_t>(1, kElementsPerChunk / std::max<int64_t>(1, columns));
 }
 
-// Chunks of kRowsPerChunk rows that make such a task.
+// The number of chunks of kRowsPerChunk rows that makes such a task.
 constexpr int64_t chunk_grain(int64_t columns) {
   return ceil_divide(row_grain(columns), kRowsPerChunk);
 }
 
-// Calls function(begin, end) on disjoint ranges that cover [0, count), one contiguous range a thread, with
-// borders at multiples of `grain`. A single grain runs on the calling thread. The team always has its full
-// size: libgomp ends threads that a smaller team has no use for. `function` must not throw.
+// Calls function(begin, end) on disjoint ranges that cover [0, count): one contiguous range per thread, with
+// boundaries at multiples of `grain`. A single grain runs on the calling thread. The team always has its full
+// size, because libgomp ends the threads that a smaller team does not use. `function` must not throw.
 template <class Function>
 void parallel_ranges(int64_t count, int64_t grain, const Function& function) {
   if (count <= 0) return;
@@ -50,7 +50,7 @@ void parallel_ranges(int64_t count, int64_t grain, const Function& function) {
   }
 }
 
-// Chunks of kElementsPerChunk elements that a list of tensors falls into; no chunk spans two tensors.
+// The number of chunks of kElementsPerChunk elements in a list of tensors. No chunk spans two tensors.
 template <class Tensor, class CountOf>
 int64_t count_chunks(std::span<const Tensor> tensors, const CountOf& count_of) {
   int64_t chunks = 0;
@@ -58,8 +58,8 @@ int64_t count_chunks(std::span<const Tensor> tensors, const CountOf& count_of) {
   return chunks;
 }
 
-// Calls function(tensor, begin, count, chunk) for every chunk of a list of tensors, neighbours on the same
-// thread. A list of small tensors is worth one thread.
+// Calls function(tensor, begin, count, chunk) for every chunk of a list of tensors; neighbouring chunks run
+// on the same thread. If all tensors together are small, one thread does everything.
 template <class Tensor, class CountOf, class Function>
 void parallel_chunks(std::span<const Tensor> tensors, const CountOf& count_of, const Function& function) {
   const int64_t chunks = count_chunks(tensors, count_of);

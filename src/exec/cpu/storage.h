@@ -1,5 +1,4 @@
-// The element types activations are stored in: float32, bfloat16 and float16. Arithmetic is in float32 in any
-// case.
+// The storage types of activations: float32, bfloat16 and float16. Arithmetic is always float32.
 #pragma once
 
 #include "base/bfloat16.h"
@@ -14,7 +13,7 @@ inline void check_storage(DType dtype, const char* what) {
         "[{}] expected float32, bfloat16 or float16, got {}", what, dtype_name(dtype));
 }
 
-// Calls function(T{}) with the C++ type that a checked dtype is stored as.
+// Calls function(T{}) with the C++ type of a checked dtype.
 template <class Function>
 inline void with_storage(DType dtype, const Function& function) {
   if (dtype == DType::kBF16) {
@@ -26,7 +25,7 @@ inline void with_storage(DType dtype, const Function& function) {
   }
 }
 
-// One element.
+// Reads or writes one element as float32.
 inline float read_element(const float* from) {
   return *from;
 }

@@ -39,8 +39,8 @@ int64_t most_sequences(const OpContext& node) {
   return sequences;
 }
 
-// Of each thread: a few matrices of a head of a sequence, and strips of scores; heads are padded to vectors,
-// sequences to blocks of keys and queries. A trained bias has its gradient of each sequence.
+// Per thread: a few matrices of one head of a sequence, and strips of scores. Heads are padded to vectors,
+// sequences to blocks of keys and queries. A trained bias has one gradient per sequence.
 int64_t attention_bytes(const OpContext& node, int threads) {
   constexpr int64_t kMatrices = 8;
   constexpr int64_t kStripRows = 128;

@@ -1,7 +1,7 @@
-// The null backend: plans programs for a machine that is not here, and runs nothing.
+// The null backend: plans programs for a machine that is not this one, and runs nothing.
 //
-// Workspace is a stated bound instead of what a library on this machine asks for: what the CPU's kernels take
-// at most, from the shapes and the number of threads alone. A test holds the CPU's kernels to it
+// Its workspaces are an upper bound of what the CPU's kernels need, computed from shapes and the number of
+// threads instead of asking a library. A test compares the CPU's kernels with it
 // (tests/absent_machine_test.cc).
 #pragma once
 

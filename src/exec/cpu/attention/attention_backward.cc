@@ -27,8 +27,8 @@ struct TaskHead {
   float* dbias;
 };
 
-// From scores (in strip) and gradients of the dropped probabilities (in dstrip) to dropped probabilities and
-// gradients of the scores, which are the bias's too.
+// Turns scores (in strip) and gradients of the dropped probabilities (in dstrip) into dropped probabilities
+// and gradients of the scores. The latter are also the gradients of the bias.
 template <bool kDropout>
 void gradient_strip(const TaskHead& task, const ScoreBlock& block, const BackwardLayout& layout,
                     float* workspace) {
@@ -55,8 +55,9 @@ void gradient_strip(const TaskHead& task, const ScoreBlock& block, const Backwar
   }
 }
 
-// The five products of a block: scores, gradient of the probabilities, and what they add to dQ, dK and dV. Keys
-// and values are packed from first_packed_key on; dkeys and dvalues are the rows of that key.
+// The five products of a block: scores, the gradient of the probabilities, and the contributions to dQ, dK
+// and dV. Keys and values are packed from first_packed_key on; dkeys and dvalues point to the rows of that
+// key.
 template <bool kDropout>
 void gradient_block(const TaskHead& task, const ScoreBlock& block, bool is_first,
                     const BackwardLayout& layout, int64_t first_packed_key, float* dkeys, float* dvalues,
@@ -115,7 +116,7 @@ void gradient_block(const TaskHead& task, const ScoreBlock& block, bool is_first
             .accumulate = !is_first});
 }
 
-// Packs what belongs to the queries of a head: Q, dO, log-sum-exp and delta; dQ of queries that see no key is
+// Packs the data of a head's queries: Q, dO, log-sum-exp and delta. dQ of queries that see no key is set to
 // zero.
 template <class T>
 void pack_queries(const AttentionBackward& arguments, const BackwardLayout& layout,
@@ -143,8 +144,8 @@ void pack_queries(const AttentionBackward& arguments, const BackwardLayout& layo
   }
 }
 
-// Keys [first_key, first_key + block_keys) against all queries of a head that see any of them. The gradients of
-// these keys and values begin with the first head of a group and are written with its last.
+// Keys [first_key, first_key + block_keys) against all queries of a head that see any of them. The first head
+// of a group starts the gradients of these keys and values, and the last one writes them.
 template <class T, bool kDropout>
 void backward_keys(const AttentionBackward& arguments, const TaskHead& task, const BackwardLayout& layout,
                    int64_t first_key, int64_t block_keys, float* workspace) {

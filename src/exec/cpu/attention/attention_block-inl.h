@@ -88,7 +88,7 @@ HWY_NOINLINE void block_product(const float* HWY_RESTRICT a, int64_t a_row, int6
   }
 }
 
-// All rows of a panel: whole groups of kBlockRows, then the rest by the kernel of that many rows.
+// All rows of a panel: groups of kBlockRows rows, then the remaining rows with the kernel for that many.
 template <int kVectors>
 HWY_INLINE void panel_product(const Product& x, const float* a, const float* b, float* c, int64_t k,
                               bool accumulate) {
@@ -136,7 +136,7 @@ inline void multiply(const Product& x) {
 inline constexpr float kLog2E = 1.44269504F;
 inline constexpr float kLn2 = 0.693147181F;
 
-// Where column `column` of row `row` lies.
+// The address of column `column` in row `row`.
 template <class T>
 HWY_INLINE const T* head_rows(const ConstHeadRows& x, int64_t row, int64_t column) {
   return static_cast<const T*>(x.data) + row * x.stride + column;
@@ -159,7 +159,7 @@ HWY_INLINE void set_element(bfloat16* x, float value) {
   *x = to_bfloat16(value);
 }
 
-// out = scale · x, of one row. The compiler makes vectors of these loops; of float16's conversion it cannot.
+// out = scale · x for one row. Compilers vectorize this loop, but not the one for float16.
 template <class T>
 HWY_INLINE void widen_row(const T* HWY_RESTRICT x, int64_t columns, float scale, float* HWY_RESTRICT out) {
   for (int64_t j = 0; j < columns; ++j) out[j] = element(x + j) * scale;
@@ -208,8 +208,8 @@ HWY_INLINE void widen_into_column(const float16* HWY_RESTRICT x, int64_t columns
   }
 }
 
-// Rows of a packed batch lie pages apart, where no hardware prefetcher follows: what is needed kPrefetchRows
-// later is asked for now.
+// Rows of a packed batch lie pages apart, where hardware prefetchers do not follow. So each step prefetches
+// the row that is needed kPrefetchRows later.
 inline constexpr int64_t kPrefetchRows = 8;
 template <class T>
 HWY_INLINE void prefetch_row(const T* row, int64_t columns) {

@@ -20,8 +20,8 @@ namespace shoehorn::cpu {
 namespace HWY_NAMESPACE {
 namespace attention {
 
-// The scores of a block in `strip`: bias, then softmax_row on each row; and the rows of `output` summed so far
-// rescaled to the new maximum, unless the block is the first that they meet.
+// The scores of a block in `strip`: adds the bias, then calls softmax_row for each row. The rows of `output`
+// summed so far are rescaled to the new maximum, unless this is their first block.
 template <bool kDropout>
 void softmax_strip(const AttentionBatch& batch, const TaskSequence& sequence, int64_t head, PhiloxRow counter,
                    const ScoreBlock& block, bool is_first, float* strip, int64_t strip_stride, float* maximum,
@@ -45,8 +45,8 @@ void softmax_strip(const AttentionBatch& batch, const TaskSequence& sequence, in
   }
 }
 
-// A block of queries with one of keys: scores, softmax, and what they add to the output. `keys` and `values` are
-// packed from first_packed_key on.
+// A block of queries with a block of keys: scores, softmax, and the contribution to the output. `keys` and
+// `values` are packed from first_packed_key on.
 template <bool kDropout>
 void forward_block(const AttentionBatch& batch, const TaskSequence& sequence, int64_t head,
                    const PhiloxRow& counter, const ScoreBlock& block, bool is_first,

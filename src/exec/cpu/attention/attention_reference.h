@@ -1,5 +1,5 @@
-// For tests: attention and its gradient in double precision, as plain as can be, with masks from
-// base/philox.h. Matrices are dense here, one for each of q, k and v.
+// For tests: attention and its gradient in double precision, as simple as possible, with masks from
+// base/philox.h. Matrices are dense here, one each for q, k and v.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@
 
 namespace shoehorn::cpu::testing {
 
-// What a batch is made of.
+// The sizes and options of a batch.
 struct AttentionShape {
-  std::vector<int32_t> lengths = {};      // of the queries of each sequence
-  std::vector<int32_t> key_lengths = {};  // of its keys; empty: they are the queries' rows
-  int64_t gap = 0;  // rows before each sequence and after the last, of queries and of keys
+  std::vector<int32_t> lengths = {};      // query lengths
+  std::vector<int32_t> key_lengths = {};  // empty: keys have the queries' rows
+  int64_t gap = 0;                        // rows before each sequence and after the last
   int64_t heads = 1;
   int64_t key_value_heads = 0;  // 0: as many as heads
   int64_t head_size = 1;
@@ -36,7 +36,7 @@ inline std::string mask_name(const AttentionMask& mask) {
   return mask.kind == AttentionMask::Kind::kFull ? "full" : "causal";
 }
 
-// A packed batch that owns its index arrays. Its bias is the test's.
+// A packed batch that owns its index arrays. The test owns its bias.
 struct AttentionCase {
   AttentionBatch batch;
   std::vector<int32_t> start;
@@ -115,7 +115,7 @@ inline double reference_multiplier(const AttentionCase& x, int64_t sequence, int
   return bits < threshold ? 0.0 : 65536.0 / (65536.0 - threshold);
 }
 
-// One head of one sequence: where its pairs of query and key lie in the matrices.
+// One head of one sequence: finds its (query, key) pairs in the matrices.
 struct ReferenceHead {
   ReferenceHead(const AttentionCase& x, int64_t sequence, int64_t head)
       : x(x), sequence(sequence), head(head), queries(x.length[sequence]), keys(x.key_length[sequence]) {}
@@ -147,8 +147,8 @@ struct ReferenceHead {
   }
 };
 
-// The normalised probabilities [queries, keys] of a head before dropout, and the log-sum-exp of each row: zeros
-// where a query sees no key.
+// The normalised probabilities [queries, keys] of a head before dropout, and each row's log-sum-exp. Both are
+// zero for a query that sees no key.
 struct ReferenceProbabilities {
   Doubles p;
   Doubles logsumexp;
@@ -203,7 +203,7 @@ inline ReferenceForward reference_forward(const AttentionCase& x, const Referenc
   return out;
 }
 
-// delta is taken from `context`, as the kernel takes it from what it stored.
+// delta is computed from `context`, as the kernel computes it from what it stored.
 inline ReferenceOperands reference_backward(const AttentionCase& x, const ReferenceOperands& in,
                                             const Doubles& context, const Doubles& dcontext) {
   const AttentionBatch& batch = x.batch;
@@ -238,7 +238,7 @@ inline ReferenceOperands reference_backward(const AttentionCase& x, const Refere
   return out;
 }
 
-// A tensor in storage dtype, kept as bytes, with conversions from and to double.
+// A tensor of a storage dtype, kept as bytes, with conversions from and to double.
 class Storage {
  public:
   Storage(DType dtype, int64_t count)
@@ -280,7 +280,7 @@ class Storage {
   std::vector<uint8_t> bytes_;
 };
 
-// Q, K, V and the bias of a case; or their gradients.
+// Q, K, V and the bias of a case, or their gradients.
 struct Operands {
   Storage q;
   Storage k;
@@ -297,7 +297,7 @@ struct Operands {
     Storage v = made(batch.key_rows, batch.key_columns());
     return {std::move(q), std::move(k), std::move(v), Storage::uniform(DType::kF32, x.bias_elements(), seed)};
   }
-  // Bytes that are NaN.
+  // Filled with NaN bytes.
   static Operands empty(const AttentionCase& x) {
     const AttentionBatch& batch = x.batch;
     return {Storage(batch.dtype, batch.query_rows * batch.query_columns()),

@@ -1,7 +1,6 @@
-// Inside attention: what happens to a row of scores, forward and backward. Scores are in units of log 2
-// (queries are packed times scale · log2(e)), so that a power of two takes the place of the exponential.
-// Included after foreach_target.h; everything lies in
-// shoehorn::cpu::HWY_NAMESPACE::attention.
+// Inside attention: the processing of a row of scores, forward and backward. Scores are in units of log 2
+// (queries are packed times scale · log2(e)), so that powers of two replace exponentials. Included after
+// foreach_target.h; everything is in shoehorn::cpu::HWY_NAMESPACE::attention.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -103,8 +102,8 @@ HWY_INLINE float power_of_two_scalar(float x) {
 }
 
 // One step of the online softmax over x[0, count), of which those in `visible` are not masked. On return x
-// holds unnormalised probabilities relative to the new `maximum`, dropped and masked ones zero, and `sum`
-// includes them. Returns what earlier sums of this row must be multiplied by.
+// holds unnormalised probabilities relative to the new `maximum`, with zeros for dropped and masked ones, and
+// `sum` includes them. Returns the factor by which earlier sums of this row must be multiplied.
 template <bool kDropout>
 HWY_INLINE float softmax_row(float* HWY_RESTRICT x, int64_t count, RowRange visible, const uint8_t* keep_bits,
                              float& maximum, float& sum) {
@@ -112,7 +111,7 @@ HWY_INLINE float softmax_row(float* HWY_RESTRICT x, int64_t count, RowRange visi
     std::fill(x, x + count, 0.0F);
     return 1.0F;
   }
-  // Masks of dropout are read in whole vectors: what is masked of the first one adds nothing to the sum.
+  // Dropout masks are read in whole vectors. The masked part of the first vector adds nothing to the sum.
   const int64_t begin = visible.begin / kLanes * kLanes;
   std::fill(x + begin, x + visible.begin, -std::numeric_limits<float>::infinity());
   const int64_t shown = visible.end - begin;
@@ -125,9 +124,9 @@ HWY_INLINE float softmax_row(float* HWY_RESTRICT x, int64_t count, RowRange visi
   return rescale;
 }
 
-// Backward of a row: score[0, count) in, probabilities out with dropped ones zero; gradient: of the dropped
-// probabilities in (times the keep scale), of the scores out. Both are zero outside of `visible`. logsumexp is
-// in units of log 2.
+// The backward of a row. score[0, count) becomes the probabilities, with zeros for dropped ones; gradient[0,
+// count) is the gradient of the dropped probabilities (times the keep scale) and becomes that of the scores.
+// Both are zero outside of `visible`. logsumexp is in units of log 2.
 template <bool kDropout>
 HWY_INLINE void gradient_row(float* HWY_RESTRICT score, float* HWY_RESTRICT gradient, int64_t count,
                              RowRange visible, const uint8_t* keep_bits, float logsumexp, float delta) {

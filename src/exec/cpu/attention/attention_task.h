@@ -9,11 +9,11 @@
 
 namespace shoehorn::cpu {
 
-// A strip of scores is kQueryBlock rows of all keys of a key block; it should stay in the second-level cache
-// together with the keys and values it meets. A multiple of 6, the rows that the product kernel holds in
-// registers.
+// A strip of scores is kQueryBlock rows for all keys of a key block. It should stay in the second-level cache
+// together with the keys and values that it is multiplied with. A multiple of 6, the number of rows that the
+// product kernel keeps in registers.
 inline constexpr int64_t kQueryBlock = 48;
-// Queries of one forward task: keys and values are packed once for each.
+// Queries per forward task. Keys and values are packed once per task.
 inline constexpr int64_t kForwardQueries = 11 * kQueryBlock;
 inline constexpr int64_t kForwardKeys = 512;
 inline constexpr int64_t kBackwardKeys = 256;
@@ -32,9 +32,9 @@ struct TaskSequence {
         keys(batch.key_length[s]),
         mask(batch.mask) {}
 
-  // Keys that a query sees.
+  // The keys that a query sees.
   RowRange visible(int64_t query) const { return visible_keys(mask, query, queries, keys); }
-  // Keys that any of queries begin … end - 1 sees, of which there is one at least.
+  // The keys that any of the queries begin … end - 1 sees. There is at least one query.
   RowRange visible(int64_t begin, int64_t end) const { return {visible(begin).begin, visible(end - 1).end}; }
 
   int64_t first_query_row;
@@ -44,21 +44,21 @@ struct TaskSequence {
   AttentionMask mask;
 };
 
-// Scores of some queries of a sequence with some of its keys.
+// The scores of some queries of a sequence with some of its keys.
 struct ScoreBlock {
   int64_t first_query;
   int64_t queries;
   int64_t first_key;
   int64_t keys;
 
-  // Keys of the block that one of its queries sees, counted from first_key.
+  // The keys of the block that a query sees, counted from first_key.
   RowRange visible(const TaskSequence& sequence, int64_t query) const {
     const RowRange seen = sequence.visible(query);
     return {std::max<int64_t>(seen.begin - first_key, 0), std::min(seen.end - first_key, keys)};
   }
 };
 
-// Column of the bias table for a query of the sequence and key 0; the next key's is the next.
+// The column of the bias table for a query and key 0; the next key's column is the next one.
 inline int64_t bias_column(const AttentionBatch& batch, const TaskSequence& sequence, int64_t query) {
   return batch.max_key_length - 1 - (query + sequence.keys - sequence.queries);
 }
@@ -95,16 +95,17 @@ struct BackwardLayout {
 };
 BackwardLayout backward_layout(const AttentionBatch& batch);
 
-// Queries [first_query, first_query + kForwardQueries) of a query head of a sequence. workspace: layout.total
-// floats.
+// Computes queries [first_query, first_query + kForwardQueries) of a query head of a sequence. The workspace
+// has layout.total floats.
 using ForwardTask = void (*)(const AttentionForward& arguments, const ForwardLayout& layout, int64_t sequence,
                              int64_t head, int64_t first_query, float* workspace);
-// A whole key/value head of a sequence, with the query heads that read it. dbias: the sequence's own gradient of
-// the bias, [A, bias columns], of which it writes the rows of its heads; null where none is wanted.
+// Computes a whole key/value head of a sequence, with the query heads that read it. dbias is the sequence's
+// own gradient of the bias, [A, bias columns], of which it writes the rows of its heads; null if it is not
+// needed.
 using BackwardTask = void (*)(const AttentionBackward& arguments, const BackwardLayout& layout,
                               int64_t sequence, int64_t key_value_head, float* workspace, float* dbias);
 
-// The task for this CPU and the batch's dtype and dropout.
+// The task for this CPU and for the batch's dtype and dropout.
 ForwardTask select_forward_task(const AttentionBatch& batch);
 BackwardTask select_backward_task(const AttentionBatch& batch);
 

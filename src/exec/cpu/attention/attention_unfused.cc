@@ -124,8 +124,8 @@ float dot(const T* x, const T* y, int64_t count) {
   return sum;
 }
 
-// out[i] = Σ over j in range of weight(j) · rows[j * stride + i]: one element after another, so that sums stay
-// in f32 whatever the storage dtype.
+// out[i] = Σ over j in range of weight(j) · rows[j * stride + i], element by element, so that sums stay in
+// f32 for every storage dtype.
 template <class T, class Weight>
 void weighted_sum(const T* rows, int64_t stride, RowRange range, int64_t columns, const Weight& weight,
                   T* out) {
@@ -136,8 +136,8 @@ void weighted_sum(const T* rows, int64_t stride, RowRange range, int64_t columns
   }
 }
 
-// The gradient of a key or value: such a sum over the queries that see it, of every head of a group in turn.
-// weight(head, query); `rows` are those of the group's first head.
+// The gradient of a key or value: such a sum over the queries that see it, for every head of a group in turn.
+// The weight is weight(head, query); `rows` belong to the group's first head.
 template <class T, class Weight>
 void sum_over_group(const AttentionBatch& batch, const T* rows, int64_t stride, int64_t first_head,
                     RowRange queries, const Weight& weight, T* out) {

@@ -1,13 +1,13 @@
-// Attention as separate steps, each with its gradient: what runs where fusion is switched off, and what the
-// fused kernel is compared with. Plain loops; every head's whole matrix of scores is stored.
+// Attention as separate ops, each with its gradient. It runs if fusion is switched off, and tests compare the
+// fused kernel with it. Plain loops; each head's whole matrix of scores is stored.
 //
 //   scores = attention_scores(q, k)           context = attention_context(dropped, v)
 //   probabilities = attention_softmax(scores) dropped = attention_dropout(probabilities)
 //
-// Letters, masks, grouped heads, bias and inputs as in attention.h. Scores, probabilities and their gradients
-// are f32 [A, query_rows, Tk]: column k of a row is key k of the row's own sequence. Columns that a query
-// doesn't see are -inf in the scores and 0 elsewhere; rows in holes likewise. q, k, v, context and their
-// gradients are of batch.dtype; context is dense.
+// Letters, masks, grouped heads, bias and inputs are as in attention.h. Scores, probabilities and their
+// gradients are f32 [A, query_rows, Tk]: column k of a row is key k of that row's sequence. Columns of keys
+// that a query does not see are -inf in the scores and 0 elsewhere; so are rows in holes. q, k, v, context
+// and their gradients have batch.dtype; context is dense.
 //
 // Threads: the OpenMP team shares the key/value heads; results don't depend on its size. Nothing is allocated.
 // In-place use (out == in) is allowed for softmax, dropout and softmax_backward. Errors: InternalError for a
@@ -23,7 +23,7 @@ namespace shoehorn::cpu {
 // scale · q · k + bias.
 void attention_scores(const AttentionBatch& batch, const ConstHeadRows& q, const ConstHeadRows& k,
                       float* scores);
-// dscores -> dq, dk and, where the bias trains, dbias [A, Tq + Tk - 1].
+// dscores -> dq, dk and, if the bias is trained, dbias [A, Tq + Tk - 1].
 void attention_scores_backward(const AttentionBatch& batch, const float* dscores, const ConstHeadRows& q,
                                const ConstHeadRows& k, const HeadRows& dq, const HeadRows& dk, float* dbias);
 

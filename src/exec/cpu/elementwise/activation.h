@@ -1,4 +1,4 @@
-// Activation functions with the bias of the product before them, and their gradients.
+// Activation functions, with the bias of the preceding product, and their gradients.
 //
 // R rows, F features, row-major and dense, stored as `dtype` (float32, bfloat16 or float16, checked:
 // InternalError); arithmetic and bias gradients are float32. Results do not depend on the number of threads.

@@ -1,5 +1,5 @@
-// Kernels on a range of columns of a matrix: R rows of N columns, of them W from `offset` on. Row-major and
-// dense, float32, bfloat16 or float16 (checked: InternalError); arithmetic is in float32 and rounds once on
+// Kernels on a range of columns of a matrix: R rows of N columns, W of them from `offset` on. Row-major and
+// dense, float32, bfloat16 or float16 (checked: InternalError). Arithmetic is float32 and rounds once on
 // storing. Nothing is allocated; OpenMP threads; results do not depend on their number.
 #pragma once
 
@@ -17,7 +17,7 @@ struct AddColumns {
   int64_t width;
   const void* x;       // [R, N]
   const void* addend;  // [R, W]
-  void* y;             // [R, N] x, with the addend added to the range; may be x
+  void* y;             // [R, N] x with the addend added to the range; may be x
 };
 void add_columns(const AddColumns& arguments);
 
@@ -28,7 +28,7 @@ struct TakeColumns {
   int64_t offset;
   int64_t width;
   const void* x;  // [R, N]
-  void* y;        // [R, W] the range; does not overlap x
+  void* y;        // [R, W] the range of x; does not overlap x
 };
 void take_columns(const TakeColumns& arguments);
 
@@ -39,7 +39,7 @@ struct PutColumns {
   int64_t offset;
   int64_t width;
   const float* x;  // [R, W]
-  void* y;         // [R, N], whose range is set to x; does not overlap x
+  void* y;         // [R, N]; its range is set to x; does not overlap x
 };
 void put_columns(const PutColumns& arguments);
 

@@ -1,5 +1,5 @@
-// Dropout masks of a row of activations, a block of columns at a time, for the kernels that apply them in
-// passing. To be included after hwy/foreach_target.h, once a target.
+// Draws the dropout masks of a row of activations, a block of columns at a time, inside kernels that apply
+// them to values in registers. Include it after hwy/foreach_target.h, once per target.
 #if defined(SHOEHORN_EXEC_CPU_DROPOUT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHOEHORN_EXEC_CPU_DROPOUT_INL_H_
 #undef SHOEHORN_EXEC_CPU_DROPOUT_INL_H_
@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
-// Columns whose mask bits are drawn at a time: long enough to amortise the generator's start, short enough
-// for a buffer on the stack.
+// Columns per draw of mask bits: long enough to amortise the generator's start-up, short enough for a buffer
+// on the stack.
 inline constexpr int64_t kMaskColumns = 2048;
 
 // Replays the masks of one stream at one step.
@@ -50,7 +50,7 @@ class DropoutReplay {
   alignas(8) uint8_t keep_bits_[philox_keep_bytes(kMaskColumns)];
 };
 
-// Stands in where p is 0, so that kernels have one text for both.
+// Takes the place of DropoutReplay if p is 0, so that both cases share one kernel.
 class NoDropout {
  public:
   explicit NoDropout(const Dropout&) {}
@@ -58,7 +58,7 @@ class NoDropout {
   HWY_INLINE FloatVector apply(FloatVector value, int64_t) const { return value; }
 };
 
-// Calls body(column, lanes) for all columns of a row, with the mask of each block drawn before.
+// Calls body(column, lanes) for all columns of a row; the mask of each block is drawn before.
 template <class Replay, class Body>
 HWY_INLINE void for_masked_columns(Replay& replay, int64_t row, int64_t columns, const Body& body) {
   for (int64_t begin = 0; begin < columns; begin += kMaskColumns) {

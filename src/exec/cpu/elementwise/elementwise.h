@@ -1,10 +1,9 @@
-// Kernels that treat every element alone: sums, dropout, casts, scaling, and the split storage of master
-// weights.
+// Element-wise kernels: sums, dropout, casts, scaling, and the split storage of master weights.
 //
-// R rows, N columns, row-major and dense. `dtype` is float32, bfloat16 or float16 (checked: InternalError);
-// arithmetic is in float32 and rounds once on storing. An output may be the same buffer as an input of the
-// same dtype, not overlap it otherwise. Pointers need the alignment of their elements only. Nothing is
-// allocated; OpenMP threads; results do not depend on their number.
+// R rows, N columns, row-major and dense. `dtype` is float32, bfloat16 or float16 (checked: InternalError).
+// Arithmetic is float32 and rounds once on storing. An output may be the same buffer as an input of the same
+// dtype; otherwise it must not overlap an input. Pointers need only the alignment of their elements. Nothing
+// is allocated; OpenMP threads; results do not depend on their number.
 #pragma once
 
 #include <bit>
@@ -16,8 +15,8 @@
 
 namespace shoehorn::cpu {
 
-// What a dropout mask is made of (base/philox.h); the feature is the column. Never stored: the backward pass
-// replays it.
+// The arguments of a dropout mask (base/philox.h); its feature is the column. Masks are never stored: the
+// backward draws them again.
 struct Dropout {
   float p = 0.0F;  // probability of dropping, in [0, 1); 0: the pointers are not read
   uint64_t seed = 0;
@@ -27,7 +26,7 @@ struct Dropout {
   const int32_t* position = nullptr;  // [R] position in the sequence
 };
 
-// Whether the masks of these arguments drop anything at all.
+// True if the mask drops anything at all.
 inline bool drops(const Dropout& dropout) {
   return drop_threshold(dropout.p) != 0;
 }
@@ -51,7 +50,7 @@ struct BiasAdd {
 };
 void bias_add(const BiasAdd& arguments);
 
-// y = mask * x / (1 - p). Given dy for x it is its own gradient.
+// y = mask * x / (1 - p). The gradient is the same function of dy.
 struct DropoutApply {
   DType dtype;
   int64_t rows;
@@ -88,19 +87,19 @@ struct Fill {
 };
 void fill(const Fill& arguments);
 
-// Bytes of any type; the buffers do not overlap.
+// Copies bytes; the buffers do not overlap.
 void copy(const void* from, int64_t bytes, void* to);
 
 // ---- Split masters
 //
-// A float32 master weight stored as a bfloat16 that products read and a 16-bit rest, losing no bit and
-// costing no byte:
+// A float32 master weight is stored as a bfloat16, which products read, and a 16-bit rest. No bit is lost,
+// and the two take the same 4 bytes:
 //
 //   bits of the value = high * 2^16 + rest,  rest in [-2^15, 2^15)
 //
-// `high` is the nearest bfloat16, and of two equally near the one away from zero. (To even would need 2^16 +
-// 1 rests about an even neighbour.) So it differs from a plain cast at ties only. NaN stays NaN in both
-// parts' reading, its payload may change.
+// `high` is the nearest bfloat16; of two equally near ones it is the one farther from zero. (Ties to even
+// would need 2^16 + 1 values of the rest around an even number.) So it differs from a plain cast only at
+// ties. NaN stays NaN in both readings; its payload may change.
 
 struct SplitFloat {
   bfloat16 high;

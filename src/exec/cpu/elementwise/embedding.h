@@ -1,10 +1,10 @@
-// Rows looked up in tables and put back: token, position and type embeddings; the rows that a loss is taken
-// of.
+// Looks rows up in tables and adds gradients to them (token, position and type embeddings); gathers and
+// scatters rows.
 //
 // R rows, S selected rows, H hidden, V entries of the table; row-major and dense. Activations are stored as
-// `dtype` (float32, bfloat16 or float16, checked: InternalError). An id outside the table is a UserError,
-// raised before anything is written. Gradients are added in the order of the rows whatever the number of
-// threads: a thread owns columns, not rows. Nothing is allocated.
+// `dtype` (float32, bfloat16 or float16, checked: InternalError). An id outside of the table is a UserError,
+// thrown before anything is written. Gradients are added in the order of the rows for any number of threads:
+// a thread owns columns, not rows. Nothing is allocated.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace shoehorn::cpu {
 
 // y[r] = table[ids[r]] (+ addend[r])
 struct EmbeddingForward {
-  DType table_dtype;  // bfloat16 also for the high half of a split master
+  DType table_dtype;  // bfloat16: also the high half of a split master
   DType dtype;        // of addend and y
   int64_t rows;
   int64_t hidden;
@@ -35,8 +35,8 @@ struct EmbeddingBackward {
   int64_t entries;
   const void* dy;         // [R, H]
   const int32_t* ids;     // [R]
-  int64_t padding_index;  // rows of this id give no gradient (torch.nn.Embedding's padding_idx); -1: none
-  bool accumulate;        // add to dtable as it is rather than to zeros
+  int64_t padding_index;  // this id gets no gradient (torch.nn.Embedding's padding_idx); -1: none
+  bool accumulate;        // true: add to dtable; false: to zeros
   float* dtable;          // [V, H]
 };
 void embedding_backward(const EmbeddingBackward& arguments);
@@ -53,8 +53,8 @@ struct GatherRows {
 };
 void gather_rows(const GatherRows& arguments);
 
-// y = 0, then y[index[s]] = x[s]: the gradient of gather_rows where no index comes twice. (Where one does,
-// the last row stays.)
+// y = 0, then y[index[s]] = x[s]: the gradient of gather_rows for distinct indices. (Of equal indices the
+// last row wins.)
 struct ScatterRows {
   DType dtype;
   int64_t rows;

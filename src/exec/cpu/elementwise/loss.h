@@ -1,10 +1,10 @@
 // Losses and their gradients.
 //
 // S rows with a target, C classes; row-major and dense. Logits and their gradients are stored as `dtype`
-// (float32, bfloat16 or float16, checked: InternalError), losses are float32, arithmetic is float32 and the
-// sum over rows double. Losses are divided by target_count, a scalar of the whole effective batch (all
-// micro-batches, all ranks), so partial losses and gradients simply add up. Results do not depend on the
-// number of threads. Nothing is allocated.
+// (float32, bfloat16 or float16, checked: InternalError). Losses and arithmetic are float32; the sum over
+// rows is double. Losses are divided by target_count, a scalar of the whole effective batch (all
+// micro-batches, all ranks), so partial losses and gradients add up. Results do not depend on the number of
+// threads. Nothing is allocated.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace shoehorn::cpu {
 
-// Rows with this label have no loss and a gradient of zero.
+// Rows with this label have no loss and a zero gradient.
 inline constexpr int32_t kIgnoredLabel = -100;
 
 // loss[0] (+)= sum over rows of (1 - e) (-log p[label]) + e mean over classes of (-log p), over target_count,
@@ -28,13 +28,13 @@ struct CrossEntropyForward {
   const void* logits;         // [S, C]
   const int32_t* labels;      // [S]
   const float* target_count;  // [1]
-  float* row_maximum;         // [S] for the backward pass: largest logit
-  float* row_sum;             // [S] for the backward pass: sum of exp(logit - largest)
+  float* row_maximum;         // [S] for the backward: largest logit
+  float* row_sum;             // [S] for the backward: sum of exp(logit - largest)
   float* loss;                // [1]
   bool accumulate;            // add to the loss rather than write it
   void* workspace;            // loss_workspace_bytes(S), aligned to 4
 };
-// Of every loss: a number a row.
+// For all losses: one number per row.
 int64_t loss_workspace_bytes(int64_t rows);
 void cross_entropy_forward(const CrossEntropyForward& arguments);
 
@@ -54,8 +54,8 @@ struct CrossEntropyBackward {
 };
 void cross_entropy_backward(const CrossEntropyBackward& arguments);
 
-// Losses of S rows of C values each: loss[0] (+)= sum over rows of the mean over a row's C losses, over target_count,
-// as PyTorch's losses of reduction `mean` where target_count is S.
+// Losses of S rows with C values each. The loss of a row is the mean over its C values; loss[0] (+)= their
+// sum divided by target_count. If target_count is S this is PyTorch's reduction `mean`.
 struct ValueLossForward {
   DType dtype;
   int64_t rows;
@@ -78,12 +78,13 @@ struct ValueLossBackward {
   void* dlogits;                // [S, C]; may be logits
 };
 
-// (x - y)²; its gradient 2 (x - y).
+// (x - y)²; gradient 2 (x - y).
 void mean_squared_error_forward(const ValueLossForward& arguments);
 void mean_squared_error_backward(const ValueLossBackward& arguments);
 
-// -y log p - (1 - y) log(1 - p) with p = 1 / (1 + e^-x), computed as max(x, 0) - x y + log(1 + e^-|x|), which neither
-// overflows nor cancels; its gradient p - y. PyTorch's binary_cross_entropy_with_logits; y need not be 0 or 1.
+// -y log p - (1 - y) log(1 - p) with p = 1 / (1 + e^-x), computed as max(x, 0) - x y + log(1 + e^-|x|), which
+// neither overflows nor cancels; gradient p - y. This is PyTorch's binary_cross_entropy_with_logits; y may be
+// any number.
 void binary_cross_entropy_forward(const ValueLossForward& arguments);
 void binary_cross_entropy_backward(const ValueLossBackward& arguments);
 

@@ -1,10 +1,10 @@
-// Layer normalization, alone and fused with what stands before it in a transformer block.
+// Layer normalization, alone and fused with the bias, dropout and residual before it in a transformer block.
 //
 // R rows, H hidden, row-major and dense. x, y and their gradients are stored as `dtype` (float32, bfloat16 or
-// float16, checked: InternalError); parameters, statistics and parameter gradients are float32, as is all
-// arithmetic. H is any positive number. Parameter gradients are sums over rows in chunks of fixed size, so
-// results do not depend on the number of threads. Nothing is allocated; workspaces need 4-byte alignment and
-// hold nothing between calls.
+// float16, checked: InternalError). Parameters, statistics, parameter gradients and arithmetic are float32. H
+// is any positive number. Parameter gradients are summed over rows in chunks of fixed size, so results do not
+// depend on the number of threads. Nothing is allocated; workspaces need 4-byte alignment and hold nothing
+// between calls.
 //
 //   mean = sum x / H,  rstd = 1 / sqrt(sum (x - mean)^2 / H + epsilon),  y = (x - mean) rstd gamma + beta
 //
@@ -32,7 +32,7 @@ struct LayerNormForward {
 };
 void layer_norm_forward(const LayerNormForward& arguments);
 
-// y again, bit for bit, from what a forward pass kept; z is its x, or what it normalized.
+// Recomputes y bit for bit from what a forward kept; z is its x, or the sum that it normalized.
 struct LayerNormOutput {
   DType dtype;
   int64_t rows;
@@ -46,7 +46,7 @@ struct LayerNormOutput {
 };
 void layer_norm_output(const LayerNormOutput& arguments);
 
-// Which gradients of parameters are added to what is there, rather than written over it.
+// True: the gradient is added to the existing one; false: it overwrites it.
 struct NormAccumulation {
   bool dgamma = false;
   bool dbeta = false;
@@ -72,8 +72,8 @@ struct LayerNormBackward {
 int64_t layer_norm_backward_workspace_bytes(int64_t rows, int64_t hidden);
 void layer_norm_backward(const LayerNormBackward& arguments);
 
-// z = residual + dropout(x + bias), rounded to storage; y = layer_norm(z). The statistics are those of the
-// rounded z, which is what the backward pass sees. z may be x or residual.
+// z = residual + dropout(x + bias), rounded to storage; y = layer_norm(z). The statistics are of the rounded
+// z, which the backward reads. z may be x or residual.
 struct BiasDropoutResidualLayerNormForward {
   DType dtype;
   int64_t rows;
@@ -92,15 +92,16 @@ struct BiasDropoutResidualLayerNormForward {
 };
 void bias_dropout_residual_layer_norm_forward(const BiasDropoutResidualLayerNormForward& arguments);
 
-// dresidual = dz = gradient through the normalization (+ dz_addend); dx = mask dz / (1 - p); dbias = column
-// sums of dx, taken before dx is rounded to storage. Outputs may be any of the inputs dy, z, dz_addend.
+// dresidual = dz = the gradient through the normalization (+ dz_addend); dx = mask dz / (1 - p); dbias =
+// column sums of dx, taken before dx is rounded to storage. Outputs may be any of the inputs dy, z,
+// dz_addend.
 struct BiasDropoutResidualLayerNormBackward {
   DType dtype;
   int64_t rows;
   int64_t hidden;
   Dropout dropout;
   const void* dy;         // [R, H]
-  const void* dz_addend;  // [R, H] gradient that reaches z by another way (pre-norm blocks), or null: none
+  const void* dz_addend;  // [R, H] another gradient of z (pre-norm blocks), or null: none
   const void* z;          // [R, H]
   const float* mean;      // [R]
   const float* rstd;      // [R]

@@ -1,9 +1,9 @@
 // Root-mean-square normalization: layer normalization without the mean and the shift.
 //
 // R rows, H hidden, row-major and dense. x, y and their gradients are stored as `dtype` (float32, bfloat16 or
-// float16, checked: InternalError); gamma, statistics and dgamma are float32, as is all arithmetic. H is any positive
-// number. dgamma is a sum over rows in chunks of fixed size, so it does not depend on the number of threads. Nothing
-// is allocated; the workspace needs 4-byte alignment and holds nothing between calls.
+// float16, checked: InternalError). gamma, statistics, dgamma and arithmetic are float32. H is any positive
+// number. dgamma is summed over rows in chunks of fixed size, so it does not depend on the number of threads.
+// Nothing is allocated; the workspace needs 4-byte alignment and holds nothing between calls.
 //
 //   rstd = 1 / sqrt(sum x^2 / H + epsilon),  y = x rstd gamma
 //

@@ -22,8 +22,8 @@
 
 namespace shoehorn::cpu {
 
-// The scalars of one parameter's update, and its share of the workspace. A chunk is kRowsPerChunk rows of a
-// matrix, the last one of each shorter.
+// The scalars of one parameter's update, and its part of the workspace. A chunk is kRowsPerChunk rows of a
+// matrix; the last chunk of a matrix may be shorter.
 struct AdafactorStep {
   GradientForm gradient = {};
   float gradient_epsilon = 0;
@@ -86,8 +86,8 @@ HWY_INLINE float next_row_moment(const AdafactorParameter& p, const AdafactorSte
   return p.row_moment[row] * step.beta2t + mean * step.beta2t_rest;
 }
 
-// Moments of kRows rows, and their part of a chunk's sums over rows. The rows are read a second time while
-// they are in the cache; several of them load and store the sums once.
+// The moments of kRows rows, and their contribution to a chunk's sums over rows. The rows are read a second
+// time while they are in the cache. Several rows together load and store the sums only once.
 template <int64_t kRows>
 HWY_INLINE void add_rows(const AdafactorParameter& p, const AdafactorStep& step, int64_t row, float* sums,
                          float* shares) {

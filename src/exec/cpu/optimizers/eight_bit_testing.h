@@ -1,4 +1,4 @@
-// What bitsandbytes leaves in codes, scales and weights: tests/golden/optimizer_8bit_make.py.
+// The codes, scales and weights that bitsandbytes computes: tests/golden/optimizer_8bit_make.py.
 #pragma once
 
 #include "exec/cpu/optimizers/optimizer_8bit.h"
@@ -27,7 +27,7 @@ inline std::string hex(const std::vector<uint8_t>& codes) {
   return digits;
 }
 
-// A tensor's states in 8 bits, all zero: no moment and no scale.
+// The 8-bit states of a tensor, all zero: no moment and no scale.
 struct EightBitMoments {
   explicit EightBitMoments(int64_t count) {
     for (size_t i = 0; i < 2; ++i) {
@@ -35,7 +35,7 @@ struct EightBitMoments {
       scales[i].resize(static_cast<size_t>((count + kStateBlock - 1) / kStateBlock));
     }
   }
-  // Gives the first `kept` states to a tensor, from an element on that begins a block.
+  // Gives the first `kept` states to a tensor, from element `from` on, which begins a block.
   void lend(EightBitTensor& tensor, size_t kept, int64_t from = 0) {
     for (size_t i = 0; i < kept; ++i) {
       tensor.codes[i] = codes[i].data() + from;

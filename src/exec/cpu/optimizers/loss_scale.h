@@ -1,4 +1,4 @@
-// The scalars of a loss scale; ops/loss_scale_ops.cc has their meaning.
+// Kernels for the scalars of a loss scale. ops/loss_scale_ops.cc defines their meaning.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace shoehorn::cpu {
 
-// [1] each: 1 where `sum_of_squares` is infinite or not a number, else 0.
+// found[0] = 1 if sum_of_squares[0] is infinite or NaN, else 0.
 void found_inf(const double* sum_of_squares, int32_t* found);
 
 struct LossScaleState {
@@ -16,8 +16,8 @@ struct LossScaleState {
   int32_t* overflows_to_go;  // [1]
 };
 
-// After a step that was applied (found_inf 0) or skipped. The scale neither grows beyond float32's range nor
-// shrinks below the minimum.
+// Updates the state after a step that was applied (found_inf 0) or skipped. The scale neither grows beyond
+// float32's range nor shrinks below the minimum.
 void loss_scale_update(const LossScaleAttributes& attributes, const int32_t* found_inf,
                        const LossScaleState& state);
 

@@ -21,12 +21,12 @@
 
 namespace shoehorn::cpu {
 
-// Elements ahead of those in work that are asked for: a block has two passes, each of some of the streams,
-// which is more than the processor follows by itself.
+// How many elements ahead to prefetch. A block has two passes over different streams, which is more than the
+// hardware prefetcher follows.
 inline constexpr int64_t kElementsAhead = 512;
 
-// What a gradient is multiplied by on its way into AdamW's moments; of the second, whose square is added, the
-// root. Where gradients are not cut, their own scale is part of it.
+// The factor of a gradient on its way into AdamW's moments; for the second moment, which adds the square, it
+// is the root. Without clamping, the factor includes the gradient's own scale.
 struct GradientShares {
   bool is_cut;
   float first;
@@ -38,8 +38,8 @@ inline GradientShares gradient_shares(const AdamWStep& step) {
   return {is_cut, scale * step.beta1_rest, scale * std::sqrt(step.beta2_rest)};
 }
 
-// What AdamW divides a first moment by is root * sqrt(second moment) + epsilon: the step size is in it. One so
-// small that its inverse is none moves nothing.
+// AdamW divides a first moment by root * sqrt(second moment) + epsilon, with the step size folded in. If the
+// step size is so small that its inverse is not finite, nothing moves.
 struct MoveDivisor {
   float root;
   float epsilon;
@@ -66,8 +66,8 @@ struct LionStep {
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
-// Blocks that take each of the two passes together: what ends the first pass of one, the search for its
-// largest number, waits for itself while others are in work.
+// The number of blocks that take each pass together. The first pass ends with a search for the largest
+// number, a chain of dependent operations; meanwhile the other blocks keep the processor busy.
 inline constexpr int64_t kBlocksTogether = 4;
 inline constexpr int64_t kElementsTogether = kBlocksTogether * kStateBlock;
 
@@ -137,8 +137,8 @@ HWY_INLINE void for_parts(int64_t begin, int64_t count, int64_t part, const Body
   for (int64_t at = begin; at < begin + count; at += part) body(at, std::min(part, begin + count - at));
 }
 
-// Roots and divisions have a unit of their own: they are begun before the rounding, which needs none, and
-// used behind it.
+// Roots and divisions have an execution unit of their own: they start before the rounding, which needs none,
+// and are used after it.
 void adamw_8bit_range(const EightBitTensor& tensor, const AdamWStep& step, int64_t begin, int64_t count) {
   const FloatVector decay = set(weight_factor(step.learning_rate, tensor.weight_decay));
   const GradientShares shares = gradient_shares(step);

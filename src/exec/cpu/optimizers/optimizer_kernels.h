@@ -1,11 +1,11 @@
 // Optimizer updates over lists of tensors, in one pass over memory.
 //
-// A weight is float32, a split master (exec/cpu/elementwise/elementwise.h) whose high half the products read, or a
-// bfloat16 without a master: read as it is, and what an update makes of it in float32 is rounded
-// stochastically (base/bfloat16.h) with bits that depend on seed, step, parameter and element alone.
-// Gradients are float32, bfloat16 or float16 (checked: InternalError), read only and left as they are; state
-// is float32. Every element is computed on its own: results depend neither on the number of threads nor on
-// how a list is cut into tensors. Scalars lie in memory that earlier operations of the step wrote. Nothing is
+// A weight has one of three forms: float32; a split master (exec/cpu/elementwise/elementwise.h), whose high
+// half products read; or a bfloat16 without a master. An update of the last computes in float32 and rounds
+// stochastically (base/bfloat16.h), with bits that depend only on seed, step, parameter and element.
+// Gradients are float32, bfloat16 or float16 (checked: InternalError) and are not changed; states are
+// float32. Every element is computed independently, so results depend neither on the number of threads nor on
+// how a list is cut into tensors. The scalars are in memory that earlier nodes of the step wrote. Nothing is
 // allocated.
 #pragma once
 
@@ -20,28 +20,28 @@
 
 namespace shoehorn::cpu {
 
-// Which random bits round a weight: base/philox.h.
+// Selects the random bits that round a weight: base/philox.h.
 struct Rounding {
   uint64_t seed = 0;
   uint32_t stream_id = 0;          // of the parameter
-  int64_t first_element = 0;       // of the parameter, at which the weight begins
+  int64_t first_element = 0;       // of the parameter: the index at which the weight begins
   const uint32_t* step = nullptr;  // [1]
 };
 
-// Exactly one of the three forms.
+// A weight in exactly one of the three forms.
 struct WeightView {
   float* value = nullptr;    // [count]
-  bfloat16* high = nullptr;  // [count] with a rest or a rounding
+  bfloat16* high = nullptr;  // [count], with `rest` or `rounding`
   int16_t* rest = nullptr;   // [count]
-  Rounding rounding = {};    // of a weight without a master; no step: none
+  Rounding rounding = {};    // weights without a master; a null step: none
 };
 
-// Scalars every update reads.
+// The scalars that every update reads.
 struct UpdateScalars {
   const float* learning_rate;             // [1]
-  const float* gradient_scale = nullptr;  // [1] multiplied into gradients (a clip coefficient); null: 1
-  const int32_t* skip = nullptr;          // [1] not zero: leave everything as it is; null: never
-  // Elements of scaled gradients are cut at ± this.
+  const float* gradient_scale = nullptr;  // [1] factor of gradients (a clip coefficient); null: 1
+  const int32_t* skip = nullptr;          // [1] not zero: change nothing; null: never
+  // Elements of scaled gradients are clamped to ± this.
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
@@ -49,7 +49,7 @@ inline bool is_skipped(const UpdateScalars& scalars) {
   return scalars.skip != nullptr && *scalars.skip != 0;
 }
 
-// What updates make of a gradient: its multiple, cut element by element.
+// How updates transform a gradient: multiply by `scale`, then clamp to ± `most`.
 struct GradientForm {
   float scale;
   float most;
@@ -63,18 +63,18 @@ struct StatefulTensor {
   WeightView weight;
   DType gradient_dtype;
   const void* gradient;            // [count]
-  std::array<float*, 3> states{};  // [count] each, in the order that each update names; null: not kept
+  std::array<float*, 3> states{};  // [count] each, in each update's order; null: not kept
   float weight_decay = 0;
 };
 
-// What decoupled weight decay multiplies a weight by.
+// The factor of a weight under decoupled weight decay.
 inline float weight_factor(double learning_rate, float weight_decay) {
   return static_cast<float>(1.0 - learning_rate * double{weight_decay});
 }
 
-// InternalError naming `what` unless a weight has one form and its gradient a storage type.
+// InternalError naming `what` unless the weight has exactly one form and its gradient a storage type.
 void check_update(const WeightView& weight, DType gradient_dtype, int64_t count, const char* what);
-// The same of every tensor, and that each has the first `states` of its states and no more.
+// The same for every tensor; also that each has exactly the first `states` states.
 void check_updates(std::span<const StatefulTensor> tensors, size_t states, const char* what);
 
 // ---- AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization", in the arithmetic of
@@ -83,9 +83,9 @@ void check_updates(std::span<const StatefulTensor> tensors, size_t states, const
 //   w *= 1 - lr * weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2
 //   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
 //
-// t counts from 1: it is one more than the updates that were applied before this one.
+// t is the number of this update; the first is 1.
 
-// What the updates of a step have in common, worked out in double as PyTorch does.
+// What the updates of a step share, computed in double as in PyTorch.
 struct AdamWStep {
   double learning_rate;
   float beta1;
@@ -106,7 +106,7 @@ void adamw_update(std::span<const StatefulTensor> tensors, const AdamWSettings& 
 //
 //   g += weight_decay w;  b = momentum b + g;  w -= lr (nesterov ? g + momentum b : b)
 //
-// The buffer starts as zeros. Without momentum there is none, and w -= lr g.
+// The buffer starts as zeros. Without momentum there is no buffer, and w -= lr g.
 
 void sgd_update(std::span<const StatefulTensor> tensors, const SgdSettings& settings,
                 const UpdateScalars& scalars);

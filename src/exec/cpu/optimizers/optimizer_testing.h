@@ -1,4 +1,4 @@
-// Fifty updates of an optimizer against what its reference left in the same weights:
+// Compares fifty updates of an optimizer with those of its reference on the same weights:
 // tests/golden/optimizer_make.py.
 #pragma once
 
@@ -69,7 +69,7 @@ struct GoldenModel {
       }
     }
   }
-  // As an element-wise update takes them, with the first `kept` states.
+  // The arguments of an element-wise update, with the first `kept` states.
   std::vector<StatefulTensor> tensors(size_t kept) {
     std::vector<StatefulTensor> list;
     for (size_t t = 0; t < shapes.size(); ++t) {

@@ -1,4 +1,4 @@
-// Every optimizer's kernel behind one call, for tests of what they have in common.
+// Every optimizer's kernel behind one signature, for tests of what they have in common.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace shoehorn::cpu::testing {
 
 inline const uint32_t kAppliedUpdates = 4;
 
-// One update of a weight of this shape by an optimizer whose states are the same in every call.
+// An optimizer's update of a weight of a given shape. Its states are the same in every call.
 struct OptimizerUpdate {
   std::string name;
   std::function<void(const WeightView&, const Tensor& gradient, const GoldenShape&, const UpdateScalars&)>

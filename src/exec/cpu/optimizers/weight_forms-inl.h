@@ -1,8 +1,8 @@
-// The three forms of a weight in memory, as SIMD kernels read and write them. Included once a target, like
+// The three forms of a weight in memory, as SIMD kernels read and write them. Included once per target, like
 // simd_math-inl.h.
 //
-// Before elements are put, their random bits are drawn: draw(begin, end), at most kDrawnElements at a time.
-// for_weight_elements does so; where a form needs none it costs nothing.
+// Before elements are written, their random bits must be drawn: draw(begin, end), at most kDrawnElements at a
+// time. for_weight_elements does that. For forms that need no random bits it costs nothing.
 #if defined(SHOEHORN_EXEC_CPU_WEIGHT_FORMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHOEHORN_EXEC_CPU_WEIGHT_FORMS_INL_H_
 #undef SHOEHORN_EXEC_CPU_WEIGHT_FORMS_INL_H_
@@ -58,7 +58,7 @@ struct SplitWeight {
   }
 };
 
-// A bfloat16 alone, rounded stochastically where it is put.
+// A bfloat16 without a master; put() rounds stochastically.
 class RoundedWeight {
  public:
   HWY_INLINE RoundedWeight(uint16_t* bits, const Rounding& rounding)
@@ -66,7 +66,7 @@ class RoundedWeight {
         first_element_(rounding.first_element),
         row_{philox_key(rounding.seed, *rounding.step, rounding.stream_id), 0, 0, kRoundingExtra} {}
 
-  // Blocks begin at multiples of 8 of the parameter's elements.
+  // Blocks of random bits begin at multiples of 8 of the parameter's elements.
   HWY_INLINE void draw(int64_t begin, int64_t end) {
     const hn::Repartition<uint16_t, PhiloxTag> d16;
     const int64_t element = first_element_ + begin;
@@ -89,12 +89,12 @@ class RoundedWeight {
   uint16_t* bits_;
   int64_t first_element_;
   PhiloxRow row_;
-  int64_t origin_ = 0;  // whose bits are the first that were drawn last
-  // A last vector may reach beyond what was drawn.
+  int64_t origin_ = 0;  // the element of the first bits in drawn_
+  // The last vector may read past what was drawn.
   alignas(64) uint16_t drawn_[philox_elements(kDrawnElements) + hn::MaxLanes(FloatTag())];
 };
 
-// Calls body(i, lanes) for the elements [begin, end) a vector at a time, each after its bits were drawn.
+// Calls body(i, lanes) for the elements [begin, end), one vector at a time, after drawing their bits.
 template <class Weight, class Body>
 HWY_INLINE void for_weight_elements(Weight& weight, int64_t begin, int64_t end, const Body& body) {
   for (int64_t at = begin; at < end; at += kDrawnElements) {
@@ -104,13 +104,13 @@ HWY_INLINE void for_weight_elements(Weight& weight, int64_t begin, int64_t end, 
   }
 }
 
-// A gradient as updates take it; what is no number stays none.
+// The gradient that updates use: scaled, then clamped. NaN stays NaN.
 HWY_INLINE FloatVector formed(FloatVector gradient, const GradientForm& form) {
   const FloatVector scaled = hn::Mul(gradient, set(form.scale));
   return hn::Max(set(-form.most), hn::Min(set(form.most), scaled));
 }
 
-// -1 or 1; zero stays zero, and what is no number stays none.
+// -1 or 1; 0 for zero; NaN for NaN.
 HWY_INLINE FloatVector sign(FloatVector x) {
   const auto has_sign = hn::Or(hn::Lt(x, set(0.0F)), hn::Gt(x, set(0.0F)));
   return hn::IfThenElse(has_sign, hn::CopySign(set(1.0F), x), x);

@@ -25,9 +25,9 @@ int64_t align(int64_t bytes) {
   return round_up(bytes, kPartAlignment);
 }
 
-// From this many rows of A on, turning B into the library's blocked layout first costs less than it gains:
-// each element of B that is moved once serves 2·M operations. An fp32 B that is stored [N, K] serves the
-// library as it is nearly as well. Found by trial on AVX-512.
+// From this many rows of A on, repacking B into the library's blocked layout is worth its cost: each moved
+// element of B serves 2·M operations. An fp32 B that is stored [N, K] works nearly as well without repacking.
+// Found by experiment on AVX-512.
 constexpr int64_t kRowsThatPayForBlocking = 512;
 constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
 
@@ -37,14 +37,16 @@ constexpr int64_t kPanelRows = 256;
 // Terms of an fp32 sum at a time: as fast as all at once, with a fraction of the workspace for B's blocks.
 constexpr int64_t kPanelTerms = 512;
 
-// Columns of B that are in blocks at a time, at most, where that halves the workspace. The library wants a
-// dense C, so that a strip of C is made in the workspace, which costs 2% of the product's time for 512 rows
-// (7% for 2048, but there C is too large to halve anything) where C would not be made there anyway.
+// The largest number of columns of B that are in blocks at a time, if that halves the workspace. The library
+// needs a dense C, so a strip of C is then made in the workspace. Where C would not be made there anyway,
+// this costs 2% of the product's time for 512 rows (7% for 2048, but there C is too large for anything to be
+// halved).
 constexpr int64_t kStripColumns = 1024;
 
-// The sizes that a dimension is served in, largest first. Of a run-time count: the largest, then 2^i and
-// 3·2^i times the multiple. Of a fixed one: the largest and the rest. Fewer sizes mean more calls for a count, and
-// fewer products in memory: oneDNN 3 keeps a description with each that is larger than its code.
+// The sizes in which a dimension is processed, largest first. For a run-time count: the largest, then 2^i and
+// 3·2^i times the multiple. For a fixed dimension: the largest and the remainder. Fewer sizes mean more calls
+// per count, and fewer products in memory: oneDNN 3 keeps a description with each that is larger than its
+// code.
 std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulShape& shape) {
   if (shape.dynamic == DynamicDimension::kNone) {
     std::vector<int64_t> sizes = {std::min(largest, maximum)};
@@ -92,11 +94,11 @@ struct Strip {
   std::vector<Piece> pieces;
 };
 
-// Workspace: B as the products take it; A of a piece in fp32, where it is stored in 16 bits and the library
-// multiplies fp32 only; C of a piece and strip, where C is of 16 bits then or there are several strips; what
-// the library asks for. B is moved by us, a strip at a time, where the library wants column blocks, else
-// whole by the library, which widens bf16 meanwhile; its fp16 would go element by element, so that an fp16 B
-// is widened by us then, into a part of its own.
+// The workspace has: B in the form that the products read; A of a piece in fp32, if it is stored in 16 bits
+// and the library multiplies only fp32; C of a piece and strip, if C has 16 bits in that case or there are
+// several strips; what the library asks for. If the library wants column blocks, we repack B, a strip at a
+// time. Otherwise the library repacks all of B, and widens bf16 on the way. It would widen fp16 element by
+// element, so we widen an fp16 B first, into a part of its own.
 class PiecewiseMatmul final : public Matmul {
  public:
   PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {

@@ -125,8 +125,8 @@ std::shared_ptr<const Made> known(Known<Shape, Made>& all, const Shape& shape) {
 
 }  // namespace
 
-// The library describes a product in 20 kilobytes (2.6) or 130 (3.7). A description is made to learn the workspace,
-// given back, and made again for the code: a plan with all its alternatives holds none.
+// The library's description of a product takes 20 kilobytes (2.6) or 130 (3.7). It is made to learn the
+// workspace, freed, and made again for the code. So a plan with all its alternatives holds none.
 struct Product::Implementation {
   explicit Implementation(const ProductShape& of)
       : shape(of), workspace_bytes(size_of(describe().scratchpad_desc())) {}

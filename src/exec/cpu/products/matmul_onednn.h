@@ -1,5 +1,5 @@
-// Library products of fixed shape, and the move of a right operand into the library's blocks. Internal to
-// matmul*.cc.
+// oneDNN's products of fixed shape, and the reordering of a right operand into the library's blocked layout.
+// Private to matmul*.cc.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ namespace shoehorn::cpu {
 struct ProductShape {
   int64_t m, n, k;
   int64_t row_stride_a, column_stride_a;  // elements
-  int64_t row_stride_b, column_stride_b;  // of B as it is stored, before any move
+  int64_t row_stride_b, column_stride_b;  // of B as stored, before any reordering
   DType operands, result;
   bool bias, accumulate;
-  // B is given in the blocks that the library prefers for a product of so many rows of A; 0: as it is stored.
+  // B is in the blocked layout that the library prefers for a product with so many rows of A; 0: as stored.
   int64_t blocks_for_rows;
   auto operator<=>(const ProductShape&) const = default;
 };
@@ -28,7 +28,7 @@ class Product {
   Product& operator=(const Product&) = delete;
 
   int64_t workspace_bytes() const;
-  void compile() const;  // before run(); again is nothing
+  void compile() const;  // call it before run(); repeated calls do nothing
   void run(const void* a, const void* b, const float* bias, void* c, void* workspace) const;
 
  private:
@@ -36,8 +36,7 @@ class Product {
   std::unique_ptr<Implementation> implementation_;
 };
 
-// Turns a stored B into the form in which the product of `product` takes it: blocked as it says, and of its
-// operands' type.
+// Converts a stored B into the form that `product` reads: its blocked layout and its operand type.
 struct MoveShape {
   ProductShape product;
   DType stored;
@@ -51,14 +50,14 @@ class Move {
   Move(const Move&) = delete;
   Move& operator=(const Move&) = delete;
 
-  // Whether the product takes B as it is stored: nothing to run.
+  // True if the product reads B as stored, so that there is nothing to run.
   bool is_idle() const;
-  // Whether that form is fp32 column blocks (exec/cpu/elementwise/column_blocks.h), which the caller makes: nothing to
-  // run.
+  // True if that form is fp32 column blocks (exec/cpu/elementwise/column_blocks.h), which the caller makes;
+  // there is nothing to run.
   bool is_column_blocks() const;
   int64_t moved_bytes() const;
   int64_t workspace_bytes() const;
-  void compile() const;  // before run(), where there is something to run; again is nothing
+  void compile() const;  // call it before run() if there is something to run; repeated calls do nothing
   void run(const void* stored, void* moved, void* workspace) const;
 
  private:
@@ -66,7 +65,7 @@ class Move {
   std::unique_ptr<Implementation> implementation_;
 };
 
-// The one product, or move, of a shape in this process; described on first use, not compiled.
+// The product, or move, of a shape; one object per shape in this process. Created on first use, not compiled.
 std::shared_ptr<const Product> plan_product(const ProductShape& shape);
 std::shared_ptr<const Move> plan_move(const MoveShape& shape);
 

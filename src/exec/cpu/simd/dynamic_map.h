@@ -1,20 +1,20 @@
-// The 8-bit data type of bitsandbytes' optimizer states: block-wise dynamic quantisation, Dettmers et al.,
-// "8-bit optimizers via block-wise quantization" (2021), codes and scales equal to those of bitsandbytes
-// 0.50's CPU library byte for byte.
+// The 8-bit data type of bitsandbytes' optimizer states: block-wise dynamic quantization (Dettmers et al.,
+// "8-bit optimizers via block-wise quantization", 2021). Codes and scales equal those of bitsandbytes 0.50's
+// CPU library, byte for byte.
 //
-// A code stands for a number in [-1, 1] (signed) or [0, 1] (unsigned) times its block's scale, the largest
-// magnitude in the block. The 256 numbers are finer towards zero: seven decades, each with twice as many
-// numbers as the one below it.
+// A code stands for a number in [-1, 1] (signed) or [0, 1] (unsigned) times the scale of its block, which is
+// the largest magnitude in the block. The 256 numbers are denser towards zero: seven decades, each with twice
+// as many numbers as the one below it.
 //
-// A number is first rounded to a grid of 2^16 points over [-1, 1]; its code is that of the nearest number of
-// the map, of two equally near the lower. No point of the grid is zero, so that zero becomes the code next to
-// 1.5e-5, except in a block of zeros, whose codes and scale are 0. NaN has some code and no part in the scale.
+// To quantize, a number is first rounded to a grid of 2^16 points over [-1, 1]. Its code is that of the map's
+// nearest number; of two equally near ones, the lower. No grid point is zero, so zero becomes the code next
+// to 1.5e-5; but a block of zeros has codes and scale 0. NaN gets some code and does not affect the scale.
 //
-// Both directions are arithmetic on a code's rank, code - 127 (signed) or code + 1 (unsigned): the ranks of a
-// decade are the integers from a power of two to the next, so a rank's exponent is its decade, in which
-// numbers are linear in ranks. Tables are then of decades, small enough for a register. Codes are exact;
-// numbers are those of the map to kNumberError, for a line and torch.linspace, which made the map, round
-// differently.
+// Both directions are arithmetic on a code's rank: code - 127 (signed) or code + 1 (unsigned). The ranks of a
+// decade are the integers from one power of two to the next, so a rank's exponent is its decade, and within a
+// decade numbers are linear in the rank. So tables have one entry per decade and fit into a register. Codes
+// are exact. Numbers equal the map's up to kNumberError, because a line and torch.linspace (which defines the
+// map) round differently.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace shoehorn::cpu {
 
-// Points of the grid. Half of them lie on each side of zero, the k-th of a side at the distance k + 1/2.
+// Grid points. Half of them lie on each side of zero; the k-th on a side is at the distance k + 1/2.
 inline constexpr int32_t kGridPoints = 1 << 16;
 
 // Distances of the signed map are counted in quarters of a point and stretched a little, so that floats suffice
@@ -41,7 +41,7 @@ inline constexpr float kSignedCentre = 46105016;
 // scale gives no numbers.
 inline constexpr double kNumberError = 0x1p-18;
 
-// Below it numbers of the unsigned map are zero.
+// For smaller scales, the numbers of the unsigned map are zero.
 inline constexpr float kSmallestUnsignedScale = 0x1p-120F;
 
 // Tables of 16 have a place for each value of a float's exponent field modulo 16, or for each line.
@@ -62,11 +62,11 @@ struct DynamicMap {
   alignas(64) std::array<float, 16> last;  // the largest magnitude of a line
 };
 
-// Made on the first call.
+// Built on the first call.
 const DynamicMap& signed_dynamic_map();
 const DynamicMap& unsigned_dynamic_map();
 
-// Blocks of kStateBlock elements, the last one shorter; `scales` has one a block.
+// Blocks of kStateBlock elements; the last one may be shorter. `scales` has one element per block.
 void quantize_blocks(const DynamicMap& map, const float* values, int64_t count, uint8_t* codes,
                      float* scales);
 void dequantize_blocks(const DynamicMap& map, const uint8_t* codes, const float* scales, int64_t count,

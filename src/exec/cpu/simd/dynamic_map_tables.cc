@@ -11,8 +11,8 @@
 namespace shoehorn::cpu {
 namespace {
 
-// Decades of the map; the lowest has one part in the signed map and two in the unsigned one, each above it
-// twice as many.
+// The decades of the map. The lowest has one part in the signed map and two in the unsigned one; each decade
+// has twice as many parts as the one below it.
 constexpr int kDecades = 7;
 
 // Lines of a sign.
@@ -25,8 +25,8 @@ float scale_of(int decade) {
   return static_cast<float>(std::pow(10.0, decade - (kDecades - 1)));
 }
 
-// A decade's numbers are middles of equal parts of [0.1, 1]. A part's boundary is linear in its place t in
-// [0, 1], with roundings, those of torch.linspace, that make it start at either of two numbers.
+// The numbers of a decade are the middles of equal parts of [0.1, 1]. A part's boundary is linear in its
+// position t in [0, 1]; the rounding of torch.linspace makes it start at either of two numbers.
 constexpr float kDecadeLength = 1.0F - 0.1F;
 float boundary(float t) {
   return std::fma(kDecadeLength, t, t < 0.5F ? 0.1F : 1.0F - kDecadeLength);
@@ -65,7 +65,8 @@ size_t code_of(const DynamicMap& map, int rank) {
 }
 
 // The line through the numbers of each decade: its slope is the decade's, its intercept the mean of those
-// that they want. Places of rank 0 (signed) and rank 1 (unsigned), whose number is zero, stay zero.
+// that the numbers call for. The entries of rank 0 (signed) and rank 1 (unsigned), whose number is zero, stay
+// zero.
 void make_number_lines(DynamicMap& map) {
   for (int decade = 0; decade < kDecades; ++decade) {
     const int parts = parts_of(decade, map.is_signed);
@@ -112,7 +113,7 @@ void set_line(DynamicMap& map, size_t line, float slope, float intercept, int la
 }
 
 // The line through the ranks of one decade: its slope is the decade's, its intercept the middle of those that
-// round to the rank of every point. Above the decade's last boundary its last rank goes on for a while.
+// round to the rank of every point. The decade's last rank continues for a while above its last boundary.
 void fit_line(DynamicMap& map, size_t line, const std::array<int, kGridPoints / 2>& ranks, size_t begin,
               size_t end) {
   const int parts = 1 << std::ilogb(ranks[begin]);
@@ -147,8 +148,8 @@ void make_lines(DynamicMap& map) {
   // The lowest code has the rank -127.
   if (map.is_signed) map.last[kLines + top] = static_cast<float>(ranks.back() - 1);
 
-  // Distances between two powers of two have one line, or two of which the second starts with a carry out of
-  // the five bits of the exponent that name none.
+  // The distances between two powers of two have one line or two. The second one starts with a carry out of
+  // the five bits of the exponent that name no line.
   const auto lead_to_line = [&](size_t begin, size_t end) {
     const uint32_t field = exponent_field(distance(map, begin));
     size_t change = begin;

@@ -1,32 +1,33 @@
 // Dropout masks of a row, vectorised: bit for bit the masks that base/philox.h defines (Philox4x32-10, 16
-// random bits an element, eight neighbouring features a block).
+// random bits per element, eight neighbouring features per block).
 //
 // A vector of 64-bit lanes holds one counter word of as many blocks as it has lanes. The widening multiply
 // reads only the low half of a lane, so the high halves may hold rubbish and a round is two multiplies, two
 // shifts and two xors.
 //
-// A mask is a string of bits in memory: bit i (bit i % 8 of byte i / 8) is 1 where element first_feature + i
-// is kept:
+// A mask is a string of bits in memory: bit i (bit i % 8 of byte i / 8) is 1 if element first_feature + i is
+// kept:
 //
-//   alignas(8) uint8_t keep[philox_keep_bytes(kMaxColumns)];                   // scratch of the caller,
-//   reused const uint32_t threshold = drop_threshold(p); philox_keep_bits({key, position, sample, extra},
-//   threshold, first_feature, n, keep);   // a row for (i = 0; i < n; i += Lanes(df)) y =
-//   IfThenElseZero(philox_keep_mask(df, keep, i), Mul(x, scale));
+//   alignas(8) uint8_t keep[philox_keep_bytes(kMaxColumns)];  // scratch of the caller, reused
+//   const uint32_t threshold = drop_threshold(p);
+//   philox_keep_bits({key, position, sample, extra}, threshold, first_feature, n, keep);  // a row
+//   for (i = 0; i < n; i += Lanes(df))
+//     y = IfThenElseZero(philox_keep_mask(df, keep, i), Mul(x, scale));
 //
 // Random bits that round weights come from the same blocks: philox_half_words.
 //
-// Include it, in the manner of Highway's -inl.h files, after simd_targets.h and foreach_target.h; everything
-// lies in shoehorn::cpu::HWY_NAMESPACE. Nothing allocates or throws.
+// Include it, like Highway's -inl.h files, after simd_targets.h and foreach_target.h. Everything is in
+// shoehorn::cpu::HWY_NAMESPACE. Nothing allocates or throws.
 #include "base/philox.h"
 #include "hwy/highway.h"
 
-// What does not depend on the target.
+// The part that does not depend on the target.
 #ifndef SHOEHORN_EXEC_CPU_PHILOX_SIMD_COMMON_
 #define SHOEHORN_EXEC_CPU_PHILOX_SIMD_COMMON_
 
 namespace shoehorn::cpu {
 
-// The key and the three counter words that are the same for every element of a row.
+// The key and the three counter words that all elements of a row share.
 struct PhiloxRow {
   PhiloxKey key;
   uint32_t position;
@@ -34,12 +35,13 @@ struct PhiloxRow {
   uint32_t extra;
 };
 
-// Elements that the blocks of `count` of them give at most, from any first element on: whole vector groups.
+// The largest number of elements in the blocks of `count` elements from any first element on: whole vector
+// groups.
 constexpr int64_t philox_elements(int64_t count) {
   return (count + 7 + 255) / 256 * 256;
 }
 
-// Size of the buffer for the mask of `count` elements; 8 bytes are what mask loads may overread.
+// Size of the buffer for the mask of `count` elements, plus the 8 bytes that mask loads may overread.
 constexpr int64_t philox_keep_bytes(int64_t count) {
   return philox_elements(count) / 8 + 8;
 }
@@ -91,15 +93,15 @@ HWY_INLINE void philox_rounds(PhiloxKey key, PhiloxVector (&counter)[kPhiloxGrou
   }
 }
 
-// a >= b for unsigned half-words, which AVX2 compares only as signed.
+// a >= b for unsigned half-words; AVX2 has only a signed comparison.
 template <class V>
 HWY_INLINE auto philox_at_least(V a, V b) {
   return hn::Eq(hn::Max(a, b), a);
 }
 
-// Calls use(i, half_words) with the random bits of the elements of whole blocks from block `first_block` on,
-// a vector of 16 bits an element at a time, of which the first is element i: for at least `count` elements,
-// up to a whole number of groups.
+// Calls use(i, half_words) with the random bits, 16 per element, of whole blocks from `first_block` on, one
+// vector at a time; element i is the vector's first. Covers at least `count` elements, rounded up to a whole
+// number of groups.
 template <class Use>
 HWY_INLINE void philox_half_words(const PhiloxRow& row, uint32_t first_block, int64_t count, const Use& use) {
   const PhiloxTag d;

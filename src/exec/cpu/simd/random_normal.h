@@ -1,8 +1,9 @@
-// Normal random numbers for new weights: counter-based, so that any part of a tensor can be drawn by itself,
-// in parallel.
+// Normal random numbers for new weights. They are counter-based, so any part of a tensor can be drawn
+// separately and in parallel.
 //
-// Element i of stream s under a seed follows from (seed, s, i) alone: Philox4x32-10 words made uniform, then
-// Box and Muller ("A note on the generation of random normal deviates", 1958), 32 pairs at a time.
+// Element i of stream s depends only on (seed, s, i): words of Philox4x32-10 are made uniform, then
+// transformed by Box and Muller ("A note on the generation of random normal deviates", 1958), 32 pairs at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Uniform random numbers for new weights: counter-based, as normal ones are (random_normal.h).
+// Uniform random numbers for new weights: counter-based, like the normal ones (random_normal.h).
 //
-// Element i of stream s under a seed is word i % 4 of the Philox4x32-10 block with the counter i / 4, under
-// the key of a step that no training has: its bits are no dropout mask's.
+// Element i of stream s is word i % 4 of the Philox4x32-10 block with counter i / 4. The key is that of a
+// step which no training reaches, so no dropout mask uses the same bits.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
-// Vector arithmetic the kernels share: loads and stores of float32, bfloat16 and float16, and elementary
+// Vector arithmetic that the kernels share: loads and stores of float32, bfloat16 and float16, and elementary
 // functions in float32.
 //
-// To be included after hwy/foreach_target.h, once a target. Everything here is in
-// shoehorn::cpu::HWY_NAMESPACE. `Lanes` says how much of a vector is live: AllLanes, or FirstLanes{count} at
-// the ragged end of a row; a partial load fills the other lanes with zeros, a partial store leaves the memory
-// behind them untouched. 16-bit floats are widened on load and rounded to nearest even on store; NaN stays
-// NaN (base/bfloat16.h and base/float16.h are the definitions).
+// Include it after hwy/foreach_target.h, once per target. Everything is in shoehorn::cpu::HWY_NAMESPACE.
+// `Lanes` says how much of a vector is used: AllLanes, or FirstLanes{count} at the ragged end of a row. A
+// partial load fills the other lanes with zeros; a partial store leaves the memory behind them unchanged.
+// 16-bit floats are widened on load and rounded to nearest even on store; NaN stays NaN (defined in
+// base/bfloat16.h and base/float16.h).
 //
 // Largest errors against double precision over all floats, in units in the last place of float32: exp 1,
 // expm1 1.5, tanh 2.5, erf 1.5, sigmoid 3. The polynomials are our own minimax fits (Lawson's reweighting) of
@@ -132,7 +132,7 @@ HWY_INLINE void store(FloatVector value, float16* to, Lanes lanes = {}) {
   store_half(hn::BitCast(HalfTag(), hn::DemoteTo(Float16Tag(), value)), &to->bits, lanes);
 }
 
-// `other` in the lanes that are not live.
+// Replaces the unused lanes by those of `other`.
 HWY_INLINE FloatVector keep_live(FloatVector value, AllLanes, FloatVector = hn::Zero(FloatTag())) {
   return value;
 }
@@ -141,7 +141,7 @@ HWY_INLINE FloatVector keep_live(FloatVector value, FirstLanes lanes,
   return hn::IfThenElse(hn::FirstN(FloatTag(), static_cast<size_t>(lanes.count)), value, other);
 }
 
-// Calls body(column, lanes) for [begin, end) a vector at a time, the ragged end last.
+// Calls body(column, lanes) for [begin, end), one vector at a time; the ragged end is last.
 template <class Body>
 HWY_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
   const int64_t step = float_lanes();
@@ -151,7 +151,7 @@ HWY_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
 }
 
 // Folds body(accumulator, column, lanes) over [0, columns). Four chains hide the latency of additions; they
-// are joined in a fixed order.
+// are combined in a fixed order.
 template <class Body>
 HWY_INLINE FloatVector fold_columns(int64_t columns, const Body& body) {
   const int64_t step = float_lanes();

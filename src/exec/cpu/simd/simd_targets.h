@@ -1,8 +1,8 @@
-// Which instruction sets the vector kernels are compiled for. Include before any Highway header.
+// The instruction sets that vector kernels are compiled for. Include it before any Highway header.
 //
-// AVX2 with FMA is the least machine we support; AVX-512 (F, BW, DQ, VL) is chosen at run time where it
-// exists. Naming AVX2 as the baseline keeps Highway from compiling a scalar copy of every kernel, so a
-// program that uses these kernels must refuse to start where the processor lacks AVX2.
+// AVX2 with FMA is the minimum that we support; AVX-512 (F, BW, DQ, VL) is chosen at run time if the
+// processor has it. Declaring AVX2 as the baseline keeps Highway from compiling a scalar copy of every
+// kernel. So a program that uses these kernels must refuse to start on a processor without AVX2.
 #pragma once
 
 #ifdef HWY_BASELINE_TARGETS
