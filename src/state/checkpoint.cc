@@ -88,8 +88,8 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
   if (!args.save_only_model) {
     save_optimizer_states(staged.path() / kOptimizerFile, contents.session.state(), executor,
                           contents.session.options().step.optimizer.settings);
-    RunState state{.identity = contents.identity == nullptr ? RunIdentity{} : *contents.identity,
-                   .position = contents.position};
+    ResumeState state{.identity = contents.identity == nullptr ? RunIdentity{} : *contents.identity,
+                      .position = contents.position};
     const LossScaleStorages& scale = contents.session.family().loss_scale;
     if (scale.scale.valid()) state.loss_scale = read_loss_scale(executor, scale);
     write_json_atomic(staged.path() / kRunStateFile, to_json(state));
@@ -99,7 +99,7 @@ std::filesystem::path save_checkpoint(const CheckpointContents& contents, const 
 
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,
                            Session& session, const std::filesystem::path& base) {
-  const RunState saved = read_run_state(checkpoint);
+  const ResumeState saved = read_run_state(checkpoint);
   ResumedRun run{.state = load_trainer_state(checkpoint / kTrainerStateFile),
                  .position = saved.position,
                  .loss_scale = saved.loss_scale};

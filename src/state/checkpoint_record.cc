@@ -7,7 +7,7 @@
 
 namespace shoehorn {
 
-RunState read_run_state(const std::filesystem::path& checkpoint) {
+ResumeState read_run_state(const std::filesystem::path& checkpoint) {
   const std::filesystem::path file = checkpoint / kRunStateFile;
   if (!path_exists(file)) {
     throw user_error(
@@ -15,7 +15,7 @@ RunState read_run_state(const std::filesystem::path& checkpoint) {
         "was saved with --save_only_model or by another program",
         checkpoint.string(), kRunStateFile);
   }
-  return run_state_from_json(read_json(file), file.string());
+  return resume_state_from_json(read_json(file), file.string());
 }
 
 CheckpointRecord read_checkpoint_record(const std::filesystem::path& checkpoint) {

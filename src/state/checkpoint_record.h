@@ -16,12 +16,12 @@ inline constexpr const char* kRunStateFile = "shoehorn_state.json";
 
 struct CheckpointRecord {
   nlohmann::json arguments;  // of the run, by flag name
-  RunState state;
+  ResumeState state;
   int64_t global_step = 0;
 };
 
 // Reads kRunStateFile. UserError if it does not exist: the checkpoint has weights only.
-RunState read_run_state(const std::filesystem::path& checkpoint);
+ResumeState read_run_state(const std::filesystem::path& checkpoint);
 
 // UserError if a file is missing or was not written by Shoehorn.
 CheckpointRecord read_checkpoint_record(const std::filesystem::path& checkpoint);

@@ -38,7 +38,7 @@ class ResumeChangesTest : public ::testing::Test {
 
   fs::path path(const char* file) const { return directory_.path() / file; }
   json run_state_at(const json& samples_consumed) const {
-    json state = to_json(RunState{.identity = identity_, .position = {}});
+    json state = to_json(ResumeState{.identity = identity_, .position = {}});
     state["position"]["samples_consumed"] = samples_consumed;
     return state;
   }

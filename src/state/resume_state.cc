@@ -135,16 +135,16 @@ PlateauState plateau_of(const Section& section) {
 
 }  // namespace
 
-json to_json(const RunState& state) {
+json to_json(const ResumeState& state) {
   json object = {{"identity", to_json(state.identity)}, {"position", to_json(state.position)}};
   if (state.loss_scale) object["loss_scale"] = to_json(*state.loss_scale);
   if (state.position.plateau) object[kReduceLrOnPlateau] = to_json(*state.position.plateau);
   return object;
 }
 
-RunState run_state_from_json(const json& object, const std::string& source) {
+ResumeState resume_state_from_json(const json& object, const std::string& source) {
   const Section position = section_of(object, "position", source);
-  RunState state;
+  ResumeState state;
   state.position = position_of(position);
   if (object.contains("identity")) state.identity = identity_of(section_of(object, "identity", source));
   // Where it was before there was an identity.

@@ -26,15 +26,15 @@ struct RunPosition {
   std::optional<PlateauState> plateau = {};  // of reduce_lr_on_plateau
 };
 
-struct RunState {
+struct ResumeState {
   RunIdentity identity;  // members that an older checkpoint lacks are empty
   RunPosition position;
   std::optional<LossScaleValues> loss_scale = {};  // of a float16 run
 };
 
-nlohmann::json to_json(const RunState& state);
+nlohmann::json to_json(const ResumeState& state);
 
 // UserError "[`source`: key] …" if a key is missing or has another type. Counts are 0 or more.
-RunState run_state_from_json(const nlohmann::json& object, const std::string& source);
+ResumeState resume_state_from_json(const nlohmann::json& object, const std::string& source);
 
 }  // namespace shoehorn

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-RunState full_state() {
+ResumeState full_state() {
   return {.identity = {.training_samples = 28,
                        .training_data = "00000000aa",
                        .evaluation_data = "11111111aa",
@@ -36,13 +36,14 @@ RunState full_state() {
 }
 
 std::string refusal(const json& object) {
-  return message_of<UserError>([&] { run_state_from_json(object, "state.json"); });
+  return message_of<UserError>([&] { resume_state_from_json(object, "state.json"); });
 }
 
-TEST(RunState, ReadsBackTheSame) {
-  const RunState state = full_state();
+TEST(ResumeState, ReadsBackTheSame) {
+  const ResumeState state = full_state();
   // Through text, as a checkpoint has it.
-  const RunState read = run_state_from_json(parse_json(format_json(to_json(state)), "written"), "written");
+  const ResumeState read =
+      resume_state_from_json(parse_json(format_json(to_json(state)), "written"), "written");
   EXPECT_EQ(read.identity, state.identity);
   EXPECT_EQ(read.position.plateau, state.position.plateau);
   ASSERT_TRUE(read.loss_scale.has_value());
@@ -51,7 +52,7 @@ TEST(RunState, ReadsBackTheSame) {
 }
 
 // What a key that a shoehorn writes cannot do without, key by key; and each of another type.
-TEST(RunState, EveryKeyOfAnotherTypeIsRefusedByName) {
+TEST(ResumeState, EveryKeyOfAnotherTypeIsRefusedByName) {
   const json good = to_json(full_state());
   int64_t tried = 0;
   for (const auto& [section, content] : good.items()) {
@@ -66,7 +67,7 @@ TEST(RunState, EveryKeyOfAnotherTypeIsRefusedByName) {
   EXPECT_EQ(tried, 6 + 7 + 4 + 3);
 }
 
-TEST(RunState, NumbersBeyondTheirRangeAreRefused) {
+TEST(ResumeState, NumbersBeyondTheirRangeAreRefused) {
   const auto with = [](const char* section, const char* key, const json& value) {
     json state = to_json(full_state());
     state[section][key] = value;
@@ -79,12 +80,12 @@ TEST(RunState, NumbersBeyondTheirRangeAreRefused) {
   EXPECT_TRUE(contains(refusal(with("reduce_lr_on_plateau", "learning_rate", -1)), "0 or more"));
 }
 
-TEST(RunState, OlderCheckpointsLeaveMembersEmpty) {
+TEST(ResumeState, OlderCheckpointsLeaveMembersEmpty) {
   json old = to_json(full_state());
   for (const char* section : {"identity", "loss_scale", "reduce_lr_on_plateau"}) old.erase(section);
   old["position"].erase("skipped_steps");
   old["position"]["training_samples"] = 28;
-  const RunState state = run_state_from_json(old, "state.json");
+  const ResumeState state = resume_state_from_json(old, "state.json");
   EXPECT_EQ(state.identity, (RunIdentity{.training_samples = 28}));
   EXPECT_EQ(state.position.skipped_steps, 0);
   EXPECT_FALSE(state.loss_scale.has_value());

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "base/user_error_kinds.h"
 #include "graph/relative_step.h"
 #include "io/file.h"
 #include "session/batching.h"
-#include "session/memory_refusal.h"
 #include "state/checkpoint.h"
 #include "train/starting_weights.h"
 
@@ -72,7 +70,7 @@ AcceleratedDataLoader::Iterator AcceleratedDataLoader::begin() const {
 }
 
 int64_t AcceleratedDataLoader::size() const {
-  return accelerator_->windows_->schedule().micro_batches_per_epoch();
+  return accelerator_->run_->windows().schedule().micro_batches_per_epoch();
 }
 
 AccumulationScope::AccumulationScope(Accelerator& accelerator) : accelerator_(accelerator) {
@@ -103,7 +101,7 @@ Accelerator::~Accelerator() = default;
 
 std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accelerator::prepare(
     const Model& model, Optimizer optimizer, DataLoader loader) {
-  if (session_ != nullptr)
+  if (run_ != nullptr)
     throw user_error("[Accelerator: prepare] expected to be called once, got a second call");
   model_ = &model;
   if (options_.weights.empty()) options_.weights = model.weights_directory();
@@ -112,16 +110,10 @@ std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accele
   args_ = with_loader(std::move(args_), loader_->options());
   validate(args_);
   check_data(model, loader_->dataset(), "training");
-  windows_ = make_windows(args_, loader_->dataset());
-  SessionOptions options;
-  options.backend = options_.backend;
-  options.step = step_options_of(args_);
-  options.step.optimizer = optimizer_.options;
-  options.step.decay_of = decay_of_groups(optimizer_.groups);
-  make_room_for(*windows_, args_, loader_->dataset(), options);
-  session_ = std::make_unique<Session>(model, std::move(options));
-  runner_.emplace(*session_);
-  forecast_ = forecast_memory(*session_, args_.memory_budget);
+  run_ = std::make_unique<PlannedRun>(model, args_, RunData{.train = &loader_->dataset()},
+                                      PlannedRunOptions{.optimizer = optimizer_.options,
+                                                        .optimizer_groups = optimizer_.groups,
+                                                        .backend = options_.backend});
   return {AcceleratedModel(*this), AcceleratedOptimizer(*this), AcceleratedDataLoader(*this)};
 }
 
@@ -133,28 +125,22 @@ Accelerator::prepare(const Model& model, Optimizer optimizer, DataLoader loader,
 }
 
 void Accelerator::require_prepared() const {
-  if (session_ == nullptr) throw user_error("[Accelerator] expected prepare() first, got a call before it");
+  if (run_ == nullptr) throw user_error("[Accelerator] expected prepare() first, got a call before it");
 }
 
 void Accelerator::reserve() {
   require_prepared();
   if (is_started_) return;
-  if (!forecast_.fits()) {
-    const Alternatives alternatives =
-        find_alternatives(*model_, session_->options(), forecast_,
-                          {.micro_batch_size = args_.per_device_train_batch_size, .keeps_optimizer = true});
-    throw DoesNotFit(format_refusal(forecast_, alternatives));
-  }
-  if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
-  originals_ =
-      start_run({.weights = options_.weights, .seed = args_.seed, .on_line = options_.on_line}, *session_);
+  run_->reserve();
+  originals_ = start_run({.weights = options_.weights, .seed = args_.seed, .on_line = options_.on_line},
+                         run_->session());
   is_started_ = true;
 }
 
 void Accelerator::start_epoch() {
   reserve();
   leave_window();
-  windows_->start_epoch(epochs_begun_++);
+  run_->windows().start_epoch(epochs_begun_++);
   position_ = {};
   next_batch();
 }
@@ -164,7 +150,7 @@ void Accelerator::next_batch() {
   if (position_.given == position_.window.micro_batches) {
     leave_window();
     position_ = {};
-    if (!windows_->next_window(position_.window)) return;
+    if (!run_->windows().next_window(position_.window)) return;
   }
   const int64_t first = position_.window.first_micro_batch + position_.given;
   batch_.size_ = std::min(args_.per_device_train_batch_size,
@@ -216,8 +202,9 @@ void Accelerator::backward(const Loss& loss) {
         "[Accelerator: backward] expected optimizer.zero_grad() after optimizer.step(), got none; a planned "
         "step begins with gradients of zero");
   }
-  if (position_.backwards == 0) runner_->begin({steps_, applied_updates_, position_.window.target_items});
-  runner_->run_micro_batch(*windows_, position_.backwards);
+  if (position_.backwards == 0)
+    run_->runner().begin({steps_, applied_updates_, position_.window.target_items});
+  run_->runner().run_micro_batch(run_->windows(), position_.backwards);
   ++position_.backwards;
 }
 
@@ -281,7 +268,7 @@ void Accelerator::step() {
     throw user_error("[optimizer.step] expected accelerator.clip_grad_value({}) before it, got none",
                      args_.max_grad_value);
   }
-  last_step_ = runner_->finish(AcceleratedOptimizer(*this).learning_rate());
+  last_step_ = run_->runner().finish(AcceleratedOptimizer(*this).learning_rate());
   ++steps_;
   if (!last_step_->is_skipped) ++applied_updates_;
   position_.is_stepped = true;
@@ -325,8 +312,8 @@ double Accelerator::grad_norm() const {
 
 void Accelerator::save_model(const std::filesystem::path& directory) {
   reserve();
-  save_model_directory({*model_, *session_, args_, {}, {}, {}, originals_ ? &*originals_ : nullptr},
-                       session_->executor(), directory, args_.lora_merge);
+  save_model_directory({*model_, run_->session(), args_, {}, {}, {}, originals_ ? &*originals_ : nullptr},
+                       run_->executor(), directory, args_.lora_merge);
 }
 
 }  // namespace shoehorn

@@ -60,7 +60,7 @@
 #include "session/memory_forecast.h"
 #include "state/original_weights.h"
 #include "train/data_loader.h"
-#include "train/step_runner.h"
+#include "train/planned_run.h"
 
 namespace shoehorn {
 
@@ -212,8 +212,8 @@ class Accelerator {
   double loss() const;
   double grad_norm() const;  // before clipping
 
-  const MemoryForecast& forecast() const { return forecast_; }
-  Session& session() { return *session_; }
+  const MemoryForecast& forecast() const { return run_->forecast(); }
+  Session& session() { return run_->session(); }
   // Writes config.json and weights to `directory`, which is created if it does not exist.
   void save_model(const std::filesystem::path& directory);
 
@@ -255,10 +255,7 @@ class Accelerator {
   Optimizer optimizer_;
   Scheduler scheduler_;
   std::optional<DataLoader> loader_;
-  std::unique_ptr<Session> session_;
-  std::unique_ptr<WindowIterator> windows_;  // packs into the session's staging
-  std::optional<StepRunner> runner_;
-  MemoryForecast forecast_;
+  std::unique_ptr<PlannedRun> run_;
   bool is_started_ = false;
 
   LoopPosition position_;

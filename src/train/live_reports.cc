@@ -21,7 +21,7 @@ std::string tensorboard_tag(const std::string& name) {
   return "train/" + name;
 }
 
-RunReporter::RunReporter(const TrainingArguments& args, const std::string& config, int64_t resumed_step) {
+LiveReports::LiveReports(const TrainingArguments& args, const std::string& config, int64_t resumed_step) {
   const std::filesystem::path output = args.output_dir;
   if (!args.report_to.empty()) ensure_writable_directory(output);
   if (reports_to(args, "jsonl")) {
@@ -41,7 +41,7 @@ RunReporter::RunReporter(const TrainingArguments& args, const std::string& confi
   }
 }
 
-void RunReporter::log(const Metrics& entry) {
+void LiveReports::log(const Metrics& entry) {
   if (lines_) {
     nlohmann::json object = nlohmann::json::object();
     for (const auto& [key, value] : entry)

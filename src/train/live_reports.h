@@ -22,11 +22,11 @@ namespace shoehorn {
 // "eval_loss" -> "eval/loss", "loss" -> "train/loss".
 std::string tensorboard_tag(const std::string& name);
 
-class RunReporter {
+class LiveReports {
  public:
   // Opens the files. `config` is the text of the model's config.json, or empty. UserError if a resumed run's
   // log.jsonl is not JSON lines; SystemError if a file cannot be written.
-  RunReporter(const TrainingArguments& args, const std::string& config, int64_t resumed_step);
+  LiveReports(const TrainingArguments& args, const std::string& config, int64_t resumed_step);
 
   // Writes an entry of log_history, with its step.
   void log(const Metrics& entry);

@@ -15,7 +15,7 @@ namespace {
 using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
-TEST(RunReporter, TagsAreThoseOfTheTrainersCallback) {
+TEST(LiveReports, TagsAreThoseOfTheTrainersCallback) {
   EXPECT_EQ(tensorboard_tag("loss"), "train/loss");
   EXPECT_EQ(tensorboard_tag("train_runtime"), "train/train_runtime");
   EXPECT_EQ(tensorboard_tag("eval_loss"), "eval/loss");
@@ -30,16 +30,16 @@ TrainingArguments reporting(const fs::path& output, std::vector<std::string> rep
   return args;
 }
 
-TEST(RunReporter, WritesNothingUnlessAsked) {
+TEST(LiveReports, WritesNothingUnlessAsked) {
   const TestDirectory directory;
-  RunReporter reporter(reporting(directory.path() / "out", {}), "", 0);
+  LiveReports reporter(reporting(directory.path() / "out", {}), "", 0);
   reporter.log({{"loss", 1.5}, {"step", int64_t{1}}});
   EXPECT_FALSE(fs::exists(directory.path() / "out"));
 }
 
-TEST(RunReporter, EachEntryIsALineAtOnce) {
+TEST(LiveReports, EachEntryIsALineAtOnce) {
   const TestDirectory directory;
-  RunReporter reporter(reporting(directory.path(), {"jsonl"}), "", 0);
+  LiveReports reporter(reporting(directory.path(), {"jsonl"}), "", 0);
   reporter.log({{"loss", 1.5}, {"step", int64_t{1}}});
   EXPECT_EQ(read_text_file(directory.path() / "log.jsonl"), "{\"loss\": 1.5, \"step\": 1}\n");
   reporter.log({{"loss", std::nan("")}, {"step", int64_t{2}}});
@@ -47,32 +47,32 @@ TEST(RunReporter, EachEntryIsALineAtOnce) {
             "{\"loss\": 1.5, \"step\": 1}\n{\"loss\": NaN, \"step\": 2}\n");
 }
 
-TEST(RunReporter, AResumedRunReplacesWhatWasBeyondItsStep) {
+TEST(LiveReports, AResumedRunReplacesWhatWasBeyondItsStep) {
   const TestDirectory directory;
   const fs::path path = directory.path() / "log.jsonl";
   const TrainingArguments args = reporting(directory.path(), {"jsonl"});
   directory.write("log.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n{\"step\": 4, \"lo");
-  RunReporter(args, "", 2).log({{"step", int64_t{3}}, {"loss", 7.0}});
+  LiveReports(args, "", 2).log({{"step", int64_t{3}}, {"loss", 7.0}});
   EXPECT_EQ(read_text_file(path), "{\"step\": 1}\n{\"step\": 2}\n{\"loss\": 7.0, \"step\": 3}\n");
   directory.write("log.jsonl", "{\"step\": 1}\nno JSON\n{\"step\": 2}\n");
-  EXPECT_THROW(RunReporter(args, "", 2), UserError);
+  EXPECT_THROW(LiveReports(args, "", 2), UserError);
   for (const char* line : {"{\"loss\": 1}\n", "{\"step\": 18446744073709551615}\n", "{\"step\": 1.0}\n"}) {
     directory.write("log.jsonl", line);
-    EXPECT_THROW(RunReporter(args, "", 2), UserError) << line;
+    EXPECT_THROW(LiveReports(args, "", 2), UserError) << line;
   }
-  RunReporter(args, "", 0);
+  LiveReports(args, "", 0);
   EXPECT_EQ(read_text_file(path), "") << "a run from the start begins the file anew";
 }
 
-TEST(RunReporter, EventFilesLieWhereTheTrainerPutsThem) {
+TEST(LiveReports, EventFilesLieWhereTheTrainerPutsThem) {
   const TestDirectory directory;
   TrainingArguments args = reporting(directory.path(), {"tensorboard"});
-  RunReporter first(args, "{\"hidden_size\": 24}", 0);
+  LiveReports first(args, "{\"hidden_size\": 24}", 0);
   const std::vector<std::string> runs = list_directory(directory.path() / "runs");
   ASSERT_EQ(runs.size(), 1U);
   args.logging_dir = (directory.path() / "mine").string();
-  RunReporter second(args, "", 0);
-  RunReporter resumed(args, "", 3);
+  LiveReports second(args, "", 0);
+  LiveReports resumed(args, "", 3);
   EXPECT_EQ(list_directory(directory.path() / "mine").size(), 2U) << "a new file for a resumed run";
 }
 

@@ -32,13 +32,6 @@ void refuse_frozen(const std::vector<std::string>& drawn, const StateTable& stat
 
 }  // namespace
 
-void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly) {
-  session.reserve();
-  if (windows != nullptr) windows->stage_in(session.staging());
-  // Gradients that overflow are the business of a loss scale, which skips their step.
-  if (detect_anomaly) watch_for_anomaly(session.executor(), session.family().loss_scale.found_inf.valid());
-}
-
 void say_without_checksums(const SafetensorsModel& files,
                            const std::function<void(const std::string& line)>& on_line) {
   if (!on_line) return;

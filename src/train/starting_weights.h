@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "data/window_iterator.h"
 #include "io/safetensors.h"
 #include "session/session.h"
 #include "state/original_weights.h"
@@ -22,10 +21,6 @@ struct RunStart {
   // which files have no checksum. Unset: no notices.
   std::function<void(const std::string& line)> on_line = {};
 };
-
-// Reserves the session's memory and lends `windows` (null without training) their staging. With
-// `detect_anomaly` the run ends at the first anomaly and names it.
-void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly);
 
 // Reports which of the files that weights were read from have no checksums: those of Hugging Face and of
 // older versions. Without `on_line` it does nothing.

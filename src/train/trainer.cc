@@ -1,14 +1,16 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+
 #include "arguments/step_settings.h"
 #include "base/error.h"
 #include "base/process.h"
-#include "base/user_error_kinds.h"
-#include "data/window_iterator.h"
+#include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
+#include "io/file.h"
 #include "session/batching.h"
 #include "session/loss_scale_state.h"
-#include "session/memory_refusal.h"
+#include "state/adapter_weights.h"
 #include "state/resume_changes.h"
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
@@ -45,66 +47,39 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
     args_.per_device_train_batch_size = first_batch_size(args_);
   plan();
-  while (may_shrink_batch() && !forecast_.fits()) {
+  while (may_shrink_batch() && !forecast().fits()) {
     args_.per_device_train_batch_size = next_batch_size(args_.per_device_train_batch_size);
     plan();
   }
 }
 
 bool Trainer::may_shrink_batch() const {
-  return args_.auto_find_batch_size && windows_ != nullptr && args_.per_device_train_batch_size > 1;
+  return args_.auto_find_batch_size && train_dataset_.size() > 0 && args_.per_device_train_batch_size > 1;
 }
 
 Trainer::~Trainer() = default;
 
 void Trainer::plan() {
-  runner_.reset();
-  session_.reset();
-  SessionOptions session;
-  session.backend = options_.backend;
-  session.step = step_options_of(args_);
-  if (options_.optimizer) session.step.optimizer = *options_.optimizer;
-  session.step.decay_of = decay_of_groups(options_.optimizer_groups);
-  if (train_dataset_.size() > 0) {
-    windows_ = make_windows(args_, train_dataset_);
-    make_room_for(*windows_, args_, train_dataset_, session);
-  } else {
-    session.kind = RunKind::kEvaluate;
-  }
-  if (eval_dataset_.size() > 0) {
-    session.evaluation =
-        batch_capacity_of(eval_dataset_, args_.per_device_eval_batch_size, padding_of(args_));
-  }
-  session_ = std::make_unique<Session>(model_, std::move(session));
-  if (windows_ != nullptr) {
-    const TrainingSteps steps = this->steps();
-    state_.max_steps = steps.max_steps;
-    state_.num_train_epochs = steps.num_train_epochs;
-    state_.train_batch_size = args_.per_device_train_batch_size;
-    state_.compute_steps(args_, steps.max_steps);
-    plateau_ = reduce_lr_on_plateau_of(args_);
-    if (plateau_) {
-      position_.plateau = plateau_->start();
-    } else {
-      schedule_ = schedule_of(args_, steps.max_steps);
-    }
-  }
-  // Before the forecast, which counts its bytes.
-  if (args_.profile > 0) profile_ = std::make_unique<StepProfile>(*session_, args_.profile);
-  if (windows_ != nullptr) runner_.emplace(*session_, profile_.get());
-  if (may_shrink_batch()) {
-    forecast_ = forecast_least_memory(*session_, args_.memory_budget);
-    if (!forecast_.fits()) return;
-  }
-  forecast_ = forecast_memory(*session_, args_.memory_budget);
+  run_.reset();  // before the next plan: its memory must not count
+  run_ = std::make_unique<PlannedRun>(model_, args_,
+                                      RunData{.train = &train_dataset_, .evaluation = &eval_dataset_},
+                                      PlannedRunOptions{.optimizer = options_.optimizer,
+                                                        .optimizer_groups = options_.optimizer_groups,
+                                                        .backend = options_.backend,
+                                                        .profile_steps = args_.profile,
+                                                        .has_smaller_plan = may_shrink_batch()});
+  if (!run_->trains()) return;
+  const TrainingSteps steps = this->steps();
+  state_.max_steps = steps.max_steps;
+  state_.num_train_epochs = steps.num_train_epochs;
+  state_.train_batch_size = args_.per_device_train_batch_size;
+  state_.compute_steps(args_, steps.max_steps);
+  learning_rate_.emplace(args_, session().options().step.optimizer.settings, steps.max_steps);
+  position_.plateau = learning_rate_->start();
 }
 
 Alternatives Trainer::alternatives() const {
-  return find_alternatives(model_, session_->options(), forecast_,
-                           {.micro_batch_size = args_.per_device_train_batch_size,
-                            .keeps_optimizer = options_.optimizer.has_value(),
-                            .has_optim_args = !args_.optim_args.empty(),
-                            .keeps_state = !args_.resume_from_checkpoint.empty()});
+  return run_->alternatives();
 }
 
 TrainingSteps Trainer::steps() const {
@@ -117,19 +92,18 @@ void Trainer::say(const std::string& line) const {
 
 void Trainer::prepare() {
   if (is_prepared_) return;
-  if (!forecast_.fits()) throw DoesNotFit(format_refusal(forecast_, alternatives()));
-  if (!session_->is_reserved()) reserve_run(*session_, windows_.get(), args_.detect_anomaly);
+  run_->reserve();
   load_start();
   is_prepared_ = true;
 }
 
 void Trainer::load_start() {
-  const bool resumes = windows_ != nullptr && !args_.resume_from_checkpoint.empty();
-  if (windows_ != nullptr && (resumes || args_.save_strategy != "no")) {
-    const bool adapts = !session_->family().adapters.empty();
+  const bool resumes = run_->trains() && !args_.resume_from_checkpoint.empty();
+  if (run_->trains() && (resumes || args_.save_strategy != "no")) {
+    const bool adapts = !session().family().adapters.empty();
     identity_ = run_identity(train_dataset_, eval_dataset_, options_.companions,
-                             adapts ? options_.weights : std::filesystem::path(), session_->state(),
-                             session_->backend().machine());
+                             adapts ? options_.weights : std::filesystem::path(), session().state(),
+                             session().backend().machine());
   }
   if (resumes) {
     resume();
@@ -139,7 +113,7 @@ void Trainer::load_start() {
                           .adapter = options_.adapter,
                           .seed = args_.seed,
                           .on_line = options_.on_line},
-                         *session_);
+                         session());
 }
 
 void Trainer::resume() {
@@ -149,11 +123,11 @@ void Trainer::resume() {
   ResumedRun run;
   const std::filesystem::path checkpoint =
       resume_checkpoint(args_, notes, [&](const std::filesystem::path& from) {
-        changes = compare_with_checkpoint(from, {args_, model_, identity_, windows_->schedule()});
+        changes = compare_with_checkpoint(from, {args_, model_, identity_, run_->windows().schedule()});
         change_lines.clear();
         check_resume_changes(from, changes, args_.allow_resume_changes,
                              [&](const std::string& line) { change_lines.push_back(line); });
-        run = load_checkpoint(from, args_, *session_, options_.weights);
+        run = load_checkpoint(from, args_, session(), options_.weights);
       });
   for (const std::string& note : notes) say(note);
   for (const std::string& line : change_lines) say(line);
@@ -174,25 +148,145 @@ void Trainer::resume() {
   }
   position_ = run.position;
   // Of a changed run other samples than the interrupted one's count.
-  position_.samples_consumed = windows_->schedule().samples_before(state_.global_step);
+  position_.samples_consumed = run_->windows().schedule().samples_before(state_.global_step);
   if (changes.forgets_best) forget_best_model();
   originals_ = std::move(run.originals);
-  first_step_ = state_.global_step;
-  const LossScaleStorages& scale = session_->family().loss_scale;
+  const LossScaleStorages& scale = session().family().loss_scale;
   const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
-  if (run.loss_scale && is_dynamic) write_loss_scale(session_->executor(), scale, *run.loss_scale);
+  if (run.loss_scale && is_dynamic) write_loss_scale(session().executor(), scale, *run.loss_scale);
   say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
 }
 
 // Its metric was another, or of other data: what comes cannot be compared with it.
 void Trainer::forget_best_model() {
-  if (plateau_) position_.plateau->best = plateau_->start().best;
+  if (const std::optional<PlateauState> start = learning_rate_->start())
+    position_.plateau->best = start->best;
   if (!state_.best_metric) return;
   say(fmt::format("the best model so far does not count: its metric, {}, is of another kind or other data",
                   *state_.best_metric));
   state_.best_metric.reset();
   state_.best_global_step.reset();
   state_.best_model_checkpoint.reset();
+}
+
+TrainOutput Trainer::train() {
+  if (!run_->trains())
+    throw user_error("[Trainer: train] expected training data, got none; give them to the constructor");
+  if (args_.save_strategy != "no") {
+    if (args_.lora_rank > 0 && options_.weights.empty()) {
+      throw user_error(
+          "[lora_rank] expected a base model with weights, or save_strategy no, got random weights; adapters "
+          "are saved without the model that they go with");
+    }
+  }
+  std::optional<DirectoryLock> lock;
+  if (writes_output_dir()) {
+    lock.emplace(args_.output_dir);
+    if (!lock->is_enforced())
+      say(fmt::format("{}: no locks on this file system; see to it that no other run writes there",
+                      args_.output_dir));
+    ensure_writable_directory(args_.output_dir);
+  }
+  recover_checkpoints(args_.output_dir);
+  prepare();
+  if (args_.overwrite_output_dir && args_.save_strategy != "no" && args_.resume_from_checkpoint.empty()) {
+    for (const std::filesystem::path& removed : remove_checkpoints(args_.output_dir))
+      say(fmt::format("removed {}", removed.string()));
+  }
+  reports_.emplace(args_, *run_, state_);
+  reports_->open(model_.config_json());
+  if (run_->profile() != nullptr) {
+    if (options_.write_profile) ensure_writable_directory(args_.output_dir);
+    record_nodes();
+  }
+  TrainingLoop loop({.args = args_,
+                     .run = *run_,
+                     .learning_rate = *learning_rate_,
+                     .state = state_,
+                     .position = position_,
+                     .reports = *reports_,
+                     .evaluate = [this] { return evaluate(); },
+                     .save = [this] { return save_checkpoint(contents(), session().executor()); },
+                     .on_first_step =
+                         [this] {
+                           if (seconds_to_first_step_ == 0)
+                             seconds_to_first_step_ = now_seconds() - constructed_seconds_;
+                         }});
+  const double start = now_seconds();
+  ProgressOptions watching = options_.progress;
+  if (!args_.batch_size_ramp.empty()) {
+    watching.work_of = [this](int64_t step) {
+      return static_cast<double>(run_->windows().schedule().samples_before(step));
+    };
+  }
+  Progress progress("train", state_.global_step, state_.max_steps, std::move(watching));
+  if (args_.eval_on_start && state_.global_step == 0) loop.evaluate_untrained(progress);
+  try {
+    loop.run(progress);
+  } catch (...) {
+    try {
+      reports_->write_page();  // as far as the run got
+    } catch (const std::exception& error) {
+      say(fmt::format("the report was not written: {}", error.what()));
+    }
+    throw;
+  }
+  progress.finish();
+  if (args_.load_best_model_at_end) load_best_model();
+  return finish_training(loop, now_seconds() - start);
+}
+
+bool Trainer::writes_output_dir() const {
+  return args_.save_strategy != "no" || !args_.report_to.empty() ||
+         (run_->profile() != nullptr && options_.write_profile);
+}
+
+TrainOutput Trainer::finish_training(const TrainingLoop& loop, double seconds) {
+  step_seconds_ = loop.step_seconds();
+  TrainOutput output;
+  output.global_step = state_.global_step;
+  output.training_loss = (position_.loss_total + position_.loss_since_log) /
+                         static_cast<double>(std::max<int64_t>(1, state_.global_step));
+  output.metrics = speed_metrics("train", seconds, loop.samples(), loop.steps());
+  output.metrics["train_loss"] = output.training_loss;
+  output.metrics["total_flos"] = state_.total_flos;
+  output.metrics["epoch"] = state_.epoch;
+  if (position_.nonfinite_losses > 0) {
+    output.metrics["nonfinite_losses"] = position_.nonfinite_losses;
+    say(fmt::format(
+        "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
+        position_.nonfinite_losses, state_.global_step));
+  }
+  loop.add_loss_scale(output.metrics);
+  if (position_.skipped_steps > 0) {
+    say(fmt::format("{} of {} steps were skipped: a gradient overflowed in fp16", position_.skipped_steps,
+                    state_.global_step));
+  }
+  reports_->log(output.metrics);
+  output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
+  output.metrics.merge(memory_metrics());
+  reports_->write_page(output.metrics);
+  if (run_->profile() != nullptr && options_.write_profile)
+    run_->profile()->write(std::filesystem::path(args_.output_dir) / "profile.json");
+  return output;
+}
+
+void Trainer::load_best_model() {
+  if (!state_.best_model_checkpoint) return;
+  const std::string& best = *state_.best_model_checkpoint;
+  // Hours of training are not lost for a checkpoint that somebody deleted.
+  // Every byte is verified before the first of the last step's weights is overwritten.
+  if (const std::string defect = checkpoint_defect(best, VerifiedFiles::kAll); !defect.empty()) {
+    say(fmt::format("the weights are those of the last step: the best model, of {}, is not whole ({})", best,
+                    defect));
+    return;
+  }
+  if (session().family().adapters.empty()) {
+    start_weights(best, session().state(), session().executor(), args_.seed);
+  } else {
+    load_adapter(best, session().family(), session().executor());
+  }
+  say(fmt::format("loaded the best model, of {}", best));
 }
 
 void Trainer::require_evaluation_data(const char* call) const {
@@ -205,11 +299,11 @@ Metrics Trainer::evaluate() {
   prepare();
   EvaluationOptions how{.batch_size = args_.per_device_eval_batch_size,
                         .pad_to_max_length = padding_of(args_)};
-  if (windows_ == nullptr && profile_ != nullptr) {
+  if (!run_->trains() && run_->profile() != nullptr) {
     record_nodes();
-    how.profile = profile_.get();
+    how.profile = run_->profile();
   }
-  const EvaluationResult result = shoehorn::evaluate(*session_, eval_dataset_, model_.task(), how);
+  const EvaluationResult result = shoehorn::evaluate(session(), eval_dataset_, model_.task(), how);
   Metrics metrics = evaluation_metrics(result, args_.prediction_loss_only);
   if (options_.compute_metrics) {
     for (const auto& [name, value] : options_.compute_metrics(*result.score)) metrics["eval_" + name] = value;
@@ -220,15 +314,20 @@ Metrics Trainer::evaluate() {
 void Trainer::predict(const std::function<void(std::span<const float> outputs)>& on_outputs) {
   require_evaluation_data("predict");
   prepare();
-  shoehorn::evaluate(*session_, eval_dataset_, model_.task(),
+  shoehorn::evaluate(session(), eval_dataset_, model_.task(),
                      {.batch_size = args_.per_device_eval_batch_size,
                       .pad_to_max_length = padding_of(args_),
                       .on_outputs = on_outputs});
 }
 
+void Trainer::record_nodes() {
+  session().executor().set_observer(
+      [profile = run_->profile()](ProgramId, size_t, std::span<const int64_t>) { profile->node_done(); });
+}
+
 CheckpointContents Trainer::contents() const {
   return {model_,
-          *session_,
+          session(),
           args_,
           state_,
           position_,
@@ -239,7 +338,7 @@ CheckpointContents Trainer::contents() const {
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
-  save_model_directory(contents(), session_->executor(), directory, args_.lora_merge);
+  save_model_directory(contents(), session().executor(), directory, args_.lora_merge);
 }
 
 void Trainer::save_state() const {
@@ -247,14 +346,20 @@ void Trainer::save_state() const {
   save_trainer_state(state_, std::filesystem::path(args_.output_dir) / "trainer_state.json");
 }
 
+void Trainer::report_evaluation(Metrics metrics) {
+  if (!reports_) reports_.emplace(args_, *run_, state_);
+  reports_->log(std::move(metrics));
+  reports_->write_page();
+}
+
 int64_t Trainer::measured_process_peak_bytes() const {
   return process_peak_bytes();
 }
 
 Metrics Trainer::memory_metrics() const {
-  return {{"memory_arena_predicted_bytes", forecast_.arena_bytes()},
-          {"memory_arena_measured_bytes", session_->executor().resident_arena_bytes()},
-          {"memory_process_predicted_bytes", forecast_.process_peak_bytes()},
+  return {{"memory_arena_predicted_bytes", forecast().arena_bytes()},
+          {"memory_arena_measured_bytes", run_->executor().resident_arena_bytes()},
+          {"memory_process_predicted_bytes", forecast().process_peak_bytes()},
           {"memory_process_measured_bytes", measured_process_peak_bytes()}};
 }
 

@@ -31,10 +31,11 @@
 #include "state/original_weights.h"
 #include "state/trainer_state.h"
 #include "train/evaluation.h"
-#include "train/html_report.h"
-#include "train/live_reports.h"
+#include "train/learning_rate.h"
+#include "train/planned_run.h"
 #include "train/progress.h"
-#include "train/step_runner.h"
+#include "train/run_reports.h"
+#include "train/training_loop.h"
 
 namespace shoehorn {
 
@@ -80,7 +81,7 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   // What training will take. Nothing is reserved before train().
-  const MemoryForecast& forecast() const { return forecast_; }
+  const MemoryForecast& forecast() const { return run_->forecast(); }
   Alternatives alternatives() const;
   // The number of steps per epoch and in all. Needs training data.
   TrainingSteps steps() const;
@@ -105,8 +106,8 @@ class Trainer {
   // Writes trainer_state.json to output_dir.
   void save_state() const;
 
-  const Session& session() const { return *session_; }
-  Session& session() { return *session_; }
+  const Session& session() const { return run_->session(); }
+  Session& session() { return run_->session(); }
   const TrainerState& state() const { return state_; }
   const TrainingArguments& arguments() const { return args_; }
   // The highest memory of the process so far, measured.
@@ -114,7 +115,7 @@ class Trainer {
   // Seconds from the trainer's construction to the start of step 1; 0 before that.
   double seconds_to_first_step() const { return seconds_to_first_step_; }
   // What --profile recorded: training or, without training data, evaluate(). Null without --profile.
-  const StepProfile* profile() const { return profile_.get(); }
+  const StepProfile* profile() const { return run_->profile(); }
   // The duration of each optimizer step of the last train().
   const std::vector<double>& step_seconds() const { return step_seconds_; }
 
@@ -127,22 +128,8 @@ class Trainer {
   void resume();
   void forget_best_model();
   void require_evaluation_data(const char* call) const;
-  void train_epochs(class Progress& progress);
-  TrainOutput finish_run(double seconds);
-  bool next_window(struct Window& window);
-  void step(const struct Window& window);
-  void after_step(class Progress& progress);
-  void log_losses(class Progress& progress);
-  void add_loss_scale(Metrics& metrics) const;
-  const Metrics& note(Metrics entry);
-  void note_throughput();
-  void start_reports();
   void record_nodes();
-  void write_report() const;
-  double next_learning_rate() const;
-  void evaluate_and_note(class Progress& progress);
-  void reduce_on_plateau(const Metrics& metrics, class Progress& progress);
-  void save(class Progress& progress);
+  TrainOutput finish_training(const TrainingLoop& loop, double seconds);
   void load_best_model();
   void say(const std::string& line) const;
   CheckpointContents contents() const;
@@ -154,31 +141,16 @@ class Trainer {
   Dataset eval_dataset_;
   TrainerOptions options_;
   double constructed_seconds_;
-  std::unique_ptr<Session> session_;
-  std::unique_ptr<class WindowIterator> windows_;  // packs into the session's staging
-  MemoryForecast forecast_;
-  // The learning-rate schedule; one of the two is set if there is training data.
-  std::optional<Schedule> schedule_;
-  std::optional<ReduceLrOnPlateau> plateau_;
-  std::optional<StepRunner> runner_;
+  std::unique_ptr<PlannedRun> run_;
+  std::optional<LearningRate> learning_rate_;  // with training data
   TrainerState state_;
   RunPosition position_;
-  RunIdentity identity_;                      // for runs that resume or save
-  bool is_prepared_ = false;                  // memory is reserved and has the weights
-  std::optional<OriginalWeights> originals_;  // the files that the weights were read from
-  int64_t first_step_ = 0;
-  int64_t samples_this_run_ = 0;
-  float last_grad_norm_ = 0;
-  double last_learning_rate_ = 0;
-  double seconds_to_first_step_ = 0;
+  RunIdentity identity_;                      // of a run that is resumed or saved
+  bool is_prepared_ = false;                  // reserved, and the weights are there
+  std::optional<OriginalWeights> originals_;  // the files of the weights
+  std::optional<RunReports> reports_;
   std::vector<double> step_seconds_;
-  std::unique_ptr<StepProfile> profile_;
-  std::optional<RunReporter> reporter_;
-  double window_wait_seconds_ = 0;
-  std::vector<Throughput> throughput_;
-  double step_seconds_since_log_ = 0;
-  int64_t samples_since_log_ = 0;
-  Metrics end_metrics_;
+  double seconds_to_first_step_ = 0;
 };
 
 // The guides' print_summary: prints format_summary (train/results.h) for a training result and this process's

@@ -38,7 +38,7 @@ std::function<Metrics(const Score&)> quality(std::vector<double> values) {
   };
 }
 
-class TrainerLoop : public ::testing::Test {
+class TrainingLoopTest : public ::testing::Test {
  protected:
   // Batches of 8 of 28 samples: 4 steps an epoch. The best model is that of the largest `quality`.
   TrainingArguments arguments(const std::string& strategy, int64_t max_steps) const {
@@ -67,7 +67,7 @@ class TrainerLoop : public ::testing::Test {
 };
 
 // transformers calls on_epoch_end behind the loop over steps, however that ended.
-TEST_F(TrainerLoop, MaxStepsEndTheEpochToo) {
+TEST_F(TrainingLoopTest, MaxStepsEndTheEpochToo) {
   const std::vector<std::pair<int64_t, std::vector<int64_t>>> cases = {
       {3, {3}}, {4, {4}}, {6, {4, 6}}, {8, {4, 8}}};
   for (const auto& [max_steps, expected] : cases) {
@@ -84,7 +84,7 @@ TEST_F(TrainerLoop, MaxStepsEndTheEpochToo) {
 }
 
 // The evaluation before the first step has no checkpoint, however good the model was.
-TEST_F(TrainerLoop, EvaluationOnStartIsNoBestModel) {
+TEST_F(TrainingLoopTest, EvaluationOnStartIsNoBestModel) {
   TrainingArguments args = arguments("steps", 4);
   args.save_strategy = "best";
   args.eval_on_start = true;
@@ -97,7 +97,7 @@ TEST_F(TrainerLoop, EvaluationOnStartIsNoBestModel) {
   EXPECT_TRUE(contains(lines_, "loaded the best model"));
 }
 
-TEST_F(TrainerLoop, BestModelThatIsGoneLosesNothing) {
+TEST_F(TrainingLoopTest, BestModelThatIsGoneLosesNothing) {
   TrainerOptions deleting = options({});
   deleting.compute_metrics = [this, calls = 0](const Score&) mutable {
     if (++calls == 3) fs::remove_all(checkpoint(2));
@@ -112,7 +112,7 @@ TEST_F(TrainerLoop, BestModelThatIsGoneLosesNothing) {
 }
 
 // The output directory has another name now: the best model is found in it, kept by rotation, and loaded.
-TEST_F(TrainerLoop, BestModelIsFoundAfterAMove) {
+TEST_F(TrainingLoopTest, BestModelIsFoundAfterAMove) {
   TrainingArguments args = arguments("steps", 4);
   Trainer(model_, args, tiny_samples(28, 5), tiny_samples(12, 6), options({2, 1})).train();
   fs::rename(args.output_dir, directory_.path() / "moved");
@@ -130,7 +130,7 @@ TEST_F(TrainerLoop, BestModelIsFoundAfterAMove) {
 }
 
 // A run that goes on without the best one says so, and a later one may be the best.
-TEST_F(TrainerLoop, BestModelThatIsGoneOnResume) {
+TEST_F(TrainingLoopTest, BestModelThatIsGoneOnResume) {
   TrainingArguments args = arguments("steps", 4);
   Trainer(model_, args, tiny_samples(28, 5), tiny_samples(12, 6), options({2, 1})).train();
   fs::remove_all(checkpoint(2));
@@ -142,7 +142,7 @@ TEST_F(TrainerLoop, BestModelThatIsGoneOnResume) {
   EXPECT_EQ(resumed.state().best_model_checkpoint, checkpoint(8));
 }
 
-TEST_F(TrainerLoop, FailureOfTheReportHidesNoOther) {
+TEST_F(TrainingLoopTest, FailureOfTheReportHidesNoOther) {
   TrainingArguments args = arguments("steps", 4);
   args.report_to = {"html"};
   TrainerOptions failing = options({});
@@ -155,7 +155,7 @@ TEST_F(TrainerLoop, FailureOfTheReportHidesNoOther) {
   EXPECT_TRUE(contains(lines_, "the report was not written: "));
 }
 
-TEST_F(TrainerLoop, CallsWithoutTheirDataAreTheCallersMistakes) {
+TEST_F(TrainingLoopTest, CallsWithoutTheirDataAreTheCallersMistakes) {
   const TrainingArguments args = quiet_arguments();
   Trainer training(model_, args, tiny_samples(4, 1));
   EXPECT_TRUE(contains(message_of<UserError>([&] { training.evaluate(); }), "[Trainer: evaluate]"));
@@ -171,7 +171,7 @@ TEST_F(TrainerLoop, CallsWithoutTheirDataAreTheCallersMistakes) {
 
 // The memory is reserved when the weights turn out to be unreadable: the next call reads them again, and does
 // not go on without them.
-TEST_F(TrainerLoop, FailedStartIsTriedAgain) {
+TEST_F(TrainingLoopTest, FailedStartIsTriedAgain) {
   const fs::path saved = directory_.path() / "saved";
   Trainer source(model_, quiet_arguments(), {}, tiny_samples(8, 6));
   source.save_model(saved);
@@ -186,7 +186,7 @@ TEST_F(TrainerLoop, FailedStartIsTriedAgain) {
 }
 
 // What would be evaluated is a classifier that nobody trained.
-TEST_F(TrainerLoop, EvaluationRefusesRandomWeights) {
+TEST_F(TrainingLoopTest, EvaluationRefusesRandomWeights) {
   const fs::path saved = directory_.path() / "saved";
   Trainer source(model_, quiet_arguments(), {}, tiny_samples(8, 6));
   source.save_model(saved);

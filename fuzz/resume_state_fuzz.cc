@@ -9,18 +9,19 @@
 namespace shoehorn::fuzz {
 namespace {
 
-std::string text_of(const RunState& state) {
+std::string text_of(const ResumeState& state) {
   return format_json(to_json(state));
 }
 
 void read(std::string_view input) {
-  const RunState state = run_state_from_json(parse_json(input, "shoehorn_state.json"), "shoehorn_state.json");
+  const ResumeState state =
+      resume_state_from_json(parse_json(input, "shoehorn_state.json"), "shoehorn_state.json");
   const std::string text = text_of(state);
-  CHECK(text_of(run_state_from_json(parse_json(text, "written.json"), "written.json")) == text,
+  CHECK(text_of(resume_state_from_json(parse_json(text, "written.json"), "written.json")) == text,
         "another state");
 }
 
-const Registration kRegistration("run_state", read);
+const Registration kRegistration("resume_state", read);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

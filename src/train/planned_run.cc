@@ -1,0 +1,68 @@
+#include "train/planned_run.h"
+
+#include "analysis/find_anomaly.h"
+#include "base/user_error_kinds.h"
+#include "session/batching.h"
+#include "session/memory_refusal.h"
+#include "train/evaluation.h"
+
+namespace shoehorn {
+
+namespace {
+
+bool has_samples(const Dataset* dataset) {
+  return dataset != nullptr && dataset->size() > 0;
+}
+
+}  // namespace
+
+PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunData data,
+                       PlannedRunOptions options)
+    : model_(model), args_(args), keeps_optimizer_(options.optimizer.has_value()) {
+  SessionOptions session;
+  session.backend = std::move(options.backend);
+  session.step = step_options_of(args);
+  if (options.optimizer) session.step.optimizer = *options.optimizer;
+  session.step.decay_of = decay_of_groups(options.optimizer_groups);
+  if (has_samples(data.train)) {
+    windows_ = make_windows(args, *data.train);
+    make_room_for(*windows_, args, *data.train, session);
+  } else {
+    session.kind = RunKind::kEvaluate;
+  }
+  if (has_samples(data.evaluation)) {
+    session.evaluation =
+        batch_capacity_of(*data.evaluation, args.per_device_eval_batch_size, padding_of(args));
+  }
+  session_ = std::make_unique<Session>(model, std::move(session));
+  // Before the forecast, which counts its bytes.
+  if (options.profile_steps > 0) profile_ = std::make_unique<StepProfile>(*session_, options.profile_steps);
+  if (trains()) runner_.emplace(*session_, profile_.get());
+  if (options.has_smaller_plan) {
+    forecast_ = forecast_least_memory(*session_, args.memory_budget);
+    if (!forecast_.fits()) return;
+  }
+  forecast_ = forecast_memory(*session_, args.memory_budget);
+}
+
+PlannedRun::~PlannedRun() = default;
+
+Alternatives PlannedRun::alternatives() const {
+  return find_alternatives(model_, session_->options(), forecast_,
+                           {.micro_batch_size = args_.per_device_train_batch_size,
+                            .keeps_optimizer = keeps_optimizer_,
+                            .has_optim_args = !args_.optim_args.empty(),
+                            .keeps_state = !args_.resume_from_checkpoint.empty()});
+}
+
+void PlannedRun::reserve() {
+  if (!forecast_.fits()) throw DoesNotFit(format_refusal(forecast_, alternatives()));
+  if (session_->is_reserved()) return;
+  session_->reserve();
+  if (trains()) windows_->stage_in(session_->staging());
+  // Gradients that overflow are the business of a loss scale, which skips their step.
+  if (args_.detect_anomaly)
+    watch_for_anomaly(session_->executor(), session_->family().loss_scale.found_inf.valid());
+}
+
+}  // namespace shoehorn

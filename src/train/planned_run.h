@@ -1,0 +1,81 @@
+// A run that is planned: the programs and the memory of a model for given arguments and data, reserved when the run
+// begins. The Trainer and a loop of one's own (accelerator.h) share it.
+//
+//   PlannedRun run(model, args, {.train = &dataset});
+//   run.forecast();  // what the run will take; nothing is reserved yet
+//   run.reserve();
+//   run.runner().begin({.step = 0, …});
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "analysis/step_profile.h"
+#include "arguments/step_settings.h"
+#include "arguments/training_arguments.h"
+#include "data/dataset.h"
+#include "data/window_iterator.h"
+#include "model/model_builder.h"
+#include "optim/optimizer.h"
+#include "session/memory_alternatives.h"
+#include "session/memory_forecast.h"
+#include "session/session.h"
+#include "train/step_runner.h"
+
+namespace shoehorn {
+
+struct RunData {
+  const Dataset* train = nullptr;       // null or empty: the run only evaluates
+  const Dataset* evaluation = nullptr;  // null or empty: the run only trains
+};
+
+struct PlannedRunOptions {
+  std::optional<OptimizerOptions> optimizer = {};     // in place of what the arguments say
+  std::vector<ParameterGroup> optimizer_groups = {};  // in place of the two of the Trainer
+  std::shared_ptr<const Backend> backend = {};        // null: the CPU (exec/backends.h)
+  int64_t profile_steps = 0;  // that the profile records (analysis/step_profile.h); 0: no profile
+  // True if a smaller plan is tried when this one does not fit. Its forecast then stops where that is clear.
+  bool has_smaller_plan = false;
+};
+
+class PlannedRun {
+ public:
+  // Plans, and reserves nothing. Model, arguments and data must outlive the run. UserError for settings that do not go
+  // together.
+  PlannedRun(const Model& model, const TrainingArguments& args, RunData data, PlannedRunOptions options = {});
+  ~PlannedRun();
+  PlannedRun(const PlannedRun&) = delete;
+  PlannedRun& operator=(const PlannedRun&) = delete;
+
+  bool trains() const { return windows_ != nullptr; }
+
+  const Session& session() const { return *session_; }
+  Session& session() { return *session_; }
+  Executor& executor() { return session_->executor(); }
+  const MemoryForecast& forecast() const { return forecast_; }
+  // The changes that would make a run fit that does not.
+  Alternatives alternatives() const;
+  // Null without profile_steps.
+  StepProfile* profile() const { return profile_.get(); }
+
+  // The effective batches and the steps of a run that trains.
+  WindowIterator& windows() const { return *windows_; }
+  StepRunner& runner() { return *runner_; }
+
+  // Reserves the memory, once. DoesNotFit (base/user_error_kinds.h) with the refusal and the alternatives if the plan
+  // exceeds the budget.
+  void reserve();
+
+ private:
+  const Model& model_;
+  const TrainingArguments& args_;
+  bool keeps_optimizer_;
+  std::unique_ptr<WindowIterator> windows_;  // packs into the session's staging
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<StepProfile> profile_;
+  std::optional<StepRunner> runner_;
+  MemoryForecast forecast_;
+};
+
+}  // namespace shoehorn

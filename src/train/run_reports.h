@@ -1,0 +1,52 @@
+// What a run writes about itself beside its checkpoints: log entries into the live reports as they are made
+// (live_reports.h), the page of --report_to html at each checkpoint and at the end, and the profile.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arguments/training_arguments.h"
+#include "model/score.h"
+#include "state/trainer_state.h"
+#include "train/html_report.h"
+#include "train/live_reports.h"
+#include "train/planned_run.h"
+
+namespace shoehorn {
+
+class RunReports {
+ public:
+  // All three must outlive the reports.
+  RunReports(const TrainingArguments& args, const PlannedRun& run, TrainerState& state)
+      : args_(args), run_(run), state_(state) {}
+
+  // Opens the live reports. `model_config` is the model's config.json. Errors of LiveReports.
+  void open(const std::string& model_config);
+
+  // Adds an entry to the state's log_history and to the live reports; returns it with its epoch and step.
+  const Metrics& log(Metrics entry);
+
+  // Counts an optimizer step into the throughput since the last log entry.
+  void add_step(double seconds, int64_t samples);
+  // Call it with each log entry of training: the throughput's next point begins.
+  void end_throughput();
+
+  // Writes the page, if it is asked for, with what there is so far. SystemError if it cannot be written.
+  void write_page() const;
+  // The same at the end of training, and then each time.
+  void write_page(Metrics end_metrics);
+
+ private:
+  const TrainingArguments& args_;
+  const PlannedRun& run_;
+  TrainerState& state_;
+  std::optional<LiveReports> live_;
+  std::vector<Throughput> throughput_;
+  double seconds_since_log_ = 0;
+  int64_t samples_since_log_ = 0;
+  Metrics end_metrics_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,190 @@
+#include "train/training_loop.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "io/checkpoint_directory.h"
+#include "session/loss_scale_state.h"
+
+namespace shoehorn {
+
+namespace {
+
+int64_t weights_beside_embeddings(const StateTable& state) {
+  int64_t weights = 0;
+  for (const Parameter& parameter : state.parameters()) {
+    if (state.storage(parameter.storage).region.component != Component::kEmbeddings)
+      weights += parameter.elements();
+  }
+  return weights;
+}
+
+// True for what an evaluation measured, apart from its loss and its speed.
+bool is_score(const std::string& name) {
+  return name.starts_with("eval_") && name != "eval_loss" && name != "eval_runtime" &&
+         !name.ends_with("_per_second");
+}
+
+std::string log_text(const Metrics& entry) {
+  std::string text;
+  const auto add = [&](const char* name) {
+    const auto found = entry.find(name);
+    if (found == entry.end()) return;
+    const double value = metric_number(found->second);
+    const std::string number = std::isnan(value) ? "nan" : fmt::format("{:.6g}", value);  // no sign of a NaN
+    text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, number);
+  };
+  for (const char* name :
+       {"step", "epoch", "loss", "grad_norm", "learning_rate", "loss_scale", "skipped_steps", "eval_loss"})
+    add(name);
+  for (const auto& [name, value] : entry) {
+    if (is_score(name)) add(name.c_str());
+  }
+  return text;
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(TrainingLoopParts parts)
+    : parts_(std::move(parts)),
+      first_step_(parts_.state.global_step),
+      // Forward and backward take six operations a token and weight that is no embedding.
+      flops_a_token_(6.0 * static_cast<double>(weights_beside_embeddings(parts_.run.session().state()))) {}
+
+void TrainingLoop::evaluate_untrained(Progress& progress) {
+  progress.log_line(log_text(parts_.reports.log(parts_.evaluate())));
+}
+
+void TrainingLoop::run(Progress& progress) {
+  TrainerState& state = parts_.state;
+  WindowIterator& windows = parts_.run.windows();
+  StepProfile* profile = parts_.run.profile();
+  const auto epoch_batches = static_cast<double>(windows.schedule().micro_batches_per_epoch());
+  ResumePoint point = windows.schedule().resume_point(state.global_step);
+  Window window;
+  while (state.global_step < state.max_steps) {
+    windows.start_epoch(point.epoch, point.update_step);
+    while (state.global_step < state.max_steps && next_window(window)) {
+      if (state.global_step == first_step_) parts_.on_first_step();
+      const double begin = now_seconds();
+      take_step(window);
+      step_seconds_.push_back(now_seconds() - begin);
+      parts_.reports.add_step(step_seconds_.back(), window.sequences);
+      const int64_t done = window.first_micro_batch + window.micro_batches;
+      state.epoch = static_cast<double>(window.epoch) + static_cast<double>(done) / epoch_batches;
+      decide_after_step(parts_.args, state);
+      do_what_is_due(progress);
+      if (profile != nullptr) profile->end_step();
+      const Session& session = parts_.run.session();
+      progress.update(state.global_step, samples_,
+                      parts_.run.executor().read_scalar<float>(session.family().loss));
+    }
+    point = {point.epoch + 1, 0};
+    // Also where max_steps ends it early, as in the Trainer.
+    decide_after_epoch(parts_.args, state);
+    do_what_is_due(progress);
+  }
+}
+
+bool TrainingLoop::next_window(Window& window) {
+  StepProfile* profile = parts_.run.profile();
+  const double begin = now_seconds();
+  if (!parts_.run.windows().next_window(window)) return false;
+  // The first step meets cold caches and untouched code: it is not profiled.
+  if (profile != nullptr && parts_.state.global_step > first_step_)
+    profile->begin_step(parts_.state.global_step + 1, begin);
+  const double end = now_seconds();
+  window_wait_seconds_ += end - begin;
+  if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, end);
+  return true;
+}
+
+// One optimizer step: all micro-batches of a window.
+void TrainingLoop::take_step(const Window& window) {
+  TrainerState& state = parts_.state;
+  RunPosition& position = parts_.position;
+  StepRunner& runner = parts_.run.runner();
+  last_learning_rate_ = parts_.learning_rate.next(position);
+  runner.begin({state.global_step, position.applied_updates, window.target_items});
+  for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(parts_.run.windows(), m);
+  const StepResult result = runner.finish(last_learning_rate_);
+  if (!std::isfinite(result.loss)) ++position.nonfinite_losses;
+  position.loss_since_log += result.loss;
+  last_grad_norm_ = result.grad_norm;
+  ++(result.is_skipped ? position.skipped_steps : position.applied_updates);
+  ++state.global_step;
+  position.samples_consumed += window.sequences;
+  samples_ += window.sequences;
+  if (parts_.args.include_num_input_tokens_seen != "no") state.num_input_tokens_seen += window.tokens;
+  state.total_flos += static_cast<double>(window.tokens) * flops_a_token_;
+}
+
+void TrainingLoop::do_what_is_due(Progress& progress) {
+  const TrainerState& state = parts_.state;
+  const auto timed = [&](HostWork work, void (TrainingLoop::*act)(Progress&)) {
+    const double begin = now_seconds();
+    (this->*act)(progress);
+    if (StepProfile* profile = parts_.run.profile(); profile != nullptr)
+      profile->host_work(work, begin, now_seconds());
+  };
+  if (state.control.should_log && state.global_step > parts_.position.last_logged_step)
+    timed(HostWork::kLogging, &TrainingLoop::log_losses);
+  if (state.control.should_evaluate) timed(HostWork::kEvaluation, &TrainingLoop::evaluate);
+  if (state.control.should_save) timed(HostWork::kCheckpoint, &TrainingLoop::save);
+}
+
+void TrainingLoop::log_losses(Progress& progress) {
+  RunPosition& position = parts_.position;
+  Metrics entry;
+  entry["loss"] =
+      position.loss_since_log / static_cast<double>(parts_.state.global_step - position.last_logged_step);
+  if (parts_.run.session().family().grad_norm.valid())
+    entry["grad_norm"] = static_cast<double>(last_grad_norm_);
+  entry["learning_rate"] = last_learning_rate_;
+  add_loss_scale(entry);
+  position.loss_total += position.loss_since_log;
+  position.loss_since_log = 0;
+  position.last_logged_step = parts_.state.global_step;
+  parts_.reports.end_throughput();
+  progress.log_line(log_text(parts_.reports.log(std::move(entry))));
+}
+
+void TrainingLoop::add_loss_scale(Metrics& metrics) const {
+  const LossScaleStorages& scale = parts_.run.session().family().loss_scale;
+  if (!scale.scale.valid()) return;
+  metrics["loss_scale"] = static_cast<double>(read_loss_scale(parts_.run.executor(), scale).scale);
+  metrics["skipped_steps"] = parts_.position.skipped_steps;
+}
+
+void TrainingLoop::evaluate(Progress& progress) {
+  const TrainingArguments& args = parts_.args;
+  TrainerState& state = parts_.state;
+  Metrics metrics = parts_.evaluate();
+  const bool best = update_best_metric(args, metrics, state);
+  if (best && (state.control.should_save || args.save_strategy == "best")) {
+    state.best_model_checkpoint =
+        (std::filesystem::path(args.output_dir) / fmt::format("checkpoint-{}", state.global_step)).string();
+  }
+  if (args.save_strategy == "best") state.control.should_save = best;
+  if (parts_.learning_rate.follows_metric()) {
+    const double metric = best_model_metric(args, metrics);
+    if (const auto line = parts_.learning_rate.follow_metric(metric, parts_.position))
+      progress.log_line(*line);
+  }
+  progress.log_line(log_text(parts_.reports.log(std::move(metrics))));
+}
+
+void TrainingLoop::save(Progress& progress) {
+  const std::filesystem::path saved = parts_.save();
+  rotate_checkpoints(parts_.args.output_dir, parts_.args.save_total_limit.value_or(0),
+                     parts_.state.best_model_checkpoint.value_or(""));
+  parts_.reports.write_page();
+  progress.log_line(fmt::format("saved {}", saved.string()));
+}
+
+double TrainingLoop::data_wait_seconds() const {
+  return window_wait_seconds_ + parts_.run.runner().data_wait_seconds();
+}
+
+}  // namespace shoehorn
