@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs every GoogleTest program of a build, one after the other (each uses all cores), and whatever else is registered
-# with CTest; prints the output of those that fail, and why a test was skipped. The last line is the sum:
-# "N passed, N failed, N skipped".
+# Runs every GoogleTest program of a build, one after the other, its tests shared among as many processes as there are
+# processors; and whatever else is registered with CTest. Prints the output of those that fail, and why a test was
+# skipped. The last line is the sum: "N passed, N failed, N skipped".
 #
-#   scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
+#   [TEST_PROCESSES=N] scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
 #
 # The programs found in SANITIZED_BUILD_DIR are run too; their tests are the same ones, so only failures count there.
 # A folder without test programs is a failure, and so is a program that ends without GoogleTest's summary.
@@ -12,9 +12,11 @@ set -u
 
 build=$1
 sanitized=${2:-}
-log=$(mktemp)
-reasons=$(mktemp)  # of the tests that were skipped, a line each
-trap 'rm -f "$log" "$reasons"' EXIT
+processes=${TEST_PROCESSES:-$(nproc)}
+logs=$(mktemp -d)
+reasons=$logs/reasons  # of the tests that were skipped, a line each
+: > "$reasons"
+trap 'rm -rf "$logs"' EXIT
 passed=0
 failed=0
 skipped=0
@@ -26,22 +28,36 @@ run_program() {
   program=$1
   counts_passed=$2
   start=$(date +%s)
-  "$program" --gtest_color=no > "$log" 2>&1 < /dev/null
-  code=$?
-  p=$(summary PASSED); s=$(summary SKIPPED); f=$(summary FAILED)
-  # A crash, an early exit, or a sanitizer's report at the end leaves no failed test behind.
-  if [ "${f:-0}" -eq 0 ] && { [ "$code" -ne 0 ] || [ -z "$p" ]; }; then
-    echo "$program: ended with code $code and $([ -n "$p" ] && echo a || echo no) summary of its tests" >> "$log"
-    f=1
-  fi
-  : "${p:=0}" "${s:=0}" "${f:=0}"
-  echo "$program: $p passed, $f failed, $s skipped ($(($(date +%s) - start)) s)"
-  [ "$f" -eq 0 ] || show_failures
-  failed=$((failed + f))
+  pids=
+  for share in $(seq 0 $((processes - 1))); do
+    GTEST_TOTAL_SHARDS=$processes GTEST_SHARD_INDEX=$share \
+      "$program" --gtest_color=no > "$logs/$share" 2>&1 < /dev/null &
+    pids="$pids $!"
+  done
+  program_passed=0; program_failed=0; program_skipped=0
+  share=0
+  for pid in $pids; do
+    code=0
+    wait "$pid" || code=$?
+    log=$logs/$share
+    share=$((share + 1))
+    p=$(summary PASSED); s=$(summary SKIPPED); f=$(summary FAILED)
+    # A crash, an early exit, or a sanitizer's report at the end leaves no failed test behind.
+    if [ "${f:-0}" -eq 0 ] && { [ "$code" -ne 0 ] || [ -z "$p" ]; }; then
+      echo "$program: ended with code $code and $([ -n "$p" ] && echo a || echo no) summary of its tests" >> "$log"
+      f=1
+    fi
+    program_passed=$((program_passed + ${p:-0}))
+    program_failed=$((program_failed + ${f:-0}))
+    program_skipped=$((program_skipped + ${s:-0}))
+    [ "${f:-0}" -eq 0 ] || show_failures
+    [ "$counts_passed" -ne 1 ] || skip_reasons >> "$reasons"
+  done
+  echo "$program: $program_passed passed, $program_failed failed, $program_skipped skipped ($(($(date +%s) - start)) s)"
+  failed=$((failed + program_failed))
   if [ "$counts_passed" -eq 1 ]; then
-    skip_reasons >> "$reasons"
-    passed=$((passed + p))
-    skipped=$((skipped + s))
+    passed=$((passed + program_passed))
+    skipped=$((skipped + program_skipped))
   fi
 }
 
@@ -77,7 +93,8 @@ run_programs "$build" 1
 
 # CTest's other tests: examples, and scripts that compare with programs which may not be installed. A script that is
 # skipped prints "skipped: REASON".
-ctest --test-dir "$build" --exclude-regex '_test$' --verbose > "$log" 2>&1 < /dev/null
+log=$logs/ctest
+ctest --test-dir "$build" --parallel "$processes" --exclude-regex '_test$' --verbose > "$log" 2>&1 < /dev/null
 code=$?
 p=$(grep -c '^ *[0-9]*/[0-9]* Test .* Passed ' "$log")
 s=$(grep -c '^ *[0-9]*/[0-9]* Test .*\*\*\*Skipped ' "$log")
@@ -86,10 +103,12 @@ if [ "$code" -ne 0 ]; then
   [ "$f" -gt 0 ] || f=1
   sed 's/^/  | /' "$log"
 fi
-awk '/^[0-9]+: skipped: / { sub(/^[0-9]+: skipped: /, ""); reason = $0 }
-     /^ *[0-9]+\/[0-9]+ Test / {
-       if (/\*\*\*Skipped/) print "  " $4 ": " (reason == "" ? "NO REASON GIVEN" : reason)
-       reason = ""
+# Lines of a test begin with its number; those of several mingle.
+awk '/^[0-9]+: skipped: / { number = $1; sub(/:$/, "", number); sub(/^[0-9]+: skipped: /, ""); reason[number] = $0 }
+     /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .*\*\*\*Skipped/ {
+       for (i = 1; $i !~ /^#?[0-9]+:$/; ++i);
+       number = $i; gsub(/[#:]/, "", number)
+       print "  " $(i + 1) ": " (number in reason ? reason[number] : "NO REASON GIVEN")
      }' "$log" >> "$reasons"
 [ $((p + s + f)) -eq 0 ] || echo "other tests: $p passed, $f failed, $s skipped"
 passed=$((passed + p))

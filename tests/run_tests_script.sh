@@ -6,6 +6,7 @@
 #
 # Exit: 0, or 1 after a line that says what was expected.
 set -eu
+export TEST_PROCESSES=1
 
 script=$(cd "$(dirname "$0")/.." && pwd)/scripts/run_tests.sh
 directory=$(mktemp -d)
@@ -48,3 +49,10 @@ expect 1 '2 passed, 3 failed, 0 skipped' passes fails
 for folder in crashes leaves; do
   expect 1 '0 passed, 2 failed, 0 skipped' "$folder"  # it, and that there is nothing that passed
 done
+
+# Each process has its share; one that crashes hides nothing of the other.
+program shares 'echo "[  PASSED  ] $((GTEST_SHARD_INDEX + 2)) tests."; [ "$GTEST_TOTAL_SHARDS" -eq 2 ]'
+program half_crashes '[ "$GTEST_SHARD_INDEX" -eq 1 ] || kill -SEGV $$; echo "[  PASSED  ] 5 tests."'
+export TEST_PROCESSES=2
+expect 0 '5 passed, 0 failed, 0 skipped' shares
+expect 1 '5 passed, 1 failed, 0 skipped' half_crashes
