@@ -24,6 +24,7 @@
 
 namespace shoehorn {
 
+// A value of a program: made once by a node, or read from state.
 struct Value {
   TensorType type;
   Role role = Role::kTemporary;
@@ -35,6 +36,7 @@ struct Value {
   AddressSpace space = AddressSpace::kDevice;
 };
 
+// One call of an op: its inputs, outputs and attributes, and its place in the model and in the step.
 struct Node {
   OpKind kind = OpKind::kCopy;
   std::vector<ValueId> inputs;  // an invalid id is an absent optional input
