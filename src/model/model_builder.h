@@ -65,16 +65,16 @@ class ModelBuilder {
   // For tokens [N, H], and for one row per sequence [S, H]: the two differ in the coordinates of the mask.
   Tensor token_dropout(Tensor x, float p);
   Tensor sequence_dropout(Tensor x, float p);
-  // Scaled dot-product attention within each sequence, or to keys of its own: q [N, A · D], k and v [Nk, K ·
-  // D] -> [N, A · D], where Nk is the number of key rows. UserError: widths, heads or a mask that do not fit
-  // together.
+  // Scaled dot-product attention within each sequence, or to keys of its own: q [N, A · D], k and v
+  // [Nk, K · D] -> [N, A · D], where Nk is the number of key rows. UserError: widths, heads or a mask that do
+  // not fit together.
   Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
   // Cross-entropy of logits [S, C] with the batch's class labels: the sum over the micro-batch's targets
   // divided by the number of targets in the effective batch.
   Tensor cross_entropy(Tensor logits, float label_smoothing);
-  // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels [S,
-  // C]. The loss of a row is the mean over its C values.
+  // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels
+  // [S, C]. The loss of a row is the mean over its C values.
   Tensor mean_squared_error(Tensor predictions);
   Tensor binary_cross_entropy(Tensor logits);
 
