@@ -27,8 +27,8 @@ struct RunStart {
 // `detect_anomaly` the run ends at the first anomaly and names it.
 void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly);
 
-// Reports which of the files that weights were read from have no checksums: those of Hugging Face and of
-// older versions. Without `on_line` it does nothing.
+// Says which of the files that weights were read from have no checksum to be verified by: those of Hugging Face, and of
+// older versions. `on_line` unset: silent.
 void say_without_checksums(const SafetensorsModel& files,
                            const std::function<void(const std::string& line)>& on_line);
 
