@@ -1,17 +1,16 @@
 // Micro-batches: samples packed end to end into columns (data/batch_table.h). The caller owns their memory.
 //
-// A micro-batch has N token slots and S sequences. Packed, a sequence takes as many slots as it has tokens.
-// With pad_to_max_length, each sequence takes exactly that many. Then pad slots follow, up to a multiple of
-// token_multiple.
+// S sequences with N token slots between them. Packed, a sequence takes as many slots as it has tokens; with
+// pad_to_max_length, exactly that many each. Then come pad slots up to a multiple of token_multiple.
 //
 //   slot of …                  input_ids  token_type_ids  position_ids      token_sample  token_labels
 //   a token                    its id     its type        0, 1, 2, …        its sample    its label
-//   a sequence's padding       pad id     0               goes on counting  its sample    -100
-//   the padding at the end     pad id     0               0                 0             -100
+//   the padding of a sequence  pad id     0               goes on counting  its sample    -100
+//   the padding after all      pad id     0               0                 0             -100
 //
-// Sequence s starts at slot sequence_start[s] and has sequence_length[s] real tokens. A sample's number is
-// its index in the effective batch (all micro-batches of an accumulation window); dropout masks depend on it.
-// Slots and sequences beyond the counts are not written.
+// Sequence s lies at slots sequence_start[s] … + sequence_length[s], its real tokens. A sample's number
+// counts over the effective batch (all micro-batches of an accumulation window): the coordinate of its
+// dropout masks. Slots and sequences beyond the counts are not written.
 //
 // The functions allocate nothing, and are thread-safe for distinct micro-batches.
 #pragma once
@@ -36,13 +35,13 @@ struct BatchOptions {
   std::vector<RampStage> ramp = {};         // micro-batches per window grow: window_schedule.h
   bool drop_last = false;                   // leave out an incomplete last micro-batch of an epoch
   int64_t token_multiple = kTokenMultiple;  // tokens_padded is a multiple of this
-  int64_t pad_to_max_length = 0;            // above 0: slots of each sequence; 0: packed
+  int64_t pad_to_max_length = 0;            // above 0: slots that each sequence takes; 0: packed
   int32_t pad_token_id = 0;
 };
 
-// The capacity that any micro-batch of the data set fits into, in whatever order the samples come: that of
-// its longest samples together. UserError: an option out of range, or a sample longer than pad_to_max_length.
-// Allocates 4 temporary bytes per sample if samples differ in length.
+// What any micro-batch of the data set fits into, whatever the order: its longest samples together.
+// UserError: an option out of range, a sample longer than pad_to_max_length. Allocates a temporary of 4 bytes
+// a sample where they differ in length.
 BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options);
 
 // One micro-batch in the caller's memory. A column without memory is not filled.
@@ -61,7 +60,7 @@ class MicroBatch {
     widths_[static_cast<size_t>(column)] = width;
   }
 
-  // The run-time count of an axis: N rounded up to token_multiple, or S.
+  // The run-time count of an axis.
   int64_t count(BatchAxis axis) const { return axis == BatchAxis::kTokens ? tokens_padded : sequences; }
 
   int64_t tokens = 0;         // real tokens
@@ -86,10 +85,9 @@ class MicroBatch {
 int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelShape labels);
 MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelShape labels);
 
-// Packs `samples` into the columns of `batch` that have memory, and sets its counts. `first_sample` is the
-// number of samples[0] in the effective batch. Without labels in the data set, class labels are kIgnoredLabel
-// and values are 0. CHECKs that the columns have room and that label columns have the data set's kind and
-// width.
+// Fills the columns that `batch` has, and its counts. Labels of a data set without any are kIgnoredLabel, values 0.
+// `first_sample`: number of samples[0] in the effective batch. CHECKs that the columns have room, and that
+// their labels are of the data set's kind and width.
 void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, int64_t first_sample,
                       const BatchOptions& options, MicroBatch& batch);
 

@@ -1,7 +1,6 @@
-// The columns of a micro-batch: what a program may read about packed tokens (N, the axis "tokens"), about the
-// sequences among them (S, "sequences") and about their labels. A model asks for columns
-// (ModelBuilder::input), and the packer in data/batch.h fills those that were asked for. All code in between
-// is generic over this table.
+// The columns of a micro-batch: what a program may read of packed tokens (N, the axis "tokens"), of the sequences
+// among them (S, "sequences") and of their labels. A model asks for columns (ModelBuilder::input), the packer of
+// data/batch.h fills those that were asked for, and whatever stands between goes through the table.
 //
 // A new column is a row here, and code that fills it in data/batch.cc.
 #pragma once
@@ -16,7 +15,7 @@
 
 namespace shoehorn {
 
-// The axis of a column: one element per token, or one per sequence. Each axis has a run-time count.
+// What a column has one element for. Each axis has a run-time count.
 enum class BatchAxis : uint8_t { kTokens, kSequences };
 inline constexpr std::array<BatchAxis, 2> kBatchAxes = {BatchAxis::kTokens, BatchAxis::kSequences};
 
@@ -60,7 +59,7 @@ struct BatchColumnInfo {
 
 const BatchColumnInfo& batch_column_info(BatchColumn column);
 
-// Size of a column for `count` tokens or sequences, with `width` elements each.
+// Bytes of a column with rows of `width` elements for `count` of its axis.
 int64_t column_bytes(BatchColumn column, int64_t count, int64_t width);
 
 // Every column, in the order of the enumeration.

@@ -17,19 +17,19 @@ namespace shoehorn {
 enum class LabelKind : uint8_t {
   kNone,
   kClass,  // one int32 a sample
-  kValue,  // one float per sample, or several: regression values, or multi-label targets of 0 and 1
-  kToken,  // one int32 per token, at the token whose output predicts it
+  kValue,  // one float a sample or several: what a regression predicts, or 1 for each class of several
+  kToken,  // one int32 a token, at the token whose output is to predict it
 };
 
-// The kind of labels of a data set. Data sets with equal shapes can use the same programs.
+// What a data set has as labels. Two that are equal go through the same programs.
 struct LabelShape {
   LabelKind kind = LabelKind::kNone;
-  int64_t width = 1;  // kValue only: values per sample
+  int64_t width = 1;  // of kValue: values a sample
 
   bool operator==(const LabelShape&) const = default;
 };
 
-// The label that losses ignore, as in PyTorch.
+// The label that no loss counts, as in PyTorch.
 inline constexpr int32_t kIgnoredLabel = -100;
 
 // Random tokens and labels that depend on the seed only (Philox), for benchmarks. Token ids are in
@@ -56,24 +56,24 @@ class Dataset {
 
   // The counterpart of Hugging Face's Dataset.from_dict:
   //   Dataset::from_columns({{"input_ids", ids}, {"labels", labels}})
-  // input_ids: one row per sample. token_type_ids, attention_mask: rows of the same lengths; a mask is ones
-  // followed by zeros, and masked tokens are dropped. labels (or label, label_ids): one integer or float per
-  // sample, rows of floats of equal length, or rows of integers with one per token. UserError naming column
-  // and row: an unknown, duplicate or missing column, lengths that differ, an empty row, an id that is
-  // negative or over 31 bits, a token type over 8 bits, a mask with a one behind a zero, a negative label
-  // other than -100, a label of a masked token.
+  // input_ids: rows. token_type_ids, attention_mask: rows of the same lengths; a mask must be ones and then
+  // zeros, and what it masks is dropped. labels (or label, label_ids): an integer or a float a sample,
+  // rows of floats that are all as long, or rows of integers, one a token. UserError, which names column and
+  // row: an unknown or doubled column, none, lengths that differ, an empty row, an id that is negative or
+  // over 31 bits, a token type over 8 bits, a mask that is no prefix, a label below 0 that is not -100, a
+  // label of a masked token.
   static Dataset from_columns(const NamedColumns& columns);
 
   // UserError if the count, the length or the range is empty.
   static Dataset random_tokens(const RandomTokens& options);
 
-  // `count` equal samples of `length` tokens 0 and labels 0, which take the memory of one: a stand-in for
-  // planning. UserError if a count or length is 0. CHECKs that the labels are per sample.
+  // `count` samples that are all alike, of `length` tokens 0 and of labels 0, in the memory of one: for plans.
+  // UserError: a count or length that is empty. CHECKs that the labels are of samples.
   static Dataset alike(int64_t count, int64_t length, LabelShape labels = {LabelKind::kClass});
 
   int64_t size() const { return distinct_size() * repeats_; }
   int64_t token_count() const { return offsets_.back() * repeats_; }
-  // Samples that are stored. Sample i is a copy of sample i % distinct_size().
+  // The first so many samples are kept; the others are these again.
   int64_t distinct_size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int64_t max_length() const { return max_length_; }
 
@@ -99,10 +99,10 @@ class Dataset {
 
   std::vector<int32_t> lengths() const;
 
-  // ContentHash (base/content_hash.h) of all samples in order: ids, token types and labels.
+  // ContentHash (base/content_hash.h) of all samples in their order: ids, token types and labels.
   std::string content_hash() const;
 
-  // Size of the arrays: the memory that the data set holds.
+  // Bytes of the arrays, which is what the data set holds while it lives.
   int64_t memory_bytes() const;
 
  private:
@@ -128,20 +128,21 @@ class Dataset {
   int64_t max_length_ = 0;
 };
 
-// Builds a Dataset sample by sample. Arrays grow by doubling; finish() trims them.
+// Makes a Dataset sample by sample. Arrays grow by doubling while they are built and are cut to size by
+// finish().
 class DatasetBuilder {
  public:
   void reserve(int64_t samples, int64_t tokens);
 
-  // `token_types` has one element per id, or is empty (all 0). UserError naming the sample: no tokens, a
-  // negative id, a token type outside of 0 … 255.
+  // `token_types`: as many as ids, or none for zeros. UserError, which names the sample: empty, an id below
+  // 0, a token type outside 0 … 255.
   void add(std::span<const int32_t> input_ids, std::span<const int32_t> token_types = {});
 
   int64_t size() const { return dataset_.size(); }
 
-  void set_class_labels(std::vector<int32_t> labels);                   // one per sample
-  void set_value_labels(std::vector<float> labels, int64_t width = 1);  // `width` per sample, end to end
-  void set_token_labels(std::vector<int32_t> labels);                   // one per token, end to end
+  void set_class_labels(std::vector<int32_t> labels);                   // one a sample
+  void set_value_labels(std::vector<float> labels, int64_t width = 1);  // `width` a sample, end to end
+  void set_token_labels(std::vector<int32_t> labels);                   // one a token, all samples end to end
 
   Dataset finish();
 

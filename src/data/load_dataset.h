@@ -1,4 +1,4 @@
-// Turns a file of texts into a Dataset: read_table, find_text_columns, a tokenizer, labels.
+// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +45,10 @@ struct LoadOptions {
 
 struct LoadedDataset {
   Dataset dataset;
-  LabelMap labels;              // no names if no labels were read
-  int64_t invalid_utf8 = 0;     // ill-formed UTF-8 sequences in the file
-  int64_t empty_texts = 0;      // cells without text; they become empty texts
-  bool labels_are_ids = false;  // the file has class ids although the classes have names
+  LabelMap labels;              // without names if no labels were read
+  int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes in the file
+  int64_t empty_texts = 0;      // cells without text, which become empty texts
+  bool labels_are_ids = false;  // the file's labels are numbers of the classes, which have other names
 };
 
 // The tokenizer gets a few hundred texts at a time; they live only during the call. Errors: UserError and

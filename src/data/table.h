@@ -72,7 +72,7 @@ struct TableOptions {
 // opened or read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
-// The kind of a csv or tsv field. Spaces around a number are ignored.
+// The kind of a csv or tsv field: spaces around a number do not count.
 CellKind classify_field(std::string_view text);
 
 struct ListElement {

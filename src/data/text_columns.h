@@ -33,8 +33,8 @@ struct TextColumns {
   bool has_labels() const { return !labels.empty(); }
 };
 
-// UserError listing the existing columns: a named column does not exist, no column is left for text, more
-// than two text columns are named, a column is named both as text and as label, or twice as a label.
+// UserError, which lists the columns there are: a named column is absent, no column is left for text, more
+// than two text columns are named, a column is named as both or twice as a label.
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options = {});
 
 }  // namespace shoehorn

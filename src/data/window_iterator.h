@@ -41,7 +41,7 @@ struct Window {
   int64_t micro_batches = 0;  // gradient_accumulation_steps, or fewer on a ramp and at the end of an epoch
   int64_t sequences = 0;
   int64_t tokens = 0;        // real tokens
-  int64_t target_items = 0;  // labels in the whole window that are not -100
+  int64_t target_items = 0;  // labels that count, over the whole window
   bool last_of_epoch = false;
 };
 

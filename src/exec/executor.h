@@ -46,7 +46,7 @@ class Executor {
   const StateTable& state() const { return state_; }
   const Program& program(ProgramId id) const { return *programs_[id.at()].program; }
 
-  // Host access by copying; exec/host_view.h gives access without a copy. Waits for issued work.
+  // Host access, by copy; exec/host_view.h has it without one. Waits for what was issued.
   void read(StorageId storage, int64_t offset_bytes, std::span<std::byte> to) const;
   void read(ProgramId program, ValueId value, int64_t offset_bytes, std::span<std::byte> to) const;
   void write(StorageId storage, int64_t offset_bytes, std::span<const std::byte> from);

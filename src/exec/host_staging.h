@@ -13,11 +13,11 @@ namespace shoehorn {
 
 class HostStaging {
  public:
-  HostStaging() = default;  // no staging: the host reaches everything
+  HostStaging() = default;  // none: where the host reaches everything
   explicit HostStaging(std::span<std::byte> memory) : memory_(memory) {}
 
   int64_t room() const { return static_cast<int64_t>(memory_.size()) - used_; }
-  // Takes `bytes` bytes, aligned to kArenaAlignment. InternalError if there is no room.
+  // Aligned to kArenaAlignment. InternalError where there is no room.
   std::span<std::byte> take(int64_t bytes);
   // Gives memory back. Last taken, first given back.
   void give_back(std::span<std::byte> taken);

@@ -6,12 +6,12 @@
 //
 //   WriteView column(executor, storage, 0, bytes);           to be overwritten as a whole
 //   fill(column.as<int32_t>());
-//   column.send();                                           now programs see it
+//   column.send();                                           and only then there for programs
 //
-// Where the host reaches the memory, a view is that memory: nothing is copied. Elsewhere it is a piece of the
-// executor's staging memory; making a ReadView copies from the device, and send() copies to it. Views must be
-// destroyed in the reverse order of their construction, as blocks do. They allocate nothing. For single
-// values Executor::read_scalar and write_scalar are simpler.
+// Where the host reaches the memory a view is that memory: nothing is copied. Elsewhere it is a piece of the
+// executor's staging, copied from the device when a ReadView is made and to it by send(). Views are given back
+// in the reverse order in which they were made, as blocks of code do it. They allocate nothing. Single values
+// are simpler through Executor::read_scalar and write_scalar.
 //
 // The executor must outlive its views; they cannot be moved. InternalError for a range outside of the
 // storage, or if the staging has no room: Executor::largest_view_bytes() is its limit.
@@ -59,7 +59,7 @@ class WriteView {
   std::span<T> as() const {
     return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
-  // Call it after each time that the view was filled.
+  // As often as it was filled anew.
   void send();
 
  private:

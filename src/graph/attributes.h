@@ -112,12 +112,12 @@ struct LossScaleAttributes {
   float minimum = 1;
 };
 
-// One parameter as an optimizer sees it: `matrices` matrices of [rows, columns]. A vector is one row.
+// One parameter as an optimizer sees it: matrices of its last two dimensions. A vector is one row.
 struct UpdatedParameter {
   int64_t matrices = 1;
   int64_t rows = 0;
   int64_t columns = 0;
-  uint32_t stream_id = 0;  // selects the random bits that round it
+  uint32_t stream_id = 0;  // of the random bits that round it
   int64_t elements() const { return matrices * rows * columns; }
 };
 

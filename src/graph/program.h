@@ -24,6 +24,7 @@
 
 namespace shoehorn {
 
+// A value of a program: made once by a node, or read from state.
 struct Value {
   TensorType type;
   Role role = Role::kTemporary;
@@ -35,6 +36,7 @@ struct Value {
   AddressSpace space = AddressSpace::kDevice;
 };
 
+// One call of an op: its inputs, outputs and attributes, and its place in the model and in the step.
 struct Node {
   OpKind kind = OpKind::kCopy;
   std::vector<ValueId> inputs;  // an invalid id is an absent optional input
@@ -65,7 +67,7 @@ class Program {
   void set_kind(ProgramKind kind) { kind_ = kind; }
   const ProgramTraits& traits() const { return traits_of(kind_); }
   std::string_view name() const { return traits().name; }
-  // The state table that all programs of a family share. Its owner is the family; it outlives the programs.
+  // The shared table. Owned by whoever built the family; outlives its programs.
   StateTable& state() const { return *state_; }
 
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -83,7 +85,7 @@ class Program {
   ValueId add_value(Value value);
   // The value that reads version 0 of a storage; there is one per storage.
   ValueId read_state(StorageId storage);
-  // Appends a node with outputs of the given types. Prefer OpBuilder (ops/), which knows types, roles and
+  // Appends a node whose outputs have the given types. Prefer OpBuilder of ops/, which knows types, roles and
   // aliases.
   NodeId add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name);
 

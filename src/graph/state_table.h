@@ -1,9 +1,9 @@
 // The state table: the persistent storages that all programs of a family share (weights, optimizer states,
 // gradients under accumulation, inputs, scalars), and the parameters in them.
 //
-// A parameter is a logical tensor with its Hugging Face name. A storage is a planned piece of memory; it may
-// hold several parameters (query, key and value in one). Checkpoints, weight decay and freezing work with
-// parameters, kernels with storages.
+// A parameter is a logical tensor with its Hugging Face name; a storage may hold several (query, key and
+// value in one), so that checkpoints, decay groups and freezing follow the parameter while kernels follow the
+// storage.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct Initializer {
 struct Parameter {
   std::string name;  // as in a Hugging Face checkpoint
   std::vector<int64_t> shape;
-  StorageId storage;  // fp32; the bf16 high half of a split master; or 16 bits without a master
-  StorageId rest;     // the low 16 bits of a split master; invalid otherwise
+  StorageId storage;  // fp32, the bf16 high half of a split master, or 16 bits without a master
+  StorageId rest;     // the 16-bit rest of a split master; invalid otherwise
   int64_t offset_elements = 0;
   bool trainable = true;
   bool is_embedding = false;  // a table whose rows are looked up
@@ -71,8 +71,8 @@ class StateTable {
   const std::string& base_model_prefix() const { return base_model_prefix_; }
   void set_base_model_prefix(std::string prefix) { base_model_prefix_ = std::move(prefix); }
 
-  // Lays the storages one behind the other in a new one, and moves their parameters there. The first
-  // dimensions add up. The old storages stay in the table, empty.
+  // Lays the storages one behind the other in a new one and moves their parameters there; the first dimension
+  // adds up. The old storages stay in the table, empty.
   StorageId merge(const std::vector<StorageId>& parts, std::string name);
 
  private:

@@ -8,8 +8,8 @@
 // Each checkpoint has a manifest (manifest.h), which lists all its files with sizes and with the checksums
 // that were taken as they were written. A reader that verifies it finds what the disk lost or changed.
 //
-// One process at a time (rank 0) writes checkpoints to an output_dir, from one thread at a time. Any number
-// may read. Errors: SystemError naming the path where the operating system failed.
+// One process at a time writes checkpoints to an output_dir (rank 0), one thread at a time; any number may
+// read. Errors: SystemError naming the path where the system failed.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ class StagedDirectory {
   // Where to write the files, preferably with AtomicFile, which checksums them. Subdirectories are allowed.
   const std::filesystem::path& path() const { return staging_; }
 
-  // Writes the manifest, syncs what is not on the disk yet, renames the directory to checkpoint-N (replacing
-  // an older one of that name) and returns the new path. UserError if checkpoint-N exists and is not a
-  // directory. If commit() throws, checkpoint-N is either the older one or the new one, and complete.
+  // Writes the manifest, brings to the disk what is not there yet, renames to checkpoint-N (in place of an older
+  // one of that name) and returns that path. UserError if checkpoint-N exists and is not a directory.
+  // If it throws, checkpoint-N is the older one or the new one, complete.
   std::filesystem::path commit();
 
  private:

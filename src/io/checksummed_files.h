@@ -23,9 +23,8 @@ struct WrittenFile {
 
 class ChecksummedFiles {
  public:
-  // `directory` must be spelled as in the paths of the writers. At most one object per directory may exist at
-  // a time; any thread may write. `before_first` is called once: when the first file is complete, before it
-  // takes its final name.
+  // `directory` as the writers' paths begin. One at a time for a directory; any thread may write. `before_first` is
+  // called once: when the first file is complete, and before it takes its name.
   explicit ChecksummedFiles(std::filesystem::path directory, std::function<void()> before_first = {});
   ~ChecksummedFiles();
   ChecksummedFiles(const ChecksummedFiles&) = delete;

@@ -88,9 +88,9 @@ enum class VerifiedFiles { kAllButTensors, kAll };
 // DamagedFile if the directory has no manifest, or if a listed file is missing or differs.
 void verify_manifest(const std::filesystem::path& directory, VerifiedFiles verified);
 
-// Writes a manifest of every file below `directory`. The checksum comes from `written`; a file that
-// AtomicFile did not write is synced and read back for it. SystemError if a file cannot be read or written;
-// UserError if something there is neither a file nor a directory.
+// Lists every file below `directory`: with the checksum in `written`, or else (a file that was not written by
+// AtomicFile) with that of what is read back, after it was brought to the disk. SystemError if one can't be read or
+// written; UserError if something there is neither a file nor a directory.
 void write_manifest(const std::filesystem::path& directory, const ChecksummedFiles& written);
 
 // Keeps the manifest true while a model is saved into a directory that may hold another model. From the first

@@ -12,11 +12,11 @@ inline constexpr std::string_view kConfigFileName = "config.json";
 inline constexpr std::string_view kSafetensorsFileName = "model.safetensors";
 inline constexpr std::string_view kSafetensorsIndexName = "model.safetensors.index.json";
 
-enum class WeightsFormat { kSingleFile, kSharded };  // model.safetensors, or an index and its shards
+enum class WeightsFormat { kSingleFile, kSharded };  // model.safetensors, or its index and shards
 
-// The kind of weights that a directory has; the single file if it has both, as in transformers. UserError if
-// `directory` is not a directory, has no weights (the message names what it has), or has weights in another
-// format only (the message says to convert them).
+// Which weights a directory has; the single file where it has both, as transformers chooses. UserError if
+// `directory` is none, has no weights (naming what it has), or only weights in another format: convert those
+// to safetensors.
 WeightsFormat find_weights(const std::filesystem::path& directory);
 
 struct ModelDirectory {

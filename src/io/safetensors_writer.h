@@ -78,9 +78,9 @@ struct Shard {
   std::vector<TensorSpec> tensors;
 };
 
-// Splits a state dict, in its own order, into shards of at most max_shard_bytes of data, by the rules of
-// huggingface_hub: a larger tensor gets a shard of its own. Tensors within a shard are in the order of
-// Hugging Face's writer.
+// Cuts a state dict, in its own order, into shards of at most max_shard_bytes of data by the rules of
+// huggingface_hub: a tensor larger than that has a shard of its own. Within a shard tensors are sorted as
+// Hugging Face's writer does.
 std::vector<Shard> split_into_shards(const std::vector<TensorSpec>& tensors, int64_t max_shard_bytes);
 
 // Replaces the weights of a model directory. A kill at any instant leaves the old model, the new model, or a

@@ -2,7 +2,7 @@
 // Every byte is read once, and damage is found before the weights are used.
 //
 //   load_verified(file, [&](VerifiedTensors& tensors) {
-//     for (name, destination in file order) tensors.read_into(name, destination);
+//     for (name, destination in the order of the file) tensors.read_into(name, destination);
 //   });
 //
 // Bytes between the requested tensors are read for the checksum only. Reading a range that lies before an
@@ -45,8 +45,8 @@ class VerifiedTensors {
   std::vector<std::byte> skipped_;        // buffer for bytes that are read for the checksum only
 };
 
-// Calls load(tensors), then finish(). If `load` throws a UserError and the file turns out to be damaged, the
-// DamagedFile is thrown instead: a tensor that is missing in a damaged header is a consequence.
+// Runs load(tensors) and finishes. Where `load` throws a UserError, and the file is damaged, that is what is said:
+// a tensor that a damaged header lacks is no news.
 template <typename Load>
 void load_verified(const SafetensorsFile& file, const Load& load) {
   VerifiedTensors tensors(file);

@@ -10,8 +10,8 @@
 
 namespace shoehorn {
 
-// The storages of one micro-batch: one for each column that some program of the family asked for. Several
-// micro-batches have storages at the same time only if a program holds them all (layer-major accumulation).
+// The storages of one micro-batch: those columns that a program of the family asked for. Those of several
+// micro-batches exist side by side only where a program holds several (layer-major accumulation).
 class BatchInputs {
  public:
   BatchInputs() = default;
@@ -21,8 +21,8 @@ class BatchInputs {
 
   const BatchCapacity& capacity() const { return capacity_; }
 
-  // The column's storage, created on first use: [N] or [S] with the column's element type, or [S, width] for
-  // a column of rows. CHECKs that every call for a column has the same width.
+  // The column's storage, made on first use: [N] or [S] of the table's element type; of a column of rows [S, width].
+  // CHECKs that who asks again asks for rows as wide.
   StorageId ask(BatchColumn column, int64_t width = 1);
   // The same without creating it; invalid if nobody asked for the column.
   StorageId find(BatchColumn column) const { return storages_[static_cast<size_t>(column)]; }

@@ -22,8 +22,7 @@ struct AttentionOptions {
   AttentionMask mask = {};
   float dropout = 0;  // of the probabilities
   float scale = 0;    // of the scores; 0: 1 / √D
-  // For cross attention: the first row and the number of keys of each sequence, i32[S]. Absent: the rows of
-  // its queries.
+  // Where the keys and values of each sequence lie, if not in the rows of its queries: cross attention. i32[S].
   Tensor key_start = {};
   Tensor key_length = {};
   int64_t longest_keys = 0;  // cross attention: the most keys of a sequence
@@ -62,19 +61,17 @@ class ModelBuilder {
   Tensor activation(Tensor x, Activation kind);
   Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
   Tensor rms_norm(Tensor x, Tensor gamma, float epsilon);
-  // For tokens [N, H], and for one row per sequence [S, H]: the two differ in the coordinates of the mask.
+  // Of tokens [N, H], and of the rows that stand for sequences [S, H].
   Tensor token_dropout(Tensor x, float p);
   Tensor sequence_dropout(Tensor x, float p);
-  // Scaled dot-product attention within each sequence, or to keys of its own: q [N, A · D], k and v [Nk, K ·
-  // D] -> [N, A · D], where Nk is the number of key rows. UserError: widths, heads or a mask that do not fit
-  // together.
+  // Scaled dot-product attention of each sequence to itself, or to keys of its own: q [N, A · D], k and v
+  // [N of the keys, K · D] -> [N, A · D]. UserError: widths, heads or a mask that do not go together.
   Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
-  // Cross-entropy of logits [S, C] with the batch's class labels: the sum over the micro-batch's targets
-  // divided by the number of targets in the effective batch.
+  // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
   Tensor cross_entropy(Tensor logits, float label_smoothing);
-  // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels [S,
-  // C]. The loss of a row is the mean over its C values.
+  // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels
+  // [S, C]. The loss of a row is the mean over its C values.
   Tensor mean_squared_error(Tensor predictions);
   Tensor binary_cross_entropy(Tensor logits);
 

@@ -3,9 +3,9 @@
 // inputs.
 //
 // Sequences are given by start[S] and length[S] (rows of the packed tokens) and sample[S] (index in the
-// effective batch, for the dropout of the probabilities). The mask says which keys a query sees, and bias[A,
-// Tq + Tk - 1] is added to the scores by distance: base/attention_mask.h. The unfused chain stores [A, Nq,
-// Tk] in fp32; the fused op never does.
+// effective batch, for the dropout of the probabilities). The mask says which keys a query sees, and
+// bias[A, Tq + Tk - 1] is added to the scores by distance: base/attention_mask.h. The unfused chain stores
+// [A, Nq, Tk] in fp32; the fused op never does.
 #include "ops/attention_layout.h"
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"

@@ -106,7 +106,7 @@ struct OpInfo {
 // The table. Every OpKind has an entry.
 const OpInfo& op_info(OpKind kind);
 
-// The input that output `output` is added to, if present (see accumulators); nullopt if the op has none.
+// The input that output `output` of such an op is added to where it is given; none: there is no such input.
 std::optional<int64_t> accumulator_input(OpKind kind, int64_t output);
 
 // Makes the node add its output to `accumulator`, at the optional input `input` (see accumulator_input).

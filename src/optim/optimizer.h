@@ -16,8 +16,8 @@ struct OptimizerOptions {
   float weight_decay = 0;
 };
 
-// A state of a parameter, with the name that it has in the reference implementation: exp_avg, exp_avg_sq,
-// momentum_buffer, state1, absmax1, … All states start as zero bytes.
+// A state that an optimizer keeps for a parameter, named as the implementation that it follows names it:
+// exp_avg, exp_avg_sq, momentum_buffer, state1, absmax1, … All start as zero bytes.
 struct OptimizerState {
   std::string name;
   DType dtype = DType::kF32;
@@ -27,8 +27,8 @@ struct OptimizerState {
 };
 std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter);
 
-// True if a parameter's states are 8-bit codes with one scale per kStateBlock elements. Always false for
-// optimizers without 8-bit states.
+// Whether a parameter's states are 8-bit codes with a scale for every kStateBlock of its elements. False for
+// all optimizers that keep none.
 bool keeps_8bit_states(const OptimizerSettings& settings, const Parameter& parameter);
 
 // The place of a parameter's state. The storage "<weight storage>.<state>" holds the states of all parameters
@@ -56,9 +56,9 @@ struct UpdateInputs {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
-// Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` has the
-// low 16 bits of a split master; it is invalid for fp32 weights and for bf16 weights without a master.
-// Creates the state storages that do not exist yet.
+// Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the
+// 16-bit rest of a split master, invalid for an fp32 weight and for a bf16 one without a master. States are
+// made on first use.
 NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
                      StorageId weight, StorageId rest, ValueId gradient);
 

@@ -1,4 +1,4 @@
-// Forward fusion: each chain of ops below becomes one op with its own kernel and gradient.
+// Forward fusion: chains of ops become one kernel each, with a backward of its own.
 //
 //   fuse_attention        scores ─► softmax ─► dropout ─► ·v         ─►  attention, no T×T matrix stored
 //                         q, k, v = x·Wᵀ + b (three products)   ─►  qkv = x·[Wq; Wk; Wv]ᵀ + [bq; bk; bv]
@@ -9,10 +9,10 @@
 //   fuse_bias_activation  bias ─► activation                    ─►  bias_activation
 //   fuse_bias             product ─► bias                       ─►  product with bias
 //
-// Safe because each value inside a chain has one reader. Weights that are trained alike and have no other
-// reader become one storage, in which the parameters keep their names; other weights keep their own products.
-// Memory: no [A, N, T] probabilities, and no intermediate values of a chain. Time: one pass over the bytes.
-// Rounding only: a kernel may add in another order.
+// Safe because each value inside a chain has one reader. Weights that are trained alike and that nothing else
+// reads become one storage, in which the parameters keep their names; others stay as they are, and so do their
+// products. Memory: no [A, N, T] probabilities, no copies between the ops of a chain. Time: one
+// pass over the bytes. Rounding only: sums inside a kernel may be taken in another order.
 #pragma once
 
 #include "passes/program_family.h"

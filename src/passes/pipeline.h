@@ -37,10 +37,10 @@ struct PassRecord {
 
 enum class RunKind : uint8_t { kTrain, kEvaluate };
 
-// Captures `model` and runs the pass list. Each pass is timed, can be skipped, and gives its name to the
-// nodes it adds (Node::pass); after it every program is verified, and dumped if options say so. A training
-// run has an evaluation program only if `evaluation.sequences` > 0; an evaluation run has only that.
-// UserError naming the flags of settings that do not go together.
+// Captures `model` and runs the pass list over it: each pass is timed, verified, dumped where asked and can
+// be skipped, and its nodes get its name (Node::pass). A training run has an evaluation program only where
+// `evaluation.sequences` > 0; an evaluation run has nothing else. Throws UserError for settings that do not
+// go together (naming the flags).
 ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train,
                              const BatchCapacity& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records = nullptr);

@@ -45,7 +45,7 @@ struct AdapterSet {
 struct ProgramFamily {
   std::unique_ptr<StateTable> state = std::make_unique<StateTable>();
   ScalarStorages scalars;
-  std::vector<BatchInputs> train_batches;  // one; or one per micro-batch of a program (layer order)
+  std::vector<BatchInputs> train_batches;  // one, or one a micro-batch where a program holds several
   BatchInputs evaluation_batch;
   StorageId loss;       // f32[1], role scalar: the step's loss, summed over micro-batches
   StorageId grad_norm;  // f32[1], of the unscaled gradients; invalid without clipping
@@ -53,10 +53,10 @@ struct ProgramFamily {
   AdapterSet adapters;
   std::vector<Program> programs;
 
-  // Set by `backward`, used by the passes behind it.
+  // Between passes: the gradients that the backward makes.
   std::vector<ParameterGradient> gradients;
 
-  // The program of this kind; invalid if there is none.
+  // The program for this; an invalid id where there is none.
   ProgramId find(ProgramKind kind) const {
     for (size_t i = 0; i < programs.size(); ++i) {
       if (programs[i].kind() == kind) return {static_cast<int32_t>(i)};

@@ -31,7 +31,7 @@ class MicroBatchInputs {
   MicroBatch batch_;
 };
 
-// Appends the batch's count for each axis, in the order of add_batch_counts.
+// Appends the batch's count on each axis, in the order of add_batch_counts.
 void append_counts(const MicroBatch& batch, std::vector<int64_t>& counts);
 
 }  // namespace shoehorn

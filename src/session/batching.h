@@ -23,8 +23,7 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
 
 // The effective batches of a run. `dataset` must outlive the iterator.
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset);
-// Sets in `options` what the windows need of a session: programs for any micro-batch, and staging for batches
-// packed ahead.
+// What they need of a session: programs for any micro-batch, and room for those that are packed ahead.
 void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
                    SessionOptions& options);
 

@@ -58,7 +58,7 @@ class Session {
   // The staging for batches that are packed ahead. The session must be reserved.
   std::span<std::byte> staging() const;
 
-  // How often a program runs in an optimizer step; in an evaluation run, per batch.
+  // How often a program of the family runs in an optimizer step; in an evaluation run, in a batch.
   int64_t calls_in_step(const Program& program) const;
 
   int64_t parameter_count() const;

@@ -18,10 +18,10 @@ struct OriginalWeights {
   std::map<std::string, std::string> contents = {};  // by tensor: ContentHash of its values in float32
 };
 
-// Reads one tensor from its beginning to its end, range by range. `originals` must outlive it.
+// One tensor from its beginning to its end, a range after the other. `originals` outlives it.
 class OriginalTensor {
  public:
-  // `name` is a key of `contents`.
+  // `name` is one of the contents.
   OriginalTensor(const OriginalWeights& originals, const std::string& name);
 
   // Reads the next values, in float32. After the last one: SystemError if the tensor has changed.

@@ -1,5 +1,5 @@
-// Reads and writes parameters between files and the persistent arena, by Hugging Face name, in whatever form
-// they have here.
+// Parameters between files and the persistent arena: by Hugging Face name, whatever the layout they have
+// here.
 #pragma once
 
 #include <filesystem>
@@ -31,25 +31,23 @@ struct LoadedWeights {
 // or only buffers that older versions of transformers saved (position_ids).
 std::string format_unused(const std::vector<std::string>& tensors);
 
-// Loads every parameter except those of adapters, which no base model has. Names may be as they are, without
-// the leading base_model_prefix (files of a base model), or with the old endings gamma and beta. Only
-// parameters of the head may be missing; `generator` initializes them. UserError naming file and tensor:
-// another shape, or a missing tensor. DamagedFile if a file differs from its manifest.
+// Reads every parameter into place but those of adapters, which no base model has. Names: as they are,
+// without the leading base_model_prefix (a base model's files), and with the old endings gamma and beta. Only
+// parameters of the head may be absent: they are initialized from `generator`. UserError naming file and
+// tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest says.
 LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator);
 
-// The name that the files use for a parameter of the model, by the rules above; empty if they do not have it.
+// The name under which the files have a parameter of the model, by the rules above; empty if they have not.
 std::string name_in_files(const SafetensorsModel& files, const StateTable& state,
                           const std::string& parameter);
 
-// Loads tensor `name` into the parameter. UserError: it is no floating-point tensor, or has another shape
-// than the parameter's, which `says` explains ("config.json says"). `content` is updated with the values in
-// float32.
+// Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
+// explains ("config.json says"), or no floating-point numbers. `content` is told of the values in float32.
 void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
                     std::string_view says, Executor& executor, ContentHash* content = nullptr);
 
-// Initializes every parameter. Random values are counter-based (exec/host_kernels.h), with one stream per
-// parameter.
+// Every parameter from its initializer; random ones counter-based (exec/host_kernels.h), a stream each.
 void initialize_weights(const StateTable& state, Executor& executor, uint64_t seed);
 
 // The starting weights of a run: those in `directory` or, if that is empty, new ones; both as above with this
@@ -62,29 +60,30 @@ struct StartedWeights {
 StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
                              Executor& executor, int64_t seed);
 
-// The names, file dtypes and shapes of all parameters in the order of the state table; without adapters,
-// which state/adapter_weights.h saves. A weight is written in the type that holds all of it: float32, or the
-// 16-bit type that it has without a master. A frozen weight that has fewer bits in memory than in
-// `originals`, the files that it came from (null: none), is written from those files, in float32.
+// The names, dtypes in files and shapes of all parameters, in the order of the state table. There are no
+// adapters among them: those are saved by state/adapter_weights.h. A weight is written in the type that holds
+// all of it: float32, or the 16-bit type that it has here without a master. One that is not trained, and has
+// fewer bits here than in `originals`, the files that the weights came from (null: none), is written as those
+// have it, in float32.
 std::vector<TensorSpec> weight_specs(const StateTable& state, const OriginalWeights* originals = nullptr);
 
 // The dtype for the model's config.json: that of trained weights without masters, or else float32.
 DType model_dtype(const StateTable& state);
 
-// Writes model.safetensors (or shards) to an existing directory, which may be that of the originals.
-// SystemError, without any change to the directory, if the originals have changed.
+// Writes model.safetensors (or shards) with these into an existing directory, which may be that of the
+// originals. SystemError, and the directory stays as it was, where those are not what they were.
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
                   const OriginalWeights* originals = nullptr);
 
-// Optimizer states, named "<parameter>.<state>". DamagedFile as above.
+// Optimizer states, as "<parameter>.<state>". DamagedFile as above.
 void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
                            const Executor& executor, const OptimizerSettings& settings);
-// UserError for a state that is missing or has another form, and for a tensor that is no state of these
+// UserError for a state that the file lacks or has in another form, and for a tensor that is no state of these
 // parameters.
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const OptimizerSettings& settings);
 
-// Elements [offset, offset + values.size()) of a parameter as fp32, whatever form it is stored in.
+// Elements [offset, offset + values.size()) of a parameter as fp32, whatever its storage.
 void read_parameter(const Executor& executor, const Parameter& parameter, int64_t offset,
                     std::span<float> values);
 void write_parameter(Executor& executor, const Parameter& parameter, int64_t offset,

@@ -5,10 +5,10 @@
 //   for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(windows, m);
 //   const StepResult result = runner.finish(learning_rate);
 //
-// In micro-batch order, run_micro_batch() runs the forward and backward of its micro-batch, and finish() runs
-// the update. If the step is one program (one micro-batch per step, or layer-major order), run_micro_batch()
-// fills its inputs and finish() runs it. Nothing is allocated after construction. One thread at a time. With
-// a profile, programs and waits for data are recorded in it.
+// In micro-batch order the forward and backward of a micro-batch run as it is given, and finish() runs the
+// update. Where the step is one program (one micro-batch a step, or layer-major order), micro-batches are put
+// into its inputs and finish() runs it whole. Allocates nothing after construction; one thread at a time.
+// With a profile, programs and waits for data are recorded in it.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ class StepRunner {
   Session& session_;
   StepProfile* profile_;
   double data_wait_seconds_ = 0;
-  // Either a program for whole steps, or the other three; the rest are invalid.
+  // Whole steps, or invalid; then the other three.
   ProgramId step_, first_, next_, update_;
   std::vector<int64_t> counts_;
 };

@@ -19,7 +19,7 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
 LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options = {});
 
-// The options of load_dataset that the arguments' column names imply.
+// Options of load_dataset from the arguments' column names.
 LoadOptions load_options_of(const TrainingArguments& args);
 
 }  // namespace shoehorn

@@ -40,16 +40,22 @@ FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b")
 MARKER = re.compile(r"^ *<!-- (source: (\S+)|run) -->$")
 
 
-def tracked_files():
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
-    if listed.returncode == 0:
-        return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
-    return [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file() and "build" not in path.parts]
+# The files of the repository; without git, or outside of a repository, all that no build and no download made.
+def files_of_tree():
+    try:
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
+        names = listed.stdout.splitlines() if listed.returncode == 0 else []
+    except FileNotFoundError:
+        names = []
+    if not names:
+        paths = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
+        names = [str(path) for path in paths if not re.match(r"build|\.(?!ci)", path.parts[0])]
+    return [name for name in names if (ROOT / name).is_file()]
 
 
 class Tree:
     def __init__(self):
-        self.files = set(tracked_files())
+        self.files = set(files_of_tree())
         self.names = {pathlib.PurePosixPath(name).name for name in self.files}
         self.folders = {str(parent) for name in self.files for parent in pathlib.PurePosixPath(name).parents}
         self.rooms = {folder.split("/")[1] for folder in self.folders if folder.startswith("src/") and folder.count("/") == 1}

@@ -19,8 +19,8 @@
 // zeros. So are the outputs and the log-sum-exp of a query that sees no key.
 //
 // Bias: a term that is added to the score of a query at position p (base/attention_mask.h) and key k. It
-// depends on the distance k - p and the head, as in T5's relative positions and in ALiBi: one table [A, Tq +
-// Tk - 1] for all sequences, of which column k - p + Tk - 1 is read.
+// depends on the distance k - p and the head, as in T5's relative positions and in ALiBi: one table
+// [A, Tq + Tk - 1] for all sequences, of which column k - p + Tk - 1 is read.
 //
 // Storage is f32, bf16 or f16 (one dtype for Q, K, V, context and their gradients), arithmetic is f32, and so
 // are bias and log-sum-exp. Dropout masks the normalised probabilities as base/philox.h defines: position =

@@ -105,7 +105,7 @@ using ForwardTask = void (*)(const AttentionForward& arguments, const ForwardLay
 using BackwardTask = void (*)(const AttentionBackward& arguments, const BackwardLayout& layout,
                               int64_t sequence, int64_t key_value_head, float* workspace, float* dbias);
 
-// The task for this CPU and for the batch's dtype and dropout.
+// The task for this CPU and the batch's dtype and dropout.
 ForwardTask select_forward_task(const AttentionBatch& batch);
 BackwardTask select_backward_task(const AttentionBatch& batch);
 

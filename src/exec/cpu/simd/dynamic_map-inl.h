@@ -1,4 +1,4 @@
-// Codes of the dynamic map, a vector and a block at a time. Included once a target, like simd_math-inl.h.
+// Codes of the dynamic map, a vector and a block at a time. Included once per target, like simd_math-inl.h.
 #if defined(SHOEHORN_EXEC_CPU_DYNAMIC_MAP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHOEHORN_EXEC_CPU_DYNAMIC_MAP_INL_H_
 #undef SHOEHORN_EXEC_CPU_DYNAMIC_MAP_INL_H_
@@ -39,15 +39,17 @@ HWY_INLINE void store_codes(CodeVector codes, uint8_t* to, FirstLanes lanes) {
   std::memcpy(to, buffer, static_cast<size_t>(lanes.count));
 }
 
-// A table of 16, and its entries by the low 4 bits of each lane, the others of which are ignored. fours: four
-// times codes, plus an offset. store_low_bytes: of two states two vectors each, the low 8 bits of each lane.
-// nearest: rounded to even, of what is no number one whose low bits are zero.
-// Highway's own want the other bits to be zero, and treat what is no number.
+// Operations that AVX-512 and AVX2 implement differently. (Highway's own look-ups need the ignored bits to be
+// zero, and its conversions treat NaN specially.)
 //
-// min_magnitude: of two numbers the one nearer to zero, with the sign of the first; max_magnitude: the larger
-// magnitude, of which the second is one; lanes of the first that are no number do not count.
-// signed_distance, unsigned_distance: that of the grid's point at or below, given four times what the points
-// below are.
+//   Table, look_up     16 entries, selected by the low 4 bits of each lane; the other bits are ignored
+//   fours              4 * code + offset
+//   store_low_bytes    the low 8 bits of each lane, for two states with two vectors each
+//   nearest            rounds to nearest even; for NaN a number whose low bits are zero
+//   min_magnitude      of two numbers the one nearer to zero, with the sign of the first
+//   max_magnitude      the larger magnitude, of which the second operand is one; NaN in the first is ignored
+//   signed_distance,   the distance from zero of the grid point at or below, given 4 * (number of points
+//   unsigned_distance  below)
 #if HWY_TARGET <= HWY_AVX3
 struct Table {
   FloatVector entries;
@@ -61,7 +63,7 @@ HWY_INLINE Table scaled_table(const float* from, FloatVector factor) {
 HWY_INLINE FloatVector look_up(const Table& table, IndexVector index) {
   return FloatVector{_mm512_permutexvar_ps(index.raw, table.entries.raw)};
 }
-// A code becomes the last byte of 2^25, whose last digit is worth 4.
+// Puts each code into the last byte of 2^25, whose last digit is worth 4.
 template <class Lanes>
 HWY_INLINE FloatVector fours(const uint8_t* codes, float offset, Lanes lanes) {
   const __m512i in_each_quarter = _mm512_broadcast_i32x4(load_codes(codes, lanes).raw);
@@ -73,7 +75,7 @@ HWY_INLINE FloatVector fours(const uint8_t* codes, float offset, Lanes lanes) {
 HWY_INLINE CodeVector low_bytes(IndexVector x) {
   return CodeVector{_mm512_cvtepi32_epi8(x.raw)};
 }
-// Each vector's bytes become a word of each quarter, then words are put in order.
+// Gathers each vector's bytes into one word per 128-bit quarter, then puts the words in order.
 HWY_INLINE void store_low_bytes(const std::array<IndexVector, 2>& x, uint8_t* to_x,
                                 const std::array<IndexVector, 2>& y, uint8_t* to_y) {
   const __m512i first_bytes = _mm512_set1_epi32(0x0c080400);
@@ -161,8 +163,8 @@ HWY_INLINE IndexVector bits_of(FloatVector x) {
   return hn::BitCast(IndexTag(), x);
 }
 
-// Both directions are long chains of operations that wait for each other, more of them than a processor looks
-// ahead. So several vectors take each step together.
+// Both directions are long chains of dependent operations, longer than a processor looks ahead. So several
+// vectors take each step together.
 template <size_t kVectors, class Step>
 HWY_INLINE auto each(const Step& step) {
   const auto all = [&]<size_t... k>(std::index_sequence<k...>) { return std::array{step(k)...}; };
@@ -179,14 +181,14 @@ HWY_INLINE void store_each(const std::array<FloatVector, kVectors>& x, float* to
   for (size_t k = 0; k < kVectors; ++k) store(x[k], to + static_cast<int64_t>(k) * float_lanes(), lanes);
 }
 
-// The numbers that codes stand for, times a factor, from a map's lines times that factor.
+// The numbers that codes stand for, times a factor: the lines of a map, multiplied by that factor.
 struct NumberLines {
   Table slope;
   Table intercept;
 };
 template <bool kSigned>
 HWY_INLINE NumberLines number_lines(const DynamicMap& map, float factor) {
-  // Lines that are no normal numbers may round to what is less than zero, of which there is no root.
+  // Lines with subnormal coefficients may round to less than zero, which has no square root.
   const FloatVector by = set(!kSigned && factor < kSmallestUnsignedScale ? 0.0F : factor);
   return {scaled_table(map.number_slope.data(), by), scaled_table(map.number_intercept.data(), by)};
 }
@@ -206,21 +208,21 @@ HWY_INLINE auto dequantize(const NumberLines& lines, const uint8_t* codes, Lanes
   });
 }
 
-// The larger of `largest` and |x|, lane by lane; lanes without a number, and dead ones, do not count. What
-// the unsigned map holds is not negative.
+// The larger of `largest` and |x| in each lane. NaN lanes and unused lanes are ignored. The values of the
+// unsigned map are not negative.
 template <bool kSigned, class Lanes>
 HWY_INLINE FloatVector larger(FloatVector largest, FloatVector x, Lanes lanes) {
   const FloatVector live = keep_live(x, lanes);
   return kSigned ? max_magnitude(live, largest) : hn::Max(live, largest);
 }
 
-// What a block's numbers are multiplied by before they are rounded, given their largest magnitude; of small ones
-// it stays finite.
+// The factor of a block's numbers before rounding, given their largest magnitude. It stays finite for small
+// ones.
 HWY_INLINE FloatVector inverse_scale(float scale) {
   return set(HWY_MIN(1.0F / scale, std::numeric_limits<float>::max()));
 }
 
-// A block of zeros has no code next to zero.
+// Sets the codes of a block of zeros to 0 (not to the code next to zero).
 HWY_INLINE void clear_if_zero(float scale, uint8_t* codes, int64_t count) {
   if (scale == 0) std::memset(codes, 0, static_cast<size_t>(count));
 }
@@ -236,14 +238,14 @@ HWY_INLINE CodeLines code_lines(const DynamicMap& map) {
           load_table(map.intercept.data()), load_table(map.last.data())};
 }
 
-// The distance from zero of the grid's point at or below numbers that begin at zero: 1 stands for zero.
+// The distance from zero of the grid point at or below x, for above = x + 1.
 template <bool kSigned>
 HWY_INLINE FloatVector distance_of_point(FloatVector above) {
   const FloatVector fours = hn::MulAdd(above, set(2.0F * (kGridPoints - 1)), set(2.0F));
   return kSigned ? signed_distance(fours) : unsigned_distance(fours);
 }
 
-// The low bytes of which are the codes of a block's numbers, given its inverse_scale().
+// Vectors whose low bytes are the codes of a block's numbers, given its inverse_scale().
 template <bool kSigned, size_t kVectors>
 HWY_INLINE auto quantize(const CodeLines& lines, const std::array<FloatVector, kVectors>& x,
                          FloatVector inverse) {
@@ -258,7 +260,7 @@ HWY_INLINE auto quantize(const CodeLines& lines, const std::array<FloatVector, k
   });
   return each<kVectors>([&](size_t k) {
     const FloatVector last = look_up(lines.last, line[k]);
-    // A sum of the signed map has no digits behind the point; its low bits are the code, rounded.
+    // For the signed map the sum has no fractional bits left; its low bits are the rounded code.
     if constexpr (kSigned) return bits_of(hn::Add(min_magnitude(on_line[k], last), set(0x1.8p23F + 127.0F)));
     return nearest(hn::Min(last, on_line[k]));
   });
@@ -270,8 +272,8 @@ HWY_INLINE void store_low_bytes(const std::array<IndexVector, kVectors>& x, uint
     store_codes(low_bytes(x[k]), to + static_cast<int64_t>(k) * float_lanes(), lanes);
 }
 
-// Calls body(i, lanes, number of vectors) for [0, count): pairs of vectors, then single ones, the ragged end
-// last.
+// Calls body(i, lanes, number of vectors) for [0, count): pairs of vectors, then single ones; the ragged end
+// is last.
 template <class Body>
 HWY_INLINE void for_vectors(int64_t count, const Body& body) {
   const int64_t step = 2 * float_lanes();
