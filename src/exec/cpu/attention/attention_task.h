@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "exec/cpu/attention/attention.h"
+#include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu {
 
@@ -105,6 +107,17 @@ using ForwardTask = void (*)(const AttentionForward& arguments, const ForwardLay
 // the bias, [A, bias columns], of which it writes the rows of its heads; null where none is wanted.
 using BackwardTask = void (*)(const AttentionBackward& arguments, const BackwardLayout& layout,
                               int64_t sequence, int64_t key_value_head, float* workspace, float* dbias);
+
+// choose(type, dropout) for the batch: `type` a value of what its dtype is stored as, `dropout` a std::bool_constant that
+// says whether it drops anything.
+template <class Task, class Choose>
+Task choose_task(const AttentionBatch& batch, const Choose& choose) {
+  Task task = nullptr;
+  with_storage(batch.dtype, [&](auto type) {
+    task = batch.dropout.p > 0.0F ? choose(type, std::true_type()) : choose(type, std::false_type());
+  });
+  return task;
+}
 
 // The task for this CPU and the batch's dtype and dropout.
 ForwardTask select_forward_task(const AttentionBatch& batch);
