@@ -96,6 +96,7 @@ class CliReadFlags : public CliTest {
         {"max_steps", "2"},
         {"min_loss_scale", "524288"},
         {"mixed_precision", "bf16"},
+        {"neftune_noise_alpha", "5"},
         {"num_train_epochs", "0.5"},
         {"optim", "adagrad"},
         {"optim_args", "momentum=0.5"},

@@ -120,6 +120,14 @@ void layer_major_no_clipping(StepOptions& o) {
   no_clipping(o);
 }
 
+void noise(StepOptions& o) {
+  o.neftune_noise_alpha = 5;
+}
+void noise_layer_major(StepOptions& o) {
+  noise(o);
+  layer_major(o);
+}
+
 // The same masks fall on the same elements: another would move the loss in its second digit.
 TEST(RoundingOnlyPass, KeepsTheDropoutOfTheFirstStep) {
   for (const auto& set : {std::function<void(StepOptions&)>(nothing), {layer_major}, {adapters}}) {
@@ -161,6 +169,10 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"lora_fuse_update_8bit", adapters_8bit, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
             Case{"lora_update_in_backward", adapters_no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},
             Case{"lora_accumulate_in_other_order", adapters_layer_major,
+                 [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }},
+            Case{"noise_recompute", noise, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"noise_rematerialize", noise, [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }},
+            Case{"noise_accumulate_in_other_order", noise_layer_major,
                  [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }},
             Case{"all_at_once", no_clipping,
                  [](StepOptions& o) {

@@ -269,6 +269,22 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                          DropoutAttributes{dropout});
        },
        [=](const Inputs& x) { return dropout_reference(x[0], columns, dropout, kStep, sample, position); }});
+  // Two sequences, and behind them rows of none.
+  const auto half = static_cast<int32_t>((rows + 1) / 2);
+  const std::vector<std::array<int32_t, 3>> sequences = {{0, half, 9},
+                                                         {half, static_cast<int32_t>(rows / 4), 2}};
+  const NoiseAttributes noise{2.5F, 0x123456789ABCULL, 13};
+  cases.push_back(
+      {"embedding_noise" + size,
+       rows,
+       columns,
+       {matrix},
+       [=](Graph& graph, const auto& x) {
+         const auto numbers = [&](size_t i) { return graph.integers({sequences[0][i], sequences[1][i]}); };
+         return graph.op(OpKind::kEmbeddingNoise,
+                         {x[0], graph.integers({kStep}), numbers(0), numbers(1), numbers(2)}, noise);
+       },
+       [=](const Inputs& x) { return noise_reference(x[0], columns, noise, kStep, sequences); }});
   cases.push_back({"layer_norm" + size,
                    rows,
                    columns,

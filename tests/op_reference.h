@@ -2,6 +2,7 @@
 // columns.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -73,6 +74,25 @@ inline Doubles dropout_reference(Doubles x, int64_t columns, const Dropout& drop
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t row = i / static_cast<size_t>(columns);
     x[i] *= mask_reference(dropout, step, sample[row], position[row], static_cast<int64_t>(i) % columns);
+  }
+  return x;
+}
+
+// Of sequences of rows, each [start, length, sample].
+inline Doubles noise_reference(Doubles x, int64_t columns, const NoiseAttributes& noise, uint32_t step,
+                               const std::vector<std::array<int32_t, 3>>& sequences) {
+  for (const auto& [start, length, sample] : sequences) {
+    const double largest = noise.alpha / std::sqrt(static_cast<double>(length * columns));
+    for (int32_t position = 0; position < length; ++position) {
+      for (int64_t column = 0; column < columns; ++column) {
+        const auto block = philox4x32_10(philox_key(noise.seed, step, noise.stream_id),
+                                         {static_cast<uint32_t>(column / 8), static_cast<uint32_t>(position),
+                                          static_cast<uint32_t>(sample), 0});
+        const uint32_t bits = (block[static_cast<size_t>(column % 8 / 2)] >> (16 * (column % 2))) & 0xffffU;
+        x[static_cast<size_t>((start + position) * columns + column)] +=
+            largest * ((2.0 * bits + 1) / 65536 - 1);
+      }
+    }
   }
   return x;
 }

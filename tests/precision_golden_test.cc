@@ -7,8 +7,10 @@
 #include "base/bfloat16.h"
 #include "base/float16.h"
 #include "base/float_format.h"
-#include "exec/cpu/optimizers/loss_scale.h"
+#include "conformance_backend.h"
+#include "exec/executor_testing.h"
 #include "io/json_file.h"
+#include "ops/op_builder.h"
 
 namespace shoehorn {
 namespace {
@@ -82,31 +84,65 @@ TEST(Conversions, Float16IsTheNearest) {
   EXPECT_EQ(to_float(to_float16(1e6F)), INFINITY);
 }
 
+// A program of the loss scale's ops alone, on the backend that is tested.
+class LossScaleProgram {
+ public:
+  LossScaleProgram(const LossScaleAttributes& attributes, float scale, int32_t overflows_to_go = 1) {
+    for (const auto& [name, dtype] :
+         {std::pair{"squares", DType::kF64}, std::pair{"scale", DType::kF32},
+          std::pair{"applied_in_row", DType::kI32}, std::pair{"overflows_to_go", DType::kI32}})
+      state_.push_back(table_.add_storage({name, {dtype, {1}}, Role::kScalar, {}, {}}));
+    Program& program = programs_.emplace_back(ProgramKind::kUpdate, &table_);
+    OpBuilder builder(program);
+    const auto read = [&](size_t i) { return program.read_state(state_[i]); };
+    found_inf_ = builder.value(OpKind::kFoundInf, {read(0)}, {}, "found_inf");
+    program.add_result("found_inf", found_inf_);
+    builder.add(OpKind::kLossScaleUpdate, {read(1), read(2), read(3), found_inf_}, attributes, "update");
+    plan_ = plan_memory(table_, programs_, *backend_);
+    executor_.emplace(table_, programs_, plan_, *backend_);
+    executor_->write_scalar(state_[1], scale);
+    executor_->write_scalar(state_[2], 0);
+    executor_->write_scalar(state_[3], overflows_to_go);
+  }
+
+  // After a step whose gradients had this sum of squares; whether it was skipped.
+  int32_t step(double sum_of_squares) {
+    executor_->write_scalar(state_[0], sum_of_squares);
+    executor_->run(ProgramId{0}, {});
+    return executor_->read_scalar<int32_t>(ProgramId{0}, found_inf_);
+  }
+  float scale() const { return executor_->read_scalar<float>(state_[1]); }
+  int32_t applied_in_row() const { return executor_->read_scalar<int32_t>(state_[2]); }
+
+ private:
+  StateTable table_;
+  std::vector<StorageId> state_;
+  std::vector<Program> programs_;
+  ValueId found_inf_;
+  const std::shared_ptr<const Backend> backend_ = testing::conformance_backend(1);
+  MemoryPlan plan_;
+  std::optional<Executor> executor_;
+};
+
 TEST(LossScale, MovesAsGradScaler) {
   for (const json& scaler : golden()["scalers"]) {
-    auto scale = scaler["initial"].get<float>();
-    int32_t applied_in_row = 0;
-    int32_t overflows_to_go = 1;
-    const LossScaleAttributes attributes{.growth_interval = scaler["growth_interval"].get<int32_t>(),
-                                         .minimum = 0x1p-149F};
+    LossScaleProgram program(
+        {.growth_interval = scaler["growth_interval"].get<int32_t>(), .minimum = 0x1p-149F},
+        scaler["initial"].get<float>());
     for (size_t i = 0; i < scaler["overflows"].size(); ++i) {
-      const auto overflow = scaler["overflows"][i].get<int32_t>();
-      cpu::loss_scale_update(attributes, &overflow, {&scale, &applied_in_row, &overflows_to_go});
-      ASSERT_EQ(scale, scaler["scales"][i].get<float>()) << "step " << i;
-      ASSERT_EQ(applied_in_row, scaler["trackers"][i].get<int32_t>()) << "step " << i;
+      program.step(scaler["overflows"][i].get<int32_t>() != 0 ? INFINITY : 1);
+      ASSERT_EQ(program.scale(), scaler["scales"][i].get<float>()) << "step " << i;
+      ASSERT_EQ(program.applied_in_row(), scaler["trackers"][i].get<int32_t>()) << "step " << i;
     }
   }
 }
 
 // DeepSpeed's hysteresis: the h-th overflow since the scale grew halves it, and so does each one after that.
 TEST(LossScale, HysteresisAndMinimum) {
-  const LossScaleAttributes attributes{.growth_interval = 3, .hysteresis = 2, .minimum = 16};
-  float scale = 64;
-  int32_t applied_in_row = 0;
-  int32_t overflows_to_go = 2;
+  LossScaleProgram program({.growth_interval = 3, .hysteresis = 2, .minimum = 16}, 64, 2);
   const auto step = [&](int32_t overflow) {
-    cpu::loss_scale_update(attributes, &overflow, {&scale, &applied_in_row, &overflows_to_go});
-    return scale;
+    program.step(overflow != 0 ? INFINITY : 1);
+    return program.scale();
   };
   EXPECT_EQ(step(1), 64) << "the first is let pass";
   EXPECT_EQ(step(0), 64);
@@ -122,13 +158,11 @@ TEST(LossScale, HysteresisAndMinimum) {
 }
 
 TEST(LossScale, FoundInfIsOfInfinityAndNan) {
+  LossScaleProgram program({}, 64);
   for (const auto& [squares, expected] :
        {std::pair{0.0, 0}, std::pair{1e300, 0}, std::pair<double, int>{INFINITY, 1},
-        std::pair<double, int>{NAN, 1}}) {
-    int32_t found = 7;
-    cpu::found_inf(&squares, &found);
-    EXPECT_EQ(found, expected) << squares;
-  }
+        std::pair<double, int>{NAN, 1}})
+    EXPECT_EQ(program.step(squares), expected) << squares;
 }
 
 }  // namespace

@@ -44,22 +44,6 @@ nlohmann::json work_json(const ClassWork& work, bool has_floor) {
 
 }  // namespace
 
-std::string_view op_class_name(OpClass op_class) {
-  switch (op_class) {
-    case OpClass::kContraction:
-      return "tensor contractions";
-    case OpClass::kNormalization:
-      return "statistical normalizations";
-    case OpClass::kElementwise:
-      return "element-wise";
-    case OpClass::kMovement:
-      return "data movement";
-    case OpClass::kUpdate:
-      return "optimizer";
-  }
-  return "unknown";
-}
-
 ClassWork total_of(const OperationAnatomy& anatomy) {
   ClassWork total;
   for (const ClassWork& work : anatomy.classes) add(total, work);

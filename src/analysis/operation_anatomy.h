@@ -15,9 +15,6 @@
 
 namespace shoehorn {
 
-// "tensor contractions", "statistical normalizations", …
-std::string_view op_class_name(OpClass op_class);
-
 // Work of one optimizer step.
 struct ClassWork {
   OpClass op_class = OpClass::kContraction;

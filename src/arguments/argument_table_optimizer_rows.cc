@@ -126,6 +126,13 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .field = &Args::max_grad_value,
        .resume = kFree,
        .help = "cut each element of the gradient at this, after max_grad_norm; 0 is off"},
+      {.name = "neftune_noise_alpha",
+       .group = kOptimizer,
+       .read_by = kReadByTrain | kReadByPlan | kReadByBench,
+       .field = &Args::neftune_noise_alpha,
+       .resume = kNumerics,
+       .help =
+           "noise on the embeddings in training, uniform within ± this / √(tokens of the sequence · hidden size)"},
       {.name = "lr_scheduler_type",
        .group = kOptimizer,
        .read_by = kReadByTrain | kReadByBenchStep,

@@ -10,6 +10,9 @@ namespace shoehorn {
 
 namespace {
 
+// Copies of the host's that may be under way at a time: the columns and scalars of two micro-batches.
+constexpr int kCopiesUnderWay = 32;
+
 constexpr std::byte kPoison{0xFF};  // as fp32, bf16, fp16 and fp64: not a number
 
 // Calls function(offset, bytes) for each stretch of a transient arena in which no buffer lives at position
@@ -43,7 +46,11 @@ Executor::Executor(const StateTable& state, const std::vector<Program>& programs
     spaces_.push_back(
         {reserve(plan.spaces[space].persistent_bytes), reserve(plan.spaces[space].transient_bytes)});
   }
-  if (options.host_staging.valid()) staging_ = HostStaging(host_storage(options.host_staging));
+  if (options.host_staging.valid()) {
+    std::vector<std::unique_ptr<Event>> copies;
+    for (int i = 0; i < kCopiesUnderWay; ++i) copies.push_back(backend.make_event());
+    staging_ = HostStaging(host_storage(options.host_staging), std::move(copies));
+  }
   make_streams(programs);
   for (size_t i = 0; i < programs.size(); ++i) {
     programs_.push_back(bind(programs[i], plan.programs[i]));
@@ -168,8 +175,20 @@ void Executor::read(ProgramId program, ValueId value, int64_t offset_bytes, std:
 
 void Executor::write(StorageId storage, int64_t offset_bytes, std::span<const std::byte> from) {
   const Place place = place_of(storage, offset_bytes, std::ssize(from));
-  backend_.copy_from_host(from, place.address, computing());
-  wait_for_work();
+  std::span<std::byte> staged;
+  if (place.host == nullptr) staged = staging_.take_for_copy(std::ssize(from));
+  if (staged.empty()) {
+    backend_.copy_from_host(from, place.address, computing());
+    wait_for_work();  // `from` is the caller's again
+    return;
+  }
+  std::copy(from.begin(), from.end(), staged.begin());
+  copy_in(staged, place.address);
+}
+
+void Executor::copy_in(std::span<const std::byte> staged, std::byte* address) {
+  backend_.copy_from_host(staged, address, computing());
+  staging_.copy_issued(staged, computing());
 }
 
 std::span<std::byte> Executor::host_storage(StorageId storage) const {

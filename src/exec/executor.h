@@ -46,7 +46,8 @@ class Executor {
   const StateTable& state() const { return state_; }
   const Program& program(ProgramId id) const { return *programs_[id.at()].program; }
 
-  // Host access, by copy; exec/host_view.h has it without one. Waits for what was issued.
+  // Host access, by copy; exec/host_view.h has it without one. Reading waits for what was issued; what is written is
+  // there for what is issued from then on.
   void read(StorageId storage, int64_t offset_bytes, std::span<std::byte> to) const;
   void read(ProgramId program, ValueId value, int64_t offset_bytes, std::span<std::byte> to) const;
   void write(StorageId storage, int64_t offset_bytes, std::span<const std::byte> from);
@@ -113,6 +114,8 @@ class Executor {
   Place place_of(ProgramId program, ValueId value, int64_t offset_bytes, int64_t bytes) const;
   std::byte* at(const Location& location) const { return place_of(location).address; }
   void copy_out(const Place& place, std::span<std::byte> to) const;
+  // Issues a copy of a piece of the staging, which it may read until staging_.wait_for_copies().
+  void copy_in(std::span<const std::byte> staged, std::byte* address);
   Stream& computing() const { return *streams_[0]; }
   void wait_for(int32_t lane) const;
   void wait_for_work() const { wait_for(0); }

@@ -30,7 +30,7 @@ WriteView::WriteView(Executor& executor, StorageId storage, int64_t offset_bytes
     bytes_ = staged_ = executor.staging_.take(bytes);
   } else {
     bytes_ = {place.host, static_cast<size_t>(bytes)};
-    executor.wait_for_work();  // which may still read what is overwritten
+    wait_until_free();
   }
 }
 
@@ -39,9 +39,14 @@ WriteView::~WriteView() {
 }
 
 void WriteView::send() {
-  if (staged_.empty()) return;
-  executor_.backend_.copy_from_host(staged_, address_, executor_.computing());
-  executor_.wait_for_work();  // the staging may be filled anew
+  if (!staged_.empty()) executor_.copy_in(staged_, address_);
+}
+
+void WriteView::wait_until_free() {
+  if (staged_.empty())
+    executor_.wait_for_work();  // which may still read what is overwritten
+  else
+    executor_.staging_.wait_for_copies(staged_);
 }
 
 }  // namespace shoehorn

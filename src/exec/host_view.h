@@ -7,10 +7,12 @@
 //   WriteView column(executor, storage, 0, bytes);           to be overwritten as a whole
 //   fill(column.as<int32_t>());
 //   column.send();                                           and only then there for programs
+//   column.wait_until_free();                                before it is filled anew
 //
 // Where the host reaches the memory a view is that memory: nothing is copied. Elsewhere it is a piece of the
-// executor's staging, copied from the device when a ReadView is made and to it by send(). Views are given back
-// in the reverse order in which they were made, as blocks of code do it. They allocate nothing. Single values
+// executor's staging, copied from the device when a ReadView is made and to it by send(), which does not wait: the
+// copy stands before whatever is issued later, and the piece is given to another view when the copy is done. Views are
+// given back in the reverse order in which they were made, as blocks of code do it. They allocate nothing. Single values
 // are simpler through Executor::read_scalar and write_scalar.
 //
 // The executor must outlive its views; they cannot be moved. InternalError for a range outside of the
@@ -59,8 +61,10 @@ class WriteView {
   std::span<T> as() const {
     return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
-  // As often as it was filled anew.
+  // As often as it was filled anew. What was filled stays readable.
   void send();
+  // Blocks until what was sent may be overwritten: the copy is done, or, in place, the programs that read it.
+  void wait_until_free();
 
  private:
   Executor& executor_;

@@ -25,4 +25,16 @@ std::string_view activation_name(Activation activation) {
   return "unknown";
 }
 
+void shift_counts(Attributes& attributes, int32_t by) {
+  const auto shift = [by](Dim& dim) {
+    if (dim.count.valid()) dim.count.index += by;
+  };
+  if (auto* scatter = std::get_if<ScatterAttributes>(&attributes)) shift(scatter->rows);
+  if (auto* view = std::get_if<ViewAttributes>(&attributes)) {
+    std::vector<Dim> dims = view->type.shape.dims();
+    for (Dim& dim : dims) shift(dim);
+    view->type.shape = Shape(std::move(dims));
+  }
+}
+
 }  // namespace shoehorn

@@ -95,6 +95,13 @@ struct EmbeddingAttributes {
   DType output = DType::kF32;
 };
 
+// Of embedding_noise. `alpha` scales it; `stream_id` is no dropout's of the program.
+struct NoiseAttributes {
+  float alpha = 0;
+  uint64_t seed = 0;
+  uint32_t stream_id = 0;
+};
+
 struct ScatterAttributes {
   Dim rows;  // of the output
 };
@@ -146,7 +153,10 @@ using AnyAttributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
                  DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
                  EmbeddingAttributes, ScatterAttributes, ClipAttributes, LossScaleAttributes,
-                 UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes>;
+                 UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes, NoiseAttributes>;
+
+// Moves the counts of the dimensions that attributes hold by so many places in a program's table of counts.
+void shift_counts(Attributes& attributes, int32_t by);
 
 // The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
 // programs copies nodes.

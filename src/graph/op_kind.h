@@ -29,6 +29,7 @@ enum class OpKind : uint8_t {
   kRmsNormGrad,
   kEmbedding,
   kEmbeddingGrad,
+  kEmbeddingNoise,
   // products
   kMatmul,
   // attention

@@ -6,6 +6,16 @@
 
 namespace shoehorn {
 
+Program::Program(ProgramKind kind, StateTable* state, int32_t bucket) : bucket_(bucket), state_(state) {
+  set_kind(kind);
+}
+
+void Program::set_kind(ProgramKind kind) {
+  kind_ = kind;
+  name_ = traits().name;
+  if (bucket_ > 0) name_ += fmt::format(".bucket_{}", bucket_);
+}
+
 CountId Program::add_count(std::string name, int64_t maximum, int64_t multiple) {
   counts_.push_back({std::move(name), maximum, multiple});
   return CountId{static_cast<int32_t>(counts_.size()) - 1};
@@ -20,12 +30,22 @@ ValueId Program::read_state(StorageId storage) {
   if (const auto found = state_reads_.find(storage); found != state_reads_.end()) return found->second;
   const Storage& source = state_->storage(storage);
   Value value;
-  value.type = source.type;
+  value.type = state_type(storage);
   value.role = source.role;
   value.storage = storage;
   value.name = source.name;
   value.space = source.space;
   return state_reads_[storage] = add_value(std::move(value));
+}
+
+TensorType Program::state_type(StorageId storage) const {
+  TensorType type = state_->storage(storage).type;
+  std::vector<Dim> dims = type.shape.dims();
+  for (Dim& dim : dims) {
+    if (dim.count.valid() && dim.count.at() < counts_.size()) dim.maximum = counts_[dim.count.at()].maximum;
+  }
+  type.shape = Shape(std::move(dims));
+  return type;
 }
 
 NodeId Program::add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name) {

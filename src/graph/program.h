@@ -61,12 +61,15 @@ struct Count {
 class Program {
  public:
   Program() = default;
-  Program(ProgramKind kind, StateTable* state) : kind_(kind), state_(state) {}
+  // `bucket`: which of the capacities of its kind it is built for (passes/program_family.h).
+  Program(ProgramKind kind, StateTable* state, int32_t bucket = 0);
 
   ProgramKind kind() const { return kind_; }
-  void set_kind(ProgramKind kind) { kind_ = kind; }
+  void set_kind(ProgramKind kind);
+  int32_t bucket() const { return bucket_; }
   const ProgramTraits& traits() const { return traits_of(kind_); }
-  std::string_view name() const { return traits().name; }
+  // Of its kind, and of its bucket where that is not the first: "evaluate.bucket_1".
+  std::string_view name() const { return name_; }
   // The shared table. Owned by whoever built the family; outlives its programs.
   StateTable& state() const { return *state_; }
 
@@ -85,6 +88,9 @@ class Program {
   ValueId add_value(Value value);
   // The value that reads version 0 of a storage; there is one per storage.
   ValueId read_state(StorageId storage);
+  // The storage as this program reads it: its type, but that a dimension with a count has the count's maximum.
+  // So a program of a smaller bucket reads the front of an input that is as large as any bucket needs.
+  TensorType state_type(StorageId storage) const;
   // Appends a node whose outputs have the given types. Prefer OpBuilder of ops/, which knows types, roles and
   // aliases.
   NodeId add_node(Node node, const std::vector<TensorType>& output_types, const std::string& name);
@@ -116,6 +122,8 @@ class Program {
 
  private:
   ProgramKind kind_ = ProgramKind::kTrainStep;
+  int32_t bucket_ = 0;
+  std::string name_;
   StateTable* state_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<Value> values_;

@@ -10,7 +10,8 @@
 
 namespace shoehorn {
 
-// The storages of one micro-batch: those columns that a program of the family asked for. Those of several
+// The storages of one micro-batch: those columns that a program of the family asked for, of the largest capacity that a
+// program has; one of a smaller capacity reads their front (Program::state_type). Those of several
 // micro-batches exist side by side only where a program holds several (layer-major accumulation).
 class BatchInputs {
  public:

@@ -17,9 +17,14 @@ void check_probability(float dropout) {
 
 ModelBuilder::ModelBuilder(Program& program, BatchInputs& batch, const ScalarStorages& scalars, bool training,
                            uint64_t seed)
+    : ModelBuilder(program, batch, batch.capacity(), scalars, training, seed) {}
+
+ModelBuilder::ModelBuilder(Program& program, BatchInputs& batch, const BatchCapacity& capacity,
+                           const ScalarStorages& scalars, bool training, uint64_t seed)
     : program_(program),
       builder_(program),
       batch_(batch),
+      capacity_(capacity),
       scalars_(scalars),
       training_(training),
       seed_(seed) {}

@@ -37,10 +37,13 @@ class ModelBuilder {
   // `training` false leaves dropout out. `seed` is the seed of the dropout masks.
   ModelBuilder(Program& program, BatchInputs& batch, const ScalarStorages& scalars, bool training,
                uint64_t seed);
+  // The same for micro-batches of `capacity`, no larger than the batch's.
+  ModelBuilder(Program& program, BatchInputs& batch, const BatchCapacity& capacity,
+               const ScalarStorages& scalars, bool training, uint64_t seed);
 
   // A column of the micro-batch. Only columns that are asked for get filled. `width`: elements per row.
   Tensor input(BatchColumn column, int64_t width = 1) { return read(batch_.ask(column, width)); }
-  const BatchCapacity& capacity() const { return batch_.capacity(); }
+  const BatchCapacity& capacity() const { return capacity_; }
   bool training() const { return training_; }
 
   // The parameter with this Hugging Face name, float32, created on first use.
@@ -90,6 +93,7 @@ class ModelBuilder {
   Program& program_;
   OpBuilder builder_;
   BatchInputs& batch_;
+  BatchCapacity capacity_;
   const ScalarStorages& scalars_;
   bool training_;
   uint64_t seed_;

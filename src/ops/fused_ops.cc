@@ -62,6 +62,13 @@ void gradient_residual_norm(GradientContext& context) {
           {2, 0, 1, 3, 4});
 }
 
+// The norm's, with the dropout's where there is one.
+Attributes attributes_of_residual_norm(FusedChain::Nodes nodes) {
+  auto attributes = std::get<NormalizationAttributes>(nodes[3]->attributes);
+  if (nodes[1] != nullptr) attributes.dropout = std::get<DropoutAttributes>(nodes[1]->attributes).dropout;
+  return attributes;
+}
+
 ValueId make_residual_norm_again(OpBuilder& builder, const Node& node) {
   return builder.value(OpKind::kLayerNormOutput,
                        {node.outputs[1], node.outputs[2], node.outputs[3], node.inputs[3], node.inputs[4]},
@@ -81,7 +88,12 @@ std::vector<OpInfo> fused_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 9); },
        .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
        .gradient = gradient_bias_activation,
-       .make_again = {repeat}},
+       .make_again = {repeat},
+       .fuses = {{.pass = "fuse_bias_activation",
+                  .name = "bias_activation",
+                  .links = {{OpKind::kBiasAdd}, {OpKind::kActivation}},
+                  .inputs = {{0, 0}, {0, 1}},
+                  .attributes = attributes_of_link<1>}}},
       {.kind = OpKind::kBiasActivationGrad,
        .name = "bias_activation_grad",
        .op_class = OpClass::kElementwise,
@@ -100,7 +112,13 @@ std::vector<OpInfo> fused_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 12); },
        .aliases = [](const OpContext&) { return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}}; },
        .gradient = gradient_residual_norm,
-       .make_again = {make_residual_norm_again}},
+       .make_again = {make_residual_norm_again},
+       .fuses =
+           {{.pass = "fuse_residual_norm",
+             .name = "residual_norm",
+             .links = {{OpKind::kBiasAdd}, {OpKind::kDropout, true}, {OpKind::kAdd}, {OpKind::kLayerNorm}},
+             .inputs = {{0, 0}, {0, 1}, {2, 1}, {3, 1}, {3, 2}, {1, 1}, {1, 2}, {1, 3}},
+             .attributes = attributes_of_residual_norm}}},
       {.kind = OpKind::kBiasDropoutResidualLayerNormGrad,
        .name = "bias_dropout_residual_layer_norm_grad",
        .op_class = OpClass::kNormalization,

@@ -94,7 +94,12 @@ std::vector<OpInfo> matmul_ops() {
                },
            .weight = WeightInput{1},
            .set_output = set_output_of<MatmulAttributes>,
-           .accumulators = {{0, 3}}}};
+           .accumulators = {{0, 3}},
+           .fuses = {{.pass = "fuse_bias",
+                      .name = "linear",
+                      .links = {{OpKind::kMatmul}, {OpKind::kBiasAdd}},
+                      .inputs = {{0, 0}, {0, 1}, {1, 1}},
+                      .attributes = attributes_of_link<0>}}}};
 }
 
 }  // namespace shoehorn

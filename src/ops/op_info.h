@@ -61,11 +61,46 @@ struct AliasRule {
 // Classes of work, as in Ivanov et al., "Data movement is all you need" (2020), for a transformer's
 // operations.
 enum class OpClass : uint8_t { kContraction, kNormalization, kElementwise, kMovement, kUpdate };
+// "tensor contractions", "statistical normalizations", …
+std::string_view op_class_name(OpClass op_class);
 
 struct WeightInput {
   int64_t input;
   bool is_table = false;  // rows are looked up in it; it stays fp32 if there are masters
 };
+
+// A chain of ops that one op does the work of. Each link reads output 0 of the link before it, which nothing else
+// reads; output 0 of the last is output 0 of the op. The pass `pass` puts the op in its place (passes/fuse.h).
+//
+//   product ─► bias_add   ─►  matmul with a bias:
+//   {.pass = "fuse_bias", .name = "linear", .links = {{OpKind::kMatmul}, {OpKind::kBiasAdd}},
+//    .inputs = {{0, 0}, {0, 1}, {1, 1}}, .attributes = attributes_of_link<0>}
+struct FusedChain {
+  struct Link {
+    OpKind kind;
+    bool is_optional = false;  // never of the first and the last
+    int64_t input = 0;         // which of its inputs the link before makes
+  };
+  struct Input {
+    size_t link;
+    int64_t input;
+  };
+  using Nodes = std::span<const Node* const>;  // one a link; null: an optional link that is absent
+
+  std::string_view pass;
+  std::string_view name;  // of what the op makes
+  std::vector<Link> links;
+  // Of the op, which input of which link each is; absent where the link or its input is. A link with an input that
+  // is neither here nor made by the link before belongs to no chain: the op would forget it.
+  std::vector<Input> inputs;
+  Attributes (*attributes)(Nodes nodes);
+};
+
+// FusedChain::attributes of an op that has those of one link.
+template <size_t kLink>
+Attributes attributes_of_link(FusedChain::Nodes nodes) {
+  return nodes[kLink]->attributes;
+}
 
 struct OpInfo {
   OpKind kind;
@@ -101,10 +136,15 @@ struct OpInfo {
   // node's inputs or from outputs that the backward reads anyway, at a cost that is small beside keeping the
   // bytes. Empty: output 0 is kept if the backward reads it.
   std::vector<ValueId (*)(OpBuilder& builder, const Node& node)> make_again = {};
+  // The chains that it stands for, those tried first in front. No two ops have the same one.
+  std::vector<FusedChain> fuses = {};
 };
 
 // The table. Every OpKind has an entry.
 const OpInfo& op_info(OpKind kind);
+
+// Whether such an op is a product with what may be a weight.
+bool multiplies_weight(OpKind kind);
 
 // The input that output `output` of such an op is added to where it is given; none: there is no such input.
 std::optional<int64_t> accumulator_input(OpKind kind, int64_t output);

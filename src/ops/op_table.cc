@@ -32,6 +32,27 @@ const OpInfo& op_info(OpKind kind) {
   return table[static_cast<size_t>(kind)];
 }
 
+std::string_view op_class_name(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::kContraction:
+      return "tensor contractions";
+    case OpClass::kNormalization:
+      return "statistical normalizations";
+    case OpClass::kElementwise:
+      return "element-wise";
+    case OpClass::kMovement:
+      return "data movement";
+    case OpClass::kUpdate:
+      return "optimizer";
+  }
+  return "unknown";
+}
+
+bool multiplies_weight(OpKind kind) {
+  const std::optional<WeightInput>& weight = op_info(kind).weight;
+  return weight && !weight->is_table;
+}
+
 std::optional<int64_t> accumulator_input(OpKind kind, int64_t output) {
   for (const OpInfo::Accumulator& accumulator : op_info(kind).accumulators) {
     if (accumulator.output == output) return accumulator.input;

@@ -160,6 +160,20 @@ void gradient_embedding(GradientContext& context) {
   if (context.needed(2)) context.set(2, context.gradient(0));
 }
 
+// embedding_noise: (x[rows, H], step, start[S], length[S], sample[S]) -> [rows, H]
+// Adds noise that is uniform within ± alpha / √(L·H) to the rows of each sequence of L tokens (NEFTune).
+std::vector<TensorType> infer_embedding_noise(const OpContext& context) {
+  expect_float(context, 0);
+  expect_rank(context, 0, 2);
+  expect_dtype(context, 1, DType::kI32);
+  for (int64_t i = 2; i < 5; ++i) {
+    expect_dtype(context, i, DType::kI32);
+    expect_rank(context, i, 1);
+    if (!(context.type(i) == context.type(2))) fail_type(context, i, "one number for each sequence");
+  }
+  return {context.type(0)};
+}
+
 }  // namespace
 
 std::vector<OpInfo> rowwise_ops() {
@@ -306,6 +320,16 @@ std::vector<OpInfo> rowwise_ops() {
        .infer = infer_embedding_grad,
        .cost = [](const OpContext& context) { return streaming_cost(context, 0); },
        .accumulators = {{0, 2}}},
+      {.kind = OpKind::kEmbeddingNoise,
+       .name = "embedding_noise",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 5,
+       .max_inputs = 5,
+       .infer = infer_embedding_noise,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 2); },
+       .aliases = in_place,
+       .gradient = [](GradientContext& context) { context.set(0, context.gradient(0)); },
+       .make_again = {repeat}},
   };
 }
 

@@ -98,9 +98,9 @@ void verify(const Program& program) {
       const Value& value = program.value(input);
       CHECK(value.producer.valid() ? value.producer.at() < at : value.storage.valid() && value.version == 0,
             "{} reads '{}' before it is made", node_name(program, at), value.name);
-      CHECK(value.producer.valid() || value.type == program.state().storage(value.storage).type,
+      CHECK(value.producer.valid() || value.type == program.state_type(value.storage),
             "{} reads '{}' as {}, its storage is {}", node_name(program, at), value.name,
-            type_name(value.type), type_name(program.state().storage(value.storage).type));
+            type_name(value.type), type_name(program.state_type(value.storage)));
       const Value& root = program.value(view_root(program, input));
       if (root.storage.valid()) {
         CHECK(root.version == newest[root.storage],

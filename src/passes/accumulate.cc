@@ -49,8 +49,9 @@ void accumulate_in_state(Program& program, ValueId value, StorageId storage) {
   program.value(sum).role = program.state().storage(storage).role;
 }
 
-// A weight's cast is made by the first micro-batch and kept for the others.
-void keep_weight_casts(Program& first, Program& next) {
+// A weight's cast is made by the first micro-batch and kept for the others, whichever buckets they are of. `kept_of`:
+// where those of each weight are kept.
+void keep_weight_casts(Program& first, Program& next, std::map<StorageId, StorageId>& kept_of) {
   StateTable& state = first.state();
   OpBuilder builder(first);
   std::vector<NodeId> order;
@@ -62,11 +63,15 @@ void keep_weight_casts(Program& first, Program& next) {
       continue;
     }
     const ValueId cast = node.outputs[0];
-    Storage kept = state.storage(next.value(node.inputs[0]).storage);
-    kept.name = next.value(cast).name;
-    kept.type = next.type(cast);
-    kept.role = Role::kWeight;
-    const StorageId storage = state.add_storage(std::move(kept));
+    const StorageId weight = next.value(node.inputs[0]).storage;
+    StorageId& storage = kept_of[weight];
+    if (!storage.valid()) {
+      Storage kept = state.storage(weight);
+      kept.name = next.value(cast).name;
+      kept.type = next.type(cast);
+      kept.role = Role::kWeight;
+      storage = state.add_storage(std::move(kept));
+    }
     builder.bind_output(cast, storage);
     next.replace_uses(cast, next.read_state(storage));
   }
@@ -74,28 +79,41 @@ void keep_weight_casts(Program& first, Program& next) {
 }
 
 void split_by_micro_batch(ProgramFamily& family) {
-  Program& first = family.programs[0];
-  first.set_kind(ProgramKind::kMicroBatchFirst);
-  Program next = first;
-  next.set_kind(ProgramKind::kMicroBatchNext);
-  keep_weight_casts(first, next);
   Program update(ProgramKind::kUpdate, family.state.get());
-  std::vector<std::pair<ValueId, StorageId>> accumulated = {{first.result("loss"), family.loss}};
+  std::map<StorageId, StorageId> casts;      // of weights
+  std::map<StorageId, StorageId> gradients;  // of weights
   std::vector<ParameterGradient> complete;
-  for (const ParameterGradient& gradient : family.gradients) {
+  for (const ParameterGradient& gradient : family.gradients.at(0)) {
     const StorageId storage = add_gradient_storage(*family.state, gradient.storage);
-    accumulated.emplace_back(gradient.gradient, storage);
+    gradients[gradient.storage] = storage;
     complete.push_back({gradient.storage, update.read_state(storage)});
   }
-  OpBuilder builder(first);
-  for (const auto& [value, storage] : accumulated) {
-    builder.bind_output(value, storage);
-    accumulate_in_state(next, value, storage);
+  std::vector<Program> programs;
+  for (const ProgramId step : family.all(ProgramKind::kTrainStep)) {
+    Program& first = family.program(step);
+    first.set_kind(ProgramKind::kMicroBatchFirst);
+    Program next = first;
+    next.set_kind(ProgramKind::kMicroBatchNext);
+    keep_weight_casts(first, next, casts);
+    std::vector<std::pair<ValueId, StorageId>> accumulated = {{first.result("loss"), family.loss}};
+    for (const ParameterGradient& gradient : family.gradients[static_cast<size_t>(first.bucket())])
+      accumulated.emplace_back(gradient.gradient, gradients.at(gradient.storage));
+    OpBuilder builder(first);
+    for (const auto& [value, storage] : accumulated) {
+      builder.bind_output(value, storage);
+      accumulate_in_state(next, value, storage);
+    }
+    next.results().clear();
+    first.results().clear();
+    programs.push_back(std::move(first));
+    programs.push_back(std::move(next));
   }
-  next.results().clear();
-  first.results().clear();
-  family.gradients = std::move(complete);
-  family.programs.insert(family.programs.begin() + 1, {std::move(next), std::move(update)});
+  programs.push_back(std::move(update));
+  for (Program& program : family.programs) {
+    if (!program.traits().trains) programs.push_back(std::move(program));
+  }
+  family.programs = std::move(programs);
+  family.gradients = {std::move(complete)};
 }
 
 // Of each node the segment that micro-batches go through together: the embeddings, each group of layers, and
@@ -119,18 +137,21 @@ std::vector<int64_t> segments_of(const Program& program, int64_t layers_a_segmen
 // Copies the program once for each micro-batch, segment by segment.
 class Unroller {
  public:
-  Unroller(ProgramFamily& family, int64_t micro_batches)
+  Unroller(ProgramFamily& family, ProgramId step, int64_t micro_batches)
       : family_(family),
-        source_(family.programs[0]),
-        target_(source_.kind(), family.state.get()),
+        step_(step),
+        source_(family.program(step)),
+        target_(source_.kind(), family.state.get(), source_.bucket()),
         values_(static_cast<size_t>(micro_batches)) {
     for (int64_t m = 0; m < micro_batches; ++m) {
-      const BatchCapacity capacity = family.train_batches[0].capacity();
-      add_batch_counts(target_, capacity);
-      if (m > 0) family.train_batches.emplace_back(*family.state, capacity, static_cast<int32_t>(m));
+      add_batch_counts(target_, family.capacity_of(source_));
+      if (m == std::ssize(family.train_batches)) {
+        family.train_batches.emplace_back(*family.state, family.train_batches[0].capacity(),
+                                          static_cast<int32_t>(m));
+      }
     }
     add_sum(source_.result("loss"));
-    for (const ParameterGradient& gradient : family.gradients) add_sum(gradient.gradient);
+    for (const ParameterGradient& gradient : gradients()) add_sum(gradient.gradient);
   }
 
   void copy(NodeId id, int32_t micro_batch) {
@@ -147,12 +168,7 @@ class Unroller {
     for (ValueId& input : node.inputs) {
       if (input.valid()) input = mapped(input, micro_batch);
     }
-    if (auto* scatter = std::get_if<ScatterAttributes>(&node.attributes)) shift(scatter->rows, micro_batch);
-    if (auto* view = std::get_if<ViewAttributes>(&node.attributes)) {
-      std::vector<Dim> dims = view->type.shape.dims();
-      for (Dim& dim : dims) shift(dim, micro_batch);
-      view->type.shape = Shape(std::move(dims));
-    }
+    shift_counts(node.attributes, batch_count(micro_batch, BatchAxis::kTokens).index);
     // Whichever term of a sum comes next adds to what there is of it.
     std::vector<ValueId> sums_so_far;
     for (size_t i = 0; i < original.outputs.size(); ++i) {
@@ -181,14 +197,13 @@ class Unroller {
 
   void finish() {
     target_.add_result("loss", accumulated_.at(source_.result("loss")));
-    for (ParameterGradient& gradient : family_.gradients)
-      gradient.gradient = accumulated_.at(gradient.gradient);
-    family_.programs[0] = std::move(target_);
+    for (ParameterGradient& gradient : gradients()) gradient.gradient = accumulated_.at(gradient.gradient);
+    family_.program(step_) = std::move(target_);
   }
 
  private:
-  static void shift(Dim& dim, int32_t micro_batch) {
-    if (dim.count.valid()) dim.count = {dim.count.index + batch_count(micro_batch, BatchAxis::kTokens).index};
+  std::vector<ParameterGradient>& gradients() {
+    return family_.gradients[static_cast<size_t>(source_.bucket())];
   }
 
   ValueId mapped(ValueId value, int32_t micro_batch) {
@@ -207,6 +222,7 @@ class Unroller {
   }
 
   ProgramFamily& family_;
+  ProgramId step_;
   const Program source_;
   Program target_;
   std::vector<std::map<ValueId, ValueId>>
@@ -216,11 +232,11 @@ class Unroller {
       sum_of_term_;  // values of the source that grow into a sum, the sum itself included
 };
 
-void interleave_by_layer(ProgramFamily& family, const StepOptions& options) {
-  const Program source = family.programs[0];
+void interleave_by_layer(ProgramFamily& family, ProgramId step, const StepOptions& options) {
+  const Program source = family.program(step);
   const std::vector<int64_t> segments =
       segments_of(source, std::max<int64_t>(1, layers_of_a_group(source, options)));
-  Unroller unroller(family, options.gradient_accumulation_steps);
+  Unroller unroller(family, step, options.gradient_accumulation_steps);
   const size_t nodes = source.nodes().size();
   for (size_t from = 0; from < nodes;) {
     size_t to = from + 1;
@@ -242,9 +258,11 @@ void accumulate(ProgramFamily& family, const StepOptions& options) {
     split_by_micro_batch(family);
     return;
   }
-  if (options.gradient_accumulation_steps > 1) interleave_by_layer(family, options);
-  Program& program = family.programs[0];
-  OpBuilder(program).bind_output(program.result("loss"), family.loss);
+  for (const ProgramId step : family.all(ProgramKind::kTrainStep)) {
+    if (options.gradient_accumulation_steps > 1) interleave_by_layer(family, step, options);
+    Program& program = family.program(step);
+    OpBuilder(program).bind_output(program.result("loss"), family.loss);
+  }
 }
 
 }  // namespace shoehorn

@@ -1,331 +1,104 @@
 #include "passes/fuse.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <optional>
+#include <string>
 
-#include "base/error.h"
-#include "ops/attention_layout.h"
-#include "ops/op_builder.h"
-#include "passes/place_nodes.h"
+#include "ops/op_info.h"
+#include "passes/node_fuser.h"
 
 namespace shoehorn {
 
 namespace {
 
-// Finds chains in a forward program and puts fused nodes in the place of their last node.
-class Fuser {
+// Puts the op that stands for a chain where the chain ended.
+class ChainFuser {
  public:
-  explicit Fuser(Program& program) : program_(program), nodes_(program.nodes().size()) { count_readers(); }
+  explicit ChainFuser(Program& program) : program_(program), fuser_(program) {}
 
-  void fuse_attentions() {
-    for (const Node& node : program_.nodes()) {
-      const auto chain = match_attention(node);
-      if (!chain) continue;
-      for (const Linears& linears : {linears_of(*chain, 0), linears_of(*chain, 1)}) {
-        if (are_of_one_value(linears)) ++uses_[parameters_of(linears)];
-      }
+  void run(const FusedChain& chain, OpKind fused) {
+    for (size_t i = 0; i < fuser_.nodes(); ++i) {
+      const NodeId last{static_cast<int32_t>(i)};
+      if (const auto nodes = match(chain, program_.node(last))) fuse(chain, fused, last, *nodes);
     }
-    at_each_node(&Fuser::fuse_attention);
+    fuser_.place();
   }
-  void fuse_residual_norms() { at_each_node(&Fuser::fuse_residual_norm); }
-  void fuse_bias_activations() { at_each_node(&Fuser::fuse_bias_activation); }
-  void fuse_biases() { at_each_node(&Fuser::fuse_bias); }
 
  private:
-  struct Linear {
-    ValueId x, weight;
-    ValueId bias;    // invalid: none
-    ValueId addend;  // added to the product before the bias, as an adapter is; invalid: nothing
-    Attributes attributes;
-  };
-  using Linears = std::vector<Linear>;
-
-  struct AttentionChain {
-    std::array<ValueId, 3> operands;  // query, key, value
-    NodeId scores;
-    NodeId softmax;
-  };
-
-  static std::vector<ValueId> parameters_of(const Linears& linears) {
-    std::vector<ValueId> parameters;
-    for (const Linear& linear : linears) {
-      parameters.push_back(linear.weight);
-      if (linear.bias.valid()) parameters.push_back(linear.bias);
+  // The nodes of the chain that ends in `last`, a link each; null: an optional link that is absent.
+  std::optional<std::vector<const Node*>> match(const FusedChain& chain, const Node& last) const {
+    if (last.kind != chain.links.back().kind) return std::nullopt;
+    std::vector<const Node*> nodes(chain.links.size(), nullptr);
+    nodes.back() = &last;
+    size_t reader = chain.links.size() - 1;
+    for (size_t link = reader; link-- > 0;) {
+      const ValueId made = nodes[reader]->inputs[static_cast<size_t>(chain.links[reader].input)];
+      nodes[link] = fuser_.sole(made, chain.links[link].kind);
+      if (nodes[link] != nullptr)
+        reader = link;
+      else if (!chain.links[link].is_optional)
+        return std::nullopt;
     }
-    return parameters;
-  }
-
-  void at_each_node(void (Fuser::*fuse)(NodeId anchor)) {
-    for (size_t i = 0; i < nodes_; ++i) (this->*fuse)(NodeId{static_cast<int32_t>(i)});
-    place();
-  }
-
-  void count_readers() {
-    readers_.assign(program_.values().size(), 0);
-    for (const Node& node : program_.nodes()) {
-      for (const ValueId input : node.inputs) {
-        if (input.valid()) ++readers_[input.at()];
-      }
+    for (size_t link = 0; link < nodes.size(); ++link) {
+      if (nodes[link] != nullptr && !knows_inputs(chain, link, *nodes[link])) return std::nullopt;
     }
-    for (const Program::Result& result : program_.results()) ++readers_[result.value.at()];
+    return nodes;
   }
 
-  // The node that makes `value`, if it is a `kind` and nobody else reads the value.
-  const Node* sole(ValueId value, OpKind kind) const {
-    if (!value.valid() || value.at() >= readers_.size() || readers_[value.at()] != 1) return nullptr;
-    const NodeId producer = program_.value(value).producer;
-    if (!producer.valid() || program_.node(producer).kind != kind) return nullptr;
-    return &program_.node(producer);
-  }
-
-  // x·Wᵀ, with or without a bias.
-  std::optional<Linear> match_linear(ValueId value) const {
-    const Node* bias = sole(value, OpKind::kBiasAdd);
-    const ValueId unbiased = bias == nullptr ? value : bias->inputs[0];
-    const Node* sum = sole(unbiased, OpKind::kAdd);
-    const Node* product = sole(sum == nullptr ? unbiased : sum->inputs[0], OpKind::kMatmul);
-    if (product == nullptr || product->inputs.size() > 2) return std::nullopt;
-    const auto& attributes = std::get<MatmulAttributes>(product->attributes);
-    if (attributes.transpose_a || !attributes.transpose_b) return std::nullopt;
-    return Linear{product->inputs[0], product->inputs[1], bias == nullptr ? ValueId{} : bias->inputs[1],
-                  sum == nullptr ? ValueId{} : sum->inputs[1], product->attributes};
-  }
-
-  std::optional<AttentionChain> match_attention(const Node& context) const {
-    if (context.kind != OpKind::kAttentionContext) return std::nullopt;
-    const Node* softmax = sole(context.inputs[0], OpKind::kAttentionSoftmax);
-    const Node* scores = softmax == nullptr ? nullptr : sole(softmax->inputs[0], OpKind::kAttentionScores);
-    if (scores == nullptr) return std::nullopt;
-    return AttentionChain{{scores->inputs[0], scores->inputs[1], context.inputs[1]},
-                          program_.value(softmax->inputs[0]).producer,
-                          program_.value(context.inputs[0]).producer};
-  }
-
-  // The linear layers that make the operands of attention from operand `first` on; none where one is not made
-  // so.
-  Linears linears_of(const AttentionChain& chain, size_t first) const {
-    Linears linears;
-    for (size_t i = first; i < chain.operands.size(); ++i) {
-      const auto linear = match_linear(chain.operands[i]);
-      if (!linear) return {};
-      linears.push_back(*linear);
+  // Whether each input of a link's node is made by the chain or goes on to the fused op.
+  static bool knows_inputs(const FusedChain& chain, size_t link, const Node& node) {
+    for (int64_t i = 0; i < std::ssize(node.inputs); ++i) {
+      if (!node.inputs[static_cast<size_t>(i)].valid() || (link > 0 && i == chain.links[link].input))
+        continue;
+      const bool goes_on =
+          std::any_of(chain.inputs.begin(), chain.inputs.end(),
+                      [&](const FusedChain::Input& input) { return input.link == link && input.input == i; });
+      if (!goes_on) return false;
     }
-    return linears;
+    return true;
   }
 
-  NodeId append(NodeId anchor, OpKind kind, std::vector<ValueId> inputs, Attributes attributes,
-                const std::string& name) {
-    OpBuilder builder(program_);
-    builder.set_region(program_.node(anchor).region);
-    const NodeId made = builder.add(kind, std::move(inputs), std::move(attributes), name);
-    replacements_[anchor].push_back(made);
-    return made;
-  }
-
-  // New nodes go to where their chain ended; what nobody reads any more goes.
-  void place() {
-    place_behind(program_, nodes_, replacements_);
-    replacements_.clear();
-    program_.remove_dead_nodes();
-    nodes_ = program_.nodes().size();
-    count_readers();
-  }
-
-  // One storage for several of a kind; the same again for another program of the family.
-  ValueId merged(const std::vector<ValueId>& parts, const std::string& suffix) {
-    StateTable& state = program_.state();
-    std::vector<StorageId> storages;
-    for (const ValueId part : parts) storages.push_back(program_.value(part).storage);
-    if (const StorageId known = state.storage(storages[0]).merged_into; known.valid()) {
-      CHECK(state.parameters_of(known).size() == parts.size(),
-            "'{}' holds other parameters in another program", state.storage(known).name);
-      return program_.read_state(known);
+  void fuse(const FusedChain& chain, OpKind fused, NodeId last, const std::vector<const Node*>& nodes) {
+    std::vector<ValueId> inputs;
+    for (const FusedChain::Input& input : chain.inputs) {
+      const Node* node = nodes[input.link];
+      const bool is_there = node != nullptr && input.input < std::ssize(node->inputs);
+      inputs.push_back(is_there ? node->inputs[static_cast<size_t>(input.input)] : ValueId{});
     }
-    std::vector<StorageId> rests;
-    for (const StorageId storage : storages) {
-      const Parameter& parameter = state.parameter(state.parameters_of(storage).at(0));
-      if (parameter.rest.valid()) rests.push_back(parameter.rest);
-    }
-    const std::string name = state.storage(storages[0]).name + suffix;
-    const StorageId whole = state.merge(storages, name);
-    if (!rests.empty()) state.merge(rests, name + ".rest");
-    return program_.read_state(whole);
-  }
-
-  // Whether two parameters can lie in one storage: as long rows, trained alike.
-  bool are_alike(ValueId a, ValueId b) const {
-    if (!a.valid() || !b.valid()) return a.valid() == b.valid();
-    const StateTable& state = program_.state();
-    const Value& first = program_.value(a);
-    const Value& second = program_.value(b);
-    if (!first.storage.valid() || !second.storage.valid() || first.storage == second.storage) return false;
-    const StorageId merged = state.storage(first.storage).merged_into;
-    if (merged != state.storage(second.storage).merged_into) return false;
-    if (merged.valid()) return true;
-    const Parameter& p = state.parameter(state.parameters_of(first.storage).at(0));
-    const Parameter& q = state.parameter(state.parameters_of(second.storage).at(0));
-    const auto row = [](const TensorType& type) {
-      return std::vector<Dim>(type.shape.dims().begin() + 1, type.shape.dims().end());
-    };
-    return p.trainable == q.trainable && p.weight_decay == q.weight_decay &&
-           first.type.dtype == second.type.dtype && row(first.type) == row(second.type);
-  }
-
-  static bool are_of_one_value(const Linears& linears) {
-    return !linears.empty() && std::all_of(linears.begin(), linears.end(),
-                                           [&](const Linear& linear) { return linear.x == linears[0].x; });
-  }
-
-  // Whether these products can become one: of one value, with parameters that can lie in one storage and are
-  // read by nothing but such products (several times where a layer is used several times).
-  bool mergeable(const Linears& linears) const {
-    if (!are_of_one_value(linears)) return false;
-    const std::vector<ValueId> parameters = parameters_of(linears);
-    const int64_t uses = uses_.at(parameters);
-    for (const ValueId parameter : parameters) {
-      if (readers_[parameter.at()] != uses) return false;
-    }
-    return std::all_of(linears.begin() + 1, linears.end(), [&](const Linear& other) {
-      return are_alike(linears[0].weight, other.weight) && are_alike(linears[0].bias, other.bias);
-    });
-  }
-
-  // One product of linear layers of one value, their outputs side by side.
-  ValueId merge_products(NodeId anchor, const Linears& linears, const std::string& name) {
-    std::vector<ValueId> weights, biases;
-    std::vector<int64_t> widths;
-    for (const Linear& linear : linears) {
-      widths.push_back(program_.type(linear.weight).shape[0].maximum);
-      weights.push_back(linear.weight);
-      if (linear.bias.valid()) biases.push_back(linear.bias);
-    }
-    std::vector<ValueId> inputs = {linears[0].x, merged(weights, "." + name)};
-    if (!biases.empty()) inputs.push_back(merged(biases, "." + name));
-    const NodeId product = append(anchor, OpKind::kMatmul, std::move(inputs), linears[0].attributes, name);
-    ValueId made = program_.node(product).outputs[0];
-    int64_t column = 0;
-    for (size_t i = 0; i < linears.size(); ++i) {
-      if (linears[i].addend.valid()) {
-        const NodeId sum = append(anchor, OpKind::kAddColumns, {made, linears[i].addend},
-                                  ColumnsAttributes{column, widths[i]}, name + "_sum");
-        made = program_.node(sum).outputs[0];
-      }
-      column += widths[i];
-    }
-    return made;
-  }
-
-  void fuse_attention(NodeId anchor) {
-    const Node context = program_.node(anchor);
-    const auto chain = match_attention(context);
-    if (!chain) return;
-    const Node scores = program_.node(chain->scores);
-    const Node softmax = program_.node(chain->softmax);
-    const auto input_of_scores = [&](int64_t i) {
-      const auto at = static_cast<size_t>(i);
-      return at < scores.inputs.size() ? scores.inputs[at] : ValueId{};
-    };
-    const AttentionInputs of_scores = attention_inputs(OpKind::kAttentionScores);
-    auto attributes = std::get<AttentionAttributes>(softmax.attributes);
-    const int64_t query_columns = attributes.heads * attributes.head_size;
-    const int64_t key_columns = attributes.key_value_heads * attributes.head_size;
-    ValueId q = chain->operands[0], k = chain->operands[1], v = chain->operands[2];
-    if (const Linears all = linears_of(*chain, 0); mergeable(all)) {
-      q = merge_products(anchor, all, "qkv");
-      k = v = {};
-      attributes.key_column = query_columns;
-      attributes.value_column = query_columns + key_columns;
-    } else if (const Linears pair = linears_of(*chain, 1); mergeable(pair)) {
-      k = merge_products(anchor, pair, "kv");
-      v = {};
-      attributes.value_column = key_columns;
-    }
-    std::vector<ValueId> inputs = {q,
-                                   softmax.inputs[1],
-                                   softmax.inputs[2],
-                                   softmax.inputs[3],
-                                   softmax.inputs[4],
-                                   k,
-                                   v,
-                                   input_of_scores(of_scores.key_start),
-                                   input_of_scores(of_scores.key_start + 1),
-                                   input_of_scores(of_scores.bias)};
-    while (!inputs.back().valid()) inputs.pop_back();
-    const NodeId fused = append(anchor, OpKind::kAttention, std::move(inputs), attributes, "attention");
-    program_.replace_uses(context.outputs[0], program_.node(fused).outputs[0]);
-  }
-
-  void fuse_residual_norm(NodeId anchor) {
-    const Node norm = program_.node(anchor);
-    if (norm.kind != OpKind::kLayerNorm) return;
-    const Node* sum = sole(norm.inputs[0], OpKind::kAdd);
-    if (sum == nullptr) return;
-    const ValueId residual = sum->inputs[1];
-    const Node* dropout = sole(sum->inputs[0], OpKind::kDropout);
-    const Node* bias = sole(dropout != nullptr ? dropout->inputs[0] : sum->inputs[0], OpKind::kBiasAdd);
-    if (bias == nullptr) return;
-    auto attributes = std::get<NormalizationAttributes>(norm.attributes);
-    std::vector<ValueId> inputs = {bias->inputs[0], bias->inputs[1], residual, norm.inputs[1],
-                                   norm.inputs[2]};
-    if (dropout != nullptr) {
-      attributes.dropout = std::get<DropoutAttributes>(dropout->attributes).dropout;
-      inputs.insert(inputs.end(), dropout->inputs.begin() + 1, dropout->inputs.end());
-    } else {
-      inputs.resize(8);
-    }
-    const NodeId fused =
-        append(anchor, OpKind::kBiasDropoutResidualLayerNorm, std::move(inputs), attributes, "residual_norm");
-    program_.replace_uses(norm.outputs[0], program_.node(fused).outputs[0]);
-  }
-
-  void fuse_bias_activation(NodeId anchor) {
-    const Node activation = program_.node(anchor);
-    if (activation.kind != OpKind::kActivation) return;
-    const Node* bias = sole(activation.inputs[0], OpKind::kBiasAdd);
-    if (bias == nullptr) return;
-    const std::vector<ValueId> inputs = bias->inputs;
-    const NodeId fused =
-        append(anchor, OpKind::kBiasActivation, inputs, activation.attributes, "bias_activation");
-    program_.replace_uses(activation.outputs[0], program_.node(fused).outputs[0]);
-  }
-
-  void fuse_bias(NodeId anchor) {
-    const Node bias = program_.node(anchor);
-    if (bias.kind != OpKind::kBiasAdd) return;
-    const Node* product = sole(bias.inputs[0], OpKind::kMatmul);
-    if (product == nullptr || product->inputs.size() > 2) return;
-    std::vector<ValueId> inputs = product->inputs;
-    inputs.push_back(bias.inputs[1]);
-    const Attributes attributes = product->attributes;
-    const NodeId fused = append(anchor, OpKind::kMatmul, std::move(inputs), attributes, "linear");
-    program_.replace_uses(bias.outputs[0], program_.node(fused).outputs[0]);
+    const ValueId result = nodes.back()->outputs[0];
+    Attributes attributes = chain.attributes(nodes);
+    const NodeId made =
+        fuser_.append(last, fused, std::move(inputs), std::move(attributes), std::string(chain.name));
+    program_.replace_uses(result, program_.node(made).outputs[0]);
   }
 
   Program& program_;
-  size_t nodes_;
-  std::vector<int64_t> readers_;
-  std::map<std::vector<ValueId>, int64_t> uses_;  // attentions whose products read these parameters
-  NewNodes replacements_;
+  NodeFuser fuser_;
 };
+
+// Every chain of the op table that is this pass's.
+void fuse_chains(ProgramFamily& family, std::string_view pass) {
+  for (size_t i = 0; i < static_cast<size_t>(OpKind::kOpKindCount); ++i) {
+    const auto fused = static_cast<OpKind>(i);
+    for (const FusedChain& chain : op_info(fused).fuses) {
+      if (chain.pass != pass) continue;
+      for (Program& program : family.programs) ChainFuser(program).run(chain, fused);
+    }
+  }
+}
 
 }  // namespace
 
-void fuse_attention(ProgramFamily& family, const StepOptions&) {
-  for (Program& program : family.programs) Fuser(program).fuse_attentions();
-}
-
 void fuse_residual_norm(ProgramFamily& family, const StepOptions&) {
-  for (Program& program : family.programs) Fuser(program).fuse_residual_norms();
+  fuse_chains(family, "fuse_residual_norm");
 }
 
 void fuse_bias_activation(ProgramFamily& family, const StepOptions&) {
-  for (Program& program : family.programs) Fuser(program).fuse_bias_activations();
+  fuse_chains(family, "fuse_bias_activation");
 }
 
 void fuse_bias(ProgramFamily& family, const StepOptions&) {
-  for (Program& program : family.programs) Fuser(program).fuse_biases();
+  fuse_chains(family, "fuse_bias");
 }
 
 }  // namespace shoehorn

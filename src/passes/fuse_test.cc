@@ -8,8 +8,12 @@
 #include <string>
 
 #include "model/layers.h"
+#include "ops/op_builder.h"
+#include "ops/op_info.h"
 #include "ops/verify.h"
+#include "passes/fuse_attention.h"
 #include "passes/passes_testing.h"
+#include "passes/pipeline.h"
 
 namespace shoehorn {
 namespace {
@@ -43,6 +47,45 @@ TEST(FuseChains, AResultIsAReader) {
     verify(family.programs[0]);
     EXPECT_EQ(count(family.programs[0], OpKind::kBiasActivation), is_result ? 0 : 1);
   }
+}
+
+// A product that has its bias already has no place for another.
+TEST(FuseChains, AnInputThatTheFusedOpWouldForgetKeepsTheChainApart) {
+  ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+    const Tensor weight = builder.parameter("weight", {12, 12}, {});
+    const Tensor bias = builder.parameter("bias", {12}, {});
+    OpBuilder ops(program);
+    const ValueId biased = ops.value(OpKind::kMatmul, {x.id(), weight.id(), bias.id()},
+                                     MatmulAttributes{.transpose_b = true}, "biased");
+    program.add_result("y", ops.value(OpKind::kBiasAdd, {biased, bias.id()}, {}, "again"));
+  });
+  fuse_bias(family, {});
+  verify(family.programs[0]);
+  EXPECT_EQ(count(family.programs[0], OpKind::kBiasAdd), 1);
+}
+
+TEST(FusedChains, AreWellFormedAndEachOfAPassOfTheList) {
+  int64_t chains = 0;
+  for (size_t i = 0; i < static_cast<size_t>(OpKind::kOpKindCount); ++i) {
+    const OpInfo& fused = op_info(static_cast<OpKind>(i));
+    for (const FusedChain& chain : fused.fuses) {
+      ++chains;
+      SCOPED_TRACE(std::string(fused.name) + ": " + std::string(chain.name));
+      EXPECT_TRUE(std::any_of(pass_list().begin(), pass_list().end(), [&](const Pass& pass) {
+        return pass.name == chain.pass && pass.group == "fuse";
+      })) << chain.pass;
+      ASSERT_GE(chain.links.size(), 2U);
+      EXPECT_FALSE(chain.links.front().is_optional || chain.links.back().is_optional);
+      EXPECT_GE(std::ssize(chain.inputs), fused.min_inputs);
+      EXPECT_LE(std::ssize(chain.inputs), fused.max_inputs);
+      for (const auto& [link, input] : chain.inputs) {
+        ASSERT_LT(link, chain.links.size());
+        EXPECT_LT(input, op_info(chain.links[link].kind).max_inputs);
+        EXPECT_FALSE(link > 0 && input == chain.links[link].input) << "made inside of the chain";
+      }
+    }
+  }
+  EXPECT_EQ(chains, 3);
 }
 
 // Attention over products of x, which `options` and `layer` tell.

@@ -98,7 +98,7 @@ TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {
   const ProgramFamily family = build(with({.rank = 4}));
   const StateTable& state = *family.state;
   std::set<std::string> with_gradient;
-  for (const ParameterGradient& gradient : family.gradients) {
+  for (const ParameterGradient& gradient : family.gradients[0]) {
     for (const ParameterId id : state.parameters_of(gradient.storage))
       with_gradient.insert(state.parameter(id).name);
   }

@@ -118,8 +118,7 @@ void type_outputs(Program& program, DType dtype) {
 
 void infer_again(Program& program) {
   for (Value& value : program.values()) {
-    if (value.storage.valid() && !value.producer.valid())
-      value.type = program.state().storage(value.storage).type;
+    if (value.storage.valid() && !value.producer.valid()) value.type = program.state_type(value.storage);
   }
   for (const Node& node : program.nodes()) {
     const std::vector<TensorType> types = op_info(node.kind).infer({program, node});

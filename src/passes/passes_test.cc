@@ -154,7 +154,7 @@ TEST(MixedPrecision, TypesWhatProductsReadAndWrite) {
       }
     }
   }
-  for (const ParameterGradient& gradient : family.gradients) {
+  for (const ParameterGradient& gradient : family.gradients[0]) {
     EXPECT_EQ(family.programs[0].type(gradient.gradient).dtype, DType::kF32);
   }
   for (const Parameter& parameter : family.state->parameters()) {
@@ -195,7 +195,7 @@ TEST(MixedPrecision, CastsEachWeightOfAFloat16StepOnce) {
     }
     EXPECT_EQ(cast.size(), 3 * 4 + 2U) << program.name();
   }
-  for (const ParameterGradient& gradient : family.gradients)
+  for (const ParameterGradient& gradient : family.gradients[0])
     EXPECT_EQ(family.programs[0].type(gradient.gradient).dtype, DType::kF32);
   for (const Parameter& parameter : family.state->parameters()) {
     EXPECT_FALSE(parameter.rest.valid());
@@ -283,7 +283,7 @@ TEST(MixedPrecision, WithoutMastersKeepsBfloat16Alone) {
   }
   for (const Storage& storage : family.state->storages()) EXPECT_NE(storage.role, Role::kMasterWeight);
   for (const Program& program : family.programs) EXPECT_EQ(weight_casts(program), 0) << program.name();
-  for (const ParameterGradient& gradient : family.gradients)
+  for (const ParameterGradient& gradient : family.gradients[0])
     EXPECT_EQ(family.programs[0].type(gradient.gradient).dtype, DType::kF32);
   EXPECT_EQ(count(family.programs[0], OpKind::kAdamW), 2) << "rounded and fp32 weights";
 }
@@ -341,7 +341,7 @@ TEST(Freeze, LeavesNoTraceOfWhatIsNotTrained) {
     EXPECT_EQ(storage.name.find("embeddings"), std::string::npos) << storage.name;
     EXPECT_EQ(storage.name.find("layer.0"), std::string::npos) << storage.name;
   }
-  for (const ParameterGradient& gradient : family.gradients) {
+  for (const ParameterGradient& gradient : family.gradients[0]) {
     for (const ParameterId id : family.state->parameters_of(gradient.storage))
       EXPECT_TRUE(family.state->parameter(id).trainable) << family.state->parameter(id).name;
   }
@@ -354,7 +354,7 @@ TEST(Freeze, TakesSingleParametersOfAKernel) {
   options.freeze = {R"(LayerNorm\.weight$)", R"(output\.dense\.bias$)"};
   options.gradient_accumulation_steps = 2;
   const ProgramFamily family = build(options);
-  for (const ParameterGradient& gradient : family.gradients) {
+  for (const ParameterGradient& gradient : family.gradients[0]) {
     const std::string& name = family.state->storage(gradient.storage).name;
     EXPECT_FALSE(name.ends_with("LayerNorm.weight") || name.ends_with("output.dense.bias")) << name;
   }
@@ -406,7 +406,7 @@ TEST(Update, FusedUpdatesAreOneNodeAKind) {
   EXPECT_EQ(count(build(options).programs[0], OpKind::kAdamW), 2) << "split masters and fp32 weights";
   options.skip_passes = {"fuse_update"};
   const ProgramFamily family = build(options);
-  EXPECT_EQ(count(family.programs[0], OpKind::kAdamW), static_cast<int64_t>(family.gradients.size()));
+  EXPECT_EQ(count(family.programs[0], OpKind::kAdamW), static_cast<int64_t>(family.gradients[0].size()));
   EXPECT_EQ(count(family.programs[0], OpKind::kClipCoefficient), 1);
 }
 
@@ -475,7 +475,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
   for (const Pass& pass : pass_list()) names.push_back(pass.name);
   EXPECT_EQ(names,
             (std::vector<std::string>{
-                "lora", "freeze", "gather_early", "fuse_attention", "fuse_residual_norm",
+                "lora", "freeze", "neftune", "gather_early", "fuse_attention", "fuse_residual_norm",
                 "fuse_bias_activation", "fuse_bias", "mixed_precision", "loss_scale", "backward", "recompute",
                 "rematerialize", "accumulate", "update", "update_in_backward", "fuse_update"}));
   std::vector<PassRecord> records;
@@ -498,8 +498,8 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   options.dump_directory = directory.string();
   build(options);
   for (const char* name :
-       {"00-capture.train_step.txt", "04-fuse_attention.train_step.txt", "10-backward.evaluate.txt",
-        "13-accumulate.micro_batch_next.txt", "16-fuse_update.update.txt"}) {
+       {"00-capture.train_step.txt", "05-fuse_attention.train_step.txt", "11-backward.evaluate.txt",
+        "14-accumulate.micro_batch_next.txt", "17-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

@@ -15,10 +15,12 @@
 #include "passes/accumulate.h"
 #include "passes/freeze.h"
 #include "passes/fuse.h"
+#include "passes/fuse_attention.h"
 #include "passes/gather_early.h"
 #include "passes/lora.h"
 #include "passes/loss_scale.h"
 #include "passes/mixed_precision.h"
+#include "passes/neftune.h"
 #include "passes/recompute.h"
 #include "passes/update.h"
 
@@ -27,12 +29,12 @@ namespace shoehorn {
 namespace {
 
 void backward(ProgramFamily& family, const StepOptions&) {
-  const ProgramId step = family.find(ProgramKind::kTrainStep);
-  if (!step.valid()) return;
-  Program& program = family.program(step);
   const StorageId scale = family.loss_scale.scale;
-  family.gradients =
-      append_backward(program, program.result("loss"), scale.valid() ? program.read_state(scale) : ValueId{});
+  for (const ProgramId step : family.all(ProgramKind::kTrainStep)) {
+    Program& program = family.program(step);
+    family.gradients.push_back(append_backward(program, program.result("loss"),
+                                               scale.valid() ? program.read_state(scale) : ValueId{}));
+  }
 }
 
 void dump_programs(const ProgramFamily& family, const std::string& directory, size_t number,
@@ -50,12 +52,13 @@ void dump_programs(const ProgramFamily& family, const std::string& directory, si
   }
 }
 
-Program capture(const Model& model, ProgramFamily& family, const StepOptions& options, ProgramKind kind) {
-  Program program(kind, family.state.get());
+Program capture(const Model& model, ProgramFamily& family, const StepOptions& options, ProgramKind kind,
+                int32_t bucket) {
+  Program program(kind, family.state.get(), bucket);
   const bool training = program.traits().trains;
-  BatchInputs& batch = family.batch_of(program);
-  add_batch_counts(program, batch.capacity());
-  ModelBuilder builder(program, batch, family.scalars, training, options.seed);
+  const BatchCapacity& capacity = family.capacity_of(program);
+  add_batch_counts(program, capacity);
+  ModelBuilder builder(program, family.batch_of(program), capacity, family.scalars, training, options.seed);
   const Task& task = model.task();
   const Outputs outputs = model.forward(builder);
   program.add_result("loss", task.loss(builder, outputs, {.label_smoothing = options.label_smoothing}).id());
@@ -100,6 +103,18 @@ void check_options(const StepOptions& options) {
   }
 }
 
+void check_buckets(const BatchBuckets& buckets) {
+  const BatchCapacity& largest = buckets.largest;
+  for (const BatchCapacity& smaller : buckets.smaller) {
+    CHECK(
+        smaller.sequences > 0 && smaller.tokens <= largest.tokens && smaller.sequences <= largest.sequences &&
+            smaller.longest_sequence <= largest.longest_sequence,
+        "a bucket of {} tokens, {} sequences and at most {} tokens in one beside the largest of {}, {} and {}",
+        smaller.tokens, smaller.sequences, smaller.longest_sequence, largest.tokens, largest.sequences,
+        largest.longest_sequence);
+  }
+}
+
 void check_precision(const StepOptions& options, RunKind kind) {
   if (options.update_in_backward && options.precision == Precision::kFloat16 &&
       options.loss_scale.fixed == 0) {
@@ -129,6 +144,8 @@ const std::vector<Pass>& pass_list() {
       // What is trained, before anything is built on it; patterns of `freeze` see the adapters too.
       {"lora", Exactness::kChangesNumerics, false, lora},
       {"freeze", Exactness::kChangesNumerics, false, freeze},
+      // At what the model itself looks up; what is fused later knows nothing of it.
+      {"neftune", Exactness::kChangesNumerics, false, neftune},
       // What is not read is not computed; it looks at the model's own ops, which the next passes fuse.
       {"gather_early", Exactness::kRoundingOnly, true, gather_early},
       // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
@@ -177,11 +194,13 @@ bool is_skipped(const Pass& pass, const StepOptions& options) {
          (!pass.group.empty() && options.skip_passes.contains(pass.group));
 }
 
-ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train,
-                             const BatchCapacity& evaluation, const StepOptions& options,
+ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBuckets& train,
+                             const BatchBuckets& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records) {
   check_options(options);
   check_precision(options, kind);
+  check_buckets(train);
+  check_buckets(evaluation);
   ProgramFamily family;
   family.state->set_base_model_prefix(model.base_model_prefix());
   family.adapters.default_targets = model.lora_targets();
@@ -190,12 +209,16 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapaci
   family.loss = add_scalar(*family.state, "loss", DType::kF32);
   if (kind == RunKind::kTrain) {
     if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm", DType::kF32);
-    family.train_batches.emplace_back(*family.state, train, 0);
-    family.programs.push_back(capture(model, family, options, ProgramKind::kTrainStep));
+    family.train_buckets = train;
+    family.train_batches.emplace_back(*family.state, train.largest, 0);
+    for (int32_t bucket = 0; bucket < train.size(); ++bucket)
+      family.programs.push_back(capture(model, family, options, ProgramKind::kTrainStep, bucket));
   }
-  if (evaluation.sequences > 0) {
-    family.evaluation_batch = BatchInputs(*family.state, evaluation, 0, "evaluation.");
-    family.programs.push_back(capture(model, family, options, ProgramKind::kEvaluate));
+  if (evaluation.size() > 0) {
+    family.evaluation_buckets = evaluation;
+    family.evaluation_batch = BatchInputs(*family.state, evaluation.largest, 0, "evaluation.");
+    for (int32_t bucket = 0; bucket < evaluation.size(); ++bucket)
+      family.programs.push_back(capture(model, family, options, ProgramKind::kEvaluate, bucket));
   }
   name_new_nodes(family, "model");
   assign_weight_decay(*family.state, options);

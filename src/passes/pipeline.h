@@ -38,11 +38,11 @@ struct PassRecord {
 enum class RunKind : uint8_t { kTrain, kEvaluate };
 
 // Captures `model` and runs the pass list over it: each pass is timed, verified, dumped where asked and can
-// be skipped, and its nodes get its name (Node::pass). A training run has an evaluation program only where
-// `evaluation.sequences` > 0; an evaluation run has nothing else. Throws UserError for settings that do not
-// go together (naming the flags).
-ProgramFamily build_programs(const Model& model, RunKind kind, const BatchCapacity& train,
-                             const BatchCapacity& evaluation, const StepOptions& options,
+// be skipped, and its nodes get its name (Node::pass). There are programs for each bucket. A training run has
+// evaluation programs only where `evaluation` has buckets; an evaluation run has nothing else. Throws UserError for
+// settings that do not go together (naming the flags).
+ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBuckets& train,
+                             const BatchBuckets& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records = nullptr);
 
 }  // namespace shoehorn

@@ -32,7 +32,7 @@ NodeId logits_product(const Program& program) {
   for (const Node& node : program.nodes()) {
     if (!op_info(node.kind).is_loss) continue;
     NodeId producer = program.value(node.inputs[0]).producer;
-    while (producer.valid() && program.node(producer).kind != OpKind::kMatmul)
+    while (producer.valid() && !multiplies_weight(program.node(producer).kind))
       producer = program.value(program.node(producer).inputs[0]).producer;
     return producer;
   }

@@ -3,10 +3,15 @@
 //   one micro-batch a step, or layer-major   kTrainStep
 //   micro-batch-major accumulation           kMicroBatchFirst, kMicroBatchNext, kUpdate
 //   evaluation and prediction                kEvaluate
+//
+// Programs are found by kind and by bucket: a capacity that micro-batches are cut to. Bucket 0 is the largest, which
+// every batch fits; a smaller one has programs of its own, which read the front of the same inputs and lie over the
+// same transient arena. What follows a step's last micro-batch (kUpdate) reads no batch and is there once.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autodiff/backward.h"
@@ -42,10 +47,32 @@ struct AdapterSet {
   bool empty() const { return list.empty(); }
 };
 
+// The capacities that programs of a kind are built for.
+struct BatchBuckets {
+  BatchCapacity largest;                    // bucket 0; no sequences: there are no such programs
+  std::vector<BatchCapacity> smaller = {};  // 1, 2, …: none of them larger than bucket 0 in anything
+
+  BatchBuckets() = default;
+  BatchBuckets(const BatchCapacity& only)  // NOLINT(google-explicit-constructor): most runs have one
+      : largest(only) {}
+  BatchBuckets(const BatchCapacity& first, std::vector<BatchCapacity> others)
+      : largest(first), smaller(std::move(others)) {}
+
+  int32_t size() const { return largest.sequences > 0 ? static_cast<int32_t>(smaller.size()) + 1 : 0; }
+  const BatchCapacity& operator[](int32_t bucket) const {
+    return bucket == 0 ? largest : smaller[static_cast<size_t>(bucket) - 1];
+  }
+  // The bucket of the fewest tokens, and then of the shortest sequences, that has room for this; bucket 0 where none
+  // of the others has.
+  int32_t smallest_for(const BatchCapacity& needed) const;
+};
+
 struct ProgramFamily {
   std::unique_ptr<StateTable> state = std::make_unique<StateTable>();
   ScalarStorages scalars;
-  std::vector<BatchInputs> train_batches;  // one, or one a micro-batch where a program holds several
+  BatchBuckets train_buckets, evaluation_buckets;
+  // Of all buckets. For training one, or one a micro-batch where a program holds several.
+  std::vector<BatchInputs> train_batches;
   BatchInputs evaluation_batch;
   StorageId loss;       // f32[1], role scalar: the step's loss, summed over micro-batches
   StorageId grad_norm;  // f32[1], of the unscaled gradients; invalid without clipping
@@ -53,15 +80,21 @@ struct ProgramFamily {
   AdapterSet adapters;
   std::vector<Program> programs;
 
-  // Between passes: the gradients that the backward makes.
-  std::vector<ParameterGradient> gradients;
+  // Between passes: the gradients that the backward makes, by training bucket; behind `accumulate`, those that the
+  // program of kind kUpdate reads where there is one.
+  std::vector<std::vector<ParameterGradient>> gradients;
 
   // The program for this; an invalid id where there is none.
-  ProgramId find(ProgramKind kind) const {
-    for (size_t i = 0; i < programs.size(); ++i) {
-      if (programs[i].kind() == kind) return {static_cast<int32_t>(i)};
-    }
-    return {};
+  ProgramId find(ProgramKind kind, int32_t bucket = 0) const;
+  // The programs of a kind, by bucket.
+  std::vector<ProgramId> all(ProgramKind kind) const;
+
+  const BatchBuckets& buckets_of(const Program& program) const {
+    return program.traits().trains ? train_buckets : evaluation_buckets;
+  }
+  // The most that a micro-batch of this program has.
+  const BatchCapacity& capacity_of(const Program& program) const {
+    return buckets_of(program)[program.bucket()];
   }
   BatchInputs& batch_of(const Program& program) {
     return program.traits().trains ? train_batches[0] : evaluation_batch;

@@ -148,10 +148,9 @@ int64_t layers_of_a_group(const Program& program, const StepOptions& options) {
   return std::max<int64_t>(1, std::llround(std::sqrt(layers)));
 }
 
-void recompute(ProgramFamily& family, const StepOptions& options) {
-  const ProgramId step = family.find(ProgramKind::kTrainStep);
-  if (!step.valid()) return;
-  Program& program = family.program(step);
+namespace {
+
+void recompute_groups(Program& program, const StepOptions& options) {
   const int64_t every = layers_of_a_group(program, options);
   if (every <= 0) return;
   const int64_t last_layer = last_layer_of(program);
@@ -200,10 +199,7 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
   place_before(program, nodes, before);
 }
 
-void rematerialize(ProgramFamily& family, const StepOptions&) {
-  const ProgramId step = family.find(ProgramKind::kTrainStep);
-  if (!step.valid()) return;
-  Program& program = family.program(step);
+void make_cheap_values_again(Program& program) {
   const size_t nodes = program.nodes().size();
   Remaker remaker(program);
   NewNodes before;
@@ -218,6 +214,18 @@ void rematerialize(ProgramFamily& family, const StepOptions&) {
     }
   }
   place_before(program, nodes, before);
+}
+
+}  // namespace
+
+void recompute(ProgramFamily& family, const StepOptions& options) {
+  for (const ProgramId step : family.all(ProgramKind::kTrainStep))
+    recompute_groups(family.program(step), options);
+}
+
+void rematerialize(ProgramFamily& family, const StepOptions&) {
+  for (const ProgramId step : family.all(ProgramKind::kTrainStep))
+    make_cheap_values_again(family.program(step));
 }
 
 }  // namespace shoehorn

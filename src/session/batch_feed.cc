@@ -1,5 +1,7 @@
 #include "session/batch_feed.h"
 
+#include <algorithm>
+
 namespace shoehorn {
 
 MicroBatchInputs::MicroBatchInputs(Executor& executor, const BatchInputs& inputs) {
@@ -18,6 +20,27 @@ void MicroBatchInputs::send() {
   for (std::optional<WriteView>& view : views_) {
     if (view) view->send();
   }
+}
+
+void MicroBatchInputs::wait_until_free() {
+  for (std::optional<WriteView>& view : views_) {
+    if (view) view->wait_until_free();
+  }
+}
+
+BatchCapacity needed_capacity(const MicroBatch& batch) {
+  BatchCapacity needed{batch.count(BatchAxis::kTokens), batch.count(BatchAxis::kSequences)};
+  // A program that does not ask for lengths depends on none.
+  if (!batch.has(BatchColumn::kSequenceLength)) return needed;
+  const auto lengths = batch.ints(BatchColumn::kSequenceLength);
+  for (int64_t s = 0; s < batch.sequences; ++s)
+    needed.longest_sequence = std::max<int64_t>(needed.longest_sequence, lengths[static_cast<size_t>(s)]);
+  return needed;
+}
+
+BatchCapacity larger_of(const BatchCapacity& a, const BatchCapacity& b) {
+  return {std::max(a.tokens, b.tokens), std::max(a.sequences, b.sequences),
+          std::max(a.longest_sequence, b.longest_sequence)};
 }
 
 void append_counts(const MicroBatch& batch, std::vector<int64_t>& counts) {

@@ -25,11 +25,18 @@ class MicroBatchInputs {
   MicroBatch& batch() { return batch_; }
   // Call it each time the batch was filled, before a program runs.
   void send();
+  // Before the batch is filled anew.
+  void wait_until_free();
 
  private:
   std::array<std::optional<WriteView>, kBatchColumns> views_;
   MicroBatch batch_;
 };
+
+// What a program has to have room for to run the batch.
+BatchCapacity needed_capacity(const MicroBatch& batch);
+// Room for either of two.
+BatchCapacity larger_of(const BatchCapacity& a, const BatchCapacity& b);
 
 // Appends the batch's count on each axis, in the order of add_batch_counts.
 void append_counts(const MicroBatch& batch, std::vector<int64_t>& counts);

@@ -23,8 +23,8 @@ Session::Session(const Model& model, SessionOptions options)
   const auto start = std::chrono::steady_clock::now();
   StepOptions& step = options_.step;
   if (step.recompute_every_n_layers == 0) step.recompute_every_n_layers = model.recompute_every_n_layers();
-  family_ =
-      build_programs(model, options_.kind, options_.train, options_.evaluation, options_.step, &passes_);
+  family_ = build_programs(model, options_.kind, {options_.train, options_.smaller_train},
+                           {options_.evaluation, options_.smaller_evaluation}, options_.step, &passes_);
   if (options_.staging_bytes > 0) {
     Storage ahead;
     ahead.name = "batches_ahead";
@@ -97,6 +97,7 @@ int64_t Session::trainable_parameter_count() const {
 }
 
 int64_t Session::calls_in_step(const Program& program) const {
+  if (program.bucket() > 0) return 0;  // runs in the place of bucket 0's, which has the most to do
   switch (program.kind()) {
     case ProgramKind::kEvaluate:
       return options_.kind == RunKind::kEvaluate ? 1 : 0;

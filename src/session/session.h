@@ -21,6 +21,8 @@ struct SessionOptions {
   RunKind kind = RunKind::kTrain;
   BatchCapacity train;
   BatchCapacity evaluation;  // no sequences: no evaluation program
+  // Further, smaller capacities, each with programs of its own over the same memory (passes/program_family.h).
+  std::vector<BatchCapacity> smaller_train = {}, smaller_evaluation = {};
   StepOptions step;
   ExecutorOptions executor;
   // Size of the staging storage for batches that are packed ahead of the step, and its address space: memory
@@ -58,7 +60,8 @@ class Session {
   // The staging for batches that are packed ahead. The session must be reserved.
   std::span<std::byte> staging() const;
 
-  // How often a program of the family runs in an optimizer step; in an evaluation run, in a batch.
+  // How often a program of the family runs in an optimizer step whose micro-batches are as large as any; in an
+  // evaluation run, in such a batch.
   int64_t calls_in_step(const Program& program) const;
 
   int64_t parameter_count() const;

@@ -85,6 +85,7 @@ std::unique_ptr<Session> Planner::plan_that_fits(Candidate& candidate) {
         sequences == 0)
       return nullptr;
     candidate.options.evaluation = with_sequences(candidate.options.evaluation, sequences);
+    candidate.options.smaller_evaluation.clear();  // their programs need no more than the largest's
     candidate.evaluation_flag = fmt::format(" --per_device_eval_batch_size {}", sequences);
   }
 }
@@ -172,6 +173,7 @@ std::vector<Candidate> Ladder::rungs(int64_t size) const {
   StepOptions& step = split.options.step;
   if (size != micro_batch_size_) {
     split.options.train = with_sequences(base_.options.train, size);
+    split.options.smaller_train.clear();  // as of evaluation above
     step.gradient_accumulation_steps *= micro_batch_size_ / size;
     split.flags += fmt::format(" --per_device_train_batch_size {} --gradient_accumulation_steps {}", size,
                                step.gradient_accumulation_steps);

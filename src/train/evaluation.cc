@@ -23,10 +23,7 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
   const auto start = std::chrono::steady_clock::now();
   EvaluationResult result{.score = task.make_score()};
   const ProgramFamily& family = session.family();
-  const ProgramId program = family.find(ProgramKind::kEvaluate);
-  CHECK(program.valid(), "the session has no evaluation program");
-  const ValueId outputs_value = family.program(program).result(task.scored_output());
-  const ValueId loss_value = family.program(program).result("loss");
+  CHECK(family.find(ProgramKind::kEvaluate).valid(), "the session has no evaluation program");
   Executor& executor = session.executor();
   StepProfile* const profile = options.profile;
   MicroBatchInputs inputs(executor, family.evaluation_batch);
@@ -45,6 +42,7 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
     // The first batch meets cold caches and untouched code: it is not profiled.
     if (profile != nullptr && result.batches > 0) profile->begin_step(result.batches + 1, begin);
     const auto samples = std::span<const int64_t>(order).subspan(static_cast<size_t>(from), size);
+    inputs.wait_until_free();
     pack_micro_batch(dataset, samples, 0, packing, batch);
     inputs.send();
     if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
@@ -53,11 +51,13 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
     counts.clear();
     append_counts(batch, counts);
     executor.write_scalar(family.scalars.target_count, static_cast<float>(std::max<int64_t>(1, targets)));
+    const ProgramId program =
+        family.find(ProgramKind::kEvaluate, family.evaluation_buckets.smallest_for(needed_capacity(batch)));
     if (profile != nullptr) profile->begin_run(program, counts);
     executor.run(program, counts);
     if (profile != nullptr) profile->end_run();
-    const auto loss = executor.read_scalar<float>(program, loss_value);
-    const ReadView outputs(executor, program, outputs_value, 0,
+    const auto loss = executor.read_scalar<float>(program, family.program(program).result("loss"));
+    const ReadView outputs(executor, program, family.program(program).result(task.scored_output()), 0,
                            static_cast<int64_t>(size * sizeof(float)) * task.num_labels());
     const std::span<const float> rows = outputs.as<float>();
     loss_sum += static_cast<double>(loss) * static_cast<double>(targets);

@@ -10,10 +10,7 @@ namespace shoehorn {
 StepRunner::StepRunner(Session& session, StepProfile* profile)
     : session_(session),
       profile_(profile),
-      step_(session.family().find(ProgramKind::kTrainStep)),
-      first_(session.family().find(ProgramKind::kMicroBatchFirst)),
-      next_(session.family().find(ProgramKind::kMicroBatchNext)),
-      update_(session.family().find(ProgramKind::kUpdate)) {
+      is_one_program_(session.family().find(ProgramKind::kTrainStep).valid()) {
   counts_.reserve(kBatchAxes.size() * std::max<size_t>(1, session.family().train_batches.size()));
 }
 
@@ -24,21 +21,28 @@ void StepRunner::begin(const StepStart& start) {
   executor.write_scalar(scalars.applied_updates, static_cast<uint32_t>(start.applied_updates));
   executor.write_scalar(scalars.target_count, static_cast<float>(std::max<int64_t>(1, start.target_items)));
   counts_.clear();
+  needed_ = {};
 }
 
 void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index) {
   const ProgramFamily& family = session_.family();
   MicroBatchInputs inputs(session_.executor(),
-                          family.train_batches[static_cast<size_t>(step_.valid() ? index : 0)]);
+                          family.train_batches[static_cast<size_t>(is_one_program_ ? index : 0)]);
   const double begin = now_seconds();
   windows.load(index, inputs.batch());
   inputs.send();
   const double end = now_seconds();
   data_wait_seconds_ += end - begin;
   if (profile_ != nullptr) profile_->host_work(HostWork::kDataWait, begin, end);
-  if (!step_.valid()) counts_.clear();
   append_counts(inputs.batch(), counts_);
-  if (!step_.valid()) run(index == 0 ? first_ : next_);
+  const BatchCapacity needed = needed_capacity(inputs.batch());
+  if (is_one_program_) {
+    needed_ = larger_of(needed_, needed);
+    return;
+  }
+  const ProgramKind kind = index == 0 ? ProgramKind::kMicroBatchFirst : ProgramKind::kMicroBatchNext;
+  run(family.find(kind, family.train_buckets.smallest_for(needed)));
+  counts_.clear();
 }
 
 void StepRunner::run(ProgramId program) {
@@ -51,13 +55,12 @@ StepResult StepRunner::finish(double learning_rate) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();
   executor.write_scalar(family.scalars.learning_rate, static_cast<float>(learning_rate));
-  if (step_.valid()) {
+  if (is_one_program_) {
     // Micro-batches that a short last window lacks have no tokens.
     counts_.resize(kBatchAxes.size() * family.train_batches.size(), 0);
-    run(step_);
+    run(family.find(ProgramKind::kTrainStep, family.train_buckets.smallest_for(needed_)));
   } else {
-    counts_.clear();
-    run(update_);
+    run(family.find(ProgramKind::kUpdate));
   }
   StepResult result{.loss = executor.read_scalar<float>(family.loss)};
   if (family.grad_norm.valid()) result.grad_norm = executor.read_scalar<float>(family.grad_norm);

@@ -7,7 +7,8 @@
 //
 // In micro-batch order the forward and backward of a micro-batch run as it is given, and finish() runs the
 // update. Where the step is one program (one micro-batch a step, or layer-major order), micro-batches are put
-// into its inputs and finish() runs it whole. Allocates nothing after construction; one thread at a time.
+// into its inputs and finish() runs it whole. Where programs of several buckets are there, the smallest runs that a
+// micro-batch, or every one of the step, fits. Allocates nothing after construction; one thread at a time.
 // With a profile, programs and waits for data are recorded in it.
 #pragma once
 
@@ -53,8 +54,8 @@ class StepRunner {
   Session& session_;
   StepProfile* profile_;
   double data_wait_seconds_ = 0;
-  // Whole steps, or invalid; then the other three.
-  ProgramId step_, first_, next_, update_;
+  bool is_one_program_;   // a step, with all of its micro-batches
+  BatchCapacity needed_;  // by every micro-batch since begin()
   std::vector<int64_t> counts_;
 };
 

@@ -544,5 +544,29 @@ TEST(DropoutMasks, DoNotDependOnSplitPackingOrOrder) {
   }
 }
 
+// As dropout's: of seed, step, sample, position and feature alone.
+TEST(NoisyEmbeddings, DoNotDependOnSplitPackingOrOrder) {
+  const BertForSequenceClassification model = dropless();
+  const std::vector<Sample> samples = random_samples(6, 15);
+  StepOptions step = gradient_options();
+  const Gradients without = gradients_of(model, step, samples, {{0, 1, 2, 3, 4, 5}});
+  step.neftune_noise_alpha = 5;
+  const Gradients whole = gradients_of(model, step, samples, {{0, 1, 2, 3, 4, 5}});
+  EXPECT_GT(std::abs(whole.loss - without.loss), 1e-3) << "there is noise";
+  expect_close(gradients_of(model, step, samples, {{5, 3, 1, 0, 2, 4}}), whole);
+  for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
+    StepOptions split = accumulating(order);
+    split.neftune_noise_alpha = 5;
+    expect_close(gradients_of(model, split, samples, {{4, 1}, {0, 3}, {5, 2}}), whole);
+    split.recompute_every_n_layers = 1;
+    expect_close(gradients_of(model, split, samples, {{4, 1}, {0, 3}, {5, 2}}), whole);
+  }
+  // Evaluation has none.
+  const auto evaluated = [&](const StepOptions& options) {
+    return TrainingRun(model, session_options(options)).evaluate(samples, {0, 1, 2}, 3);
+  };
+  EXPECT_EQ(evaluated(step), evaluated(gradient_options()));
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -87,7 +87,7 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     Program forward = program;
     forward.set_kind(ProgramKind::kEvaluate);
     forward.add_result("y", y);
-    family_.gradients = append_backward(program, loss);
+    family_.gradients = {append_backward(program, loss)};
     family_.loss = family_.state->add_storage({"loss", {DType::kF32, {1}}, Role::kScalar, {}, {}});
     family_.programs.push_back(std::move(program));
     StepOptions step;

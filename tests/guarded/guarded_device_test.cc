@@ -6,6 +6,7 @@
 
 #include "exec/backends.h"
 #include "exec/executor_testing.h"
+#include "exec/host_view.h"
 #include "io/file.h"
 #include "io/test_directory.h"
 #include "ops/op_builder.h"
@@ -98,6 +99,77 @@ TEST(GuardedLanes, ACopyBeginsWhenLane0HasDoneWhatStandsBeforeIt) {
   set_values(executor, input, std::vector<float>(48, 1));
   executor.run(ProgramId{0}, {});
   EXPECT_EQ(values_of<float>(executor, ProgramId{0}, sent), std::vector<float>(48, 2));
+}
+
+// Two states of 16 numbers on a device whose streams run nothing before somebody waits.
+class GuardedWrites : public ::testing::Test {
+ protected:
+  static constexpr int64_t kBytes = 64;
+
+  GuardedWrites() {
+    for (const char* name : {"a", "b"})
+      storages_.push_back(state_.add_storage({name, {DType::kF32, {16}}, Role::kWeight, {}, {}}));
+    const StorageId staging = add_host_staging(state_, device_.machine(), 4 * kBytes);
+    plan_ = plan_memory(state_, programs_, device_);
+    executor_.emplace(state_, programs_, plan_, device_, ExecutorOptions{.host_staging = staging});
+  }
+  static void fill(std::span<float> values, float value) { std::fill(values.begin(), values.end(), value); }
+  std::vector<float> values(size_t i) { return values_of<float>(*executor_, storages_[i]); }
+
+  const GuardedDevice device_{1};
+  StateTable state_;
+  std::vector<StorageId> storages_;
+  std::vector<Program> programs_;
+  MemoryPlan plan_;
+  std::optional<Executor> executor_;
+};
+
+TEST_F(GuardedWrites, SendingDoesNotWait) {
+  WriteView view(*executor_, storages_[0], 0, kBytes);
+  fill(view.as<float>(), 1);
+  view.send();
+  fill(view.as<float>(), 2);  // too early: the copy has not begun
+  EXPECT_EQ(values(0), std::vector<float>(16, 2));
+  fill(view.as<float>(), 3);
+  view.send();
+  view.wait_until_free();
+  fill(view.as<float>(), 4);
+  EXPECT_EQ(values(0), std::vector<float>(16, 3));
+}
+
+TEST_F(GuardedWrites, APieceIsHandedOutAgainWhenItsCopyIsDone) {
+  for (size_t i = 0; i < 2; ++i) {
+    WriteView view(*executor_, storages_[i], 0, kBytes);
+    fill(view.as<float>(), static_cast<float>(i) + 1);
+    view.send();
+  }
+  EXPECT_EQ(values(0), std::vector<float>(16, 1));
+  EXPECT_EQ(values(1), std::vector<float>(16, 2));
+}
+
+// More of them than there are pieces, and than copies may be under way.
+TEST_F(GuardedWrites, WhatIsWrittenIsTheCallersAgain) {
+  std::vector<float> value(1);
+  for (int i = 0; i < 100; ++i) {
+    value[0] = static_cast<float>(i);
+    executor_->write(storages_[static_cast<size_t>(i) % 2], i % 16 * 4, std::as_bytes(std::span(value)));
+  }
+  value[0] = -1;
+  for (size_t i = 0; i < 100; ++i) {
+    if (i + 16 < 100) continue;  // overwritten since
+    EXPECT_EQ(values(i % 2)[i % 16], static_cast<float>(i)) << i;
+  }
+}
+
+TEST_F(GuardedWrites, WithoutRoomTheWriterWaits) {
+  const WriteView all(*executor_, storages_[0], 0, kBytes);
+  const WriteView more(*executor_, storages_[0], 0, kBytes);
+  const WriteView most(*executor_, storages_[0], 0, kBytes);
+  const WriteView rest(*executor_, storages_[0], 0, kBytes);
+  std::vector<float> value(16, 7);
+  executor_->write(storages_[1], 0, std::as_bytes(std::span(value)));
+  std::fill(value.begin(), value.end(), 8.0F);
+  EXPECT_EQ(values(1), std::vector<float>(16, 7));
 }
 
 // The lines of a text, labelled by their length.

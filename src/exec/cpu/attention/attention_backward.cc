@@ -218,12 +218,9 @@ void backward_task(const AttentionBackward& arguments, const BackwardLayout& lay
 }  // namespace attention
 
 BackwardTask choose_backward_task(const AttentionBatch& batch) {
-  const bool dropout = batch.dropout.p > 0.0F;
-  if (batch.dtype == DType::kBF16)
-    return dropout ? &attention::backward_task<bfloat16, true> : &attention::backward_task<bfloat16, false>;
-  if (batch.dtype == DType::kF16)
-    return dropout ? &attention::backward_task<float16, true> : &attention::backward_task<float16, false>;
-  return dropout ? &attention::backward_task<float, true> : &attention::backward_task<float, false>;
+  return choose_task<BackwardTask>(batch, [](auto type, auto dropout) -> BackwardTask {
+    return &attention::backward_task<decltype(type), decltype(dropout)::value>;
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -157,12 +157,9 @@ void forward_task(const AttentionForward& arguments, const ForwardLayout& layout
 }  // namespace attention
 
 ForwardTask choose_forward_task(const AttentionBatch& batch) {
-  const bool dropout = batch.dropout.p > 0.0F;
-  if (batch.dtype == DType::kBF16)
-    return dropout ? &attention::forward_task<bfloat16, true> : &attention::forward_task<bfloat16, false>;
-  if (batch.dtype == DType::kF16)
-    return dropout ? &attention::forward_task<float16, true> : &attention::forward_task<float16, false>;
-  return dropout ? &attention::forward_task<float, true> : &attention::forward_task<float, false>;
+  return choose_task<ForwardTask>(batch, [](auto type, auto dropout) -> ForwardTask {
+    return &attention::forward_task<decltype(type), decltype(dropout)::value>;
+  });
 }
 
 }  // namespace HWY_NAMESPACE

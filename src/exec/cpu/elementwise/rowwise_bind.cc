@@ -1,5 +1,6 @@
 #include "exec/cpu/elementwise/activation.h"
 #include "exec/cpu/elementwise/embedding.h"
+#include "exec/cpu/elementwise/embedding_noise.h"
 #include "exec/cpu/kernel_entry.h"
 #include "exec/cpu/norms/normalization.h"
 #include "exec/cpu/norms/rms_norm.h"
@@ -241,6 +242,28 @@ PreparedNode bind_embedding_grad(const OpContext& node, const NodeBuffers& buffe
   };
 }
 
+PreparedNode bind_embedding_noise(const OpContext& node, const NodeBuffers& buffers, int) {
+  const auto& attributes = node.attributes<NoiseAttributes>();
+  EmbeddingNoise call{.dtype = node.type(0).dtype,
+                      .rows = 0,
+                      .columns = row_elements(node.type(0)),
+                      .sequences = 0,
+                      .alpha = attributes.alpha,
+                      .seed = attributes.seed,
+                      .stream_id = attributes.stream_id,
+                      .step = input<const uint32_t>(buffers, 1),
+                      .start = input<const int32_t>(buffers, 2),
+                      .length = input<const int32_t>(buffers, 3),
+                      .sample = input<const int32_t>(buffers, 4),
+                      .x = buffers.inputs[0],
+                      .y = buffers.outputs[0]};
+  return [call, rows = rows(node.type(0)), sequences = rows(node.type(2))](const int64_t* counts) mutable {
+    call.rows = rows(counts);
+    call.sequences = sequences(counts);
+    embedding_noise(call);
+  };
+}
+
 template <int64_t (*bytes)(int64_t, int64_t)>
 int64_t by_rows(const OpContext& node, int) {
   return bytes(node.type(0).shape[0].maximum, row_elements(node.type(0)));
@@ -268,6 +291,7 @@ std::vector<KernelEntry> rowwise_kernels() {
        by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},
       {OpKind::kEmbedding, nullptr, bind_embedding},
       {OpKind::kEmbeddingGrad, nullptr, bind_embedding_grad},
+      {OpKind::kEmbeddingNoise, nullptr, bind_embedding_noise},
   };
 }
 
