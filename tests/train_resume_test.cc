@@ -164,6 +164,11 @@ INSTANTIATE_TEST_SUITE_P(
                                 a.update_in_backward = true;
                                 a.dataloader_num_workers = 1;
                               }},
+                      Setting{"noisy_embeddings_accumulation",
+                              [](TrainingArguments& a) {
+                                a.neftune_noise_alpha = 5;
+                                a.gradient_accumulation_steps = 2;
+                              }},
                       Setting{"lora",
                               [](TrainingArguments& a) {
                                 a.lora_rank = 4;
