@@ -1,4 +1,5 @@
-// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels.
+// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels. In memory, or to files on a disk
+// without ever holding the texts.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,8 @@ struct LoadOptions {
   const LabelMap* labels = nullptr;
   // Where they are found in this file.
   FindLabelsOptions find = {};
+  // Told of the rows that are tokenized, out of all; may be unset.
+  std::function<void(int64_t done, int64_t rows)> on_progress = {};
 };
 
 struct LoadedDataset {
@@ -50,6 +53,8 @@ struct LoadedDataset {
   int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes in the file
   int64_t empty_texts = 0;      // cells without text, which become empty texts
   bool labels_are_ids = false;  // the file's labels are numbers of the classes, which have other names
+  std::filesystem::path files =
+      {};  // where the samples are read from (data/dataset_cache.h); empty: in memory
 };
 
 // The texts live only during the call; the tokenizer is given a few hundred at a time. UserError and
@@ -57,5 +62,12 @@ struct LoadedDataset {
 // list in place of a text, those of find_labels, class_labels and value_labels, a tokenizer that gives no tokens.
 LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
+
+// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is returned is
+// all but the data set. The file is read twice, some hundred rows at a time; of all rows only the labels are held.
+// SystemError also where it becomes another one meanwhile.
+LoadedDataset stream_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+                             const LoadOptions& options, const std::filesystem::path& directory,
+                             std::vector<std::string>& shards);
 
 }  // namespace shoehorn

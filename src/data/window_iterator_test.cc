@@ -142,14 +142,14 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
     ASSERT_TRUE(windows.next_window(window));
     EXPECT_EQ(window.epoch, 5);
     EXPECT_EQ(window.micro_batches, 4);
-    EXPECT_EQ(window.sequences, 8);
+    EXPECT_EQ(window.samples, 8);
     EXPECT_EQ(window.tokens, 36);
     EXPECT_EQ(window.target_items, 1 + 3 + 5 + 7);
     EXPECT_FALSE(window.last_of_epoch);
     ASSERT_TRUE(windows.next_window(window));
     EXPECT_EQ(window.update_step, 1);
     EXPECT_EQ(window.micro_batches, 2);
-    EXPECT_EQ(window.sequences, 3);
+    EXPECT_EQ(window.samples, 3);
     EXPECT_EQ(window.target_items, 9 + 11);
     EXPECT_TRUE(window.last_of_epoch);
     Memory memory(windows.capacity(), {LabelKind::kToken});
@@ -229,7 +229,7 @@ TEST(WindowIterator, ARampCutsTheSameSamplesOtherwise) {
                          memory.batch.ints(BatchColumn::kClassLabels).begin() + memory.batch.sequences);
         }
         EXPECT_EQ(window.target_items, targets);
-        EXPECT_EQ(window.sequences, targets);
+        EXPECT_EQ(window.samples, targets);
         sizes.push_back(targets);
       }
     }
@@ -286,6 +286,34 @@ TEST(WindowIterator, Errors) {
   WindowIterator windows(dataset, sampler, {});
   EXPECT_THROW(windows.start_epoch(0, 2), InternalError);
   EXPECT_THROW(windows.start_epoch(-1), InternalError);
+}
+
+// A sample of several documents is several sequences, whose numbers go on from micro-batch to micro-batch.
+TEST(WindowIterator, SequencesAreNumberedOverTheWindow) {
+  using Rows = Dataset::Rows;
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{1, 2, 3}, {4}, {5, 6}, {7}, {8, 9}}},
+                                                 {"position_ids", Rows{{0, 0, 0}, {0}, {0, 0}, {0}, {0, 0}}},
+                                                 {"labels", Rows{{1, 2, 3}, {4}, {5, 6}, {7}, {8, 9}}}});
+  for (const int64_t num_workers : {0, 1}) {
+    StagedWindows windows(dataset, Sampler({.strategy = SamplingStrategy::kSequential}, dataset.size()),
+                          BatchOptions{.micro_batch_size = 2, .gradient_accumulation_steps = 2}, num_workers);
+    EXPECT_EQ(windows.capacity().sequences, 5);
+    Memory memory(windows.capacity(), dataset.label_shape());
+    Window window;
+    windows.start_epoch(0);
+    ASSERT_TRUE(windows.next_window(window));
+    EXPECT_EQ(window.samples, 4);
+    EXPECT_EQ(window.target_items, 7);
+    const auto numbers = [&](int64_t micro_batch) {
+      windows.load(micro_batch, memory.batch);
+      const auto all = memory.batch.ints(BatchColumn::kSequenceSample);
+      return std::vector<int32_t>(all.begin(), all.begin() + memory.batch.sequences);
+    };
+    EXPECT_EQ(numbers(0), (std::vector<int32_t>{0, 1, 2, 3}));
+    EXPECT_EQ(numbers(1), (std::vector<int32_t>{4, 5, 6}));
+    ASSERT_TRUE(windows.next_window(window));
+    EXPECT_EQ(numbers(0), (std::vector<int32_t>{0, 1}));
+  }
 }
 
 }  // namespace

@@ -118,8 +118,9 @@ std::tuple<AcceleratedModel, AcceleratedOptimizer, AcceleratedDataLoader> Accele
   options.step = step_options_of(args_);
   options.step.optimizer = optimizer_.options;
   options.step.decay_of = decay_of_groups(optimizer_.groups);
-  make_room_for(*windows_, args_, loader_->dataset(), options);
+  make_room_for(*windows_, args_, options);
   session_ = std::make_unique<Session>(model, std::move(options));
+  check_columns_are_read(loader_->dataset(), session_->family().train_batches[0], "training");
   runner_.emplace(*session_);
   forecast_ = forecast_memory(*session_, args_.memory_budget);
   return {AcceleratedModel(*this), AcceleratedOptimizer(*this), AcceleratedDataLoader(*this)};

@@ -67,7 +67,7 @@ void Trainer::plan() {
   session.step.decay_of = decay_of_groups(options_.optimizer_groups);
   if (train_dataset_.size() > 0) {
     windows_ = make_windows(args_, train_dataset_);
-    make_room_for(*windows_, args_, train_dataset_, session);
+    make_room_for(*windows_, args_, session);
   } else {
     session.kind = RunKind::kEvaluate;
   }
@@ -76,6 +76,9 @@ void Trainer::plan() {
         batch_capacity_of(eval_dataset_, args_.per_device_eval_batch_size, padding_of(args_));
   }
   session_ = std::make_unique<Session>(model_, std::move(session));
+  const ProgramFamily& family = session_->family();
+  if (windows_ != nullptr) check_columns_are_read(train_dataset_, family.train_batches[0], "training");
+  check_columns_are_read(eval_dataset_, family.evaluation_batch, "evaluation");
   if (windows_ != nullptr) {
     const TrainingSteps steps = this->steps();
     state_.max_steps = steps.max_steps;

@@ -120,7 +120,7 @@ void Trainer::train_epochs(Progress& progress) {
       step(window);
       step_seconds_.push_back(now_seconds() - step_start);
       step_seconds_since_log_ += step_seconds_.back();
-      samples_since_log_ += window.sequences;
+      samples_since_log_ += window.samples;
       const int64_t done = window.first_micro_batch + window.micro_batches;
       state_.epoch = static_cast<double>(window.epoch) +
                      static_cast<double>(done) / static_cast<double>(steps.micro_batches_per_epoch);
@@ -156,8 +156,8 @@ void Trainer::step(const Window& window) {
   last_grad_norm_ = result.grad_norm;
   ++(result.is_skipped ? position_.skipped_steps : position_.applied_updates);
   ++state_.global_step;
-  position_.samples_consumed += window.sequences;
-  samples_this_run_ += window.sequences;
+  position_.samples_consumed += window.samples;
+  samples_this_run_ += window.samples;
   if (args_.include_num_input_tokens_seen != "no") state_.num_input_tokens_seen += window.tokens;
   // As transformers counts it: six operations a token and weight that is no embedding.
   state_.total_flos += 6.0 * static_cast<double>(window.tokens) *
