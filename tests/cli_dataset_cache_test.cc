@@ -35,7 +35,7 @@ class CliDatasetCache : public CliTest {
 
 // From files that the same run has written, from those of an earlier one, and from memory: the same bits.
 TEST_F(CliDatasetCache, TrainsAsFromMemory) {
-  for (const std::string& workers : {"0", "1"}) {
+  for (const char* workers : {"0", "1"}) {
     const std::vector<std::string> words =
         train_words({"--overwrite_output_dir", "--validation_file", path("validation.csv"),
                      "--dataloader_num_workers", workers});
@@ -68,21 +68,24 @@ TEST_F(CliDatasetCache, ARunGoesOnFromEither) {
 }
 
 TEST_F(CliDatasetCache, EvaluatesAndPredictsAsFromMemory) {
-  const std::string validation = path("validation.csv");
-  const std::vector<std::string> eval = {"eval",     "--model_name_or_path", model(), "--validation_file",
-                                         validation, "--output_dir",         output()};
+  succeed(train_words({"--save_strategy", "no"}));
+  const auto command = [&](const char* name, const char* file) {
+    return std::vector<std::string>{
+        name,           "--model_name_or_path", output(), file, path("validation.csv"),
+        "--output_dir", path("elsewhere")};
+  };
+  const std::vector<std::string> eval = command("eval", "--validation_file");
   succeed(eval);
-  const nlohmann::json expected = read_json(output() / "eval_results.json");
+  const nlohmann::json expected = read_json(path("elsewhere") / "eval_results.json");
   succeed(cached(eval));
   for (const char* metric : {"eval_loss", "eval_accuracy"})
-    EXPECT_EQ(read_json(output() / "eval_results.json")[metric], expected[metric]);
-  const std::vector<std::string> predict = {"predict",  "--model_name_or_path", model(), "--test_file",
-                                            validation, "--output_dir",         output()};
+    EXPECT_EQ(read_json(path("elsewhere") / "eval_results.json")[metric], expected[metric]);
+  const std::vector<std::string> predict = command("predict", "--test_file");
   succeed(predict);
-  const std::string predictions = read_text_file(output() / "predictions.jsonl");
+  const std::string predictions = read_text_file(path("elsewhere") / "predictions.jsonl");
   for (int turn = 0; turn < 2; ++turn) {
     succeed(cached(predict));
-    EXPECT_EQ(read_text_file(output() / "predictions.jsonl"), predictions);
+    EXPECT_EQ(read_text_file(path("elsewhere") / "predictions.jsonl"), predictions);
   }
   EXPECT_EQ(entries().size(), 2U) << "with labels and without";
 }
@@ -92,7 +95,7 @@ TEST_F(CliDatasetCache, WhatIsDamagedIsNamedAndMadeAnew) {
   succeed(words);
   ASSERT_EQ(entries().size(), 1U);
   flip_bit(entries()[0] / "shard-00000.tokens", 8 * 100);
-  expect_failure(words, 2, {"shard-00000.tokens", "xxh128", "--overwrite_cache"});
+  expect_failure(words, 2, {"shard-00000.tokens", "--overwrite_cache"});
   std::vector<std::string> anew = words;
   anew.push_back("--overwrite_cache");
   succeed(anew);

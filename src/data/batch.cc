@@ -97,14 +97,20 @@ void set(std::span<T> column, int64_t index, T value) {
   if (!column.empty()) column[static_cast<size_t>(index)] = value;
 }
 
+// Of most sources it is known without a look at the sample.
+int64_t documents_of(const SampleSource& source, int64_t sample) {
+  return source.facts().most_documents == 1 ? 1 : source.document_count(sample);
+}
+
 // Packs one stream's tokens, sample after sample.
 class StreamPacker {
  public:
   StreamPacker(const Dataset& dataset, TokenStream stream, const BatchOptions& options,
                const MicroBatch& batch)
-      : dataset_(dataset),
-        source_(dataset.source()),
+      : source_(dataset.source()),
         stream_(stream),
+        has_labels_(dataset.label_kind() ==
+                    (stream == TokenStream::kInput ? LabelKind::kToken : LabelKind::kDecoderToken)),
         padded_length_(padded_length(options, stream)),
         pad_token_id_(options.pad_token_id),
         columns_(token_columns(axis_of(stream))),
@@ -124,12 +130,12 @@ class StreamPacker {
     const int64_t length = source_.length(sample, stream_);
     if (!ids_.empty()) source_.copy_ids(sample, stream_, part_of(ids_, slot_, length));
     if (!token_types_.empty()) source_.copy_token_types(sample, part_of(token_types_, slot_, length));
-    if (!labels_.empty() && has_labels()) {
+    if (!labels_.empty() && has_labels_) {
       source_.copy_token_labels(sample, part_of(labels_, slot_, length));
     } else {
       fill(labels_, slot_, length, kIgnoredLabel);
     }
-    const int64_t documents = stream_ == TokenStream::kInput ? source_.document_count(sample) : 1;
+    const int64_t documents = stream_ == TokenStream::kInput ? documents_of(source_, sample) : 1;
     for (int64_t d = 0; d < documents; ++d) {
       const int64_t tokens = documents == 1 ? length : source_.document_length(sample, d);
       add_sequence(sequence + d, number + static_cast<int32_t>(d), tokens);
@@ -154,11 +160,6 @@ class StreamPacker {
   }
 
  private:
-  bool has_labels() const {
-    const LabelKind kind = dataset_.label_kind();
-    return kind != LabelKind::kNone && labelled_stream(kind) == stream_;
-  }
-
   void add_sequence(int64_t sequence, int32_t number, int64_t length) {
     fill_counting(positions_, slot_, length, 0);
     fill(sample_, slot_, length, number);
@@ -176,9 +177,9 @@ class StreamPacker {
     slot_ += count;
   }
 
-  const Dataset& dataset_;
   const SampleSource& source_;
   TokenStream stream_;
+  bool has_labels_;
   int64_t padded_length_;
   int32_t pad_token_id_;
   const TokenColumns& columns_;
@@ -192,7 +193,8 @@ class StreamPacker {
 class SequencePacker {
  public:
   SequencePacker(const Dataset& dataset, const MicroBatch& batch)
-      : dataset_(dataset),
+      : source_(dataset.source()),
+        has_labels_(dataset.label_kind() != LabelKind::kNone),
         number_(batch.ints(BatchColumn::kSequenceSample)),
         position_(batch.ints(BatchColumn::kSequencePosition)),
         class_labels_(batch.ints(BatchColumn::kClassLabels)),
@@ -202,7 +204,7 @@ class SequencePacker {
   int64_t sequences() const { return sequence_; }
 
   void add(int64_t sample, int32_t number) {
-    const int64_t documents = dataset_.source().document_count(sample);
+    const int64_t documents = documents_of(source_, sample);
     fill_counting(number_, sequence_, documents, number);
     fill(position_, sequence_, documents, 0);
     add_labels(sample);
@@ -212,19 +214,19 @@ class SequencePacker {
  private:
   // A sample with such labels is one sequence.
   void add_labels(int64_t sample) {
-    const bool has_labels = dataset_.label_kind() != LabelKind::kNone;
     if (!class_labels_.empty())
-      set(class_labels_, sequence_, has_labels ? dataset_.class_label(sample) : kIgnoredLabel);
+      set(class_labels_, sequence_, has_labels_ ? source_.class_label(sample) : kIgnoredLabel);
     if (value_labels_.empty()) return;
     const int64_t begin = sequence_ * value_width_;
-    if (has_labels) {
-      dataset_.source().copy_value_labels(sample, part_of(value_labels_, begin, value_width_));
+    if (has_labels_) {
+      source_.copy_value_labels(sample, part_of(value_labels_, begin, value_width_));
     } else {
       fill(value_labels_, begin, value_width_, 0.0F);
     }
   }
 
-  const Dataset& dataset_;
+  const SampleSource& source_;
+  bool has_labels_;
   std::span<int32_t> number_, position_, class_labels_;
   std::span<float> value_labels_;
   int64_t value_width_;
@@ -235,10 +237,9 @@ class SequencePacker {
 int64_t slots_needed(const Dataset& dataset, TokenStream stream, std::span<const int64_t> samples,
                      const BatchOptions& options) {
   if (dataset.token_count(stream) == 0) return 0;
-  int64_t slots = 0;
-  for (const int64_t sample : samples) {
-    const int64_t padded = padded_length(options, stream);
-    slots += padded > 0 ? padded : dataset.length(sample, stream);
+  int64_t slots = padded_length(options, stream) * std::ssize(samples);
+  if (slots == 0) {
+    for (const int64_t sample : samples) slots += dataset.length(sample, stream);
   }
   return round_up(slots, options.token_multiple);
 }

@@ -218,6 +218,43 @@ TEST(Shards, AFlippedBitIsFound) {
   EXPECT_TRUE(contains(open_error(path), "expected a file of"));
 }
 
+// Without one it is refused, or every number that is read is in its range.
+TEST(Shards, AFlippedBitWithoutAChecksumDoesNoHarm) {
+  const TestDirectory directory;
+  ShardWriter writer(directory.path(), {LabelKind::kDecoderToken});
+  const std::vector<int32_t> ids = {5, 6, 7};
+  const std::vector<int32_t> decoder_ids = {1, 70000};
+  const std::vector<int32_t> labels = {3, kIgnoredLabel};
+  for (int i = 0; i < 3; ++i) {
+    writer.add(
+        {.input_ids = ids, .token_type_ids = std::vector<int32_t>{0, i, 1}, .decoder_input_ids = decoder_ids},
+        {.tokens = labels});
+  }
+  const std::filesystem::path path = directory.path() / writer.finish().at(0);
+  int64_t accepted = 0;
+  int64_t refused = 0;
+  for (int64_t bit = 0; bit < static_cast<int64_t>(std::filesystem::file_size(path)) * 8; ++bit) {
+    flip_bit(path, bit);
+    try {
+      const ShardFile shard = ShardFile::open(path, {});
+      for (int64_t i = 0; i < shard.facts().size; ++i) {
+        for (const TokenStream stream : kTokenStreams) {
+          std::vector<int32_t> row(static_cast<size_t>(shard.length(i, stream)));
+          if (!row.empty()) shard.copy_ids(i, stream, row);
+          for (const int32_t id : row)
+            ASSERT_TRUE(id >= 0 && id <= shard.facts().of(stream).largest_id) << bit;
+        }
+      }
+      ++accepted;
+    } catch (const UserError&) {
+      ++refused;
+    }
+    flip_bit(path, bit);
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 500);
+}
+
 // What a checksum cannot tell: a file that was written so.
 TEST(Shards, ContentOutOfRangeIsNamed) {
   const TestDirectory directory;
