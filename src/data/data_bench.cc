@@ -9,11 +9,9 @@
 
 #include "data/batch.h"
 #include "data/sampler.h"
-#include "data/shard_source.h"
-#include "data/shard_writer.h"
+#include "data/shard_testing.h"
 #include "data/table.h"
 #include "data/torch_random.h"
-#include "io/checksummed_files.h"
 
 namespace shoehorn {
 namespace {
@@ -60,21 +58,6 @@ BENCHMARK(epoch_order_bench)
     ->Arg(static_cast<int64_t>(SamplingStrategy::kGroupByLength))
     ->Unit(benchmark::kMillisecond);
 
-// The same samples in a directory of files.
-Dataset in_shards(const Dataset& dataset, const std::filesystem::path& directory) {
-  const ChecksummedFiles checksums(directory);
-  ShardWriter writer(directory, dataset.label_shape());
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    const std::vector<int32_t> ids = dataset.input_ids(i);
-    writer.add({.input_ids = ids}, {.class_label = dataset.class_label(i)});
-  }
-  const std::vector<std::string> names = writer.finish();
-  Manifest manifest;
-  for (const auto& [name, written] : checksums.files())
-    manifest[name] = {written.bytes, ListedFile::Check::kXxh128, written.xxh128};
-  return Dataset(std::make_shared<const ShardSource>(directory, names, manifest));
-}
-
 // Arguments: tokens of a sample; 0 from memory, 1 from files in the page cache.
 void pack_bench(benchmark::State& state) {
   Dataset dataset = Dataset::random_tokens({.count = 512, .length = state.range(0)});
@@ -82,7 +65,8 @@ void pack_bench(benchmark::State& state) {
       std::filesystem::temp_directory_path() / ("shoehorn_bench_" + std::to_string(getpid()));
   if (state.range(1) == 1) {
     std::filesystem::create_directories(directory);
-    dataset = in_shards(dataset, directory);
+    std::vector<std::string> names;
+    dataset = in_shards(dataset, directory, names);
     state.SetLabel("files");
   }
   const BatchOptions options{.micro_batch_size = 8};

@@ -1,14 +1,14 @@
 // Samples in files give what samples in memory give, and what is wrong with a file is found when it is opened.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
+#include <atomic>
 #include <random>
 #include <thread>
 
 #include "base/error.h"
 #include "data/batch.h"
 #include "data/shard_source.h"
+#include "data/shard_testing.h"
 #include "data/shard_writer.h"
 #include "data/window_iterator.h"
 #include "io/checksummed_files.h"
@@ -41,50 +41,36 @@ TwoSources random_samples(const TestDirectory& directory, const Shape& shape, in
     return ids;
   };
   DatasetBuilder builder;
-  const ChecksummedFiles checksums(directory.path());
-  ShardWriter writer(directory.path(), shape.labels, shard_bytes);
-  std::vector<int32_t> integers;
-  std::vector<float> reals;
+  std::vector<int32_t> labels;
+  std::vector<float> values;
   for (int64_t i = 0; i < count; ++i) {
     const std::vector<int32_t> ids = row(30);
     const std::vector<int32_t> decoder_ids = shape.decodes ? row(17) : std::vector<int32_t>{};
     std::vector<int32_t> types;
     if (shape.has_types && i % 3 == 1) types.assign(ids.size(), below(4));
-    const size_t labels = shape.labels.kind == LabelKind::kClass          ? 1
-                          : shape.labels.kind == LabelKind::kToken        ? ids.size()
-                          : shape.labels.kind == LabelKind::kDecoderToken ? decoder_ids.size()
-                                                                          : 0;
-    std::vector<int32_t> classes(labels);
-    for (int32_t& label : classes) label = below(5) == 0 ? kIgnoredLabel : below(9);
-    std::vector<float> values(
-        static_cast<size_t>(shape.labels.kind == LabelKind::kValue ? shape.labels.width : 0));
-    for (float& value : values) value = static_cast<float>(below(100)) / 7;
-    const NewSample sample{.input_ids = ids, .token_type_ids = types, .decoder_input_ids = decoder_ids};
-    builder.add(sample);
-    writer.add(sample,
-               {.class_label = classes.empty() ? 0 : classes[0], .values = values, .tokens = classes});
-    integers.insert(integers.end(), classes.begin(), classes.end());
-    reals.insert(reals.end(), values.begin(), values.end());
+    builder.add({.input_ids = ids, .token_type_ids = types, .decoder_input_ids = decoder_ids});
+    const size_t labelled = shape.labels.kind == LabelKind::kToken          ? ids.size()
+                            : shape.labels.kind == LabelKind::kDecoderToken ? decoder_ids.size()
+                                                                            : 1;
+    for (size_t t = 0; t < labelled; ++t) labels.push_back(below(5) == 0 ? kIgnoredLabel : below(9));
+    for (int64_t w = 0; w < shape.labels.width; ++w) values.push_back(static_cast<float>(below(100)) / 7);
   }
   switch (shape.labels.kind) {
     case LabelKind::kNone:
       break;
     case LabelKind::kClass:
-      builder.set_class_labels(integers);
+      builder.set_class_labels(labels);
       break;
     case LabelKind::kValue:
-      builder.set_value_labels(reals, shape.labels.width);
+      builder.set_value_labels(values, shape.labels.width);
       break;
     case LabelKind::kToken:
     case LabelKind::kDecoderToken:
-      builder.set_token_labels(integers, labelled_stream(shape.labels.kind));
+      builder.set_token_labels(labels, labelled_stream(shape.labels.kind));
       break;
   }
-  TwoSources sources{.memory = builder.finish(), .shards = {}, .names = writer.finish()};
-  Manifest manifest;
-  for (const auto& [name, written] : checksums.files())
-    manifest[name] = {written.bytes, ListedFile::Check::kXxh128, written.xxh128};
-  sources.shards = Dataset(std::make_shared<const ShardSource>(directory.path(), sources.names, manifest));
+  TwoSources sources{.memory = builder.finish(), .shards = {}, .names = {}};
+  sources.shards = in_shards(sources.memory, directory.path(), sources.names, shard_bytes);
   return sources;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/shard_testing.h"
 #include "data/test_support.h"
 
 namespace {
@@ -247,11 +248,15 @@ TEST(WindowIterator, ARampCutsTheSameSamplesOtherwise) {
 
 TEST(WindowIterator, AllocatesNothingAfterConstruction) {
   const auto lengths = some_lengths(200);
-  const Dataset dataset = indexed_dataset(lengths);
+  const Dataset in_memory = indexed_dataset(lengths);
+  const TestDirectory directory;
+  std::vector<std::string> names;
+  const Dataset in_files = in_shards(in_memory, directory.path(), names);
   const BatchOptions options{
       .micro_batch_size = 4, .gradient_accumulation_steps = 3, .ramp = {{0, 1}, {300, 3}}};
   for (const auto strategy : {SamplingStrategy::kRandom, SamplingStrategy::kGroupByLength}) {
-    for (const int64_t workers : {0, 1}) {
+    for (const auto& [workers, dataset] :
+         {std::pair{0, in_memory}, {1, in_memory}, {0, in_files}, {1, in_files}}) {
       StagedWindows windows(dataset, Sampler({.strategy = strategy, .group_size = 12}, lengths), options,
                             workers);
       Memory memory(windows.capacity());
