@@ -24,6 +24,9 @@ using nlohmann::json;
 // Why a flag has no effect in a test, by its name.
 using Reasons = std::map<std::string, std::string>;
 // The words that a flag has its effect beside, by its name. They are given with and without the flag.
+// Of every command that reads texts.
+inline const std::pair<const std::string, std::string> kNoCache = {
+    "overwrite_cache", "nothing is cached; CliDatasetCache has its tests"};
 using Companions = std::map<std::string, std::vector<std::string>>;
 
 class CliReadFlags : public CliTest {
@@ -111,7 +114,7 @@ class CliReadFlags : public CliTest {
     if (spec.name == "model_name_or_path") return path("nowhere");
     if (spec.name.ends_with("_file") && spec.name != "output_file") return path("other.csv");
     if (spec.name == "output_dir" || spec.name == "output_file" || spec.name == "dump_program" ||
-        spec.name == "logging_dir")
+        spec.name == "logging_dir" || spec.name == "dataset_cache")
       return path("elsewhere");
     if (const auto found = values.find(spec.name); found != values.end()) return found->second;
     for (const ArgumentChoice& choice : spec.choices) {

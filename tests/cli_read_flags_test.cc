@@ -13,7 +13,8 @@ TEST_F(CliReadFlags, Eval) {
        output(), "--dump_program", path("dump"), "--json"},
       {{"detect_anomaly", "there is no anomaly; CliFlags.AnomalyOfAnEvaluationIsNamed has one"},
        {"debug", "another name of detect_anomaly"},
-       {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"}});
+       {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
+       kNoCache});
 }
 
 TEST_F(CliReadFlags, Predict) {
@@ -23,7 +24,8 @@ TEST_F(CliReadFlags, Predict) {
        output(), "--dump_program", path("dump"), "--json"},
       {{"detect_anomaly", "there is no anomaly; CliFlags.AnomalyOfAnEvaluationIsNamed has one"},
        {"debug", "another name of detect_anomaly"},
-       {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"}});
+       {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
+       kNoCache});
 }
 
 TEST_F(CliReadFlags, Plan) {
@@ -33,7 +35,8 @@ TEST_F(CliReadFlags, Plan) {
        path("labelled.csv"), "--per_device_train_batch_size=2", "--gradient_accumulation_steps=2",
        "--dump_program", path("dump"), "--json", "--dataloader_num_workers=1"},
       {{"auto_find_batch_size", "the batch fits; AutoFindBatchSize has its tests"},
-       {"profile", "its bytes are among those that are measured of the process"}});
+       {"profile", "its bytes are among those that are measured of the process"},
+       kNoCache});
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ TEST_F(CliReadFlags, Train) {
             {"dataloader_pin_memory", "the arena has the same size; the command plan says whose it is"},
             {"disable_tqdm", "there is no terminal"},
             {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
+            kNoCache,
             {"overwrite_output_dir",
              "there are no checkpoints of an earlier run; CliFlags.CheckpointsOfAnEarlierRun has some"}}),
       {{"dataloader_drop_last", {"--per_device_train_batch_size=3"}},

@@ -76,7 +76,7 @@ class GoldenBatch {
       }
     }
     inputs.send();
-    return {static_cast<int64_t>(padded), static_cast<int64_t>(rows.size())};
+    return {static_cast<int64_t>(padded), static_cast<int64_t>(rows.size()), 0};
   }
 
  private:

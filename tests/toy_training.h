@@ -102,7 +102,7 @@ inline std::vector<int64_t> load_batch(Executor& executor, const BatchInputs& to
     }
   }
   inputs.send();
-  return {row, static_cast<int64_t>(indices.size())};
+  return {row, static_cast<int64_t>(indices.size()), 0};
 }
 
 using Weights = std::map<std::string, std::vector<float>>;

@@ -48,6 +48,8 @@ struct TrainingArguments {
   std::string label_column_name = {};
   int64_t max_seq_length = 128;
   bool pad_to_max_length = false;
+  std::string dataset_cache = {};  // a directory for tokenized data; empty: they are held in memory
+  bool overwrite_cache = false;
   std::optional<int64_t> max_train_samples = {};
   std::optional<int64_t> max_eval_samples = {};
   std::optional<int64_t> max_predict_samples = {};

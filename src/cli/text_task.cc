@@ -1,10 +1,16 @@
 #include "cli/text_task.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <iostream>
 
+#include "analysis/step_profile.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "io/model_directory.h"
 #include "model/task.h"
+#include "train/progress.h"
 #include "train/text_data.h"
 
 namespace shoehorn {
@@ -15,6 +21,27 @@ LabelMap labels_of(const Model& model) {
   LabelMap labels = model.task().label_map();
   labels.takes_ids = true;
   return labels;
+}
+
+// A bar on a terminal, once it takes longer than a person likes to wait without one.
+std::function<void(int64_t done, int64_t rows)> tokenizing_progress(const TrainingArguments& args) {
+  constexpr double kPatienceSeconds = 2;
+  ProgressOptions options = detect_terminal(stderr, std::cerr);
+  if (args.disable_tqdm.value_or(false) || !options.terminal) return {};
+  struct State {
+    double start_seconds = now_seconds();
+    int64_t first = 0;  // rows that were done when the bar began
+    std::optional<Progress> bar;
+  };
+  return [options, state = std::make_shared<State>()](int64_t done, int64_t rows) {
+    if (now_seconds() - state->start_seconds < kPatienceSeconds) return;
+    if (!state->bar) {
+      state->first = done;
+      state->bar.emplace("tokenize", done, rows, options);
+    }
+    state->bar->update(done, done - state->first);
+    if (done == rows) state->bar->finish();
+  };
 }
 
 // A name from a file, for a terminal.
@@ -29,6 +56,8 @@ std::string notices_of(const std::string& file, const LoadedDataset& data) {
     notices +=
         fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
   }
+  if (!data.files.empty())
+    notices += fmt::format("{}: tokenized samples are read from {}\n", file, data.files.string());
   if (data.labels_are_ids) {
     const std::vector<std::string>& names = data.labels.names;
     notices += fmt::format("{}: labels are numbers of the model's classes: 0 is {}{}{}\n", file,
@@ -106,7 +135,9 @@ LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSourc
   options.max_samples = max_samples.value_or(0);
   options.read_labels = read_labels;
   options.labels = &labels;
-  LoadedDataset data = load_dataset(file, tokenizer, args.max_seq_length, options);
+  options.on_progress = tokenizing_progress(args);
+  LoadedDataset data = load_dataset(file, tokenizer, args.max_seq_length, options,
+                                    cache_options_of(args, list_companions(source.tokenizer())));
   notices += notices_of(file, data);
   return data;
 }
@@ -129,7 +160,9 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);
   options.find = {.problem = problem_of(args), .model = &model_labels};
-  task.train = load_dataset(args.train_file, *task.tokenizer, args.max_seq_length, options);
+  options.on_progress = tokenizing_progress(args);
+  const DatasetCacheOptions cache = cache_options_of(args, list_companions(source.directory));
+  task.train = load_dataset(args.train_file, *task.tokenizer, args.max_seq_length, options, cache);
   check_can_be_learned(task.train.labels, args.train_file);
   source.model->set_labels(task.train.labels);
   task.notices += notices_of(args.train_file, task.train) +
@@ -139,7 +172,9 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
     validation.labels = &task.train.labels;
-    task.validation = load_dataset(args.validation_file, *task.tokenizer, args.max_seq_length, validation);
+    validation.on_progress = tokenizing_progress(args);
+    task.validation =
+        load_dataset(args.validation_file, *task.tokenizer, args.max_seq_length, validation, cache);
     task.notices += notices_of(args.validation_file, task.validation);
   }
   return task;

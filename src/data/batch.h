@@ -1,15 +1,17 @@
 // Micro-batches: samples packed end to end into columns (data/batch_table.h). The caller owns their memory.
 //
-// S sequences with N token slots between them. Packed, a sequence takes as many slots as it has tokens; with
-// pad_to_max_length, exactly that many each. Then come pad slots up to a multiple of token_multiple.
+// S sequences with N token slots between them. A sample is a sequence, or one for each of its documents. Packed, it takes
+// as many slots as it has tokens; with pad_to_max_length, exactly that many. Then come pad slots up to a multiple of
+// token_multiple. Where samples have tokens for a decoder, their M slots are laid out in the same way.
 //
 //   slot of …                  input_ids  token_type_ids  position_ids      token_sample  token_labels
 //   a token                    its id     its type        0, 1, 2, …        its sample    its label
-//   the padding of a sequence  pad id     0               goes on counting  its sample    -100
+//   the padding of a sample    pad id     0               goes on counting  its sample    -100
 //   the padding after all      pad id     0               0                 0             -100
 //
-// Sequence s lies at slots sequence_start[s] … + sequence_length[s], its real tokens. A sample's number
-// counts over the effective batch (all micro-batches of an accumulation window): the coordinate of its
+// Where samples have several documents all positions of padding are 0.
+// Sequence s lies at slots sequence_start[s] … + sequence_length[s], its real tokens. The column "sample" numbers
+// sequences over the effective batch (all micro-batches of an accumulation window): the coordinate of their
 // dropout masks. Slots and sequences beyond the counts are not written.
 //
 // The functions allocate nothing, and are thread-safe for distinct micro-batches.
@@ -35,13 +37,14 @@ struct BatchOptions {
   std::vector<RampStage> ramp = {};         // micro-batches per window grow: window_schedule.h
   bool drop_last = false;                   // leave out an incomplete last micro-batch of an epoch
   int64_t token_multiple = kTokenMultiple;  // tokens_padded is a multiple of this
-  int64_t pad_to_max_length = 0;            // above 0: slots that each sequence takes; 0: packed
+  int64_t pad_to_max_length = 0;            // above 0: slots that each sample takes; 0: packed
+  int64_t pad_decoder_to_max_length = 0;    // the same of the decoder's tokens
   int32_t pad_token_id = 0;
 };
 
 // What any micro-batch of the data set fits into, whatever the order: its longest samples together.
-// UserError: an option out of range, a sample longer than pad_to_max_length. Allocates a temporary of 4 bytes
-// a sample where they differ in length.
+// UserError: an option out of range, a sample longer than it is to be padded to. Allocates a temporary of a few bytes
+// for each sample of a micro-batch.
 BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options);
 
 // One micro-batch in the caller's memory. A column without memory is not filled.
@@ -61,11 +64,16 @@ class MicroBatch {
   }
 
   // The run-time count of an axis.
-  int64_t count(BatchAxis axis) const { return axis == BatchAxis::kTokens ? tokens_padded : sequences; }
+  int64_t count(BatchAxis axis) const {
+    if (axis == BatchAxis::kSequences) return sequences;
+    return axis == BatchAxis::kTokens ? tokens_padded : decoder_tokens_padded;
+  }
 
   int64_t tokens = 0;         // real tokens
   int64_t tokens_padded = 0;  // slots in use
   int64_t sequences = 0;
+  int64_t decoder_tokens = 0;
+  int64_t decoder_tokens_padded = 0;
 
  private:
   template <typename Element>
@@ -86,9 +94,9 @@ int64_t micro_batch_bytes(const BatchCapacity& capacity, LabelShape labels);
 MicroBatch lay_out_micro_batch(std::span<std::byte> memory, const BatchCapacity& capacity, LabelShape labels);
 
 // Fills the columns that `batch` has, and its counts. Labels of a data set without any are kIgnoredLabel, values 0.
-// `first_sample`: number of samples[0] in the effective batch. CHECKs that the columns have room, and that
-// their labels are of the data set's kind and width.
-void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, int64_t first_sample,
+// `first_sequence`: number of the first sequence of samples[0] in the effective batch. CHECKs that the columns have
+// room, and that their labels are of the data set's kind and width.
+void pack_micro_batch(const Dataset& dataset, std::span<const int64_t> samples, int64_t first_sequence,
                       const BatchOptions& options, MicroBatch& batch);
 
 // Copies the columns of `destination` as far as they are in use, and the counts. CHECKs that `source` has the

@@ -75,6 +75,89 @@ TEST(Batch, PaddedToMaxLength) {
             (std::vector<int32_t>{3, -100, -100, -100, 1, -100, 2, -100, -100, -100}));
 }
 
+TEST(Batch, TokensOfADecoderHaveAnAxisOfTheirOwn) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}}},
+                                                 {"decoder_input_ids", Rows{{1}, {2, 3}}},
+                                                 {"labels", Rows{{11}, {12, -100}}}});
+  BatchOptions options{.micro_batch_size = 2, .token_multiple = 4, .pad_token_id = 99};
+  Memory memory(dataset, options);
+  EXPECT_EQ(memory.capacity.tokens, 4);
+  EXPECT_EQ(memory.capacity.decoder_tokens, 4);
+  EXPECT_EQ(memory.capacity.longest(BatchAxis::kTokens), 3);
+  EXPECT_EQ(memory.capacity.longest(BatchAxis::kDecoderTokens), 2);
+  MicroBatch& batch = memory.batch;
+  pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 6, options, batch);
+  EXPECT_EQ(batch.tokens, 4);
+  EXPECT_EQ(batch.decoder_tokens, 3);
+  EXPECT_EQ(batch.count(BatchAxis::kDecoderTokens), 4);
+  EXPECT_EQ(batch.count(BatchAxis::kSequences), 2);
+  using Ints = std::vector<int32_t>;
+  EXPECT_EQ(first(batch.ints(BatchColumn::kInputIds), 4), (Ints{8, 5, 6, 7}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceStart), 2), (Ints{0, 1}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kDecoderInputIds), 4), (Ints{2, 3, 1, 99}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kDecoderPositionIds), 4), (Ints{0, 1, 0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kDecoderTokenSample), 4), (Ints{6, 6, 7, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kDecoderSequenceStart), 2), (Ints{0, 2}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kDecoderSequenceLength), 2), (Ints{2, 1}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kDecoderTokenLabels), 4), (Ints{12, -100, 11, -100}));
+  EXPECT_FALSE(batch.has(BatchColumn::kTokenLabels));
+  EXPECT_EQ(dataset.target_items(1), 1);
+  options.pad_decoder_to_max_length = 3;
+  Memory padded(dataset, options);
+  EXPECT_EQ(padded.capacity.decoder_tokens, 8);
+  pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 6, options, padded.batch);
+  EXPECT_EQ(padded.batch.tokens_padded, 4);
+  EXPECT_EQ(first(padded.batch.ints(BatchColumn::kDecoderInputIds), 8), (Ints{2, 3, 99, 1, 99, 99, 99, 99}));
+  EXPECT_EQ(first(padded.batch.ints(BatchColumn::kDecoderPositionIds), 8), (Ints{0, 1, 2, 0, 1, 2, 0, 0}));
+  EXPECT_EQ(first(padded.batch.ints(BatchColumn::kDecoderSequenceLength), 2), (Ints{2, 1}));
+  MicroBatch copy = padded.batch;
+  std::vector<std::byte> bytes(padded.bytes.size());
+  copy = lay_out_micro_batch(bytes, padded.capacity, dataset.label_shape());
+  copy_micro_batch(padded.batch, copy);
+  EXPECT_EQ(copy.count(BatchAxis::kDecoderTokens), 8);
+  EXPECT_EQ(first(copy.ints(BatchColumn::kDecoderTokenLabels), 8),
+            first(padded.batch.ints(BatchColumn::kDecoderTokenLabels), 8));
+}
+
+// A sample without tokens of a decoder takes no memory for columns of them.
+TEST(Batch, ColumnsOfADecoderAreThereWhereItHasTokens) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}}}});
+  Memory memory(dataset, {});
+  EXPECT_EQ(memory.capacity.decoder_tokens, 0);
+  for (const BatchColumn column : {BatchColumn::kDecoderInputIds, BatchColumn::kDecoderSequenceStart})
+    EXPECT_FALSE(memory.batch.has(column));
+  pack_micro_batch(dataset, std::vector<int64_t>{0}, 0, {}, memory.batch);
+  EXPECT_EQ(memory.batch.count(BatchAxis::kDecoderTokens), 0);
+}
+
+// Each document of a sample has its own positions, its own rows for attention, and its own number.
+TEST(Batch, DocumentsAreSequences) {
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7, 8}, {9}}},
+                                                 {"position_ids", Rows{{0, 1, 2, 0}, {0}}},
+                                                 {"labels", Rows{{1, 2, -100, 4}, {5}}}});
+  EXPECT_EQ(dataset.facts().longest_document, 3);
+  BatchOptions options{.micro_batch_size = 2, .token_multiple = 1};
+  Memory memory(dataset, options);
+  EXPECT_EQ(memory.capacity.sequences, 3);
+  EXPECT_EQ(memory.capacity.longest_sequence, 3);
+  MicroBatch& batch = memory.batch;
+  using Ints = std::vector<int32_t>;
+  pack_micro_batch(dataset, std::vector<int64_t>{0, 1}, 4, options, batch);
+  EXPECT_EQ(batch.sequences, 3);
+  EXPECT_EQ(first(batch.ints(BatchColumn::kPositionIds), 5), (Ints{0, 1, 2, 0, 0}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kTokenSample), 5), (Ints{4, 4, 4, 5, 6}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceStart), 3), (Ints{0, 3, 4}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceLength), 3), (Ints{3, 1, 1}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceSample), 3), (Ints{4, 5, 6}));
+  EXPECT_EQ(first(batch.ints(BatchColumn::kTokenLabels), 5), (Ints{1, 2, -100, 4, 5}));
+  options.pad_to_max_length = 5;
+  Memory padded(dataset, options);
+  pack_micro_batch(dataset, std::vector<int64_t>{0, 1}, 0, options, padded.batch);
+  EXPECT_EQ(first(padded.batch.ints(BatchColumn::kPositionIds), 10), (Ints{0, 1, 2, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(first(padded.batch.ints(BatchColumn::kTokenSample), 10), (Ints{0, 0, 0, 1, 1, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(first(padded.batch.ints(BatchColumn::kSequenceStart), 3), (Ints{0, 3, 5}));
+}
+
 TEST(Batch, ValueLabelsAndNone) {
   const Dataset values =
       Dataset::from_columns({{"input_ids", Rows{{5}, {8}}}, {"labels", std::vector<double>{0.5, 2.0}}});

@@ -9,6 +9,7 @@
 
 #include "data/batch.h"
 #include "data/sampler.h"
+#include "data/shard_testing.h"
 #include "data/table.h"
 #include "data/torch_random.h"
 
@@ -57,8 +58,17 @@ BENCHMARK(epoch_order_bench)
     ->Arg(static_cast<int64_t>(SamplingStrategy::kGroupByLength))
     ->Unit(benchmark::kMillisecond);
 
+// Arguments: tokens of a sample; 0 from memory, 1 from files in the page cache.
 void pack_bench(benchmark::State& state) {
-  const Dataset dataset = Dataset::random_tokens({.count = 512, .length = state.range(0)});
+  Dataset dataset = Dataset::random_tokens({.count = 512, .length = state.range(0)});
+  const auto directory =
+      std::filesystem::temp_directory_path() / ("shoehorn_bench_" + std::to_string(getpid()));
+  if (state.range(1) == 1) {
+    std::filesystem::create_directories(directory);
+    std::vector<std::string> names;
+    dataset = in_shards(dataset, directory, names);
+    state.SetLabel("files");
+  }
   const BatchOptions options{.micro_batch_size = 8};
   const BatchCapacity capacity = micro_batch_capacity(dataset, options);
   std::vector<std::byte> memory(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_shape())));
@@ -71,8 +81,9 @@ void pack_bench(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * 8 * state.range(0));
+  std::filesystem::remove_all(directory);
 }
-BENCHMARK(pack_bench)->Arg(40)->Arg(512);
+BENCHMARK(pack_bench)->ArgsProduct({{40, 512}, {0, 1}});
 
 void normal_bench(benchmark::State& state) {
   std::vector<float> values(1 << 20);

@@ -1,16 +1,39 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <array>
+#include <limits>
+#include <numeric>
+#include <string_view>
 
-#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/philox.h"
 
 namespace shoehorn {
 
+namespace {
+
+const std::shared_ptr<const SampleSource>& no_samples() {
+  static const std::shared_ptr<const SampleSource> none = std::make_shared<const MemorySource>();
+  return none;
+}
+
+}  // namespace
+
+Dataset::Dataset() : source_(no_samples()) {}
+
+Dataset::Dataset(Dataset&& other) noexcept : source_(std::exchange(other.source_, no_samples())) {}
+
+Dataset& Dataset::operator=(Dataset&& other) noexcept {
+  source_ = std::exchange(other.source_, no_samples());
+  return *this;
+}
+
+Dataset::Dataset(std::shared_ptr<const SampleSource> source) : source_(std::move(source)) {
+  CHECK(source_ != nullptr, "a data set without a source");
+}
+
 int64_t Dataset::target_items(int64_t sample) const {
-  switch (label_shape_.kind) {
+  switch (label_kind()) {
     case LabelKind::kNone:
       return 0;
     case LabelKind::kClass:
@@ -18,37 +41,40 @@ int64_t Dataset::target_items(int64_t sample) const {
     case LabelKind::kValue:
       return 1;
     case LabelKind::kToken:
+    case LabelKind::kDecoderToken:
       break;
   }
-  const auto labels = token_labels(sample);
-  return length(sample) - std::count(labels.begin(), labels.end(), kIgnoredLabel);
+  return source_->labelled_tokens(sample);
+}
+
+std::vector<int32_t> Dataset::ids(int64_t sample, TokenStream stream) const {
+  std::vector<int32_t> ids(static_cast<size_t>(length(sample, stream)));
+  source_->copy_ids(sample, stream, ids);
+  return ids;
+}
+
+std::vector<int32_t> Dataset::token_type_ids(int64_t sample) const {
+  std::vector<int32_t> types(static_cast<size_t>(length(sample)));
+  source_->copy_token_types(sample, types);
+  return types;
+}
+
+std::vector<float> Dataset::value_labels(int64_t sample) const {
+  std::vector<float> labels(static_cast<size_t>(label_shape().width));
+  source_->copy_value_labels(sample, labels);
+  return labels;
+}
+
+std::vector<int32_t> Dataset::token_labels(int64_t sample) const {
+  std::vector<int32_t> labels(static_cast<size_t>(length(sample, labelled_stream(label_kind()))));
+  source_->copy_token_labels(sample, labels);
+  return labels;
 }
 
 std::vector<int32_t> Dataset::lengths() const {
   std::vector<int32_t> lengths(static_cast<size_t>(size()));
-  for (int64_t i = 0; i < size(); ++i) lengths[static_cast<size_t>(i)] = static_cast<int32_t>(length(i));
+  source_->copy_lengths(0, TokenStream::kInput, lengths);
   return lengths;
-}
-
-std::string Dataset::content_hash() const {
-  ContentHash hash;
-  const auto add = [&hash](const auto& values) { hash.add(std::as_bytes(std::span(values))); };
-  // Offsets say where each of the arrays ends but the labels, which end it.
-  add(offsets_);
-  add(input_ids_);
-  const std::array kinds = {static_cast<uint8_t>(label_shape_.kind),
-                            static_cast<uint8_t>(!token_type_ids_.empty())};
-  add(kinds);
-  add(token_type_ids_);
-  add(labels_);
-  add(values_);
-  return hash.hex();
-}
-
-int64_t Dataset::memory_bytes() const {
-  return static_cast<int64_t>(offsets_.capacity() * sizeof(int64_t) +
-                              input_ids_.capacity() * sizeof(int32_t) + token_type_ids_.capacity() +
-                              labels_.capacity() * sizeof(int32_t) + values_.capacity() * sizeof(float));
 }
 
 Dataset Dataset::random_tokens(const RandomTokens& options) {
@@ -101,81 +127,168 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
   return builder.finish();
 }
 
-Dataset Dataset::alike(int64_t count, int64_t length, LabelShape labels) {
-  if (count < 1 || length < 1)
+Dataset Dataset::alike(int64_t count, int64_t length, LabelShape labels, int64_t decoder_length) {
+  if (count < 1 || length < 1 || decoder_length < 0)
     throw user_error("[alike] expected at least one sample and one token, got {} × {}", count, length);
   DatasetBuilder builder;
-  builder.add(std::vector<int32_t>(static_cast<size_t>(length)));
-  CHECK(labels.kind == LabelKind::kClass || labels.kind == LabelKind::kValue, "samples without labels");
-  if (labels.kind == LabelKind::kClass) {
-    builder.set_class_labels({0});
-  } else {
-    builder.set_value_labels(std::vector<float>(static_cast<size_t>(labels.width)), labels.width);
+  const std::vector<int32_t> ids(static_cast<size_t>(length));
+  const std::vector<int32_t> decoder_ids(static_cast<size_t>(decoder_length));
+  builder.add({.input_ids = ids, .decoder_input_ids = decoder_ids});
+  switch (labels.kind) {
+    case LabelKind::kNone:
+      CHECK(false, "samples without labels");
+    case LabelKind::kClass:
+      builder.set_class_labels({0});
+      break;
+    case LabelKind::kValue:
+      builder.set_value_labels(std::vector<float>(static_cast<size_t>(labels.width)), labels.width);
+      break;
+    case LabelKind::kToken:
+      builder.set_token_labels(ids);
+      break;
+    case LabelKind::kDecoderToken:
+      builder.set_token_labels(decoder_ids, TokenStream::kDecoder);
+      break;
   }
-  Dataset dataset = builder.finish();
-  dataset.repeats_ = count;
-  return dataset;
+  MemorySource source = std::move(builder.source_);
+  source.repeats_ = count;
+  source.facts_.size *= count;
+  for (StreamFacts& stream : source.facts_.streams) stream.tokens *= count;
+  return Dataset(std::make_shared<const MemorySource>(std::move(source)));
+}
+
+Dataset::Rows shift_tokens_right(const Dataset::Rows& labels, int64_t pad_token_id,
+                                 int64_t decoder_start_token_id) {
+  Dataset::Rows shifted = labels;
+  for (std::vector<int64_t>& row : shifted) {
+    if (row.empty()) continue;
+    std::shift_right(row.begin(), row.end(), 1);
+    row.front() = decoder_start_token_id;
+    std::ranges::replace(row, int64_t{kIgnoredLabel}, pad_token_id);
+  }
+  return shifted;
+}
+
+void check_sample(const NewSample& sample, int64_t index) {
+  const std::span<const int32_t> types = sample.token_type_ids;
+  CHECK(types.empty() || types.size() == sample.input_ids.size(), "{} token types for {} ids", types.size(),
+        sample.input_ids.size());
+  if (sample.input_ids.empty())
+    throw user_error("[input_ids] expected at least one token a sample, got none in sample {}", index);
+  const auto check_ids = [index](std::string_view name, std::span<const int32_t> ids) {
+    for (const int32_t id : ids) {
+      if (id < 0) throw user_error("[{}] expected ids of at least 0, got {} in sample {}", name, id, index);
+    }
+  };
+  check_ids("input_ids", sample.input_ids);
+  check_ids("decoder_input_ids", sample.decoder_input_ids);
+  for (const int32_t type : types) {
+    if (type < 0 || type > std::numeric_limits<uint8_t>::max())
+      throw user_error("[token_type_ids] expected types from 0 to 255, got {} in sample {}", type, index);
+  }
 }
 
 void DatasetBuilder::reserve(int64_t samples, int64_t tokens) {
-  dataset_.offsets_.reserve(static_cast<size_t>(samples) + 1);
-  dataset_.input_ids_.reserve(static_cast<size_t>(tokens));
+  MemorySource::TokenRows& rows = source_.rows_of(TokenStream::kInput);
+  rows.offsets.reserve(static_cast<size_t>(samples) + 1);
+  rows.ids.reserve(static_cast<size_t>(tokens));
 }
 
-void DatasetBuilder::add(std::span<const int32_t> input_ids, std::span<const int32_t> token_types) {
-  CHECK(token_types.empty() || token_types.size() == input_ids.size(), "{} token types for {} ids",
-        token_types.size(), input_ids.size());
-  if (input_ids.empty()) {
-    throw user_error("[input_ids] expected at least one token a sample, got none in sample {}", size());
+void DatasetBuilder::append_ids(TokenStream stream, std::span<const int32_t> ids) {
+  MemorySource::TokenRows& rows = source_.rows_of(stream);
+  rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+  rows.offsets.push_back(static_cast<int64_t>(rows.ids.size()));
+  StreamFacts& facts = source_.facts_.of(stream);
+  facts.tokens += std::ssize(ids);
+  facts.longest = std::max(facts.longest, std::ssize(ids));
+  facts.largest_id = std::max(facts.largest_id, *std::ranges::max_element(ids));
+}
+
+// Of the sample whose ids were just appended.
+void DatasetBuilder::append_token_types(const NewSample& sample) {
+  std::vector<uint8_t>& types = source_.token_types_;
+  const std::span<const int32_t> added = sample.token_type_ids;
+  const bool are_zeros = std::ranges::all_of(added, [](int32_t type) { return type == 0; });
+  if (are_zeros && types.empty()) return;
+  source_.facts_.has_token_types = true;
+  const size_t tokens = source_.rows_of(TokenStream::kInput).ids.size();
+  types.resize(tokens - added.size());
+  types.insert(types.end(), added.begin(), added.end());
+  types.resize(tokens);
+}
+
+void DatasetBuilder::append_documents(const NewSample& sample) {
+  SourceFacts& facts = source_.facts_;
+  std::vector<int64_t>& offsets = source_.document_offsets_;
+  std::vector<int32_t>& lengths = source_.document_lengths_;
+  const std::span<const int32_t> added = sample.document_lengths;
+  const auto whole = static_cast<int32_t>(sample.input_ids.size());
+  CHECK(added.empty() || std::reduce(added.begin(), added.end()) == whole, "documents of {} tokens in all",
+        whole);
+  if (added.size() > 1 && offsets.empty()) {
+    // The samples so far were one document each.
+    lengths.resize(static_cast<size_t>(facts.size));
+    source_.copy_lengths(0, TokenStream::kInput, lengths);
+    offsets.resize(lengths.size() + 1);
+    std::iota(offsets.begin(), offsets.end(), 0);
   }
-  for (const int32_t id : input_ids) {
-    if (id < 0) throw user_error("[input_ids] expected ids of at least 0, got {} in sample {}", id, size());
+  const auto longest = added.empty() ? whole : *std::ranges::max_element(added);
+  facts.longest_document = std::max<int64_t>(facts.longest_document, longest);
+  facts.most_documents = std::max<int64_t>(facts.most_documents, std::ssize(added));
+  if (offsets.empty()) return;
+  if (added.empty()) {
+    lengths.push_back(whole);
+  } else {
+    lengths.insert(lengths.end(), added.begin(), added.end());
   }
-  auto& types = dataset_.token_type_ids_;
-  const bool zeros =
-      std::all_of(token_types.begin(), token_types.end(), [](int32_t type) { return type == 0; });
-  if (!zeros && types.empty()) types.resize(dataset_.input_ids_.size());
-  if (!zeros || !types.empty()) {
-    for (size_t i = 0; i < input_ids.size(); ++i) {
-      const int32_t type = zeros ? 0 : token_types[i];
-      if (type < 0 || type > 255) {
-        throw user_error("[token_type_ids] expected types from 0 to 255, got {} in sample {}", type, size());
-      }
-      types.push_back(static_cast<uint8_t>(type));
-    }
+  offsets.push_back(std::ssize(lengths));
+}
+
+void DatasetBuilder::add(const NewSample& sample) {
+  check_sample(sample, size());
+  const bool decodes = !sample.decoder_input_ids.empty();
+  if (size() > 0 && decodes != (source_.facts_.of(TokenStream::kDecoder).tokens > 0)) {
+    throw user_error("[decoder_input_ids] expected tokens in every sample or in none, got {} in sample {}",
+                     sample.decoder_input_ids.size(), size());
   }
-  dataset_.input_ids_.insert(dataset_.input_ids_.end(), input_ids.begin(), input_ids.end());
-  dataset_.offsets_.push_back(static_cast<int64_t>(dataset_.input_ids_.size()));
-  dataset_.max_length_ = std::max(dataset_.max_length_, static_cast<int64_t>(input_ids.size()));
+  append_documents(sample);
+  append_ids(TokenStream::kInput, sample.input_ids);
+  if (decodes) append_ids(TokenStream::kDecoder, sample.decoder_input_ids);
+  append_token_types(sample);
+  ++source_.facts_.size;
 }
 
 void DatasetBuilder::set_class_labels(std::vector<int32_t> labels) {
-  CHECK(static_cast<int64_t>(labels.size()) == size(), "{} labels for {} samples", labels.size(), size());
-  dataset_.label_shape_ = {LabelKind::kClass};
-  dataset_.labels_ = std::move(labels);
+  CHECK(std::ssize(labels) == size(), "{} labels for {} samples", labels.size(), size());
+  source_.facts_.labels = {LabelKind::kClass};
+  source_.labels_ = std::move(labels);
 }
 
 void DatasetBuilder::set_value_labels(std::vector<float> labels, int64_t width) {
-  CHECK(width >= 1 && static_cast<int64_t>(labels.size()) == size() * width,
-        "{} labels for {} samples of {} each", labels.size(), size(), width);
-  dataset_.label_shape_ = {LabelKind::kValue, width};
-  dataset_.values_ = std::move(labels);
+  CHECK(width >= 1 && std::ssize(labels) == size() * width, "{} labels for {} samples of {} each",
+        labels.size(), size(), width);
+  source_.facts_.labels = {LabelKind::kValue, width};
+  source_.values_ = std::move(labels);
 }
 
-void DatasetBuilder::set_token_labels(std::vector<int32_t> labels) {
-  CHECK(static_cast<int64_t>(labels.size()) == dataset_.token_count(), "{} labels for {} tokens",
-        labels.size(), dataset_.token_count());
-  dataset_.label_shape_ = {LabelKind::kToken};
-  dataset_.labels_ = std::move(labels);
+void DatasetBuilder::set_token_labels(std::vector<int32_t> labels, TokenStream stream) {
+  CHECK(std::ssize(labels) == source_.facts_.of(stream).tokens, "{} labels for {} tokens", labels.size(),
+        source_.facts_.of(stream).tokens);
+  source_.facts_.labels = {stream == TokenStream::kInput ? LabelKind::kToken : LabelKind::kDecoderToken};
+  source_.labels_ = std::move(labels);
 }
 
 Dataset DatasetBuilder::finish() {
-  dataset_.offsets_.shrink_to_fit();
-  dataset_.input_ids_.shrink_to_fit();
-  dataset_.token_type_ids_.shrink_to_fit();
-  dataset_.labels_.shrink_to_fit();
-  dataset_.values_.shrink_to_fit();
-  return std::exchange(dataset_, Dataset());
+  for (MemorySource::TokenRows& rows : source_.rows_) {
+    rows.offsets.shrink_to_fit();
+    rows.ids.shrink_to_fit();
+  }
+  source_.token_types_.shrink_to_fit();
+  source_.labels_.shrink_to_fit();
+  source_.values_.shrink_to_fit();
+  source_.document_offsets_.shrink_to_fit();
+  source_.document_lengths_.shrink_to_fit();
+  return Dataset(std::make_shared<const MemorySource>(std::exchange(source_, MemorySource())));
 }
 
 }  // namespace shoehorn

@@ -1,39 +1,24 @@
-// Tokenized samples, ready to be packed: flat arrays without padding.
+// Tokenized samples, ready to be packed.
 //
-// N tokens in all, n samples. Per token: int32 id, uint8 token type (no array where all are 0), int32 label
-// (for labels per token). Per sample: int64 offset, int32 label or float labels. A Dataset is immutable once made,
-// movable, and may be read by any number of threads.
+// A Dataset is a handle of a SampleSource (data/sample_source.h), as Hugging Face's Dataset is one of a table that may lie
+// in memory or on a disk: a copy is of the handle. It is immutable and may be read by any number of threads.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "data/memory_source.h"
+#include "data/sample_source.h"
+
 namespace shoehorn {
 
-enum class LabelKind : uint8_t {
-  kNone,
-  kClass,  // one int32 a sample
-  kValue,  // one float a sample or several: what a regression predicts, or 1 for each class of several
-  kToken,  // one int32 a token, at the token whose output is to predict it
-};
-
-// What a data set has as labels. Two that are equal go through the same programs.
-struct LabelShape {
-  LabelKind kind = LabelKind::kNone;
-  int64_t width = 1;  // of kValue: values a sample
-
-  bool operator==(const LabelShape&) const = default;
-};
-
-// The label that no loss counts, as in PyTorch.
-inline constexpr int32_t kIgnoredLabel = -100;
-
-// Random tokens and labels that depend on the seed only (Philox), for benchmarks. Token ids are in
-// [vocab_begin, vocab_end). Labels: kClass one in [0, num_labels); kValue num_labels values of 0 or 1.
+// Tokens and labels that follow from the seed (Philox), for benchmarks: token ids in [vocab_begin,
+// vocab_end); of kClass labels in [0, num_labels), of kValue so many of 0 or 1.
 struct RandomTokens {
   int64_t count = 512;
   int64_t length = 512;
@@ -52,102 +37,118 @@ class Dataset {
       std::variant<Rows, std::vector<int64_t>, std::vector<double>, std::vector<float>, ValueRows>;
   using NamedColumns = std::vector<std::pair<std::string, ColumnData>>;
 
-  Dataset() = default;
+  Dataset();  // without samples, as one that was moved from
+  explicit Dataset(std::shared_ptr<const SampleSource> source);
+  Dataset(const Dataset&) = default;
+  Dataset(Dataset&& other) noexcept;
+  Dataset& operator=(const Dataset&) = default;
+  Dataset& operator=(Dataset&& other) noexcept;
+  ~Dataset() = default;
 
   // The counterpart of Hugging Face's Dataset.from_dict:
   //   Dataset::from_columns({{"input_ids", ids}, {"labels", labels}})
   // input_ids: rows. token_type_ids, attention_mask: rows of the same lengths; a mask must be ones and then
-  // zeros, and what it masks is dropped. labels (or label, label_ids): an integer or a float a sample,
-  // rows of floats that are all as long, or rows of integers, one a token. UserError, which names column and
-  // row: an unknown or doubled column, none, lengths that differ, an empty row, an id that is negative or
-  // over 31 bits, a token type over 8 bits, a mask that is no prefix, a label below 0 that is not -100, a
-  // label of a masked token.
+  // zeros, and what it masks is dropped. position_ids: rows of the same lengths that count 0, 1, 2, …; where one begins
+  // at 0 again, so does another document, which is a sequence of its own. decoder_input_ids: rows of lengths of their
+  // own, as decoder_attention_mask. labels (or label, label_ids): an integer or a float a sample, rows of
+  // floats that are all as long, or rows of integers, one a token: of the decoder where it has tokens, else of the
+  // input. UserError, which names column and row: an unknown or doubled column, none, lengths that differ, an empty row, an
+  // id that is negative or over 31 bits, a token type over 8 bits, a mask that is no prefix, a label below 0 that is not
+  // -100, a label of a masked token, positions that do not count, several documents with a decoder's tokens or with
+  // labels of samples.
   static Dataset from_columns(const NamedColumns& columns);
 
   // UserError if the count, the length or the range is empty.
   static Dataset random_tokens(const RandomTokens& options);
 
-  // `count` samples that are all alike, of `length` tokens 0 and of labels 0, in the memory of one: for plans.
-  // UserError: a count or length that is empty. CHECKs that the labels are of samples.
-  static Dataset alike(int64_t count, int64_t length, LabelShape labels = {LabelKind::kClass});
+  // `count` samples that are all alike, of `length` tokens 0 (and `decoder_length` of a decoder) and of labels 0, in the
+  // memory of one: for plans. UserError: a count or length that is empty. CHECKs that there are labels.
+  static Dataset alike(int64_t count, int64_t length, LabelShape labels = {LabelKind::kClass},
+                       int64_t decoder_length = 0);
 
-  int64_t size() const { return distinct_size() * repeats_; }
-  int64_t token_count() const { return offsets_.back() * repeats_; }
-  // The first so many samples are kept; the others are these again.
-  int64_t distinct_size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
-  int64_t max_length() const { return max_length_; }
+  const SampleSource& source() const { return *source_; }
+  const SourceFacts& facts() const { return source_->facts(); }
 
-  int64_t length(int64_t sample) const { return offset(row(sample) + 1) - offset(row(sample)); }
-  std::span<const int32_t> input_ids(int64_t sample) const { return slice<int32_t>(input_ids_, sample); }
-  // Empty if every token type of the data set is 0.
-  std::span<const uint8_t> token_type_ids(int64_t sample) const {
-    return slice<uint8_t>(token_type_ids_, sample);
+  int64_t size() const { return facts().size; }
+  int64_t distinct_size() const { return source_->distinct_size(); }
+  int64_t token_count(TokenStream stream = TokenStream::kInput) const { return facts().of(stream).tokens; }
+  int64_t max_length(TokenStream stream = TokenStream::kInput) const { return facts().of(stream).longest; }
+  bool has_decoder_tokens() const { return token_count(TokenStream::kDecoder) > 0; }
+
+  int64_t length(int64_t sample, TokenStream stream = TokenStream::kInput) const {
+    return source_->length(sample, stream);
   }
+  std::vector<int32_t> lengths() const;  // of the input
+  // Copies of what a sample has, to be looked at.
+  std::vector<int32_t> input_ids(int64_t sample) const { return ids(sample, TokenStream::kInput); }
+  std::vector<int32_t> decoder_input_ids(int64_t sample) const { return ids(sample, TokenStream::kDecoder); }
+  std::vector<int32_t> token_type_ids(int64_t sample) const;
+  std::vector<float> value_labels(int64_t sample) const;
+  std::vector<int32_t> token_labels(int64_t sample) const;
 
-  LabelKind label_kind() const { return label_shape_.kind; }
-  LabelShape label_shape() const { return label_shape_; }
-  int32_t class_label(int64_t sample) const { return labels_[static_cast<size_t>(row(sample))]; }
-  std::span<const float> value_labels(int64_t sample) const {
-    const auto width = static_cast<size_t>(label_shape_.width);
-    return std::span(values_).subspan(static_cast<size_t>(row(sample)) * width, width);
-  }
-  std::span<const int32_t> token_labels(int64_t sample) const { return slice<int32_t>(labels_, sample); }
+  LabelKind label_kind() const { return facts().labels.kind; }
+  LabelShape label_shape() const { return facts().labels; }
+  int32_t class_label(int64_t sample) const { return source_->class_label(sample); }
 
   // The number of targets of a sample, by whose sum the loss is divided: its labels other than -100, or 1 if
   // its labels are values; 0 without labels.
   int64_t target_items(int64_t sample) const;
 
-  std::vector<int32_t> lengths() const;
-
-  // ContentHash (base/content_hash.h) of all samples in their order: ids, token types and labels.
-  std::string content_hash() const;
-
-  // Bytes of the arrays, which is what the data set holds while it lives.
-  int64_t memory_bytes() const;
+  std::string content_hash() const { return source_->content_hash(); }
+  // Bytes of memory that the samples take while they live.
+  int64_t memory_bytes() const { return source_->memory_bytes(); }
 
  private:
-  friend class DatasetBuilder;
+  std::vector<int32_t> ids(int64_t sample, TokenStream stream) const;
 
-  int64_t row(int64_t sample) const { return repeats_ == 1 ? sample : sample % distinct_size(); }
-  int64_t offset(int64_t row) const { return offsets_[static_cast<size_t>(row)]; }
-
-  template <typename T>
-  std::span<const T> slice(const std::vector<T>& values, int64_t sample) const {
-    if (values.empty()) return {};
-    return std::span(values).subspan(static_cast<size_t>(offset(row(sample))),
-                                     static_cast<size_t>(length(sample)));
-  }
-
-  int64_t repeats_ = 1;
-  std::vector<int64_t> offsets_ = {0};
-  std::vector<int32_t> input_ids_;
-  std::vector<uint8_t> token_type_ids_;
-  LabelShape label_shape_;
-  std::vector<int32_t> labels_;
-  std::vector<float> values_;
-  int64_t max_length_ = 0;
+  std::shared_ptr<const SampleSource> source_;
 };
 
-// Makes a Dataset sample by sample. Arrays grow by doubling while they are built and are cut to size by
-// finish().
+// The decoder's tokens that predict `labels`, as Hugging Face's models make them: `decoder_start_token_id`, then all
+// labels of a row but its last, with `pad_token_id` in place of -100.
+Dataset::Rows shift_tokens_right(const Dataset::Rows& labels, int64_t pad_token_id,
+                                 int64_t decoder_start_token_id);
+
+// A sample for a data set under construction. The views are valid during the call that takes it.
+struct NewSample {
+  std::span<const int32_t> input_ids = {};
+  std::span<const int32_t> token_type_ids = {};     // as many as input_ids, or none for zeros
+  std::span<const int32_t> decoder_input_ids = {};  // of every sample or of none
+  std::span<const int32_t> document_lengths = {};   // none: the input is one document
+};
+
+// UserError, which names `index` as the sample: no tokens, an id below 0, a token type outside 0 … 255. CHECKs the sizes.
+void check_sample(const NewSample& sample, int64_t index);
+
+// Makes a Dataset in memory sample by sample. Arrays grow by doubling while they are built and are cut to size
+// by finish().
 class DatasetBuilder {
  public:
   void reserve(int64_t samples, int64_t tokens);
 
-  // `token_types`: as many as ids, or none for zeros. UserError, which names the sample: empty, an id below
-  // 0, a token type outside 0 … 255.
-  void add(std::span<const int32_t> input_ids, std::span<const int32_t> token_types = {});
+  // UserError: that of check_sample, and a sample with decoder's tokens among samples without.
+  void add(const NewSample& sample);
+  void add(std::span<const int32_t> input_ids, std::span<const int32_t> token_type_ids = {}) {
+    add({.input_ids = input_ids, .token_type_ids = token_type_ids});
+  }
 
-  int64_t size() const { return dataset_.size(); }
+  int64_t size() const { return source_.distinct_size(); }
 
   void set_class_labels(std::vector<int32_t> labels);                   // one a sample
   void set_value_labels(std::vector<float> labels, int64_t width = 1);  // `width` a sample, end to end
-  void set_token_labels(std::vector<int32_t> labels);                   // one a token, all samples end to end
+  // One a token of the stream, all samples end to end.
+  void set_token_labels(std::vector<int32_t> labels, TokenStream stream = TokenStream::kInput);
 
   Dataset finish();
 
  private:
-  Dataset dataset_;
+  friend class Dataset;
+
+  void append_ids(TokenStream stream, std::span<const int32_t> ids);
+  void append_token_types(const NewSample& sample);
+  void append_documents(const NewSample& sample);
+
+  MemorySource source_;
 };
 
 }  // namespace shoehorn

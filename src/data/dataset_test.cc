@@ -13,11 +13,6 @@ namespace {
 
 using Rows = Dataset::Rows;
 
-template <typename T>
-std::vector<T> copy(std::span<const T> values) {
-  return {values.begin(), values.end()};
-}
-
 std::string error_of(const Dataset::NamedColumns& columns) {
   return message_of<UserError>([&] { Dataset::from_columns(columns); });
 }
@@ -30,9 +25,9 @@ TEST(Dataset, FromColumns) {
   EXPECT_EQ(dataset.token_count(), 4);
   EXPECT_EQ(dataset.max_length(), 3);
   EXPECT_EQ(dataset.lengths(), (std::vector<int32_t>{3, 1}));
-  EXPECT_EQ(copy(dataset.input_ids(0)), (std::vector<int32_t>{5, 6, 7}));
-  EXPECT_EQ(copy(dataset.input_ids(1)), (std::vector<int32_t>{8}));
-  EXPECT_EQ(copy(dataset.token_type_ids(0)), (std::vector<uint8_t>{0, 0, 1}));
+  EXPECT_EQ(dataset.input_ids(0), (std::vector<int32_t>{5, 6, 7}));
+  EXPECT_EQ(dataset.input_ids(1), (std::vector<int32_t>{8}));
+  EXPECT_EQ(dataset.token_type_ids(0), (std::vector<int32_t>{0, 0, 1}));
   EXPECT_EQ(dataset.label_kind(), LabelKind::kClass);
   EXPECT_EQ(dataset.class_label(0), 1);
   EXPECT_EQ(dataset.target_items(0), 1);
@@ -62,13 +57,13 @@ TEST(Dataset, ContentHash) {
 TEST(Dataset, TokenTypesThatAreAllZeroTakeNoMemory) {
   const Dataset dataset =
       Dataset::from_columns({{"input_ids", Rows{{5, 6}, {8}}}, {"token_type_ids", Rows{{0, 0}, {0}}}});
-  EXPECT_TRUE(dataset.token_type_ids(0).empty());
+  EXPECT_FALSE(dataset.facts().has_token_types);
   EXPECT_EQ(dataset.label_kind(), LabelKind::kNone);
   EXPECT_EQ(dataset.target_items(0), 0);
   const Dataset late =
       Dataset::from_columns({{"input_ids", Rows{{5, 6}, {8}}}, {"token_type_ids", Rows{{0, 0}, {1}}}});
-  EXPECT_EQ(copy(late.token_type_ids(0)), (std::vector<uint8_t>{0, 0}));
-  EXPECT_EQ(copy(late.token_type_ids(1)), (std::vector<uint8_t>{1}));
+  EXPECT_EQ(late.token_type_ids(0), (std::vector<int32_t>{0, 0}));
+  EXPECT_EQ(late.token_type_ids(1), (std::vector<int32_t>{1}));
 }
 
 TEST(Dataset, MaskedTokensAreDropped) {
@@ -77,8 +72,8 @@ TEST(Dataset, MaskedTokensAreDropped) {
                                                  {"labels", Rows{{3, -100, -100}, {-100, 4, 5}}}});
   EXPECT_EQ(dataset.lengths(), (std::vector<int32_t>{2, 3}));
   EXPECT_EQ(dataset.label_kind(), LabelKind::kToken);
-  EXPECT_EQ(copy(dataset.token_labels(0)), (std::vector<int32_t>{3, -100}));
-  EXPECT_EQ(copy(dataset.token_labels(1)), (std::vector<int32_t>{-100, 4, 5}));
+  EXPECT_EQ(dataset.token_labels(0), (std::vector<int32_t>{3, -100}));
+  EXPECT_EQ(dataset.token_labels(1), (std::vector<int32_t>{-100, 4, 5}));
   EXPECT_EQ(dataset.target_items(0), 1);
   EXPECT_EQ(dataset.target_items(1), 2);
 }
@@ -88,21 +83,121 @@ TEST(Dataset, ValueLabels) {
       Dataset::from_columns({{"input_ids", Rows{{5}, {8}}}, {"label", std::vector<double>{0.5, -2.0}}});
   EXPECT_EQ(dataset.label_kind(), LabelKind::kValue);
   EXPECT_EQ(dataset.label_shape(), (LabelShape{LabelKind::kValue, 1}));
-  EXPECT_EQ(copy(dataset.value_labels(1)), (std::vector<float>{-2}));
+  EXPECT_EQ(dataset.value_labels(1), (std::vector<float>{-2}));
   EXPECT_EQ(dataset.target_items(1), 1);
   const Dataset floats =
       Dataset::from_columns({{"input_ids", Rows{{5}}}, {"labels", std::vector<float>{0.25F}}});
-  EXPECT_EQ(copy(floats.value_labels(0)), (std::vector<float>{0.25F}));
+  EXPECT_EQ(floats.value_labels(0), (std::vector<float>{0.25F}));
   const Dataset rows = Dataset::from_columns(
       {{"input_ids", Rows{{5}, {8}}}, {"labels", Dataset::ValueRows{{1, 0, 1}, {0, 1, 0}}}});
   EXPECT_EQ(rows.label_shape(), (LabelShape{LabelKind::kValue, 3}));
-  EXPECT_EQ(copy(rows.value_labels(1)), (std::vector<float>{0, 1, 0}));
+  EXPECT_EQ(rows.value_labels(1), (std::vector<float>{0, 1, 0}));
   EXPECT_EQ(rows.target_items(1), 1) << "a sample is one target, whatever its values";
   EXPECT_TRUE(contains(message_of<UserError>([] {
                          Dataset::from_columns(
                              {{"input_ids", Rows{{5}, {8}}}, {"labels", Dataset::ValueRows{{1, 0}, {1}}}});
                        }),
                        "[labels] expected 2 values in row 1"));
+}
+
+TEST(Dataset, TokensOfADecoder) {
+  const Rows labels = {{11, -100, 12}, {13}};
+  EXPECT_EQ(shift_tokens_right(labels, 0, 2), (Rows{{2, 11, 0}, {2}}));
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6}, {7}}},
+                                                 {"decoder_input_ids", shift_tokens_right(labels, 0, 2)},
+                                                 {"labels", labels}});
+  EXPECT_EQ(dataset.label_kind(), LabelKind::kDecoderToken);
+  EXPECT_EQ(dataset.length(0), 2);
+  EXPECT_EQ(dataset.length(0, TokenStream::kDecoder), 3);
+  EXPECT_EQ(dataset.max_length(TokenStream::kDecoder), 3);
+  EXPECT_EQ(dataset.token_count(TokenStream::kDecoder), 4);
+  EXPECT_EQ(dataset.decoder_input_ids(0), (std::vector<int32_t>{2, 11, 0}));
+  EXPECT_EQ(dataset.token_labels(0), (std::vector<int32_t>{11, -100, 12}));
+  EXPECT_EQ(dataset.target_items(0), 2);
+  // Padding of a collator is dropped.
+  const Dataset padded = Dataset::from_columns({{"input_ids", Rows{{5, 6}, {7, 0}}},
+                                                {"attention_mask", Rows{{1, 1}, {1, 0}}},
+                                                {"decoder_input_ids", Rows{{2, 11, 0}, {2, 0, 0}}},
+                                                {"decoder_attention_mask", Rows{{1, 1, 1}, {1, 0, 0}}},
+                                                {"labels", Rows{{11, -100, 12}, {13, -100, -100}}}});
+  EXPECT_EQ(padded.content_hash(), dataset.content_hash());
+  const Dataset same = Dataset::alike(int64_t{1} << 40, 3, {LabelKind::kDecoderToken}, 2);
+  EXPECT_EQ(same.token_count(TokenStream::kDecoder), int64_t{1} << 41);
+  EXPECT_EQ(same.target_items(12345), 2);
+}
+
+TEST(Dataset, ADecodersColumnsAreChecked) {
+  const Rows ids = {{1, 2}, {3}};
+  EXPECT_TRUE(
+      contains(error_of({{"input_ids", ids}, {"decoder_input_id", ids}}), "mean 'decoder_input_ids'?"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"decoder_input_ids", Rows{{1}}}}), "expected 2 rows"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"decoder_input_ids", Rows{{1}, {}}}}),
+                       "[decoder_input_ids] expected at least one token a sample, got none in sample 1"));
+  EXPECT_TRUE(
+      contains(error_of({{"input_ids", ids}, {"decoder_input_ids", Rows{{1}, {-7}}}}), "got -7 in row 1"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids}, {"decoder_attention_mask", ids}}),
+                       "expected decoder_input_ids with it"));
+  EXPECT_TRUE(contains(
+      error_of({{"input_ids", ids}, {"decoder_input_ids", Rows{{1}, {2}}}, {"labels", Rows{{1, 2}, {3}}}}),
+      "[labels] expected 1 elements in row 0, as decoder_input_ids has, got 2"));
+  EXPECT_TRUE(contains(error_of({{"input_ids", ids},
+                                 {"decoder_input_ids", Rows{{1, 2}, {3}}},
+                                 {"decoder_attention_mask", Rows{{1, 0}, {1}}},
+                                 {"labels", Rows{{1, 2}, {3}}}}),
+                       "-100 where decoder_attention_mask is 0"));
+}
+
+// Positions that begin again are another document.
+TEST(Dataset, DocumentsOfASample) {
+  const Rows ids = {{1, 2, 3}, {4, 5}};
+  const Rows positions = {{0, 1, 0}, {0, 1}};
+  const Rows labels = {{1, 1, 1}, {1, 1}};
+  const Dataset dataset =
+      Dataset::from_columns({{"input_ids", ids}, {"position_ids", positions}, {"labels", labels}});
+  EXPECT_EQ(dataset.facts().most_documents, 2);
+  EXPECT_EQ(dataset.facts().longest_document, 2);
+  EXPECT_EQ(dataset.max_length(), 3);
+  EXPECT_EQ(dataset.source().document_count(0), 2);
+  EXPECT_EQ(dataset.source().document_length(0, 1), 1);
+  EXPECT_EQ(dataset.source().document_count(1), 1);
+  EXPECT_EQ(dataset.source().document_length(1, 0), 2);
+  const Dataset late = Dataset::from_columns(
+      {{"input_ids", Rows{{4, 5}, {1, 2, 3}}}, {"position_ids", Rows{{0, 1}, {0, 1, 0}}}});
+  EXPECT_EQ(late.source().document_count(0), 1);
+  EXPECT_EQ(late.source().document_count(1), 2);
+  const auto hash = [&](const Rows& of) {
+    return Dataset::from_columns({{"input_ids", ids}, {"position_ids", of}, {"labels", labels}})
+        .content_hash();
+  };
+  const std::string one_each = Dataset::from_columns({{"input_ids", ids}, {"labels", labels}}).content_hash();
+  EXPECT_NE(hash(positions), one_each);
+  EXPECT_NE(hash(positions), hash({{0, 0, 1}, {0, 1}}));
+  EXPECT_EQ(hash({{0, 1, 2}, {0, 1}}), one_each);
+  const auto refused = [&](Rows of) {
+    return error_of({{"input_ids", ids}, {"position_ids", std::move(of)}});
+  };
+  EXPECT_TRUE(contains(refused({{0, 1, 2}, {1, 2}}), "[position_ids] expected 0 in row 1"));
+  EXPECT_TRUE(contains(refused({{0, 1, 3}, {0, 1}}), "[position_ids] expected 2 in row 0"));
+  EXPECT_TRUE(contains(refused({{0, 1}, {0, 1}}), "expected 3 elements in row 0"));
+  EXPECT_TRUE(contains(
+      error_of({{"input_ids", ids}, {"position_ids", positions}, {"labels", std::vector<int64_t>{1, 0}}}),
+      "with labels of samples, got 2"));
+  EXPECT_TRUE(contains(
+      error_of({{"input_ids", ids}, {"position_ids", positions}, {"decoder_input_ids", Rows{{1}, {2}}}}),
+      "with decoder_input_ids, got 2"));
+}
+
+// Checkpoints of earlier versions keep it.
+TEST(Dataset, TheHashOfEarlierDataStays) {
+  EXPECT_EQ(Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}}},
+                                   {"token_type_ids", Rows{{0, 0, 1}, {0}}},
+                                   {"labels", std::vector<int64_t>{1, 0}}})
+                .content_hash(),
+            "c4fb127e445497c227e38e6f0f3f3976");
+  EXPECT_EQ(
+      Dataset::from_columns({{"input_ids", Rows{{5}, {8, 9}}}, {"labels", std::vector<double>{0.5, -2}}})
+          .content_hash(),
+      "a8d51a62921a4e7f79a7206371d2ae3e");
 }
 
 TEST(Dataset, Errors) {
@@ -157,9 +252,9 @@ TEST(Dataset, RandomTokens) {
       Dataset::random_tokens({.count = 64, .length = 33, .vocab_begin = 100, .vocab_end = 110});
   const Dataset other =
       Dataset::random_tokens({.count = 64, .length = 33, .vocab_begin = 100, .vocab_end = 110, .seed = 1});
-  EXPECT_EQ(copy(same.input_ids(63)), copy(dataset.input_ids(63)));
-  EXPECT_NE(copy(other.input_ids(63)), copy(dataset.input_ids(63)));
-  EXPECT_NE(copy(dataset.input_ids(0)), copy(dataset.input_ids(1)));
+  EXPECT_EQ(same.input_ids(63), dataset.input_ids(63));
+  EXPECT_NE(other.input_ids(63), dataset.input_ids(63));
+  EXPECT_NE(dataset.input_ids(0), dataset.input_ids(1));
   EXPECT_THROW(Dataset::random_tokens({.count = 0}), UserError);
   EXPECT_THROW(Dataset::random_tokens({.vocab_begin = 5, .vocab_end = 5}), UserError);
 }
@@ -187,9 +282,9 @@ TEST(LoadDataset, TextsPairsAndLabels) {
       directory.write("train.csv", "sentence1,sentence2,label\na,bc,no\nd,,yes\n\xff,e,no\n");
   const LoadedDataset train = load_dataset(train_file, tokenize_bytes);
   EXPECT_EQ(train.dataset.size(), 3);
-  EXPECT_EQ(copy(train.dataset.input_ids(0)), (std::vector<int32_t>{1, 'a', 2, 'b', 'c', 2}));
-  EXPECT_EQ(copy(train.dataset.token_type_ids(0)), (std::vector<uint8_t>{0, 0, 0, 1, 1, 1}));
-  EXPECT_EQ(copy(train.dataset.input_ids(1)), (std::vector<int32_t>{1, 'd', 2, 2}));
+  EXPECT_EQ(train.dataset.input_ids(0), (std::vector<int32_t>{1, 'a', 2, 'b', 'c', 2}));
+  EXPECT_EQ(train.dataset.token_type_ids(0), (std::vector<int32_t>{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(train.dataset.input_ids(1), (std::vector<int32_t>{1, 'd', 2, 2}));
   EXPECT_EQ(train.labels.names, (std::vector<std::string>{"no", "yes"}));
   EXPECT_EQ(train.dataset.class_label(1), 1);
   EXPECT_EQ(train.empty_texts, 1);
@@ -228,7 +323,7 @@ TEST(LoadDataset, RegressionChunksAndMaxSamples) {
   EXPECT_EQ(all.labels.problem, ProblemType::kRegression);
   EXPECT_EQ(all.dataset.size(), 1300);
   EXPECT_EQ(all.dataset.value_labels(1299)[0], 1299.5F);
-  EXPECT_EQ(copy(all.dataset.input_ids(1299)), (std::vector<int32_t>{1, 't', '1', '2', '9', '9', 2}));
+  EXPECT_EQ(all.dataset.input_ids(1299), (std::vector<int32_t>{1, 't', '1', '2', '9', '9', 2}));
   EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 7}).dataset.size(), 7);
   EXPECT_EQ(load_dataset(path, tokenize_bytes, {.max_samples = 5000}).dataset.size(), 1300);
 }
@@ -240,7 +335,7 @@ TEST(LoadDataset, ListsAreLabelsAndNoTexts) {
   options.columns.label_column_name = "tags";
   const LoadedDataset loaded = load_dataset(path, tokenize_bytes, options);
   EXPECT_EQ(loaded.labels.names, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(copy(loaded.dataset.value_labels(0)), (std::vector<float>{1, 1}));
+  EXPECT_EQ(loaded.dataset.value_labels(0), (std::vector<float>{1, 1}));
   options.columns = {.text_column_names = {"tags"}};
   options.read_labels = false;
   EXPECT_TRUE(contains(message_of<UserError>([&] { load_dataset(path, tokenize_bytes, options); }),
@@ -272,14 +367,14 @@ TEST(Dataset, AlikeSamplesAreKeptOnce) {
   EXPECT_EQ(dataset.token_count(), 3 * count);
   EXPECT_EQ(dataset.max_length(), 3);
   EXPECT_EQ(dataset.length(count - 1), 3);
-  EXPECT_EQ(copy(dataset.input_ids(count - 1)), (std::vector<int32_t>{0, 0, 0}));
+  EXPECT_EQ(dataset.input_ids(count - 1), (std::vector<int32_t>{0, 0, 0}));
   EXPECT_EQ(dataset.class_label(count - 1), 0);
   EXPECT_EQ(dataset.target_items(count - 1), 1);
   EXPECT_LT(dataset.memory_bytes(), 100);
   EXPECT_EQ(micro_batch_capacity(dataset, {.micro_batch_size = 1000}).tokens, 3008)
       << "up to a multiple of 16";
   const Dataset values = Dataset::alike(count, 3, {LabelKind::kValue, 4});
-  EXPECT_EQ(copy(values.value_labels(count - 1)), (std::vector<float>{0, 0, 0, 0}));
+  EXPECT_EQ(values.value_labels(count - 1), (std::vector<float>{0, 0, 0, 0}));
   EXPECT_THROW(Dataset::alike(0, 1), UserError);
   EXPECT_THROW(Dataset::alike(1, 0), UserError);
 }

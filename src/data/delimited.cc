@@ -108,7 +108,7 @@ class DelimitedReader {
 }  // namespace
 
 void read_delimited(LineReader& lines, char delimiter, Quoting quoting, const TableOptions& options,
-                    Table& table) {
+                    RowPieces& pieces, Table& table) {
   DelimitedReader reader(lines, delimiter, quoting, options.max_record_bytes);
   if (!reader.next())
     throw user_error("[{}] expected a header line and rows, got an empty file", table.source);
@@ -129,8 +129,9 @@ void read_delimited(LineReader& lines, char delimiter, Quoting quoting, const Ta
       table.columns[i].append(reader.field(i), classify_field(reader.field(i)));
     }
     table.row_lines.push_back(reader.first_line());
+    pieces.row_added(table);
   }
-  if (table.rows() == 0) {
+  if (pieces.total() == 0) {
     throw user_error("[{}] expected rows after the header, got none; is the first line a header?",
                      table.source);
   }

@@ -34,8 +34,8 @@ ListElement list_element(const Json& element) {
 // Takes the events of the JSON parser. The first object sets the columns; each object becomes a row.
 class RowHandler : public nlohmann::json_sax<Json> {
  public:
-  RowHandler(const LineReader& lines, bool in_array, Table& table)
-      : lines_(lines), in_array_(in_array), array_open_(false), table_(table) {}
+  RowHandler(const LineReader& lines, bool in_array, RowPieces& pieces, Table& table)
+      : lines_(lines), in_array_(in_array), array_open_(false), pieces_(pieces), table_(table) {}
 
   bool null() override { return in_list_ ? element("null") : value("", CellKind::kNull); }
   bool boolean(bool v) override {
@@ -109,6 +109,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
     }
     for (size_t i = 0; i < values_.size(); ++i) table_.columns[i].append(values_[i].text, values_[i].kind);
     table_.row_lines.push_back(line_);
+    pieces_.row_added(table_);
     return true;
   }
 
@@ -174,6 +175,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
   const LineReader& lines_;
   bool in_array_;
   bool array_open_;
+  RowPieces& pieces_;
   Table& table_;
   std::vector<std::string> names_;
   std::unordered_map<std::string_view, size_t> places_;  // of the names, once all are known
@@ -258,7 +260,7 @@ std::vector<ListElement> list_elements(std::string_view text) {
   return elements;
 }
 
-void read_json_rows(LineReader& lines, Table& table) {
+void read_json_rows(LineReader& lines, RowPieces& pieces, Table& table) {
   constexpr std::string_view kSpace = " \t\r";
   std::string line;
   bool any = false;
@@ -267,16 +269,16 @@ void read_json_rows(LineReader& lines, Table& table) {
 
   if (line[line.find_first_not_of(kSpace)] == '[') {
     CharacterSource source(lines, std::move(line));
-    RowHandler handler(lines, true, table);
+    RowHandler handler(lines, true, pieces, table);
     Json::sax_parse(CharacterIterator(source), CharacterIterator(), &handler);
   } else {
-    RowHandler handler(lines, false, table);
+    RowHandler handler(lines, false, pieces, table);
     do {
       if (line.find_first_not_of(kSpace) == std::string::npos) continue;
       Json::sax_parse(line, &handler);
     } while (next_valid_line(lines, line));
   }
-  if (table.rows() == 0)
+  if (pieces.total() == 0)
     throw user_error("[{}] expected at least one object, got an empty array", table.source);
 }
 

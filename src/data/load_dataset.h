@@ -1,4 +1,5 @@
-// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels.
+// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels. In memory, or to files on a disk
+// without ever holding the texts.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,8 @@ struct LoadOptions {
   const LabelMap* labels = nullptr;
   // How to find the labels in this file.
   FindLabelsOptions find = {};
+  // Told of the rows that are tokenized, out of all; may be unset.
+  std::function<void(int64_t done, int64_t rows)> on_progress = {};
 };
 
 struct LoadedDataset {
@@ -49,6 +52,8 @@ struct LoadedDataset {
   int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes in the file
   int64_t empty_texts = 0;      // cells without text, which become empty texts
   bool labels_are_ids = false;  // the file's labels are numbers of the classes, which have other names
+  std::filesystem::path files =
+      {};  // where the samples are read from (data/dataset_cache.h); empty: in memory
 };
 
 // The tokenizer gets a few hundred texts at a time; they live only during the call. Errors: UserError and
@@ -56,5 +61,12 @@ struct LoadedDataset {
 // text, the errors of find_labels, class_labels and value_labels, and for a tokenizer that returns no tokens.
 LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
+
+// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is returned is
+// all but the data set. The file is read twice, some hundred rows at a time; of all rows only the labels are held.
+// SystemError also where it becomes another one meanwhile.
+LoadedDataset stream_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+                             const LoadOptions& options, const std::filesystem::path& directory,
+                             std::vector<std::string>& shards);
 
 }  // namespace shoehorn

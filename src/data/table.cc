@@ -48,6 +48,11 @@ int64_t Table::find_column(std::string_view name) const {
   return found == column_names.end() ? -1 : found - column_names.begin();
 }
 
+void Table::clear_rows() {
+  for (Column& column : columns) column.truncate(0);
+  row_lines.clear();
+}
+
 std::string Table::place(int64_t row) const {
   return fmt::format("{}:{}", source, row_lines[static_cast<size_t>(row)]);
 }
@@ -84,7 +89,9 @@ void set_columns(Table& table, std::vector<std::string> names, int64_t line) {
   table.column_names = std::move(names);
 }
 
-Table read_table(const std::filesystem::path& path, const TableOptions& options) {
+namespace {
+
+Table read_rows(const std::filesystem::path& path, const TableOptions& options, RowPieces& pieces) {
   std::string extension = path.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
@@ -100,14 +107,28 @@ Table read_table(const std::filesystem::path& path, const TableOptions& options)
   Table table;
   table.source = lines.source();
   if (csv) {
-    read_delimited(lines, ',', Quoting::kQuoted, options, table);
+    read_delimited(lines, ',', Quoting::kQuoted, options, pieces, table);
   } else if (tabs) {
-    read_delimited(lines, '\t', Quoting::kLiteral, options, table);
+    read_delimited(lines, '\t', Quoting::kLiteral, options, pieces, table);
   } else {
-    read_json_rows(lines, table);
+    read_json_rows(lines, pieces, table);
   }
+  pieces.finish(table);
   table.invalid_utf8 = lines.invalid_utf8();
   return table;
+}
+
+}  // namespace
+
+Table read_table(const std::filesystem::path& path, const TableOptions& options) {
+  RowPieces whole;
+  return read_rows(path, options, whole);
+}
+
+int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
+                             const std::function<void(const Table& piece)>& take) {
+  RowPieces pieces(rows, take);
+  return read_rows(path, options, pieces).invalid_utf8;
 }
 
 }  // namespace shoehorn

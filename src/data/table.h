@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,7 @@ struct Table {
   int64_t invalid_utf8 = 0;        // ill-formed UTF-8 sequences in the file
 
   int64_t rows() const { return static_cast<int64_t>(row_lines.size()); }
+  void clear_rows();
   // The column's index, or -1.
   int64_t find_column(std::string_view name) const;
   // "train.csv:17", for messages.
@@ -71,6 +73,11 @@ struct TableOptions {
 // a cell with an object or a list of lists, a line over the limit, UTF-16. SystemError: the file cannot be
 // opened or read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
+
+// The same file in pieces: `take` is given a table of at most `rows` rows, again and again, so that memory holds no more
+// than one. What it throws ends the reading. Returns the ill-formed stretches of bytes in the whole file.
+int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
+                             const std::function<void(const Table& piece)>& take);
 
 // The kind of a csv or tsv field: spaces around a number do not count.
 CellKind classify_field(std::string_view text);

@@ -60,9 +60,13 @@ std::vector<int64_t> label_columns(const Table& table, const std::string& names)
 
 }  // namespace
 
+std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options) {
+  return label_columns(table, options.label_column_name);
+}
+
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options) {
   TextColumns found;
-  found.labels = label_columns(table, options.label_column_name);
+  found.labels = find_label_columns(table, options);
 
   const auto is_label = [&](int64_t column) {
     return std::find(found.labels.begin(), found.labels.end(), column) != found.labels.end();

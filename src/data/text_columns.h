@@ -33,6 +33,9 @@ struct TextColumns {
   bool has_labels() const { return !labels.empty(); }
 };
 
+// Of those, where the labels are; of a table whose rows need not be there.
+std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options);
+
 // UserError, which lists the columns there are: a named column is absent, no column is left for text, more
 // than two text columns are named, a column is named as both or twice as a label.
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options = {});

@@ -83,7 +83,7 @@ Window WindowIterator::describe(int64_t update_step) const {
                 .last_of_epoch = update_step == schedule_.steps_in(epoch_) - 1};
   for (int64_t i = 0; i < window.micro_batches; ++i) {
     for (const int64_t sample : samples_of(place.first + i)) {
-      ++window.sequences;
+      ++window.samples;
       window.tokens += dataset_.length(sample);
       window.target_items += dataset_.target_items(sample);
     }
@@ -91,8 +91,19 @@ Window WindowIterator::describe(int64_t update_step) const {
   return window;
 }
 
+// Sequences of the micro-batches of a window that stand before one of them.
+int64_t WindowIterator::sequences_before(const Window& window, int64_t index) const {
+  if (dataset_.facts().most_documents == 1) return index * options_.micro_batch_size;
+  int64_t sequences = 0;
+  for (int64_t i = 0; i < index; ++i) {
+    for (const int64_t sample : samples_of(window.first_micro_batch + i))
+      sequences += dataset_.source().document_count(sample);
+  }
+  return sequences;
+}
+
 void WindowIterator::pack(const Window& window, int64_t index, MicroBatch& destination) const {
-  pack_micro_batch(dataset_, samples_of(window.first_micro_batch + index), index * options_.micro_batch_size,
+  pack_micro_batch(dataset_, samples_of(window.first_micro_batch + index), sequences_before(window, index),
                    options_, destination);
 }
 

@@ -39,8 +39,8 @@ struct Window {
   int64_t update_step = 0;        // within the epoch
   int64_t first_micro_batch = 0;  // within the epoch
   int64_t micro_batches = 0;  // gradient_accumulation_steps, or fewer on a ramp and at the end of an epoch
-  int64_t sequences = 0;
-  int64_t tokens = 0;        // real tokens
+  int64_t samples = 0;
+  int64_t tokens = 0;        // real tokens of the input
   int64_t target_items = 0;  // labels that count, over the whole window
   bool last_of_epoch = false;
 };
@@ -85,6 +85,7 @@ class WindowIterator {
 
   std::span<const int64_t> samples_of(int64_t micro_batch) const;
   Window describe(int64_t update_step) const;
+  int64_t sequences_before(const Window& window, int64_t index) const;
   void pack(const Window& window, int64_t index, MicroBatch& destination) const;
   int64_t stage_micro_batches() const;
   Stage& stage_of(int64_t update_step) { return stages_[static_cast<size_t>(update_step) % stages_.size()]; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/shard_testing.h"
 #include "data/test_support.h"
 
 namespace {
@@ -142,14 +143,14 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
     ASSERT_TRUE(windows.next_window(window));
     EXPECT_EQ(window.epoch, 5);
     EXPECT_EQ(window.micro_batches, 4);
-    EXPECT_EQ(window.sequences, 8);
+    EXPECT_EQ(window.samples, 8);
     EXPECT_EQ(window.tokens, 36);
     EXPECT_EQ(window.target_items, 1 + 3 + 5 + 7);
     EXPECT_FALSE(window.last_of_epoch);
     ASSERT_TRUE(windows.next_window(window));
     EXPECT_EQ(window.update_step, 1);
     EXPECT_EQ(window.micro_batches, 2);
-    EXPECT_EQ(window.sequences, 3);
+    EXPECT_EQ(window.samples, 3);
     EXPECT_EQ(window.target_items, 9 + 11);
     EXPECT_TRUE(window.last_of_epoch);
     Memory memory(windows.capacity(), {LabelKind::kToken});
@@ -229,7 +230,7 @@ TEST(WindowIterator, ARampCutsTheSameSamplesOtherwise) {
                          memory.batch.ints(BatchColumn::kClassLabels).begin() + memory.batch.sequences);
         }
         EXPECT_EQ(window.target_items, targets);
-        EXPECT_EQ(window.sequences, targets);
+        EXPECT_EQ(window.samples, targets);
         sizes.push_back(targets);
       }
     }
@@ -247,11 +248,15 @@ TEST(WindowIterator, ARampCutsTheSameSamplesOtherwise) {
 
 TEST(WindowIterator, AllocatesNothingAfterConstruction) {
   const auto lengths = some_lengths(200);
-  const Dataset dataset = indexed_dataset(lengths);
+  const Dataset in_memory = indexed_dataset(lengths);
+  const TestDirectory directory;
+  std::vector<std::string> names;
+  const Dataset in_files = in_shards(in_memory, directory.path(), names);
   const BatchOptions options{
       .micro_batch_size = 4, .gradient_accumulation_steps = 3, .ramp = {{0, 1}, {300, 3}}};
   for (const auto strategy : {SamplingStrategy::kRandom, SamplingStrategy::kGroupByLength}) {
-    for (const int64_t workers : {0, 1}) {
+    for (const auto& [workers, dataset] :
+         {std::pair{0, in_memory}, {1, in_memory}, {0, in_files}, {1, in_files}}) {
       StagedWindows windows(dataset, Sampler({.strategy = strategy, .group_size = 12}, lengths), options,
                             workers);
       Memory memory(windows.capacity());
@@ -286,6 +291,34 @@ TEST(WindowIterator, Errors) {
   WindowIterator windows(dataset, sampler, {});
   EXPECT_THROW(windows.start_epoch(0, 2), InternalError);
   EXPECT_THROW(windows.start_epoch(-1), InternalError);
+}
+
+// A sample of several documents is several sequences, whose numbers go on from micro-batch to micro-batch.
+TEST(WindowIterator, SequencesAreNumberedOverTheWindow) {
+  using Rows = Dataset::Rows;
+  const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{1, 2, 3}, {4}, {5, 6}, {7}, {8, 9}}},
+                                                 {"position_ids", Rows{{0, 0, 0}, {0}, {0, 0}, {0}, {0, 0}}},
+                                                 {"labels", Rows{{1, 2, 3}, {4}, {5, 6}, {7}, {8, 9}}}});
+  for (const int64_t num_workers : {0, 1}) {
+    StagedWindows windows(dataset, Sampler({.strategy = SamplingStrategy::kSequential}, dataset.size()),
+                          BatchOptions{.micro_batch_size = 2, .gradient_accumulation_steps = 2}, num_workers);
+    EXPECT_EQ(windows.capacity().sequences, 5);
+    Memory memory(windows.capacity(), dataset.label_shape());
+    Window window;
+    windows.start_epoch(0);
+    ASSERT_TRUE(windows.next_window(window));
+    EXPECT_EQ(window.samples, 4);
+    EXPECT_EQ(window.target_items, 7);
+    const auto numbers = [&](int64_t micro_batch) {
+      windows.load(micro_batch, memory.batch);
+      const auto all = memory.batch.ints(BatchColumn::kSequenceSample);
+      return std::vector<int32_t>(all.begin(), all.begin() + memory.batch.sequences);
+    };
+    EXPECT_EQ(numbers(0), (std::vector<int32_t>{0, 1, 2, 3}));
+    EXPECT_EQ(numbers(1), (std::vector<int32_t>{4, 5, 6}));
+    ASSERT_TRUE(windows.next_window(window));
+    EXPECT_EQ(numbers(0), (std::vector<int32_t>{0, 1}));
+  }
 }
 
 }  // namespace

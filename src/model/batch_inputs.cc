@@ -21,6 +21,12 @@ StorageId BatchInputs::ask(BatchColumn column, int64_t width) {
         width);
   if (known.valid()) return known;
   CHECK(state_ != nullptr, "a column of no micro-batch");
+  if (capacity_.of(info.axis) == 0) {
+    throw user_error(
+        "[{}] expected samples with tokens of a decoder, which the model reads, got samples without; give "
+        "decoder_input_ids",
+        info.name);
+  }
   known_width = width;
   Storage storage;
   storage.name = fmt::format("{}{}", prefix_, info.name);
@@ -41,7 +47,7 @@ BatchColumn BatchInputs::column_of(StorageId storage) const {
 
 void add_batch_counts(Program& program, const BatchCapacity& capacity) {
   for (const BatchAxis axis : kBatchAxes) {
-    const int64_t multiple = axis == BatchAxis::kTokens ? kTokenMultiple : 1;
+    const int64_t multiple = counts_tokens(axis) ? kTokenMultiple : 1;
     program.add_count(std::string(batch_axis_name(axis)), capacity.of(axis), multiple);
   }
 }

@@ -112,8 +112,24 @@ Tensor ModelBuilder::dropout(Tensor x, float p, BatchColumn sample, BatchColumn 
             DropoutAttributes{{p, seed_, stream}}, "dropout");
 }
 
+// A model is captured for one micro-batch: the first.
+BatchAxis ModelBuilder::axis_of_rows(Tensor x) {
+  for (const BatchAxis axis : kBatchAxes) {
+    if (x.shape()[0].count == batch_count(0, axis)) return axis;
+  }
+  throw user_error("[model] expected rows of tokens or of sequences, got {} rows of neither",
+                   x.shape()[0].maximum);
+}
+
+BatchAxis ModelBuilder::token_axis_of(Tensor x) {
+  const BatchAxis axis = axis_of_rows(x);
+  if (counts_tokens(axis)) return axis;
+  throw user_error("[model] expected a row for each token, got one for each sequence");
+}
+
 Tensor ModelBuilder::token_dropout(Tensor x, float p) {
-  return dropout(x, p, BatchColumn::kTokenSample, BatchColumn::kPositionIds);
+  const TokenColumns& columns = token_columns(token_axis_of(x));
+  return dropout(x, p, columns.sample, columns.positions);
 }
 
 Tensor ModelBuilder::sequence_dropout(Tensor x, float p) {
@@ -130,23 +146,31 @@ Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, const AttentionOpti
   attributes.heads = options.heads;
   attributes.key_value_heads = options.key_value_heads == 0 ? options.heads : options.key_value_heads;
   attributes.head_size = q.shape().back().maximum / options.heads;
-  attributes.max_query_length = capacity().longest_sequence;
-  const bool own_keys = options.key_start.id().valid();
-  if (own_keys && options.longest_keys < 1)
+  const BatchAxis axis = token_axis_of(q);
+  attributes.max_query_length = capacity().longest(axis);
+  AttentionOptions keys_at = options;
+  if (!options.key_start.id().valid() && token_axis_of(k) != axis) {
+    const BatchAxis key_axis = token_axis_of(k);
+    keys_at.key_start = input(token_columns(key_axis).start);
+    keys_at.key_length = input(token_columns(key_axis).length);
+    keys_at.longest_keys = capacity().longest(key_axis);
+  }
+  const bool own_keys = keys_at.key_start.id().valid();
+  if (own_keys && keys_at.longest_keys < 1)
     throw user_error("[attention] expected the most keys of a sequence with their starts, got {}",
-                     options.longest_keys);
-  attributes.max_key_length = own_keys ? options.longest_keys : attributes.max_query_length;
+                     keys_at.longest_keys);
+  attributes.max_key_length = own_keys ? keys_at.longest_keys : attributes.max_query_length;
   attributes.scale =
       options.scale != 0 ? options.scale : 1.0F / std::sqrt(static_cast<float>(attributes.head_size));
   attributes.mask = options.mask;
   attributes.dropout = {training_ ? options.dropout : 0.0F, seed_, next_stream()};
-  const ValueId start = input(BatchColumn::kSequenceStart).id();
-  const ValueId length = input(BatchColumn::kSequenceLength).id();
+  const ValueId start = input(token_columns(axis).start).id();
+  const ValueId length = input(token_columns(axis).length).id();
   const ValueId sample = input(BatchColumn::kSequenceSample).id();
   const ValueId step = read(scalars_.step).id();
   // Optional inputs behind the others: none, the keys' rows, or these and the bias.
   std::vector<ValueId> keys;
-  if (own_keys || options.bias.id().valid()) keys = {options.key_start.id(), options.key_length.id()};
+  if (own_keys || options.bias.id().valid()) keys = {keys_at.key_start.id(), keys_at.key_length.id()};
   const auto with = [](std::vector<ValueId> inputs, const std::vector<ValueId>& more) {
     inputs.insert(inputs.end(), more.begin(), more.end());
     return inputs;
@@ -163,12 +187,14 @@ Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, const AttentionOpti
 }
 
 Tensor ModelBuilder::first_tokens(Tensor x) {
-  return op(OpKind::kGatherRows, {x.id(), input(BatchColumn::kSequenceStart).id()}, {}, "first_tokens");
+  const ValueId start = input(token_columns(token_axis_of(x)).start).id();
+  return op(OpKind::kGatherRows, {x.id(), start}, {}, "first_tokens");
 }
 
 Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {
-  return op(OpKind::kCrossEntropy,
-            {logits.id(), input(BatchColumn::kClassLabels).id(), read(scalars_.target_count).id()},
+  const BatchAxis axis = axis_of_rows(logits);
+  const BatchColumn labels = counts_tokens(axis) ? token_columns(axis).labels : BatchColumn::kClassLabels;
+  return op(OpKind::kCrossEntropy, {logits.id(), input(labels).id(), read(scalars_.target_count).id()},
             LossAttributes{label_smoothing}, "loss");
 }
 

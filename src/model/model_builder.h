@@ -22,7 +22,8 @@ struct AttentionOptions {
   AttentionMask mask = {};
   float dropout = 0;  // of the probabilities
   float scale = 0;    // of the scores; 0: 1 / √D
-  // Where the keys and values of each sequence lie, if not in the rows of its queries: cross attention. i32[S].
+  // Where the keys and values of each sequence lie, if neither in the rows of its queries nor in those of its tokens on
+  // the keys' axis: cross attention. i32[S].
   Tensor key_start = {};
   Tensor key_length = {};
   int64_t longest_keys = 0;  // cross attention: the most keys of a sequence
@@ -54,7 +55,8 @@ class ModelBuilder {
   // and layer-major accumulation work by layer.
   void set_region(int32_t layer, Component component);
 
-  // Ops. Shapes: N tokens, S sequences, R any rows, H columns.
+  // Ops. Shapes: N tokens, or M of a decoder beside an encoder, S sequences, R any rows, H columns. An op of tokens reads
+  // the columns of the axis that its rows are on.
   // [V, H], [R] -> [R, H]; rows of `padding_index` are not trained.
   Tensor embedding(Tensor table, Tensor ids, int64_t padding_index = -1);
   Tensor add_embedding(Tensor addend, Tensor table, Tensor ids);  // addend + embedding
@@ -64,14 +66,16 @@ class ModelBuilder {
   Tensor activation(Tensor x, Activation kind);
   Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
   Tensor rms_norm(Tensor x, Tensor gamma, float epsilon);
-  // Of tokens [N, H], and of the rows that stand for sequences [S, H].
+  // Of tokens [N, H] or [M, H], and of the rows that stand for sequences [S, H].
   Tensor token_dropout(Tensor x, float p);
   Tensor sequence_dropout(Tensor x, float p);
-  // Scaled dot-product attention of each sequence to itself, or to keys of its own: q [N, A · D], k and v
+  // Scaled dot-product attention of each sequence to itself, to its tokens on the other axis (cross attention: a
+  // decoder's queries [M, …] and an encoder's keys [N, …]), or to keys of its own: q [N, A · D], k and v
   // [N of the keys, K · D] -> [N, A · D]. UserError: widths, heads or a mask that do not go together.
   Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
-  // Mean over the effective batch's targets of the cross-entropy of logits [S, C] with the batch's labels.
+  // Mean over the effective batch's targets of the cross-entropy of logits with the labels of their rows: [S, C] with
+  // those of samples, [N, C] or [M, C] with those of tokens.
   Tensor cross_entropy(Tensor logits, float label_smoothing);
   // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels
   // [S, C]. The loss of a row is the mean over its C values.
@@ -84,6 +88,8 @@ class ModelBuilder {
             int64_t output = 0) {
     return wrap(builder_.value(kind, std::move(inputs), std::move(attributes), name, output));
   }
+  static BatchAxis axis_of_rows(Tensor x);
+  static BatchAxis token_axis_of(Tensor x);
   Tensor dropout(Tensor x, float p, BatchColumn sample, BatchColumn position);
   Tensor value_loss(OpKind kind, Tensor logits);
   void mark_embedding(Tensor table);

@@ -220,11 +220,17 @@ class Adapter {
   ValueId dropped(const LinearLayer& layer, ValueId x) {
     if (options_.lora.dropout == 0 || !program_.traits().trains) return x;
     BatchInputs& batch = family_.train_batches[0];
-    const bool of_tokens = program_.type(x).shape[0].count == batch_count(0, BatchAxis::kTokens);
     const ValueId step = program_.read_state(family_.scalars.step);
     const auto input = [&](BatchColumn column) { return program_.read_state(batch.ask(column)); };
-    const ValueId sample = input(of_tokens ? BatchColumn::kTokenSample : BatchColumn::kSequenceSample);
-    const ValueId position = input(of_tokens ? BatchColumn::kPositionIds : BatchColumn::kSequencePosition);
+    BatchColumn sample_column = BatchColumn::kSequenceSample;
+    BatchColumn position_column = BatchColumn::kSequencePosition;
+    for (const BatchAxis axis : {BatchAxis::kTokens, BatchAxis::kDecoderTokens}) {
+      if (program_.type(x).shape[0].count != batch_count(0, axis)) continue;
+      sample_column = token_columns(axis).sample;
+      position_column = token_columns(axis).positions;
+    }
+    const ValueId sample = input(sample_column);
+    const ValueId position = input(position_column);
     return append(layer, OpKind::kDropout, {x, step, sample, position},
                   DropoutAttributes{{options_.lora.dropout, options_.seed, next_stream_++}}, "lora_dropout");
   }

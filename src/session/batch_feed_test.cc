@@ -41,7 +41,7 @@ TEST(BatchFeed, FillsTheInputsInPlace) {
   filled.send();
   std::vector<int64_t> counts = {99};
   append_counts(batch, counts);
-  EXPECT_EQ(counts, (std::vector<int64_t>{99, 16, 2}));
+  EXPECT_EQ(counts, (std::vector<int64_t>{99, 16, 2, 0}));
   EXPECT_EQ(values_in(BatchColumn::kSequenceSample)[0], 10);
   EXPECT_EQ(values_in(BatchColumn::kSequenceSample)[1], 11);
   EXPECT_EQ(values_in(BatchColumn::kInputIds)[2], 7);

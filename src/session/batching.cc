@@ -50,35 +50,61 @@ std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, cons
                                           args.dataloader_prefetch_factor.value_or(2));
 }
 
-void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
-                   SessionOptions& options) {
+void make_room_for(const WindowIterator& windows, const TrainingArguments& args, SessionOptions& options) {
   options.train = windows.capacity();
-  options.train.longest_sequence = std::max(dataset.max_length(), padding_of(args));
+  options.train.longest_sequence = std::max(options.train.longest_sequence, padding_of(args));
   options.staging_bytes = windows.staging_bytes();
   options.staging_space = args.dataloader_pin_memory ? AddressSpace::kPinnedHost : AddressSpace::kHost;
 }
 
+namespace {
+
+// Names the first sample with an id beyond the model's vocabulary.
+[[noreturn]] void refuse_largest_id(const Model& model, const Dataset& dataset, TokenStream stream,
+                                    const char* which) {
+  std::vector<int32_t> ids;
+  int64_t sample = 0;
+  const auto is_beyond = [&](int32_t id) { return id >= model.vocab_size(); };
+  for (;; ++sample) {
+    CHECK(sample < dataset.size(), "no token {} in the data", dataset.facts().of(stream).largest_id);
+    ids.resize(static_cast<size_t>(dataset.length(sample, stream)));
+    dataset.source().copy_ids(sample, stream, ids);
+    if (std::ranges::any_of(ids, is_beyond)) break;
+  }
+  throw user_error(
+      "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
+      "tokenizer the model's?",
+      which, model.vocab_size(), *std::ranges::find_if(ids, is_beyond), sample);
+}
+
+}  // namespace
+
 void check_data(const Model& model, const Dataset& dataset, const char* which) {
   if (dataset.size() == 0) return;
-  if (dataset.max_length() > model.max_positions()) {
+  // Positions begin anew with each document.
+  const int64_t longest =
+      std::max(dataset.facts().longest_document, dataset.max_length(TokenStream::kDecoder));
+  if (longest > model.max_positions()) {
     throw user_error(
         "[{} data] expected samples of at most {} tokens, the model's positions, got one of {}; use a "
         "smaller --max_seq_length",
-        which, model.max_positions(), dataset.max_length());
+        which, model.max_positions(), longest);
   }
   if (dataset.label_kind() == LabelKind::kNone && std::string_view(which) == "training")
     throw user_error("[{} data] expected labels, got samples without labels", which);
   model.task().check_labels(dataset, which);
-  for (int64_t i = 0; i < dataset.distinct_size(); ++i) {
-    for (const int32_t id : dataset.input_ids(i)) {
-      if (id >= model.vocab_size()) {
-        throw user_error(
-            "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
-            "tokenizer the model's?",
-            which, model.vocab_size(), id, i);
-      }
-    }
+  for (const TokenStream stream : kTokenStreams) {
+    if (dataset.facts().of(stream).largest_id >= model.vocab_size())
+      refuse_largest_id(model, dataset, stream, which);
   }
+}
+
+void check_columns_are_read(const Dataset& dataset, const BatchInputs& batch, const char* which) {
+  if (!dataset.has_decoder_tokens() || batch.find(BatchColumn::kDecoderInputIds).valid()) return;
+  throw user_error(
+      "[{} data] expected samples without decoder_input_ids, which the model does not read, got samples with "
+      "them",
+      which);
 }
 
 }  // namespace shoehorn

@@ -24,11 +24,13 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
 // The effective batches of a run. `dataset` must outlive the iterator.
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset);
 // What they need of a session: programs for any micro-batch, and room for those that are packed ahead.
-void make_room_for(const WindowIterator& windows, const TrainingArguments& args, const Dataset& dataset,
-                   SessionOptions& options);
+void make_room_for(const WindowIterator& windows, const TrainingArguments& args, SessionOptions& options);
 
 // UserError naming `which` data ("training", "evaluation") if a sample is longer than the model's positions,
 // a token is not in its vocabulary, a label does not fit its task, or training samples have no labels.
 void check_data(const Model& model, const Dataset& dataset, const char* which);
+
+// UserError naming `which` where samples have tokens for a decoder and no program of the batch reads them.
+void check_columns_are_read(const Dataset& dataset, const BatchInputs& batch, const char* which);
 
 }  // namespace shoehorn

@@ -30,11 +30,18 @@ int64_t trimmed_resident_bytes() {
 
 // At most what a batch of so many sequences takes, of data of which `whole` are the longest.
 BatchCapacity with_sequences(const BatchCapacity& whole, int64_t sequences) {
-  // Padded sequences are longer than the longest of the data.
-  const int64_t padded = ceil_divide(whole.tokens, whole.sequences);
-  const int64_t tokens = sequences * std::max(whole.longest_sequence, padded);
-  const int64_t rounded = round_up(tokens, kTokenMultiple);
-  return {std::min(rounded, whole.tokens), std::min(sequences, whole.sequences), whole.longest_sequence};
+  const auto tokens_on = [&](BatchAxis axis) {
+    // Padded sequences are longer than the longest of the data.
+    const int64_t padded = ceil_divide(whole.of(axis), whole.sequences);
+    const int64_t tokens = sequences * std::max(whole.longest(axis), padded);
+    const int64_t rounded = round_up(tokens, kTokenMultiple);
+    return std::min(rounded, whole.of(axis));
+  };
+  return {.tokens = tokens_on(BatchAxis::kTokens),
+          .sequences = std::min(sequences, whole.sequences),
+          .longest_sequence = whole.longest_sequence,
+          .decoder_tokens = tokens_on(BatchAxis::kDecoderTokens),
+          .longest_decoder_sequence = whole.longest_decoder_sequence};
 }
 
 // Largest first.

@@ -1,6 +1,7 @@
 #include "tasks/task_checks.h"
 
 #include <cmath>
+#include <vector>
 
 #include "base/error.h"
 
@@ -18,6 +19,8 @@ std::string format_shape(LabelShape labels) {
       return labels.width == 1 ? "one number a sample" : fmt::format("{} numbers a sample", labels.width);
     case LabelKind::kToken:
       return "a class for each token";
+    case LabelKind::kDecoderToken:
+      return "a class for each token of the decoder";
   }
   return "another kind";
 }
@@ -33,8 +36,10 @@ void check_label_shape(const Task& task, const Dataset& dataset, const char* whi
 void check_label_values(const Task& task, const Dataset& dataset, const char* which, float low, float high) {
   check_label_shape(task, dataset, which);
   if (dataset.label_kind() == LabelKind::kNone) return;
+  std::vector<float> values(static_cast<size_t>(dataset.label_shape().width));
   for (int64_t i = 0; i < dataset.distinct_size(); ++i) {
-    for (const float value : dataset.value_labels(i)) {
+    dataset.source().copy_value_labels(i, values);
+    for (const float value : values) {
       if (std::isfinite(value) && value >= low && value <= high) continue;
       throw user_error("[{} data] expected finite numbers{} as labels, for {}, got {} in sample {}", which,
                        std::isfinite(low) ? fmt::format(" from {} to {}", low, high) : "",

@@ -26,7 +26,7 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   session.step.decay_of = decay_of_groups(options.optimizer_groups);
   if (has_samples(data.train)) {
     windows_ = make_windows(args, *data.train);
-    make_room_for(*windows_, args, *data.train, session);
+    make_room_for(*windows_, args, session);
   } else {
     session.kind = RunKind::kEvaluate;
   }
@@ -35,6 +35,10 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
         batch_capacity_of(*data.evaluation, args.per_device_eval_batch_size, padding_of(args));
   }
   session_ = std::make_unique<Session>(model, std::move(session));
+  const ProgramFamily& family = session_->family();
+  if (has_samples(data.train)) check_columns_are_read(*data.train, family.train_batches[0], "training");
+  if (has_samples(data.evaluation))
+    check_columns_are_read(*data.evaluation, family.evaluation_batch, "evaluation");
   // Before the forecast, which counts its bytes.
   if (options.profile_steps > 0) profile_ = std::make_unique<StepProfile>(*session_, options.profile_steps);
   if (trains()) runner_.emplace(*session_, profile_.get());

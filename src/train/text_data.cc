@@ -1,8 +1,13 @@
 #include "train/text_data.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
+#include <span>
+
+#include "base/content_hash.h"
+#include "io/file.h"
 
 namespace shoehorn {
 
@@ -25,6 +30,28 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
 LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options) {
   return load_dataset(path, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options);
+}
+
+LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+                           const LoadOptions& options, const DatasetCacheOptions& cache) {
+  if (cache.directory.empty()) return load_dataset(path, tokenizer, max_length, options);
+  return load_cached_dataset(path, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options,
+                             cache);
+}
+
+DatasetCacheOptions cache_options_of(const TrainingArguments& args,
+                                     const std::vector<std::filesystem::path>& tokenizer_files) {
+  DatasetCacheOptions cache{.directory = args.dataset_cache, .overwrite = args.overwrite_cache};
+  if (cache.directory.empty()) return cache;
+  ContentHash hash;
+  for (const std::filesystem::path& file : tokenizer_files) {
+    const std::string text = read_text_file(file);
+    const std::string head = fmt::format("{} {} ", file.filename().string(), text.size());
+    hash.add(std::as_bytes(std::span(head)));
+    hash.add(std::as_bytes(std::span(text)));
+  }
+  cache.tokenizer = fmt::format("{} {}", hash.hex(), args.max_seq_length);
+  return cache;
 }
 
 LoadOptions load_options_of(const TrainingArguments& args) {

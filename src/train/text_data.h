@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "arguments/training_arguments.h"
+#include "data/dataset_cache.h"
 #include "data/load_dataset.h"
 #include "tokenize/tokenizer.h"
 
@@ -18,6 +20,14 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
 // special tokens; a model takes at most its max_positions().
 LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options = {});
+
+// The same from the cache (data/dataset_cache.h) where it has a directory; what it says of the tokenizer counts.
+LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+                           const LoadOptions& options, const DatasetCacheOptions& cache);
+
+// The cache that the arguments name, for a tokenizer of these files, whose content it reads, cut to max_seq_length.
+DatasetCacheOptions cache_options_of(const TrainingArguments& args,
+                                     const std::vector<std::filesystem::path>& tokenizer_files);
 
 // Options of load_dataset from the arguments' column names.
 LoadOptions load_options_of(const TrainingArguments& args);

@@ -70,7 +70,7 @@ void TrainingLoop::run(Progress& progress) {
       const double begin = now_seconds();
       take_step(window);
       step_seconds_.push_back(now_seconds() - begin);
-      parts_.reports.add_step(step_seconds_.back(), window.sequences);
+      parts_.reports.add_step(step_seconds_.back(), window.samples);
       const int64_t done = window.first_micro_batch + window.micro_batches;
       state.epoch = static_cast<double>(window.epoch) + static_cast<double>(done) / epoch_batches;
       decide_after_step(parts_.args, state);
@@ -114,8 +114,8 @@ void TrainingLoop::take_step(const Window& window) {
   last_grad_norm_ = result.grad_norm;
   ++(result.is_skipped ? position.skipped_steps : position.applied_updates);
   ++state.global_step;
-  position.samples_consumed += window.sequences;
-  samples_ += window.sequences;
+  position.samples_consumed += window.samples;
+  samples_ += window.samples;
   if (parts_.args.include_num_input_tokens_seen != "no") state.num_input_tokens_seen += window.tokens;
   state.total_flos += static_cast<double>(window.tokens) * flops_a_token_;
 }

@@ -1,0 +1,266 @@
+#include "data/dataset_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "data/shard_source.h"
+#include "io/checksummed_files.h"
+#include "io/file.h"
+#include "io/file_operations.h"
+#include "io/json_file.h"
+#include "io/manifest.h"
+
+namespace shoehorn {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+// Raised where the same text, tokenizer and options come to give other samples.
+constexpr int kVersion = 1;
+constexpr const char* kHint = "remove the directory, or give --overwrite_cache to tokenize the text again";
+constexpr const char* kDataSetFile = "data_set.json";
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
+
+std::string content_of_file(const fs::path& path) {
+  const ReadOnlyFile file = ReadOnlyFile::open(path);
+  ContentHash hash;
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPieceBytes, file.bytes())));
+  for (int64_t at = 0; at < file.bytes(); at += kPieceBytes) {
+    const auto part = std::span(piece).first(static_cast<size_t>(std::min(kPieceBytes, file.bytes() - at)));
+    file.read_at(at, part);
+    hash.add(part);
+  }
+  return hash.hex();
+}
+
+json to_json(const LabelMap& labels) {
+  return {{"problem_type", problem_type_name(labels.problem)},
+          {"names", labels.names},
+          {"takes_ids", labels.takes_ids}};
+}
+
+// A name beside `final` that nobody reads by.
+fs::path temporary_name(const fs::path& final) {
+  static std::atomic<int64_t> counter{0};
+  return parent_directory(final) /
+         fmt::format(".{}.tmp-{}-{}", final.filename().string(), getpid(), counter.fetch_add(1));
+}
+
+// A directory under construction.
+class StagedDataSet {
+ public:
+  explicit StagedDataSet(const fs::path& final) {
+    int error_number = EEXIST;
+    while (error_number == EEXIST) {  // an earlier process's leftover that had the same id
+      path_ = temporary_name(final);
+      error_number = file_operations::make_directory(path_);
+    }
+    if (error_number != 0) throw_system_error(path_, "make this directory", error_number);
+    lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock_.is_open()) flock(lock_.get(), LOCK_EX | LOCK_NB);
+  }
+  StagedDataSet(const StagedDataSet&) = delete;
+  StagedDataSet& operator=(const StagedDataSet&) = delete;
+  ~StagedDataSet() {
+    try {
+      remove_path(path_);
+    } catch (const SystemError&) {
+      // What stays is removed by the next process that uses the cache.
+    }
+  }
+
+  const fs::path& path() const { return path_; }
+
+  // Gives it its name, unless another process gave it first.
+  void publish(const fs::path& final) {
+    sync_path(path_);
+    const int error_number = file_operations::rename(path_, final);
+    if (error_number != 0 && error_number != ENOTEMPTY && error_number != EEXIST)
+      throw_system_error(final, fmt::format("rename '{}' to it", path_.filename().string()), error_number);
+    sync_path(parent_directory(final));
+  }
+
+ private:
+  fs::path path_;
+  FileDescriptor lock_;
+};
+
+bool is_abandoned(const fs::path& path, int64_t process) {
+  const bool lives = kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
+  if (lives && process != getpid()) return false;
+  const FileDescriptor lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return lock.is_open() && flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+void remove_leftovers(const fs::path& directory) {
+  for (const std::string& name : list_directory(directory)) {
+    const int64_t process = temporary_file_process(name);
+    std::error_code error;
+    if (process == 0 || !fs::is_directory(directory / name, error)) continue;
+    if (is_abandoned(directory / name, process)) remove_path(directory / name);
+  }
+}
+
+// It loses its name first, so that half of it is never seen.
+void discard(const fs::path& final) {
+  const fs::path leftover = temporary_name(final);
+  rename_path(final, leftover);
+  sync_path(parent_directory(final));
+  remove_path(leftover);
+}
+
+DamagedFile damaged(const fs::path& path, const std::string& defect) {
+  return {path, defect, kHint};
+}
+
+const json& member(const json& object, const char* name, const fs::path& path) {
+  const auto found = object.find(name);
+  if (found == object.end()) throw damaged(path, fmt::format("expected '{}', got none", name));
+  return *found;
+}
+
+std::string text_of(const json& object, const char* name, const fs::path& path) {
+  const json& value = member(object, name, path);
+  if (!value.is_string())
+    throw damaged(path, fmt::format("expected a text as '{}', got {}", name, value.dump()));
+  return value.get<std::string>();
+}
+
+std::vector<std::string> texts_of(const json& object, const char* name, const fs::path& path) {
+  const json& value = member(object, name, path);
+  const bool are_texts =
+      value.is_array() && std::ranges::all_of(value, [](const json& one) { return one.is_string(); });
+  if (!are_texts)
+    throw damaged(path, fmt::format("expected a list of texts as '{}', got {}", name, value.dump()));
+  return value.get<std::vector<std::string>>();
+}
+
+int64_t count_of(const json& object, const char* name, const fs::path& path) {
+  const json& value = member(object, name, path);
+  const std::optional<int64_t> count = whole_number(value);
+  if (!count || *count < 0)
+    throw damaged(path, fmt::format("expected a number as '{}', got {}", name, value.dump()));
+  return *count;
+}
+
+bool flag_of(const json& object, const char* name, const fs::path& path) {
+  const json& value = member(object, name, path);
+  if (!value.is_boolean())
+    throw damaged(path, fmt::format("expected true or false as '{}', got {}", name, value.dump()));
+  return value.get<bool>();
+}
+
+LabelMap labels_from(const json& object, const fs::path& path) {
+  const std::string problem = text_of(object, "problem_type", path);
+  const std::optional<ProblemType> known = find_problem_type(problem);
+  if (!known) throw damaged(path, fmt::format("expected a known problem_type, got '{}'", problem));
+  return {.problem = *known,
+          .names = texts_of(object, "names", path),
+          .takes_ids = flag_of(object, "takes_ids", path)};
+}
+
+LoadedDataset open_data_set(const fs::path& directory, const std::string& key) {
+  const std::optional<Manifest> manifest = read_manifest(directory);
+  const fs::path path = directory / kDataSetFile;
+  if (!manifest || !manifest->contains(kDataSetFile))
+    throw damaged(directory / kManifestName, "expected the checksum of data_set.json, got none");
+  verify_listed(path);
+  const json file = read_json(path);
+  if (!file.is_object()) throw damaged(path, "expected an object, got " + file.dump());
+  if (const std::string found = text_of(file, "key", path); found != key) {
+    throw damaged(path, fmt::format("expected the data set of the key {}, got that of {}", key, found));
+  }
+  LoadedDataset loaded;
+  loaded.files = directory;
+  loaded.labels = labels_from(member(file, "labels", path), path);
+  loaded.labels_are_ids = flag_of(file, "labels_are_ids", path);
+  loaded.invalid_utf8 = count_of(file, "invalid_utf8", path);
+  loaded.empty_texts = count_of(file, "empty_texts", path);
+  loaded.dataset = Dataset(std::make_shared<const ShardSource>(
+      directory, texts_of(file, "shards", path), *manifest, text_of(file, "content_hash", path)));
+  return loaded;
+}
+
+// Tokenizes into a directory without a name, and gives it its name when it is whole.
+void write_data_set(const fs::path& text, const TokenizeFunction& tokenize, const LoadOptions& options,
+                    const std::string& key, const fs::path& final) {
+  StagedDataSet staged(final);
+  const ChecksummedFiles checksums(staged.path());
+  std::vector<std::string> shards;
+  std::error_code absent;
+  const auto written_before = fs::last_write_time(text, absent);
+  LoadedDataset loaded = stream_dataset(text, tokenize, options, staged.path(), shards);
+  if (fs::last_write_time(text, absent) != written_before)
+    throw system_error("[{}] expected a file that stays as it is, got one that was changed while being read",
+                       text.string());
+  Manifest written;
+  for (const auto& [name, file] : checksums.files())
+    written[name] = {file.bytes, ListedFile::Check::kXxh128, file.xxh128};
+  const ShardSource source(staged.path(), shards, written);
+  write_json_atomic(staged.path() / kDataSetFile,
+                    json{{"version", kVersion},
+                         {"key", key},
+                         {"source", text.string()},
+                         {"samples", source.facts().size},
+                         {"tokens", source.facts().of(TokenStream::kInput).tokens},
+                         {"content_hash", source.content_hash()},
+                         {"labels", to_json(loaded.labels)},
+                         {"labels_are_ids", loaded.labels_are_ids},
+                         {"invalid_utf8", loaded.invalid_utf8},
+                         {"empty_texts", loaded.empty_texts},
+                         {"shards", shards}});
+  write_manifest(staged.path(), checksums);
+  staged.publish(final);
+}
+
+}  // namespace
+
+std::string dataset_key(const fs::path& path, const LoadOptions& options, const std::string& tokenizer) {
+  json what = {{"version", kVersion},
+               {"content", content_of_file(path)},
+               {"format", path.extension().string()},
+               {"tokenizer", tokenizer},
+               {"text_columns", options.columns.text_column_names},
+               {"label_columns", options.columns.label_column_name},
+               {"max_samples", options.max_samples},
+               {"read_labels", options.read_labels}};
+  if (options.labels != nullptr) what["labels"] = to_json(*options.labels);
+  if (options.find.problem) what["problem_type"] = problem_type_name(*options.find.problem);
+  if (options.find.model != nullptr) what["model_labels"] = to_json(*options.find.model);
+  const std::string text = format_json(what);
+  ContentHash hash;
+  hash.add(std::as_bytes(std::span(text)));
+  return hash.hex();
+}
+
+LoadedDataset load_cached_dataset(const fs::path& path, const TokenizeFunction& tokenize,
+                                  const LoadOptions& options, const DatasetCacheOptions& cache) {
+  const std::string key = dataset_key(path, options, cache.tokenizer);
+  const fs::path final = cache.directory / key;
+  // A cache that has it may be one that cannot be written.
+  if (cache.overwrite || !path_exists(final)) {
+    ensure_writable_directory(cache.directory);
+    remove_leftovers(cache.directory);
+    if (path_exists(final)) discard(final);
+    write_data_set(path, tokenize, options, key, final);
+  }
+  try {
+    return open_data_set(final, key);
+  } catch (const DamagedFile& damage) {
+    throw damaged(damage.path(), damage.defect());
+  }
+}
+
+}  // namespace shoehorn

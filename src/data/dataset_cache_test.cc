@@ -1,0 +1,241 @@
+#include "data/dataset_cache.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/error.h"
+#include "io/test_directory.h"
+
+namespace shoehorn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A token a byte; `calls` counts the texts that were tokenized.
+TokenizeFunction byte_tokens(int64_t* calls = nullptr) {
+  return [calls](std::span<const TextExample> texts) {
+    std::vector<TokenizedExample> tokenized;
+    for (const TextExample& text : texts) {
+      if (calls != nullptr) ++*calls;
+      TokenizedExample one;
+      one.input_ids.push_back(1);
+      for (const char c : text.text) one.input_ids.push_back(static_cast<unsigned char>(c));
+      one.token_type_ids.resize(one.input_ids.size());
+      for (const char c : text.pair) {
+        one.input_ids.push_back(static_cast<unsigned char>(c));
+        one.token_type_ids.push_back(1);
+      }
+      tokenized.push_back(std::move(one));
+    }
+    return tokenized;
+  };
+}
+
+std::string csv_of(int64_t rows, const std::string& word = "text") {
+  std::string csv = "label,first,second\n";
+  for (int64_t i = 0; i < rows; ++i)
+    csv += fmt::format("{},{} {},{}\n", i % 3 == 0 ? "up" : "down", word, i, i % 7 == 0 ? "" : "pair");
+  return csv;
+}
+
+class DatasetCache : public ::testing::Test {
+ protected:
+  LoadedDataset load(const fs::path& text, const LoadOptions& options = {}, bool overwrite = false,
+                     const std::string& tokenizer = "bytes") {
+    calls_ = 0;
+    return load_cached_dataset(text, byte_tokens(&calls_), options,
+                               {.directory = cache(), .overwrite = overwrite, .tokenizer = tokenizer});
+  }
+  fs::path cache() const { return directory_.path() / "cache"; }
+  int64_t entries() const { return static_cast<int64_t>(list_directory(cache()).size()); }
+
+  TestDirectory directory_;
+  int64_t calls_ = 0;
+};
+
+void expect_same(const LoadedDataset& cached, const LoadedDataset& memory) {
+  EXPECT_EQ(cached.dataset.content_hash(), memory.dataset.content_hash());
+  EXPECT_EQ(cached.dataset.size(), memory.dataset.size());
+  EXPECT_EQ(cached.labels.names, memory.labels.names);
+  EXPECT_EQ(cached.labels.problem, memory.labels.problem);
+  EXPECT_EQ(cached.labels.takes_ids, memory.labels.takes_ids);
+  EXPECT_EQ(cached.labels_are_ids, memory.labels_are_ids);
+  EXPECT_EQ(cached.invalid_utf8, memory.invalid_utf8);
+  EXPECT_EQ(cached.empty_texts, memory.empty_texts);
+}
+
+TEST_F(DatasetCache, TokenizesOnceAndGivesWhatMemoryGives) {
+  const fs::path text = directory_.write("train.csv", csv_of(1300));
+  const LoadedDataset memory = load_dataset(text, byte_tokens());
+  const LoadedDataset first = load(text);
+  EXPECT_EQ(calls_, 1300);
+  expect_same(first, memory);
+  EXPECT_EQ(first.empty_texts, 186);
+  const LoadedDataset second = load(text);
+  EXPECT_EQ(calls_, 0);
+  expect_same(second, memory);
+  EXPECT_EQ(second.files.parent_path(), cache());
+  for (const int64_t sample : {0, 511, 512, 1299}) {
+    EXPECT_EQ(second.dataset.input_ids(sample), memory.dataset.input_ids(sample));
+    EXPECT_EQ(second.dataset.token_type_ids(sample), memory.dataset.token_type_ids(sample));
+    EXPECT_EQ(second.dataset.class_label(sample), memory.dataset.class_label(sample));
+  }
+  EXPECT_EQ(entries(), 1) << "nothing else is left";
+}
+
+// Of every format, and of labels of each kind; the rows of a piece end where those of the next begin.
+TEST_F(DatasetCache, AnyFileIsLoadedAsInMemory) {
+  std::string lists;
+  std::string reals = "score\ttext\n";
+  std::string array = "[";
+  for (int i = 0; i < 1100; ++i) {
+    lists +=
+        fmt::format("{{\"text\": \"t{}\", \"labels\": [{}]}}\n", i, i % 2 == 0 ? "\"a\", \"b\"" : "\"a\"");
+    reals += fmt::format("{}.5\ttext {} \xff\n", i, i);
+    array += fmt::format("{}{{\"text\": \"t{}\", \"label\": {}}}", i == 0 ? "" : ",\n", i, i % 4);
+  }
+  const LabelMap ids{.names = {"w", "x", "y", "z"}, .takes_ids = true};
+  const std::vector<std::pair<fs::path, LoadOptions>> files = {
+      {directory_.write("lists.jsonl", lists), {}},
+      {directory_.write("reals.tsv", reals), {}},
+      {directory_.write("array.json", array + "]"), {.labels = &ids}},
+      {directory_.write("pairs.csv", csv_of(600)), {.max_samples = 520}},
+      {directory_.write("test.csv", csv_of(600)), {.read_labels = false}},
+      // Words only behind the first piece make it a column of text.
+      {directory_.write(
+           "late.csv", "label,n,text\n" +
+                           [] {
+                             std::string rows;
+                             for (int i = 0; i < 700; ++i)
+                               rows += fmt::format("{},{},t\n", i % 2, i < 600 ? "7" : "seven");
+                             return rows;
+                           }()),
+       {}}};
+  for (const auto& [path, options] : files) {
+    SCOPED_TRACE(path);
+    const LoadedDataset memory = load_dataset(path, byte_tokens(), options);
+    expect_same(load(path, options), memory);
+    expect_same(load(path, options), memory);
+    EXPECT_EQ(calls_, 0);
+  }
+}
+
+// Whatever decides samples makes another key.
+TEST_F(DatasetCache, NothingStaleIsUsed) {
+  const fs::path text = directory_.write("train.csv", csv_of(30));
+  load(text);
+  const LabelMap labels{.names = {"down", "up"}};
+  const std::vector<std::function<void()>> changes = {
+      [&] { load(text, {}, false, "another tokenizer"); },
+      [&] { load(text, {.max_samples = 20}); },
+      [&] { load(text, {.read_labels = false}); },
+      [&] { load(text, {.labels = &labels}); },
+      [&] { load(text, {.columns = {.text_column_names = {"second"}}}); },
+      [&] { load(text, {.columns = {.text_column_names = {"first", "second"}}}); },
+      [&] { load(text, {.find = {.problem = ProblemType::kSingleLabel}}); },
+      [&] { load(text, {.find = {.model = &labels}}); },
+      [&] { load(directory_.write("train.csv", csv_of(30, "test"))); },
+      [&] { load(directory_.write("train.csv", csv_of(30)), {}, true); }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    changes[i]();
+    EXPECT_GT(calls_, 0) << i;
+  }
+  load(text);
+  EXPECT_EQ(calls_, 0);
+}
+
+TEST_F(DatasetCache, WhatIsDamagedIsNamed) {
+  const fs::path text = directory_.write("train.csv", csv_of(30));
+  const fs::path data = load(text).files;
+  for (const std::string& name : list_directory(data)) {
+    flip_bit(data / name, 8 * 20);
+    const std::string error = refusal_of([&] { load(text); });
+    EXPECT_TRUE(contains(error, name)) << error;
+    EXPECT_TRUE(contains(error, "--overwrite_cache")) << error;
+    flip_bit(data / name, 8 * 20);
+    load(text);
+    const std::string bytes = read_text_file(data / name);
+    remove_path(data / name);
+    EXPECT_TRUE(contains(refusal_of([&] { load(text); }), data.filename().string())) << name;
+    std::ofstream(data / name, std::ios::binary) << bytes;
+  }
+  // The data set of another text under this key.
+  const fs::path other = load(directory_.write("other.csv", csv_of(31))).files;
+  remove_path(data);
+  fs::rename(other, data);
+  EXPECT_TRUE(contains(refusal_of([&] { load(text); }), "expected the data set of the key"));
+  EXPECT_EQ(load(text, {}, true).dataset.size(), 30);
+  EXPECT_EQ(load(text).dataset.size(), 30);
+}
+
+// Killed while it writes, a process leaves nothing that is read, and what it leaves is removed by the next.
+TEST_F(DatasetCache, AKilledProcessLeavesNothingToRead) {
+  const fs::path text = directory_.write("train.csv", csv_of(1300));
+  const pid_t child = fork();
+  if (child == 0) {
+    load_cached_dataset(text,
+                        [calls = 0](std::span<const TextExample> texts) mutable {
+                          if (++calls == 2) raise(SIGKILL);
+                          return byte_tokens()(texts);
+                        },
+                        {}, {.directory = cache(), .tokenizer = "bytes"});
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(entries(), 1);
+  EXPECT_EQ(list_directory(cache())[0].front(), '.');
+  EXPECT_EQ(load(text).dataset.size(), 1300);
+  EXPECT_EQ(entries(), 1);
+}
+
+// Several processes that tokenize the same text at the same time each have it, and one copy stays.
+TEST_F(DatasetCache, ProcessesAtTheSameTime) {
+  const fs::path text = directory_.write("train.csv", csv_of(1300));
+  const std::string hash = load_dataset(text, byte_tokens()).dataset.content_hash();
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    children.push_back(fork());
+    if (children.back() == 0) {
+      const LoadedDataset loaded =
+          load_cached_dataset(text, byte_tokens(), {}, {.directory = cache(), .tokenizer = "bytes"});
+      _exit(loaded.dataset.content_hash() == hash ? 0 : 1);
+    }
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  EXPECT_EQ(entries(), 1);
+}
+
+// What a text is refused for in memory it is refused for here, and nothing stays.
+TEST_F(DatasetCache, TextsAreRefusedAsInMemory) {
+  const std::vector<std::string> texts = {"text\na\n", "label,text\n1,\n,b\n", "label,text\n1,a\n2\n",
+                                          "label,n\n1,2\n0,3\n"};
+  for (const std::string& csv : texts) {
+    const fs::path text = directory_.write("bad.csv", csv);
+    const std::string expected = refusal_of([&] { load_dataset(text, byte_tokens()); });
+    EXPECT_NE(expected, "") << csv;
+    EXPECT_EQ(refusal_of([&] { load(text); }), expected);
+    EXPECT_EQ(entries(), 0);
+  }
+}
+
+TEST_F(DatasetCache, ProgressCountsRows) {
+  const fs::path text = directory_.write("train.csv", csv_of(1300));
+  std::vector<std::pair<int64_t, int64_t>> calls;
+  const LoadOptions options{
+      .on_progress = [&](int64_t done, int64_t rows) { calls.emplace_back(done, rows); }};
+  load(text, options);
+  EXPECT_EQ(calls, (std::vector<std::pair<int64_t, int64_t>>{{512, 1300}, {1024, 1300}, {1300, 1300}}));
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,113 @@
+// Where the samples of a data set come from: the seam between how they are kept and who reads them (the packer, windows,
+// samplers, checks of labels, the hash that a checkpoint keeps).
+//
+//   MemorySource  (data/memory_source.h)  flat arrays in memory
+//   ShardSource   (data/shard_source.h)   files of tokens, read sample by sample
+//
+// A sample has a row of tokens in each of two streams: those of the input, and those that a decoder reads, if there are
+// any. Labels are of the sample, or of each token of one stream. The input may be several documents end to end: each
+// is a sequence of its own, which attends to nothing of the others and whose positions begin at 0.
+//
+// A source is immutable and may be read by any number of threads. Reading a sample allocates nothing. Indices of samples
+// are below size(); spans that are filled are as long as what is copied.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace shoehorn {
+
+// Whose tokens: the input of an encoder or of a model that is only a decoder, or the decoder's beside an encoder.
+enum class TokenStream : uint8_t { kInput, kDecoder };
+inline constexpr std::array<TokenStream, 2> kTokenStreams = {TokenStream::kInput, TokenStream::kDecoder};
+
+enum class LabelKind : uint8_t {
+  kNone,
+  kClass,         // one int32 a sample
+  kValue,         // one float a sample or several: what a regression predicts, or 1 for each class of several
+  kToken,         // one int32 a token of the input, at the token whose output is to predict it
+  kDecoderToken,  // the same of the decoder's tokens
+};
+
+// What a data set has as labels. Two that are equal go through the same programs.
+struct LabelShape {
+  LabelKind kind = LabelKind::kNone;
+  int64_t width = 1;  // of kValue: values a sample
+
+  bool operator==(const LabelShape&) const = default;
+};
+
+// The stream whose tokens have labels; CHECKs that it is one of the two kinds.
+TokenStream labelled_stream(LabelKind kind);
+
+// The label that no loss counts, as in PyTorch.
+inline constexpr int32_t kIgnoredLabel = -100;
+
+struct StreamFacts {
+  int64_t tokens = 0;       // of all samples
+  int64_t longest = 0;      // tokens of a sample
+  int32_t largest_id = -1;  // -1: there are no tokens
+};
+
+// What holds for all samples of a source.
+struct SourceFacts {
+  int64_t size = 0;  // samples
+  LabelShape labels = {};
+  bool has_token_types = false;  // false: all are 0
+  std::array<StreamFacts, kTokenStreams.size()> streams = {};
+  int64_t most_documents = 1;  // of a sample
+  int64_t longest_document = 0;
+
+  const StreamFacts& of(TokenStream stream) const { return streams[static_cast<size_t>(stream)]; }
+  StreamFacts& of(TokenStream stream) { return streams[static_cast<size_t>(stream)]; }
+};
+
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+
+  const SourceFacts& facts() const { return facts_; }
+  // The first so many samples are kept; the others are these again.
+  virtual int64_t distinct_size() const { return facts_.size; }
+
+  // Tokens of the sample.
+  virtual int64_t length(int64_t sample, TokenStream stream) const = 0;
+  // Those of sample `first` and of the ones behind it.
+  virtual void copy_lengths(int64_t first, TokenStream stream, std::span<int32_t> to) const = 0;
+  virtual void copy_ids(int64_t sample, TokenStream stream, std::span<int32_t> to) const = 0;
+  // Of the input.
+  virtual void copy_token_types(int64_t sample, std::span<int32_t> to) const = 0;
+
+  // Documents of the sample, and tokens of each.
+  virtual int64_t document_count(int64_t /*sample*/) const { return 1; }
+  virtual int64_t document_length(int64_t sample, int64_t /*document*/) const {
+    return length(sample, TokenStream::kInput);
+  }
+
+  // Of the kind that the source has.
+  virtual int32_t class_label(int64_t sample) const = 0;
+  virtual void copy_value_labels(int64_t sample, std::span<float> to) const = 0;
+  virtual void copy_token_labels(int64_t sample, std::span<int32_t> to) const = 0;
+  // Labels of the sample's tokens that are not kIgnoredLabel.
+  virtual int64_t labelled_tokens(int64_t sample) const = 0;
+
+  // ContentHash (base/content_hash.h) of all distinct samples in their order, however they are kept.
+  virtual std::string content_hash() const;
+
+  // Bytes that the source holds in memory while it lives.
+  virtual int64_t memory_bytes() const = 0;
+
+ protected:
+  SampleSource() = default;
+  SampleSource(const SampleSource&) = default;
+  SampleSource(SampleSource&&) = default;
+  SampleSource& operator=(const SampleSource&) = default;
+  SampleSource& operator=(SampleSource&&) = default;
+
+  // Set while the source is made.
+  SourceFacts facts_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,104 @@
+#include "data/shard_source.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+ShardSource::ShardSource(const std::filesystem::path& directory, std::span<const std::string> names,
+                         const Manifest& manifest, std::string content_hash)
+    : content_hash_(std::move(content_hash)) {
+  if (names.empty()) throw user_error("[{}] expected files of tokens, got none", directory.string());
+  for (const std::string& name : names) {
+    const auto listed = manifest.find(name);
+    if (listed == manifest.end()) {
+      throw user_error("[{}] expected a checksum of {} in {}, got none", directory.string(), name,
+                       kManifestName);
+    }
+    ShardFile shard = ShardFile::open(directory / name, listed->second);
+    const SourceFacts& facts = shard.facts();
+    const bool decodes = facts.of(TokenStream::kDecoder).tokens > 0;
+    if (!shards_.empty() &&
+        (facts.labels != facts_.labels || decodes != (facts_.of(TokenStream::kDecoder).tokens > 0))) {
+      throw user_error(
+          "[{}] expected samples as in {}, got labels of another kind or another number of streams",
+          shard.path().string(), shards_.front().path().filename().string());
+    }
+    first_samples_.push_back(facts_.size);
+    facts_.labels = facts.labels;
+    facts_.size += facts.size;
+    facts_.has_token_types |= facts.has_token_types;
+    facts_.longest_document = std::max(facts_.longest_document, facts.longest_document);
+    for (const TokenStream stream : kTokenStreams) {
+      StreamFacts& all = facts_.of(stream);
+      const StreamFacts& added = facts.of(stream);
+      all.tokens += added.tokens;
+      all.longest = std::max(all.longest, added.longest);
+      all.largest_id = std::max(all.largest_id, added.largest_id);
+    }
+    shards_.push_back(std::move(shard));
+  }
+}
+
+ShardSource::Place ShardSource::place(int64_t sample) const {
+  const auto behind = std::upper_bound(first_samples_.begin(), first_samples_.end(), sample);
+  const auto shard = static_cast<size_t>(behind - first_samples_.begin() - 1);
+  return {shards_[shard], sample - first_samples_[shard]};
+}
+
+int64_t ShardSource::length(int64_t sample, TokenStream stream) const {
+  const auto [shard, at] = place(sample);
+  return shard.length(at, stream);
+}
+
+void ShardSource::copy_lengths(int64_t first, TokenStream stream, std::span<int32_t> to) const {
+  while (!to.empty()) {
+    const auto [shard, at] = place(first);
+    const size_t count = std::min(to.size(), static_cast<size_t>(shard.facts().size - at));
+    shard.copy_lengths(at, stream, to.first(count));
+    first += static_cast<int64_t>(count);
+    to = to.subspan(count);
+  }
+}
+
+void ShardSource::copy_ids(int64_t sample, TokenStream stream, std::span<int32_t> to) const {
+  const auto [shard, at] = place(sample);
+  shard.copy_ids(at, stream, to);
+}
+
+void ShardSource::copy_token_types(int64_t sample, std::span<int32_t> to) const {
+  const auto [shard, at] = place(sample);
+  shard.copy_token_types(at, to);
+}
+
+int32_t ShardSource::class_label(int64_t sample) const {
+  const auto [shard, at] = place(sample);
+  return shard.class_label(at);
+}
+
+void ShardSource::copy_value_labels(int64_t sample, std::span<float> to) const {
+  const auto [shard, at] = place(sample);
+  shard.copy_value_labels(at, to);
+}
+
+void ShardSource::copy_token_labels(int64_t sample, std::span<int32_t> to) const {
+  const auto [shard, at] = place(sample);
+  shard.copy_token_labels(at, to);
+}
+
+int64_t ShardSource::labelled_tokens(int64_t sample) const {
+  const auto [shard, at] = place(sample);
+  return shard.labelled_tokens(at);
+}
+
+std::string ShardSource::content_hash() const {
+  return content_hash_.empty() ? SampleSource::content_hash() : content_hash_;
+}
+
+int64_t ShardSource::memory_bytes() const {
+  return static_cast<int64_t>(shards_.capacity() * sizeof(ShardFile) +
+                              first_samples_.capacity() * sizeof(int64_t));
+}
+
+}  // namespace shoehorn
