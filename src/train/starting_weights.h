@@ -8,7 +8,7 @@
 #include <string>
 
 #include "data/window_iterator.h"
-#include "io/safetensors.h"
+#include "io/tensor_files.h"
 #include "session/session.h"
 #include "state/original_weights.h"
 
@@ -29,7 +29,7 @@ void reserve_run(Session& session, WindowIterator* windows, bool detect_anomaly)
 
 // Says which of the files that weights were read from have no checksum to be verified by: those of Hugging Face, and of
 // older versions. `on_line` unset: silent.
-void say_without_checksums(const SafetensorsModel& files,
+void say_without_checksums(const TensorFiles& files,
                            const std::function<void(const std::string& line)>& on_line);
 
 // Puts the weights into a session that is reserved, and returns what they came from; none: all are new. Errors of start_weights and load_adapter; UserError where weights that only an evaluation
