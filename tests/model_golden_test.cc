@@ -242,7 +242,7 @@ class GoldenStep {
   std::vector<std::vector<float>> weights() {
     std::vector<std::vector<float>> all;
     for (const Parameter& parameter : session_.state().parameters()) {
-      all.emplace_back(static_cast<size_t>(parameter.elements()));
+      all.emplace_back(static_cast<size_t>(parameter.local_elements()));
       read_parameter(session_.executor(), parameter, 0, all.back());
     }
     return all;

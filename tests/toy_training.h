@@ -111,7 +111,7 @@ inline Weights read_weights(Session& session) {
   Weights weights;
   for (const Parameter& parameter : session.state().parameters()) {
     std::vector<float>& values = weights[parameter.name];
-    values.resize(static_cast<size_t>(parameter.elements()));
+    values.resize(static_cast<size_t>(parameter.local_elements()));
     read_parameter(session.executor(), parameter, 0, values);
   }
   return weights;
@@ -133,7 +133,7 @@ inline Weights random_weights(const Session& session) {
     std::normal_distribution<float> normal(
         parameter.initializer.kind == Initializer::Kind::kOnes ? 1.0F : 0.0F, 0.2F);
     std::vector<float>& values = weights[parameter.name];
-    values.resize(static_cast<size_t>(parameter.elements()));
+    values.resize(static_cast<size_t>(parameter.local_elements()));
     for (float& value : values) value = normal(generator);
   }
   return weights;

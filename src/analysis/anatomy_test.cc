@@ -57,7 +57,7 @@ int64_t elements_where(const Model& model, const std::function<bool(const Parame
   const Session session(model, options_of());
   int64_t elements = 0;
   for (const Parameter& parameter : session.state().parameters())
-    elements += counts(parameter) ? parameter.elements() : 0;
+    elements += counts(parameter) ? parameter.global_elements() : 0;
   return elements;
 }
 

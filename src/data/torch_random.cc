@@ -14,7 +14,6 @@ namespace {
 // radii, row 1 the angles. Products and sums below are fused or not fused exactly as in that kernel's machine
 // code.
 constexpr int kLanes = 8;
-constexpr int64_t kBlock = 2 * kLanes;
 
 // Natural logarithm of a normal number in (0, 1]: Cephes logf.
 [[gnu::always_inline]] inline float cephes_log(float x) {
@@ -146,20 +145,35 @@ double TorchGenerator::next_normal_double() {
 }
 
 void TorchGenerator::normal(std::span<float> out, double mean, double std) {
-  const auto n = static_cast<int64_t>(out.size());
-  if (n < kBlock) {
-    for (float& value : out) value = static_cast<float>(next_normal_double() * std + mean);
+  TorchNormalPieces(*this, static_cast<int64_t>(out.size()), mean, std).next(out);
+}
+
+void TorchNormalPieces::draw_block() {
+  for (float& value : block_) value = generator_.uniform_float();
+  box_muller_block(block_.data(), static_cast<float>(mean_), static_cast<float>(std_));
+}
+
+void TorchNormalPieces::next(std::span<float> out) {
+  if (elements_ < kBlock) {
+    for (float& value : out) value = static_cast<float>(generator_.next_normal_double() * std_ + mean_);
     return;
   }
-  const auto mean_float = static_cast<float>(mean);
-  const auto std_float = static_cast<float>(std);
-  for (float& value : out) value = uniform_float();
-  for (int64_t i = 0; i + kBlock <= n; i += kBlock) box_muller_block(out.data() + i, mean_float, std_float);
-  if (n % kBlock == 0) return;
-  // A ragged end is drawn anew as one whole block that overlaps the one before it.
-  const std::span<float> last = out.last(static_cast<size_t>(kBlock));
-  for (float& value : last) value = uniform_float();
-  box_muller_block(last.data(), mean_float, std_float);
+  const int64_t last_begin = elements_ - kBlock;
+  for (float& value : out) {
+    const bool ends_ragged = elements_ % kBlock != 0;
+    if (ends_ragged && given_ == last_begin) {
+      // A ragged end is drawn anew as one whole block that overlaps the one before it. PyTorch has drawn numbers for
+      // all elements before that.
+      for (int64_t i = 0; i < elements_ % kBlock; ++i) generator_.uniform_float();
+      draw_block();
+      block_begin_ = last_begin;
+    } else if (given_ == block_begin_ + kBlock) {
+      draw_block();
+      block_begin_ = given_;
+    }
+    value = block_[static_cast<size_t>(given_ - block_begin_)];
+    ++given_;
+  }
 }
 
 }  // namespace shoehorn

@@ -16,6 +16,7 @@
 // Not thread-safe: one generator belongs to one thread at a time. Nothing allocates; nothing throws.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -49,12 +50,37 @@ class TorchGenerator {
   void normal(std::span<float> out, double mean, double std);
 
  private:
+  friend class TorchNormalPieces;
   float uniform_float();
   double uniform_double();
   double next_normal_double();
 
   std::mt19937 engine_;
   std::optional<double> next_normal_;
+};
+
+// The numbers of normal() for a tensor of so many elements, a piece after the other: for a tensor that is not held
+// whole. Nobody else draws from the generator, which outlives this, before the last piece.
+class TorchNormalPieces {
+ public:
+  TorchNormalPieces(TorchGenerator& generator, int64_t elements, double mean, double std)
+      : generator_(generator), elements_(elements), mean_(mean), std_(std) {}
+
+  // The next ones; together at most the tensor's.
+  void next(std::span<float> out);
+
+ private:
+  static constexpr int64_t kBlock = 16;  // what PyTorch's kernel turns at once
+
+  void draw_block();
+
+  TorchGenerator& generator_;
+  int64_t elements_;
+  double mean_;
+  double std_;
+  int64_t given_ = 0;
+  std::array<float, kBlock> block_{};
+  int64_t block_begin_ = -kBlock;  // the element that block_ begins with
 };
 
 }  // namespace shoehorn

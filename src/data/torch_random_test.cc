@@ -132,6 +132,32 @@ TEST(TorchRandom, NormalIsBoxMuller) {
   }
 }
 
+// A tensor that is drawn a piece after the other has the numbers of one that is drawn at once, and leaves the generator
+// as that does.
+TEST(TorchRandom, NormalInPiecesIsNormalAtOnce) {
+  for (const int64_t elements : {0, 1, 2, 15, 16, 17, 31, 32, 33, 100, 1003}) {
+    for (const int64_t piece : {1, 3, 16, 29, 2000}) {
+      TorchGenerator at_once(9);
+      std::vector<float> expected(static_cast<size_t>(elements));
+      at_once.normal(expected, 1.0, 0.02);
+      TorchGenerator in_pieces(9);
+      TorchNormalPieces pieces(in_pieces, elements, 1.0, 0.02);
+      std::vector<float> drawn(expected.size());
+      for (int64_t at = 0; at < elements; at += piece) {
+        const int64_t count = std::min(piece, elements - at);
+        pieces.next(std::span(drawn).subspan(static_cast<size_t>(at), static_cast<size_t>(count)));
+      }
+      EXPECT_EQ(drawn, expected) << elements << " in pieces of " << piece;
+      EXPECT_EQ(in_pieces.random(), at_once.random());
+      std::vector<float> next(3);
+      std::vector<float> next_expected(3);
+      in_pieces.normal(next, 0, 1);
+      at_once.normal(next_expected, 0, 1);
+      EXPECT_EQ(next, next_expected);
+    }
+  }
+}
+
 TEST(TorchRandom, SeedingAgainForgetsTheSecondNormal) {
   TorchGenerator generator(1);
   std::vector<float> first(3);

@@ -119,12 +119,15 @@ struct LossScaleAttributes {
   float minimum = 1;
 };
 
-// One parameter as an optimizer sees it: matrices of its last two dimensions. A vector is one row.
+// One parameter as an optimizer sees it: matrices of its last two dimensions. A vector is one row, and so are the
+// elements of a shard.
 struct UpdatedParameter {
   int64_t matrices = 1;
   int64_t rows = 0;
   int64_t columns = 0;
-  uint32_t stream_id = 0;  // of the random bits that round it
+  uint32_t stream_id = 0;     // of the random bits that round it
+  int64_t first_element = 0;  // number of its first element in the whole parameter
+  int64_t padding = 0;        // elements behind these that are not updated
   int64_t elements() const { return matrices * rows * columns; }
 };
 

@@ -6,7 +6,7 @@
 
 namespace shoehorn {
 
-int64_t Parameter::elements() const {
+int64_t ShardedTensor::global_elements() const {
   int64_t product = 1;
   for (const int64_t dim : shape) product *= dim;
   return product;
@@ -51,6 +51,41 @@ StorageId StateTable::find_storage(std::string_view name) const {
     if (storages_[i].name == name) return StorageId{static_cast<int32_t>(i)};
   }
   return {};
+}
+
+void StateTable::verify_parameters() const {
+  struct Place {
+    StorageId storage;
+    int64_t begin;
+    int64_t end;
+    const Parameter* parameter;
+  };
+  std::vector<Place> places;
+  for (const Parameter& parameter : parameters_) {
+    const int64_t begin = parameter.offset_elements;
+    const int64_t end = begin + parameter.stored_elements();
+    const Slice slice = parameter.slice();
+    CHECK(parameter.storage.valid(), "{} lies in no storage", parameter.name);
+    CHECK(Slice::make(slice, parameter.global_elements()) &&
+              (!parameter.shard || parameter.shard->padding >= 0),
+          "{} of {} elements is said to have {} here", parameter.name, parameter.global_elements(),
+          slice_text(slice));
+    for (const StorageId id : {parameter.storage, parameter.rest}) {
+      if (!id.valid()) continue;
+      CHECK(begin >= 0 && end <= storage(id).type.shape.elements(),
+            "{} lies at elements {} to {} of '{}', which has {}", parameter.name, begin, end,
+            storage(id).name, storage(id).type.shape.elements());
+    }
+    if (begin < end) places.push_back({parameter.storage, begin, end, &parameter});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::pair(a.storage.index, a.begin) < std::pair(b.storage.index, b.begin);
+  });
+  for (size_t i = 1; i < places.size(); ++i) {
+    const Place& before = places[i - 1];
+    CHECK(before.storage != places[i].storage || before.end <= places[i].begin, "{} and {} overlap in '{}'",
+          before.parameter->name, places[i].parameter->name, storage(before.storage).name);
+  }
 }
 
 StorageId StateTable::merge(const std::vector<StorageId>& parts, std::string name) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/error_testing.h"
 
 namespace shoehorn {
 namespace {
@@ -67,6 +68,53 @@ TEST_F(StateTableTest, OnlyStoragesOfAKindAreMerged) {
   const StorageId a = add("a", 2, 3);
   EXPECT_THROW(state_.merge({a, add("b", 2, 3, DType::kBF16)}, "ab"), InternalError);
   EXPECT_THROW(state_.merge({}, "none"), InternalError);
+}
+
+TEST(ShardedTensor, CountsWhatIsHereAndWhatThereIs) {
+  Parameter parameter;
+  parameter.shape = {4, 6};
+  EXPECT_EQ(parameter.global_elements(), 24);
+  EXPECT_EQ(parameter.local_elements(), 24);
+  EXPECT_EQ(parameter.stored_elements(), 24);
+  EXPECT_EQ(parameter.slice(), Slice::whole(24));
+  EXPECT_EQ(parameter.owner(), 0);
+  EXPECT_TRUE(parameter.is_whole() && !parameter.is_sharded());
+  parameter.shard = Shard{.slice = Slice::block(parameter.shape, 1, 4, 6), .padding = 3, .owner = 2};
+  EXPECT_EQ(parameter.global_elements(), 24);
+  EXPECT_EQ(parameter.local_elements(), 8);
+  EXPECT_EQ(parameter.stored_elements(), 11);
+  EXPECT_EQ(parameter.owner(), 2);
+  EXPECT_TRUE(!parameter.is_whole() && parameter.is_sharded());
+}
+
+TEST_F(StateTableTest, ParametersLieBesideEachOtherInTheirStorages) {
+  const StorageId a = add("a", 2, 3);
+  const StorageId whole = state_.merge({a, add("b", 5, 3)}, "ab");
+  EXPECT_NO_THROW(state_.verify_parameters());
+  Parameter& b = state_.parameter(state_.find_parameter("b"));
+  const auto refused = [&](const char* expected) {
+    EXPECT_TRUE(contains(message_of<InternalError>([&] { state_.verify_parameters(); }), expected))
+        << expected;
+  };
+  b.offset_elements = 5;
+  refused("a and b overlap in 'ab'");
+  b.offset_elements = 7;
+  refused("b lies at elements 7 to 22 of 'ab', which has 21");
+  b.offset_elements = 6;
+  b.shard = Shard{.slice = Slice::range(3, 15), .padding = 3};
+  EXPECT_NO_THROW(state_.verify_parameters());
+  b.shard->padding = 4;
+  refused("b lies at elements 6 to 22");
+  b.shard = Shard{.slice = {3, 13, 13, 1}};
+  refused("b of 15 elements is said to have elements 3 to 15 here");
+  b.shard.reset();
+  b.rest = state_.add_storage({"rest", {DType::kI16, {20}}, Role::kMasterWeight, {}, {}});
+  refused("of 'rest', which has 20");
+  b.rest = {};
+  b.storage = {};
+  refused("b lies in no storage");
+  b.storage = whole;
+  EXPECT_NO_THROW(state_.verify_parameters());
 }
 
 TEST_F(StateTableTest, ParameterNamesAreUsedOnce) {

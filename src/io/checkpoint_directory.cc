@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <map>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -140,13 +141,15 @@ StagedDirectory::~StagedDirectory() {
   }
 }
 
-fs::path StagedDirectory::commit() {
+fs::path StagedDirectory::commit(int32_t owners) {
   CHECK(!staging_.empty(), "{} committed twice", name_);
   fs::path final = output_dir_ / name_;
   if (std::error_code error; path_exists(final) && !fs::is_directory(final, error)) {
     throw user_error("[{}] expected a directory or nothing, got a file; move it away", final.string());
   }
-  write_manifest(staging_, *checksums_);
+  std::map<std::string, WrittenFile> written = checksums_->files();
+  take_manifest_parts(staging_, owners, written);
+  write_manifest(staging_, written);
   replace(final);
   staging_.clear();
   lock_.close();
@@ -173,6 +176,15 @@ void StagedDirectory::replace(const fs::path& final) {
   } catch (const SystemError&) {
     // The new checkpoint is complete; what stays of the old one is removed at the next start.
   }
+}
+
+StagedPart::StagedPart(fs::path staging, const Owner& owner)
+    : staging_(std::move(staging)), owner_(owner), checksums_(staging_) {
+  CHECK(0 < owner.number && owner.number < owner.count, "owner {} of {}", owner.number, owner.count);
+}
+
+void StagedPart::commit() {
+  write_manifest_part(staging_, owner_, checksums_.files());
 }
 
 RecoveredCheckpoints recover_checkpoints(const fs::path& output_dir) {

@@ -8,8 +8,8 @@
 // Each checkpoint has a manifest (manifest.h), which lists all its files with sizes and with the checksums
 // that were taken as they were written. A reader that verifies it finds what the disk lost or changed.
 //
-// One process at a time writes checkpoints to an output_dir (rank 0), one thread at a time; any number may
-// read. Errors: SystemError naming the path where the system failed.
+// One process at a time makes checkpoints in an output_dir (rank 0), one thread at a time; others may write parts of
+// one (StagedPart); any number may read. Errors: SystemError naming the path where the system failed.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,9 @@ class StagedDirectory {
   // Writes the manifest, brings to the disk what is not there yet, renames to checkpoint-N (in place of an older
   // one of that name) and returns that path. UserError if checkpoint-N exists and is not a directory.
   // If it throws, checkpoint-N is the older one or the new one, complete.
-  std::filesystem::path commit();
+  // Of a directory that several processes write (this one is number 0), when all others have committed their parts;
+  // DamagedFile where one has not, or what it wrote is not there.
+  std::filesystem::path commit(int32_t owners = 1);
 
  private:
   void replace(const std::filesystem::path& final);
@@ -51,6 +53,24 @@ class StagedDirectory {
   std::filesystem::path staging_;  // empty once renamed
   FileDescriptor lock_;
   std::optional<ChecksummedFiles> checksums_;
+};
+
+// What another process than the one that has the StagedDirectory writes into it. For one thread; any number of parts of
+// a directory at a time, each in a process of its own.
+class StagedPart {
+ public:
+  // `staging` is the path() of the StagedDirectory, which exists until number 0 commits; `owner` is not number 0.
+  StagedPart(std::filesystem::path staging, const Owner& owner);
+
+  const std::filesystem::path& path() const { return staging_; }
+
+  // All files of this part are there, and on the disk where AtomicFile wrote them.
+  void commit();
+
+ private:
+  std::filesystem::path staging_;
+  Owner owner_;
+  ChecksummedFiles checksums_;
 };
 
 struct RecoveredCheckpoints {

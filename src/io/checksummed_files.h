@@ -23,7 +23,7 @@ struct WrittenFile {
 
 class ChecksummedFiles {
  public:
-  // `directory` as the writers' paths begin. One at a time for a directory; any thread may write. `before_first` is
+  // `directory` as the writers' paths begin. Any thread may write. `before_first` is
   // called once: when the first file is complete, and before it takes its name.
   explicit ChecksummedFiles(std::filesystem::path directory, std::function<void()> before_first = {});
   ~ChecksummedFiles();

@@ -85,7 +85,19 @@ Manifest parse_manifest(const fs::path& path, const json& text) {
   return manifest;
 }
 
-void write_list(const fs::path& directory, const Manifest& manifest) {
+// None where there is no such file.
+std::optional<Manifest> read_list(const fs::path& path) {
+  if (!path_exists(path)) return std::nullopt;
+  json text;
+  try {
+    text = read_json(path);
+  } catch (const UserError& error) {
+    throw DamagedFile(path, fmt::format("expected a manifest, got this: {}", error.what()));
+  }
+  return parse_manifest(path, text);
+}
+
+void write_list(const fs::path& path, const Manifest& manifest) {
   json files = json::object();
   for (const auto& [name, listed] : manifest) {
     json& facts = files[name];
@@ -94,8 +106,7 @@ void write_list(const fs::path& directory, const Manifest& manifest) {
     if (listed.check == ListedFile::Check::kCrc32) facts["crc32"] = listed.checksum;
   }
   const std::string checksum = checksum_of_list(files);
-  write_json_atomic(directory / kManifestName,
-                    json{{"version", kVersion}, {"files", std::move(files)}, {"xxh128", checksum}});
+  write_json_atomic(path, json{{"version", kVersion}, {"files", std::move(files)}, {"xxh128", checksum}});
 }
 
 // Calls `use` with the bytes of a file, piece by piece.
@@ -183,15 +194,7 @@ void ListedFileCheck::finish() const {
 }
 
 std::optional<Manifest> read_manifest(const fs::path& directory) {
-  const fs::path path = directory / kManifestName;
-  if (!path_exists(path)) return std::nullopt;
-  json text;
-  try {
-    text = read_json(path);
-  } catch (const UserError& error) {
-    throw DamagedFile(path, fmt::format("expected a manifest, got this: {}", error.what()));
-  }
-  return parse_manifest(path, text);
+  return read_list(directory / kManifestName);
 }
 
 std::optional<ListedFile> find_listed(const fs::path& file) {
@@ -217,13 +220,13 @@ void verify_manifest(const fs::path& directory, VerifiedFiles verified) {
     verify_file(directory / name, listed, verified == VerifiedFiles::kAll || !holds_tensors(name));
 }
 
-void write_manifest(const fs::path& directory, const ChecksummedFiles& written) {
+void write_manifest(const fs::path& directory, const std::map<std::string, WrittenFile>& written) {
   Manifest manifest;
   const Tree tree = walk(directory);
   for (const fs::path& name : tree.files) {
     if (name == kManifestName) continue;
-    const auto known = written.files().find(name.string());
-    if (known != written.files().end()) {
+    const auto known = written.find(name.string());
+    if (known != written.end()) {
       manifest[name.string()] = {known->second.bytes, ListedFile::Check::kXxh128, known->second.xxh128};
       continue;
     }
@@ -235,7 +238,34 @@ void write_manifest(const fs::path& directory, const ChecksummedFiles& written) 
   }
   for (auto child = tree.directories.rbegin(); child != tree.directories.rend(); ++child)
     sync_path(directory / *child);
-  write_list(directory, manifest);
+  write_list(directory / kManifestName, manifest);
+}
+
+void write_manifest_part(const fs::path& directory, const Owner& owner,
+                         const std::map<std::string, WrittenFile>& written) {
+  Manifest manifest;
+  for (const auto& [name, file] : written)
+    manifest[name] = {file.bytes, ListedFile::Check::kXxh128, file.xxh128};
+  write_list(directory / owner_file_name(kManifestName, owner), manifest);
+}
+
+void take_manifest_parts(const fs::path& directory, int32_t owners,
+                         std::map<std::string, WrittenFile>& written) {
+  for (int32_t number = 1; number < owners; ++number) {
+    const fs::path path = directory / owner_file_name(kManifestName, {number, owners});
+    const std::optional<Manifest> part = read_list(path);
+    if (!part) {
+      throw DamagedFile(
+          path, fmt::format("expected the list of the files of process {} of {}, got none", number, owners),
+          "the process ended before it had written its part");
+    }
+    for (const auto& [name, listed] : *part) {
+      verify_file(directory / name, listed, false);
+      written[name] = {listed.bytes, listed.checksum};
+    }
+  }
+  for (int32_t number = 1; number < owners; ++number)
+    remove_path(directory / owner_file_name(kManifestName, {number, owners}));
 }
 
 ManifestUpdate::ManifestUpdate(fs::path directory)
@@ -258,7 +288,7 @@ void ManifestUpdate::commit() {
     if (holds_tensors(name) || name == kSafetensorsIndexName || manifest.contains(name))
       manifest[name] = {written.bytes, ListedFile::Check::kXxh128, written.xxh128};
   }
-  write_list(directory_, manifest);
+  write_list(directory_ / kManifestName, manifest);
 }
 
 }  // namespace shoehorn

@@ -22,6 +22,7 @@
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "io/checksummed_files.h"
+#include "io/owner.h"
 
 namespace shoehorn {
 
@@ -88,10 +89,20 @@ enum class VerifiedFiles { kAllButTensors, kAll };
 // DamagedFile if the directory has no manifest, or if a listed file is missing or differs.
 void verify_manifest(const std::filesystem::path& directory, VerifiedFiles verified);
 
-// Lists every file below `directory`: with the checksum in `written`, or else (a file that was not written by
-// AtomicFile) with that of what is read back, after it was brought to the disk. SystemError if one can't be read or
-// written; UserError if something there is neither a file nor a directory.
-void write_manifest(const std::filesystem::path& directory, const ChecksummedFiles& written);
+// Lists every file below `directory`: with the checksum in `written` (by path below it), or else (a file that was not
+// written by AtomicFile) with that of what is read back, after it was brought to the disk. SystemError if one can't be
+// read or written; UserError if something there is neither a file nor a directory.
+void write_manifest(const std::filesystem::path& directory,
+                    const std::map<std::string, WrittenFile>& written);
+
+// The list of what one of several owners wrote of a directory that is under construction, for the owner who writes the
+// manifest of all of it.
+void write_manifest_part(const std::filesystem::path& directory, const Owner& owner,
+                         const std::map<std::string, WrittenFile>& written);
+// Adds the lists of all owners but number 0 to `written`, and removes their files. DamagedFile where a list is missing,
+// or a file that it names is not there or has another size.
+void take_manifest_parts(const std::filesystem::path& directory, int32_t owners,
+                         std::map<std::string, WrittenFile>& written);
 
 // Keeps the manifest true while a model is saved into a directory that may hold another model. From the first
 // replaced file until commit() the manifest says that the save is unfinished, and loading the model throws

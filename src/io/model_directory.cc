@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/owner.h"
 
 namespace shoehorn {
 
@@ -70,6 +71,7 @@ WeightsFormat find_weights(const fs::path& directory) {
   check_is_directory(directory);
   if (path_exists(directory / kSafetensorsFileName)) return WeightsFormat::kSingleFile;
   if (path_exists(directory / kSafetensorsIndexName)) return WeightsFormat::kSharded;
+  if (!list_owner_files(directory / kSafetensorsFileName).empty()) return WeightsFormat::kSliced;
   for (const std::string_view name : kForeignWeights) {
     if (is_file(directory / name)) {
       throw user_error(

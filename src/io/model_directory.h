@@ -12,9 +12,11 @@ inline constexpr std::string_view kConfigFileName = "config.json";
 inline constexpr std::string_view kSafetensorsFileName = "model.safetensors";
 inline constexpr std::string_view kSafetensorsIndexName = "model.safetensors.index.json";
 
-enum class WeightsFormat { kSingleFile, kSharded };  // model.safetensors, or its index and shards
+// model.safetensors; its index and shards; or slices that several processes wrote (tensor_files.h), which other readers
+// of Hugging Face's formats cannot take.
+enum class WeightsFormat { kSingleFile, kSharded, kSliced };
 
-// Which weights a directory has; the single file where it has both, as transformers chooses. UserError if
+// Which weights a directory has; the first of these where it has several, as transformers chooses. UserError if
 // `directory` is none, has no weights (naming what it has), or only weights in another format: convert those
 // to safetensors.
 WeightsFormat find_weights(const std::filesystem::path& directory);

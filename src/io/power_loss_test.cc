@@ -222,7 +222,8 @@ class PowerLossOfAModel : public PowerLoss {
       const SafetensorsModel model = SafetensorsModel::open(disk());
       std::string all;
       for (const SafetensorsFile& file : model.files()) {
-        load_verified(file, [&](VerifiedTensors& verifying) {
+        VerifiedTensors verifying(file);
+        load_verified(verifying, [&] {
           for (const TensorEntry& tensor : file.tensors()) {
             std::string data(12, '?');
             const auto bytes = std::as_writable_bytes(std::span(data));

@@ -22,16 +22,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-[[noreturn]] void fail_no_tensor(const fs::path& where, std::string_view name,
-                                 const std::vector<std::string>& known) {
-  // Edit distance costs names times their lengths: not worth it for a hostile header of a million.
-  const std::string nearest = known.size() > 20000 ? "" : nearest_name(name, known);
-  throw user_error("[{}] expected a tensor '{}', got {} tensors of other names; {}", where.string(), name,
-                   known.size(),
-                   nearest.empty() ? std::string("does config.json belong to these weights?")
-                                   : fmt::format("is it '{}'?", nearest));
-}
-
 std::string describe(const TensorEntry& tensor) {
   return fmt::format("{} of shape [{}]", safetensors_dtype(tensor.dtype), fmt::join(tensor.shape, ", "));
 }
@@ -94,6 +84,15 @@ SafetensorsHeader read_header(const ReadOnlyFile& file) {
 }
 
 }  // namespace
+
+void fail_no_tensor(const fs::path& where, std::string_view name, const std::vector<std::string>& known) {
+  // Edit distance costs names times their lengths: not worth it for a hostile header of a million.
+  const std::string nearest = known.size() > 20000 ? "" : nearest_name(name, known);
+  throw user_error("[{}] expected a tensor '{}', got {} tensors of other names; {}", where.string(), name,
+                   known.size(),
+                   nearest.empty() ? std::string("does config.json belong to these weights?")
+                                   : fmt::format("is it '{}'?", nearest));
+}
 
 SafetensorsFile SafetensorsFile::open(const fs::path& path) {
   SafetensorsFile result;
@@ -190,6 +189,9 @@ SafetensorsModel SafetensorsModel::open(const fs::path& directory) {
     case WeightsFormat::kSharded:
       model.open_shards();
       break;
+    case WeightsFormat::kSliced:
+      throw user_error("[{}] expected {} or {}, got slices of the weights that several processes wrote",
+                       directory.string(), kSafetensorsFileName, kSafetensorsIndexName);
   }
   for (size_t i = 0; i < model.files_.size(); ++i) {
     for (const TensorEntry& tensor : model.files_[i].tensors()) model.owner_.emplace(tensor.name, i);

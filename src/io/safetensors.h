@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bfloat16.h"
@@ -26,6 +27,10 @@ namespace shoehorn {
 
 // The smallest staging buffer that read_converted takes.
 inline constexpr size_t kSmallestStagingBytes = 4096;
+
+// UserError: no tensor of this name, and which of the known ones is nearest to it.
+[[noreturn]] void fail_no_tensor(const std::filesystem::path& where, std::string_view name,
+                                 const std::vector<std::string>& known);
 
 class SafetensorsFile {
  public:
@@ -76,6 +81,7 @@ class SafetensorsModel {
 
   const std::filesystem::path& directory() const { return directory_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }
+  std::vector<SafetensorsFile> take_files() && { return std::move(files_); }
 
   // The names of all tensors, sorted.
   std::vector<std::string> names() const;

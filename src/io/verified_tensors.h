@@ -1,7 +1,8 @@
 // Reads tensors and verifies the checksum of their file on the way, if the manifest of its directory has one.
 // Every byte is read once, and damage is found before the weights are used.
 //
-//   load_verified(file, [&](VerifiedTensors& tensors) {
+//   VerifiedTensors tensors(file);
+//   load_verified(tensors, [&] {
 //     for (name, destination in the order of the file) tensors.read_into(name, destination);
 //   });
 //
@@ -45,13 +46,12 @@ class VerifiedTensors {
   std::vector<std::byte> skipped_;        // buffer for bytes that are read for the checksum only
 };
 
-// Runs load(tensors) and finishes. Where `load` throws a UserError, and the file is damaged, that is what is said:
-// a tensor that a damaged header lacks is no news.
-template <typename Load>
-void load_verified(const SafetensorsFile& file, const Load& load) {
-  VerifiedTensors tensors(file);
+// Runs load(), which reads `tensors`, and finishes them. Where it throws a UserError, and a file is damaged, that is
+// what is said: a tensor that a damaged header lacks is no news.
+template <typename Tensors, typename Load>
+void load_verified(Tensors& tensors, const Load& load) {
   try {
-    load(tensors);
+    load();
   } catch (const UserError&) {
     tensors.finish();
     throw;

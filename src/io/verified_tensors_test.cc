@@ -34,7 +34,8 @@ class VerifiedTensorsTest : public ::testing::Test {
   // Reads the tensors of these names.
   void load(const std::vector<std::string>& names) const {
     const SafetensorsFile file = SafetensorsFile::open(path());
-    load_verified(file, [&](VerifiedTensors& tensors) {
+    VerifiedTensors tensors(file);
+    load_verified(tensors, [&] {
       for (const std::string& name : names) {
         std::vector<std::byte> bytes(static_cast<size_t>(tensors.tensor(name).bytes));
         tensors.read_into(name, bytes);

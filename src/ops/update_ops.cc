@@ -29,7 +29,7 @@ void check_parameters(const OpContext& context, int64_t tensor, const TensorType
   int64_t elements = 0;
   for (const UpdatedParameter& parameter :
        context.attributes<UpdateAttributes>().parameters.at(static_cast<size_t>(tensor)))
-    elements += parameter.elements();
+    elements += parameter.elements() + parameter.padding;
   CHECK(elements == weight.shape.elements(), "[update] expected parameters of all of {}, got {} elements",
         type_name(weight), elements);
 }

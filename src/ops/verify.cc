@@ -81,6 +81,7 @@ ValueId view_root(const Program& program, ValueId value) {
 }
 
 void verify(const Program& program) {
+  program.state().verify_parameters();
   for (size_t at = 0; at < program.nodes().size(); ++at) {
     for (const ValueId input : program.nodes()[at].inputs) {
       CHECK(!input.valid() || input.at() < program.values().size(), "{} reads a value that does not exist",

@@ -6,7 +6,8 @@
 //   3. a read of a state has the type of its storage; an update consumes the newest version of its state, and
 //      no read of an older version (or of a view of one) is ordered after it;
 //   4. a value that an output must lie in is read by no later node;
-//   5. results exist.
+//   5. results exist;
+//   6. the parameters of the state table lie in their storages, beside each other.
 #pragma once
 
 #include "graph/program.h"

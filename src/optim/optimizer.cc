@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/rounding.h"
@@ -39,37 +37,64 @@ std::vector<OptimizerState> storage_states(const StateTable& state, const Optimi
     for (size_t i = 0; i < own.size(); ++i) {
       CHECK(own[i].name == whole[i].name && own[i].dtype == whole[i].dtype,
             "{} mixes kinds of optimizer state", state.storage(weight).name);
-      whole[i].shape = {whole[i].elements() + own[i].elements()};
+      whole[i].shape = {whole[i].stored_elements() + own[i].stored_elements()};
+      whole[i].shard.reset();
     }
   }
   return whole;
 }
 
 TensorType type_of(const OptimizerState& kept) {
+  if (kept.is_sharded()) return {kept.dtype, {kept.stored_elements()}};
   return {kept.dtype, Shape(std::vector<Dim>(kept.shape.begin(), kept.shape.end()))};
 }
 
-ValueId read_optimizer_state(Program& program, StorageId weight, const OptimizerState& kept) {
-  StateTable& state = program.state();
-  const std::string full_name = state.storage(weight).name + "." + kept.name;
-  StorageId id = state.find_storage(full_name);
-  if (!id.valid()) {
-    Storage storage = state.storage(weight);
-    storage.name = full_name;
-    storage.type = type_of(kept);
-    storage.role = Role::kOptimizerState;
-    id = state.add_storage(std::move(storage));
-  }
-  return program.read_state(id);
+// Of a moment of a parameter's rows or columns.
+std::optional<Shard> factor_shard(const Parameter& parameter, int64_t elements) {
+  if (!parameter.is_sharded()) return std::nullopt;
+  const Slice slice = parameter.slice();
+  return Shard{.slice = slice.runs == 0 ? Slice{} : Slice::whole(elements),
+               .owner = slice.contains(0) ? parameter.owner() : kAnotherOwner};
+}
+
+int64_t blocks_of(int64_t elements) {
+  return ceil_divide(elements, kStateBlock);
+}
+
+// Of the scales of a parameter's 8-bit blocks.
+std::optional<Shard> block_shard(const Parameter& parameter) {
+  if (!parameter.is_sharded()) return std::nullopt;
+  const Slice slice = parameter.slice();
+  const auto is_multiple = [](int64_t elements) { return elements % kStateBlock == 0; };
+  const bool ends_with_block = is_multiple(slice.length) || slice.end() == parameter.global_elements();
+  CHECK(is_multiple(slice.offset) && ends_with_block && (slice.is_contiguous() || is_multiple(slice.stride)),
+        "{} is cut within a block of {} elements that share a scale: {}", parameter.name, kStateBlock,
+        slice_text(slice));
+  const int64_t length = blocks_of(slice.length);
+  const Slice blocks = {slice.offset / kStateBlock, length,
+                        slice.is_contiguous() ? length : slice.stride / kStateBlock, slice.runs};
+  return Shard{.slice = blocks,
+               .padding = blocks_of(parameter.stored_elements()) - blocks.elements(),
+               .owner = parameter.owner()};
 }
 
 // The stream is the parameter's number, which no pass changes.
 UpdatedParameter updated_parameter(const StateTable& state, ParameterId id) {
-  const std::vector<int64_t>& shape = state.parameter(id).shape;
+  const Parameter& parameter = state.parameter(id);
+  const std::vector<int64_t>& shape = parameter.shape;
   const size_t rank = shape.size();
+  const int64_t padding = parameter.stored_elements() - parameter.local_elements();
+  if (!parameter.is_whole()) {
+    return {.rows = 1,
+            .columns = parameter.local_elements(),
+            .stream_id = static_cast<uint32_t>(id.index),
+            .first_element = parameter.slice().offset,
+            .padding = padding};
+  }
   UpdatedParameter updated{.rows = rank < 2 ? 1 : shape[rank - 2],
                            .columns = rank < 1 ? 1 : shape[rank - 1],
-                           .stream_id = static_cast<uint32_t>(id.index)};
+                           .stream_id = static_cast<uint32_t>(id.index),
+                           .padding = padding};
   for (size_t i = 0; i + 2 < rank; ++i) updated.matrices *= shape[i];
   return updated;
 }
@@ -77,6 +102,15 @@ UpdatedParameter updated_parameter(const StateTable& state, ParameterId id) {
 WeightForm form_of(const StateTable& state, StorageId weight, StorageId rest) {
   if (rest.valid()) return WeightForm::kSplit;
   return state.storage(weight).type.dtype == DType::kBF16 ? WeightForm::kRounded : WeightForm::kFloat32;
+}
+
+// That the update of a shard is the update of its elements, whatever the others are.
+void check_updates_shard(const Parameter& parameter, const UpdateAttributes& attributes) {
+  const bool needs_whole = std::holds_alternative<AdafactorSettings>(attributes.settings);
+  const bool needs_one_run = attributes.form == WeightForm::kRounded;
+  const Slice slice = parameter.slice();
+  CHECK((parameter.is_whole() || !needs_whole) && (slice.is_contiguous() || !needs_one_run),
+        "{}: no update of a shard alone: {}", parameter.name, slice_text(slice));
 }
 
 // What updates a parameter: under an 8-bit optimizer one of 32 bits where the parameter's states have 32.
@@ -127,38 +161,42 @@ std::vector<std::string> elementwise_states(const OptimizerSettings& settings) {
 
 }  // namespace
 
-int64_t OptimizerState::elements() const {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
 bool keeps_8bit_states(const OptimizerSettings& settings, const Parameter& parameter) {
   const EightBitStates* eight = nullptr;
   if (const auto* adamw = std::get_if<AdamW8bitSettings>(&settings)) eight = &adamw->states;
   if (const auto* lion = std::get_if<Lion8bitSettings>(&settings)) eight = &lion->states;
-  return eight != nullptr && parameter.elements() >= eight->least_elements &&
+  return eight != nullptr && parameter.global_elements() >= eight->least_elements &&
          (eight->of_embeddings || !parameter.is_embedding);
 }
 
 std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter) {
   const std::vector<int64_t>& shape = parameter.shape;
   std::vector<OptimizerState> states;
+  const auto add = [&](std::string name, DType dtype, std::vector<int64_t> dims) -> OptimizerState& {
+    return states.emplace_back(OptimizerState{{std::move(dims), parameter.shard}, std::move(name), dtype});
+  };
   if (std::holds_alternative<AdafactorSettings>(settings)) {
     std::vector<int64_t> columns = shape;
     if (shape.size() < 2) {
-      states.push_back({"exp_avg_sq", DType::kF32, std::move(columns)});
+      add("exp_avg_sq", DType::kF32, std::move(columns));
     } else {
       columns.erase(columns.end() - 2);
-      states.push_back({"exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1}});
-      states.push_back({"exp_avg_sq_col", DType::kF32, std::move(columns)});
+      add("exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1});
+      add("exp_avg_sq_col", DType::kF32, std::move(columns));
+      for (OptimizerState& factor : states) factor.shard = factor_shard(parameter, factor.global_elements());
     }
   }
   const bool in_8bit = keeps_8bit_states(settings, parameter);
   const std::vector<std::string> names = elementwise_states(settings);
-  for (const std::string& name : names) states.push_back({name, in_8bit ? DType::kU8 : DType::kF32, shape});
-  const int64_t blocks = ceil_divide(parameter.elements(), kStateBlock);
+  for (const std::string& name : names) add(name, in_8bit ? DType::kU8 : DType::kF32, shape);
+  const int64_t blocks = blocks_of(parameter.global_elements());
   for (size_t i = 0; in_8bit && i < names.size(); ++i)
-    states.push_back({fmt::format("absmax{}", i + 1), DType::kF32, {blocks}});
+    add(fmt::format("absmax{}", i + 1), DType::kF32, {blocks}).shard = block_shard(parameter);
   return states;
+}
+
+int64_t shard_multiple(const OptimizerSettings& settings, const Parameter& parameter) {
+  return keeps_8bit_states(settings, parameter) ? kStateBlock : 1;
 }
 
 OptimizerStatePlace find_optimizer_state(const StateTable& state, const OptimizerSettings& settings,
@@ -168,7 +206,7 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
     const Parameter& other = state.parameter(id);
     if (other.offset_elements >= parameter.offset_elements) continue;
     for (const OptimizerState& kept : optimizer_states(settings, other)) {
-      if (kept.name == name) place.offset_elements += kept.elements();
+      if (kept.name == name) place.offset_elements += kept.stored_elements();
     }
   }
   return place;
@@ -190,6 +228,20 @@ bool is_decayed(std::string_view parameter_name) {
   return true;
 }
 
+std::vector<StorageId> add_optimizer_states(StateTable& state, const OptimizerSettings& settings,
+                                            StorageId weight) {
+  std::vector<StorageId> ids;
+  for (const OptimizerState& kept : storage_states(state, settings, weight)) {
+    Storage storage = state.storage(weight);
+    storage.name += "." + kept.name;
+    storage.type = type_of(kept);
+    storage.role = Role::kOptimizerState;
+    const StorageId known = state.find_storage(storage.name);
+    ids.push_back(known.valid() ? known : state.add_storage(std::move(storage)));
+  }
+  return ids;
+}
+
 NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
                      StorageId weight, StorageId rest, ValueId gradient) {
   Program& program = builder.program();
@@ -209,11 +261,13 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const 
   attributes.max_gradient = shared.max_gradient;
   attributes.parameters.emplace_back();
   attributes.states.emplace_back();
-  for (const ParameterId id : program.state().parameters_of(weight))
+  for (const ParameterId id : program.state().parameters_of(weight)) {
+    check_updates_shard(program.state().parameter(id), attributes);
     attributes.parameters[0].push_back(updated_parameter(program.state(), id));
-  for (const OptimizerState& kept : storage_states(program.state(), options.settings, weight)) {
-    inputs.push_back(read_optimizer_state(program, weight, kept));
-    attributes.states[0].push_back(type_of(kept));
+  }
+  for (const StorageId kept : add_optimizer_states(program.state(), options.settings, weight)) {
+    inputs.push_back(program.read_state(kept));
+    attributes.states[0].push_back(program.state().storage(kept).type);
   }
   const std::string name = program.state().storage(weight).name + ".update";
   const OpKind kind = op_of(attributes.settings);

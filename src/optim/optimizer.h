@@ -18,14 +18,19 @@ struct OptimizerOptions {
 
 // A state that an optimizer keeps for a parameter, named as the implementation that it follows names it:
 // exp_avg, exp_avg_sq, momentum_buffer, state1, absmax1, … All start as zero bytes.
-struct OptimizerState {
+struct OptimizerState : ShardedTensor {
   std::string name;
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;
-
-  int64_t elements() const;
 };
+
+// The states of a parameter. Of a shard: a state of each element is cut as the parameter is; the scales of 8-bit
+// blocks are those of its blocks; Adafactor's moments of rows and of columns, which every element moves, are held whole
+// by each process that holds any element, and written by the owner of the parameter's first element.
+// InternalError for a shard that cuts 8-bit blocks (see shard_multiple).
 std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter);
+
+// Runs of a parameter's shards begin at multiples of so many of its elements, and end at one or with the parameter.
+int64_t shard_multiple(const OptimizerSettings& settings, const Parameter& parameter);
 
 // Whether a parameter's states are 8-bit codes with a scale for every kStateBlock of its elements. False for
 // all optimizers that keep none.
@@ -56,9 +61,15 @@ struct UpdateInputs {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
+// Storages for the states of the parameters of a weight's storage, made on first use, in the order of
+// optimizer_states().
+std::vector<StorageId> add_optimizer_states(StateTable& state, const OptimizerSettings& settings,
+                                            StorageId weight);
+
 // Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the
 // 16-bit rest of a split master, invalid for an fp32 weight and for a bf16 one without a master. States are
-// made on first use.
+// made on first use. InternalError for shards whose update is not that of their elements alone: Adafactor's, and those
+// of several runs without a master, whose random bits are drawn for elements in a row.
 NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
                      StorageId weight, StorageId rest, ValueId gradient);
 

@@ -49,6 +49,52 @@ TEST(OptimizerStates, AreNamedAsTheImplementationsNameThem) {
   EXPECT_EQ(names_of(optimizer_states(LionSettings{}, matrix)), Names{"exp_avg"});
 }
 
+// A state of each element is cut as its parameter is, a scale of a block with its block; what all elements move is whole
+// where any of them is, and has one owner.
+TEST(OptimizerStates, FollowTheShardOfTheirParameter) {
+  Parameter matrix = parameter_of({64, 128});
+  const Slice columns = Slice::block(matrix.shape, 1, 32, 64);
+  matrix.shard = Shard{.slice = columns, .padding = 5, .owner = 3};
+  for (const OptimizerState& kept : optimizer_states(AdamWSettings{}, matrix)) {
+    EXPECT_EQ(kept.shape, matrix.shape);
+    EXPECT_EQ(kept.slice(), columns);
+    EXPECT_EQ(kept.stored_elements(), 64 * 32 + 5);
+    EXPECT_EQ(kept.owner(), 3);
+  }
+  const auto factors = optimizer_states(AdafactorSettings{}, matrix);
+  EXPECT_EQ(factors[0].local_elements(), 64);
+  EXPECT_EQ(factors[1].local_elements(), 128);
+  EXPECT_EQ(factors[1].stored_elements(), 128);
+  EXPECT_EQ(factors[0].owner(), kAnotherOwner);
+  matrix.shard->slice = Slice::block(matrix.shape, 1, 0, 32);
+  EXPECT_EQ(optimizer_states(AdafactorSettings{}, matrix)[1].owner(), 3) << "it has the first element";
+  matrix.shard->slice = {};
+  EXPECT_EQ(optimizer_states(AdafactorSettings{}, matrix)[1].local_elements(), 0);
+  EXPECT_EQ(optimizer_states(AdafactorSettings{}, matrix)[1].owner(), kAnotherOwner);
+}
+
+TEST(OptimizerStates, BlocksAreNotCut) {
+  const AdamW8bitSettings adamw;
+  Parameter parameter = parameter_of({20, 500});
+  EXPECT_EQ(shard_multiple(adamw, parameter), kStateBlock);
+  EXPECT_EQ(shard_multiple(AdamWSettings{}, parameter), 1);
+  EXPECT_EQ(shard_multiple(adamw, parameter_of({100})), 1) << "its states have 32 bits";
+  const auto blocks_of = [&](const Slice& slice, int64_t padding = 0) {
+    parameter.shard = Shard{.slice = slice, .padding = padding};
+    return optimizer_states(adamw, parameter).at(2);
+  };
+  EXPECT_EQ(blocks_of(Slice::range(512, 1280)).slice(), Slice::range(2, 5));
+  EXPECT_EQ(blocks_of(Slice::range(9984, 10'000), 752).slice(), Slice::range(39, 40))
+      << "the last one is short";
+  EXPECT_EQ(blocks_of(Slice::range(9984, 10'000), 752).stored_elements(), 3);
+  EXPECT_EQ(blocks_of({}, 512).stored_elements(), 2);
+  EXPECT_THROW(blocks_of(Slice::range(0, 500)), InternalError);
+  EXPECT_THROW(blocks_of(Slice::range(100, 10'000)), InternalError);
+  EXPECT_THROW(blocks_of(Slice::block(parameter.shape, 1, 0, 256)), InternalError);
+  parameter.shape = {20, 512};
+  EXPECT_EQ(blocks_of(Slice::block(parameter.shape, 1, 256, 512)).slice(), (Slice{1, 1, 2, 20}));
+}
+
 TEST(OptimizerStates, AdafactorKeepsRowsAndColumnsOfMatrices) {
   const auto states = optimizer_states(AdafactorSettings{.beta1 = 0.9}, parameter_of({5, 3}));
   ASSERT_EQ(names_of(states), (std::vector<std::string>{"exp_avg_sq_row", "exp_avg_sq_col", "exp_avg"}));

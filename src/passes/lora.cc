@@ -172,7 +172,9 @@ class Adapter {
   void adapt(const LinearLayer& layer) {
     const Node product = program_.node(layer.product);
     builder_.set_region(product.region);
-    const std::vector<int64_t> shape = program_.state().parameter(layer.weight).shape;
+    const Parameter& weight = program_.state().parameter(layer.weight);
+    CHECK(weight.is_whole(), "{}: adapters of a weight that is not whole here", weight.name);
+    const std::vector<int64_t> shape = weight.shape;
     const float bound = 1.0F / std::sqrt(static_cast<float>(shape[1]));
     const ParameterId a = parameter(layer.module + ".lora_A.weight", {options_.lora.rank, shape[1]},
                                     {.kind = Initializer::Kind::kUniform, .bound = bound}, product.region);

@@ -109,7 +109,7 @@ TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {
     if (storage.role == Role::kOptimizerState) states += storage.type.shape.elements();
   }
   for (const Parameter& parameter : state.parameters())
-    trained_elements += parameter.trainable ? parameter.elements() : 0;
+    trained_elements += parameter.trainable ? parameter.global_elements() : 0;
   EXPECT_EQ(states, 2 * trained_elements);
 }
 

@@ -50,7 +50,7 @@ TEST(MemoryForecast, EightBitStatesTakeTheirOwnBytes) {
   int64_t expected = 0;
   int64_t in_8bit = 0;
   for (const Parameter& parameter : session.state().parameters()) {
-    const int64_t count = parameter.elements();
+    const int64_t count = parameter.global_elements();
     const bool is_8bit = count >= 576 && !contains(parameter.name, "_embeddings");
     expected += is_8bit ? 2 * count + 8 * ((count + 255) / 256) : 8 * count;
     in_8bit += is_8bit ? 1 : 0;

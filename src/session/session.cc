@@ -85,14 +85,14 @@ int64_t Session::host_staging_bytes() const {
 
 int64_t Session::parameter_count() const {
   int64_t count = 0;
-  for (const Parameter& parameter : state().parameters()) count += parameter.elements();
+  for (const Parameter& parameter : state().parameters()) count += parameter.global_elements();
   return count;
 }
 
 int64_t Session::trainable_parameter_count() const {
   int64_t count = 0;
   for (const Parameter& parameter : state().parameters())
-    count += parameter.trainable ? parameter.elements() : 0;
+    count += parameter.trainable ? parameter.global_elements() : 0;
   return count;
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "exec/host_kernels.h"
-#include "io/safetensors.h"
 #include "io/safetensors_writer.h"
+#include "io/tensor_files.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
 #include "state/weights.h"
@@ -45,7 +45,8 @@ void require_base(bool is_there) {
 }
 
 std::vector<float> read_whole(const Executor& executor, const Parameter& parameter) {
-  std::vector<float> values(static_cast<size_t>(parameter.elements()));
+  CHECK(parameter.is_whole(), "{} is not whole here", parameter.name);
+  std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
   read_parameter(executor, parameter, 0, values);
   return values;
 }
@@ -115,7 +116,8 @@ class MergedWeights {
     // What the files lack is new, and in the arena alone.
     const bool is_trained = name.empty() || std::find(saved.begin(), saved.end(), id) != saved.end();
     original_.reset();
-    if (!is_trained) original_.emplace(base_, name);
+    CHECK(parameter_->is_whole(), "{} is not whole here", parameter_->name);
+    if (!is_trained) original_.emplace(base_, name, parameter_->slice());
     product_.reset();
     for (const LowRankAdapter& adapter : family_.adapters.list) {
       if (adapter.weight == id) product_.emplace(state, executor_, adapter, family_.adapters.scale);
@@ -147,21 +149,21 @@ class MergedWeights {
   std::vector<float> values_;
 };
 
-void load_adapter_tensors(VerifiedTensors& tensors, const ProgramFamily& family, Executor& executor) {
-  const SafetensorsFile& file = tensors.file();
+void load_adapter_tensors(VerifiedTensorFiles& tensors, const ProgramFamily& family, Executor& executor) {
+  const TensorFiles& files = tensors.files();
   std::map<std::string, ParameterId> missing;
   for (const ParameterId id : parameters_in_file(family.adapters))
     missing[std::string(kAdapterTensorPrefix) + family.state->parameter(id).name] = id;
-  for (const TensorEntry& entry : file.tensors()) {
-    const auto found = missing.find(entry.name);
+  for (const std::string& name : files.names_in_files()) {
+    const auto found = missing.find(name);
     if (found == missing.end()) {
       throw user_error(
           "[{}: {}] expected adapters of the layers that target_modules names and tensors of "
           "modules_to_save, "
           "got another tensor; does the adapter go with this base model?",
-          file.path().string(), entry.name);
+          files.path().string(), name);
     }
-    load_parameter(tensors, entry.name, family.state->parameter(found->second),
+    load_parameter(tensors, name, family.state->parameter(found->second),
                    "the base model and r in adapter_config.json say", executor);
     missing.erase(found);
   }
@@ -169,7 +171,7 @@ void load_adapter_tensors(VerifiedTensors& tensors, const ProgramFamily& family,
   throw user_error(
       "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
       "the file cut short?",
-      file.path().string(), missing.begin()->first);
+      files.path().string(), missing.begin()->first);
 }
 
 }  // namespace
@@ -181,6 +183,7 @@ void save_adapter(const fs::path& directory, const fs::path& base, const LoraOpt
   std::map<std::string, ParameterId> owners;
   for (const ParameterId id : parameters_in_file(family.adapters)) {
     const Parameter& parameter = family.state->parameter(id);
+    CHECK(parameter.is_whole(), "{} is not whole here", parameter.name);
     specs.push_back({std::string(kAdapterTensorPrefix) + parameter.name, DType::kF32, parameter.shape});
     owners[specs.back().name] = id;
   }
@@ -200,8 +203,9 @@ void save_adapter(const fs::path& directory, const fs::path& base, const LoraOpt
 }
 
 void load_adapter(const fs::path& directory, const ProgramFamily& family, Executor& executor) {
-  const SafetensorsFile file = SafetensorsFile::open(directory / kAdapterWeightsName);
-  load_verified(file, [&](VerifiedTensors& tensors) { load_adapter_tensors(tensors, family, executor); });
+  const TensorFiles file = TensorFiles::open(directory / kAdapterWeightsName);
+  VerifiedTensorFiles tensors(file);
+  load_verified(tensors, [&] { load_adapter_tensors(tensors, family, executor); });
 }
 
 void save_merged_weights(const fs::path& directory, const OriginalWeights* base, const ProgramFamily& family,

@@ -5,7 +5,8 @@
 //   base_model.model.<module>.lora_B.weight   [outputs, r]
 //   base_model.model.<parameter>              a module that is trained and saved whole
 //
-// Written as float32; read in any floating-point type.
+// Written as float32; read in any floating-point type. Adapters and the weights under them are saved by a process that
+// has all of each (InternalError otherwise); they can be read into shards.
 #pragma once
 
 #include <filesystem>

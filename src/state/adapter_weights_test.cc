@@ -48,7 +48,7 @@ class AdapterWeights : public ::testing::Test {
   // Small numbers that differ from element to element.
   static void fill(Session& session, ParameterId id, float step) {
     const Parameter& parameter = session.state().parameter(id);
-    std::vector<float> values(static_cast<size_t>(parameter.elements()));
+    std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
     for (size_t i = 0; i < values.size(); ++i) values[i] = step * (static_cast<float>(i % 7) - 3);
     write_parameter(session.executor(), parameter, 0, values);
   }

@@ -35,7 +35,7 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
   const bool is_adapter = !family.adapters.empty() && !merges;
   const OriginalWeights* originals = contents.originals;
   if (is_adapter) {
-    save_adapter(directory, originals == nullptr ? std::filesystem::path() : originals->files.directory(),
+    save_adapter(directory, originals == nullptr ? std::filesystem::path() : originals->files.path(),
                  contents.session.options().step.lora, family, executor);
   } else {
     if (merges && !family.adapters.empty()) {

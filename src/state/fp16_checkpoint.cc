@@ -13,8 +13,8 @@ namespace shoehorn {
 namespace {
 
 // What says so; empty where nothing does.
-std::string bfloat16_sign(const SafetensorsModel& files) {
-  const std::filesystem::path config = files.directory() / kConfigFileName;
+std::string bfloat16_sign(const TensorFiles& files) {
+  const std::filesystem::path config = files.path() / kConfigFileName;
   if (path_exists(config)) {
     const nlohmann::json json = read_json(config);
     for (const char* key : {"dtype", "torch_dtype"}) {
@@ -30,13 +30,13 @@ std::string bfloat16_sign(const SafetensorsModel& files) {
 
 }  // namespace
 
-std::string fp16_overflow_warning(const SafetensorsModel& files) {
+std::string fp16_overflow_warning(const TensorFiles& files) {
   const std::string sign = bfloat16_sign(files);
   if (sign.empty()) return {};
   return fmt::format(
       "Warning: {} was trained in bfloat16 ({} bfloat16), which reaches 3.4e38; float16 ends at 65504, and "
       "what is larger becomes infinite. --bf16 has the model's own range",
-      files.directory().string(), sign);
+      files.path().string(), sign);
 }
 
 }  // namespace shoehorn

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "io/safetensors.h"
+#include "io/tensor_files.h"
 
 namespace shoehorn {
 
 // A warning that activations may overflow, where config.json beside the weights says bfloat16 (`dtype`, or
 // `torch_dtype` as it was called) or one of the tensors is BF16; else empty. bfloat16 has the range of fp32,
 // and a model trained in it may have learnt to use it.
-std::string fp16_overflow_warning(const SafetensorsModel& files);
+std::string fp16_overflow_warning(const TensorFiles& files);
 
 }  // namespace shoehorn

@@ -8,8 +8,8 @@
 
 namespace shoehorn {
 
-OriginalTensor::OriginalTensor(const OriginalWeights& originals, const std::string& name)
-    : originals_(originals), name_(name) {
+OriginalTensor::OriginalTensor(const OriginalWeights& originals, const std::string& name, const Slice& slice)
+    : originals_(originals), name_(name), slice_(slice) {
   CHECK(originals.contents.contains(name), "{} was not read before", name);
 }
 
@@ -22,17 +22,16 @@ void OriginalTensor::read_next(std::span<float> values) {
   for (size_t at = 0; at < values.size(); at += most) {
     const std::span<float> part = values.subspan(at, std::min(most, values.size() - at));
     const std::span<std::byte> bytes = std::span(raw).first(part.size() * width);
-    originals_.files.read_range(name_, read_ * static_cast<int64_t>(width), bytes);
+    originals_.files.read_slice(name_, slice_, read_, bytes);
     convert_elements(entry.dtype, bytes, part);
     read_ += static_cast<int64_t>(part.size());
   }
   content_.add(std::as_bytes(values));
-  if (read_ * static_cast<int64_t>(width) < entry.bytes || content_.hex() == originals_.contents.at(name_))
-    return;
+  if (read_ < slice_.elements() || content_.hex() == originals_.contents.at(name_)) return;
   throw system_error(
       "[{}: {}] expected the weights that this run began with, got others: the file was changed while the run had it "
       "open; what was saved before is not touched",
-      originals_.files.directory().string(), name_);
+      originals_.files.path().string(), name_);
 }
 
 }  // namespace shoehorn

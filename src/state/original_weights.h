@@ -9,20 +9,21 @@
 #include <string>
 
 #include "base/content_hash.h"
-#include "io/safetensors.h"
+#include "io/tensor_files.h"
 
 namespace shoehorn {
 
 struct OriginalWeights {
-  SafetensorsModel files;                            // kept open
-  std::map<std::string, std::string> contents = {};  // by tensor: ContentHash of its values in float32
+  TensorFiles files;  // kept open
+  std::map<std::string, std::string> contents =
+      {};  // by tensor: ContentHash of what was read of it, in float32
 };
 
-// One tensor from its beginning to its end, a range after the other. `originals` outlives it.
+// The elements of a slice of one tensor from the first to the last, a range after the other. `originals` outlives it.
 class OriginalTensor {
  public:
-  // `name` is one of the contents.
-  OriginalTensor(const OriginalWeights& originals, const std::string& name);
+  // `name` is one of the contents, and the slice what was read of it.
+  OriginalTensor(const OriginalWeights& originals, const std::string& name, const Slice& slice);
 
   // Reads the next values, in float32. After the last one: SystemError if the tensor has changed.
   void read_next(std::span<float> values);
@@ -30,6 +31,7 @@ class OriginalTensor {
  private:
   const OriginalWeights& originals_;
   std::string name_;
+  Slice slice_;
   int64_t read_ = 0;  // elements
   ContentHash content_;
 };

@@ -6,7 +6,7 @@
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "io/file.h"
-#include "io/safetensors.h"
+#include "io/tensor_files.h"
 #include "state/weights.h"
 
 namespace shoehorn {
@@ -23,7 +23,7 @@ std::string content_of_file(const std::filesystem::path& path) {
 }
 
 // Of the tensors that the model's parameters take, whatever else is in the files and however it is split.
-std::string content_of_weights(const SafetensorsModel& files, const StateTable& state) {
+std::string content_of_weights(const TensorFiles& files, const StateTable& state) {
   ContentHash hash;
   std::vector<std::byte> chunk(kChunkBytes);
   for (const Parameter& parameter : state.parameters()) {
@@ -52,7 +52,7 @@ RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
   if (evaluation.size() > 0) identity.evaluation_data = evaluation.content_hash();
   for (const std::filesystem::path& companion : companions)
     identity.companions[companion.filename().string()] = content_of_file(companion);
-  if (!base.empty()) identity.base_weights = content_of_weights(SafetensorsModel::open(base), state);
+  if (!base.empty()) identity.base_weights = content_of_weights(TensorFiles::open_weights(base), state);
   identity.machine = fmt::format("{}, {}", machine.isa, machine.products);
   return identity;
 }

@@ -4,14 +4,16 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "exec/host_kernels.h"
 #include "exec/host_view.h"
+#include "io/file.h"
 #include "io/float_convert.h"
+#include "io/manifest.h"
+#include "io/model_directory.h"
 
 namespace shoehorn {
 
@@ -45,15 +47,22 @@ std::string shape_text(std::span<const int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-// Elements [offset, offset + values.size()) of a tensor of float type as fp32; a chunk at most.
-void read_elements(VerifiedTensors& tensors, const std::string& name, int64_t offset,
+// Elements of a slice of a tensor of float type, from its local number `first` on, as fp32; a chunk at most.
+void read_elements(VerifiedTensorFiles& tensors, const std::string& name, const Slice& slice, int64_t first,
                    std::span<float> values) {
   const DType dtype = tensors.tensor(name).dtype;
-  const int64_t element = dtype_bytes(dtype);
   const std::span<std::byte> raw =
-      std::span(staging().bytes).first(values.size() * static_cast<size_t>(element));
-  tensors.read_range(name, offset * element, raw);
+      std::span(staging().bytes).first(values.size() * static_cast<size_t>(dtype_bytes(dtype)));
+  tensors.read_slice(name, slice, first, raw);
   convert_elements(dtype, raw, values);
+}
+
+// A process that has all of a model vouches for every file; of several each for those that it reads.
+VerifiedTensorFiles::Verifies files_to_verify(const StateTable& state) {
+  const auto is_sharded = [](const Parameter& parameter) { return parameter.is_sharded(); };
+  const std::vector<Parameter>& all = state.parameters();
+  return std::any_of(all.begin(), all.end(), is_sharded) ? VerifiedTensorFiles::Verifies::kWhatIsRead
+                                                         : VerifiedTensorFiles::Verifies::kAll;
 }
 
 // Whether a parameter lies here in 16 bits, without a master.
@@ -77,21 +86,63 @@ void copy_bytes(const Executor& executor, const Parameter& parameter, int64_t of
   executor.read(parameter.storage, parameter.offset_elements * width + offset_bytes, to);
 }
 
-// Fills a parameter a chunk at a time: fill(offset, values).
+// Puts zeros where a parameter has its row of zeros; `values` are its elements from the global number `first` on.
+void clear_zero_row(const Parameter& parameter, int64_t first, std::span<float> values) {
+  const int64_t row = parameter.initializer.zero_row;
+  if (row < 0) return;
+  const int64_t columns = parameter.global_elements() / std::max<int64_t>(1, parameter.shape[0]);
+  const int64_t end = first + std::ssize(values);
+  for (int64_t i = std::max(first, row * columns); i < std::min(end, (row + 1) * columns); ++i)
+    values[static_cast<size_t>(i - first)] = 0;
+}
+
+// Fills what is here of a parameter, a chunk at a time: fill(first, values) gives its elements from the global number
+// `first` on.
 template <typename Fill>
 void fill_parameter(Executor& executor, const Parameter& parameter, const Fill& fill) {
-  const int64_t columns = parameter.elements() / std::max<int64_t>(1, parameter.shape[0]);
-  const int64_t zero_from = parameter.initializer.zero_row * columns;
-  for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
-    const std::span<float> values =
-        std::span(staging().values)
-            .first(static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at)));
-    fill(at, values);
-    for (int64_t i = 0; parameter.initializer.zero_row >= 0 && i < static_cast<int64_t>(values.size()); ++i) {
-      if (at + i >= zero_from && at + i < zero_from + columns) values[static_cast<size_t>(i)] = 0;
+  const Slice slice = parameter.slice();
+  for_each_chunk(slice.elements(), [&](int64_t at, int64_t count) {
+    const std::span<float> values = std::span(staging().values).first(static_cast<size_t>(count));
+    for (const SliceRun& run : SliceRuns(slice, at, at + count)) {
+      const auto part = values.subspan(static_cast<size_t>(run.local - at), static_cast<size_t>(run.length));
+      fill(run.global, part);
+      clear_zero_row(parameter, run.global, part);
     }
     write_parameter(executor, parameter, at, values);
+  });
+}
+
+// The same for numbers that are drawn one after the other: draw(values) gives all elements of the whole parameter in
+// turn, and those that are not here are dropped.
+template <typename Draw>
+void fill_in_turn(Executor& executor, const Parameter& parameter, const Draw& draw) {
+  const Slice slice = parameter.slice();
+  for_each_chunk(parameter.global_elements(), [&](int64_t first, int64_t count) {
+    const std::span<float> values = std::span(staging().values).first(static_cast<size_t>(count));
+    draw(values);
+    clear_zero_row(parameter, first, values);
+    const int64_t begin = slice.elements_before(first);
+    const int64_t end = slice.elements_before(first + count);
+    for (const SliceRun& run : SliceRuns(slice, begin, end)) {
+      std::copy_n(values.begin() + (run.global - first), run.length, values.begin() + (run.local - begin));
+    }
+    write_parameter(executor, parameter, begin, values.first(static_cast<size_t>(end - begin)));
+  });
+}
+
+// Normal numbers of a stream from any place on: those of a multiple of kDrawnTogether are drawn at once.
+void draw_normal(host::RandomRange range, float standard_deviation, std::span<float> values) {
+  constexpr int64_t kDrawnTogether = 64;
+  if (const int64_t skipped = range.first % kDrawnTogether; skipped > 0) {
+    std::array<float, kDrawnTogether> drawn;
+    range.first -= skipped;
+    host::fill_normal(range, standard_deviation, drawn);
+    const size_t count = std::min(values.size(), static_cast<size_t>(kDrawnTogether - skipped));
+    std::copy_n(drawn.begin() + skipped, count, values.begin());
+    range.first += kDrawnTogether;
+    values = values.subspan(count);
   }
+  if (!values.empty()) host::fill_normal(range, standard_deviation, values);
 }
 
 void fill_constant(Executor& executor, const Parameter& parameter) {
@@ -108,7 +159,7 @@ void initialize_parameter(const StateTable& state, size_t index, Executor& execu
   switch (initializer.kind) {
     case Initializer::Kind::kNormal:
       fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
-        host::fill_normal({seed, stream, at}, initializer.standard_deviation, values);
+        draw_normal({seed, stream, at}, initializer.standard_deviation, values);
       });
       return;
     case Initializer::Kind::kUniform:
@@ -122,65 +173,123 @@ void initialize_parameter(const StateTable& state, size_t index, Executor& execu
   }
 }
 
-// A parameter that a checkpoint lacks, drawn as PyTorch draws it: the whole tensor at once.
+// A parameter that a checkpoint lacks, drawn as PyTorch draws it.
 void initialize_as_torch(Executor& executor, const Parameter& parameter, TorchGenerator& generator) {
   const Initializer& initializer = parameter.initializer;
-  std::vector<float> drawn;
   switch (initializer.kind) {
-    case Initializer::Kind::kNormal:
-      drawn.resize(static_cast<size_t>(parameter.elements()));
-      generator.normal(drawn, 0, initializer.standard_deviation);
-      break;
+    case Initializer::Kind::kNormal: {
+      TorchNormalPieces pieces(generator, parameter.global_elements(), 0, initializer.standard_deviation);
+      fill_in_turn(executor, parameter, [&](std::span<float> values) { pieces.next(values); });
+      return;
+    }
     case Initializer::Kind::kUniform:
-      drawn.resize(static_cast<size_t>(parameter.elements()));
-      generator.uniform(drawn, -initializer.bound, initializer.bound);
-      break;
+      fill_in_turn(executor, parameter, [&](std::span<float> values) {
+        generator.uniform(values, -initializer.bound, initializer.bound);
+      });
+      return;
     case Initializer::Kind::kZeros:
     case Initializer::Kind::kOnes:
       fill_constant(executor, parameter);
-      return;
   }
-  fill_parameter(executor, parameter, [&](int64_t at, std::span<float> values) {
-    std::copy_n(drawn.begin() + at, values.size(), values.begin());
-  });
 }
 
-// A state of a parameter, as it is called in a file, and where it lies.
+// A state of a parameter, as it is called in a file, and where what is here of it lies.
 struct StateInFile {
-  TensorSpec spec;
+  TensorSpec spec;  // of the whole state
+  Slice slice;
+  int32_t owner;
   StorageId storage;
   int64_t offset_bytes;
-  int64_t bytes;
+  int64_t bytes;  // of the slice
 };
 
 std::vector<StateInFile> optimizer_states_of(const StateTable& state, const OptimizerSettings& settings) {
   std::vector<StateInFile> found;
   for (const Parameter& parameter : state.parameters()) {
+    if (!parameter.trainable) continue;
     for (const OptimizerState& kept : optimizer_states(settings, parameter)) {
       const OptimizerStatePlace place = find_optimizer_state(state, settings, parameter, kept.name);
-      if (!place.storage.valid()) continue;
+      // A parameter of which nothing is here has its states elsewhere.
+      if (!place.storage.valid() && parameter.local_elements() > 0) continue;
       const int64_t width = dtype_bytes(kept.dtype);
       found.push_back({{parameter.name + "." + kept.name, kept.dtype, kept.shape},
+                       kept.slice(),
+                       kept.owner(),
                        place.storage,
                        place.offset_elements * width,
-                       kept.elements() * width});
+                       kept.local_elements() * width});
     }
   }
   return found;
 }
 
 // Calls function(offset, bytes) for the pieces of a state that are viewed one by one, of `most` bytes or as
-// many as the executor can show.
+// many as the executor can show; whole elements.
 template <typename Function>
 void for_each_piece(const Executor& executor, const StateInFile& kept, int64_t most,
                     const Function& function) {
-  most = std::clamp<int64_t>(executor.largest_view_bytes(), 1, most);
-  int64_t at = 0;
-  do {
+  constexpr int64_t kWidestElement = 8;
+  most = std::max(kWidestElement,
+                  std::min(executor.largest_view_bytes(), most) / kWidestElement * kWidestElement);
+  for (int64_t at = 0; at < kept.bytes;) {
     const int64_t bytes = std::min(most, kept.bytes - at);
     function(at, bytes);
     at += bytes;
-  } while (at < kept.bytes);
+  }
+}
+
+void write_state(SafetensorsWriter& writer, const Executor& executor, const StateInFile& kept) {
+  writer.append(kept.spec.name, {});
+  for_each_piece(executor, kept, std::numeric_limits<int64_t>::max(), [&](int64_t at, int64_t bytes) {
+    writer.append(kept.spec.name, ReadView(executor, kept.storage, kept.offset_bytes + at, bytes).bytes());
+  });
+}
+
+void load_state(VerifiedTensorFiles& tensors, const StateInFile& kept, Executor& executor) {
+  for_each_piece(executor, kept, kLoadedBytes, [&](int64_t at, int64_t bytes) {
+    WriteView piece(executor, kept.storage, kept.offset_bytes + at, bytes);
+    tensors.read_slice(kept.spec.name, kept.slice, at / dtype_bytes(kept.spec.dtype), piece.bytes());
+    piece.send();
+  });
+}
+
+// What a file has of a parameter, a range of what is here after the other.
+class WeightReader {
+ public:
+  WeightReader(const Executor& executor, const Parameter& parameter, DType dtype,
+               const OriginalWeights* originals)
+      : executor_(executor), parameter_(parameter), dtype_(dtype) {
+    const std::string name = original_name(executor.state(), parameter, originals);
+    if (!name.empty()) original_.emplace(*originals, name, parameter.slice());
+  }
+
+  void read(int64_t offset_bytes, std::span<std::byte> to) {
+    if (dtype_ != DType::kF32) {
+      copy_bytes(executor_, parameter_, offset_bytes, to);
+      return;
+    }
+    const std::span<float> values(reinterpret_cast<float*>(to.data()), to.size() / sizeof(float));
+    if (original_) {
+      original_->read_next(values);
+    } else {
+      read_parameter(executor_, parameter_, offset_bytes / 4, values);
+    }
+  }
+
+ private:
+  const Executor& executor_;
+  const Parameter& parameter_;
+  DType dtype_;
+  std::optional<OriginalTensor> original_;
+};
+
+// `Writer`: of a file or of a model.
+template <typename Writer>
+void write_weight(Writer& writer, const TensorSpec& spec, const Parameter& parameter,
+                  const Executor& executor, const OriginalWeights* originals) {
+  WeightReader reader(executor, parameter, spec.dtype, originals);
+  writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging().values)),
+                       [&](int64_t offset, std::span<std::byte> chunk) { reader.read(offset, chunk); });
 }
 
 }  // namespace
@@ -224,8 +333,7 @@ void write_parameter(Executor& executor, const Parameter& parameter, int64_t off
   });
 }
 
-std::string name_in_files(const SafetensorsModel& files, const StateTable& state,
-                          const std::string& parameter) {
+std::string name_in_files(const TensorFiles& files, const StateTable& state, const std::string& parameter) {
   std::vector<std::string> candidates = {parameter};
   const std::string prefix = state.base_model_prefix() + ".";
   if (prefix.size() > 1 && parameter.starts_with(prefix))
@@ -246,28 +354,28 @@ std::string name_in_files(const SafetensorsModel& files, const StateTable& state
   return found == candidates.end() ? std::string{} : *found;
 }
 
-void load_parameter(VerifiedTensors& tensors, const std::string& name, const Parameter& parameter,
+void load_parameter(VerifiedTensorFiles& tensors, const std::string& name, const Parameter& parameter,
                     std::string_view says, Executor& executor, ContentHash* content) {
   const TensorEntry& entry = tensors.tensor(name);
-  const SafetensorsFile& file = tensors.file();
+  const auto file = [&] { return tensors.files().path_of(name).string(); };
   if (entry.shape != parameter.shape) {
-    throw user_error("[{}: {}] expected shape {} as {}, got {}", file.path().string(), name,
-                     shape_text(parameter.shape), says, shape_text(entry.shape));
+    throw user_error("[{}: {}] expected shape {} as {}, got {}", file(), name, shape_text(parameter.shape),
+                     says, shape_text(entry.shape));
   }
   if (!is_float(entry.dtype)) {
-    throw user_error("[{}: {}] expected a floating-point tensor, got {}", file.path().string(), name,
+    throw user_error("[{}: {}] expected a floating-point tensor, got {}", file(), name,
                      dtype_name(entry.dtype));
   }
-  for (int64_t at = 0; at < parameter.elements(); at += kChunkElements) {
-    const auto count = static_cast<size_t>(std::min(kChunkElements, parameter.elements() - at));
-    const std::span<float> values = std::span(staging().values).first(count);
-    read_elements(tensors, name, at, values);
+  const Slice slice = parameter.slice();
+  for_each_chunk(slice.elements(), [&](int64_t at, int64_t count) {
+    const std::span<float> values = std::span(staging().values).first(static_cast<size_t>(count));
+    read_elements(tensors, name, slice, at, values);
     if (content != nullptr) content->add(std::as_bytes(values));
     write_parameter(executor, parameter, at, values);
-  }
+  });
 }
 
-LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& state, Executor& executor,
+LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator) {
   LoadedWeights loaded;
   std::map<std::string, const Parameter*> parameter_of;  // by the name of a tensor
@@ -284,23 +392,22 @@ LoadedWeights load_weights(const SafetensorsModel& files, const StateTable& stat
       throw user_error(
           "[{}] expected a tensor '{}', got none of that name; are these the weights of this model, and "
           "of its config.json?",
-          files.directory().string(), parameter.name);
+          files.path().string(), parameter.name);
     }
   }
-  for (const SafetensorsFile& file : files.files()) {
-    load_verified(file, [&](VerifiedTensors& tensors) {
-      for (const TensorEntry& tensor : file.tensors()) {
-        const auto found = parameter_of.find(tensor.name);
-        if (found == parameter_of.end()) {
-          loaded.unused.push_back(tensor.name);
-        } else {
-          ContentHash content;
-          load_parameter(tensors, tensor.name, *found->second, "config.json says", executor, &content);
-          loaded.contents[tensor.name] = content.hex();
-        }
+  VerifiedTensorFiles tensors(files, files_to_verify(state));
+  load_verified(tensors, [&] {
+    for (const std::string& name : files.names_in_files()) {
+      const auto found = parameter_of.find(name);
+      if (found == parameter_of.end()) {
+        loaded.unused.push_back(name);
+      } else {
+        ContentHash content;
+        load_parameter(tensors, name, *found->second, "config.json says", executor, &content);
+        loaded.contents[name] = content.hex();
       }
-    });
-  }
+    }
+  });
   return loaded;
 }
 
@@ -328,7 +435,7 @@ StartedWeights start_weights(const std::filesystem::path& directory, const State
     return {};
   }
   TorchGenerator generator(static_cast<uint64_t>(seed));
-  SafetensorsModel files = SafetensorsModel::open(directory);
+  TensorFiles files = TensorFiles::open_weights(directory);
   LoadedWeights loaded = load_weights(files, state, executor, generator);
   for (size_t i = 0; i < state.parameters().size(); ++i) {
     if (state.parameters()[i].is_adapter)
@@ -359,74 +466,107 @@ DType model_dtype(const StateTable& state) {
 }
 
 void save_weights(const std::filesystem::path& directory, const StateTable& state, const Executor& executor,
-                  const OriginalWeights* originals) {
-  SafetensorsModelWriter writer(directory, weight_specs(state, originals));
-  for (const TensorSpec& spec : writer.order()) {
+                  const OriginalWeights* originals, const Owner& owner) {
+  const std::vector<TensorSpec> specs = weight_specs(state, originals);
+  if (owner.is_alone()) {
+    SafetensorsModelWriter writer(directory, specs);
+    for (const TensorSpec& spec : writer.order()) {
+      const Parameter& parameter = state.parameter(state.find_parameter(spec.name));
+      CHECK(parameter.is_whole(), "{} is saved whole and has {} here", spec.name,
+            slice_text(parameter.slice()));
+      write_weight(writer, spec, parameter, executor, originals);
+    }
+    writer.commit();
+    return;
+  }
+  std::vector<SliceSpec> owned;
+  for (const TensorSpec& spec : specs) {
     const Parameter& parameter = state.parameter(state.find_parameter(spec.name));
-    std::optional<OriginalTensor> original;
-    if (const std::string name = original_name(state, parameter, originals); !name.empty())
-      original.emplace(*originals, name);
-    writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging().values)),
-                         [&](int64_t offset, std::span<std::byte> chunk) {
-                           if (spec.dtype != DType::kF32) {
-                             copy_bytes(executor, parameter, offset, chunk);
-                             return;
-                           }
-                           const std::span<float> values(reinterpret_cast<float*>(chunk.data()),
-                                                         chunk.size() / sizeof(float));
-                           if (original) {
-                             original->read_next(values);
-                           } else {
-                             read_parameter(executor, parameter, offset / 4, values);
-                           }
-                         });
+    if (parameter.owner() == owner.number && parameter.local_elements() > 0)
+      owned.push_back({spec, parameter.slice()});
+  }
+  SafetensorsWriter writer = slices_writer(directory / owner_file_name(kSafetensorsFileName, owner), owned);
+  for (const TensorSpec& spec : writer.tensors()) {
+    const Parameter& parameter = state.parameter(state.find_parameter(spec.name));
+    write_weight(writer, spec, parameter, executor, originals);
   }
   writer.commit();
 }
 
-void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
-                           const Executor& executor, const OptimizerSettings& settings) {
-  const std::vector<StateInFile> states = optimizer_states_of(state, settings);
+void assemble_weights(const std::filesystem::path& directory, const TensorFiles& files,
+                      const StateTable& state) {
   std::vector<TensorSpec> specs;
-  specs.reserve(states.size());
-  for (const StateInFile& kept : states) specs.push_back(kept.spec);
-  SafetensorsWriter writer(file, specs);
-  for (const StateInFile& kept : states) {
-    for_each_piece(executor, kept, std::numeric_limits<int64_t>::max(), [&](int64_t at, int64_t bytes) {
-      writer.append(kept.spec.name, ReadView(executor, kept.storage, kept.offset_bytes + at, bytes).bytes());
-    });
+  for (const Parameter& parameter : state.parameters()) {
+    if (parameter.is_adapter) continue;
+    const TensorEntry& entry = files.tensor(parameter.name);
+    specs.push_back({entry.name, entry.dtype, entry.shape});
   }
+  SafetensorsModelWriter writer(directory, specs);
+  VerifiedTensorFiles tensors(files);
+  load_verified(tensors, [&] {
+    for (const TensorSpec& spec : writer.order()) {
+      const int64_t width = dtype_bytes(spec.dtype);
+      const Slice whole = Slice::whole(tensor_bytes(spec) / width);
+      writer.append_filled(spec.name, staging().bytes, [&](int64_t offset, std::span<std::byte> chunk) {
+        tensors.read_slice(spec.name, whole, offset / width, chunk);
+      });
+    }
+  });
+  writer.commit();
+}
+
+void save_optimizer_states(const std::filesystem::path& file, const StateTable& state,
+                           const Executor& executor, const OptimizerSettings& settings, const Owner& owner) {
+  const std::vector<StateInFile> states = optimizer_states_of(state, settings);
+  if (owner.is_alone()) {
+    std::vector<TensorSpec> specs;
+    for (const StateInFile& kept : states) {
+      CHECK(kept.bytes == tensor_bytes(kept.spec), "{} is saved whole and has {} here", kept.spec.name,
+            slice_text(kept.slice));
+      specs.push_back(kept.spec);
+    }
+    SafetensorsWriter writer(file, specs);
+    for (const StateInFile& kept : states) write_state(writer, executor, kept);
+    writer.commit();
+    return;
+  }
+  std::vector<SliceSpec> owned;
+  std::map<std::string_view, const StateInFile*> state_of;
+  for (const StateInFile& kept : states) {
+    if (kept.owner != owner.number || kept.bytes == 0) continue;
+    owned.push_back({kept.spec, kept.slice});
+    state_of[kept.spec.name] = &kept;
+  }
+  SafetensorsWriter writer =
+      slices_writer(parent_directory(file) / owner_file_name(file.filename().string(), owner), owned);
+  for (const TensorSpec& spec : writer.tensors()) write_state(writer, executor, *state_of.at(spec.name));
   writer.commit();
 }
 
 void load_optimizer_states(const std::filesystem::path& file, const StateTable& state, Executor& executor,
                            const OptimizerSettings& settings) {
-  const SafetensorsFile source = SafetensorsFile::open(file);
+  const TensorFiles source = TensorFiles::open(file);
   const std::vector<StateInFile> states = optimizer_states_of(state, settings);
-  std::set<std::string_view> known;
-  for (const StateInFile& kept : states) known.insert(kept.spec.name);
-  for (const TensorEntry& entry : source.tensors()) {
-    if (known.contains(entry.name)) continue;
+  std::map<std::string_view, const StateInFile*> state_of;
+  for (const StateInFile& kept : states) state_of[kept.spec.name] = &kept;
+  for (const std::string& name : source.names_in_files()) {
+    if (state_of.contains(name)) continue;
     throw user_error(
         "[{}: {}] expected states of the weights that are trained, got another tensor; was it saved by a run "
         "with another optimizer, or with other weights frozen?",
-        file.string(), entry.name);
+        source.path_of(name).string(), name);
   }
-  load_verified(source, [&](VerifiedTensors& tensors) {
+  VerifiedTensorFiles tensors(source, files_to_verify(state));
+  load_verified(tensors, [&] {
     for (const StateInFile& kept : states) {
       const TensorEntry& entry = source.tensor(kept.spec.name);
-      if (entry.dtype != kept.spec.dtype || entry.shape != kept.spec.shape) {
-        throw user_error(
-            "[{}: {}] expected {} of shape {}, got {} of shape {}; was it saved by a run with another model?",
-            file.string(), kept.spec.name, dtype_name(kept.spec.dtype), shape_text(kept.spec.shape),
-            dtype_name(entry.dtype), shape_text(entry.shape));
-      }
-      for_each_piece(executor, kept, kLoadedBytes, [&](int64_t at, int64_t bytes) {
-        WriteView piece(executor, kept.storage, kept.offset_bytes + at, bytes);
-        tensors.read_range(kept.spec.name, at, piece.bytes());
-        piece.send();
-      });
+      if (entry.dtype == kept.spec.dtype && entry.shape == kept.spec.shape) continue;
+      throw user_error(
+          "[{}: {}] expected {} of shape {}, got {} of shape {}; was it saved by a run with another model?",
+          source.path_of(entry.name).string(), kept.spec.name, dtype_name(kept.spec.dtype),
+          shape_text(kept.spec.shape), dtype_name(entry.dtype), shape_text(entry.shape));
     }
+    for (const std::string& name : source.names_in_files()) load_state(tensors, *state_of.at(name), executor);
   });
 }
 

@@ -32,7 +32,7 @@ void refuse_frozen(const std::vector<std::string>& drawn, const StateTable& stat
 
 }  // namespace
 
-void say_without_checksums(const SafetensorsModel& files,
+void say_without_checksums(const TensorFiles& files,
                            const std::function<void(const std::string& line)>& on_line) {
   if (!on_line) return;
   std::vector<std::string> names;
@@ -40,8 +40,7 @@ void say_without_checksums(const SafetensorsModel& files,
     if (!has_checksum(file.path())) names.push_back(file.path().filename().string());
   }
   if (names.empty()) return;
-  on_line(fmt::format("{}: no checksum of {}, taken as read", files.directory().string(),
-                      fmt::join(names, ", ")));
+  on_line(fmt::format("{}: no checksum of {}, taken as read", files.path().string(), fmt::join(names, ", ")));
 }
 
 std::optional<OriginalWeights> start_run(const RunStart& start, Session& session) {
@@ -49,7 +48,7 @@ std::optional<OriginalWeights> start_run(const RunStart& start, Session& session
     if (start.on_line && !line.empty()) start.on_line(line);
   };
   if (!start.weights.empty() && is_float16(session.options().step))
-    say(fp16_overflow_warning(SafetensorsModel::open(start.weights)));
+    say(fp16_overflow_warning(TensorFiles::open_weights(start.weights)));
   StartedWeights started = start_weights(start.weights, session.state(), session.executor(), start.seed);
   if (started.originals) say_without_checksums(started.originals->files, start.on_line);
   say(format_unused(started.unused));

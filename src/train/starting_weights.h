@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "io/safetensors.h"
+#include "io/tensor_files.h"
 #include "session/session.h"
 #include "state/original_weights.h"
 
@@ -24,7 +24,7 @@ struct RunStart {
 
 // Reports which of the files that weights were read from have no checksums: those of Hugging Face and of
 // older versions. Without `on_line` it does nothing.
-void say_without_checksums(const SafetensorsModel& files,
+void say_without_checksums(const TensorFiles& files,
                            const std::function<void(const std::string& line)>& on_line);
 
 // Loads the weights into a reserved session and returns the files that they came from; nullopt if all are

@@ -90,7 +90,7 @@ inline NamedWeights weights_of(Session& session) {
   NamedWeights weights;
   for (const Parameter& parameter : session.state().parameters()) {
     std::vector<float>& values = weights[parameter.name];
-    values.resize(static_cast<size_t>(parameter.elements()));
+    values.resize(static_cast<size_t>(parameter.local_elements()));
     read_parameter(session.executor(), parameter, 0, values);
   }
   return weights;

@@ -15,7 +15,7 @@ int64_t weights_beside_embeddings(const StateTable& state) {
   int64_t weights = 0;
   for (const Parameter& parameter : state.parameters()) {
     if (state.storage(parameter.storage).region.component != Component::kEmbeddings)
-      weights += parameter.elements();
+      weights += parameter.global_elements();
   }
   return weights;
 }

@@ -224,7 +224,7 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
   const auto fill = [&](StorageId storage, const Parameter& parameter) {
     std::vector<float> values;
     std::vector<bfloat16> rounded;
-    for (int64_t i = 0; i < parameter.elements(); ++i) {
+    for (int64_t i = 0; i < parameter.local_elements(); ++i) {
       values.push_back(std::ldexp(static_cast<float>(random()), -static_cast<int>(32 + random() % 9)));
       rounded.push_back(to_bfloat16(values.back()));
     }
@@ -247,11 +247,12 @@ std::map<std::string, std::vector<std::byte>> updated(bool joined, const Optimiz
   };
   for (const Parameter& p : state.parameters()) {
     const int64_t weight_width = dtype_bytes(dtype);
-    take(p.name, p.storage, p.offset_elements * weight_width, p.elements() * weight_width);
+    take(p.name, p.storage, p.offset_elements * weight_width, p.local_elements() * weight_width);
     for (const OptimizerState& kept : optimizer_states(settings, p)) {
       const OptimizerStatePlace place = find_optimizer_state(state, settings, p, kept.name);
       const int64_t width = dtype_bytes(kept.dtype);
-      take(p.name + "." + kept.name, place.storage, place.offset_elements * width, kept.elements() * width);
+      take(p.name + "." + kept.name, place.storage, place.offset_elements * width,
+           kept.local_elements() * width);
     }
   }
   return left;

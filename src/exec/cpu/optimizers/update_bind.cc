@@ -86,8 +86,10 @@ struct TensorBuffers {
     if (update().form == WeightForm::kSplit) {
       view.rest = input<int16_t>(buffers, first + 1) + element;
     } else {
-      view.rounding = {
-          .seed = update().seed, .stream_id = parameter.stream_id, .step = input<const uint32_t>(buffers, 1)};
+      view.rounding = {.seed = update().seed,
+                       .stream_id = parameter.stream_id,
+                       .first_element = parameter.first_element,
+                       .step = input<const uint32_t>(buffers, 1)};
     }
     return view;
   }
@@ -126,7 +128,7 @@ std::vector<StatefulTensor> stateful_tensors(const OpContext& node, const NodeBu
       for (int64_t i = 0; i < source.states(); ++i)
         tensor.states[static_cast<size_t>(i)] = source.state(t, i) + element;
       tensors.push_back(tensor);
-      element += tensor.count;
+      element += tensor.count + parameter.padding;
     }
   }
   return tensors;
@@ -179,8 +181,8 @@ std::vector<EightBitTensor> eight_bit_tensors(const OpContext& node, const NodeB
         tensor.scales[static_cast<size_t>(i)] = source.state(t, moments + i) + block;
       }
       tensors.push_back(tensor);
-      element += tensor.count;
-      block += ceil_divide(tensor.count, kStateBlock);
+      element += tensor.count + parameter.padding;
+      block += ceil_divide(tensor.count + parameter.padding, kStateBlock);
     }
   }
   return tensors;
@@ -234,7 +236,7 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
                            .weight_decay = source.decay(t)};
       if (settings.beta1) p.first_moment = source.state(t, source.states() - 1) + element;
       parameters.push_back(p);
-      element += parameter.elements();
+      element += parameter.elements() + parameter.padding;
       row += parameter.matrices * parameter.rows;
       column += parameter.matrices * parameter.columns;
     }
