@@ -221,7 +221,7 @@ void write_data_set(const fs::path& text, const TokenizeFunction& tokenize, cons
                          {"invalid_utf8", loaded.invalid_utf8},
                          {"empty_texts", loaded.empty_texts},
                          {"shards", shards}});
-  write_manifest(staged.path(), checksums);
+  write_manifest(staged.path(), checksums.files());
   staged.publish(final);
 }
 

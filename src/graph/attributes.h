@@ -158,9 +158,6 @@ using AnyAttributes =
                  EmbeddingAttributes, ScatterAttributes, ClipAttributes, LossScaleAttributes,
                  UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes, NoiseAttributes>;
 
-// Moves the counts of the dimensions that attributes hold by so many places in a program's table of counts.
-void shift_counts(Attributes& attributes, int32_t by);
-
 // The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
 // programs copies nodes.
 struct Attributes : AnyAttributes {
@@ -177,5 +174,8 @@ struct Attributes : AnyAttributes {
   Attributes(Alternative&& alternative)  // NOLINT(google-explicit-constructor): as a variant's own
       : AnyAttributes(std::forward<Alternative>(alternative)) {}
 };
+
+// Moves the counts of the dimensions that attributes hold by so many places in a program's table of counts.
+void shift_counts(Attributes& attributes, int32_t by);
 
 }  // namespace shoehorn

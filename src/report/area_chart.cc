@@ -53,9 +53,12 @@ std::string draw_layer(const AreaChart& chart, const svg::Frame& frame, const st
   for (size_t i = 0; i < steps.size(); ++i) {
     const double value = layer.values[steps[i].position];
     const double top = base[i] + (std::isfinite(value) ? value : 0);
-    const auto point = [&](double x, double y) { return svg::number(x) + " " + svg::number(frame.y_at(y)); };
-    upper += (i == 0 ? "M" : "L") + point(steps[i].left, top) + "L" + point(steps[i].right, top);
-    lower.insert(0, "L" + point(steps[i].right, base[i]) + "L" + point(steps[i].left, base[i]));
+    const auto point = [&](double x, double y) {
+      return fmt::format("{} {}", svg::number(x), svg::number(frame.y_at(y)));
+    };
+    upper +=
+        fmt::format("{}{}L{}", i == 0 ? 'M' : 'L', point(steps[i].left, top), point(steps[i].right, top));
+    lower.insert(0, fmt::format("L{}L{}", point(steps[i].right, base[i]), point(steps[i].left, base[i])));
     base[i] = top;
   }
   return fmt::format("<path d=\"{}{}Z\" class=\"area {}\"><title>{}</title></path>\n", upper, lower,

@@ -62,7 +62,8 @@ std::string draw_series(const svg::Frame& frame, const LineChart& chart, size_t 
   const bool few = series.points.size() <= kMostDots;
   for (const std::vector<PlotPoint>& run : runs) {
     const std::vector<PlotPoint> points = few ? run : thinned(frame, run);
-    for (size_t i = 0; i < points.size(); ++i) path += (i == 0 ? "M" : "L") + at(frame, points[i]);
+    for (size_t i = 0; i < points.size(); ++i)
+      path += fmt::format("{}{}", i == 0 ? 'M' : 'L', at(frame, points[i]));
     for (const PlotPoint& point : points) {
       if (few || points.size() == 1) dots += dot(frame, chart, series, point, index, points.size() == 1);
     }
