@@ -15,7 +15,7 @@ namespace {
 std::string change_of_bytes(double bytes) {
   const auto rounded = static_cast<int64_t>(std::llround(bytes));
   if (rounded == 0) return "0";
-  return (rounded < 0 ? "-" : "+") + format_bytes(std::abs(rounded));
+  return fmt::format("{}{}", rounded < 0 ? '-' : '+', format_bytes(std::abs(rounded)));
 }
 
 std::string change_of(double number, double unit, const char* unit_name, int decimals) {

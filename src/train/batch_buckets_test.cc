@@ -69,7 +69,7 @@ class Buckets : public ::testing::TestWithParam<Setting> {
     const auto windows = make_windows(args, dataset);
     SessionOptions options;
     options.step = step_options_of(args);
-    make_room_for(*windows, args, dataset, options);
+    make_room_for(*windows, args, options);
     options.evaluation = batch_capacity_of(dataset, 4, 0);
     options.smaller_train = std::move(smaller_train);
     options.smaller_evaluation = std::move(smaller_evaluation);
