@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/batch_table.h"
 #include "model/layers.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
@@ -395,7 +396,7 @@ TEST(Accumulate, MakesTheProgramsOfItsOrder) {
   const ProgramFamily whole = build(options);
   EXPECT_EQ(names(whole), (std::vector<std::string>{"train_step", "evaluate"}));
   EXPECT_EQ(whole.train_batches.size(), 3U);
-  EXPECT_EQ(whole.programs[0].counts().size(), 6U);
+  EXPECT_EQ(whole.programs[0].counts().size(), 3 * kBatchAxes.size());
   EXPECT_EQ(count(whole.programs[0], OpKind::kAttention), 9);
 }
 
