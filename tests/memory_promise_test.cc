@@ -320,8 +320,8 @@ TEST(NullBackend, PlansWhatNoMachineHolds) {
   EXPECT_LT(static_cast<double>(plan.device().persistent_bytes), 12.1 * static_cast<double>(weights));
 }
 
-// Two processes have the columns of a table of 16 MiB each. Assembling it, and reading rows of it, take no memory of the
-// size of the table or of what either has.
+// Two processes have the columns of a table of 16 MiB each. Assembling it, and reading rows of it, take no
+// memory of the size of the table or of what either has.
 TEST(SlicedWeights, AreReadAndAssembledInPieces) {
   constexpr int64_t kRows = 4096;
   constexpr int64_t kColumns = 1024;

@@ -39,8 +39,8 @@ TEST(NearestName, IsWithinAThirdOfTheNameOrTwoEdits) {
   EXPECT_EQ(nearest_name("num_epochs", names), "");  // six edits, three allowed
 }
 
-// Candidates are told apart by their letters first, which must not shut out one that is near enough: letters that changed
-// places are two edits each, those that were dropped or doubled one.
+// Candidates are told apart by their letters first, which must not shut out one that is near enough: letters
+// that changed places are two edits each, those that were dropped or doubled one.
 TEST(NearestName, IsFoundWhateverTheEditsAre) {
   EXPECT_EQ(nearest_name("laerning_rate", {"learning_rate"}), "learning_rate");
   EXPECT_EQ(nearest_name("xearning_ratx", {"learning_rate"}), "learning_rate");

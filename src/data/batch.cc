@@ -61,8 +61,8 @@ bool is_of_decoder(BatchColumn column) {
          column == of.length;
 }
 
-// Visits each column that a data set with such labels and of such sizes fills, and the width of its rows, in the order of
-// the table.
+// Visits each column that a data set with such labels and of such sizes fills, and the width of its rows, in
+// the order of the table.
 template <typename Visit>
 void for_each_filled_column(const BatchCapacity& capacity, LabelShape labels, const Visit& visit) {
   for (const BatchColumn column : batch_columns()) {

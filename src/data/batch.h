@@ -1,8 +1,9 @@
 // Micro-batches: samples packed end to end into columns (data/batch_table.h). The caller owns their memory.
 //
-// S sequences with N token slots between them. A sample is a sequence, or one for each of its documents. Packed, it takes
-// as many slots as it has tokens; with pad_to_max_length, exactly that many. Then come pad slots up to a multiple of
-// token_multiple. Where samples have tokens for a decoder, their M slots are laid out in the same way.
+// S sequences with N token slots between them. A sample is a sequence, or one for each of its documents.
+// Packed, it takes as many slots as it has tokens; with pad_to_max_length, exactly that many. Then come pad
+// slots up to a multiple of token_multiple. Where samples have tokens for a decoder, their M slots are laid
+// out in the same way.
 //
 //   slot of …                  input_ids  token_type_ids  position_ids      token_sample  token_labels
 //   a token                    its id     its type        0, 1, 2, …        its sample    its label

@@ -1,7 +1,8 @@
 // The columns of a micro-batch: what a program may read of packed tokens (N, the axis "tokens"), of the sequences
-// among them (S, "sequences"), of the tokens that a decoder beside an encoder reads (M, "decoder_tokens"), and of their
-// labels. Every sequence has its tokens on both axes of tokens. A model asks for columns (ModelBuilder::input), the packer of
-// data/batch.h fills those that were asked for, and whatever stands between goes through the table.
+// among them (S, "sequences"), of the tokens that a decoder beside an encoder reads (M, "decoder_tokens"),
+// and of their labels. Every sequence has its tokens on both axes of tokens. A model asks for columns
+// (ModelBuilder::input), the packer of data/batch.h fills those that were asked for, and whatever stands
+// between goes through the table.
 //
 // A new column is a row here, and code that fills it in data/batch.cc.
 #pragma once

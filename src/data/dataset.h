@@ -1,7 +1,8 @@
 // Tokenized samples, ready to be packed.
 //
-// A Dataset is a handle of a SampleSource (data/sample_source.h), as Hugging Face's Dataset is one of a table that may lie
-// in memory or on a disk: a copy is of the handle. It is immutable and may be read by any number of threads.
+// A Dataset is a handle of a SampleSource (data/sample_source.h), as Hugging Face's Dataset is one of a table
+// that may lie in memory or on a disk: a copy is of the handle. It is immutable and may be read by any number
+// of threads.
 #pragma once
 
 #include <cstdint>
@@ -48,21 +49,22 @@ class Dataset {
   // The counterpart of Hugging Face's Dataset.from_dict:
   //   Dataset::from_columns({{"input_ids", ids}, {"labels", labels}})
   // input_ids: rows. token_type_ids, attention_mask: rows of the same lengths; a mask must be ones and then
-  // zeros, and what it masks is dropped. position_ids: rows of the same lengths that count 0, 1, 2, …; where one begins
-  // at 0 again, so does another document, which is a sequence of its own. decoder_input_ids: rows of lengths of their
-  // own, as decoder_attention_mask. labels (or label, label_ids): an integer or a float a sample, rows of
-  // floats that are all as long, or rows of integers, one a token: of the decoder where it has tokens, else of the
-  // input. UserError, which names column and row: an unknown or doubled column, none, lengths that differ, an empty row, an
-  // id that is negative or over 31 bits, a token type over 8 bits, a mask that is no prefix, a label below 0 that is not
-  // -100, a label of a masked token, positions that do not count, several documents with a decoder's tokens or with
-  // labels of samples.
+  // zeros, and what it masks is dropped. position_ids: rows of the same lengths that count 0, 1, 2, …; where
+  // one begins at 0 again, so does another document, which is a sequence of its own. decoder_input_ids: rows
+  // of lengths of their own, as decoder_attention_mask. labels (or label, label_ids): an integer or a float a
+  // sample, rows of floats that are all as long, or rows of integers, one a token: of the decoder where it
+  // has tokens, else of the input. UserError, which names column and row: an unknown or doubled column, none,
+  // lengths that differ, an empty row, an id that is negative or over 31 bits, a token type over 8 bits, a
+  // mask that is no prefix, a label below 0 that is not -100, a label of a masked token, positions that do
+  // not count, several documents with a decoder's tokens or with labels of samples.
   static Dataset from_columns(const NamedColumns& columns);
 
   // UserError if the count, the length or the range is empty.
   static Dataset random_tokens(const RandomTokens& options);
 
-  // `count` samples that are all alike, of `length` tokens 0 (and `decoder_length` of a decoder) and of labels 0, in the
-  // memory of one: for plans. UserError: a count or length that is empty. CHECKs that there are labels.
+  // `count` samples that are all alike, of `length` tokens 0 (and `decoder_length` of a decoder) and of
+  // labels 0, in the memory of one: for plans. UserError: a count or length that is empty. CHECKs that there
+  // are labels.
   static Dataset alike(int64_t count, int64_t length, LabelShape labels = {LabelKind::kClass},
                        int64_t decoder_length = 0);
 
@@ -117,7 +119,8 @@ struct NewSample {
   std::span<const int32_t> document_lengths = {};   // none: the input is one document
 };
 
-// UserError, which names `index` as the sample: no tokens, an id below 0, a token type outside 0 … 255. CHECKs the sizes.
+// UserError, which names `index` as the sample: no tokens, an id below 0, a token type outside 0 … 255.
+// CHECKs the sizes.
 void check_sample(const NewSample& sample, int64_t index);
 
 // Makes a Dataset in memory sample by sample. Arrays grow by doubling while they are built and are cut to size

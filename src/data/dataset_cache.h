@@ -6,12 +6,12 @@
 //     shoehorn_manifest.json     sizes and checksums of these
 //   DIR/.KEY.tmp-PID-K/          being written; its owner holds a lock (flock) on it
 //
-// KEY is a hash of all that decides the samples: the bytes of the file of texts, the tokenizer, the options of loading.
-// What changes one of them makes another key, so that nothing stale is ever used. Two processes may write the same
-// key: the first to be ready gives its name, and the other's is removed.
+// KEY is a hash of all that decides the samples: the bytes of the file of texts, the tokenizer, the options
+// of loading. What changes one of them makes another key, so that nothing stale is ever used. Two processes
+// may write the same key: the first to be ready gives its name, and the other's is removed.
 //
-// Errors: UserError, DamagedFile among them, where what lies under the key is not what was written; SystemError naming the
-// path where the system failed.
+// Errors: UserError, DamagedFile among them, where what lies under the key is not what was written;
+// SystemError naming the path where the system failed.
 #pragma once
 
 #include <filesystem>
@@ -31,8 +31,9 @@ struct DatasetCacheOptions {
 std::string dataset_key(const std::filesystem::path& path, const LoadOptions& options,
                         const std::string& tokenizer);
 
-// load_dataset from the cache; what it lacks is tokenized to it first. Every byte is read and checked when a data set is
-// opened, and its files stay open. Of data sets that a killed process left unfinished those in DIR are removed.
+// load_dataset from the cache; what it lacks is tokenized to it first. Every byte is read and checked when a
+// data set is opened, and its files stay open. Of data sets that a killed process left unfinished those in
+// DIR are removed.
 LoadedDataset load_cached_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache);
 

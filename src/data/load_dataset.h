@@ -1,5 +1,5 @@
-// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels. In memory, or to files on a disk
-// without ever holding the texts.
+// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels. In memory, or to
+// files on a disk without ever holding the texts.
 #pragma once
 
 #include <cstdint>
@@ -62,9 +62,9 @@ struct LoadedDataset {
 LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
 
-// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is returned is
-// all but the data set. The file is read twice, some hundred rows at a time; of all rows only the labels are held.
-// SystemError also where it becomes another one meanwhile.
+// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is
+// returned is all but the data set. The file is read twice, some hundred rows at a time; of all rows only the
+// labels are held. SystemError also where it becomes another one meanwhile.
 LoadedDataset stream_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                              const LoadOptions& options, const std::filesystem::path& directory,
                              std::vector<std::string>& shards);

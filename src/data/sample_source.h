@@ -1,15 +1,16 @@
-// Where the samples of a data set come from: the seam between how they are kept and who reads them (the packer, windows,
-// samplers, checks of labels, the hash that a checkpoint keeps).
+// Where the samples of a data set come from: the seam between how they are kept and who reads them (the
+// packer, windows, samplers, checks of labels, the hash that a checkpoint keeps).
 //
 //   MemorySource  (data/memory_source.h)  flat arrays in memory
 //   ShardSource   (data/shard_source.h)   files of tokens, read sample by sample
 //
-// A sample has a row of tokens in each of two streams: those of the input, and those that a decoder reads, if there are
-// any. Labels are of the sample, or of each token of one stream. The input may be several documents end to end: each
-// is a sequence of its own, which attends to nothing of the others and whose positions begin at 0.
+// A sample has a row of tokens in each of two streams: those of the input, and those that a decoder reads, if
+// there are any. Labels are of the sample, or of each token of one stream. The input may be several documents
+// end to end: each is a sequence of its own, which attends to nothing of the others and whose positions begin
+// at 0.
 //
-// A source is immutable and may be read by any number of threads. Reading a sample allocates nothing. Indices of samples
-// are below size(); spans that are filled are as long as what is copied.
+// A source is immutable and may be read by any number of threads. Reading a sample allocates nothing. Indices
+// of samples are below size(); spans that are filled are as long as what is copied.
 #pragma once
 
 #include <array>

@@ -10,9 +10,9 @@
 //   token_types      uint8 [tokens]            nothing where all are 0
 //   labels           int32 [samples], float32 [samples · label_width], int32 [tokens] or [decoder_tokens], or nothing
 //
-// It is read by pread, not mapped: what is read counts as nobody's memory but the page cache's, which the kernel takes
-// back when it wants it; a limit of addresses (ulimit -v) does not count it; and a file that is cut short while it is in
-// use is an error and no SIGBUS.
+// It is read by pread, not mapped: what is read counts as nobody's memory but the page cache's, which the
+// kernel takes back when it wants it; a limit of addresses (ulimit -v) does not count it; and a file that is
+// cut short while it is in use is an error and no SIGBUS.
 #pragma once
 
 #include <array>

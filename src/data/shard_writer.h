@@ -29,8 +29,9 @@ class ShardWriter {
   // A file has about `shard_bytes`. Ids take two bytes in a file whose largest they hold.
   ShardWriter(std::filesystem::path directory, LabelShape labels, int64_t shard_bytes = int64_t{32} << 20);
 
-  // Copies it. UserError: those of check_sample, and a sample with decoder's tokens among samples without. CHECKs that it
-  // is one document, and that the labels are of the writer's kind. SystemError of a file that becomes full.
+  // Copies it. UserError: those of check_sample, and a sample with decoder's tokens among samples without.
+  // CHECKs that it is one document, and that the labels are of the writer's kind. SystemError of a file that
+  // becomes full.
   void add(const NewSample& sample, const SampleLabels& labels);
 
   // Writes the last file; the names of all, in order.

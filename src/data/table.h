@@ -74,8 +74,9 @@ struct TableOptions {
 // opened or read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
-// The same file in pieces: `take` is given a table of at most `rows` rows, again and again, so that memory holds no more
-// than one. What it throws ends the reading. Returns the ill-formed stretches of bytes in the whole file.
+// The same file in pieces: `take` is given a table of at most `rows` rows, again and again, so that memory
+// holds no more than one. What it throws ends the reading. Returns the ill-formed stretches of bytes in the
+// whole file.
 int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
                              const std::function<void(const Table& piece)>& take);
 

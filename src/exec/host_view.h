@@ -11,9 +11,9 @@
 //
 // Where the host reaches the memory a view is that memory: nothing is copied. Elsewhere it is a piece of the
 // executor's staging, copied from the device when a ReadView is made and to it by send(), which does not wait: the
-// copy stands before whatever is issued later, and the piece is given to another view when the copy is done. Views are
-// given back in the reverse order in which they were made, as blocks of code do it. They allocate nothing. Single values
-// are simpler through Executor::read_scalar and write_scalar.
+// copy stands before whatever is issued later, and the piece is given to another view when the copy is done.
+// Views are given back in the reverse order in which they were made, as blocks of code do it. They allocate
+// nothing. Single values are simpler through Executor::read_scalar and write_scalar.
 //
 // The executor must outlive its views; they cannot be moved. InternalError for a range outside of the
 // storage, or if the staging has no room: Executor::largest_view_bytes() is its limit.

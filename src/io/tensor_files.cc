@@ -109,8 +109,8 @@ std::optional<std::map<std::string, SliceInFile>> slices_of(const SafetensorsFil
   }
 }
 
-// Copies what `part` has of the elements [first, …) of a slice to their places in `to`. read(first, bytes) reads elements
-// of the part from its local number `first` on.
+// Copies what `part` has of the elements [first, …) of a slice to their places in `to`. read(first, bytes)
+// reads elements of the part from its local number `first` on.
 template <typename Read>
 void copy_part(const Slice& part, const Slice& slice, int64_t first, int64_t width, std::span<std::byte> to,
                const Read& read) {

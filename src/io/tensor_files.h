@@ -1,18 +1,20 @@
 // Tensors by name, each whole in one safetensors file, or in slices in several.
 //
-// What several processes share is written by all of them at once, each into a file of its own (io/owner.h). A tensor of
-// such a file has one dimension: the elements of a slice, in its order (base/slice.h). The metadata of the file says
-// under "slices" what they are of:
+// What several processes share is written by all of them at once, each into a file of its own (io/owner.h). A
+// tensor of such a file has one dimension: the elements of a slice, in its order (base/slice.h). The metadata
+// of the file says under "slices" what they are of:
 //
 //   {"NAME": {"shape": [24, 8], "offset": 2, "length": 3, "stride": 8, "runs": 24}, …}
 //
-// with the shape of the whole tensor. Together the slices of a tensor cover it once. A file of whole tensors has no such
-// key. Readers ask for elements by the whole tensor or by a slice of their own, however it was cut when it was written.
+// with the shape of the whole tensor. Together the slices of a tensor cover it once. A file of whole tensors
+// has no such key. Readers ask for elements by the whole tensor or by a slice of their own, however it was
+// cut when it was written.
 //
 // Reading allocates nothing. Const functions may run on any number of threads at once.
 //
-// Errors: UserError naming file, tensor, expected and found for slices that are malformed; DamagedFile where files that
-// are whole do not go together: an owner's file is missing, elements are in no file or in two, shapes differ.
+// Errors: UserError naming file, tensor, expected and found for slices that are malformed; DamagedFile where
+// files that are whole do not go together: an owner's file is missing, elements are in no file or in two,
+// shapes differ.
 #pragma once
 
 #include <cstddef>

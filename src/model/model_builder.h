@@ -22,8 +22,8 @@ struct AttentionOptions {
   AttentionMask mask = {};
   float dropout = 0;  // of the probabilities
   float scale = 0;    // of the scores; 0: 1 / √D
-  // Where the keys and values of each sequence lie, if neither in the rows of its queries nor in those of its tokens on
-  // the keys' axis: cross attention. i32[S].
+  // Where the keys and values of each sequence lie, if neither in the rows of its queries nor in those of its
+  // tokens on the keys' axis: cross attention. i32[S].
   Tensor key_start = {};
   Tensor key_length = {};
   int64_t longest_keys = 0;  // cross attention: the most keys of a sequence
@@ -55,9 +55,9 @@ class ModelBuilder {
   // and layer-major accumulation work by layer.
   void set_region(int32_t layer, Component component);
 
-  // Ops. Shapes: N tokens, or M of a decoder beside an encoder, S sequences, R any rows, H columns. An op of tokens reads
-  // the columns of the axis that its rows are on.
-  // [V, H], [R] -> [R, H]; rows of `padding_index` are not trained.
+  // Ops. Shapes: N tokens, or M of a decoder beside an encoder, S sequences, R any rows, H columns. An op of
+  // tokens reads the columns of the axis that its rows are on. [V, H], [R] -> [R, H]; rows of `padding_index`
+  // are not trained.
   Tensor embedding(Tensor table, Tensor ids, int64_t padding_index = -1);
   Tensor add_embedding(Tensor addend, Tensor table, Tensor ids);  // addend + embedding
   Tensor linear(Tensor x, Tensor weight);                         // [R, K], [N, K] -> [R, N]

@@ -49,8 +49,8 @@ TEST(OptimizerStates, AreNamedAsTheImplementationsNameThem) {
   EXPECT_EQ(names_of(optimizer_states(LionSettings{}, matrix)), Names{"exp_avg"});
 }
 
-// A state of each element is cut as its parameter is, a scale of a block with its block; what all elements move is whole
-// where any of them is, and has one owner.
+// A state of each element is cut as its parameter is, a scale of a block with its block; what all elements
+// move is whole where any of them is, and has one owner.
 TEST(OptimizerStates, FollowTheShardOfTheirParameter) {
   Parameter matrix = parameter_of({64, 128});
   const Slice columns = Slice::block(matrix.shape, 1, 32, 64);

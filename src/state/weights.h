@@ -1,9 +1,9 @@
 // Parameters between files and the persistent arena: by Hugging Face name, whatever the layout they have
 // here.
 //
-// Where several processes share a model, each reads the elements of its shards, a piece at a time, from files of whole
-// tensors or of slices alike; each writes those that it owns into a file of its own beside the others' (io/owner.h,
-// io/tensor_files.h). No process holds a whole tensor on the way.
+// Where several processes share a model, each reads the elements of its shards, a piece at a time, from files
+// of whole tensors or of slices alike; each writes those that it owns into a file of its own beside the
+// others' (io/owner.h, io/tensor_files.h). No process holds a whole tensor on the way.
 #pragma once
 
 #include <filesystem>
@@ -34,10 +34,11 @@ struct LoadedWeights {
 // or only buffers that older versions of transformers saved (position_ids).
 std::string format_unused(const std::vector<std::string>& tensors);
 
-// Reads every parameter into place, of shards their elements, but those of adapters, which no base model has. Names: as they are,
-// without the leading base_model_prefix (a base model's files), and with the old endings gamma and beta. Only
-// parameters of the head may be absent: they are initialized from `generator`. UserError naming file and
-// tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest says.
+// Reads every parameter into place, of shards their elements, but those of adapters, which no base model has.
+// Names: as they are, without the leading base_model_prefix (a base model's files), and with the old endings
+// gamma and beta. Only parameters of the head may be absent: they are initialized from `generator`. UserError
+// naming file and tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest
+// says.
 LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Executor& executor,
                            TorchGenerator& generator);
 
@@ -45,7 +46,8 @@ LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Ex
 std::string name_in_files(const TensorFiles& files, const StateTable& state, const std::string& parameter);
 
 // Reads tensor `name` into the parameter. UserError: another shape than the parameter's, which `says`
-// explains ("config.json says"), or no floating-point numbers. `content` is told of the values that are here in float32.
+// explains ("config.json says"), or no floating-point numbers. `content` is told of the values that are here
+// in float32.
 void load_parameter(VerifiedTensorFiles& tensors, const std::string& name, const Parameter& parameter,
                     std::string_view says, Executor& executor, ContentHash* content = nullptr);
 

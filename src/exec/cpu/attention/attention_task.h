@@ -107,8 +107,8 @@ using ForwardTask = void (*)(const AttentionForward& arguments, const ForwardLay
 using BackwardTask = void (*)(const AttentionBackward& arguments, const BackwardLayout& layout,
                               int64_t sequence, int64_t key_value_head, float* workspace, float* dbias);
 
-// choose(type, dropout) for the batch: `type` a value of what its dtype is stored as, `dropout` a std::bool_constant that
-// says whether it drops anything.
+// choose(type, dropout) for the batch: `type` a value of what its dtype is stored as, `dropout` a
+// std::bool_constant that says whether it drops anything.
 template <class Task, class Choose>
 Task choose_task(const AttentionBatch& batch, const Choose& choose) {
   Task task = nullptr;
