@@ -36,11 +36,11 @@ bool is_shard_name(const std::string& name) {
          });
 }
 
-nlohmann::json index_of(const std::vector<ShardFile>& shards) {
+nlohmann::json index_of(const std::vector<ModelShard>& shards) {
   int64_t parameters = 0;
   int64_t bytes = 0;
   nlohmann::json weight_map = nlohmann::json::object();
-  for (const ShardFile& shard : shards) {
+  for (const ModelShard& shard : shards) {
     for (const TensorSpec& tensor : shard.tensors) {
       weight_map[tensor.name] = shard.file_name;
       bytes += tensor_bytes(tensor);
@@ -105,11 +105,11 @@ int64_t safetensors_file_bytes(const std::vector<TensorSpec>& tensors, const Saf
   return static_cast<int64_t>(format_safetensors_header(tensors, metadata).size()) + data_bytes(tensors);
 }
 
-std::vector<ShardFile> split_into_shards(const std::vector<TensorSpec>& tensors, int64_t max_shard_bytes) {
+std::vector<ModelShard> split_into_shards(const std::vector<TensorSpec>& tensors, int64_t max_shard_bytes) {
   if (max_shard_bytes <= 0)
     throw user_error("[max_shard_size] expected a positive number of bytes, got {}", max_shard_bytes);
-  std::vector<ShardFile> shards;
-  ShardFile current;
+  std::vector<ModelShard> shards;
+  ModelShard current;
   int64_t current_bytes = 0;
   for (const TensorSpec& tensor : tensors) {
     const int64_t bytes = tensor_bytes(tensor);
@@ -119,7 +119,7 @@ std::vector<ShardFile> split_into_shards(const std::vector<TensorSpec>& tensors,
       continue;
     }
     if (bytes > max_shard_bytes - current_bytes) {
-      shards.push_back(std::exchange(current, ShardFile()));
+      shards.push_back(std::exchange(current, ModelShard()));
       current_bytes = 0;
     }
     current.tensors.push_back(tensor);
@@ -156,7 +156,7 @@ SafetensorsWriter& SafetensorsModelWriter::writer_of(std::string_view name) {
   CHECK(shard != shard_of_.end(), "tensor '{}' is not in the list", name);
   if (shard->second == writers_.size()) {
     writers_.back()->seal();
-    const ShardFile& next = shards_[shard->second];
+    const ModelShard& next = shards_[shard->second];
     writers_.push_back(
         std::make_unique<SafetensorsWriter>(directory_ / next.file_name, next.tensors, metadata_));
   }

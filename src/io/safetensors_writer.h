@@ -73,7 +73,7 @@ class SafetensorsWriter {
 int64_t safetensors_file_bytes(const std::vector<TensorSpec>& tensors,
                                const SafetensorsMetadata& metadata = kPyTorchMetadata);
 
-struct ShardFile {
+struct ModelShard {
   std::string file_name;  // model.safetensors, or model-00001-of-00003.safetensors
   std::vector<TensorSpec> tensors;
 };
@@ -81,7 +81,7 @@ struct ShardFile {
 // Cuts a state dict, in its own order, into shards of at most max_shard_bytes of data by the rules of
 // huggingface_hub: a tensor larger than that has a shard of its own. Within a shard tensors are sorted as
 // Hugging Face's writer does.
-std::vector<ShardFile> split_into_shards(const std::vector<TensorSpec>& tensors, int64_t max_shard_bytes);
+std::vector<ModelShard> split_into_shards(const std::vector<TensorSpec>& tensors, int64_t max_shard_bytes);
 
 // Replaces the weights of a model directory. A kill at any instant leaves the old model, the new model, or a
 // directory without weights that fails to open: never a mixture.
@@ -94,7 +94,7 @@ class SafetensorsModelWriter {
 
   // The order in which append expects the data: shard by shard.
   const std::vector<TensorSpec>& order() const { return order_; }
-  const std::vector<ShardFile>& shards() const { return shards_; }
+  const std::vector<ModelShard>& shards() const { return shards_; }
 
   void append(std::string_view name, std::span<const std::byte> chunk);
   void append_filled(std::string_view name, std::span<std::byte> staging, const FillChunk& fill);
@@ -108,7 +108,7 @@ class SafetensorsModelWriter {
 
   std::filesystem::path directory_;
   SafetensorsMetadata metadata_;
-  std::vector<ShardFile> shards_;
+  std::vector<ModelShard> shards_;
   std::vector<TensorSpec> order_;
   std::map<std::string, size_t, std::less<>> shard_of_;
   std::vector<std::unique_ptr<SafetensorsWriter>> writers_;  // shards begun; all but the last are sealed
