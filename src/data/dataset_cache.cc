@@ -16,6 +16,7 @@
 #include "data/shard_source.h"
 #include "io/checksummed_files.h"
 #include "io/file.h"
+#include "io/file_content.h"
 #include "io/file_operations.h"
 #include "io/json_file.h"
 #include "io/manifest.h"
@@ -31,19 +32,6 @@ namespace {
 constexpr int kVersion = 1;
 constexpr const char* kHint = "remove the directory, or give --overwrite_cache to tokenize the text again";
 constexpr const char* kDataSetFile = "data_set.json";
-constexpr int64_t kPieceBytes = int64_t{1} << 20;
-
-std::string content_of_file(const fs::path& path) {
-  const ReadOnlyFile file = ReadOnlyFile::open(path);
-  ContentHash hash;
-  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPieceBytes, file.bytes())));
-  for (int64_t at = 0; at < file.bytes(); at += kPieceBytes) {
-    const auto part = std::span(piece).first(static_cast<size_t>(std::min(kPieceBytes, file.bytes() - at)));
-    file.read_at(at, part);
-    hash.add(part);
-  }
-  return hash.hex();
-}
 
 json to_json(const LabelMap& labels) {
   return {{"problem_type", problem_type_name(labels.problem)},

@@ -5,7 +5,7 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
-#include "io/file.h"
+#include "io/file_content.h"
 #include "io/tensor_files.h"
 #include "state/weights.h"
 
@@ -14,13 +14,6 @@ namespace shoehorn {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
-
-std::string content_of_file(const std::filesystem::path& path) {
-  ContentHash hash;
-  const std::string text = read_text_file(path);
-  hash.add(std::as_bytes(std::span(text)));
-  return hash.hex();
-}
 
 // Of the tensors that the model's parameters take, whatever else is in the files and however it is split.
 std::string content_of_weights(const TensorFiles& files, const StateTable& state) {
