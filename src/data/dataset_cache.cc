@@ -1,13 +1,10 @@
 #include "data/dataset_cache.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -19,6 +16,7 @@
 #include "io/file_content.h"
 #include "io/file_operations.h"
 #include "io/json_file.h"
+#include "io/leftovers.h"
 #include "io/manifest.h"
 
 namespace shoehorn {
@@ -56,8 +54,7 @@ class StagedDataSet {
       error_number = file_operations::make_directory(path_);
     }
     if (error_number != 0) throw_system_error(path_, "make this directory", error_number);
-    lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (lock_.is_open()) flock(lock_.get(), LOCK_EX | LOCK_NB);
+    lock_ = try_lock(path_);
   }
   StagedDataSet(const StagedDataSet&) = delete;
   StagedDataSet& operator=(const StagedDataSet&) = delete;
@@ -84,13 +81,6 @@ class StagedDataSet {
   fs::path path_;
   FileDescriptor lock_;
 };
-
-bool is_abandoned(const fs::path& path, int64_t process) {
-  const bool lives = kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
-  if (lives && process != getpid()) return false;
-  const FileDescriptor lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return lock.is_open() && flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
-}
 
 void remove_leftovers(const fs::path& directory) {
   for (const std::string& name : list_directory(directory)) {

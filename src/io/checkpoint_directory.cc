@@ -1,13 +1,9 @@
 #include "io/checkpoint_directory.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <map>
 #include <set>
@@ -17,6 +13,7 @@
 
 #include "base/error.h"
 #include "io/file_operations.h"
+#include "io/leftovers.h"
 
 namespace shoehorn {
 
@@ -60,22 +57,6 @@ std::optional<Leftover> parse_leftover(std::string_view name) {
 
 std::string leftover_name(std::string_view prefix, std::string_view checkpoint) {
   return fmt::format("{}{}-{}", prefix, checkpoint, getpid());
-}
-
-// Opens a file or directory and locks it; not open if somebody else (or this process, through another
-// descriptor) holds the lock. Where a file system has no locks, the process id alone decides whose it is.
-FileDescriptor try_lock(const fs::path& path) {
-  FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor.is_open()) throw_system_error(path, "open it", errno);
-  if (flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
-  return descriptor;
-}
-
-// Whether what a process left is nobody's now. Our own id is an earlier life's (in a container it often is
-// the same again) unless the lock is held.
-bool is_abandoned(const fs::path& path, int64_t process) {
-  const bool lives = kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
-  return (!lives || process == getpid()) && try_lock(path).is_open();
 }
 
 // Takes the checkpoint's name away before deleting it, so that neither a kill nor a power cut leaves a part under that

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Linux moves at most 0x7ffff000 bytes a call.
-constexpr size_t kMostBytesPerCall = size_t{1} << 30;
+constexpr size_t kMaxBytesPerCall = size_t{1} << 30;
 
 std::string free_space_hint(const fs::path& path) {
   struct statvfs facts{};
@@ -148,7 +148,7 @@ void ReadOnlyFile::read_at(int64_t offset, std::span<std::byte> destination) con
   CHECK(offset >= 0, "offset {}", offset);
   size_t done = 0;
   while (done < destination.size()) {
-    const size_t wanted = std::min(destination.size() - done, kMostBytesPerCall);
+    const size_t wanted = std::min(destination.size() - done, kMaxBytesPerCall);
     const ssize_t got =
         pread(descriptor_.get(), destination.data() + done, wanted, offset + static_cast<int64_t>(done));
     if (got < 0 && errno == EINTR) continue;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Linux moves at most 0x7ffff000 bytes a call.
-constexpr size_t kMostBytesPerCall = size_t{1} << 30;
+constexpr size_t kMaxBytesPerCall = size_t{1} << 30;
 
 FileOperationRecorder recorder;  // empty except in tests
 
@@ -51,7 +51,7 @@ int create(const fs::path& path, FileDescriptor& descriptor) {
 int write(const FileDescriptor& descriptor, const fs::path& path, int64_t offset,
           std::span<const std::byte> data, int64_t& written) {
   for (;;) {
-    written = ::write(descriptor.get(), data.data(), std::min(data.size(), kMostBytesPerCall));
+    written = ::write(descriptor.get(), data.data(), std::min(data.size(), kMaxBytesPerCall));
     if (written >= 0) break;
     if (errno != EINTR) return errno;
   }

@@ -1,0 +1,56 @@
+#include "io/leftovers.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "io/test_directory.h"
+
+namespace shoehorn {
+namespace {
+
+// A process id that is free: of a child that has ended.
+int64_t dead_process() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return child;
+}
+
+class LeftoversTest : public testing::Test {
+ protected:
+  TestDirectory directory_;
+  std::filesystem::path file_ = directory_.write("file", "bytes");
+};
+
+TEST_F(LeftoversTest, OfADeadProcessIsAbandonedUnlessItIsLocked) {
+  const int64_t dead = dead_process();
+  EXPECT_TRUE(is_abandoned(file_, dead));
+  const FileDescriptor lock = try_lock(file_);
+  ASSERT_TRUE(lock.is_open());
+  EXPECT_FALSE(is_abandoned(file_, dead)) << "another process has taken it";
+  EXPECT_FALSE(try_lock(file_).is_open());
+}
+
+TEST_F(LeftoversTest, OfThisProcessIsAbandonedUnlessItIsLocked) {
+  EXPECT_TRUE(is_abandoned(file_, getpid())) << "an earlier process had this id";
+  FileDescriptor lock = try_lock(file_);
+  EXPECT_FALSE(is_abandoned(file_, getpid()));
+  lock.close();
+  EXPECT_TRUE(is_abandoned(file_, getpid()));
+}
+
+TEST_F(LeftoversTest, OfALivingProcessIsNotAbandoned) {
+  EXPECT_FALSE(is_abandoned(file_, getppid()));
+}
+
+TEST_F(LeftoversTest, WhatWasRemovedMeanwhileIsNobodysToRemove) {
+  EXPECT_FALSE(is_abandoned(directory_.path() / "none", dead_process()));
+  EXPECT_THROW(try_lock(directory_.path() / "none"), SystemError);
+}
+
+}  // namespace
+}  // namespace shoehorn
