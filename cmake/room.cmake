@@ -1,9 +1,11 @@
 # A room is a folder of the pipeline: one library from its sources, one test program from its *_test.cc,
 # one micro-benchmark program from its *_bench.cc (where Google Benchmark is installed). Links are given in the direction data flows.
 #
-#   shoehorn_room(NAME [FOLDERS that belong to it too] LINKS other rooms and libraries [TEST_LINKS what only the tests use])
+#   shoehorn_room(NAME [FOLDERS that belong to it too] LINKS other rooms and libraries [TEST_LINKS what only the tests use]
+#                [TEST_REFERENCES])
 #
-# gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench.
+# gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench. TEST_REFERENCES: the
+# tests compute references that take long.
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
 # serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without, as the
 # check that each file includes what it uses.
@@ -12,19 +14,28 @@ target_link_libraries(room_headers PRIVATE fmt::fmt OpenMP::OpenMP_CXX)
 target_precompile_headers(room_headers PRIVATE
   <fmt/format.h> <algorithm> <array> <filesystem> <functional> <map> <memory> <optional> <span> <string> <vector>)
 
-# Tests are built often and run briefly: they are optimized a little.
-function(shoehorn_test_settings target)
+# Tests are built often and run briefly: they are not optimized, and those that compute references a little.
+function(shoehorn_test_settings target headers)
   target_link_libraries(${target} PRIVATE fmt::fmt GTest::gtest GTest::gtest_main OpenMP::OpenMP_CXX)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(headers STREQUAL reference_test_headers)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  endif()
+  if(NOT target STREQUAL headers)
+    target_precompile_headers(${target} REUSE_FROM ${headers})
+  endif()
 endfunction()
 
-add_library(test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
-shoehorn_test_settings(test_headers)
-target_precompile_headers(test_headers PRIVATE
-  <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
+foreach(headers test_headers reference_test_headers)
+  add_library(${headers} OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
+  shoehorn_test_settings(${headers} ${headers})
+  target_precompile_headers(${headers} PRIVATE
+    <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
+endforeach()
 
 function(shoehorn_room name)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;LINKS;TEST_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "TEST_REFERENCES" "" "FOLDERS;LINKS;TEST_LINKS" ${ARGN})
   set(places ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   foreach(folder ${ARG_FOLDERS})
     list(APPEND places ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
@@ -53,8 +64,11 @@ function(shoehorn_room name)
   if(tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE shoehorn_${name} ${ARG_TEST_LINKS})
-    shoehorn_test_settings(${name}_test)
-    target_precompile_headers(${name}_test REUSE_FROM test_headers)
+    if(ARG_TEST_REFERENCES)
+      shoehorn_test_settings(${name}_test reference_test_headers)
+    else()
+      shoehorn_test_settings(${name}_test test_headers)
+    endif()
     target_compile_definitions(${name}_test PRIVATE
       SHOEHORN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SHOEHORN_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared")
     add_test(NAME ${name}_test COMMAND ${name}_test)
