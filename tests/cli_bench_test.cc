@@ -176,8 +176,8 @@ TEST_F(CliBench, Batch) {
   for (const json& size : result["sizes"]) {
     EXPECT_EQ(size["outcome"], "measured");
     EXPECT_EQ(size["tokens"], 64 * size["batch_size"].get<int64_t>());
-    EXPECT_EQ(size["is_liked"],
-              size["tokens"].get<int64_t>() % result["liked"]["tokens_multiple"].get<int64_t>() == 0);
+    EXPECT_EQ(size["is_preferred"],
+              size["tokens"].get<int64_t>() % result["preferred"]["tokens_multiple"].get<int64_t>() == 0);
     if (size["samples_per_second"].get<double>() <= most) continue;
     most = size["samples_per_second"];
     best = size["batch_size"];

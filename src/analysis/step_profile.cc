@@ -57,10 +57,10 @@ StepProfile::StepProfile(const Session& session, int64_t steps)
     nodes += calls * static_cast<int64_t>(program.nodes().size());
     counts += calls * static_cast<int64_t>(program.counts().size());
   }
-  constexpr int64_t kMostNodes = int64_t{1} << 27;  // 1 GiB of their times
-  if (steps > kMostNodes / (nodes + counts + micro_batches + kHostSlicesAround)) {
+  constexpr int64_t kMaxNodes = int64_t{1} << 27;  // 1 GiB of their times
+  if (steps > kMaxNodes / (nodes + counts + micro_batches + kHostSlicesAround)) {
     throw user_error("[--profile] expected at most {} steps, which are recorded node by node, got {}",
-                     kMostNodes / (nodes + counts + micro_batches + kHostSlicesAround), steps);
+                     kMaxNodes / (nodes + counts + micro_batches + kHostSlicesAround), steps);
   }
   steps_.reserve(most_steps_);
   runs_.reserve(static_cast<size_t>(steps * runs));

@@ -32,7 +32,7 @@ inline void require_between(std::string_view name, double value, double low, dou
 }
 
 // Integers up to this are exact in a double and fit in int64_t.
-inline constexpr double kMostSteps = 1e15;
+inline constexpr double kMaxSteps = 1e15;
 
 // The largest --lora_rank: no layer of a model is wider.
 inline constexpr int64_t kLargestLoraRank = 65536;
@@ -44,7 +44,7 @@ inline void require_fraction(std::string_view name, double value) {
 // Either a fraction of the run's steps (below 1), or an integer number of steps.
 inline void require_interval(std::string_view name, double steps) {
   require(steps > 0, name, "more than 0", steps);
-  require(steps <= kMostSteps, name, "at most 1e15", steps);
+  require(steps <= kMaxSteps, name, "at most 1e15", steps);
   require(steps < 1 || steps == std::floor(steps), name, "an integer, or a share below 1", steps);
 }
 

@@ -30,10 +30,10 @@ void validate_numbers(const TrainingArguments& args) {
   require_positive("eval_accumulation_steps", args.eval_accumulation_steps);
   require(args.max_steps == -1 || args.max_steps > 0, "max_steps", "more than 0, or -1 for none",
           static_cast<double>(args.max_steps));
-  require(static_cast<double>(args.max_steps) <= kMostSteps, "max_steps", "at most 1e15",
+  require(static_cast<double>(args.max_steps) <= kMaxSteps, "max_steps", "at most 1e15",
           static_cast<double>(args.max_steps));
-  constexpr int64_t kMostSamples = int64_t{1} << 40;  // so that no product of sizes overflows
-  if (args.per_device_train_batch_size > kMostSamples / args.gradient_accumulation_steps) {
+  constexpr int64_t kMaxSamples = int64_t{1} << 40;  // so that no product of sizes overflows
+  if (args.per_device_train_batch_size > kMaxSamples / args.gradient_accumulation_steps) {
     throw user_error(
         "[per_device_train_batch_size] expected at most 2^40 samples in an effective batch, got {} times {} "
         "gradient_accumulation_steps",

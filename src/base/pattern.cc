@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kLongestExpression = 10'000;
 constexpr size_t kShownBytes = 200;
 constexpr uint32_t kDeepestParentheses = 250;
-constexpr uint32_t kMostSteps = 100'000;
-constexpr uint32_t kMostHeapKibibytes = 16 * 1024;
+constexpr uint32_t kMaxSteps = 100'000;
+constexpr uint32_t kMaxHeapKibibytes = 16 * 1024;
 
 // As in ECMAScript, `$` is the end of the text alone, [] and [^] are classes and \u is a code. The expression
 // itself can neither ask for UTF-8 nor step inside a character.
@@ -64,9 +64,9 @@ Pattern::Pattern(std::string expression, std::string what)
     throw user_error("[{} {}] expected a regular expression, got '{}' at its byte {}", what_,
                      shorten(expression_, kShownBytes), reason_of(error), offset);
   }
-  pcre2_set_match_limit(compiled_->limits.get(), kMostSteps);
-  pcre2_set_depth_limit(compiled_->limits.get(), kMostSteps);
-  pcre2_set_heap_limit(compiled_->limits.get(), kMostHeapKibibytes);
+  pcre2_set_match_limit(compiled_->limits.get(), kMaxSteps);
+  pcre2_set_depth_limit(compiled_->limits.get(), kMaxSteps);
+  pcre2_set_heap_limit(compiled_->limits.get(), kMaxHeapKibibytes);
 }
 
 Pattern::Pattern(Pattern&&) noexcept = default;
@@ -83,7 +83,7 @@ bool Pattern::is_found_in(std::string_view text) const {
   throw user_error(
       "[{} {}] expected an expression that is decided in {} steps, got '{}' at the text '{}'; repeats of "
       "repeats such as (a*)* take this long",
-      what_, shorten(expression_, kShownBytes), kMostSteps, reason_of(result), text);
+      what_, shorten(expression_, kShownBytes), kMaxSteps, reason_of(result), text);
 }
 
 }  // namespace shoehorn

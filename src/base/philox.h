@@ -47,7 +47,7 @@ inline std::array<uint32_t, 4> philox4x32_10(PhiloxKey key, std::array<uint32_t,
 }
 
 inline constexpr uint32_t kRoundingExtra = 0x80000000U;
-inline constexpr int64_t kMostRoundedElements = int64_t{1} << 35;
+inline constexpr int64_t kMaxRoundedElements = int64_t{1} << 35;
 
 inline uint32_t rounding_bits(PhiloxKey key, int64_t element) {
   const auto words = philox4x32_10(key, {static_cast<uint32_t>(element / 8), 0, 0, kRoundingExtra});

@@ -49,9 +49,9 @@ const std::vector<ArgumentSpec>& option_rows() {
 
 TrainingArguments anatomy_arguments(const CommandOptions& options, const TrainingArguments& given) {
   const int64_t steps = options.integer("steps");
-  constexpr int64_t kMostSteps = 10'000;
-  if (steps < 1 || steps > kMostSteps)
-    throw user_error("[--steps] expected a number from 1 to {}, got {}", kMostSteps, steps);
+  constexpr int64_t kMaxSteps = 10'000;
+  if (steps < 1 || steps > kMaxSteps)
+    throw user_error("[--steps] expected a number from 1 to {}, got {}", kMaxSteps, steps);
   TrainingArguments args = without_files(given);
   args.max_steps = steps + 1;
   args.profile = options.flag("measure") ? steps : 0;

@@ -48,8 +48,8 @@ void say_what_is_liked(BatchSizesOptions& options, const TrainingArguments& args
   options.machine = backend->machine();
   options.multiples = hardware_multiples(operands, options.machine);
   const int64_t panels = backend->rows_of_full_tiles(operands);
-  options.liked_tokens = std::lcm(panels, kTokenMultiple);
-  options.liked_why =
+  options.preferred_token_multiple = std::lcm(panels, kTokenMultiple);
+  options.preferred_why =
       panels > 1
           ? fmt::format("whole panels of the products, with {} on this processor", options.machine.products)
           : "micro-batches are filled up to such a multiple with tokens that belong to no sequence";

@@ -81,11 +81,11 @@ int run_plan(const std::vector<std::string>& words) {
     nlohmann::json result = to_json(forecast);
     if (args.explain) result["passes"] = to_json(effects);
     result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
-    if (!backend->is_here()) result["machine"] = absent_machine_to_json(backend->machine());
+    if (!backend->can_run()) result["machine"] = absent_machine_to_json(backend->machine());
     fmt::print("{}\n", result.dump(2));
   } else {
     fmt::print("{}{}", format_found_batch_size(planned, trainer.arguments()), format_forecast(forecast));
-    if (!backend->is_here()) fmt::print("{}", format_absent_machine(backend->machine()));
+    if (!backend->can_run()) fmt::print("{}", format_absent_machine(backend->machine()));
     if (args.explain) fmt::print("\n{}", format_passes(effects));
   }
   if (!forecast.fits()) throw DoesNotFit(format_refusal(forecast, trainer.alternatives()));

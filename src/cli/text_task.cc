@@ -46,8 +46,8 @@ std::function<void(int64_t done, int64_t rows)> tokenizing_progress(const Traini
 
 // A name from a file, for a terminal.
 std::string shown_name(const std::string& name) {
-  constexpr size_t kMostBytes = 60;
-  return printable(shorten(name, kMostBytes), 2 * kMostBytes);
+  constexpr size_t kMaxBytes = 60;
+  return printable(shorten(name, kMaxBytes), 2 * kMaxBytes);
 }
 
 std::string notices_of(const std::string& file, const LoadedDataset& data) {

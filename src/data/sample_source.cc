@@ -15,18 +15,18 @@ constexpr int64_t kLengthsAtOnce = 4096;
 template <typename T>
 class HashedArray {
  public:
-  explicit HashedArray(ContentHash& hash) : hash_(hash) { values_.reserve(kMostValues); }
+  explicit HashedArray(ContentHash& hash) : hash_(hash) { values_.reserve(kMaxValues); }
   HashedArray(const HashedArray&) = delete;
   HashedArray& operator=(const HashedArray&) = delete;
   ~HashedArray() { add_to_hash(); }
 
   void add(T value) {
-    if (values_.size() == kMostValues) add_to_hash();
+    if (values_.size() == kMaxValues) add_to_hash();
     values_.push_back(value);
   }
 
  private:
-  static constexpr size_t kMostValues = 16384;
+  static constexpr size_t kMaxValues = 16384;
 
   void add_to_hash() {
     hash_.add(std::as_bytes(std::span(values_)));

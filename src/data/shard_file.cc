@@ -15,8 +15,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are little-endian and read as they are");
 
 // Far beyond any file, and small enough that no size computed from it overflows.
-constexpr uint64_t kMostElements = uint64_t{1} << 40;
-constexpr uint32_t kMostLabelWidth = uint32_t{1} << 16;
+constexpr uint64_t kMaxElements = uint64_t{1} << 40;
+constexpr uint32_t kMaxLabelWidth = uint32_t{1} << 16;
 
 // What is read at a time; a multiple of every element, so that none is cut.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
@@ -46,12 +46,12 @@ ShardHeader read_header(const ReadOnlyFile& file) {
   if (header.label_kind > static_cast<uint32_t>(LabelKind::kDecoderToken))
     throw wrong("a known kind of labels", fmt::format("kind {}", header.label_kind));
   const bool has_values = header.label_kind == static_cast<uint32_t>(LabelKind::kValue);
-  if (header.label_width < 1 || header.label_width > (has_values ? kMostLabelWidth : 1))
+  if (header.label_width < 1 || header.label_width > (has_values ? kMaxLabelWidth : 1))
     throw wrong("a number of values a sample", fmt::format("{}", header.label_width));
   if (header.has_token_types > 1)
     throw wrong("token types or none", fmt::format("{}", header.has_token_types));
-  if (header.samples < 1 || header.samples > kMostElements || header.tokens > kMostElements ||
-      header.decoder_tokens > kMostElements) {
+  if (header.samples < 1 || header.samples > kMaxElements || header.tokens > kMaxElements ||
+      header.decoder_tokens > kMaxElements) {
     throw wrong("numbers of samples and tokens", fmt::format("{} samples of {} and {} tokens", header.samples,
                                                              header.tokens, header.decoder_tokens));
   }

@@ -9,7 +9,7 @@ namespace shoehorn {
 namespace {
 
 // The place of each window of a ramp is kept: 8 MiB of them.
-constexpr size_t kMostRampSteps = size_t{1} << 20;
+constexpr size_t kMaxRampSteps = size_t{1} << 20;
 
 int64_t divide_rounding_up(int64_t a, int64_t b) {
   return a / b + (a % b > 0 ? 1 : 0);
@@ -41,11 +41,11 @@ WindowSchedule::WindowSchedule(WindowScheduleOptions options) : options_(std::mo
         ramp.back().micro_batches);
   for (int64_t epoch = 0; epoch * samples_per_epoch_ < ramp.back().samples; ++epoch) {
     for (int64_t first = 0; first < micro_batches_;) {
-      if (ramp_firsts_.size() == kMostRampSteps) {
+      if (ramp_firsts_.size() == kMaxRampSteps) {
         throw user_error(
             "[batch_size_ramp] expected the last batch within {} optimizer steps, got it from {} samples on, of "
             "{} an epoch",
-            kMostRampSteps, ramp.back().samples, samples_per_epoch_);
+            kMaxRampSteps, ramp.back().samples, samples_per_epoch_);
       }
       ramp_firsts_.push_back(first);
       first += window_size(epoch * samples_per_epoch_ + samples_up_to(first));

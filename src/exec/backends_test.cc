@@ -20,22 +20,22 @@ TEST(Backends, AnotherNameIsRefusedWithThoseThereAre) {
 
 TEST(Backends, AProfileOfThisMachineIsPlannedAsItRuns) {
   OtherMachine machine{.profile = this_machine()};
-  EXPECT_TRUE(make_backend_for(machine)->is_here());
+  EXPECT_TRUE(make_backend_for(machine)->can_run());
   machine.profile.cpu = "another name";
-  EXPECT_TRUE(make_backend_for(machine)->is_here()) << "its name decides nothing";
+  EXPECT_TRUE(make_backend_for(machine)->can_run()) << "its name decides nothing";
 }
 
 TEST(Backends, WhateverDecidesBytesMakesAnotherMachine) {
-  const auto is_here = [](void (*change)(MachineProfile&)) {
+  const auto can_run = [](void (*change)(MachineProfile&)) {
     OtherMachine machine{.profile = this_machine()};
     change(machine.profile);
-    return make_backend_for(machine)->is_here();
+    return make_backend_for(machine)->can_run();
   };
-  EXPECT_FALSE(is_here([](MachineProfile& p) { p.isa += "?"; }));
-  EXPECT_FALSE(is_here([](MachineProfile& p) { p.products += "?"; }));
-  EXPECT_FALSE(is_here([](MachineProfile& p) { ++p.threads; }));
-  EXPECT_FALSE(is_here([](MachineProfile& p) { p.bf16_products = !p.bf16_products; }));
-  EXPECT_FALSE(is_here([](MachineProfile& p) { p.fp16_products = !p.fp16_products; }));
+  EXPECT_FALSE(can_run([](MachineProfile& p) { p.isa += "?"; }));
+  EXPECT_FALSE(can_run([](MachineProfile& p) { p.products += "?"; }));
+  EXPECT_FALSE(can_run([](MachineProfile& p) { ++p.threads; }));
+  EXPECT_FALSE(can_run([](MachineProfile& p) { p.bf16_products = !p.bf16_products; }));
+  EXPECT_FALSE(can_run([](MachineProfile& p) { p.fp16_products = !p.fp16_products; }));
 }
 
 }  // namespace

@@ -134,8 +134,8 @@ struct UpdatedParameter {
 // How an updated weight is stored.
 enum class WeightForm : uint8_t {
   kFloat32,
-  kSplit,    // a bf16 high half and a 16-bit rest
-  kRounded,  // bf16 without a master: updates round stochastically
+  kSplit,     // a bf16 high half and a 16-bit rest
+  kBfloat16,  // bf16 without a master: updates round stochastically
 };
 
 // Attributes of a node that updates one or more tensors. Vectors have one element per tensor.

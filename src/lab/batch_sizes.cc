@@ -34,7 +34,7 @@ BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const Run
     BatchSizeResult size;
     size.batch_size = batch_size;
     size.tokens = batch_size * options.sequence_length;
-    size.is_liked = size.tokens % options.liked_tokens == 0;
+    size.is_preferred = size.tokens % options.preferred_token_multiple == 0;
     size.plan = plan_step(program, flags_for(options, batch_size));
     if (size.plan.outcome == RunOutcome::kRefused) throw UserError(size.plan.reason);
     if (size.plan.outcome == RunOutcome::kNotInThisVersion) throw NotInThisVersion(size.plan.reason);

@@ -16,10 +16,10 @@ struct BatchSizesOptions {
   std::string model;
   std::vector<std::string> flags;  // of `shoehorn bench step`, without model, batch size and steps
   int64_t sequence_length = 0;
-  int64_t most = 64;         // the largest batch to try
-  int64_t steps = 3;         // per process; the first is not in its median
-  int64_t liked_tokens = 1;  // the kernels prefer multiples of this many tokens per micro-batch
-  std::string liked_why;
+  int64_t most = 64;                     // the largest batch to try
+  int64_t steps = 3;                     // per process; the first is not in its median
+  int64_t preferred_token_multiple = 1;  // the kernels prefer multiples of this many tokens per micro-batch
+  std::string preferred_why;
   std::vector<HardwareMultiple> multiples = {};
   std::vector<NamedSize> model_sizes = {};
   MachineProfile machine = {};
@@ -28,7 +28,7 @@ struct BatchSizesOptions {
 struct BatchSizeResult {
   int64_t batch_size = 0;
   int64_t tokens = 0;  // per micro-batch
-  bool is_liked = false;
+  bool is_preferred = false;
   StepPlan plan;
   StepRun run;
 };

@@ -15,8 +15,8 @@ BatchSizesResult some_result() {
   result.options = {.model = "bert-base",
                     .flags = {"--bf16"},
                     .sequence_length = 128,
-                    .liked_tokens = 512,
-                    .liked_why = "whole panels"};
+                    .preferred_token_multiple = 512,
+                    .preferred_why = "whole panels"};
   result.options.machine.isa = "AVX2";
   result.options.machine.threads = 6;
   result.options.multiples = hardware_multiples(DType::kBF16, result.options.machine);
@@ -25,7 +25,7 @@ BatchSizesResult some_result() {
     BatchSizeResult size;
     size.batch_size = int64_t{2} << result.sizes.size();
     size.tokens = 128 * size.batch_size;
-    size.is_liked = size.tokens % 512 == 0;
+    size.is_preferred = size.tokens % 512 == 0;
     size.run.outcome = RunOutcome::kMeasured;
     size.run.samples_per_second = rate;
     size.run.step_seconds = static_cast<double>(size.batch_size) / rate;
@@ -36,7 +36,7 @@ BatchSizesResult some_result() {
   BatchSizeResult last;
   last.batch_size = 16;
   last.tokens = 2048;
-  last.is_liked = true;
+  last.is_preferred = true;
   last.plan.outcome = RunOutcome::kDoesNotFit;
   last.plan.peak_bytes = 1700 * kMiB;
   last.run.outcome = RunOutcome::kDoesNotFit;
@@ -77,14 +77,14 @@ TEST(BatchSizes, Page) {
 TEST(BatchSizes, Json) {
   const nlohmann::ordered_json json = to_json(some_result());
   EXPECT_EQ(json["best_batch_size"], 4);
-  EXPECT_EQ(json["liked"]["tokens_multiple"], 512);
+  EXPECT_EQ(json["preferred"]["tokens_multiple"], 512);
   EXPECT_EQ(json["hardware_multiples"].size(), 8U);
   EXPECT_EQ(json["hardware_multiples"][6]["is_this_run"], true);
   ASSERT_EQ(json["checked_sizes"].size(), 8U) << "four of the model, four batches";
   EXPECT_EQ(json["checked_sizes"][7]["name"], "16 x 128 tokens");
   EXPECT_EQ(json["checked_sizes"][7]["is_multiple"], true);
   ASSERT_EQ(json["sizes"].size(), 4U);
-  EXPECT_EQ(json["sizes"][1]["is_liked"], true);
+  EXPECT_EQ(json["sizes"][1]["is_preferred"], true);
   EXPECT_EQ(json["sizes"][1]["samples_per_second"], 9.0);
   EXPECT_EQ(json["sizes"][3]["outcome"], "does not fit");
   EXPECT_EQ(json["sizes"][3]["planned_bytes"], 1700 * kMiB);

@@ -26,7 +26,7 @@ std::vector<std::string> row_of(const BatchSizeResult& size, bool is_best) {
   row.push_back(fmt::format("{:.3f}", run.step_seconds));
   row.push_back(fmt::format("{:.0f}", mib(run.memory.training_bytes)));
   row.push_back(fmt::format("{:.0f}", mib(run.predicted_bytes)));
-  row.push_back(size.is_liked ? "yes" : "");
+  row.push_back(size.is_preferred ? "yes" : "");
   row.push_back(is_best ? "best" : "");
   return row;
 }
@@ -56,7 +56,7 @@ TextTable batch_sizes_table(const BatchSizesResult& result) {
                               {"step s", true},
                               {"memory MiB", true},
                               {"predicted", true},
-                              {"liked"},
+                              {"preferred"},
                               {""}}};
   const BatchSizeResult* best = result.best();
   for (const BatchSizeResult& size : result.sizes) table.rows.push_back(row_of(size, &size == best));
@@ -78,8 +78,8 @@ std::vector<std::string> batch_sizes_remarks(const BatchSizesResult& result) {
     if (!size.run.is_measured())
       lines.push_back(fmt::format("batch {}: {}", size.batch_size, size.run.reason));
   }
-  lines.push_back(
-      fmt::format("liked here: tokens in multiples of {}; {}", options.liked_tokens, options.liked_why));
+  lines.push_back(fmt::format("preferred here: tokens in multiples of {}; {}",
+                              options.preferred_token_multiple, options.preferred_why));
   lines.push_back(quantisation_text(options.machine.threads));
   return lines;
 }
@@ -99,14 +99,14 @@ nlohmann::ordered_json to_json(const BatchSizesResult& result) {
       {"sequence_length", options.sequence_length},
       {"steps", options.steps},
       {"machine", to_json(options.machine)},
-      {"liked", {{"tokens_multiple", options.liked_tokens}, {"why", options.liked_why}}},
+      {"preferred", {{"tokens_multiple", options.preferred_token_multiple}, {"why", options.preferred_why}}},
       {"hardware_multiples", multiples_to_json(options.multiples)},
       {"checked_sizes", sizes_to_json(options.multiples, checked_sizes(result))}};
   nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
   for (const BatchSizeResult& size : result.sizes) {
     nlohmann::ordered_json entry = {{"batch_size", size.batch_size},
                                     {"tokens", size.tokens},
-                                    {"is_liked", size.is_liked},
+                                    {"is_preferred", size.is_preferred},
                                     {"planned_bytes", size.plan.peak_bytes},
                                     {"budget_bytes", size.plan.budget_bytes}};
     entry.update(to_json(size.run));

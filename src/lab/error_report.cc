@@ -58,8 +58,8 @@ int exit_code_of(ErrorKind kind) {
 }
 
 std::string format_error(const ErrorReport& report) {
-  constexpr size_t kMostBytes = 8000;
-  if (!reports_as_json()) return fmt::format("error: {}\n", printable(report.message, kMostBytes));
+  constexpr size_t kMaxBytes = 8000;
+  if (!reports_as_json()) return fmt::format("error: {}\n", printable(report.message, kMaxBytes));
   const auto name = std::find_if(kNames.begin(), kNames.end(),
                                  [&report](const auto& known) { return known.first == report.kind; });
   // Names of files in a message may hold any bytes.

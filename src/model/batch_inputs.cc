@@ -12,7 +12,7 @@ BatchInputs::BatchInputs(StateTable& state, const BatchCapacity& capacity, int32
                          std::string prefix)
     : state_(&state), capacity_(capacity), micro_batch_(micro_batch), prefix_(std::move(prefix)) {}
 
-StorageId BatchInputs::ask(BatchColumn column, int64_t width) {
+StorageId BatchInputs::request(BatchColumn column, int64_t width) {
   StorageId& known = storages_[static_cast<size_t>(column)];
   int64_t& known_width = widths_[static_cast<size_t>(column)];
   const BatchColumnInfo& info = batch_column_info(column);

@@ -25,7 +25,7 @@ class BatchInputs {
   // The column's storage, made on first use: [N], [S] or [M] of the table's element type; of a column of rows
   // [S, width]. UserError for a column of the decoder's tokens where samples have none. CHECKs that who asks again asks
   // for rows as wide.
-  StorageId ask(BatchColumn column, int64_t width = 1);
+  StorageId request(BatchColumn column, int64_t width = 1);
   // The same without creating it; invalid if nobody asked for the column.
   StorageId find(BatchColumn column) const { return storages_[static_cast<size_t>(column)]; }
   // Elements per row of a column that was asked for.

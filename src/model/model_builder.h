@@ -43,7 +43,7 @@ class ModelBuilder {
                const ScalarStorages& scalars, bool training, uint64_t seed);
 
   // A column of the micro-batch. Only columns that are asked for get filled. `width`: elements per row.
-  Tensor input(BatchColumn column, int64_t width = 1) { return read(batch_.ask(column, width)); }
+  Tensor input(BatchColumn column, int64_t width = 1) { return read(batch_.request(column, width)); }
   const BatchCapacity& capacity() const { return capacity_; }
   bool training() const { return training_; }
 

@@ -25,19 +25,19 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   reader.expect_false("is_decoder");
   reader.expect_false("add_cross_attention");
   BertConfig config;
-  config.vocab_size = reader.size("vocab_size", config.vocab_size, kMostRows);
-  config.hidden_size = reader.size("hidden_size", config.hidden_size, kMostColumns);
-  config.num_hidden_layers = reader.size("num_hidden_layers", config.num_hidden_layers, kMostLayers);
-  config.num_attention_heads = reader.size("num_attention_heads", config.num_attention_heads, kMostColumns);
-  config.intermediate_size = reader.size("intermediate_size", config.intermediate_size, kMostColumns);
+  config.vocab_size = reader.size("vocab_size", config.vocab_size, kMaxRows);
+  config.hidden_size = reader.size("hidden_size", config.hidden_size, kMaxColumns);
+  config.num_hidden_layers = reader.size("num_hidden_layers", config.num_hidden_layers, kMaxLayers);
+  config.num_attention_heads = reader.size("num_attention_heads", config.num_attention_heads, kMaxColumns);
+  config.intermediate_size = reader.size("intermediate_size", config.intermediate_size, kMaxColumns);
   config.hidden_act = reader.activation("hidden_act");
   config.hidden_dropout_prob = reader.number("hidden_dropout_prob", config.hidden_dropout_prob, 0, 0.999F);
   config.attention_probs_dropout_prob =
       reader.number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 0, 0.999F);
   config.classifier_dropout = reader.number("classifier_dropout", -1, 0, 0.999F);
   config.max_position_embeddings =
-      reader.size("max_position_embeddings", config.max_position_embeddings, kMostRows);
-  config.type_vocab_size = reader.size("type_vocab_size", config.type_vocab_size, kMostRows);
+      reader.size("max_position_embeddings", config.max_position_embeddings, kMaxRows);
+  config.type_vocab_size = reader.size("type_vocab_size", config.type_vocab_size, kMaxRows);
   config.initializer_range = reader.number("initializer_range", config.initializer_range, 0, 1e3F);
   config.layer_norm_eps = reader.number("layer_norm_eps", config.layer_norm_eps, 0, 1);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);

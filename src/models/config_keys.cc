@@ -112,7 +112,7 @@ int64_t ConfigReader::padding_token(int64_t fallback, int64_t vocab_size) const 
 LabelMap ConfigReader::label_map() const {
   const std::optional<std::vector<std::string>> labels = read_labels(config_, file_);
   const auto named = labels ? static_cast<int64_t>(labels->size()) : 2;
-  const int64_t count = size("num_labels", named, kMostLabels);
+  const int64_t count = size("num_labels", named, kMaxLabels);
   if (labels && count != named) {
     throw user_error(
         "[{}] expected 'num_labels' to be the number of names in 'id2label', got {} and {}; remove one",

@@ -12,9 +12,9 @@
 namespace shoehorn {
 
 // Far above any model's sizes, and low enough for sizes in bytes to fit in 63 bits.
-inline constexpr int64_t kMostRows = int64_t{1} << 26;  // of an embedding table
-inline constexpr int64_t kMostColumns = int64_t{1} << 20;
-inline constexpr int64_t kMostLayers = 256;  // planning takes seconds with so many
+inline constexpr int64_t kMaxRows = int64_t{1} << 26;  // of an embedding table
+inline constexpr int64_t kMaxColumns = int64_t{1} << 20;
+inline constexpr int64_t kMaxLayers = 256;  // planning takes seconds with so many
 
 class ConfigReader {
  public:

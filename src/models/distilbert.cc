@@ -25,13 +25,13 @@ DistilBertConfig DistilBertConfig::from_json(const json& source, const std::stri
   // Positions that are computed and not trained.
   reader.expect_false("sinusoidal_pos_embds");
   DistilBertConfig config;
-  config.vocab_size = reader.size("vocab_size", config.vocab_size, kMostRows);
+  config.vocab_size = reader.size("vocab_size", config.vocab_size, kMaxRows);
   config.max_position_embeddings =
-      reader.size("max_position_embeddings", config.max_position_embeddings, kMostRows);
-  config.n_layers = reader.size("n_layers", config.n_layers, kMostLayers);
-  config.n_heads = reader.size("n_heads", config.n_heads, kMostColumns);
-  config.dim = reader.size("dim", config.dim, kMostColumns);
-  config.hidden_dim = reader.size("hidden_dim", config.hidden_dim, kMostColumns);
+      reader.size("max_position_embeddings", config.max_position_embeddings, kMaxRows);
+  config.n_layers = reader.size("n_layers", config.n_layers, kMaxLayers);
+  config.n_heads = reader.size("n_heads", config.n_heads, kMaxColumns);
+  config.dim = reader.size("dim", config.dim, kMaxColumns);
+  config.hidden_dim = reader.size("hidden_dim", config.hidden_dim, kMaxColumns);
   config.dropout = reader.number("dropout", config.dropout, 0, 0.999F);
   config.attention_dropout = reader.number("attention_dropout", config.attention_dropout, 0, 0.999F);
   config.activation = reader.activation("activation");

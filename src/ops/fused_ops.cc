@@ -88,7 +88,7 @@ std::vector<OpInfo> fused_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 9); },
        .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}}; },
        .gradient = gradient_bias_activation,
-       .make_again = {repeat},
+       .recompute = {repeat},
        .fuses = {{.pass = "fuse_bias_activation",
                   .name = "bias_activation",
                   .links = {{OpKind::kBiasAdd}, {OpKind::kActivation}},
@@ -112,7 +112,7 @@ std::vector<OpInfo> fused_ops() {
        .cost = [](const OpContext& context) { return streaming_cost(context, 12); },
        .aliases = [](const OpContext&) { return std::vector<AliasRule>{{1, 0, false}, {1, 2, false}}; },
        .gradient = gradient_residual_norm,
-       .make_again = {make_residual_norm_again},
+       .recompute = {make_residual_norm_again},
        .fuses =
            {{.pass = "fuse_residual_norm",
              .name = "residual_norm",

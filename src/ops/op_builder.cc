@@ -26,7 +26,7 @@ NodeId OpBuilder::add(OpKind kind, std::vector<ValueId> inputs, Attributes attri
     program_.value(output).space = output_space(program_, program_.node(id));
   for (const AliasRule& rule : alias_rules(program_, program_.node(id))) {
     const Value& source = program_.value(program_.node(id).inputs[static_cast<size_t>(rule.input)]);
-    if (!rule.must || kind == OpKind::kView || !source.storage.valid()) continue;
+    if (!rule.required || kind == OpKind::kView || !source.storage.valid()) continue;
     const StorageId storage = source.storage;
     const int32_t version = source.version + 1;
     const Role role = source.role;
@@ -51,7 +51,7 @@ void OpBuilder::bind_output(ValueId value, StorageId storage) {
     CHECK(last.producer.valid() && !last.storage.valid(), "'{}' cannot be bound to a state", last.name);
     const Node& node = program_.node(last.producer);
     for (const AliasRule& rule : alias_rules(program_, node)) {
-      if (!rule.must || rule.output != last.output) continue;
+      if (!rule.required || rule.output != last.output) continue;
       chain.push_back(node.inputs[static_cast<size_t>(rule.input)]);
       grows = true;
     }

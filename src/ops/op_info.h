@@ -49,12 +49,12 @@ struct Cost {
   double bytes_written = 0;
 };
 
-// The bytes of output `output` may overlay those of input `input`; with `must` they have to (views, updated
+// The bytes of output `output` may overlay those of input `input`; with `required` they have to (views, updated
 // state).
 struct AliasRule {
   int64_t output;
   int64_t input;
-  bool must;
+  bool required;
   int64_t offset_elements = 0;  // views: where the output begins in the input
 };
 
@@ -135,7 +135,7 @@ struct OpInfo {
   // Ways to recompute output 0, cheapest first. Each appends a node that yields it bit for bit, from the
   // node's inputs or from outputs that the backward reads anyway, at a cost that is small beside keeping the
   // bytes. Empty: output 0 is kept if the backward reads it.
-  std::vector<ValueId (*)(OpBuilder& builder, const Node& node)> make_again = {};
+  std::vector<ValueId (*)(OpBuilder& builder, const Node& node)> recompute = {};
   // The chains that it stands for, those tried first in front. No two ops have the same one.
   std::vector<FusedChain> fuses = {};
 };

@@ -120,7 +120,7 @@ void verify(const Program& program) {
             "{} writes '{}' in another size", node_name(program, at), output.name);
     }
     for (const AliasRule& rule : alias_rules(program, node)) {
-      if (!rule.must || node.kind == OpKind::kView) continue;
+      if (!rule.required || node.kind == OpKind::kView) continue;
       const Value& input = program.value(node.inputs[static_cast<size_t>(rule.input)]);
       const Value& output = program.value(node.outputs[static_cast<size_t>(rule.output)]);
       CHECK(input.type.bytes() == output.type.bytes(), "{}: output {} cannot lie in input {}",

@@ -101,13 +101,13 @@ UpdatedParameter updated_parameter(const StateTable& state, ParameterId id) {
 
 WeightForm form_of(const StateTable& state, StorageId weight, StorageId rest) {
   if (rest.valid()) return WeightForm::kSplit;
-  return state.storage(weight).type.dtype == DType::kBF16 ? WeightForm::kRounded : WeightForm::kFloat32;
+  return state.storage(weight).type.dtype == DType::kBF16 ? WeightForm::kBfloat16 : WeightForm::kFloat32;
 }
 
 // That the update of a shard is the update of its elements, whatever the others are.
 void check_updates_shard(const Parameter& parameter, const UpdateAttributes& attributes) {
   const bool needs_whole = std::holds_alternative<AdafactorSettings>(attributes.settings);
-  const bool needs_one_run = attributes.form == WeightForm::kRounded;
+  const bool needs_one_run = attributes.form == WeightForm::kBfloat16;
   const Slice slice = parameter.slice();
   CHECK((parameter.is_whole() || !needs_whole) && (slice.is_contiguous() || !needs_one_run),
         "{}: no update of a shard alone: {}", parameter.name, slice_text(slice));

@@ -199,7 +199,7 @@ TEST_F(AppendUpdate, RoundsWhatHasNoMasterByParameter) {
   const Node& node = program_.node(append(whole));
   verify(program_);
   const auto& attributes = std::get<UpdateAttributes>(node.attributes);
-  EXPECT_EQ(attributes.form, WeightForm::kRounded);
+  EXPECT_EQ(attributes.form, WeightForm::kBfloat16);
   EXPECT_EQ(attributes.seed, 9U);
   ASSERT_EQ(attributes.parameters.at(0).size(), 2U);
   EXPECT_EQ(attributes.parameters[0][0].stream_id, 1U) << "b was made second";

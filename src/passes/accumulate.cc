@@ -213,7 +213,7 @@ class Unroller {
       return target_.read_state(source.storage);
     const BatchColumn column = family_.train_batches[0].column_of(source.storage);
     const int64_t width = family_.train_batches[0].width(column);
-    return target_.read_state(family_.train_batches[static_cast<size_t>(micro_batch)].ask(column, width));
+    return target_.read_state(family_.train_batches[static_cast<size_t>(micro_batch)].request(column, width));
   }
 
   void add_sum(ValueId sum) {

@@ -92,7 +92,7 @@ class Narrower {
   ValueId narrow(ValueId value, ValueId index, const Region& region) {
     if (const auto known = narrowed_.find(value); known != narrowed_.end()) return known->second;
     if (const auto column = column_of(value))
-      return program_.read_state(batch_.ask(*batch_column_info(*column).of_first_tokens));
+      return program_.read_state(batch_.request(*batch_column_info(*column).of_first_tokens));
     OpBuilder builder(program_);
     NodeId made;
     if (can_narrow(value, index)) {

@@ -223,7 +223,7 @@ class Adapter {
     if (options_.lora.dropout == 0 || !program_.traits().trains) return x;
     BatchInputs& batch = family_.train_batches[0];
     const ValueId step = program_.read_state(family_.scalars.step);
-    const auto input = [&](BatchColumn column) { return program_.read_state(batch.ask(column)); };
+    const auto input = [&](BatchColumn column) { return program_.read_state(batch.request(column)); };
     BatchColumn sample_column = BatchColumn::kSequenceSample;
     BatchColumn position_column = BatchColumn::kSequencePosition;
     for (const BatchAxis axis : {BatchAxis::kTokens, BatchAxis::kDecoderTokens}) {

@@ -35,7 +35,7 @@ void add_noise(Program& program, ProgramFamily& family, const StepOptions& optio
         "[--neftune_noise_alpha] expected a model that looks input_ids up in a table, got one that does not: "
         "there is nothing to add noise to");
   }
-  const auto input = [&](BatchColumn column) { return program.read_state(batch.ask(column)); };
+  const auto input = [&](BatchColumn column) { return program.read_state(batch.request(column)); };
   NewNodes behind;
   uint32_t stream = kNoiseStream;
   for (const NodeId lookup : lookups) {

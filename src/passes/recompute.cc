@@ -88,8 +88,8 @@ class Remaker {
     const Node original = program_.node(producer);
     if (original.region.phase != Phase::kForward || id != original.outputs[0]) return {};
     OpBuilder builder = builder_of_clones(program_, original);
-    for (const auto make_again : op_info(original.kind).make_again) {
-      const ValueId made = make_again(builder, original);
+    for (const auto recompute : op_info(original.kind).recompute) {
+      const ValueId made = recompute(builder, original);
       const NodeId maker = program_.value(made).producer;
       program_.node(maker).clone_of = producer;
       if (has_sources(maker)) return made;  // else it stays without a place, and is dropped

@@ -70,7 +70,7 @@ class BufferAssignment {
       for (const AliasRule& rule : rules) {
         if (rule.output != static_cast<int64_t>(output)) continue;
         const Place source = place_of(node.inputs[static_cast<size_t>(rule.input)]);
-        if (!rule.must &&
+        if (!rule.required &&
             (!dies_here(source, node.inputs[static_cast<size_t>(rule.input)], at, value.type.bytes()) ||
              std::find(taken.begin(), taken.end(), source.buffer) != taken.end())) {
           continue;

@@ -11,7 +11,7 @@ namespace {
 constexpr double kBarHeight = 15;
 constexpr double kBarGap = 2;
 constexpr double kCategoryGap = 12;
-constexpr double kMostLabelWidth = 300;
+constexpr double kMaxLabelWidth = 300;
 
 double amount(double value, const PlotAxis& axis) {
   return has_place(value, axis) ? std::max(0.0, value) : 0;
@@ -115,7 +115,7 @@ std::string draw(const BarChart& chart) {
     label_width = std::max(label_width, svg::text_width(category));
   PlotAxis axis = chart.axis;
   axis.from_zero = true;
-  Rows rows{.left = std::min(label_width, kMostLabelWidth) + 10,
+  Rows rows{.left = std::min(label_width, kMaxLabelWidth) + 10,
             .right = svg::kWidth - value_width - 10,
             .ticks = make_ticks(range.low(), range.high(), axis, 6)};
 
@@ -134,7 +134,7 @@ std::string draw(const BarChart& chart) {
   for (size_t c = 0; c < chart.categories.size(); ++c) {
     const double y = top + row_height * static_cast<double>(c) + kCategoryGap / 2;
     const double middle = y + (row_height - kCategoryGap) / 2;
-    body += svg::text(rows.left - 8, middle + 4, svg::shortened(chart.categories[c], kMostLabelWidth),
+    body += svg::text(rows.left - 8, middle + 4, svg::shortened(chart.categories[c], kMaxLabelWidth),
                       svg::Anchor::kEnd, "category");
     body += stacked ? stacked_row(chart, rows, c, y) : grouped_rows(chart, rows, c, y);
   }

@@ -10,7 +10,7 @@ namespace shoehorn {
 namespace {
 
 // Above this many points a line is drawn through the extremes of each pixel, and points have no tooltips.
-constexpr size_t kMostDots = 120;
+constexpr size_t kMaxDots = 120;
 
 std::string at(const svg::Frame& frame, const PlotPoint& point) {
   return svg::number(frame.x_at(point.x)) + " " + svg::number(frame.y_at(point.y));
@@ -59,7 +59,7 @@ std::string draw_series(const svg::Frame& frame, const LineChart& chart, size_t 
   }
   std::string path;
   std::string dots;
-  const bool few = series.points.size() <= kMostDots;
+  const bool few = series.points.size() <= kMaxDots;
   for (const std::vector<PlotPoint>& run : runs) {
     const std::vector<PlotPoint> points = few ? run : thinned(frame, run);
     for (size_t i = 0; i < points.size(); ++i)

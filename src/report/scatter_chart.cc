@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kDotRadius = 4;
 constexpr double kNameHeight = 13;
-constexpr double kMostNameWidth = 180;
+constexpr double kMaxNameWidth = 180;
 
 bool has_spread(const ScatterPoint& point, const PlotAxis& axis) {
   return has_place(point.low, axis) && has_place(point.high, axis);
@@ -59,7 +59,7 @@ std::string draw_point(const svg::Frame& frame, const ScatterChart& chart, const
   }
   body += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" class=\"dot {}\"><title>{}</title></circle>\n",
                       svg::number(x), svg::number(y), kDotRadius, color, escape_html(tooltip));
-  const std::string name = svg::shortened(point.name, kMostNameWidth);
+  const std::string name = svg::shortened(point.name, kMaxNameWidth);
   const NamePlace place = place_of(frame, x, y, svg::text_width(name), taken);
   taken.push_back(place);
   // A name that stands apart is led to.

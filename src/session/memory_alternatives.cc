@@ -169,10 +169,10 @@ Alternatives search_training(const SessionOptions& options, const AlternativeSco
     if (has_part_that_fits) continue;
     const int64_t before = planner.least_bytes();
     const Candidate candidate = candidate_of(options, choices, combination);
-    if (Ladder(planner, candidate, scope.micro_batch_size).climb()) fitting.push_back(combination);
+    if (MicroBatchSearch(planner, candidate, scope.micro_batch_size).climb()) fitting.push_back(combination);
     if (planner.least_bytes() < before) least = candidate;
   }
-  if (fitting.empty()) Ladder(planner, least, scope.micro_batch_size).plan_smallest();
+  if (fitting.empty()) MicroBatchSearch(planner, least, scope.micro_batch_size).plan_smallest();
   std::vector<std::string> tried = flags_of(choices);
   if (const std::string recompute = recompute_flags(step); !recompute.empty()) tried.push_back(recompute);
   if (scope.micro_batch_size > 1) tried.emplace_back("--per_device_train_batch_size down to 1, accumulated");

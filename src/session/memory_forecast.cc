@@ -56,8 +56,8 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   forecast.by_component = bytes_by_component(session.state(), plan);
   forecast.by_component_kind = bytes_by_component_kind(session.state(), plan);
   // What this process holds counts where the run would be its own.
-  const int64_t resident = backend.is_here() ? process_resident_bytes() : 0;
-  if (backend.is_here()) forecast.planning_peak_bytes = process_peak_bytes();
+  const int64_t resident = backend.can_run() ? process_resident_bytes() : 0;
+  if (backend.can_run()) forecast.planning_peak_bytes = process_peak_bytes();
   forecast.limit =
       budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : backend.memory_limit();
   forecast.budget_bytes = budget.value_or(

@@ -15,7 +15,7 @@ namespace shoehorn {
 namespace {
 
 // A layer-major step holds every micro-batch's nodes; beyond this many it is no longer worth offering.
-constexpr int64_t kMostUnrolledMicroBatches = 32;
+constexpr int64_t kMaxUnrolledMicroBatches = 32;
 
 // The code of other products is not made to be measured: the process may be short of memory. Of an encoder of
 // 24 layers of 1024, that of bf16 makes the process's overhead a sixth larger with 1024 tokens, a third with
@@ -60,7 +60,7 @@ bool can_be_run(const StepOptions& step) {
   if (step.gradient_accumulation_steps == 1) return true;
   // A gradient that is used at once must be complete.
   if (!is_by_layer(step)) return !step.update_in_backward;
-  return step.gradient_accumulation_steps <= kMostUnrolledMicroBatches;
+  return step.gradient_accumulation_steps <= kMaxUnrolledMicroBatches;
 }
 
 }  // namespace
@@ -146,14 +146,14 @@ int64_t Planner::peak_of(const Candidate& candidate, const Session& session) con
   return session.plan().arena_bytes() + forecast_.process_overhead_bytes + code;
 }
 
-Ladder::Ladder(Planner& planner, Candidate base, int64_t micro_batch_size)
+MicroBatchSearch::MicroBatchSearch(Planner& planner, Candidate base, int64_t micro_batch_size)
     : planner_(planner), base_(std::move(base)), micro_batch_size_(micro_batch_size) {
   for (const int64_t size : divisors_of(micro_batch_size)) {
     if (!rungs(size).empty()) sizes_.push_back(size);
   }
 }
 
-bool Ladder::climb() {
+bool MicroBatchSearch::climb() {
   if (sizes_.empty() || planner_.is_hopeless(rungs(sizes_[0]).front())) return false;
   if (offer_at(0)) return true;
   // Fewer sequences take less, so that the largest size that fits is found by halves.
@@ -170,12 +170,12 @@ bool Ladder::climb() {
   return false;
 }
 
-void Ladder::plan_smallest() {
+void MicroBatchSearch::plan_smallest() {
   if (!sizes_.empty()) may_fit_at(sizes_.size() - 1);
 }
 
 // Least change first.
-std::vector<Candidate> Ladder::rungs(int64_t size) const {
+std::vector<Candidate> MicroBatchSearch::rungs(int64_t size) const {
   Candidate split = base_;
   StepOptions& step = split.options.step;
   if (size != micro_batch_size_) {
@@ -203,14 +203,14 @@ std::vector<Candidate> Ladder::rungs(int64_t size) const {
 }
 
 // Of the rungs of a size those that recompute take least.
-bool Ladder::may_fit_at(size_t index) {
+bool MicroBatchSearch::may_fit_at(size_t index) {
   std::vector<Candidate> all = rungs(sizes_[index]);
   return std::any_of(all.begin(), all.end(), [&](Candidate& one) {
     return one.options.step.recompute_every_n_layers == 1 && planner_.plan_that_fits(one) != nullptr;
   });
 }
 
-bool Ladder::offer_at(size_t index) {
+bool MicroBatchSearch::offer_at(size_t index) {
   const std::vector<Candidate> all = rungs(sizes_[index]);
   return std::any_of(all.begin(), all.end(), [&](const Candidate& one) { return planner_.offer(one); });
 }

@@ -1,4 +1,4 @@
-// Searches smaller forms of a run that does not fit. Planner plans one candidate; Ladder tries micro-batch
+// Searches smaller forms of a run that does not fit. Planner plans one candidate; MicroBatchSearch tries micro-batch
 // sizes and recomputation, which make a training run smaller without changing its maths.
 #pragma once
 
@@ -64,9 +64,9 @@ class Planner {
 
 // Tries the whole micro-batch, then its divisors with accumulation. Each size is tried as it is, then with
 // recomputed layers, then also with layer-major accumulation. The planner must outlive it.
-class Ladder {
+class MicroBatchSearch {
  public:
-  Ladder(Planner& planner, Candidate base, int64_t micro_batch_size);
+  MicroBatchSearch(Planner& planner, Candidate base, int64_t micro_batch_size);
 
   // Offers the first rung that fits, which has the largest micro-batch; false if none does.
   bool climb();

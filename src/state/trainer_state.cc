@@ -55,7 +55,7 @@ class FieldReader {
   int64_t count(const std::string& name) {
     const Json& json = field(name);
     if (const std::optional<int64_t> number = whole_number(json); number && *number >= 0) return *number;
-    if (json.is_number_float() && json.get<double>() >= 0 && json.get<double>() <= kMostSteps &&
+    if (json.is_number_float() && json.get<double>() >= 0 && json.get<double>() <= kMaxSteps &&
         std::floor(json.get<double>()) == json.get<double>()) {
       return static_cast<int64_t>(json.get<double>());
     }
@@ -132,7 +132,7 @@ void callbacks_from_json(const Json& object, const std::string& source, TrainerS
 int64_t absolute_steps(double steps, int64_t max_steps) {
   if (steps < 1) steps = std::ceil(static_cast<double>(max_steps) * steps);
   // Where the strategy is not "steps" the number is not used, and may be anything.
-  return steps > 0 ? static_cast<int64_t>(std::min(steps, kMostSteps)) : 0;
+  return steps > 0 ? static_cast<int64_t>(std::min(steps, kMaxSteps)) : 0;
 }
 
 bool is_multiple(int64_t step, int64_t interval) {

@@ -412,13 +412,13 @@ LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Ex
 }
 
 std::string format_unused(const std::vector<std::string>& tensors) {
-  constexpr size_t kMostNamed = 8;
+  constexpr size_t kMaxNamed = 8;
   std::vector<std::string> named;
   for (const std::string& tensor : tensors) {
     if (!tensor.ends_with("position_ids")) named.push_back(tensor);
   }
   if (named.empty()) return {};
-  const size_t more = named.size() - std::min(named.size(), kMostNamed);
+  const size_t more = named.size() - std::min(named.size(), kMaxNamed);
   named.resize(named.size() - more);
   return fmt::format("not used, the model has no such parameters: {}{}", fmt::join(named, ", "),
                      more > 0 ? fmt::format(" and {} more", more) : "");

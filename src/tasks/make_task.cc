@@ -31,10 +31,10 @@ constexpr TaskMaker kTasks[] = {
 std::shared_ptr<const Task> make_task(LabelMap labels, const std::string& source) {
   for (const TaskMaker& task : kTasks) {
     if (task.problem != labels.problem) continue;
-    if (labels.num_labels() < task.fewest_labels || labels.num_labels() > kMostLabels) {
+    if (labels.num_labels() < task.fewest_labels || labels.num_labels() > kMaxLabels) {
       throw user_error(
           "[{}] expected from {} to {} labels ('num_labels', the names in 'id2label') for {}, got {}", source,
-          task.fewest_labels, kMostLabels, problem_type_name(labels.problem), labels.num_labels());
+          task.fewest_labels, kMaxLabels, problem_type_name(labels.problem), labels.num_labels());
     }
     return task.make(std::move(labels));
   }

@@ -9,7 +9,7 @@
 
 namespace shoehorn {
 
-inline constexpr int64_t kMostLabels = int64_t{1} << 20;  // far above any model's head
+inline constexpr int64_t kMaxLabels = int64_t{1} << 20;  // far above any model's head
 
 // The task for labels.problem. UserError naming `source`, the origin of the labels, if it cannot have so
 // many.

@@ -27,7 +27,7 @@ struct PieceKey {
   uint64_t low = 0;
   uint64_t high = 0;
 
-  static constexpr size_t kMostBytes = 15;
+  static constexpr size_t kMaxBytes = 15;
 
   explicit PieceKey(std::string_view piece) {
     const char* bytes = piece.data();
@@ -52,11 +52,11 @@ struct PieceKey {
 };
 
 struct CacheSlot {
-  static constexpr int32_t kMostIds = 3;
+  static constexpr int32_t kMaxIds = 3;
 
   uint64_t low = 0;
   uint64_t high = 0;  // 0: free, for a piece has a length
-  std::array<int32_t, kMostIds> ids;
+  std::array<int32_t, kMaxIds> ids;
   int32_t count = 0;
 };
 static_assert(sizeof(CacheSlot) == 32);
@@ -153,7 +153,7 @@ std::unique_ptr<ModelScratch> BytePairs::make_scratch(size_t text_bytes) const {
   auto scratch = std::make_unique<Scratch>();
   // A slot for each two words or so of the text; clearing more would cost more than it saves.
   const size_t slots =
-      std::bit_floor(std::clamp<size_t>(text_bytes / 16, 16, kMostCacheBytes / sizeof(CacheSlot)));
+      std::bit_floor(std::clamp<size_t>(text_bytes / 16, 16, kMaxCacheBytes / sizeof(CacheSlot)));
   scratch->cache.resize(slots);
   scratch->cache_shift = 64 - std::countr_zero(slots);
   return scratch;
@@ -173,7 +173,7 @@ void BytePairs::append_ids(const PieceText& text, size_t most_ids, ModelScratch&
   for (const TextRange& range : text.pieces) {
     if (ids.size() >= most_ids) return;
     const std::string_view piece(bytes + range.begin, range.size());
-    if (piece.size() > PieceKey::kMostBytes) {
+    if (piece.size() > PieceKey::kMaxBytes) {
       merge_piece(piece, own);
       ids.insert(ids.end(), own.ids.begin(), own.ids.end());
       continue;
@@ -189,7 +189,7 @@ void BytePairs::append_ids(const PieceText& text, size_t most_ids, ModelScratch&
     }
     merge_piece(piece, own);
     ids.insert(ids.end(), own.ids.begin(), own.ids.end());
-    if (own.ids.size() > CacheSlot::kMostIds) continue;
+    if (own.ids.size() > CacheSlot::kMaxIds) continue;
     slot.low = key.low;
     slot.high = key.high;
     slot.count = static_cast<int32_t>(own.ids.size());

@@ -8,7 +8,7 @@
 //
 // Time: up to kScannedSymbols symbols are scanned for the lowest rank at each merge; a longer piece keeps its
 // pairs in a heap, O(n log n). Pieces of up to 15 bytes and 3 tokens are cached per thread, in at most
-// kMostCacheBytes; a newer piece replaces an older one in the same slot.
+// kMaxCacheBytes; a newer piece replaces an older one in the same slot.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct BytePairOptions {
 
 class BytePairs final : public TokenModel {
  public:
-  static constexpr size_t kMostCacheBytes = 1 << 20;
+  static constexpr size_t kMaxCacheBytes = 1 << 20;
   static constexpr size_t kScannedSymbols = 48;
 
   // lists.merges has two tokens per merge, in order of rank. `file` is named in errors. UserError: those of

@@ -19,10 +19,10 @@ namespace {
 constexpr size_t kLongestExpression = 10'000;
 constexpr size_t kShownBytes = 200;
 constexpr uint32_t kDeepestParentheses = 250;
-constexpr uint32_t kMostSteps = 200'000;
-constexpr uint32_t kMostHeapKibibytes = 64 * 1024;
+constexpr uint32_t kMaxSteps = 200'000;
+constexpr uint32_t kMaxHeapKibibytes = 64 * 1024;
 constexpr size_t kFirstJitStackBytes = 32 * 1024;
-constexpr size_t kMostJitStackBytes = 1 << 20;
+constexpr size_t kMaxJitStackBytes = 1 << 20;
 
 // The 25 characters of \s.
 constexpr std::string_view kSpaces =
@@ -231,13 +231,13 @@ struct MatchMemory {
   std::unique_ptr<pcre2_match_data, Deleter> match{allocated(pcre2_match_data_create(1, nullptr))};
   std::unique_ptr<pcre2_match_context, Deleter> limits{allocated(pcre2_match_context_create(nullptr))};
   std::unique_ptr<pcre2_jit_stack, Deleter> stack{
-      pcre2_jit_stack_create(kFirstJitStackBytes, kMostJitStackBytes, nullptr)};
+      pcre2_jit_stack_create(kFirstJitStackBytes, kMaxJitStackBytes, nullptr)};
 
   MatchMemory() {
     pcre2_jit_stack_assign(limits.get(), nullptr, stack.get());
-    pcre2_set_match_limit(limits.get(), kMostSteps);
-    pcre2_set_depth_limit(limits.get(), kMostSteps);
-    pcre2_set_heap_limit(limits.get(), kMostHeapKibibytes);
+    pcre2_set_match_limit(limits.get(), kMaxSteps);
+    pcre2_set_depth_limit(limits.get(), kMaxSteps);
+    pcre2_set_heap_limit(limits.get(), kMaxHeapKibibytes);
   }
 };
 
@@ -295,7 +295,7 @@ void OnigExpression::find(std::string_view text, TextRange whole, std::vector<Te
       throw user_error(
           "[{} {}] expected an expression that is decided in {} steps, got '{}' for a text of {} bytes; repeats "
           "of repeats such as (a*)* take this long",
-          what_, shorten(expression_, kShownBytes), kMostSteps, reason_of(result), searched.size());
+          what_, shorten(expression_, kShownBytes), kMaxSteps, reason_of(result), searched.size());
     const size_t begin = found[0];
     const size_t end = found[1];
     if (begin == end && end == last_match_end) {

@@ -107,9 +107,9 @@ class ListCollector {
     bool ordered = true;
     for (size_t i = 0; i < count; ++i) {
       const std::string_view token = tokens_[static_cast<int64_t>(i)];
-      if (ids_[i] >= static_cast<uint64_t>(kMostTokens))
+      if (ids_[i] >= static_cast<uint64_t>(kMaxTokens))
         throw user_error("[{}] expected ids of model.vocab to be 0..{}, got {} for '{}'", path_.string(),
-                         kMostTokens - 1, ids_[i], token);
+                         kMaxTokens - 1, ids_[i], token);
       if (ids_[i] >= position.size()) position.resize(ids_[i] + 1, UINT32_MAX);
       uint32_t& place = position[ids_[i]];
       if (place != UINT32_MAX)

@@ -8,8 +8,8 @@
 namespace shoehorn {
 
 Vocabulary::Vocabulary(TokenList tokens, std::string_view file) : tokens_(std::move(tokens)) {
-  if (tokens_.size() > kMostTokens)
-    throw user_error("[{}] expected at most {} tokens, got {}", file, kMostTokens, tokens_.size());
+  if (tokens_.size() > kMaxTokens)
+    throw user_error("[{}] expected at most {} tokens, got {}", file, kMaxTokens, tokens_.size());
   const size_t capacity = std::bit_ceil(static_cast<size_t>(tokens_.size()) * 2 + 2);
   slots_.assign(capacity, Slot{0, -1});
   slot_mask_ = capacity - 1;

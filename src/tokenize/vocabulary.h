@@ -12,7 +12,7 @@
 
 namespace shoehorn {
 
-constexpr int64_t kMostTokens = int64_t{1} << 23;
+constexpr int64_t kMaxTokens = int64_t{1} << 23;
 
 // Token i is bytes[ends[i - 1], ends[i]). An empty token is never found.
 struct TokenList {
@@ -43,7 +43,7 @@ class Vocabulary {
     return hash;
   }
 
-  // `file` is named in errors. UserError: more than kMostTokens tokens, or a duplicate.
+  // `file` is named in errors. UserError: more than kMaxTokens tokens, or a duplicate.
   Vocabulary(TokenList tokens, std::string_view file);
 
   // The highest id plus one.

@@ -85,7 +85,7 @@ class Backend : public PlanTarget {
   // The properties of the machine that plans for this backend depend on.
   virtual const MachineProfile& machine() const = 0;
   // False if the backend only plans, for a machine that is not this one.
-  virtual bool is_here() const { return true; }
+  virtual bool can_run() const { return true; }
 
   // SystemError if the memory cannot be had; InternalError for an address space that this backend does not
   // have.

@@ -154,7 +154,7 @@ double measure(const ArithmeticLoop& loop, int threads) {
     double multiply_adds = 0;
     const auto start = std::chrono::steady_clock::now();
 #pragma omp parallel num_threads(threads) reduction(+ : multiply_adds)
-    for (int call = 0; call < kCalls; ++call) multiply_adds += loop.run(kMostIterations);
+    for (int call = 0; call < kCalls; ++call) multiply_adds += loop.run(kMaxIterations);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     best = std::max(best, 2 * multiply_adds / seconds.count());
   }

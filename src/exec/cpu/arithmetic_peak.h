@@ -17,11 +17,11 @@ struct ArithmeticLoop {
   DType operands = DType::kF32;  // the accumulators are fp32
   bool (*is_available)() = nullptr;
   // Runs multiply-adds on one thread and returns the sum of the accumulators. An fp32 accumulator can count
-  // to kMostIterations.
+  // to kMaxIterations.
   double (*run)(int64_t iterations) = nullptr;
 };
 
-inline constexpr int64_t kMostIterations = int64_t{1} << 18;
+inline constexpr int64_t kMaxIterations = int64_t{1} << 18;
 
 // All loops, also those that this processor cannot run: fp32 with AVX2 and AVX-512, bf16 dot products
 // (AVX-512 BF16), bf16 tiles (AMX).

@@ -85,7 +85,7 @@ class NullBackend final : public Backend {
   explicit NullBackend(OtherMachine machine) : machine_(std::move(machine)) {}
 
   const MachineProfile& machine() const override { return machine_.profile; }
-  bool is_here() const override { return false; }
+  bool can_run() const override { return false; }
 
   int64_t workspace_bytes(const Program& program, const Node& node) const override {
     const OpContext context{program, node};

@@ -40,7 +40,7 @@ TEST_F(NullBackendTest, WorkspaceIsAStatedBound) {
 
 TEST_F(NullBackendTest, RunsNothing) {
   const auto backend = make_null_backend({.profile = {.isa = "SVE", .products = "a library", .threads = 96}});
-  EXPECT_FALSE(backend->is_here());
+  EXPECT_FALSE(backend->can_run());
   try {
     backend->reserve(AddressSpace::kDevice, 64);
     FAIL() << "reserved";

@@ -104,8 +104,8 @@ void check_update(const WeightView& weight, DType gradient_dtype, int64_t count,
         "[{}] expected a float32 weight, both halves of a split one or a bfloat16 with a rounding, got {} of "
         "these",
         what, forms);
-  CHECK(weight.rounding.first_element + count <= kMostRoundedElements || weight.rounding.step == nullptr,
-        "[{}] expected a rounded parameter of at most {} elements, got more", what, kMostRoundedElements);
+  CHECK(weight.rounding.first_element + count <= kMaxRoundedElements || weight.rounding.step == nullptr,
+        "[{}] expected a rounded parameter of at most {} elements, got more", what, kMaxRoundedElements);
 }
 
 void check_updates(std::span<const StatefulTensor> tensors, size_t states, const char* what) {

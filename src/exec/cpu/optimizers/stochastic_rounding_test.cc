@@ -162,7 +162,7 @@ TEST(RoundedWeight, NanShowsAndAWeightHasOneForm) {
   EXPECT_THROW(sgd_update(list, {}, {.learning_rate = &learning_rate}), InternalError) << "and a rest";
   list[0].weight = {.value = nullptr, .high = weight.bits.data()};
   EXPECT_THROW(sgd_update(list, {}, {.learning_rate = &learning_rate}), InternalError) << "neither";
-  list[0].weight = weight.rounded(&step, kMostRoundedElements);
+  list[0].weight = weight.rounded(&step, kMaxRoundedElements);
   EXPECT_THROW(sgd_update(list, {}, {.learning_rate = &learning_rate}), InternalError) << "no bits left";
 }
 
