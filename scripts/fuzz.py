@@ -2,12 +2,13 @@
 """Builds the fuzzers of the readers of outside files and runs them, in pieces that add up; docs/fuzzing.md tells more.
 
   scripts/fuzz.py BUILD_DIR [READER...] [--seconds S] [--runs N] [--cpu_seconds S] [--jobs N] [--slice S] [--max_len BYTES]
-  scripts/fuzz.py BUILD_DIR [READER...] --status | --minimize
+  scripts/fuzz.py BUILD_DIR [READER...] --status | --minimize | --record
 
 Without a total each reader runs for --seconds (60). --runs and --cpu_seconds are totals, over all calls, of what a reader
 was given with its present code: it runs until it has one of them, for --seconds in this call at most if those are given.
 Readers take turns of --slice seconds, --jobs of them at a time. --status runs nothing and prints the table. --minimize
-replaces each corpus by inputs of it that reach the same.
+replaces each corpus by inputs of it that reach the same. --record moves the totals into fuzz/record.json, which is
+committed: they count there as they did, on every machine.
 
 In BUILD_DIR/fuzz stay the inputs that reached something new (corpus/READER), which the next run begins with, the findings
 (findings/READER), the logs (READER.log, of the last turn) and the totals (totals.json). Totals are written after each turn;
@@ -119,35 +120,70 @@ class ReaderCode:
         return digest.hexdigest()[:12]
 
 
-class Totals:
-    """What each reader was given with each of its codes: totals.json. Safe for threads."""
+NOTHING = {"inputs": 0, "cpu_seconds": 0.0, "edges": 0, "slowest_seconds": 0, "peak_mb": 0, "findings": 0, "last_run": ""}
+
+
+def sum_of(a, b):
+    row = {key: max(a[key], b[key]) for key in NOTHING}
+    row["inputs"] = a["inputs"] + b["inputs"]
+    row["cpu_seconds"] = round(a["cpu_seconds"] + b["cpu_seconds"], 1)
+    row["findings"] = a["findings"] + b["findings"]
+    return row
+
+
+class Rows:
+    """A file of what each reader was given with each of its codes."""
 
     def __init__(self, path):
         self.path = path
-        self.lock = threading.Lock()
         self.rows = json.loads(text_of(path)) if os.path.exists(path) else {}
 
     def of(self, reader, code):
-        nothing = {"inputs": 0, "cpu_seconds": 0.0, "edges": 0, "slowest_seconds": 0, "peak_mb": 0, "findings": 0,
-                   "last_run": ""}
-        return self.rows.get(reader, {}).get(code, nothing)
+        return self.rows.get(reader, {}).get(code, NOTHING)
+
+    def add(self, reader, code, row):
+        self.rows.setdefault(reader, {})[code] = sum_of(self.of(reader, code), row)
+
+    def write(self):
+        with open(self.path + ".new", "w", encoding="utf-8") as file:
+            json.dump(self.rows, file, indent=1, sort_keys=True)
+            file.write("\n")
+        os.replace(self.path + ".new", self.path)
+
+
+class Totals:
+    """Runs of this folder (totals.json), and those that were recorded. Safe for threads."""
+
+    def __init__(self, path, record_path):
+        self.here = Rows(path)
+        self.recorded = Rows(record_path)
+        self.lock = threading.Lock()
+
+    def of(self, reader, code):
+        return sum_of(self.here.of(reader, code), self.recorded.of(reader, code))
 
     def inputs_of_other_code(self, reader, code):
-        return sum(row["inputs"] for key, row in self.rows.get(reader, {}).items() if key != code)
+        return sum(row["inputs"] for rows in (self.here, self.recorded)
+                   for key, row in rows.rows.get(reader, {}).items() if key != code)
 
     def add(self, reader, code, turn):
         with self.lock:
-            row = dict(self.of(reader, code))
-            row["inputs"] += turn.inputs
-            row["cpu_seconds"] = round(row["cpu_seconds"] + turn.cpu_seconds, 1)
-            for key in ("edges", "slowest_seconds", "peak_mb"):
-                row[key] = max(row[key], getattr(turn, key))
-            row["findings"] += turn.findings
+            row = {key: getattr(turn, key) for key in NOTHING if key != "last_run"}
             row["last_run"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
-            self.rows.setdefault(reader, {})[code] = row
-            with open(self.path + ".new", "w", encoding="utf-8") as file:
-                json.dump(self.rows, file, indent=1, sort_keys=True)
-            os.replace(self.path + ".new", self.path)
+            self.here.add(reader, code, row)
+            self.here.write()
+
+    def record(self, codes):
+        """Keeps of each reader the present code's row, and its last one with other code."""
+        for reader, code in codes.items():
+            for key, row in self.here.rows.pop(reader, {}).items():
+                self.recorded.add(reader, key, row)
+            rows = self.recorded.rows.get(reader, {})
+            others = sorted((key for key in rows if key != code), key=lambda key: rows[key]["last_run"])
+            for key in others[:-1]:
+                del rows[key]
+        self.recorded.write()
+        self.here.write()
 
 
 class Turn:
@@ -339,6 +375,7 @@ def parse_arguments():
     parser.add_argument("--max_len", type=int)
     parser.add_argument("--status", action="store_true")
     parser.add_argument("--minimize", action="store_true")
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     all_readers = sorted(os.path.basename(path)[:-len("_fuzz.cc")] for path in glob.glob(f"{ROOT}/fuzz/*_fuzz.cc"))
     options.readers = options.readers or all_readers
@@ -352,16 +389,18 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    if not options.status:
+    if not (options.status or options.record):
         build_fuzzers(options.build, options.jobs)
     out = os.path.join(options.build, "fuzz")
     for reader in options.readers:
         os.makedirs(os.path.join(out, "corpus", reader), exist_ok=True)
         os.makedirs(os.path.join(out, "findings", reader), exist_ok=True)
     code = ReaderCode(options.build)
-    totals = Totals(os.path.join(out, "totals.json"))
+    totals = Totals(os.path.join(out, "totals.json"), os.path.join(ROOT, "fuzz/record.json"))
     fuzzer = Fuzzer(options, totals, {reader: code.hash(reader) for reader in options.readers})
-    if options.status:
+    if options.record:
+        totals.record(fuzzer.codes)
+    if options.status or options.record:
         print(fuzzer.table())
         return 0
 
