@@ -302,6 +302,14 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                      return graph.op(OpKind::kRmsNorm, {x[0], x[1]}, NormalizationAttributes{0.01F, {}});
                    },
                    [](const Inputs& x) { return rms_norm_reference(x[0], x[1], 0.01F); }});
+  cases.push_back({"rms_norm_of_parts" + size,
+                   rows,
+                   3 * columns,
+                   {{rows, 3 * columns}, {columns}},
+                   [](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kRmsNorm, {x[0], x[1]}, NormalizationAttributes{0.01F, {}});
+                   },
+                   [](const Inputs& x) { return rms_norm_reference(x[0], x[1], 0.01F); }});
   for (const Dropout& mask : {Dropout{}, dropout}) {
     cases.push_back({(mask.p > 0 ? "residual_norm_with_dropout" : "residual_norm") + size,
                      rows,

@@ -67,7 +67,16 @@ void validate_command(Command command, const TrainingArguments& args) {
         "passes do",
         command_name(command));
   }
-  require("model_name_or_path", !args.model_name_or_path.empty(), "give a model's directory");
+  const bool is_new = !args.config_name.empty() || !args.model_type.empty();
+  if (is_new && !args.model_name_or_path.empty()) {
+    throw user_error(
+        "[--model_name_or_path] expected nothing beside {}, got '{}'; a new model has no weights",
+        args.config_name.empty() ? "--model_type" : "--config_name", args.model_name_or_path);
+  }
+  if (!args.config_overrides.empty() && !is_new)
+    throw user_error("[--config_overrides] expected --model_type or --config_name with it, got neither");
+  require("model_name_or_path", is_new || !args.model_name_or_path.empty(),
+          "give a model's directory, or --model_type for a new model");
   const bool has_validation = !args.validation_file.empty();
   const bool may_evaluate =
       command == Command::kTrain || command == Command::kEval || command == Command::kPredict;

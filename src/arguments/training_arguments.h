@@ -32,7 +32,13 @@ using Kwargs = std::map<std::string, KwargValue>;
 struct TrainingArguments {
   // Model and task.
   std::string model_name_or_path = {};
-  std::string task = "text-classification";
+  // A new model, in place of model_name_or_path: a config.json (or its directory), or a model_type with its defaults,
+  // and keys that differ ("n_layer=2,n_embd=64").
+  std::string config_name = {};
+  std::string model_type = {};
+  std::string config_overrides = {};
+  std::string tokenizer_name = {};  // a directory; empty: the model's
+  std::string task = {};            // empty: what the model's config names
   std::string task_name = {};
   std::string problem_type = {};      // empty: determined by the training file's labels
   std::optional<bool> do_train = {};  // unset: the command train trains

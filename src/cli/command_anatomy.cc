@@ -116,7 +116,7 @@ int run_anatomy(const std::vector<std::string>& words) {
   }
   const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
   TrainingArguments args = anatomy_arguments(options, parsed.arguments);
-  const ModelSource source = open_model(args.model_name_or_path, true, false);
+  const ModelSource source = open_model(args, true, false);
   args.max_seq_length = random_length(parsed, *source.model);
   const bool is_inference = options.flag("inference");
   Dataset data = random_steps(args, *source.model, args.max_steps);

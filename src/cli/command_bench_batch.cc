@@ -76,7 +76,7 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
   if (is_given("max_steps"))
     throw user_error("[--max_steps] expected no value, got {}; give --steps", parsed.arguments.max_steps);
   refuse_batch_size_ramp(parsed.arguments);
-  const ModelSource source = open_model(options.model, true, false);
+  const ModelSource source = open_model(options.model, {}, true, false);
   options.model_sizes = source.model->product_sizes();
   options.sequence_length = random_length(parsed, *source.model);
   say_what_is_liked(options, parsed.arguments);

@@ -105,7 +105,7 @@ int run_bench_step(const std::vector<std::string>& words) {
   }
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   TrainingArguments args = timed_arguments(parsed.arguments);
-  const ModelSource source = open_model(args.model_name_or_path, true, false);
+  const ModelSource source = open_model(args, true, false);
   args.max_seq_length = random_length(parsed, *source.model);
   Dataset data = random_steps(args, *source.model, args.max_steps);
   nlohmann::json result;

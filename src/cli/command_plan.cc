@@ -64,7 +64,7 @@ int run_plan(const std::vector<std::string>& words) {
   const std::string& profile = options.text("machine_profile");
   const std::shared_ptr<const Backend> backend =
       profile.empty() ? make_backend() : make_backend_for(load_other_machine(profile));
-  ModelSource source = open_model(args.model_name_or_path, true, false);
+  ModelSource source = open_model(args, true, false);
   TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
   fmt::print(args.json ? stderr : stdout, "{}", task.notices);
   Dataset train =

@@ -103,7 +103,7 @@ int run_train(const std::vector<std::string>& words) {
     return evaluate_model(parsed);
   }
   std::FILE* const text = args.json ? stderr : stdout;
-  ModelSource source = open_model(args.model_name_or_path, false, true);
+  ModelSource source = open_model(args, false, true);
   const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there
   check_old_checkpoints(args);
   ensure_writable_directory(args.output_dir);

@@ -19,6 +19,7 @@ int run_bench_step(const std::vector<std::string>& words);
 int run_bench_batch(const std::vector<std::string>& words);
 int run_bench_ladder(const std::vector<std::string>& words);
 int run_bench_quality(const std::vector<std::string>& words);
+int run_generate(const std::vector<std::string>& words);
 int run_tokenizer(const std::vector<std::string>& words);
 int run_env(const std::vector<std::string>& words);
 

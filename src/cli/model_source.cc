@@ -1,11 +1,15 @@
 #include "cli/model_source.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "io/file.h"
+#include "io/json_file.h"
 #include "io/model_directory.h"
 #include "io/safetensors.h"
 #include "model/task.h"
+#include "models/config_keys.h"
 #include "models/registry.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
@@ -13,6 +17,11 @@
 namespace shoehorn {
 
 namespace {
+
+std::optional<Head> head_of_task(const std::string& task) {
+  if (task.empty()) return std::nullopt;
+  return task == "text-classification" ? Head::kSequenceClassification : Head::kCausalLanguageModel;
+}
 
 // PEFT's adapters say nothing of the labels: then their number is that of the rows of the head that was saved.
 void adopt_labels(Model& model, const std::filesystem::path& adapter) {
@@ -25,25 +34,70 @@ void adopt_labels(Model& model, const std::filesystem::path& adapter) {
   model.set_labels({.problem = problem, .names = default_labels(labels)});
 }
 
+// One value of --config_overrides: true, false, a number, or else text.
+nlohmann::json override_value(const std::string& text) {
+  const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  return value.is_boolean() || value.is_number() ? value : nlohmann::json(text);
+}
+
+void apply_overrides(const std::string& overrides, nlohmann::json& config) {
+  for (size_t at = 0; at < overrides.size();) {
+    const size_t end = std::min(overrides.find(',', at), overrides.size());
+    const std::string one = overrides.substr(at, end - at);
+    at = end + 1;
+    const size_t equal = one.find('=');
+    if (equal == std::string::npos || equal == 0)
+      throw user_error("[--config_overrides] expected key=value pairs with commas between them, got '{}'",
+                       one);
+    const std::string key = one.substr(0, equal);
+    if (!config.contains(key) && !is_config_key(key)) {
+      const std::string nearest = nearest_name(key, config_key_names());
+      throw user_error("[--config_overrides] expected a key of the config, got '{}'{}", key,
+                       nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
+    }
+    config[key] = override_value(one.substr(equal + 1));
+  }
+}
+
+ModelSource new_model(const TrainingArguments& args) {
+  std::string file = "--model_type " + args.model_type;
+  nlohmann::json config = {{"model_type", args.model_type}};
+  if (!args.config_name.empty()) {
+    const std::filesystem::path named = args.config_name;
+    file = std::filesystem::is_directory(named) ? named / kConfigFileName : named;
+    config = read_json(file);
+    if (!args.model_type.empty() && config.is_object() &&
+        config.value("model_type", nlohmann::json()) != args.model_type)
+      throw user_error("[--model_type] expected that of {}, got {}; give one of the two", file,
+                       args.model_type);
+  }
+  if (config.is_object()) apply_overrides(args.config_overrides, config);
+  ModelSource source;
+  source.model = model_from_json(config, file, head_of_task(args.task).value_or(head_of(config)));
+  return source;
+}
+
 }  // namespace
 
 std::filesystem::path ModelSource::tokenizer() const {
   const auto has = [&](const char* name) { return path_exists(adapter / name); };
+  if (!tokenizer_name.empty()) return tokenizer_name;
   return !adapter.empty() && (has("tokenizer.json") || has("vocab.txt")) ? adapter : directory;
 }
 
 ModelSource open_trained_model(TrainingArguments& args) {
   const std::filesystem::path named = args.model_name_or_path;
-  if (!is_adapter_directory(named)) return open_model(args.model_name_or_path, false, true);
+  if (!is_adapter_directory(named)) return open_model(args, false, true);
   const AdapterConfig config = read_adapter_config(named);
   const ModelDirectory base = open_model_directory(base_model_directory(named, config));
   const bool has_config = path_exists(named / kAdapterModelConfigName);
   ModelSource source;
-  source.model = AutoModelForSequenceClassification::from_config(has_config ? named / kAdapterModelConfigName
-                                                                            : base.config);
-  if (!has_config) adopt_labels(*source.model, named);
+  source.model =
+      model_of_config(has_config ? named / kAdapterModelConfigName : base.config, head_of_task(args.task));
+  if (!has_config && !source.model->head_weight().empty()) adopt_labels(*source.model, named);
   source.directory = base.path;
   source.adapter = named;
+  source.tokenizer_name = args.tokenizer_name;
   args.lora_rank = config.lora.rank;
   args.lora_alpha = config.lora.alpha;
   args.lora_dropout = config.lora.dropout;
@@ -52,7 +106,8 @@ ModelSource open_trained_model(TrainingArguments& args) {
   return source;
 }
 
-ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights) {
+ModelSource open_model(const std::string& name_or_path, const std::string& task, bool allow_shapes,
+                       bool need_weights) {
   ModelSource source;
   if (allow_shapes && !path_exists(name_or_path)) source.model = model_of_shape(name_or_path);
   if (source.model != nullptr) return source;
@@ -74,9 +129,24 @@ ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool 
   const std::filesystem::path config = source.directory / kConfigFileName;
   // Where there is no config, from_pretrained says what is wrong with the directory.
   source.model = need_weights || !path_exists(config)
-                     ? AutoModelForSequenceClassification::from_pretrained(source.directory)
-                     : AutoModelForSequenceClassification::from_config(config);
+                     ? model_of_directory(source.directory, head_of_task(task))
+                     : model_of_config(config, head_of_task(task));
   source.companions = list_companions(source.directory);
+  return source;
+}
+
+ModelSource open_model(const TrainingArguments& args, bool allow_shapes, bool need_weights) {
+  const bool is_new = !args.config_name.empty() || !args.model_type.empty();
+  ModelSource source =
+      is_new ? new_model(args) : open_model(args.model_name_or_path, args.task, allow_shapes, need_weights);
+  if (args.tokenizer_name.empty()) return source;
+  source.tokenizer_name = args.tokenizer_name;
+  // What the model's directory has besides a tokenizer stays.
+  std::erase_if(source.companions,
+                [](const std::filesystem::path& file) { return belongs_to_tokenizer(file); });
+  for (const std::filesystem::path& file : list_companions(source.tokenizer_name)) {
+    if (belongs_to_tokenizer(file)) source.companions.push_back(file);
+  }
   return source;
 }
 

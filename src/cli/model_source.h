@@ -12,16 +12,22 @@
 namespace shoehorn {
 
 struct ModelSource {
-  std::filesystem::path directory;  // empty for a named size (models/registry.h)
+  std::filesystem::path directory;  // empty for a new model and a named size (models/registry.h)
   std::unique_ptr<Model> model;
   std::vector<std::filesystem::path> companions;
-  std::filesystem::path adapter;            // if the model is an adapter: its directory; else empty
-  std::filesystem::path tokenizer() const;  // its directory: the adapter's own, else the base's
+  std::filesystem::path adapter;         // if the model is an adapter: its directory; else empty
+  std::filesystem::path tokenizer_name;  // --tokenizer_name
+  // The tokenizer's directory: the one named, else the adapter's own, else the model's.
+  std::filesystem::path tokenizer() const;
 };
 
 // Opens a directory or, with `allow_shapes`, a named size (which has no weights). With `need_weights` the
-// directory must have weights. UserError for an adapter: training starts from its base.
-ModelSource open_model(const std::string& name_or_path, bool allow_shapes, bool need_weights);
+// directory must have weights. `task`: --task, which says the head; empty: the model does. UserError for an adapter:
+// training starts from its base.
+ModelSource open_model(const std::string& name_or_path, const std::string& task, bool allow_shapes,
+                       bool need_weights);
+// The same for model_name_or_path of the arguments, or a new model if config_name or model_type is given.
+ModelSource open_model(const TrainingArguments& args, bool allow_shapes, bool need_weights);
 
 // Opens --model_name_or_path for running: a model, or an adapter in PEFT's format with its base. The
 // adapter's settings are written to lora_* of `args`.

@@ -108,4 +108,8 @@ std::vector<fs::path> list_companions(const fs::path& directory) {
   return present;
 }
 
+bool belongs_to_tokenizer(const fs::path& file) {
+  return file.filename() != "generation_config.json";
+}
+
 }  // namespace shoehorn

@@ -38,4 +38,7 @@ ModelDirectory open_model_directory(const std::filesystem::path& path);
 // The companions in a directory, which needs neither config nor weights. UserError if it is not a directory.
 std::vector<std::filesystem::path> list_companions(const std::filesystem::path& directory);
 
+// Whether such a file is part of a tokenizer, by its name.
+bool belongs_to_tokenizer(const std::filesystem::path& file);
+
 }  // namespace shoehorn

@@ -38,6 +38,13 @@ Tensor rms_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, 
   return builder.rms_norm(x, gamma, epsilon);
 }
 
+Tensor head_rms_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t heads,
+                           float epsilon) {
+  const int64_t columns = x.shape().back().maximum / heads;
+  const Tensor gamma = builder.parameter(name + ".weight", {columns}, {Initializer::Kind::kOnes, 0, -1});
+  return builder.rms_norm(x, gamma, epsilon);
+}
+
 Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns,
                        float initializer_range, int64_t zero_row) {
   return builder.parameter(name + ".weight", {rows, columns},

@@ -21,6 +21,10 @@ Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x
 // RMSNorm with the parameter `name`.weight [H].
 Tensor rms_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
 
+// The same of each of `heads` parts of a row, [N, heads · D], with one parameter [D].
+Tensor head_rms_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t heads,
+                           float epsilon);
+
 // An embedding table: the parameter `name`.weight [rows, columns]. Row `zero_row` starts as zeros; -1: none does.
 Tensor embedding_table(ModelBuilder& builder, const std::string& name, int64_t rows, int64_t columns,
                        float initializer_range, int64_t zero_row = -1);

@@ -186,6 +186,36 @@ Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, const AttentionOpti
             "attention_context");
 }
 
+Tensor ModelBuilder::attention(Tensor qkv, const AttentionOptions& options) {
+  check_probability(options.dropout);
+  AttentionAttributes attributes;
+  attributes.heads = options.heads;
+  attributes.key_value_heads = options.key_value_heads == 0 ? options.heads : options.key_value_heads;
+  const int64_t all_heads = attributes.heads + 2 * attributes.key_value_heads;
+  const int64_t columns = qkv.shape().back().maximum;
+  if (options.heads < 1 || columns % all_heads != 0) {
+    throw user_error(
+        "[attention] expected columns that divide into {} heads of queries, keys and values, got {}",
+        all_heads, columns);
+  }
+  if (options.key_start.id().valid() || options.bias.id().valid())
+    throw user_error(
+        "[attention] expected queries, keys and values of their own with keys elsewhere or a bias");
+  attributes.head_size = columns / all_heads;
+  attributes.key_column = attributes.heads * attributes.head_size;
+  attributes.value_column = attributes.key_column + attributes.key_value_heads * attributes.head_size;
+  const BatchAxis axis = token_axis_of(qkv);
+  attributes.max_query_length = attributes.max_key_length = capacity().longest(axis);
+  attributes.scale =
+      options.scale != 0 ? options.scale : 1.0F / std::sqrt(static_cast<float>(attributes.head_size));
+  attributes.mask = options.mask;
+  attributes.dropout = {training_ ? options.dropout : 0.0F, seed_, next_stream()};
+  return op(OpKind::kAttention,
+            {qkv.id(), input(token_columns(axis).start).id(), input(token_columns(axis).length).id(),
+             input(BatchColumn::kSequenceSample).id(), read(scalars_.step).id()},
+            attributes, "attention");
+}
+
 Tensor ModelBuilder::first_tokens(Tensor x) {
   const ValueId start = input(token_columns(token_axis_of(x)).start).id();
   return op(OpKind::kGatherRows, {x.id(), start}, {}, "first_tokens");

@@ -65,6 +65,7 @@ class ModelBuilder {
   Tensor add(Tensor a, Tensor b);
   Tensor activation(Tensor x, Activation kind);
   Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
+  // gamma [H], or [D] with H a multiple of D: each part of D columns is normalized by itself.
   Tensor rms_norm(Tensor x, Tensor gamma, float epsilon);
   // Of tokens [N, H] or [M, H], and of the rows that stand for sequences [S, H].
   Tensor token_dropout(Tensor x, float p);
@@ -73,6 +74,9 @@ class ModelBuilder {
   // decoder's queries [M, …] and an encoder's keys [N, …]), or to keys of its own: q [N, A · D], k and v
   // [N of the keys, K · D] -> [N, A · D]. UserError: widths, heads or a mask that do not go together.
   Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
+  // The same of each sequence to itself, where one parameter makes queries, keys and values side by side:
+  // [N, (A + 2 · K) · D] -> [N, A · D]. It has no unfused form.
+  Tensor attention(Tensor qkv, const AttentionOptions& options);
   Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
   // Mean over the effective batch's targets of the cross-entropy of logits with the labels of their rows: [S, C] with
   // those of samples, [N, C] or [M, C] with those of tokens.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,13 @@
 namespace shoehorn {
 
 class ModelBuilder;
+
+// The loss over an evaluation data set.
+struct EvaluationLoss {
+  double mean = 0;  // over its targets
+  double mean_of_batches =
+      0;  // of the means of its batches, weighted by their samples: the Trainer's eval_loss
+};
 
 struct LossOptions {
   float label_smoothing = 0;  // [0, 1]
@@ -38,9 +46,12 @@ class Task {
   // effective batch. UserError for an option that this loss does not support.
   virtual Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const = 0;
 
-  // The name of the model output that is scored and predicted: num_labels() values per sequence.
-  virtual const char* scored_output() const { return "logits"; }
+  // The name of the model output that is scored and predicted: num_labels() values per sequence. None: evaluation is of
+  // the loss alone.
+  virtual std::optional<std::string> scored_output() const { return "logits"; }
   virtual std::unique_ptr<Score> make_score() const = 0;
+  // Metrics of the evaluation's loss, with names without "eval_".
+  virtual Metrics loss_metrics(const EvaluationLoss& loss) const { return {{"loss", loss.mean}}; }
   // The prediction for one sample, as a line with a JSON object. `raw`: the outputs themselves instead of
   // probabilities.
   virtual std::string prediction_line(std::span<const float> outputs, bool raw) const = 0;

@@ -42,10 +42,8 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   config.layer_norm_eps = reader.number("layer_norm_eps", config.layer_norm_eps, 0, 1);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
   config.labels = reader.label_map();
-  if (config.hidden_size % config.num_attention_heads != 0) {
-    throw user_error("[{}] expected 'hidden_size' to be a multiple of 'num_attention_heads', got {} and {}",
-                     file, config.hidden_size, config.num_attention_heads);
-  }
+  reader.expect_multiple("hidden_size", config.hidden_size, "num_attention_heads",
+                         config.num_attention_heads);
   return config;
 }
 

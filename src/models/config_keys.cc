@@ -64,15 +64,34 @@ ConfigReader::ConfigReader(const json& config, const std::string& file) : config
   if (!config.is_object()) throw user_error("[{}] expected a JSON object, got {}", file, config.type_name());
 }
 
+bool ConfigReader::has(const char* key) const {
+  return config_.contains(key);
+}
+
 int64_t ConfigReader::size(const char* key, int64_t fallback, int64_t most) const {
+  return whole_number(key, fallback, 1, most);
+}
+
+int64_t ConfigReader::count(const char* key, int64_t fallback, int64_t most) const {
+  return whole_number(key, fallback, 0, most);
+}
+
+int64_t ConfigReader::whole_number(const char* key, int64_t fallback, int64_t least, int64_t most) const {
   if (!config_.contains(key) || config_[key].is_null()) return fallback;
   const json& value = config_[key];
-  if (!value.is_number_integer() || value.get<double>() < 1 ||
+  if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) ||
       value.get<double>() > static_cast<double>(most)) {
-    throw user_error("[{}] expected '{}' to be a whole number from 1 to {}, got {}", file_, key, most,
+    throw user_error("[{}] expected '{}' to be a whole number from {} to {}, got {}", file_, key, least, most,
                      value.dump());
   }
   return value.get<int64_t>();
+}
+
+bool ConfigReader::flag(const char* key, bool fallback) const {
+  if (!config_.contains(key) || config_[key].is_null()) return fallback;
+  if (!config_[key].is_boolean())
+    throw user_error("[{}] expected '{}' to be true or false, got {}", file_, key, config_[key].dump());
+  return config_[key].get<bool>();
 }
 
 float ConfigReader::number(const char* key, float fallback, float low, float high) const {
@@ -85,8 +104,9 @@ float ConfigReader::number(const char* key, float fallback, float low, float hig
   return value.get<float>();
 }
 
-Activation ConfigReader::activation(const char* key) const {
-  const json value = config_.value(key, json("gelu"));
+Activation ConfigReader::activation(const char* key, Activation fallback) const {
+  if (!config_.contains(key)) return fallback;
+  const json& value = config_[key];
   if (value == "gelu") return Activation::kGelu;
   if (value == "gelu_new" || value == "gelu_pytorch_tanh") return Activation::kGeluTanh;
   if (value == "relu") return Activation::kRelu;
@@ -144,6 +164,84 @@ void ConfigReader::expect_model_type(const char* model_type) const {
 void ConfigReader::expect_false(const char* key) const {
   if (config_.value(key, json(false)) == true)
     throw user_error("[{}] expected '{}' to be false, got true", file_, key);
+}
+
+void ConfigReader::expect_absent(const char* key) const {
+  if (config_.contains(key) && !config_[key].is_null())
+    throw user_error("[{}] expected no '{}', got {}; such models cannot be trained here", file_, key,
+                     config_[key].dump());
+}
+
+void ConfigReader::expect_multiple(const char* key, int64_t value, const char* divisor_key,
+                                   int64_t divisor) const {
+  if (value % divisor == 0) return;
+  throw user_error("[{}] expected '{}' to be a multiple of '{}', got {} and {}", file_, key, divisor_key,
+                   value, divisor);
+}
+
+const std::vector<std::string>& config_key_names() {
+  static const std::vector<std::string> names = {
+      "activation",
+      "activation_function",
+      "add_cross_attention",
+      "attention_bias",
+      "attention_dropout",
+      "attention_probs_dropout_prob",
+      "attn_pdrop",
+      "bos_token_id",
+      "classifier_dropout",
+      "dim",
+      "dropout",
+      "embd_pdrop",
+      "eos_token_id",
+      "head_dim",
+      "hidden_act",
+      "hidden_dim",
+      "hidden_dropout_prob",
+      "hidden_size",
+      "initializer_range",
+      "intermediate_size",
+      "is_decoder",
+      "layer_norm_eps",
+      "layer_norm_epsilon",
+      "max_position_embeddings",
+      "max_window_layers",
+      "mlp_bias",
+      "n_embd",
+      "n_head",
+      "n_heads",
+      "n_inner",
+      "n_layer",
+      "n_layers",
+      "n_positions",
+      "num_attention_heads",
+      "num_hidden_layers",
+      "num_key_value_heads",
+      "num_labels",
+      "original_max_position_embeddings",
+      "pad_token_id",
+      "partial_rotary_factor",
+      "position_embedding_type",
+      "problem_type",
+      "resid_pdrop",
+      "rms_norm_eps",
+      "rope_theta",
+      "scale_attn_by_inverse_layer_idx",
+      "scale_attn_weights",
+      "seq_classif_dropout",
+      "sinusoidal_pos_embds",
+      "sliding_window",
+      "tie_word_embeddings",
+      "type_vocab_size",
+      "use_sliding_window",
+      "vocab_size",
+  };
+  return names;
+}
+
+bool is_config_key(std::string_view key) {
+  const std::vector<std::string>& names = config_key_names();
+  return std::binary_search(names.begin(), names.end(), key);
 }
 
 void write_labels(json& config, const LabelMap& labels) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "data/labels.h"
 #include "graph/attributes.h"
@@ -24,7 +26,12 @@ class ConfigReader {
   // For an absent key or null these return the fallback.
   int64_t size(const char* key, int64_t fallback, int64_t most) const;
   float number(const char* key, float fallback, float low, float high) const;
-  Activation activation(const char* key) const;  // "gelu" if absent
+  Activation activation(const char* key, Activation fallback = Activation::kGelu) const;
+  bool flag(const char* key, bool fallback) const;
+  // As size(), but from 0.
+  int64_t count(const char* key, int64_t fallback, int64_t most) const;
+  // Whether the key is there, be it null.
+  bool has(const char* key) const;
   // The id whose embedding is not trained; -1 if there is none.
   int64_t padding_token(int64_t fallback, int64_t vocab_size) const;
   // The labels by num_labels, id2label and problem_type. As in transformers, without problem_type one label
@@ -34,13 +41,23 @@ class ConfigReader {
   // UserError if the key has another value; an absent key passes.
   void expect_model_type(const char* model_type) const;
   void expect_false(const char* key) const;
+  // UserError if the key is there and not null: what it asks for is not supported.
+  void expect_absent(const char* key) const;
+  // UserError if `value` is no multiple of `divisor`.
+  void expect_multiple(const char* key, int64_t value, const char* divisor_key, int64_t divisor) const;
 
  private:
+  int64_t whole_number(const char* key, int64_t fallback, int64_t least, int64_t most) const;
   ProblemType problem_type(int64_t num_labels) const;
 
   const nlohmann::json& config_;
   const std::string& file_;
 };
+
+// The keys of config.json that an architecture or transformers' generation reads, in order: what --config_overrides may
+// set.
+const std::vector<std::string>& config_key_names();
+bool is_config_key(std::string_view key);
 
 // Writes problem_type, id2label and label2id. The number of labels follows from them.
 void write_labels(nlohmann::json& config, const LabelMap& labels);

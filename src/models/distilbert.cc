@@ -39,10 +39,7 @@ DistilBertConfig DistilBertConfig::from_json(const json& source, const std::stri
   config.seq_classif_dropout = reader.number("seq_classif_dropout", config.seq_classif_dropout, 0, 0.999F);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
   config.labels = reader.label_map();
-  if (config.dim % config.n_heads != 0) {
-    throw user_error("[{}] expected 'dim' to be a multiple of 'n_heads', got {} and {}", file, config.dim,
-                     config.n_heads);
-  }
+  reader.expect_multiple("dim", config.dim, "n_heads", config.n_heads);
   return config;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,23 @@
 
 namespace shoehorn {
 
+// What stands on an architecture.
+enum class Head : uint8_t { kSequenceClassification, kCausalLanguageModel };
+
+// The head of the class that the config's 'architectures' names; of a config without it, and of other heads, a
+// classifier's.
+Head head_of(const nlohmann::json& config);
+
 // A model with new weights from a parsed config.json. Without model_type it is BERT. `file` is named in
-// errors. UserError: an unknown model_type, or a config that the architecture cannot compute.
-std::unique_ptr<Model> model_from_json(const nlohmann::json& config, const std::string& file);
+// errors. UserError: an unknown model_type, an architecture without this head, or a config that the
+// architecture cannot compute.
+std::unique_ptr<Model> model_from_json(const nlohmann::json& config, const std::string& file,
+                                       Head head = Head::kSequenceClassification);
+
+// A model with the head that `head` names, or else the one of its config, new or from a directory; as the classes below.
+std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::optional<Head> head = {});
+std::unique_ptr<Model> model_of_directory(const std::filesystem::path& directory,
+                                          std::optional<Head> head = {});
 
 // Chooses the architecture by the config's model_type, like transformers' class of this name.
 class AutoModelForSequenceClassification {
@@ -26,6 +41,13 @@ class AutoModelForSequenceClassification {
   static std::unique_ptr<Model> from_config(const std::filesystem::path& file);
   // A model from a directory (io/model_directory.h); runs start from its weights. Errors also of
   // open_model_directory.
+  static std::unique_ptr<Model> from_pretrained(const std::filesystem::path& directory);
+};
+
+// The same for language models.
+class AutoModelForCausalLM {
+ public:
+  static std::unique_ptr<Model> from_config(const std::filesystem::path& file);
   static std::unique_ptr<Model> from_pretrained(const std::filesystem::path& directory);
 };
 

@@ -19,7 +19,7 @@ class TextClassifier : public Model {
   // UTF-8.
   void set_labels(const LabelMap& labels) final;
   std::string config_json() const final;
-  std::string head_weight() const final { return "classifier.weight"; }
+  std::string head_weight() const override { return "classifier.weight"; }
 
  protected:
   // `config_json` is the text of the user's config.json, or empty. Throws UserError as make_task does.

@@ -111,12 +111,18 @@ ValueId make_layer_norm_again(OpBuilder& builder, const Node& node) {
                        "layer_norm.again");
 }
 
-// rms_norm: (x[rows, H], gamma[H]) -> y, rstd f32[rows]
+// rms_norm: (x[rows, P · H], gamma[H]) -> y, rstd f32[rows] of P = 1 part, else [rows, P]. Each part of a row is a row
+// to the norm.
 std::vector<TensorType> infer_rms_norm(const OpContext& context) {
   expect_float(context, 0);
-  expect_rank(context, 0, 2);
-  expect_row_vector(context, 1, 0);
-  return {context.type(0), {DType::kF32, {context.type(0).shape[0]}}};
+  expect_rank(context, 1, 1);
+  const int64_t columns = innermost(context.type(0)).maximum;
+  const int64_t hidden = context.type(1).shape[0].maximum;
+  if (hidden < 1 || columns % hidden != 0)
+    fail_type(context, 1, fmt::format("a vector whose length divides {} columns", columns));
+  std::vector<Dim> rows(context.type(0).shape.dims().begin(), context.type(0).shape.dims().end() - 1);
+  if (columns != hidden) rows.emplace_back(columns / hidden);
+  return {context.type(0), {DType::kF32, Shape(std::move(rows))}};
 }
 
 // rms_norm_grad: (dy, x, rstd, gamma, accumulator gamma?) -> dx, dgamma

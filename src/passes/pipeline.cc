@@ -62,7 +62,8 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
   const Task& task = model.task();
   const Outputs outputs = model.forward(builder);
   program.add_result("loss", task.loss(builder, outputs, {.label_smoothing = options.label_smoothing}).id());
-  if (!training) program.add_result(task.scored_output(), outputs.at(task.scored_output()).id());
+  if (const auto scored = task.scored_output(); scored && !training)
+    program.add_result(*scored, outputs.at(*scored).id());
   return program;
 }
 

@@ -20,7 +20,7 @@ void Regression::check_labels(const Dataset& dataset, const char* which) const {
 
 Tensor Regression::loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const {
   expect_no_smoothing(*this, options);
-  return builder.mean_squared_error(outputs.at(scored_output()));
+  return builder.mean_squared_error(outputs.at("logits"));
 }
 
 std::unique_ptr<Score> Regression::make_score() const {

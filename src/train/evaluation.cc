@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <optional>
 
 #include "analysis/step_profile.h"
 #include "base/error.h"
@@ -35,7 +36,9 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
   std::iota(order.begin(), order.end(), 0);
   std::vector<int64_t> counts;
   double loss_sum = 0;
+  double loss_of_samples = 0;
   int64_t labelled = 0;
+  const std::optional<std::string> scored = task.scored_output();
   for (int64_t from = 0; from < dataset.size(); from += options.batch_size) {
     const auto size = static_cast<size_t>(std::min(options.batch_size, dataset.size() - from));
     const double begin = now_seconds();
@@ -57,10 +60,14 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
     executor.run(program, counts);
     if (profile != nullptr) profile->end_run();
     const auto loss = executor.read_scalar<float>(program, family.program(program).result("loss"));
-    const ReadView outputs(executor, program, family.program(program).result(task.scored_output()), 0,
-                           static_cast<int64_t>(size * sizeof(float)) * task.num_labels());
-    const std::span<const float> rows = outputs.as<float>();
+    std::optional<ReadView> outputs;
+    if (scored) {
+      outputs.emplace(executor, program, family.program(program).result(*scored), 0,
+                      static_cast<int64_t>(size * sizeof(float)) * task.num_labels());
+    }
+    const std::span<const float> rows = outputs ? outputs->as<float>() : std::span<const float>();
     loss_sum += static_cast<double>(loss) * static_cast<double>(targets);
+    loss_of_samples += static_cast<double>(loss) * static_cast<double>(size);
     labelled += targets;
     if (dataset.label_kind() != LabelKind::kNone) result.score->add(rows, batch);
     if (options.on_outputs) options.on_outputs(rows);
@@ -69,7 +76,11 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
     if (profile != nullptr) profile->end_step();
     if (options.on_progress) options.on_progress(result.samples);
   }
-  result.loss = labelled > 0 ? loss_sum / static_cast<double>(labelled) : 0;
+  if (labelled > 0) {
+    result.loss = {.mean = loss_sum / static_cast<double>(labelled),
+                   .mean_of_batches = loss_of_samples / static_cast<double>(result.samples)};
+    result.loss_metrics = task.loss_metrics(result.loss);
+  }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -80,7 +91,7 @@ Metrics evaluation_metrics(const EvaluationResult& result, bool loss_only, const
     if (!loss_only) {
       for (const auto& [name, value] : result.score->metrics()) metrics[prefix + name] = value;
     }
-    metrics[prefix + "loss"] = result.loss;
+    for (const auto& [name, value] : result.loss_metrics) metrics[prefix + name] = value;
   }
   const std::string split = prefix.substr(0, prefix.size() - 1);
   metrics.merge(speed_metrics(split, result.seconds, result.samples, result.batches));

@@ -24,7 +24,8 @@ struct EvaluationOptions {
 };
 
 struct EvaluationResult {
-  double loss = 0;  // mean over the labelled samples; 0 if there are none
+  EvaluationLoss loss = {};   // 0 if there are no labels
+  Metrics loss_metrics = {};  // the task's
   int64_t samples = 0;
   int64_t batches = 0;
   double seconds = 0;

@@ -112,22 +112,38 @@ PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, 
   return run_by_rows<layer_norm_forward>(call, rows(node.type(0)));
 }
 
+// A node whose rows are of several parts, each a row of `hidden` to the kernel.
+template <auto kKernel, typename Call>
+PreparedNode run_by_parts(Call call, const TensorType& type) {
+  return [call, rows = rows(type), parts = row_elements(type) / call.hidden](const int64_t* counts) mutable {
+    call.rows = rows(counts) * parts;
+    kKernel(call);
+  };
+}
+
 PreparedNode bind_rms_norm(const OpContext& node, const NodeBuffers& buffers, int) {
+  const int64_t hidden = node.type(1).shape[0].maximum;
   RmsNormForward call{.dtype = node.type(0).dtype,
                       .rows = 0,
-                      .hidden = row_elements(node.type(0)),
+                      .hidden = hidden,
                       .epsilon = node.attributes<NormalizationAttributes>().epsilon,
                       .x = buffers.inputs[0],
                       .gamma = input<const float>(buffers, 1),
                       .y = buffers.outputs[0],
                       .rstd = output<float>(buffers, 1)};
-  return run_by_rows<rms_norm_forward>(call, rows(node.type(0)));
+  return run_by_parts<rms_norm_forward>(call, node.type(0));
+}
+
+int64_t rms_norm_grad_workspace(const OpContext& node, int) {
+  const int64_t hidden = node.type(3).shape[0].maximum;
+  return rms_norm_backward_workspace_bytes(node.type(0).shape.elements() / hidden, hidden);
 }
 
 PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  const int64_t hidden = node.type(3).shape[0].maximum;
   RmsNormBackward call{.dtype = node.type(0).dtype,
                        .rows = 0,
-                       .hidden = row_elements(node.type(0)),
+                       .hidden = hidden,
                        .dy = buffers.inputs[0],
                        .x = buffers.inputs[1],
                        .rstd = input<const float>(buffers, 2),
@@ -136,7 +152,7 @@ PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffer
                        .dgamma = output<float>(buffers, 1),
                        .accumulate = node.has(4),
                        .workspace = buffers.workspace};
-  return run_by_rows<rms_norm_backward>(call, rows(node.type(0)));
+  return run_by_parts<rms_norm_backward>(call, node.type(0));
 }
 
 PreparedNode bind_layer_norm_output(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -285,7 +301,7 @@ std::vector<KernelEntry> rowwise_kernels() {
       {OpKind::kLayerNormGrad, by_rows<layer_norm_backward_workspace_bytes>, bind_layer_norm_grad},
       {OpKind::kLayerNormOutput, nullptr, bind_layer_norm_output},
       {OpKind::kRmsNorm, nullptr, bind_rms_norm},
-      {OpKind::kRmsNormGrad, by_rows<rms_norm_backward_workspace_bytes>, bind_rms_norm_grad},
+      {OpKind::kRmsNormGrad, rms_norm_grad_workspace, bind_rms_norm_grad},
       {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
       {OpKind::kBiasDropoutResidualLayerNormGrad,
        by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},

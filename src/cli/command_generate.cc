@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "arguments/command_options.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/model_source.h"
+#include "generate/text_generator.h"
+#include "io/json_file.h"
+#include "io/model_directory.h"
+#include "tokenize/tokenizer.h"
+
+namespace shoehorn {
+
+namespace {
+
+const std::vector<ArgumentSpec>& option_rows() {
+  using enum ArgumentKind;
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "model_name_or_path",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "directory of a language model with its tokenizer",
+       .aliases = {"model"}},
+      {.name = "prompt", .kind = kText, .standard = std::string(), .help = "the text to go on with"},
+      {.name = "max_new_tokens",
+       .kind = kInteger,
+       .standard = int64_t{100},
+       .help = "the most tokens of a text"},
+      {.name = "num_return_sequences", .kind = kInteger, .standard = int64_t{1}, .help = "how many texts"},
+      {.name = "do_sample",
+       .kind = kFlag,
+       .standard = true,
+       .help = "draw each token; --no_do_sample: take the most likely one"},
+      {.name = "temperature",
+       .kind = kNumber,
+       .standard = 1.0,
+       .help = "of the draw: lower is more likely text"},
+      {.name = "top_k",
+       .kind = kInteger,
+       .standard = int64_t{50},
+       .help = "draw among so many tokens; 0: all"},
+      {.name = "top_p",
+       .kind = kNumber,
+       .standard = 1.0,
+       .help = "draw among the most likely tokens that have this share together"},
+      {.name = "seed",
+       .kind = kInteger,
+       .standard = int64_t{42},
+       .help = "the same seed gives the same texts"},
+      {.name = "json", .kind = kFlag, .standard = false, .help = "a JSON object a text, with the token ids"}};
+  return rows;
+}
+
+// eos_token_id of generation_config.json, or else of config.json: a number, a list, or nothing.
+std::vector<int32_t> end_tokens_of(const std::filesystem::path& directory) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!std::filesystem::exists(directory / name)) continue;
+    const nlohmann::json config = read_json(directory / name);
+    const nlohmann::json end =
+        config.is_object() ? config.value("eos_token_id", nlohmann::json()) : nlohmann::json();
+    std::vector<int32_t> tokens;
+    for (const nlohmann::json& token : end.is_array() ? end : nlohmann::json::array({end})) {
+      if (token.is_number_integer()) tokens.push_back(token.get<int32_t>());
+    }
+    if (!tokens.empty()) return tokens;
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_generate(const std::vector<std::string>& words) {
+  const CommandOptions given = parse_options(option_rows(), words);
+  if (given.help) {
+    fmt::print("Goes on with a text, as a language model was trained to.\n\n{}", options_help(option_rows()));
+    return 0;
+  }
+  if (given.text("model_name_or_path").empty())
+    throw user_error("[--model_name_or_path] expected a language model's directory, got nothing");
+  const ModelSource source = open_model(given.text("model_name_or_path"), "causal-lm", false, true);
+  const auto tokenizer = Tokenizer::load(source.tokenizer());
+  GenerationOptions options{.sampling = {.do_sample = given.flag("do_sample"),
+                                         .temperature = given.number("temperature"),
+                                         .top_k = given.integer("top_k"),
+                                         .top_p = given.number("top_p")},
+                            .max_new_tokens = given.integer_at_least("max_new_tokens", 1),
+                            .end_tokens = end_tokens_of(source.directory),
+                            .seed = static_cast<uint64_t>(given.integer("seed"))};
+  validate(options.sampling);
+  std::vector<int32_t> prompt = tokenizer->encode(given.text("prompt")).input_ids;
+  // A model that has learned texts one behind the other begins behind the end of one.
+  if (prompt.empty() && !options.end_tokens.empty()) prompt = {options.end_tokens.front()};
+  const int64_t length = std::min(source.model->max_positions(), std::ssize(prompt) + options.max_new_tokens);
+  TextGenerator generator(*source.model, source.directory, length);
+  const int64_t count = given.integer_at_least("num_return_sequences", 1);
+  for (int64_t number = 0; number < count; ++number) {
+    const std::vector<int32_t> tokens = generator.generate(prompt, options, number);
+    const std::string text = tokenizer->decode(tokens);
+    if (given.flag("json")) {
+      const nlohmann::ordered_json line = {{"prompt", given.text("prompt")}, {"text", text}, {"ids", tokens}};
+      fmt::print("{}\n", line.dump());
+    } else {
+      fmt::print("{}{}\n{}", given.text("prompt"), text, number + 1 < count ? "\n" : "");
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace shoehorn

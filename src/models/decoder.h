@@ -1,0 +1,93 @@
+// What decoders share: a stack of an architecture's own, and the heads that stand on any of them.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "data/labels.h"
+#include "model/model_builder.h"
+#include "models/text_classifier.h"
+
+namespace shoehorn {
+
+// Names are those of transformers and of its files.
+struct DecoderFacts {
+  std::string model_type;         // "gpt2"
+  std::string causal_class;       // "GPT2LMHeadModel"
+  std::string classifier_class;   // "GPT2ForSequenceClassification"
+  std::string base_model_prefix;  // "transformer"
+  std::string embedding;          // the parameter of the token embeddings: "transformer.wte.weight"
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t max_positions = 0;
+  float initializer_range = 0.02F;
+  bool ties_word_embeddings = false;  // the head of a language model is the table of the embeddings
+  std::vector<NamedSize> product_sizes;
+  std::vector<std::string> lora_targets;  // PEFT's defaults
+};
+
+// Everything below the head. Immutable.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  const DecoderFacts& facts() const { return facts_; }
+  // The output of the last norm for each token, [N, H].
+  virtual Tensor hidden_states(ModelBuilder& builder) const = 0;
+
+ protected:
+  explicit Decoder(DecoderFacts facts) : facts_(std::move(facts)) {}
+
+ private:
+  DecoderFacts facts_;
+};
+
+// A language model that predicts the next token: output "logits" [N, V]. A head that is not tied is the parameter
+// lm_head.weight.
+class CausalLanguageModel : public Model {
+ public:
+  // `config_json` is the text of a config.json; all its keys are kept. Empty: what is saved says no more than the class.
+  explicit CausalLanguageModel(std::shared_ptr<const Decoder> decoder, std::string config_json = {});
+
+  Outputs forward(ModelBuilder& builder) const override;
+  const Task& task() const override { return *task_; }
+  int64_t max_positions() const override { return decoder_->facts().max_positions; }
+  int64_t vocab_size() const override { return decoder_->facts().vocab_size; }
+  int64_t hidden_size() const override { return decoder_->facts().hidden_size; }
+  std::vector<NamedSize> product_sizes() const override { return decoder_->facts().product_sizes; }
+  std::string config_json() const override;
+  std::string base_model_prefix() const override { return decoder_->facts().base_model_prefix; }
+  std::vector<std::string> lora_targets() const override { return decoder_->facts().lora_targets; }
+  // No module is new for the task.
+  std::vector<std::string> lora_modules_to_save() const override { return {"none"}; }
+
+ private:
+  std::shared_ptr<const Decoder> decoder_;
+  std::string config_json_;
+  std::shared_ptr<const Task> task_;
+};
+
+// A classifier of texts by their last token: "logits" [S, C]. The head is the parameter score.weight.
+class DecoderForSequenceClassification : public TextClassifier {
+ public:
+  // As above. Throws UserError as make_task does.
+  DecoderForSequenceClassification(std::shared_ptr<const Decoder> decoder, LabelMap labels,
+                                   std::string config_json = {});
+
+  Outputs forward(ModelBuilder& builder) const override;
+  int64_t max_positions() const override { return decoder_->facts().max_positions; }
+  int64_t vocab_size() const override { return decoder_->facts().vocab_size; }
+  int64_t hidden_size() const override { return decoder_->facts().hidden_size; }
+  std::vector<NamedSize> product_sizes() const override { return decoder_->facts().product_sizes; }
+  std::string base_model_prefix() const override { return decoder_->facts().base_model_prefix; }
+  std::string head_weight() const override { return "score.weight"; }
+  std::vector<std::string> lora_targets() const override { return decoder_->facts().lora_targets; }
+
+ private:
+  void write_keys(nlohmann::json& config) const override;
+
+  std::shared_ptr<const Decoder> decoder_;
+};
+
+}  // namespace shoehorn

@@ -1,0 +1,62 @@
+// Decoders against Transformers (tests/golden/decoder_make.py): every architecture, every rope, tied and untied, windows,
+// the padding's id inside the text, in every arrangement of the step.
+#include <gtest/gtest.h>
+
+#include "golden_step.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace testing;
+
+const std::filesystem::path kGolden = std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/decoders";
+
+class DecoderGolden : public ::testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
+
+TEST_P(DecoderGolden, LogitsLossAndEveryGradient) {
+  const auto& [name, arrangement] = GetParam();
+  GoldenStep step(kGolden / name, kGolden / name, arrangement.step);
+  step.expect_logits();
+  step.expect_loss_and_gradients();
+}
+
+std::string name_of(const ::testing::TestParamInfo<DecoderGolden::ParamType>& info) {
+  return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
+}
+
+const auto kPlain = arrangement("plain", [](StepOptions&) {});
+const auto kUnfused = arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; });
+const auto kLayerMajor = arrangement("layer_major_recompute_update", [](StepOptions& o) {
+  o.gradient_accumulation_steps = 2;
+  o.accumulation_order = AccumulationOrder::kLayer;
+  o.recompute_every_n_layers = 1;
+  o.update_in_backward = true;
+});
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, DecoderGolden,
+    ::testing::Combine(::testing::Values("gpt2", "gpt2_untied", "gpt2_classifier", "llama",
+                                         "llama_tied_biases", "llama_linear", "llama_dynamic", "llama_llama3",
+                                         "llama_yarn", "llama_yarn_mscale", "llama_longrope",
+                                         "llama_classifier", "mistral", "qwen2", "qwen2_window", "qwen3"),
+                       ::testing::Values(kPlain, kUnfused, kLayerMajor)),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Arranged, DecoderGolden,
+    ::testing::Combine(
+        ::testing::Values("gpt2", "gpt2_classifier", "llama", "mistral", "qwen2", "qwen3"),
+        ::testing::Values(arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+                          arrangement("accumulate",
+                                      [](StepOptions& o) { o.gradient_accumulation_steps = 2; }),
+                          arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+                          arrangement("bf16_unfused",
+                                      [](StepOptions& o) {
+                                        o.precision = Precision::kBfloat16;
+                                        o.skip_passes = {"fuse"};
+                                      }),
+                          arrangement("fp16", fp16))),
+    name_of);
+
+}  // namespace
+}  // namespace shoehorn
