@@ -35,19 +35,20 @@ struct TextOptions {
 };
 
 struct LoadedTexts {
-  Dataset texts;               // one sample a row, without labels
-  std::string text_column;     // where they come from; empty: lines
-  int64_t invalid_utf8 = 0;    // ill-formed stretches of bytes in the file
-  int64_t empty_texts = 0;     // without a token
+  Dataset texts;                     // one sample a row, without labels
+  std::string text_column = {};      // where they come from; empty: lines
+  int64_t invalid_utf8 = 0;          // ill-formed stretches of bytes in the file
+  int64_t empty_texts = 0;           // without a token
   std::filesystem::path files = {};  // where the samples are read from (data/dataset_cache.h); empty: in memory
 };
 
-// Calls `take` with the texts of the file, in their order, at most `rows` at a time; the views are valid during the call.
-// Returns the ill-formed stretches of bytes in the file, and the name of the column (empty: lines).
 struct TextRows {
   int64_t invalid_utf8 = 0;
-  std::string text_column;
+  std::string text_column = {};
 };
+
+// Calls `take` with the texts of the file, in their order, at most `rows` at a time; the views are valid during the call.
+// UserError and SystemError: as of load_texts.
 TextRows read_texts(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
                     const std::function<void(std::span<const std::string_view> texts)>& take);
 
