@@ -3,8 +3,60 @@
 
 namespace shoehorn::argument_rows {
 
-std::vector<ArgumentSpec> tasks() {
+namespace {
+
+// Of causal-lm.
+std::vector<ArgumentSpec> blocks() {
   return {
+      {.name = "block_size",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval,
+       .field = &Args::block_size,
+       .resume = kTokens,
+       .help = "of task causal-lm: tokens of a block, the samples that texts are cut into; at most, and unless given "
+               "1024 or, if fewer, what model and tokenizer take"},
+      {.name = "packing",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval,
+       .field = &Args::packing,
+       .resume = kTokens,
+       .help = "of task causal-lm: concatenate cuts blocks from all texts end to end (run_clm does); with documents "
+               "texts attend to nothing of each other, have positions from 0, and share a block if whole",
+       .choices = {{"concatenate"}, {"documents"}}},
+      {.name = "block_remainder",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval,
+       .field = &Args::block_remainder,
+       .resume = kTokens,
+       .help = "of task causal-lm: what is left at the end is a shorter block (keep) or not used (drop); run_clm does "
+               "not use what is left of each 1,000 texts, as that script",
+       .choices = {{"keep"}, {"drop"}, {"run_clm"}}},
+      {.name = "add_eos",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval,
+       .field = &Args::add_eos,
+       .resume = kTokens,
+       .help = "of task causal-lm: the tokenizer's end token behind each text, unless it is there"},
+      {.name = "keep_linebreaks",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval,
+       .field = &Args::keep_linebreaks,
+       .resume = kTokens,
+       .help = "of task causal-lm: a line of a txt file keeps its end"},
+      {.name = "validation_split_percentage",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan,
+       .field = &Args::validation_split_percentage,
+       .resume = kTokens,
+       .help = "of task causal-lm: without validation_file the first N percent of the training texts are to evaluate "
+               "on, and are not trained on"},
+  };
+}
+
+}  // namespace
+
+std::vector<ArgumentSpec> tasks() {
+  std::vector<ArgumentSpec> rows = {
       {.name = "task",
        .group = kModel,
        .read_by = kReadByTrain | kReadByPlan | kReadByEval | kReadByPredict | kReadByBenchStep,
@@ -12,8 +64,8 @@ std::vector<ArgumentSpec> tasks() {
        .resume = kState,
        .help = "which head is trained; otherwise the one that the model's config.json names",
        .choices = {{"text-classification"},
-                   {"causal-lm"},
-                   {"text-generation"},
+                   {kCausalLanguageModel},
+                   {"text-generation", "a language model is trained by causal-lm", kRefused},
                    {"fill-mask", kNoHead},
                    {"token-classification", kNoHead},
                    {"question-answering", kNoHead},
@@ -54,6 +106,8 @@ std::vector<ArgumentSpec> tasks() {
        .help = "share of the target spread over all classes, where a text has one",
        .aliases = {"label_smoothing"}},
   };
+  for (ArgumentSpec& row : blocks()) rows.push_back(std::move(row));
+  return rows;
 }
 
 }  // namespace shoehorn::argument_rows

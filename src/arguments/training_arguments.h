@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -59,6 +60,14 @@ struct TrainingArguments {
   std::optional<int64_t> max_train_samples = {};
   std::optional<int64_t> max_eval_samples = {};
   std::optional<int64_t> max_predict_samples = {};
+
+  // Blocks of a language model (data/block_source.h), in tokens; unset: by model and tokenizer (train/language_data.h).
+  std::optional<int64_t> block_size = {};
+  std::string packing = "concatenate";
+  std::string block_remainder = "keep";
+  bool add_eos = false;
+  bool keep_linebreaks = true;
+  int64_t validation_split_percentage = 5;  // without a validation_file
 
   // Output.
   std::string output_dir = "trainer_output";
@@ -257,6 +266,9 @@ std::optional<ProblemType> problem_of(const TrainingArguments& args);
 // losses, as in the Trainer, and also for a regression's errors (mse, mae), for which the Trainer assumes
 // true.
 bool grows_when_better(std::string_view metric);
+
+// The task of models that predict the next token.
+inline constexpr std::string_view kCausalLanguageModel = "causal-lm";
 
 // The names of the one or two text columns: text_column_names, or those of the GLUE task in task_name, or
 // none (the data decides).

@@ -43,6 +43,7 @@ std::optional<BatchColumn> label_column(LabelKind labels) {
     case LabelKind::kValue:
       return BatchColumn::kValueLabels;
     case LabelKind::kToken:
+    case LabelKind::kNextToken:
       return BatchColumn::kTokenLabels;
     case LabelKind::kDecoderToken:
       return BatchColumn::kDecoderTokenLabels;
@@ -106,8 +107,8 @@ class StreamPacker {
                const MicroBatch& batch)
       : source_(dataset.source()),
         stream_(stream),
-        has_labels_(dataset.label_kind() ==
-                    (stream == TokenStream::kInput ? LabelKind::kToken : LabelKind::kDecoderToken)),
+        has_labels_(label_column(dataset.label_kind()) == token_columns(axis_of(stream)).labels),
+        labels_are_next_tokens_(dataset.label_kind() == LabelKind::kNextToken),
         padded_length_(padded_length(options, stream)),
         pad_token_id_(options.pad_token_id),
         columns_(token_columns(axis_of(stream))),
@@ -162,7 +163,14 @@ class StreamPacker {
     fill(sample_, slot_, length, number);
     set(start_, sequence, static_cast<int32_t>(slot_));
     set(length_, sequence, static_cast<int32_t>(length));
+    if (labels_are_next_tokens_) move_labels_to_the_token_before(part_of(labels_, slot_, length));
     slot_ += length;
+  }
+
+  static void move_labels_to_the_token_before(std::span<int32_t> of_document) {
+    if (of_document.empty()) return;
+    std::shift_left(of_document.begin(), of_document.end(), 1);
+    of_document.back() = kIgnoredLabel;
   }
 
   // All but the positions.
@@ -177,6 +185,7 @@ class StreamPacker {
   const SampleSource& source_;
   TokenStream stream_;
   bool has_labels_;
+  bool labels_are_next_tokens_;
   int64_t padded_length_;
   int32_t pad_token_id_;
   const TokenColumns& columns_;
@@ -331,6 +340,8 @@ int64_t most_slots(const Dataset& dataset, TokenStream stream, int64_t samples, 
 
 BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options) {
   check_options(options);
+  if (dataset.size() > 0 && dataset.facts().of(TokenStream::kInput).shortest == 0)
+    throw user_error("[input_ids] expected at least one token a sample, got texts without; cut blocks of them");
   const int64_t samples = std::min(options.micro_batch_size, dataset.size());
   return {.tokens = most_slots(dataset, TokenStream::kInput, samples, options),
           .sequences = most_sequences(dataset, samples),

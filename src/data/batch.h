@@ -10,7 +10,8 @@
 //   the padding of a sample    pad id     0               goes on counting  its sample    -100
 //   the padding after all      pad id     0               0                 0             -100
 //
-// Where samples have several documents all positions of padding are 0.
+// Where samples have several documents all positions of padding are 0. Where labels are next tokens a token has the
+// label of the one behind it in its document, and the last token of a document -100.
 // Sequence s lies at slots sequence_start[s] … + sequence_length[s], its real tokens. The column "sample" numbers
 // sequences over the effective batch (all micro-batches of an accumulation window): the coordinate of their
 // dropout masks. Slots and sequences beyond the counts are not written.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "data/next_token_source.h"
 
 namespace shoehorn {
 
@@ -42,6 +43,7 @@ int64_t Dataset::target_items(int64_t sample) const {
       return 1;
     case LabelKind::kToken:
     case LabelKind::kDecoderToken:
+    case LabelKind::kNextToken:
       break;
   }
   return source_->labelled_tokens(sample);
@@ -88,7 +90,9 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
         options.vocab_begin, options.vocab_end, options.num_labels);
   }
   const bool has_values = options.label_kind == LabelKind::kValue;
-  CHECK(has_values || options.label_kind == LabelKind::kClass, "random labels of another kind");
+  const bool has_next_tokens = options.label_kind == LabelKind::kNextToken;
+  CHECK(has_values || has_next_tokens || options.label_kind == LabelKind::kClass,
+        "random labels of another kind");
   const PhiloxKey key = philox_key(options.seed, 0, 0);
   const auto vocabulary = static_cast<uint32_t>(options.vocab_end - options.vocab_begin);
   DatasetBuilder builder;
@@ -113,7 +117,7 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
         const auto draw = philox4x32_10(key, {static_cast<uint32_t>(i), low, high, 1})[0];
         values.push_back(static_cast<float>(scale(draw, 2)));
       }
-    } else {
+    } else if (!has_next_tokens) {
       const auto draw = philox4x32_10(key, {0, low, high, 1})[0];
       labels.push_back(scale(draw, static_cast<uint32_t>(options.num_labels)));
     }
@@ -121,10 +125,10 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
   }
   if (has_values) {
     builder.set_value_labels(std::move(values), options.num_labels);
-  } else {
+  } else if (!has_next_tokens) {
     builder.set_class_labels(std::move(labels));
   }
-  return builder.finish();
+  return has_next_tokens ? next_token(builder.finish()) : builder.finish();
 }
 
 Dataset Dataset::alike(int64_t count, int64_t length, LabelShape labels, int64_t decoder_length) {
@@ -149,12 +153,28 @@ Dataset Dataset::alike(int64_t count, int64_t length, LabelShape labels, int64_t
     case LabelKind::kDecoderToken:
       builder.set_token_labels(decoder_ids, TokenStream::kDecoder);
       break;
+    case LabelKind::kNextToken:
+      break;
   }
   MemorySource source = std::move(builder.source_);
   source.repeats_ = count;
   source.facts_.size *= count;
   for (StreamFacts& stream : source.facts_.streams) stream.tokens *= count;
-  return Dataset(std::make_shared<const MemorySource>(std::move(source)));
+  const Dataset samples(std::make_shared<const MemorySource>(std::move(source)));
+  return labels.kind == LabelKind::kNextToken ? next_token(samples) : samples;
+}
+
+Dataset Dataset::next_token(const Dataset& dataset) {
+  const LabelKind kind = dataset.label_kind();
+  if (kind == LabelKind::kNextToken) return dataset;
+  if (kind != LabelKind::kNone && kind != LabelKind::kToken) {
+    throw user_error(
+        "[next_token] expected samples without labels or with one for each token, got labels of another kind; leave "
+        "the column labels out");
+  }
+  if (dataset.has_decoder_tokens())
+    throw user_error("[next_token] expected samples without decoder_input_ids, got samples with them");
+  return Dataset(std::make_shared<const NextTokenSource>(dataset.source_));
 }
 
 Dataset::Rows shift_tokens_right(const Dataset::Rows& labels, int64_t pad_token_id,
@@ -173,7 +193,7 @@ void check_sample(const NewSample& sample, int64_t index) {
   const std::span<const int32_t> types = sample.token_type_ids;
   CHECK(types.empty() || types.size() == sample.input_ids.size(), "{} token types for {} ids", types.size(),
         sample.input_ids.size());
-  if (sample.input_ids.empty())
+  if (sample.input_ids.empty() && !sample.may_be_empty)
     throw user_error("[input_ids] expected at least one token a sample, got none in sample {}", index);
   const auto check_ids = [index](std::string_view name, std::span<const int32_t> ids) {
     for (const int32_t id : ids) {
@@ -201,7 +221,8 @@ void DatasetBuilder::append_ids(TokenStream stream, std::span<const int32_t> ids
   StreamFacts& facts = source_.facts_.of(stream);
   facts.tokens += std::ssize(ids);
   facts.longest = std::max(facts.longest, std::ssize(ids));
-  facts.largest_id = std::max(facts.largest_id, *std::ranges::max_element(ids));
+  facts.shortest = size() == 1 ? std::ssize(ids) : std::min(facts.shortest, std::ssize(ids));
+  for (const int32_t id : ids) facts.largest_id = std::max(facts.largest_id, id);
 }
 
 // Of the sample whose ids were just appended.
@@ -232,7 +253,7 @@ void DatasetBuilder::append_documents(const NewSample& sample) {
     offsets.resize(lengths.size() + 1);
     std::iota(offsets.begin(), offsets.end(), 0);
   }
-  const auto longest = added.empty() ? whole : *std::ranges::max_element(added);
+  const int32_t longest = added.empty() ? whole : *std::ranges::max_element(added);
   facts.longest_document = std::max<int64_t>(facts.longest_document, longest);
   facts.most_documents = std::max<int64_t>(facts.most_documents, std::ssize(added));
   if (offsets.empty()) return;

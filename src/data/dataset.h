@@ -19,14 +19,14 @@
 namespace shoehorn {
 
 // Tokens and labels that follow from the seed (Philox), for benchmarks: token ids in [vocab_begin,
-// vocab_end); of kClass labels in [0, num_labels), of kValue so many of 0 or 1.
+// vocab_end); of kClass labels in [0, num_labels), of kValue so many of 0 or 1, of kNextToken the ids.
 struct RandomTokens {
   int64_t count = 512;
   int64_t length = 512;
   int32_t vocab_begin = 100;
   int32_t vocab_end = 30000;
   int32_t num_labels = 2;
-  LabelKind label_kind = LabelKind::kClass;  // or kValue
+  LabelKind label_kind = LabelKind::kClass;  // or kValue or kNextToken
   uint64_t seed = 42;
 };
 
@@ -68,7 +68,14 @@ class Dataset {
   static Dataset alike(int64_t count, int64_t length, LabelShape labels = {LabelKind::kClass},
                        int64_t decoder_length = 0);
 
+  // The same samples for a causal language model: each token is to predict the next one of its document, or what a
+  // row of labels has in its place. Labels of tokens stand where Hugging Face has them, at the token that they name;
+  // -100 is no target. UserError: labels of samples, or tokens of a decoder.
+  //   Dataset::next_token(Dataset::from_columns({{"input_ids", ids}}))
+  static Dataset next_token(const Dataset& dataset);
+
   const SampleSource& source() const { return *source_; }
+  const std::shared_ptr<const SampleSource>& shared_source() const { return source_; }
   const SourceFacts& facts() const { return source_->facts(); }
 
   int64_t size() const { return facts().size; }
@@ -86,14 +93,14 @@ class Dataset {
   std::vector<int32_t> decoder_input_ids(int64_t sample) const { return ids(sample, TokenStream::kDecoder); }
   std::vector<int32_t> token_type_ids(int64_t sample) const;
   std::vector<float> value_labels(int64_t sample) const;
-  std::vector<int32_t> token_labels(int64_t sample) const;
+  std::vector<int32_t> token_labels(int64_t sample) const;  // of kNextToken at their own tokens
 
   LabelKind label_kind() const { return facts().labels.kind; }
   LabelShape label_shape() const { return facts().labels; }
   int32_t class_label(int64_t sample) const { return source_->class_label(sample); }
 
   // The number of targets of a sample, by whose sum the loss is divided: its labels other than -100, or 1 if
-  // its labels are values; 0 without labels.
+  // its labels are values; of next tokens those that are not the first of a document; 0 without labels.
   int64_t target_items(int64_t sample) const;
 
   std::string content_hash() const { return source_->content_hash(); }
@@ -117,6 +124,7 @@ struct NewSample {
   std::span<const int32_t> token_type_ids = {};     // as many as input_ids, or none for zeros
   std::span<const int32_t> decoder_input_ids = {};  // of every sample or of none
   std::span<const int32_t> document_lengths = {};   // none: the input is one document
+  bool may_be_empty = false;                        // a text that blocks are cut from may have no tokens
 };
 
 // UserError, which names `index` as the sample: no tokens, an id below 0, a token type outside 0 … 255.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -149,7 +150,14 @@ LabelMap labels_from(const json& object, const fs::path& path) {
           .takes_ids = flag_of(object, "takes_ids", path)};
 }
 
-LoadedDataset open_data_set(const fs::path& directory, const std::string& key) {
+// A data set that is whole, and what its data_set.json says.
+struct OpenedDataSet {
+  fs::path path;  // of that file
+  json file;
+  Dataset dataset;
+};
+
+OpenedDataSet open_data_set(const fs::path& directory, const std::string& key) {
   const std::optional<Manifest> manifest = read_manifest(directory);
   const fs::path path = directory / kDataSetFile;
   if (!manifest || !manifest->contains(kDataSetFile))
@@ -160,47 +168,65 @@ LoadedDataset open_data_set(const fs::path& directory, const std::string& key) {
   if (const std::string found = text_of(file, "key", path); found != key) {
     throw damaged(path, fmt::format("expected the data set of the key {}, got that of {}", key, found));
   }
-  LoadedDataset loaded;
-  loaded.files = directory;
-  loaded.labels = labels_from(member(file, "labels", path), path);
-  loaded.labels_are_ids = flag_of(file, "labels_are_ids", path);
-  loaded.invalid_utf8 = count_of(file, "invalid_utf8", path);
-  loaded.empty_texts = count_of(file, "empty_texts", path);
-  loaded.dataset = Dataset(std::make_shared<const ShardSource>(
-      directory, texts_of(file, "shards", path), *manifest, text_of(file, "content_hash", path)));
-  return loaded;
+  const auto source = std::make_shared<const ShardSource>(directory, texts_of(file, "shards", path),
+                                                          *manifest, text_of(file, "content_hash", path));
+  return {.path = path, .file = file, .dataset = Dataset(source)};
 }
 
-// Tokenizes into a directory without a name, and gives it its name when it is whole.
-void write_data_set(const fs::path& text, const TokenizeFunction& tokenize, const LoadOptions& options,
-                    const std::string& key, const fs::path& final) {
+// Makes a data set in a directory without a name, and gives it its name when it is whole. `stream` writes files of
+// tokens into a directory, gives their names, and returns what data_set.json is to say of the samples besides.
+using Stream = std::function<json(const fs::path& directory, std::vector<std::string>& shards)>;
+
+void write_data_set(const fs::path& text, const std::string& key, const fs::path& final,
+                    const Stream& stream) {
   StagedDataSet staged(final);
   const ChecksummedFiles checksums(staged.path());
   std::vector<std::string> shards;
   std::error_code absent;
   const auto written_before = fs::last_write_time(text, absent);
-  LoadedDataset loaded = stream_dataset(text, tokenize, options, staged.path(), shards);
+  json file = stream(staged.path(), shards);
   if (fs::last_write_time(text, absent) != written_before)
     throw system_error("[{}] expected a file that stays as it is, got one that was changed while being read",
                        text.string());
   Manifest written;
-  for (const auto& [name, file] : checksums.files())
-    written[name] = {file.bytes, ListedFile::Check::kXxh128, file.xxh128};
+  for (const auto& [name, listed] : checksums.files())
+    written[name] = {listed.bytes, ListedFile::Check::kXxh128, listed.xxh128};
   const ShardSource source(staged.path(), shards, written);
-  write_json_atomic(staged.path() / kDataSetFile,
-                    json{{"version", kVersion},
-                         {"key", key},
-                         {"source", text.string()},
-                         {"samples", source.facts().size},
-                         {"tokens", source.facts().of(TokenStream::kInput).tokens},
-                         {"content_hash", source.content_hash()},
-                         {"labels", to_json(loaded.labels)},
-                         {"labels_are_ids", loaded.labels_are_ids},
-                         {"invalid_utf8", loaded.invalid_utf8},
-                         {"empty_texts", loaded.empty_texts},
-                         {"shards", shards}});
+  file.update({{"version", kVersion},
+               {"key", key},
+               {"source", text.string()},
+               {"samples", source.facts().size},
+               {"tokens", source.facts().of(TokenStream::kInput).tokens},
+               {"content_hash", source.content_hash()},
+               {"shards", shards}});
+  write_json_atomic(staged.path() / kDataSetFile, file);
   write_manifest(staged.path(), checksums.files());
   staged.publish(final);
+}
+
+// The data set of the key, which is made first where the cache lacks it.
+OpenedDataSet open_or_write(const fs::path& text, const std::string& key, const DatasetCacheOptions& cache,
+                            const Stream& stream) {
+  const fs::path final = cache.directory / key;
+  // A cache that has it may be one that cannot be written.
+  if (cache.overwrite || !path_exists(final)) {
+    ensure_writable_directory(cache.directory);
+    remove_leftovers(cache.directory);
+    if (path_exists(final)) discard(final);
+    write_data_set(text, key, final, stream);
+  }
+  try {
+    return open_data_set(final, key);
+  } catch (const DamagedFile& damage) {
+    throw damaged(damage.path(), damage.defect());
+  }
+}
+
+std::string hash_of(const json& what) {
+  const std::string text = format_json(what);
+  ContentHash hash;
+  hash.add(std::as_bytes(std::span(text)));
+  return hash.hex();
 }
 
 }  // namespace
@@ -217,28 +243,57 @@ std::string dataset_key(const fs::path& path, const LoadOptions& options, const 
   if (options.labels != nullptr) what["labels"] = to_json(*options.labels);
   if (options.find.problem) what["problem_type"] = problem_type_name(*options.find.problem);
   if (options.find.model != nullptr) what["model_labels"] = to_json(*options.find.model);
-  const std::string text = format_json(what);
-  ContentHash hash;
-  hash.add(std::as_bytes(std::span(text)));
-  return hash.hex();
+  return hash_of(what);
 }
 
 LoadedDataset load_cached_dataset(const fs::path& path, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache) {
-  const std::string key = dataset_key(path, options, cache.tokenizer);
-  const fs::path final = cache.directory / key;
-  // A cache that has it may be one that cannot be written.
-  if (cache.overwrite || !path_exists(final)) {
-    ensure_writable_directory(cache.directory);
-    remove_leftovers(cache.directory);
-    if (path_exists(final)) discard(final);
-    write_data_set(path, tokenize, options, key, final);
-  }
-  try {
-    return open_data_set(final, key);
-  } catch (const DamagedFile& damage) {
-    throw damaged(damage.path(), damage.defect());
-  }
+  const OpenedDataSet opened = open_or_write(
+      path, dataset_key(path, options, cache.tokenizer), cache,
+      [&](const fs::path& directory, std::vector<std::string>& shards) {
+        const LoadedDataset loaded = stream_dataset(path, tokenize, options, directory, shards);
+        return json{{"labels", to_json(loaded.labels)},
+                    {"labels_are_ids", loaded.labels_are_ids},
+                    {"invalid_utf8", loaded.invalid_utf8},
+                    {"empty_texts", loaded.empty_texts}};
+      });
+  const json& file = opened.file;
+  return {.dataset = opened.dataset,
+          .labels = labels_from(member(file, "labels", opened.path), opened.path),
+          .invalid_utf8 = count_of(file, "invalid_utf8", opened.path),
+          .empty_texts = count_of(file, "empty_texts", opened.path),
+          .labels_are_ids = flag_of(file, "labels_are_ids", opened.path),
+          .files = opened.path.parent_path()};
+}
+
+std::string texts_key(const fs::path& path, const TextOptions& options, const std::string& tokenizer) {
+  json what = {{"version", kVersion},
+               {"samples", "texts"},
+               {"content", content_of_file(path)},
+               {"format", path.extension().string()},
+               {"tokenizer", tokenizer},
+               {"text_column", options.text_column},
+               {"keep_linebreaks", options.keep_linebreaks}};
+  if (options.end_token) what["end_token"] = *options.end_token;
+  return hash_of(what);
+}
+
+LoadedTexts load_cached_texts(const fs::path& path, const TokenizeFunction& tokenize,
+                              const TextOptions& options, const DatasetCacheOptions& cache) {
+  const OpenedDataSet opened = open_or_write(
+      path, texts_key(path, options, cache.tokenizer), cache,
+      [&](const fs::path& directory, std::vector<std::string>& shards) {
+        const LoadedTexts loaded = stream_texts(path, tokenize, options, directory, shards);
+        return json{{"text_column", loaded.text_column},
+                    {"invalid_utf8", loaded.invalid_utf8},
+                    {"empty_texts", loaded.empty_texts}};
+      });
+  const json& file = opened.file;
+  return {.texts = opened.dataset,
+          .text_column = text_of(file, "text_column", opened.path),
+          .invalid_utf8 = count_of(file, "invalid_utf8", opened.path),
+          .empty_texts = count_of(file, "empty_texts", opened.path),
+          .files = opened.path.parent_path()};
 }
 
 }  // namespace shoehorn

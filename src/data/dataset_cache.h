@@ -18,6 +18,7 @@
 #include <string>
 
 #include "data/load_dataset.h"
+#include "data/texts.h"
 
 namespace shoehorn {
 
@@ -36,5 +37,12 @@ std::string dataset_key(const std::filesystem::path& path, const LoadOptions& op
 // DIR are removed.
 LoadedDataset load_cached_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache);
+
+// The same of the texts of a language model. How blocks are cut from them is no part of the key: other blocks need
+// no text tokenized again.
+std::string texts_key(const std::filesystem::path& path, const TextOptions& options,
+                      const std::string& tokenizer);
+LoadedTexts load_cached_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+                              const TextOptions& options, const DatasetCacheOptions& cache);
 
 }  // namespace shoehorn

@@ -60,6 +60,7 @@ bool LineReader::next(std::string& line) {
     at_ += count + (found ? 1 : 0);
   }
   if (!any) return false;
+  ended_in_newline_ = found;
   ++line_number_;
   if (const int64_t invalid = count_invalid_utf8(line); invalid > 0) {
     invalid_utf8_ += invalid;

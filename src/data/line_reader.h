@@ -21,6 +21,8 @@ class LineReader {
   // SystemError: the file cannot be read, or has become shorter.
   bool next(std::string& line);
 
+  // False if the last line that next() returned is the last one of the file and has no LF.
+  bool ended_in_newline() const { return ended_in_newline_; }
   // Number of the last line that next() returned; the first is 1.
   int64_t line_number() const { return line_number_; }
   // How many ill-formed stretches of UTF-8 were found so far.
@@ -38,6 +40,7 @@ class LineReader {
   size_t at_ = 0;
   size_t end_ = 0;
   int64_t offset_ = 0;  // in the file: of the first byte behind the buffer
+  bool ended_in_newline_ = false;
   int64_t line_number_ = 0;
   int64_t invalid_utf8_ = 0;
 };

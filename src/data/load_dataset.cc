@@ -19,19 +19,9 @@ struct FoundColumns {
   bool labels_are_ids = false;
 };
 
-void check_is_text(const Table& table, int64_t column) {
-  const Column& texts = table.columns[static_cast<size_t>(column)];
-  for (int64_t row = 0; row < texts.size(); ++row) {
-    if (texts.kind(row) != CellKind::kList) continue;
-    throw user_error(
-        "[{}] expected a text in column '{}', got a list; join its parts, or name another column",
-        table.place(row), table.column_names[static_cast<size_t>(column)]);
-  }
-}
-
 void check_are_texts(const Table& table, const TextColumns& columns) {
-  check_is_text(table, columns.text);
-  if (columns.pair >= 0) check_is_text(table, columns.pair);
+  check_are_texts(table, columns.text);
+  if (columns.pair >= 0) check_are_texts(table, columns.pair);
 }
 
 // Classes are those of the whole file, as in run_glue, which cuts the set afterwards.

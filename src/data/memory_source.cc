@@ -67,10 +67,27 @@ void MemorySource::copy_token_labels(int64_t sample, std::span<int32_t> to) cons
   std::ranges::copy(std::span(labels_).subspan(begin, size), to.begin());
 }
 
+int32_t MemorySource::token_label(int64_t sample, int64_t token) const {
+  return labels_[range(sample, labelled_stream(facts_.labels.kind)).begin + static_cast<size_t>(token)];
+}
+
 int64_t MemorySource::labelled_tokens(int64_t sample) const {
   const auto [begin, size] = range(sample, labelled_stream(facts_.labels.kind));
   const auto labels = std::span(labels_).subspan(begin, size);
   return static_cast<int64_t>(size) - std::count(labels.begin(), labels.end(), kIgnoredLabel);
+}
+
+int64_t MemorySource::first_token(int64_t sample) const {
+  return rows_of(TokenStream::kInput).offsets[static_cast<size_t>(sample)];
+}
+
+void MemorySource::copy_ids_from(int64_t first_token, std::span<int32_t> to) const {
+  const std::span<const int32_t> ids = rows_of(TokenStream::kInput).ids;
+  std::ranges::copy(ids.subspan(static_cast<size_t>(first_token), to.size()), to.begin());
+}
+
+void MemorySource::copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const {
+  std::ranges::copy(std::span(labels_).subspan(static_cast<size_t>(first_token), to.size()), to.begin());
 }
 
 int64_t MemorySource::memory_bytes() const {

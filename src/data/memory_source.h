@@ -12,7 +12,7 @@
 
 namespace shoehorn {
 
-class MemorySource final : public SampleSource {
+class MemorySource final : public ContiguousSource {
  public:
   MemorySource() = default;
 
@@ -27,7 +27,11 @@ class MemorySource final : public SampleSource {
   int32_t class_label(int64_t sample) const override;
   void copy_value_labels(int64_t sample, std::span<float> to) const override;
   void copy_token_labels(int64_t sample, std::span<int32_t> to) const override;
+  int32_t token_label(int64_t sample, int64_t token) const override;
   int64_t labelled_tokens(int64_t sample) const override;
+  int64_t first_token(int64_t sample) const override;
+  void copy_ids_from(int64_t first_token, std::span<int32_t> to) const override;
+  void copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const override;
   int64_t memory_bytes() const override;
 
  private:

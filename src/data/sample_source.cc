@@ -93,6 +93,7 @@ void add_labels(const SampleSource& source, ContentHash& hash) {
     }
     case LabelKind::kToken:
     case LabelKind::kDecoderToken:
+    case LabelKind::kNextToken:
       add_tokens<int32_t>(
           source, labelled_stream(labels.kind), hash,
           [&](int64_t sample, std::span<int32_t> row) { source.copy_token_labels(sample, row); });
@@ -111,8 +112,9 @@ void add_documents(const SampleSource& source, ContentHash& hash) {
 }  // namespace
 
 TokenStream labelled_stream(LabelKind kind) {
-  CHECK(kind == LabelKind::kToken || kind == LabelKind::kDecoderToken, "tokens without labels");
-  return kind == LabelKind::kToken ? TokenStream::kInput : TokenStream::kDecoder;
+  const bool is_of_input = kind == LabelKind::kToken || kind == LabelKind::kNextToken;
+  CHECK(is_of_input || kind == LabelKind::kDecoderToken, "tokens without labels");
+  return is_of_input ? TokenStream::kInput : TokenStream::kDecoder;
 }
 
 // Offsets say where each of the arrays ends but the labels, which end it. Checkpoints keep the hash: what a data set of

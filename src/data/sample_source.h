@@ -1,8 +1,10 @@
 // Where the samples of a data set come from: the seam between how they are kept and who reads them (the
 // packer, windows, samplers, checks of labels, the hash that a checkpoint keeps).
 //
-//   MemorySource  (data/memory_source.h)  flat arrays in memory
-//   ShardSource   (data/shard_source.h)   files of tokens, read sample by sample
+//   MemorySource     (data/memory_source.h)      flat arrays in memory
+//   ShardSource      (data/shard_source.h)       files of tokens, read sample by sample
+//   BlockSource      (data/block_source.h)       blocks that are cut from the samples of one of these
+//   NextTokenSource  (data/next_token_source.h)  samples of another source, whose labels are their next tokens
 //
 // A sample has a row of tokens in each of two streams: those of the input, and those that a decoder reads, if
 // there are any. Labels are of the sample, or of each token of one stream. The input may be several documents
@@ -30,6 +32,7 @@ enum class LabelKind : uint8_t {
   kValue,         // one float a sample or several: what a regression predicts, or 1 for each class of several
   kToken,         // one int32 a token of the input, at the token whose output is to predict it
   kDecoderToken,  // the same of the decoder's tokens
+  kNextToken,     // one int32 a token of the input, which the token before it in its document is to predict
 };
 
 // What a data set has as labels. Two that are equal go through the same programs.
@@ -40,7 +43,7 @@ struct LabelShape {
   bool operator==(const LabelShape&) const = default;
 };
 
-// The stream whose tokens have labels; CHECKs that it is one of the two kinds.
+// The stream whose tokens have labels; CHECKs that it is one of those kinds.
 TokenStream labelled_stream(LabelKind kind);
 
 // The label that no loss counts, as in PyTorch.
@@ -49,7 +52,8 @@ inline constexpr int32_t kIgnoredLabel = -100;
 struct StreamFacts {
   int64_t tokens = 0;       // of all samples
   int64_t longest = 0;      // tokens of a sample
-  int32_t largest_id = -1;  // -1: there are no tokens
+  int64_t shortest = 0;     // the same; only texts that blocks are cut from may have none (data/block_source.h)
+  int32_t largest_id = -1;  // no id is larger; -1: there are no tokens
 };
 
 // What holds for all samples of a source.
@@ -87,11 +91,14 @@ class SampleSource {
     return length(sample, TokenStream::kInput);
   }
 
-  // Of the kind that the source has.
+  // Of the kind that the source has. Labels of kNextToken stand at their own tokens, as in Hugging Face's rows; the
+  // packer moves each to the token before.
   virtual int32_t class_label(int64_t sample) const = 0;
   virtual void copy_value_labels(int64_t sample, std::span<float> to) const = 0;
   virtual void copy_token_labels(int64_t sample, std::span<int32_t> to) const = 0;
-  // Labels of the sample's tokens that are not kIgnoredLabel.
+  virtual int32_t token_label(int64_t sample, int64_t token) const = 0;
+  // Labels of the sample's tokens that a loss counts: those that are not kIgnoredLabel. Of kNextToken the first of a
+  // document is none of them, since no token stands before it.
   virtual int64_t labelled_tokens(int64_t sample) const = 0;
 
   // ContentHash (base/content_hash.h) of all distinct samples in their order, however they are kept.
@@ -109,6 +116,16 @@ class SampleSource {
 
   // Set while the source is made.
   SourceFacts facts_;
+};
+
+// Samples whose tokens lie end to end, so that any stretch of the input is one read, wherever samples begin.
+class ContiguousSource : public SampleSource {
+ public:
+  // Place of the sample's first token among those of all samples. Of size(): the number of tokens.
+  virtual int64_t first_token(int64_t sample) const = 0;
+  virtual void copy_ids_from(int64_t first_token, std::span<int32_t> to) const = 0;
+  // Of labels of kToken.
+  virtual void copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const = 0;
 };
 
 }  // namespace shoehorn

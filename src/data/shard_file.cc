@@ -113,20 +113,25 @@ class ContentCheck {
   void see_offsets(TokenStream stream, int64_t offset, std::span<const std::byte> piece) {
     const auto s = static_cast<size_t>(stream);
     StreamFacts& facts = facts_.of(stream);
+    // Only texts that blocks are cut from may have no tokens.
+    const uint64_t fewest =
+        facts_.labels.kind == LabelKind::kNone && facts_.of(TokenStream::kDecoder).tokens == 0 ? 0 : 1;
     see_elements<uint64_t>(
         layout_.offsets.at(s), facts_.size + 1, offset, piece, [&](uint64_t value, int64_t at) {
           uint64_t& before = last_offset_.at(s);
           const bool is_first = at == 0;
           const bool is_last = at == facts_.size;
           const auto tokens = static_cast<uint64_t>(facts.tokens);
-          // A sample has a token or more, and the last offset is the end of all.
-          const bool is_right = is_first ? value == 0 : value > before && value <= tokens;
+          // The last offset is the end of all.
+          const bool is_right = is_first ? value == 0 : value >= before + fewest && value <= tokens;
           if (!is_right || (is_last && value != tokens) ||
               value - before > static_cast<uint64_t>(std::numeric_limits<int32_t>::max())) {
             throw malformed(path_, fmt::format("rising offsets up to {}", tokens),
                             fmt::format("{} behind {} at sample {}", value, before, at));
           }
-          facts.longest = std::max(facts.longest, static_cast<int64_t>(value - before));
+          const auto length = static_cast<int64_t>(value - before);
+          if (!is_first) facts.shortest = at == 1 ? length : std::min(facts.shortest, length);
+          facts.longest = std::max(facts.longest, length);
           before = value;
         });
   }
@@ -134,6 +139,7 @@ class ContentCheck {
   template <typename T>
   void see_ids(TokenStream stream, int64_t offset, std::span<const std::byte> piece) {
     StreamFacts& facts = facts_.of(stream);
+    if (facts.tokens == 0) return;
     T largest = 0;
     see_elements<T>(layout_.ids.at(static_cast<size_t>(stream)), facts.tokens, offset, piece,
                     [&](T id, int64_t) { largest = std::max(largest, id); });
@@ -175,6 +181,7 @@ ShardLayout::ShardLayout(const ShardHeader& header) {
       label_elements = samples * header.label_width;
       break;
     case LabelKind::kToken:
+    case LabelKind::kNextToken:
       label_elements = tokens;
       break;
     case LabelKind::kDecoderToken:
@@ -234,7 +241,8 @@ ShardFile::Range ShardFile::range(int64_t sample, TokenStream stream) const {
   std::array<uint64_t, 2> ends{};
   read_elements<uint64_t>(layout_.offsets.at(static_cast<size_t>(stream)), sample, ends);
   const auto [begin, end] = ends;
-  if (begin >= end || end > static_cast<uint64_t>(facts.tokens) ||
+  if (begin > end || end > static_cast<uint64_t>(facts.tokens) ||
+      end - begin < static_cast<uint64_t>(facts.shortest) ||
       end - begin > static_cast<uint64_t>(facts.longest)) {
     throw_changed();
   }
@@ -264,7 +272,10 @@ void ShardFile::copy_lengths(int64_t first, TokenStream stream, std::span<int32_
 }
 
 void ShardFile::copy_ids(int64_t sample, TokenStream stream, std::span<int32_t> to) const {
-  int64_t first = range_of(sample, stream, to.size()).begin;
+  copy_ids_at(stream, range_of(sample, stream, to.size()).begin, to);
+}
+
+void ShardFile::copy_ids_at(TokenStream stream, int64_t first, std::span<int32_t> to) const {
   const int64_t section = layout_.ids.at(static_cast<size_t>(stream));
   const std::span<int32_t> all = to;
   if (header_.id_bytes == sizeof(uint32_t)) {
@@ -315,6 +326,24 @@ void ShardFile::copy_value_labels(int64_t sample, std::span<float> to) const {
 void ShardFile::copy_token_labels(int64_t sample, std::span<int32_t> to) const {
   const Range tokens = range_of(sample, labelled_stream(facts_.labels.kind), to.size());
   read_elements<int32_t>(layout_.labels, tokens.begin, to);
+}
+
+int32_t ShardFile::token_label(int64_t sample, int64_t token) const {
+  int32_t label = 0;
+  const Range tokens = range(sample, labelled_stream(facts_.labels.kind));
+  read_elements<int32_t>(layout_.labels, tokens.begin + token, std::span(&label, 1));
+  return label;
+}
+
+int64_t ShardFile::first_token(int64_t sample) const {
+  uint64_t offset = 0;
+  read_elements<uint64_t>(layout_.offsets.at(0), sample, std::span(&offset, 1));
+  if (offset > static_cast<uint64_t>(facts_.of(TokenStream::kInput).tokens)) throw_changed();
+  return static_cast<int64_t>(offset);
+}
+
+void ShardFile::copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const {
+  read_elements<int32_t>(layout_.labels, first_token, to);
 }
 
 int64_t ShardFile::labelled_tokens(int64_t sample) const {

@@ -73,7 +73,14 @@ class ShardFile {
   int32_t class_label(int64_t sample) const;
   void copy_value_labels(int64_t sample, std::span<float> to) const;
   void copy_token_labels(int64_t sample, std::span<int32_t> to) const;
+  int32_t token_label(int64_t sample, int64_t token) const;
   int64_t labelled_tokens(int64_t sample) const;
+  // As of ContiguousSource, of this file alone.
+  int64_t first_token(int64_t sample) const;
+  void copy_ids_from(int64_t first_token, std::span<int32_t> to) const {
+    copy_ids_at(TokenStream::kInput, first_token, to);
+  }
+  void copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const;
 
  private:
   struct Range {
@@ -85,6 +92,7 @@ class ShardFile {
   void check_content(const std::optional<ListedFile>& listed);
   Range range(int64_t sample, TokenStream stream) const;
   Range range_of(int64_t sample, TokenStream stream, size_t wanted) const;
+  void copy_ids_at(TokenStream stream, int64_t first, std::span<int32_t> to) const;
   template <typename T>
   void read_elements(int64_t offset, int64_t first, std::span<T> to) const;
   [[noreturn]] void throw_changed() const;

@@ -26,6 +26,7 @@ ShardSource::ShardSource(const std::filesystem::path& directory, std::span<const
           shard.path().string(), shards_.front().path().filename().string());
     }
     first_samples_.push_back(facts_.size);
+    first_tokens_.push_back(facts_.of(TokenStream::kInput).tokens);
     facts_.labels = facts.labels;
     facts_.size += facts.size;
     facts_.has_token_types |= facts.has_token_types;
@@ -35,6 +36,7 @@ ShardSource::ShardSource(const std::filesystem::path& directory, std::span<const
       const StreamFacts& added = facts.of(stream);
       all.tokens += added.tokens;
       all.longest = std::max(all.longest, added.longest);
+      all.shortest = shards_.empty() ? added.shortest : std::min(all.shortest, added.shortest);
       all.largest_id = std::max(all.largest_id, added.largest_id);
     }
     shards_.push_back(std::move(shard));
@@ -87,9 +89,46 @@ void ShardSource::copy_token_labels(int64_t sample, std::span<int32_t> to) const
   shard.copy_token_labels(at, to);
 }
 
+int32_t ShardSource::token_label(int64_t sample, int64_t token) const {
+  const auto [shard, at] = place(sample);
+  return shard.token_label(at, token);
+}
+
 int64_t ShardSource::labelled_tokens(int64_t sample) const {
   const auto [shard, at] = place(sample);
   return shard.labelled_tokens(at);
+}
+
+int64_t ShardSource::first_token(int64_t sample) const {
+  if (sample == facts_.size) return facts_.of(TokenStream::kInput).tokens;
+  const auto behind = std::upper_bound(first_samples_.begin(), first_samples_.end(), sample);
+  const auto shard = static_cast<size_t>(behind - first_samples_.begin() - 1);
+  return first_tokens_[shard] + shards_[shard].first_token(sample - first_samples_[shard]);
+}
+
+template <typename Copy>
+void ShardSource::copy_stretch(int64_t first_token, std::span<int32_t> to, const Copy& copy) const {
+  const auto behind = std::upper_bound(first_tokens_.begin(), first_tokens_.end(), first_token);
+  for (auto shard = static_cast<size_t>(behind - first_tokens_.begin() - 1); !to.empty(); ++shard) {
+    const int64_t at = first_token - first_tokens_[shard];
+    const int64_t behind_it = shards_[shard].facts().of(TokenStream::kInput).tokens - at;
+    const auto part = to.first(std::min(to.size(), static_cast<size_t>(behind_it)));
+    copy(shards_[shard], at, part);
+    first_token += std::ssize(part);
+    to = to.subspan(part.size());
+  }
+}
+
+void ShardSource::copy_ids_from(int64_t first_token, std::span<int32_t> to) const {
+  copy_stretch(first_token, to, [](const ShardFile& shard, int64_t first, std::span<int32_t> part) {
+    shard.copy_ids_from(first, part);
+  });
+}
+
+void ShardSource::copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const {
+  copy_stretch(first_token, to, [](const ShardFile& shard, int64_t first, std::span<int32_t> part) {
+    shard.copy_token_labels_from(first, part);
+  });
 }
 
 std::string ShardSource::content_hash() const {
@@ -98,7 +137,7 @@ std::string ShardSource::content_hash() const {
 
 int64_t ShardSource::memory_bytes() const {
   return static_cast<int64_t>(shards_.capacity() * sizeof(ShardFile) +
-                              first_samples_.capacity() * sizeof(int64_t));
+                              (first_samples_.capacity() + first_tokens_.capacity()) * sizeof(int64_t));
 }
 
 }  // namespace shoehorn

@@ -12,7 +12,7 @@
 
 namespace shoehorn {
 
-class ShardSource final : public SampleSource {
+class ShardSource final : public ContiguousSource {
  public:
   // Opens the files of `names` below the directory, in this order, which stay open, and reads each once
   // (ShardFile::open). `manifest` lists them. `content_hash`: what content_hash() gives, empty where it is not known.
@@ -27,7 +27,11 @@ class ShardSource final : public SampleSource {
   int32_t class_label(int64_t sample) const override;
   void copy_value_labels(int64_t sample, std::span<float> to) const override;
   void copy_token_labels(int64_t sample, std::span<int32_t> to) const override;
+  int32_t token_label(int64_t sample, int64_t token) const override;
   int64_t labelled_tokens(int64_t sample) const override;
+  int64_t first_token(int64_t sample) const override;
+  void copy_ids_from(int64_t first_token, std::span<int32_t> to) const override;
+  void copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const override;
   std::string content_hash() const override;
   // Of what it knows of its files; their content is the page cache's.
   int64_t memory_bytes() const override;
@@ -39,9 +43,13 @@ class ShardSource final : public SampleSource {
   };
 
   Place place(int64_t sample) const;
+  // Calls copy(shard, first token within it, part of `to`) for each shard that the stretch lies in.
+  template <typename Copy>
+  void copy_stretch(int64_t first_token, std::span<int32_t> to, const Copy& copy) const;
 
   std::vector<ShardFile> shards_;
   std::vector<int64_t> first_samples_;  // of each shard
+  std::vector<int64_t> first_tokens_;   // the same, of the input
   std::string content_hash_;
 };
 

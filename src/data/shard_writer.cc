@@ -72,6 +72,8 @@ void ShardWriter::add(const NewSample& sample, const SampleLabels& labels) {
             labels_.width);
       value_labels_.insert(value_labels_.end(), labels.values.begin(), labels.values.end());
       break;
+    case LabelKind::kNextToken:
+      CHECK(false, "labels that are next tokens, which a source gives and no file has");
     case LabelKind::kToken:
     case LabelKind::kDecoderToken: {
       const size_t wanted = all_ids.at(static_cast<size_t>(labelled_stream(labels_.kind))).size();

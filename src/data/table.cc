@@ -89,13 +89,18 @@ void set_columns(Table& table, std::vector<std::string> names, int64_t line) {
   table.column_names = std::move(names);
 }
 
+std::string lower_case_extension(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
+  });
+  return extension;
+}
+
 namespace {
 
 Table read_rows(const std::filesystem::path& path, const TableOptions& options, RowPieces& pieces) {
-  std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
-  });
+  const std::string extension = lower_case_extension(path);
   const bool csv = extension == ".csv";
   const bool tabs = extension == ".tsv" || extension == ".txt";
   if (!csv && !tabs && extension != ".json" && extension != ".jsonl") {

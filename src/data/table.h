@@ -80,6 +80,9 @@ Table read_table(const std::filesystem::path& path, const TableOptions& options 
 int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
                              const std::function<void(const Table& piece)>& take);
 
+// ".txt" of "A.TXT".
+std::string lower_case_extension(const std::filesystem::path& path);
+
 // The kind of a csv or tsv field: spaces around a number do not count.
 CellKind classify_field(std::string_view text);
 

@@ -64,6 +64,25 @@ std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions&
   return label_columns(table, options.label_column_name);
 }
 
+void check_are_texts(const Table& table, int64_t column) {
+  const Column& texts = table.columns[static_cast<size_t>(column)];
+  for (int64_t row = 0; row < texts.size(); ++row) {
+    if (texts.kind(row) != CellKind::kList) continue;
+    throw user_error(
+        "[{}] expected a text in column '{}', got a list; join its parts, or name another column",
+        table.place(row), table.column_names[static_cast<size_t>(column)]);
+  }
+}
+
+int64_t find_language_column(const Table& table, const std::string& name) {
+  if (!name.empty()) return named_column(table, name, "text_column_names");
+  const int64_t column = std::max<int64_t>(0, table.find_column("text"));
+  if (has_text(table.columns[static_cast<size_t>(column)])) return column;
+  throw user_error("[{}] expected texts in column '{}', got none; name another one with text_column_names: {}",
+                   table.source, table.column_names[static_cast<size_t>(column)],
+                   fmt::join(table.column_names, ", "));
+}
+
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options) {
   TextColumns found;
   found.labels = find_label_columns(table, options);

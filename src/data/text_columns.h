@@ -1,5 +1,5 @@
 // Finds out which columns of a table are texts and which are labels, by the rules of transformers' run_glue
-// for custom files. Two differences, where that script would fail: the published MRPC and STS-B files are
+// for custom files (and of run_clm, find_language_column). Two differences, where that script would fail: the published MRPC and STS-B files are
 // recognized by their header, and columns that hold only numbers (ids, an index) are not taken for text.
 // data/labels.h says what labels mean.
 //
@@ -35,6 +35,13 @@ struct TextColumns {
 
 // Of those, where the labels are; of a table whose rows need not be there.
 std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options);
+
+// The column of texts of a language model: `name`, or where that is empty the column `text`, else the first one, as in
+// run_clm. UserError, which lists the columns there are: it is absent; not named, and without a single text.
+int64_t find_language_column(const Table& table, const std::string& name);
+
+// UserError naming file and line: a cell of the column is a list.
+void check_are_texts(const Table& table, int64_t column);
 
 // UserError, which lists the columns there are: a named column is absent, no column is left for text, more
 // than two text columns are named, a column is named as both or twice as a label.

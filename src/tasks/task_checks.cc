@@ -21,6 +21,8 @@ std::string format_shape(LabelShape labels) {
       return "a class for each token";
     case LabelKind::kDecoderToken:
       return "a class for each token of the decoder";
+    case LabelKind::kNextToken:
+      return "the next token";
   }
   return "another kind";
 }

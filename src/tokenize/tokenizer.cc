@@ -113,6 +113,7 @@ Tokenizer::Tokenizer(TokenizerFile file)
   cls_id_ = id_of(file.cls_token);
   sep_id_ = id_of(file.sep_token);
   mask_id_ = id_of(file.mask_token);
+  eos_id_ = file.eos_token.empty() ? -1 : id_of(file.eos_token);
 }
 
 void Tokenizer::recognise_chain() {

@@ -98,6 +98,8 @@ class Tokenizer {
   int32_t cls_id() const { return cls_id_; }
   int32_t sep_id() const { return sep_id_; }
   int32_t mask_id() const { return mask_id_; }
+  // The token that ends a text; -1 also if the files name none.
+  int32_t eos_id() const { return eos_id_; }
   // The longest text in tokens, as the tokenizer's files say; kNoTruncation if they set no limit.
   int64_t model_max_length() const { return model_max_length_; }
   // How many special tokens encode() adds.
@@ -157,6 +159,7 @@ class Tokenizer {
   int32_t cls_id_;
   int32_t sep_id_;
   int32_t mask_id_;
+  int32_t eos_id_;
 };
 
 }  // namespace shoehorn

@@ -257,6 +257,7 @@ void read_names(const JsonNode& node, TokenizerFile& file, std::string* unk_toke
   read("cls_token", file.cls_token);
   read("sep_token", file.sep_token);
   read("mask_token", file.mask_token);
+  read("eos_token", file.eos_token);
   if (unk_token != nullptr) read("unk_token", *unk_token);
 }
 

@@ -38,6 +38,7 @@ struct TokenizerFile {
   std::string cls_token = "[CLS]";
   std::string sep_token = "[SEP]";
   std::string mask_token = "[MASK]";
+  std::string eos_token;  // empty: none is named
 };
 
 // UserError naming file and problem: neither file exists, a file is malformed, or a part has an unknown type.

@@ -40,7 +40,8 @@ LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& t
 }
 
 DatasetCacheOptions cache_options_of(const TrainingArguments& args,
-                                     const std::vector<std::filesystem::path>& tokenizer_files) {
+                                     const std::vector<std::filesystem::path>& tokenizer_files,
+                                     int64_t max_length) {
   DatasetCacheOptions cache{.directory = args.dataset_cache, .overwrite = args.overwrite_cache};
   if (cache.directory.empty()) return cache;
   ContentHash hash;
@@ -50,7 +51,7 @@ DatasetCacheOptions cache_options_of(const TrainingArguments& args,
     hash.add(std::as_bytes(std::span(head)));
     hash.add(std::as_bytes(std::span(text)));
   }
-  cache.tokenizer = fmt::format("{} {}", hash.hex(), args.max_seq_length);
+  cache.tokenizer = fmt::format("{} {}", hash.hex(), max_length);
   return cache;
 }
 

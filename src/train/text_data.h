@@ -25,9 +25,15 @@ LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& t
 LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options, const DatasetCacheOptions& cache);
 
-// The cache that the arguments name, for a tokenizer of these files, whose content it reads, cut to max_seq_length.
+// The cache that the arguments name, for a tokenizer of these files, whose content it reads, and which cuts texts to
+// `max_length` tokens (of the classifiers' texts max_seq_length).
 DatasetCacheOptions cache_options_of(const TrainingArguments& args,
-                                     const std::vector<std::filesystem::path>& tokenizer_files);
+                                     const std::vector<std::filesystem::path>& tokenizer_files,
+                                     int64_t max_length);
+inline DatasetCacheOptions cache_options_of(const TrainingArguments& args,
+                                            const std::vector<std::filesystem::path>& tokenizer_files) {
+  return cache_options_of(args, tokenizer_files, args.max_seq_length);
+}
 
 // Options of load_dataset from the arguments' column names.
 LoadOptions load_options_of(const TrainingArguments& args);

@@ -1,0 +1,67 @@
+// The texts of a language model: every row of a file is one, and becomes a sample without labels, from which
+// data/block_source.h cuts blocks.
+//
+//   .txt                      a text a line. Lines end with LF, CRLF or CR, which are read as LF, as Python reads them;
+//                             a line keeps its end (run_clm's --keep_linebreaks) unless it is to go.
+//   .csv .tsv .json .jsonl    data/table.h; the text is the column named, else `text`, else the first one, as in run_clm.
+//
+// Tokens are those of the whole text, with the special tokens that the tokenizer adds. A text without tokens (an empty
+// line) is a sample without tokens.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/load_dataset.h"
+#include "data/table.h"
+
+namespace shoehorn {
+
+struct TextOptions {
+  std::string text_column = {};  // empty: by the rule above
+  bool keep_linebreaks = true;
+  // Appended to each text, unless it ends with that token already.
+  std::optional<int32_t> end_token = {};
+  TableOptions table = {};
+  // Told of the texts that are tokenized; may be unset.
+  std::function<void(int64_t texts)> on_progress = {};
+};
+
+struct LoadedTexts {
+  Dataset texts;                     // one sample a row, without labels
+  std::string text_column = {};      // where they come from; empty: lines
+  int64_t invalid_utf8 = 0;          // ill-formed stretches of bytes in the file
+  int64_t empty_texts = 0;           // without a token
+  std::filesystem::path files = {};  // where the samples are read from (data/dataset_cache.h); empty: in memory
+};
+
+struct TextRows {
+  int64_t invalid_utf8 = 0;
+  std::string text_column = {};
+};
+
+// Calls `take` with the texts of the file, in their order, at most `rows` at a time; the views are valid during the call.
+// UserError and SystemError: as of load_texts.
+TextRows read_texts(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
+                    const std::function<void(std::span<const std::string_view> texts)>& take);
+
+// The tokenizer gets a few hundred texts at a time, without pairs, and truncates nothing. UserError and SystemError of
+// read_table; UserError: an empty file, a column that is not there or whose cells are lists or, unnamed, numbers; texts
+// that have no token among them all.
+LoadedTexts load_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+                       const TextOptions& options = {});
+
+// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is returned is
+// all but the samples. The file is read once, some hundred rows at a time, and none of it is held.
+LoadedTexts stream_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+                         const TextOptions& options, const std::filesystem::path& directory,
+                         std::vector<std::string>& shards);
+
+}  // namespace shoehorn

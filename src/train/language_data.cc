@@ -1,0 +1,212 @@
+#include "train/language_data.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "data/texts.h"
+#include "train/text_data.h"
+
+namespace shoehorn {
+namespace {
+
+// run_clm's, where model and tokenizer take more than it wants to.
+constexpr int64_t kUsualBlockSize = 1024;
+
+std::optional<int32_t> end_token_of(const TrainingArguments& args, const Tokenizer& tokenizer) {
+  if (!args.add_eos) return std::nullopt;
+  if (tokenizer.eos_id() < 0) {
+    throw user_error(
+        "[add_eos] expected a tokenizer with an end token, got one that names none; name it as eos_token in "
+        "tokenizer_config.json");
+  }
+  return tokenizer.eos_id();
+}
+
+// A program looks up whatever it is given.
+void check_vocabulary(const LoadedTexts& loaded, const std::string& file, const LanguageReader& reader) {
+  const int64_t vocabulary = reader.model.vocab_size;
+  if (loaded.texts.facts().of(TokenStream::kInput).largest_id < vocabulary) return;
+  for (int64_t text = 0; text < loaded.texts.size(); ++text) {
+    for (const int32_t id : loaded.texts.input_ids(text)) {
+      if (id < vocabulary) continue;
+      throw user_error(
+          "[{}] expected token ids below {}, the model's vocabulary, got {} ('{}') in text {}; is the tokenizer "
+          "the model's?",
+          file, vocabulary, id, reader.tokenizer.token_of(id), text + 1);
+    }
+  }
+}
+
+LoadedTexts load_file(const TrainingArguments& args, const LanguageReader& reader, const std::string& file,
+                      std::string& notices) {
+  TextOptions options;
+  if (!args.text_column_names.empty()) options.text_column = args.text_column_names.front();
+  options.keep_linebreaks = args.keep_linebreaks;
+  options.end_token = end_token_of(args, reader.tokenizer);
+  options.on_progress = reader.on_progress;
+  const TokenizeFunction tokenize = tokenize_with(reader.tokenizer, kNoTruncation, omp_get_max_threads());
+  const DatasetCacheOptions cache = cache_options_of(args, reader.tokenizer_files, kNoTruncation);
+  LoadedTexts loaded = cache.directory.empty() ? load_texts(file, tokenize, options)
+                                               : load_cached_texts(file, tokenize, options, cache);
+  check_vocabulary(loaded, file, reader);
+  if (loaded.invalid_utf8 > 0) {
+    notices +=
+        fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, loaded.invalid_utf8);
+  }
+  if (!loaded.files.empty())
+    notices += fmt::format("{}: tokenized texts are read from {}\n", file, loaded.files.string());
+  return loaded;
+}
+
+// A range of a file's texts, and the flag that limits its blocks.
+struct Part {
+  const std::string& file;
+  std::string name;  // of the texts, for people
+  int64_t first_text = 0;
+  int64_t texts = 0;
+  std::optional<int64_t> max_blocks = {};
+  std::string_view max_blocks_flag = {};
+};
+
+std::string format_blocks(const Part& part, const BlockCounts& counts, const BlockOptions& options) {
+  std::string line = fmt::format("{}: {} tokens, {} blocks of {}{} tokens", part.name,
+                                 format_count(counts.tokens), format_count(counts.blocks),
+                                 counts.short_blocks > 0 ? "up to " : "", format_count(options.block_size));
+  const auto add = [&](int64_t count, std::string_view what) {
+    if (count > 0) line += fmt::format("; {} {}", format_count(count), what);
+  };
+  if (options.packing == BlockPacking::kDocuments && counts.blocks > 0) {
+    line += fmt::format(", {} on average",
+                        format_count(std::llround(static_cast<double>(counts.block_tokens) /
+                                                  static_cast<double>(counts.blocks))));
+  }
+  add(counts.cut_texts, "texts longer than a block are cut into several");
+  add(counts.left_over_tokens, options.remainder == BlockRemainder::kRunClm
+                                   ? "tokens left over from each 1,000 texts are not used"
+                                   : "tokens left over at the end are not used");
+  add(counts.empty_texts, "texts have no token");
+  if (counts.unused_blocks > 0) {
+    line += fmt::format("; {} blocks behind the first {} ({}) are not used",
+                        format_count(counts.unused_blocks), format_count(counts.blocks),
+                        part.max_blocks_flag);
+  }
+  return line + "\n";
+}
+
+LanguageBlocks cut(const TrainingArguments& args, const LoadedTexts& loaded, const Part& part,
+                   std::string& summary) {
+  CHECK(args.block_size.has_value(), "no block size");
+  const BlockOptions options{.block_size = *args.block_size,
+                             .packing = find_block_packing(args.packing).value(),
+                             .remainder = find_block_remainder(args.block_remainder).value(),
+                             .first_text = part.first_text,
+                             .texts = part.texts,
+                             .max_blocks = part.max_blocks.value_or(0)};
+  LanguageBlocks blocks;
+  blocks.dataset = Dataset::next_token(cut_blocks(loaded.texts, options, &blocks.counts));
+  summary += format_blocks(part, blocks.counts, options);
+  return blocks;
+}
+
+void check_has_blocks(const LanguageBlocks& blocks, const Part& part, int64_t block_size) {
+  if (blocks.dataset.size() > 0) return;
+  throw user_error(
+      "[{}] expected texts of at least one block of {} tokens, got {} tokens in {}; use a smaller --block_size, or "
+      "--block_remainder keep",
+      part.file, block_size, blocks.counts.tokens, part.name);
+}
+
+Part whole_file(const std::string& file, const LoadedTexts& loaded) {
+  return {.file = file,
+          .name = fmt::format("{}: {} texts", file, format_count(loaded.texts.size())),
+          .texts = loaded.texts.size()};
+}
+
+// As `datasets` splits: to the nearest, and from the middle to the even one.
+int64_t texts_to_evaluate_on(const TrainingArguments& args, int64_t texts) {
+  if (!args.validation_file.empty()) return 0;
+  return static_cast<int64_t>(
+      std::nearbyint(static_cast<double>(args.validation_split_percentage * texts) / 100.0));
+}
+
+bool evaluates(const TrainingArguments& args) {
+  return args.do_eval.value_or(true) || args.eval_on_start;
+}
+
+}  // namespace
+
+std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& model,
+                           const Tokenizer* tokenizer) {
+  const int64_t of_tokenizer =
+      tokenizer == nullptr ? std::numeric_limits<int64_t>::max() : tokenizer->model_max_length();
+  const int64_t most = std::min(model.max_positions, of_tokenizer);
+  const std::optional<int64_t> given = args.block_size;
+  args.block_size = std::min(given.value_or(kUsualBlockSize), most);
+  const char* const limit = model.max_positions <= of_tokenizer ? "the model has no more positions"
+                                                                : "the tokenizer's model_max_length";
+  if (given && *given > most)
+    return fmt::format("block_size: {} tokens in place of {}: {}\n", most, *given, limit);
+  if (!given && most > kUsualBlockSize) {
+    return fmt::format("block_size: {} tokens, where the model takes up to {}; --block_size gives another\n",
+                       kUsualBlockSize, most);
+  }
+  return {};
+}
+
+LanguageBlocks load_evaluation_blocks(const TrainingArguments& args, const LanguageReader& reader,
+                                      const std::string& file, std::string& summary, std::string& notices) {
+  const LoadedTexts loaded = load_file(args, reader, file, notices);
+  Part part = whole_file(file, loaded);
+  part.max_blocks = args.max_eval_samples;
+  part.max_blocks_flag = "--max_eval_samples";
+  LanguageBlocks blocks = cut(args, loaded, part, summary);
+  check_has_blocks(blocks, part, *args.block_size);
+  return blocks;
+}
+
+LanguageData load_language_data(TrainingArguments& args, const LanguageReader& reader) {
+  LanguageData data;
+  data.notices = fit_block_size(args, reader.model, &reader.tokenizer);
+  const LoadedTexts loaded = load_file(args, reader, args.train_file, data.notices);
+  Part train = whole_file(args.train_file, loaded);
+  train.max_blocks = args.max_train_samples;
+  train.max_blocks_flag = "--max_train_samples";
+  const int64_t split = texts_to_evaluate_on(args, loaded.texts.size());
+  if (split > 0) {
+    train.first_text = split;
+    train.texts -= split;
+    train.name = fmt::format("{}: all but the first {} of {} texts", args.train_file, format_count(split),
+                             format_count(loaded.texts.size()));
+  }
+  data.train = cut(args, loaded, train, data.summary);
+  check_has_blocks(data.train, train, *args.block_size);
+  if (!evaluates(args)) return data;
+  if (!args.validation_file.empty()) {
+    data.validation =
+        load_evaluation_blocks(args, reader, args.validation_file, data.summary, data.notices);
+    return data;
+  }
+  if (args.validation_split_percentage == 0) return data;
+  const Part validation{.file = args.train_file,
+                        .name = fmt::format("{}: the first {} of {} texts, to evaluate on", args.train_file,
+                                            format_count(split), format_count(loaded.texts.size())),
+                        .texts = split,
+                        .max_blocks = args.max_eval_samples,
+                        .max_blocks_flag = "--max_eval_samples"};
+  data.validation = cut(args, loaded, validation, data.summary);
+  if (data.validation.dataset.size() == 0) {
+    data.notices += fmt::format(
+        "{}: {} percent of the texts are no block, and nothing is evaluated; give a --validation_file, or another "
+        "--validation_split_percentage\n",
+        args.train_file, args.validation_split_percentage);
+  }
+  return data;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,60 @@
+// The data of a causal language model, from the arguments: files of texts become blocks whose labels are their next
+// tokens, as run_clm makes them (data/texts.h, data/block_source.h).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "arguments/training_arguments.h"
+#include "data/block_source.h"
+#include "data/dataset.h"
+#include "tokenize/tokenizer.h"
+
+namespace shoehorn {
+
+// What a model takes.
+struct LanguageModelLimits {
+  int64_t max_positions = 0;
+  int64_t vocab_size = 0;
+};
+
+// What texts are read with, besides the arguments.
+struct LanguageReader {
+  const Tokenizer& tokenizer;
+  LanguageModelLimits model;
+  std::vector<std::filesystem::path> tokenizer_files = {};  // of its directory, for --dataset_cache
+  // Told of the texts of a file that are tokenized; may be unset.
+  std::function<void(int64_t texts)> on_progress = {};
+};
+
+// Blocks of a file, or of a part of its texts.
+struct LanguageBlocks {
+  Dataset dataset;  // labels are LabelKind::kNextToken
+  BlockCounts counts;
+};
+
+struct LanguageData {
+  LanguageBlocks train;
+  LanguageBlocks validation;  // without samples where there is nothing to evaluate on
+  std::string summary;        // lines for people: texts, tokens, blocks, and what of them is not used
+  std::string notices;        // lines for people: where data or settings are not used as given
+};
+
+// Sets args.block_size to what is used: as given, or else 1024, and at most what model and tokenizer take (a null tokenizer
+// has no limit). Returns a notice where a size that was given is not used, or could be larger.
+std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& model, const Tokenizer* tokenizer);
+
+// Loads --train_file and, if the run evaluates, --validation_file. Without the latter the first
+// --validation_split_percentage percent of the training texts are not trained on, whether they are evaluated on or not.
+// Calls fit_block_size. UserError: those of load_texts and cut_blocks; --add_eos with a tokenizer that names no end
+// token; a token beyond the model's vocabulary; a file without a block.
+LanguageData load_language_data(TrainingArguments& args, const LanguageReader& reader);
+
+// The blocks of all texts of one file, to evaluate on: the first --max_eval_samples. Appends its lines to `summary` and
+// `notices`. Needs fit_block_size first. UserError: as above.
+LanguageBlocks load_evaluation_blocks(const TrainingArguments& args, const LanguageReader& reader,
+                                      const std::string& file, std::string& summary, std::string& notices);
+
+}  // namespace shoehorn
