@@ -23,16 +23,23 @@ int evaluate_model(const ParsedArguments& parsed) {
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  std::string notices =
-      fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-  LoadedDataset data = load_labelled_file(args, source, *tokenizer, args.validation_file, true,
-                                          args.max_eval_samples, notices);
-  fmt::print(args.json ? stderr : stdout, "{}", notices);
+  std::string summary;
+  std::string notices;
+  Dataset data;
+  if (is_language_model(*source.model)) {
+    data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
+  } else {
+    notices = fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
+    data = load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples,
+                              notices)
+               .dataset;
+  }
+  fmt::print(args.json ? stderr : stdout, "{}{}", summary, notices);
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
   options.on_line = notice_printer(args);
-  Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
+  Trainer trainer(*source.model, args, {}, std::move(data), std::move(options));
   const Metrics metrics = trainer.evaluate();
   fmt::print("{}", args.json ? format_json(to_json(metrics)) : format_metrics("eval", metrics));
   ensure_writable_directory(args.output_dir);

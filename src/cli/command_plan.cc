@@ -66,12 +66,11 @@ int run_plan(const std::vector<std::string>& words) {
       profile.empty() ? make_backend() : make_backend_for(load_other_machine(profile));
   ModelSource source = open_model(args, true, false);
   TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
-  fmt::print(args.json ? stderr : stdout, "{}", task.notices);
-  Dataset train =
-      args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train.dataset);
-  task.tokenizer.reset();
-  const TrainingArguments planned = planned_arguments(args, task.validation.dataset.size() > 0);
-  const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation.dataset),
+  fmt::print(args.json ? stderr : stdout, "{}{}", is_language_model(*source.model) ? task.summary : "",
+             task.notices);
+  Dataset train = args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train);
+  const TrainingArguments planned = planned_arguments(args, task.validation.size() > 0);
+  const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation),
                         {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
   std::vector<PassEffect> effects;

@@ -38,6 +38,12 @@ int run_predict(const std::vector<std::string>& words) {
   }
   TrainingArguments args = parsed.arguments;
   const ModelSource source = open_trained_model(args);
+  if (is_language_model(*source.model)) {
+    throw user_error(
+        "[--model_name_or_path {}] expected a model that classifies texts, got a language model; "
+        "shoehorn generate goes on with a text, shoehorn eval gives its loss",
+        args.model_name_or_path);
+  }
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string notices =
       fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));

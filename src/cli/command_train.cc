@@ -74,20 +74,6 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
   return options;
 }
 
-std::string format_labels(const LabelMap& labels) {
-  const int64_t count = labels.num_labels();
-  if (labels.problem == ProblemType::kRegression)
-    return fmt::format("{} value{} a text", count, count == 1 ? "" : "s");
-  return fmt::format("{} class{}{}", count, count == 1 ? "" : "es",
-                     labels.problem == ProblemType::kMultiLabel ? ", any number a text" : "");
-}
-
-std::string format_samples(const TextTask& task) {
-  return fmt::format("{} training and {} validation samples, {}, longest {} tokens\n",
-                     task.train.dataset.size(), task.validation.dataset.size(),
-                     format_labels(task.train.labels), task.train.dataset.max_length());
-}
-
 }  // namespace
 
 int run_train(const std::vector<std::string>& words) {
@@ -108,10 +94,9 @@ int run_train(const std::vector<std::string>& words) {
   check_old_checkpoints(args);
   ensure_writable_directory(args.output_dir);
   TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
-  fmt::print(text, "{}{}", format_samples(task), task.notices);
-  const bool evaluates = task.validation.dataset.size() > 0 && args.do_eval.value_or(true);
-  task.tokenizer.reset();
-  Trainer trainer(*source.model, args, std::move(task.train.dataset), std::move(task.validation.dataset),
+  fmt::print(text, "{}{}", task.summary, task.notices);
+  const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
+  Trainer trainer(*source.model, args, std::move(task.train), std::move(task.validation),
                   trainer_options(args, source, text));
   fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
              format_batch(trainer.arguments(), trainer.steps()),

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "io/model_directory.h"
 #include "model/task.h"
+#include "train/language_data.h"
 #include "train/progress.h"
 #include "train/text_data.h"
 
@@ -113,6 +114,31 @@ void check_can_be_learned(const LabelMap& labels, const std::string& file) {
   }
 }
 
+std::string format_labels(const LabelMap& labels) {
+  const int64_t count = labels.num_labels();
+  if (labels.problem == ProblemType::kRegression)
+    return fmt::format("{} value{} a text", count, count == 1 ? "" : "s");
+  return fmt::format("{} class{}{}", count, count == 1 ? "" : "es",
+                     labels.problem == ProblemType::kMultiLabel ? ", any number a text" : "");
+}
+
+std::string format_samples(const TextTask& task, const LabelMap& labels) {
+  return fmt::format("{} training and {} validation samples, {}, longest {} tokens\n", task.train.size(),
+                     task.validation.size(), format_labels(labels), task.train.max_length());
+}
+
+// Of texts, whose number is not known before they are all read.
+std::function<void(int64_t texts)> texts_progress(const TrainingArguments& args) {
+  const ProgressOptions options = detect_terminal(stderr, std::cerr);
+  if (args.disable_tqdm.value_or(false) || !options.terminal) return {};
+  constexpr double kSecondsBetweenLines = 0.5;
+  return [shown = now_seconds()](int64_t texts) mutable {
+    if (now_seconds() - shown < kSecondsBetweenLines) return;
+    shown = now_seconds();
+    fmt::print(stderr, "\rtokenize: {} texts", texts);
+  };
+}
+
 }  // namespace
 
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
@@ -142,42 +168,97 @@ LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSourc
   return data;
 }
 
-TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length) {
-  TextTask task;
-  if (args.train_file.empty()) {
-    task.notices += fit_max_seq_length(args, *source.model, nullptr, gives_length);
-    return task;
-  }
-  if (source.directory.empty()) {
-    throw user_error(
-        "[--train_file] expected a model's directory as --model_name_or_path with it, got the shape '{}', "
-        "which has no tokenizer; leave --train_file out to plan for the longest samples",
-        args.model_name_or_path);
-  }
-  task.tokenizer = Tokenizer::load(source.directory);
-  task.notices += fit_max_seq_length(args, *source.model, task.tokenizer.get(), gives_length);
+bool is_language_model(const Model& model) {
+  return model.task().label_shape().kind == LabelKind::kNextToken;
+}
+
+namespace {
+
+LanguageReader language_reader(const TrainingArguments& args, const ModelSource& source,
+                               const Tokenizer& tokenizer) {
+  return {.tokenizer = tokenizer,
+          .model = {.max_positions = source.model->max_positions(), .vocab_size = source.model->vocab_size()},
+          .tokenizer_files = list_companions(source.tokenizer()),
+          .on_progress = texts_progress(args)};
+}
+
+void load_language_task(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
+                        TextTask& task) {
+  LanguageData data = load_language_data(args, language_reader(args, source, tokenizer));
+  args.max_seq_length = *args.block_size;
+  task.train = std::move(data.train.dataset);
+  task.validation = std::move(data.validation.dataset);
+  task.summary = std::move(data.summary);
+  task.notices = std::move(data.notices);
+}
+
+void load_classification_task(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
+                              bool gives_length, TextTask& task) {
+  task.notices += fit_max_seq_length(args, *source.model, &tokenizer, gives_length);
   const LabelMap model_labels = source.model->task().label_map();
   LoadOptions options = load_options_of(args);
   options.max_samples = args.max_train_samples.value_or(0);
   options.find = {.problem = problem_of(args), .model = &model_labels};
   options.on_progress = tokenizing_progress(args);
-  const DatasetCacheOptions cache = cache_options_of(args, list_companions(source.directory));
-  task.train = load_dataset(args.train_file, *task.tokenizer, args.max_seq_length, options, cache);
-  check_can_be_learned(task.train.labels, args.train_file);
-  source.model->set_labels(task.train.labels);
-  task.notices += notices_of(args.train_file, task.train) +
-                  format_other_labels(model_labels, task.train.labels, args.train_file);
+  const DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
+  LoadedDataset train = load_dataset(args.train_file, tokenizer, args.max_seq_length, options, cache);
+  check_can_be_learned(train.labels, args.train_file);
+  source.model->set_labels(train.labels);
+  task.notices +=
+      notices_of(args.train_file, train) + format_other_labels(model_labels, train.labels, args.train_file);
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
   if (!args.validation_file.empty() && evaluates) {
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
-    validation.labels = &task.train.labels;
+    validation.labels = &train.labels;
     validation.on_progress = tokenizing_progress(args);
-    task.validation =
-        load_dataset(args.validation_file, *task.tokenizer, args.max_seq_length, validation, cache);
-    task.notices += notices_of(args.validation_file, task.validation);
+    LoadedDataset loaded =
+        load_dataset(args.validation_file, tokenizer, args.max_seq_length, validation, cache);
+    task.notices += notices_of(args.validation_file, loaded);
+    task.validation = std::move(loaded.dataset);
   }
+  task.train = std::move(train.dataset);
+  task.summary = format_samples(task, train.labels);
+}
+
+}  // namespace
+
+TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length) {
+  TextTask task;
+  const bool is_language = is_language_model(*source.model);
+  args.task = is_language ? kCausalLanguageModel : "text-classification";
+  if (args.train_file.empty()) {
+    if (!is_language) {
+      task.notices += fit_max_seq_length(args, *source.model, nullptr, gives_length);
+      return task;
+    }
+    if (gives_length && !args.block_size) args.block_size = args.max_seq_length;
+    task.notices += fit_block_size(
+        args, {.max_positions = source.model->max_positions(), .vocab_size = source.model->vocab_size()},
+        nullptr);
+    args.max_seq_length = *args.block_size;
+    return task;
+  }
+  if (source.tokenizer().empty()) {
+    throw user_error(
+        "[--train_file] expected a tokenizer with it, got a new model or a shape, which has none; give "
+        "--tokenizer_name, or leave --train_file out to plan for the longest samples");
+  }
+  const auto tokenizer = Tokenizer::load(source.tokenizer());
+  if (is_language)
+    load_language_task(args, source, *tokenizer, task);
+  else
+    load_classification_task(args, source, *tokenizer, gives_length, task);
   return task;
+}
+
+Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
+                              std::string& summary, std::string& notices) {
+  args.task = kCausalLanguageModel;
+  const LanguageReader reader = language_reader(args, source, tokenizer);
+  notices += fit_block_size(args, reader.model, &tokenizer);
+  args.max_seq_length = *args.block_size;
+  return load_evaluation_blocks(args, reader, args.validation_file, summary, notices).dataset;
 }
 
 }  // namespace shoehorn

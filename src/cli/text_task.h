@@ -13,22 +13,31 @@
 namespace shoehorn {
 
 struct TextTask {
-  std::unique_ptr<Tokenizer> tokenizer;
-  LoadedDataset train;
-  LoadedDataset validation;
-  std::string notices;  // lines for people: where data or settings are not used as given
+  Dataset train;
+  Dataset validation;   // without samples: there is nothing to evaluate on
+  std::string summary;  // lines for people: what was read
+  std::string notices;  // and where data or settings are not used as given
 };
 
-// Loads --train_file and, if the run evaluates, --validation_file. Gives the model the labels of the training
-// file, and so its task. --max_seq_length is reduced to what model and tokenizer take (fit_max_seq_length);
-// `gives_length`: the user has set it. UserError for a training file without a tokenizer: a named size has
-// none.
+// Loads --train_file and, if the run evaluates, --validation_file. args.task becomes the model's.
+//
+// Of a model that classifies: gives it the labels of the training file, and so its task. --max_seq_length is
+// reduced to what model and tokenizer take (fit_max_seq_length); `gives_length`: the user has set it. Of a language model:
+// the files become blocks (train/language_data.h), and --max_seq_length the size of a block. UserError for a training
+// file without a tokenizer: a named size has none.
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length);
 
 // Reduces args.max_seq_length to the longest text that model and tokenizer take; a null tokenizer has no
 // limit. Returns a notice if the user had set the length (as run_glue does), else nothing.
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
                                bool gives_length);
+
+// Whether the model predicts next tokens.
+bool is_language_model(const Model& model);
+
+// Loads one file of blocks to evaluate a language model on; lines for people are appended to `summary` and `notices`.
+Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
+                              std::string& summary, std::string& notices);
 
 // Loads one file. Its labels must be among the model's. Lines for people are appended to `notices`.
 LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -100,6 +101,10 @@ class StateTable {
   const std::string& base_model_prefix() const { return base_model_prefix_; }
   void set_base_model_prefix(std::string prefix) { base_model_prefix_ = std::move(prefix); }
 
+  // Other names under which files may have a parameter, by its name.
+  const std::map<std::string, std::string>& other_names() const { return other_names_; }
+  void set_other_names(std::map<std::string, std::string> names) { other_names_ = std::move(names); }
+
   // Every parameter lies in its storage, beside the others, with no more elements than its tensor has; InternalError
   // that names it otherwise.
   void verify_parameters() const;
@@ -112,6 +117,7 @@ class StateTable {
   std::vector<Storage> storages_;
   std::vector<Parameter> parameters_;
   std::string base_model_prefix_;
+  std::map<std::string, std::string> other_names_;
 };
 
 }  // namespace shoehorn

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shoehorn {
@@ -50,6 +52,10 @@ class Model {
   // there are no such files.
   virtual std::string base_model_prefix() const { return {}; }
 
+  // Other names under which files may have a parameter, by the parameter's: those of a tied head that was saved in place of
+  // the table.
+  virtual std::map<std::string, std::string> other_names() const { return {}; }
+
   // The parameter whose rows are the outputs that the task scores ("classifier.weight"); empty if there is
   // none.
   virtual std::string head_weight() const { return {}; }
@@ -66,6 +72,10 @@ class Model {
   const std::filesystem::path& weights_directory() const { return weights_directory_; }
   void set_weights_directory(std::filesystem::path directory) { weights_directory_ = std::move(directory); }
 
+  // Lines for people about how the model was read; none for most.
+  const std::vector<std::string>& notices() const { return notices_; }
+  void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
+
   // Makes later runs recompute the activations of every n layers in the backward instead of keeping them
   // (activation checkpointing), as --gradient_checkpointing does for one run. UserError if n is less than 1.
   void gradient_checkpointing_enable(int64_t every_n_layers = 1);
@@ -74,6 +84,7 @@ class Model {
 
  private:
   std::filesystem::path weights_directory_;
+  std::vector<std::string> notices_;
   int64_t recompute_every_n_layers_ = 0;
 };
 

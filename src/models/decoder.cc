@@ -22,9 +22,14 @@ Outputs CausalLanguageModel::forward(ModelBuilder& builder) const {
   const Tensor hidden = decoder_->hidden_states(builder);
   builder.set_region(-1, Component::kHead);
   const Initializer initializer{Initializer::Kind::kNormal, facts.initializer_range, -1};
-  const Tensor head = builder.parameter(facts.ties_word_embeddings ? facts.embedding : "lm_head.weight",
+  const Tensor head = builder.parameter(facts.ties_word_embeddings ? facts.embedding : kHead,
                                         {facts.vocab_size, facts.hidden_size}, initializer);
   return builder.linear(hidden, head);
+}
+
+std::map<std::string, std::string> CausalLanguageModel::other_names() const {
+  if (!ties_word_embeddings()) return {};
+  return {{embedding(), kHead}};
 }
 
 std::string CausalLanguageModel::config_json() const {

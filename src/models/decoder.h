@@ -59,6 +59,12 @@ class CausalLanguageModel : public Model {
   std::string config_json() const override;
   std::string base_model_prefix() const override { return decoder_->facts().base_model_prefix; }
   std::vector<std::string> lora_targets() const override { return decoder_->facts().lora_targets; }
+  // A tied head that was saved alone is the table.
+  std::map<std::string, std::string> other_names() const override;
+  bool ties_word_embeddings() const { return decoder_->facts().ties_word_embeddings; }
+  // The parameters of the table and of a head that is not tied.
+  const std::string& embedding() const { return decoder_->facts().embedding; }
+  static constexpr const char* kHead = "lm_head.weight";
   // No module is new for the task.
   std::vector<std::string> lora_modules_to_save() const override { return {"none"}; }
 

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
 #include "io/json_file.h"
 #include "io/model_directory.h"
+#include "io/tensor_files.h"
 #include "models/bert.h"
 #include "models/config_keys.h"
 #include "models/decoder.h"
@@ -122,6 +126,25 @@ constexpr NamedShape kShapes[] = {
     {"llama-70b", language_model<kLlama70b>},
 };
 
+// Whether the files have a table and a head with other numbers.
+bool has_head_of_its_own(const std::filesystem::path& directory, const CausalLanguageModel& model) {
+  const TensorFiles files = TensorFiles::open_weights(directory);
+  const TensorEntry* const table = files.find(model.embedding());
+  const TensorEntry* const head = files.find(CausalLanguageModel::kHead);
+  if (table == nullptr || head == nullptr) return false;
+  if (table->bytes != head->bytes || table->dtype != head->dtype) return true;
+  constexpr int64_t kPieceBytes = int64_t{1} << 20;
+  std::vector<std::byte> ours(static_cast<size_t>(std::min(kPieceBytes, table->bytes)));
+  std::vector<std::byte> theirs(ours.size());
+  for (int64_t at = 0; at < table->bytes; at += kPieceBytes) {
+    const auto count = static_cast<size_t>(std::min(kPieceBytes, table->bytes - at));
+    files.read_range(model.embedding(), at, std::span(ours).first(count));
+    files.read_range(CausalLanguageModel::kHead, at, std::span(theirs).first(count));
+    if (!std::equal(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(count), theirs.begin())) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Head head_of(const json& config) {
@@ -156,6 +179,17 @@ std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::o
 std::unique_ptr<Model> model_of_directory(const std::filesystem::path& directory, std::optional<Head> head) {
   const ModelDirectory opened = open_model_directory(directory);
   std::unique_ptr<Model> model = model_of_config(opened.config, head);
+  if (const auto* language_model = dynamic_cast<const CausalLanguageModel*>(model.get());
+      language_model != nullptr && language_model->ties_word_embeddings() &&
+      has_head_of_its_own(opened.path, *language_model)) {
+    json config = read_json(opened.config);
+    config["tie_word_embeddings"] = false;
+    model = model_from_json(config, opened.config.string(), Head::kCausalLanguageModel);
+    model->add_notice(fmt::format(
+        "{}: config.json says that the head is the table of the embeddings, but the files have another one: they "
+        "are trained apart, and saved so",
+        opened.path.string()));
+  }
   model->set_weights_directory(opened.path);
   return model;
 }

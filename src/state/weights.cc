@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/content_hash.h"
@@ -335,6 +336,8 @@ void write_parameter(Executor& executor, const Parameter& parameter, int64_t off
 
 std::string name_in_files(const TensorFiles& files, const StateTable& state, const std::string& parameter) {
   std::vector<std::string> candidates = {parameter};
+  if (const auto other = state.other_names().find(parameter); other != state.other_names().end())
+    candidates.push_back(other->second);
   const std::string prefix = state.base_model_prefix() + ".";
   if (prefix.size() > 1 && parameter.starts_with(prefix))
     candidates.push_back(parameter.substr(prefix.size()));
@@ -395,12 +398,14 @@ LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Ex
           files.path().string(), parameter.name);
     }
   }
+  std::set<std::string, std::less<>> twins;  // tensors that others stand for
+  for (const auto& [parameter, other] : state.other_names()) twins.insert(other);
   VerifiedTensorFiles tensors(files, files_to_verify(state));
   load_verified(tensors, [&] {
     for (const std::string& name : files.names_in_files()) {
       const auto found = parameter_of.find(name);
       if (found == parameter_of.end()) {
-        loaded.unused.push_back(name);
+        if (!twins.contains(name)) loaded.unused.push_back(name);
       } else {
         ContentHash content;
         load_parameter(tensors, name, *found->second, "config.json says", executor, &content);
@@ -412,10 +417,15 @@ LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Ex
 }
 
 std::string format_unused(const std::vector<std::string>& tensors) {
+  // Saved by older versions of transformers: positions, masks and frequencies.
+  constexpr std::array<std::string_view, 4> kBuffers = {"position_ids", ".attn.bias", ".attn.masked_bias",
+                                                        "rotary_emb.inv_freq"};
   constexpr size_t kMaxNamed = 8;
   std::vector<std::string> named;
   for (const std::string& tensor : tensors) {
-    if (!tensor.ends_with("position_ids")) named.push_back(tensor);
+    const bool is_buffer = std::any_of(kBuffers.begin(), kBuffers.end(),
+                                       [&](std::string_view end) { return tensor.ends_with(end); });
+    if (!is_buffer) named.push_back(tensor);
   }
   if (named.empty()) return {};
   const size_t more = named.size() - std::min(named.size(), kMaxNamed);

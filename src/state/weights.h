@@ -31,12 +31,12 @@ struct LoadedWeights {
 };
 
 // A line for people that names unused tensors (the first ones, if there are many). Empty if there are none,
-// or only buffers that older versions of transformers saved (position_ids).
+// or only buffers that older versions of transformers saved (position_ids, GPT-2's masks, rotary frequencies).
 std::string format_unused(const std::vector<std::string>& tensors);
 
 // Reads every parameter into place, of shards their elements, but those of adapters, which no base model has.
-// Names: as they are, without the leading base_model_prefix (a base model's files), and with the old endings
-// gamma and beta. Only parameters of the head may be absent: they are initialized from `generator`. UserError
+// Names: as they are, the state table's other names for them, without the leading base_model_prefix (a base model's
+// files), and with the old endings gamma and beta. Only parameters of the head may be absent: they are initialized from `generator`. UserError
 // naming file and tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest
 // says.
 LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Executor& executor,

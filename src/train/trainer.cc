@@ -98,6 +98,7 @@ void Trainer::prepare() {
 }
 
 void Trainer::load_start() {
+  for (const std::string& notice : model_.notices()) say(notice);
   const bool resumes = run_->trains() && !args_.resume_from_checkpoint.empty();
   if (run_->trains() && (resumes || args_.save_strategy != "no")) {
     const bool adapts = !session().family().adapters.empty();
