@@ -41,9 +41,11 @@ void read_llama_keys(const json& source, const std::string& file, float theta, L
   config.attention_dropout = reader.number("attention_dropout", config.attention_dropout, 0, 0.999F);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
   config.tie_word_embeddings = reader.flag("tie_word_embeddings", config.tie_word_embeddings);
-  config.rotary = rotary_from_json(
+  Rotary rotary = rotary_from_json(
       source, {.head_size = config.head_dim, .max_positions = config.max_position_embeddings, .theta = theta},
       file);
+  config.rotary = std::move(rotary.frequencies);
+  config.max_position_embeddings = rotary.max_positions;
 }
 
 LlamaConfig llama_from_json(const json& source, const std::string& file) {

@@ -140,7 +140,8 @@ bool has_head_of_its_own(const std::filesystem::path& directory, const CausalLan
     const auto count = static_cast<size_t>(std::min(kPieceBytes, table->bytes - at));
     files.read_range(model.embedding(), at, std::span(ours).first(count));
     files.read_range(CausalLanguageModel::kHead, at, std::span(theirs).first(count));
-    if (!std::equal(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(count), theirs.begin())) return true;
+    if (!std::equal(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(count), theirs.begin()))
+      return true;
   }
   return false;
 }

@@ -32,7 +32,7 @@ class RotaryReader {
     }
   }
 
-  RotaryFrequencies read() const {
+  Rotary read() const {
     const json type = rope_.value("rope_type", rope_.value("type", json("default")));
     const double partial = number("partial_rotary_factor", config_number("partial_rotary_factor", 1), 0, 1);
     const auto dimensions = static_cast<int64_t>(static_cast<double>(shape_.head_size) * partial);
@@ -46,6 +46,7 @@ class RotaryReader {
       frequencies.push_back(std::pow(theta, -static_cast<double>(i) / static_cast<double>(dimensions)));
     }
     double attention_factor = 1;
+    int64_t max_positions = shape_.max_positions;
     if (type == "linear") {
       const double factor = number("factor", 1, 1e-3, 1e6);
       for (double& frequency : frequencies) frequency /= factor;
@@ -55,14 +56,15 @@ class RotaryReader {
       attention_factor = scale_as_yarn(frequencies, theta);
     } else if (type == "longrope" || type == "su") {
       attention_factor = scale_as_longrope(frequencies);
+      max_positions = std::min(max_positions, static_cast<int64_t>(original_positions()));
     } else if (type != "default" && type != "dynamic") {
       throw user_error(
           "[{}] expected the 'rope_type' of '{}' to be default, linear, dynamic, llama3, yarn or longrope, got {}",
           file_, key_, type.dump());
     }
-    RotaryFrequencies rotary{.frequencies = {frequencies.begin(), frequencies.end()},
-                             .attention_factor = static_cast<float>(attention_factor)};
-    return rotary;
+    return {.frequencies = {.frequencies = {frequencies.begin(), frequencies.end()},
+                            .attention_factor = static_cast<float>(attention_factor)},
+            .max_positions = max_positions};
   }
 
  private:
@@ -179,7 +181,7 @@ class RotaryReader {
 
 }  // namespace
 
-RotaryFrequencies rotary_from_json(const json& config, const RotaryShape& shape, const std::string& file) {
+Rotary rotary_from_json(const json& config, const RotaryShape& shape, const std::string& file) {
   return RotaryReader(config, shape, file).read();
 }
 

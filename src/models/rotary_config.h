@@ -16,10 +16,13 @@ struct RotaryShape {
   float theta = 10000;        // where the config names none
 };
 
-// UserError naming file and key: an unknown rope_type, a value that is missing or out of its range. A rope whose
-// frequencies depend on the lengths of the batch (dynamic, longrope) has those of lengths up to its original positions, and is
-// refused for more.
-RotaryFrequencies rotary_from_json(const nlohmann::json& config, const RotaryShape& shape,
-                                   const std::string& file);
+struct Rotary {
+  RotaryFrequencies frequencies;
+  // The longest sequence that has these frequencies. In longrope the batches with longer ones have others.
+  int64_t max_positions = 0;
+};
+
+// UserError naming file and key: an unknown rope_type, a value that is missing or out of its range.
+Rotary rotary_from_json(const nlohmann::json& config, const RotaryShape& shape, const std::string& file);
 
 }  // namespace shoehorn
