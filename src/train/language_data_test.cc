@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
