@@ -1,5 +1,6 @@
 // Rows of the table: what is learned. A task's own flags stand here.
 #include "arguments/argument_table_rows.h"
+#include "arguments/block_arguments.h"
 
 namespace shoehorn::argument_rows {
 

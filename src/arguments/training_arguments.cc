@@ -8,6 +8,7 @@
 #include "arguments/argument_checks.h"
 #include "arguments/argument_table.h"
 #include "arguments/batch_size_ramp.h"
+#include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/user_error_kinds.h"
@@ -212,40 +213,6 @@ void validate_combinations(const TrainingArguments& args) {
   }
 }
 
-// Flags of a language model's data.
-void validate_blocks(const TrainingArguments& args) {
-  if (args.task.empty()) return;  // the model's config will say
-  if (args.task != kCausalLanguageModel) {
-    const TrainingArguments standard;
-    const auto need_task = [&](std::string_view name, bool given) {
-      if (given)
-        throw user_error("[{}] expected task {} with it, got {}; only its texts are cut into blocks", name,
-                         kCausalLanguageModel, args.task);
-    };
-    need_task("block_size", args.block_size.has_value());
-    need_task("packing", args.packing != standard.packing);
-    need_task("block_remainder", args.block_remainder != standard.block_remainder);
-    need_task("add_eos", args.add_eos);
-    need_task("keep_linebreaks", !args.keep_linebreaks);
-    need_task("validation_split_percentage",
-              args.validation_split_percentage != standard.validation_split_percentage);
-    return;
-  }
-  if (args.block_size)
-    require(*args.block_size >= 2, "block_size", "2 or more tokens", static_cast<double>(*args.block_size));
-  require_between("validation_split_percentage", static_cast<double>(args.validation_split_percentage), 0, 99,
-                  "0 (no validation) to 99");
-  if (args.packing == "documents" && args.block_remainder != "keep") {
-    throw user_error(
-        "[block_remainder] expected keep with packing documents, got {}; a block of whole texts has no remainder",
-        args.block_remainder);
-  }
-  if (args.text_column_names.size() > 1) {
-    throw user_error("[text_column_names] expected one column with task {}, got {}", kCausalLanguageModel,
-                     fmt::join(args.text_column_names, ", "));
-  }
-}
-
 }  // namespace
 
 TrainingArguments resolved(TrainingArguments args) {
@@ -271,7 +238,7 @@ void validate(const TrainingArguments& args) {
   validate_best_model(args);
   validate_precision(args);
   validate_lora(args);
-  validate_blocks(args);
+  validate_block_arguments(args);
   validate_combinations(args);
   recompute_every_n_layers(args);
   optimizer_settings_of(args);

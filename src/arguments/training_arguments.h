@@ -267,9 +267,6 @@ std::optional<ProblemType> problem_of(const TrainingArguments& args);
 // true.
 bool grows_when_better(std::string_view metric);
 
-// The task of models that predict the next token.
-inline constexpr std::string_view kCausalLanguageModel = "causal-lm";
-
 // The names of the one or two text columns: text_column_names, or those of the GLUE task in task_name, or
 // none (the data decides).
 std::vector<std::string> text_columns_of(const TrainingArguments& args);

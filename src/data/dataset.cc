@@ -84,13 +84,14 @@ Dataset Dataset::random_tokens(const RandomTokens& options) {
     throw user_error("[random_tokens] expected at least one sample and one token, got {} × {}", options.count,
                      options.length);
   }
-  if (options.vocab_begin < 0 || options.vocab_end <= options.vocab_begin || options.num_labels < 1) {
+  const bool has_values = options.label_kind == LabelKind::kValue;
+  const bool has_next_tokens = options.label_kind == LabelKind::kNextToken;
+  if (options.vocab_begin < 0 || options.vocab_end <= options.vocab_begin ||
+      (options.num_labels < 1 && !has_next_tokens)) {
     throw user_error(
         "[random_tokens] expected a range of token ids and at least one label, got [{}, {}) and {}",
         options.vocab_begin, options.vocab_end, options.num_labels);
   }
-  const bool has_values = options.label_kind == LabelKind::kValue;
-  const bool has_next_tokens = options.label_kind == LabelKind::kNextToken;
   CHECK(has_values || has_next_tokens || options.label_kind == LabelKind::kClass,
         "random labels of another kind");
   const PhiloxKey key = philox_key(options.seed, 0, 0);

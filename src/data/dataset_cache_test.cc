@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "data/block_source.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
@@ -235,6 +236,58 @@ TEST_F(DatasetCache, ProgressCountsRows) {
       .on_progress = [&](int64_t done, int64_t rows) { calls.emplace_back(done, rows); }};
   load(text, options);
   EXPECT_EQ(calls, (std::vector<std::pair<int64_t, int64_t>>{{512, 1300}, {1024, 1300}, {1300, 1300}}));
+}
+
+// Blocks of files are those of memory, and other blocks tokenize nothing again.
+TEST_F(DatasetCache, TextsOfALanguageModel) {
+  std::string lines;
+  for (int i = 0; i < 2600; ++i) lines += i % 9 == 4 ? "\n" : fmt::format("line {} of text\n", i * i);
+  const fs::path path = directory_.write("a.txt", lines);
+  const TokenizeFunction tokenize = [this](std::span<const TextExample> texts) {
+    std::vector<TokenizedExample> tokenized = byte_tokens(&calls_)(texts);
+    for (TokenizedExample& one : tokenized) one.input_ids.erase(one.input_ids.begin());
+    return tokenized;
+  };
+  const auto load_texts_of = [&](const TextOptions& options) {
+    calls_ = 0;
+    return load_cached_texts(path, tokenize, options, {.directory = cache(), .tokenizer = "bytes"});
+  };
+  const TextOptions without_ends{.keep_linebreaks = false};
+  const LoadedTexts memory = load_texts(path, tokenize, without_ends);
+  for (const int64_t calls : {2600, 0}) {
+    const LoadedTexts cached = load_texts_of(without_ends);
+    EXPECT_EQ(calls_, calls);
+    EXPECT_EQ(cached.empty_texts, 289);
+    EXPECT_EQ(cached.empty_texts, memory.empty_texts);
+    EXPECT_EQ(cached.files.parent_path(), cache());
+    EXPECT_EQ(cached.texts.content_hash(), memory.texts.content_hash());
+    for (const BlockPacking packing : {BlockPacking::kConcatenate, BlockPacking::kDocuments}) {
+      const BlockOptions options{.block_size = 100, .packing = packing};
+      const Dataset found = Dataset::next_token(cut_blocks(cached.texts, options));
+      const Dataset expected = Dataset::next_token(cut_blocks(memory.texts, options));
+      ASSERT_EQ(found.size(), expected.size());
+      EXPECT_EQ(found.content_hash(), expected.content_hash());
+      for (int64_t i = 0; i < found.size(); ++i) {
+        ASSERT_EQ(found.input_ids(i), expected.input_ids(i)) << i;
+        ASSERT_EQ(found.target_items(i), expected.target_items(i)) << i;
+      }
+    }
+  }
+  // What changes the tokens is another data set.
+  load_texts_of({});
+  EXPECT_EQ(calls_, 2600);
+  load_texts_of({.end_token = 7});
+  EXPECT_EQ(calls_, 2600);
+  EXPECT_EQ(entries(), 3);
+}
+
+TEST_F(DatasetCache, TextsWithoutATokenLeaveNothing) {
+  const fs::path path = directory_.write("a.txt", "\n\n");
+  const auto no_tokens = [](std::span<const TextExample> texts) {
+    return std::vector<TokenizedExample>(texts.size());
+  };
+  EXPECT_THROW(load_cached_texts(path, no_tokens, {}, {.directory = cache()}), UserError);
+  EXPECT_EQ(entries(), 0);
 }
 
 }  // namespace

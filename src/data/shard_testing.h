@@ -27,7 +27,10 @@ inline Dataset in_shards(const Dataset& dataset, const std::filesystem::path& di
     std::vector<int32_t> tokens;
     if (kind == LabelKind::kValue) values = dataset.value_labels(i);
     if (kind == LabelKind::kToken || kind == LabelKind::kDecoderToken) tokens = dataset.token_labels(i);
-    writer.add({.input_ids = ids, .token_type_ids = types, .decoder_input_ids = decoder_ids},
+    writer.add({.input_ids = ids,
+                .token_type_ids = types,
+                .decoder_input_ids = decoder_ids,
+                .may_be_empty = ids.empty()},
                {.class_label = kind == LabelKind::kClass ? dataset.class_label(i) : kIgnoredLabel,
                 .values = values,
                 .tokens = tokens});

@@ -59,22 +59,20 @@ void make_room_for(const WindowIterator& windows, const TrainingArguments& args,
 
 namespace {
 
-// Names the first sample with an id beyond the model's vocabulary.
-[[noreturn]] void refuse_largest_id(const Model& model, const Dataset& dataset, TokenStream stream,
+// Names the first sample with an id beyond the model's vocabulary. There may be none: the largest id is a bound.
+void check_ids(const Model& model, const Dataset& dataset, TokenStream stream,
                                     const char* which) {
   std::vector<int32_t> ids;
-  int64_t sample = 0;
-  const auto is_beyond = [&](int32_t id) { return id >= model.vocab_size(); };
-  for (;; ++sample) {
-    CHECK(sample < dataset.size(), "no token {} in the data", dataset.facts().of(stream).largest_id);
+  for (int64_t sample = 0; sample < dataset.distinct_size(); ++sample) {
     ids.resize(static_cast<size_t>(dataset.length(sample, stream)));
     dataset.source().copy_ids(sample, stream, ids);
-    if (std::ranges::any_of(ids, is_beyond)) break;
+    const auto beyond = std::ranges::find_if(ids, [&](int32_t id) { return id >= model.vocab_size(); });
+    if (beyond == ids.end()) continue;
+    throw user_error(
+        "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
+        "tokenizer the model's?",
+        which, model.vocab_size(), *beyond, sample);
   }
-  throw user_error(
-      "[{} data] expected token ids below {}, the model's vocabulary, got {} in sample {}; is the "
-      "tokenizer the model's?",
-      which, model.vocab_size(), *std::ranges::find_if(ids, is_beyond), sample);
 }
 
 }  // namespace
@@ -95,7 +93,7 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
   model.task().check_labels(dataset, which);
   for (const TokenStream stream : kTokenStreams) {
     if (dataset.facts().of(stream).largest_id >= model.vocab_size())
-      refuse_largest_id(model, dataset, stream, which);
+      check_ids(model, dataset, stream, which);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 
+#include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "data/texts.h"
@@ -101,13 +102,10 @@ std::string format_blocks(const Part& part, const BlockCounts& counts, const Blo
 
 LanguageBlocks cut(const TrainingArguments& args, const LoadedTexts& loaded, const Part& part,
                    std::string& summary) {
-  CHECK(args.block_size.has_value(), "no block size");
-  const BlockOptions options{.block_size = *args.block_size,
-                             .packing = find_block_packing(args.packing).value(),
-                             .remainder = find_block_remainder(args.block_remainder).value(),
-                             .first_text = part.first_text,
-                             .texts = part.texts,
-                             .max_blocks = part.max_blocks.value_or(0)};
+  BlockOptions options = block_options_of(args);
+  options.first_text = part.first_text;
+  options.texts = part.texts;
+  options.max_blocks = part.max_blocks.value_or(0);
   LanguageBlocks blocks;
   blocks.dataset = Dataset::next_token(cut_blocks(loaded.texts, options, &blocks.counts));
   summary += format_blocks(part, blocks.counts, options);

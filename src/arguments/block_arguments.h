@@ -1,0 +1,21 @@
+// The flags of a language model's data: how its texts are cut into blocks (data/block_source.h).
+#pragma once
+
+#include <string_view>
+
+#include "arguments/training_arguments.h"
+#include "data/block_source.h"
+
+namespace shoehorn {
+
+// The --task of models that predict the next token.
+inline constexpr std::string_view kCausalLanguageModel = "causal-lm";
+
+// UserError: a flag of blocks with another task, or a value out of range or beside another that contradicts it. validate()
+// calls it.
+void validate_block_arguments(const TrainingArguments& args);
+
+// Needs args.block_size, which train/language_data.h finds where it is not given.
+BlockOptions block_options_of(const TrainingArguments& args);
+
+}  // namespace shoehorn
