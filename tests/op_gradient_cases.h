@@ -212,6 +212,45 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                x[1][static_cast<size_t>(i)];
          return y;
        }});
+  cases.push_back({"take_columns" + size,
+                   rows,
+                   columns,
+                   {{rows, 3 * columns}},
+                   [=](Graph& graph, const auto& x) { return graph.op(OpKind::kTakeColumns, {x[0]}, range); },
+                   [=](const Inputs& x) {
+                     Doubles y;
+                     for (int64_t i = 0; i < rows * columns; ++i)
+                       y.push_back(
+                           x[0][static_cast<size_t>(i / columns * 3 * columns + columns + i % columns)]);
+                     return y;
+                   }});
+  cases.push_back({"spread_columns" + size,
+                   rows,
+                   3 * columns,
+                   {matrix},
+                   [=](Graph& graph, const auto& x) {
+                     return graph.op(OpKind::kSpreadColumns, {x[0]},
+                                     ColumnsAttributes{columns, columns, 3 * columns});
+                   },
+                   [=](const Inputs& x) {
+                     Doubles y(static_cast<size_t>(rows * 3 * columns), 0);
+                     for (int64_t i = 0; i < rows * columns; ++i)
+                       y[static_cast<size_t>(i / columns * 3 * columns + columns + i % columns)] =
+                           x[0][static_cast<size_t>(i)];
+                     return y;
+                   }});
+  cases.push_back({"multiply" + size,
+                   rows,
+                   columns,
+                   {matrix, matrix},
+                   [](Graph& graph, const auto& x) { return graph.op(OpKind::kMultiply, {x[0], x[1]}); },
+                   [](const Inputs& x) { return multiply_reference(x[0], x[1]); }});
+  cases.push_back({"multiply_by_itself" + size,
+                   rows,
+                   columns,
+                   {matrix},
+                   [](Graph& graph, const auto& x) { return graph.op(OpKind::kMultiply, {x[0], x[0]}); },
+                   [](const Inputs& x) { return multiply_reference(x[0], x[0]); }});
   cases.push_back(
       {"scale" + size,
        rows,
@@ -246,6 +285,15 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                        return graph.op(OpKind::kActivation, {x[0]}, ActivationAttributes{kind});
                      },
                      [=](const Inputs& x) { return activation_reference(x[0], kind); }});
+    cases.push_back(
+        {"gated_" + name + size,
+         rows,
+         columns,
+         {matrix, matrix},
+         [=](Graph& graph, const auto& x) {
+           return graph.op(OpKind::kGatedActivation, {x[0], x[1]}, ActivationAttributes{kind});
+         },
+         [=](const Inputs& x) { return multiply_reference(activation_reference(x[0], kind), x[1]); }});
     cases.push_back({"bias_" + name + size,
                      rows,
                      columns,
@@ -302,7 +350,7 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                      return graph.op(OpKind::kRmsNorm, {x[0], x[1]}, NormalizationAttributes{0.01F, {}});
                    },
                    [](const Inputs& x) { return rms_norm_reference(x[0], x[1], 0.01F); }});
-  cases.push_back({"rms_norm_of_parts" + size,
+  cases.push_back({"rms_norm_of_heads" + size,
                    rows,
                    3 * columns,
                    {{rows, 3 * columns}, {columns}},
@@ -341,6 +389,25 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                    0x1p-23,
                    0.125,
                    static_cast<int32_t>(rows) - 1});
+}
+
+// Of all columns of a head or a part, of all heads or some between other columns.
+inline void add_rotary(std::vector<OpCase>& cases, int64_t rows, int64_t columns,
+                       const RotaryAttributes& heads, int64_t pairs, const std::string& size) {
+  RotaryFrequencies rotary{{}, 1.25F};
+  for (int64_t i = 0; i < pairs; ++i) rotary.frequencies.push_back(1.0F / static_cast<float>(i + 1));
+  const std::vector<int32_t> positions = row_numbers(rows, 40, -1);
+  cases.push_back(
+      {(heads.inverse ? "rotary_inverse" : "rotary") + size,
+       rows,
+       columns,
+       {{rows, columns}},
+       [=](Graph& graph, const auto& x) {
+         const ValueId table =
+             graph.op(OpKind::kRotaryTable, {graph.integers(positions)}, RotaryTableAttributes{rotary});
+         return graph.op(OpKind::kRotary, {x[0], table}, heads);
+       },
+       [=](const Inputs& x) { return rotary_reference(x[0], columns, heads, rotary, positions); }});
 }
 
 inline void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
@@ -576,6 +643,11 @@ inline std::vector<OpCase> op_cases() {
       add_losses(cases, rows, columns, size);
     }
   }
+  add_rotary(cases, 1, 2, {0, 1, 2, false}, 1, "_1x1x2");
+  add_rotary(cases, 17, 40, {0, 4, 10, false}, 5, "_17x4x10");
+  add_rotary(cases, 17, 40, {0, 4, 10, true}, 5, "_17x4x10");
+  add_rotary(cases, 3, 40, {0, 4, 10, false}, 2, "_3x4x10_partial");
+  add_rotary(cases, 17, 40, {7, 2, 14, false}, 7, "_17x2x14_between");
   add_attention(cases, 1, 1, 1, 1, "_1x1x1");
   add_attention(cases, 3, 1, 1, 5, "_3x1x5");
   add_attention(cases, 17, 3, 3, 7, "_17x3x7");

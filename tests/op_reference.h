@@ -57,6 +57,32 @@ inline Doubles activation_reference(Doubles x, Activation kind) {
   return x;
 }
 
+inline Doubles multiply_reference(Doubles a, const Doubles& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] *= b[i];
+  return a;
+}
+
+// rotary(x, rotary_table(positions))
+inline Doubles rotary_reference(const Doubles& x, int64_t columns, const RotaryAttributes& attributes,
+                                const RotaryFrequencies& rotary, const std::vector<int32_t>& positions) {
+  Doubles y = x;
+  const size_t pairs = rotary.frequencies.size();
+  for (size_t row = 0; row < positions.size(); ++row) {
+    for (int64_t head = 0; head < attributes.heads; ++head) {
+      for (size_t i = 0; i < pairs; ++i) {
+        const size_t at = row * static_cast<size_t>(columns) +
+                          static_cast<size_t>(attributes.first_column + head * attributes.head_size) + i;
+        const double angle = static_cast<float>(positions[row]) * rotary.frequencies[i];
+        const double cosine = rotary.attention_factor * std::cos(angle);
+        const double sine = (attributes.inverse ? -1 : 1) * rotary.attention_factor * std::sin(angle);
+        y[at] = x[at] * cosine - x[at + pairs] * sine;
+        y[at + pairs] = x[at + pairs] * cosine + x[at] * sine;
+      }
+    }
+  }
+  return y;
+}
+
 // What an element is multiplied by.
 inline double mask_reference(const Dropout& dropout, uint32_t step, int32_t sample, int32_t position,
                              int64_t feature, uint32_t extra = 0) {

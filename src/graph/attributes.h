@@ -87,6 +87,25 @@ struct ScaleAttributes {
 struct ColumnsAttributes {
   int64_t offset = 0;
   int64_t width = 0;
+  int64_t columns = 0;  // spread_columns: of the output
+};
+
+// Rotary position embedding of P pairs: pair i of a token at position p is turned by the angle p · frequencies[i].
+struct RotaryFrequencies {
+  std::vector<float> frequencies;  // P, in radians a position
+  float attention_factor = 1;      // of cosines and sines
+};
+
+struct RotaryTableAttributes {
+  RotaryFrequencies rotary;
+};
+
+// Heads side by side, the first from `first_column` on; other columns stay as they are.
+struct RotaryAttributes {
+  int64_t first_column = 0;
+  int64_t heads = 1;
+  int64_t head_size = 0;
+  bool inverse = false;  // turns by the negative angles
 };
 
 struct EmbeddingAttributes {
@@ -156,7 +175,8 @@ using AnyAttributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
                  DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
                  EmbeddingAttributes, ScatterAttributes, ClipAttributes, LossScaleAttributes,
-                 UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes, NoiseAttributes>;
+                 UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes, NoiseAttributes,
+                 RotaryTableAttributes, RotaryAttributes>;
 
 // The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
 // programs copies nodes.

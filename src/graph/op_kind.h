@@ -13,8 +13,11 @@ enum class OpKind : uint8_t {
   kGatherRows,
   kScatterRows,
   kTakeColumns,
+  kSpreadColumns,
+  kLastRows,
   // element-wise and row-wise
   kAdd,
+  kMultiply,
   kAddColumns,
   kScale,
   kBiasAdd,
@@ -30,6 +33,8 @@ enum class OpKind : uint8_t {
   kEmbedding,
   kEmbeddingGrad,
   kEmbeddingNoise,
+  kRotaryTable,
+  kRotary,
   // products
   kMatmul,
   // attention
@@ -40,6 +45,8 @@ enum class OpKind : uint8_t {
   kAttentionContext,
   kAttentionContextGrad,
   // fused
+  kGatedActivation,
+  kGatedActivationGrad,
   kBiasActivation,
   kBiasActivationGrad,
   kBiasDropoutResidualLayerNorm,

@@ -25,6 +25,14 @@ Tensor linear_layer_without_bias(ModelBuilder& builder, const std::string& name,
                         linear_weight(builder, name, outputs, x.shape().back().maximum, initializer_range));
 }
 
+Tensor conv1d_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
+                    float initializer_range) {
+  const Tensor weight = builder.parameter(name + ".weight", {x.shape().back().maximum, outputs},
+                                          {Initializer::Kind::kNormal, initializer_range, -1});
+  const Tensor bias = builder.parameter(name + ".bias", {outputs}, {Initializer::Kind::kZeros, 0, -1});
+  return builder.linear_transposed(x, weight, bias);
+}
+
 Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon) {
   const int64_t columns = x.shape().back().maximum;
   const Tensor gamma = builder.parameter(name + ".weight", {columns}, {Initializer::Kind::kOnes, 0, -1});

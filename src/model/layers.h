@@ -15,6 +15,10 @@ Tensor linear_layer(ModelBuilder& builder, const std::string& name, Tensor x, in
 Tensor linear_layer_without_bias(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
                                  float initializer_range);
 
+// y = x·W + b, as GPT-2's Conv1D. Creates the parameters `name`.weight [inputs, outputs] and `name`.bias [outputs].
+Tensor conv1d_layer(ModelBuilder& builder, const std::string& name, Tensor x, int64_t outputs,
+                    float initializer_range);
+
 // LayerNorm with the parameters `name`.weight and `name`.bias, [H] each.
 Tensor layer_norm_layer(ModelBuilder& builder, const std::string& name, Tensor x, float epsilon);
 

@@ -1,5 +1,6 @@
 #include "model/model_builder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -87,8 +88,17 @@ Tensor ModelBuilder::linear(Tensor x, Tensor weight, Tensor bias) {
   return op(OpKind::kBiasAdd, {product.id(), bias.id()}, {}, "linear");
 }
 
+Tensor ModelBuilder::linear_transposed(Tensor x, Tensor weight, Tensor bias) {
+  const Tensor product = op(OpKind::kMatmul, {x.id(), weight.id()}, MatmulAttributes{}, "product");
+  return op(OpKind::kBiasAdd, {product.id(), bias.id()}, {}, "linear");
+}
+
 Tensor ModelBuilder::add(Tensor a, Tensor b) {
   return op(OpKind::kAdd, {a.id(), b.id()}, {}, "sum");
+}
+
+Tensor ModelBuilder::multiply(Tensor a, Tensor b) {
+  return op(OpKind::kMultiply, {a.id(), b.id()}, {}, "elementwise_product");
 }
 
 Tensor ModelBuilder::activation(Tensor x, Activation kind) {
@@ -102,6 +112,32 @@ Tensor ModelBuilder::layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsil
 
 Tensor ModelBuilder::rms_norm(Tensor x, Tensor gamma, float epsilon) {
   return op(OpKind::kRmsNorm, {x.id(), gamma.id()}, NormalizationAttributes{epsilon, {}}, "rms_norm");
+}
+
+Tensor ModelBuilder::columns(Tensor x, int64_t first, int64_t width) {
+  return op(OpKind::kTakeColumns, {x.id()}, ColumnsAttributes{first, width}, "columns");
+}
+
+Tensor ModelBuilder::rotary_table(const RotaryFrequencies& rotary, BatchAxis axis) {
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (rotary.frequencies.empty() ||
+      !std::all_of(rotary.frequencies.begin(), rotary.frequencies.end(), is_finite)) {
+    throw user_error("[rotary] expected finite frequencies, got {} of them: {}", rotary.frequencies.size(),
+                     fmt::join(rotary.frequencies, ", "));
+  }
+  if (!is_finite(rotary.attention_factor))
+    throw user_error("[rotary] expected a finite attention factor, got {}", rotary.attention_factor);
+  return op(OpKind::kRotaryTable, {input(token_columns(axis).positions).id()}, RotaryTableAttributes{rotary},
+            "rotary_table");
+}
+
+Tensor ModelBuilder::rotate(Tensor x, Tensor table, int64_t heads) {
+  const int64_t columns = x.shape().back().maximum;
+  if (heads < 1 || columns % heads != 0)
+    throw user_error("[rotary] expected heads that divide the columns, got {} columns and {} heads", columns,
+                     heads);
+  return op(OpKind::kRotary, {x.id(), table.id()}, RotaryAttributes{0, heads, columns / heads, false},
+            "rotated");
 }
 
 Tensor ModelBuilder::dropout(Tensor x, float p, BatchColumn sample, BatchColumn position) {
@@ -186,39 +222,16 @@ Tensor ModelBuilder::attention(Tensor q, Tensor k, Tensor v, const AttentionOpti
             "attention_context");
 }
 
-Tensor ModelBuilder::attention(Tensor qkv, const AttentionOptions& options) {
-  check_probability(options.dropout);
-  AttentionAttributes attributes;
-  attributes.heads = options.heads;
-  attributes.key_value_heads = options.key_value_heads == 0 ? options.heads : options.key_value_heads;
-  const int64_t all_heads = attributes.heads + 2 * attributes.key_value_heads;
-  const int64_t columns = qkv.shape().back().maximum;
-  if (options.heads < 1 || columns % all_heads != 0) {
-    throw user_error(
-        "[attention] expected columns that divide into {} heads of queries, keys and values, got {}",
-        all_heads, columns);
-  }
-  if (options.key_start.id().valid() || options.bias.id().valid())
-    throw user_error(
-        "[attention] expected queries, keys and values of their own with keys elsewhere or a bias");
-  attributes.head_size = columns / all_heads;
-  attributes.key_column = attributes.heads * attributes.head_size;
-  attributes.value_column = attributes.key_column + attributes.key_value_heads * attributes.head_size;
-  const BatchAxis axis = token_axis_of(qkv);
-  attributes.max_query_length = attributes.max_key_length = capacity().longest(axis);
-  attributes.scale =
-      options.scale != 0 ? options.scale : 1.0F / std::sqrt(static_cast<float>(attributes.head_size));
-  attributes.mask = options.mask;
-  attributes.dropout = {training_ ? options.dropout : 0.0F, seed_, next_stream()};
-  return op(OpKind::kAttention,
-            {qkv.id(), input(token_columns(axis).start).id(), input(token_columns(axis).length).id(),
-             input(BatchColumn::kSequenceSample).id(), read(scalars_.step).id()},
-            attributes, "attention");
-}
-
 Tensor ModelBuilder::first_tokens(Tensor x) {
   const ValueId start = input(token_columns(token_axis_of(x)).start).id();
   return op(OpKind::kGatherRows, {x.id(), start}, {}, "first_tokens");
+}
+
+Tensor ModelBuilder::last_tokens(Tensor x) {
+  const TokenColumns& columns = token_columns(token_axis_of(x));
+  const Tensor last =
+      op(OpKind::kLastRows, {input(columns.start).id(), input(columns.length).id()}, {}, "last_rows");
+  return op(OpKind::kGatherRows, {x.id(), last.id()}, {}, "last_tokens");
 }
 
 Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {

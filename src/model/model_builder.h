@@ -62,11 +62,24 @@ class ModelBuilder {
   Tensor add_embedding(Tensor addend, Tensor table, Tensor ids);  // addend + embedding
   Tensor linear(Tensor x, Tensor weight);                         // [R, K], [N, K] -> [R, N]
   Tensor linear(Tensor x, Tensor weight, Tensor bias);            // [R, K], [N, K], [N] -> [R, N]
+  Tensor linear_transposed(Tensor x, Tensor weight,
+                           Tensor bias);  // [R, K], [K, N], [N] -> [R, N]: GPT-2's Conv1D
   Tensor add(Tensor a, Tensor b);
+  Tensor multiply(Tensor a, Tensor b);  // element by element; activation(gate) · up becomes one op
   Tensor activation(Tensor x, Activation kind);
   Tensor layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon);
-  // gamma [H], or [D] with H a multiple of D: each part of D columns is normalized by itself.
+  // [R, H] with gamma [H], or [R, A · D] with gamma [D]: each of A heads by itself.
   Tensor rms_norm(Tensor x, Tensor gamma, float epsilon);
+  // Columns [first, first + width) of x [R, H] -> [R, width]. Attention reads query, key and value in the value that
+  // they are columns of; nothing is copied.
+  Tensor columns(Tensor x, int64_t first, int64_t width);
+  // Cosines and sines of the positions of an axis's tokens, for rotate(): make it once, before the layers.
+  // UserError: no frequencies, or numbers that are not finite.
+  Tensor rotary_table(const RotaryFrequencies& rotary, BatchAxis axis = BatchAxis::kTokens);
+  // Rotary position embedding of x [N, heads · D]: columns (i, i + P) of each head are turned by the token's angle i
+  // (Hugging Face's rotate_half), those from 2·P on stay. UserError: heads that do not divide the columns, or have
+  // fewer than 2·P.
+  Tensor rotate(Tensor x, Tensor table, int64_t heads);
   // Of tokens [N, H] or [M, H], and of the rows that stand for sequences [S, H].
   Tensor token_dropout(Tensor x, float p);
   Tensor sequence_dropout(Tensor x, float p);
@@ -74,10 +87,9 @@ class ModelBuilder {
   // decoder's queries [M, …] and an encoder's keys [N, …]), or to keys of its own: q [N, A · D], k and v
   // [N of the keys, K · D] -> [N, A · D]. UserError: widths, heads or a mask that do not go together.
   Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
-  // The same of each sequence to itself, where one parameter makes queries, keys and values side by side:
-  // [N, (A + 2 · K) · D] -> [N, A · D]. It has no unfused form.
-  Tensor attention(Tensor qkv, const AttentionOptions& options);
-  Tensor first_tokens(Tensor x);  // [N, H] -> [S, H]
+  // The first and the last token of each sequence: [N, H] -> [S, H]. Padding is no token.
+  Tensor first_tokens(Tensor x);
+  Tensor last_tokens(Tensor x);
   // Mean over the effective batch's targets of the cross-entropy of logits with the labels of their rows: [S, C] with
   // those of samples, [N, C] or [M, C] with those of tokens.
   Tensor cross_entropy(Tensor logits, float label_smoothing);

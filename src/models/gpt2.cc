@@ -90,10 +90,14 @@ class Gpt2 final : public Decoder {
     const Tensor qkv = conv1d_layer(builder, prefix + "attn.c_attn",
                                     layer_norm_layer(builder, prefix + "ln_1", x, config_.layer_norm_epsilon),
                                     3 * config_.n_embd, config_.initializer_range);
-    const Tensor context = builder.attention(qkv, {.heads = config_.n_head,
-                                                   .mask = AttentionMask::causal(),
-                                                   .dropout = config_.attn_pdrop,
-                                                   .scale = scale(layer)});
+    const auto part = [&](int64_t index) {
+      return builder.columns(qkv, index * config_.n_embd, config_.n_embd);
+    };
+    const Tensor context = builder.attention(part(0), part(1), part(2),
+                                             {.heads = config_.n_head,
+                                              .mask = AttentionMask::causal(),
+                                              .dropout = config_.attn_pdrop,
+                                              .scale = scale(layer)});
     x = builder.add(builder.token_dropout(conv1d_layer(builder, prefix + "attn.c_proj", context,
                                                        config_.n_embd, residual_range),
                                           config_.resid_pdrop),

@@ -33,13 +33,34 @@ void gradient_add_columns(GradientContext& context) {
                                          context.attributes<ColumnsAttributes>(), "columns_gradient"));
 }
 
-// take_columns: (x[R, N]) -> [R, W], a copy of the range
+// take_columns: (x[R, N]) -> [R, W], a copy of the range; its gradient is spread_columns
 std::vector<TensorType> infer_take_columns(const OpContext& context) {
   expect_float(context, 0);
   expect_rank(context, 0, 2);
   const auto& range = context.attributes<ColumnsAttributes>();
   check_range(context, range);
   return {{context.type(0).dtype, {context.type(0).shape[0], Dim(range.width)}}};
+}
+
+// spread_columns: (x[R, W]) -> [R, N], zero beside the range; its gradient is take_columns
+std::vector<TensorType> infer_spread_columns(const OpContext& context) {
+  expect_float(context, 0);
+  expect_rank(context, 0, 2);
+  const auto& range = context.attributes<ColumnsAttributes>();
+  if (innermost(context.type(0)).maximum != range.width || range.offset < 0 ||
+      range.offset + range.width > range.columns) {
+    fail_type(context, 0,
+              fmt::format("{} columns for {} to {} of {}", range.width, range.offset,
+                          range.offset + range.width, range.columns));
+  }
+  return {{context.type(0).dtype, {context.type(0).shape[0], Dim(range.columns)}}};
+}
+
+template <OpKind kGradient>
+void gradient_of_columns(GradientContext& context) {
+  auto range = context.attributes<ColumnsAttributes>();
+  range.columns = innermost(context.type(context.input(0))).maximum;
+  context.set(0, context.builder().value(kGradient, {context.gradient(0)}, range, "columns_gradient"));
 }
 
 // scale: (x) -> factor · x
@@ -77,7 +98,18 @@ std::vector<OpInfo> column_ops() {
            [](const OpContext& context) {
              const auto bytes = static_cast<double>(context.output_type(0).bytes());
              return Cost{0, bytes, bytes};
-           }},
+           },
+       .gradient = gradient_of_columns<OpKind::kSpreadColumns>,
+       .row_inputs = rows_of_first},
+      {.kind = OpKind::kSpreadColumns,
+       .name = "spread_columns",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer_spread_columns,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 0); },
+       .gradient = gradient_of_columns<OpKind::kTakeColumns>,
+       .row_inputs = rows_of_first},
       {.kind = OpKind::kScale,
        .name = "scale",
        .op_class = OpClass::kElementwise,

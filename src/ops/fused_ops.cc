@@ -12,6 +12,36 @@ void set_all(GradientContext& context, NodeId node, std::initializer_list<int64_
     context.set(input, context.builder().program().node(node).outputs[output++]);
 }
 
+// gated_activation: (gate, up) -> activation(gate) · up
+std::vector<TensorType> infer_gated_activation(const OpContext& context) {
+  expect_float(context, 0);
+  expect_same_type(context, 1, 0);
+  return {context.type(0)};
+}
+
+// gated_activation_grad: (dy, gate, up) -> dgate, dup
+std::vector<TensorType> infer_gated_activation_grad(const OpContext& context) {
+  for (const int64_t i : {1, 2}) expect_same_type(context, i, 0);
+  return {context.type(0), context.type(0)};
+}
+
+void gradient_gated_activation(GradientContext& context) {
+  set_all(context,
+          context.builder().add(OpKind::kGatedActivationGrad,
+                                {context.gradient(0), context.input(0), context.input(1)},
+                                context.attributes<ActivationAttributes>(), "gated_activation_gradient"),
+          {0, 1});
+}
+
+// The gate's activation may be either factor.
+FusedChain gated_chain(int64_t gate) {
+  return {.pass = "fuse_gated_activation",
+          .name = "gated_activation",
+          .links = {{OpKind::kActivation}, {OpKind::kMultiply, false, gate}},
+          .inputs = {{0, 0}, {1, 1 - gate}},
+          .attributes = attributes_of_link<0>};
+}
+
 // bias_activation: (x[rows, N], bias[N]) -> y
 std::vector<TensorType> infer_bias_activation(const OpContext& context) {
   expect_float(context, 0);
@@ -79,6 +109,29 @@ ValueId make_residual_norm_again(OpBuilder& builder, const Node& node) {
 
 std::vector<OpInfo> fused_ops() {
   return {
+      {.kind = OpKind::kGatedActivation,
+       .name = "gated_activation",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_gated_activation,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 9); },
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}}; },
+       .gradient = gradient_gated_activation,
+       .row_inputs = [](const OpContext&) { return std::vector<int64_t>{0, 1}; },
+       .recompute = {repeat},
+       .fuses = {gated_chain(0), gated_chain(1)}},
+      {.kind = OpKind::kGatedActivationGrad,
+       .name = "gated_activation_grad",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .infer = infer_gated_activation_grad,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 16); },
+       .aliases =
+           [](const OpContext&) {
+             return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}, {1, 1, false}, {1, 2, false}};
+           }},
       {.kind = OpKind::kBiasActivation,
        .name = "bias_activation",
        .op_class = OpClass::kElementwise,

@@ -1,4 +1,4 @@
-// Ops that move data: views, casts, copies, rows gathered and scattered.
+// Ops that move data: views, casts, copies, rows gathered and scattered, and the numbers of rows to gather.
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 
@@ -45,11 +45,15 @@ void gradient_cast(GradientContext& context) {
                                       CastAttributes{context.type(context.input(0)).dtype}, "cast_gradient"));
 }
 
+// gather_rows: (x[R, H], index i32[S]) -> [S, H], or numbers of rows: (x i32[R], index) -> [S]
 std::vector<TensorType> infer_gather(const OpContext& context) {
-  expect_rank(context, 0, 2);
   expect_rank(context, 1, 1);
   expect_dtype(context, 1, DType::kI32);
-  return {{context.type(0).dtype, {context.type(1).shape[0], context.type(0).shape[1]}}};
+  const TensorType& x = context.type(0);
+  const Dim& selected = context.type(1).shape[0];
+  if (x.dtype == DType::kI32 && x.shape.rank() == 1) return {{x.dtype, {selected}}};
+  expect_rank(context, 0, 2);
+  return {{x.dtype, {selected, x.shape[1]}}};
 }
 
 void gradient_gather(GradientContext& context) {
@@ -68,6 +72,14 @@ std::vector<TensorType> infer_scatter(const OpContext& context) {
 void gradient_scatter(GradientContext& context) {
   context.set(0, context.builder().value(OpKind::kGatherRows, {context.gradient(0), context.input(1)}, {},
                                          "scatter_gradient"));
+}
+
+// last_rows: (start i32[S], length i32[S]) -> i32[S], the last row of each sequence
+std::vector<TensorType> infer_last_rows(const OpContext& context) {
+  expect_dtype(context, 0, DType::kI32);
+  expect_rank(context, 0, 1);
+  expect_same_type(context, 1, 0);
+  return {context.type(0)};
 }
 
 }  // namespace
@@ -124,6 +136,13 @@ std::vector<OpInfo> movement_ops() {
        .infer = infer_scatter,
        .cost = stream,
        .gradient = gradient_scatter},
+      {.kind = OpKind::kLastRows,
+       .name = "last_rows",
+       .op_class = OpClass::kMovement,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_last_rows,
+       .cost = stream},
   };
 }
 

@@ -10,6 +10,7 @@ namespace shoehorn {
 std::vector<OpInfo> movement_ops();
 std::vector<OpInfo> rowwise_ops();
 std::vector<OpInfo> column_ops();
+std::vector<OpInfo> rotary_ops();
 std::vector<OpInfo> matmul_ops();
 std::vector<OpInfo> attention_ops();
 std::vector<OpInfo> fused_ops();

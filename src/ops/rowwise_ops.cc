@@ -11,10 +11,19 @@ std::vector<TensorType> same_as_first(const OpContext& context) {
   return {context.type(0)};
 }
 
-std::vector<TensorType> infer_add(const OpContext& context) {
+// add, multiply: two of one type
+std::vector<TensorType> infer_pair(const OpContext& context) {
   expect_float(context, 0);
   expect_same_type(context, 1, 0);
   return {context.type(0)};
+}
+
+void gradient_multiply(GradientContext& context) {
+  for (const int64_t i : {0, 1}) {
+    if (!context.needed(i)) continue;
+    context.set(i, context.builder().value(OpKind::kMultiply, {context.gradient(0), context.input(1 - i)}, {},
+                                           "product_gradient"));
+  }
 }
 
 std::vector<TensorType> infer_bias_add(const OpContext& context) {
@@ -111,18 +120,19 @@ ValueId make_layer_norm_again(OpBuilder& builder, const Node& node) {
                        "layer_norm.again");
 }
 
-// rms_norm: (x[rows, P · H], gamma[H]) -> y, rstd f32[rows] of P = 1 part, else [rows, P]. Each part of a row is a row
-// to the norm.
+// rms_norm: (x[rows, G·H], gamma[H]) -> y, rstd f32[rows, G]: each group of H columns by itself, as the norms of a
+// query's heads are
 std::vector<TensorType> infer_rms_norm(const OpContext& context) {
   expect_float(context, 0);
+  expect_rank(context, 0, 2);
   expect_rank(context, 1, 1);
+  const Dim& rows = context.type(0).shape[0];
   const int64_t columns = innermost(context.type(0)).maximum;
   const int64_t hidden = context.type(1).shape[0].maximum;
   if (hidden < 1 || columns % hidden != 0)
-    fail_type(context, 1, fmt::format("a vector whose length divides {} columns", columns));
-  std::vector<Dim> rows(context.type(0).shape.dims().begin(), context.type(0).shape.dims().end() - 1);
-  if (columns != hidden) rows.emplace_back(columns / hidden);
-  return {context.type(0), {DType::kF32, Shape(std::move(rows))}};
+    fail_type(context, 1, fmt::format("a vector of {} elements, or of groups of them", columns));
+  return {context.type(0),
+          {DType::kF32, hidden == columns ? Shape{rows} : Shape{rows, Dim(columns / hidden)}}};
 }
 
 // rms_norm_grad: (dy, x, rstd, gamma, accumulator gamma?) -> dx, dgamma
@@ -190,7 +200,7 @@ std::vector<OpInfo> rowwise_ops() {
        .op_class = OpClass::kElementwise,
        .min_inputs = 2,
        .max_inputs = 2,
-       .infer = infer_add,
+       .infer = infer_pair,
        .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
        .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}}; },
        .gradient =
@@ -199,6 +209,17 @@ std::vector<OpInfo> rowwise_ops() {
              context.set(1, context.gradient(0));
            },
        .row_inputs = [](const OpContext&) { return std::vector<int64_t>{0, 1}; }},
+      {.kind = OpKind::kMultiply,
+       .name = "multiply",
+       .op_class = OpClass::kElementwise,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_pair,
+       .cost = [](const OpContext& context) { return streaming_cost(context, 1); },
+       .aliases = [](const OpContext&) { return std::vector<AliasRule>{{0, 0, false}, {0, 1, false}}; },
+       .gradient = gradient_multiply,
+       .row_inputs = [](const OpContext&) { return std::vector<int64_t>{0, 1}; },
+       .recompute = {repeat}},
       {.kind = OpKind::kBiasAdd,
        .name = "bias_add",
        .op_class = OpClass::kElementwise,

@@ -93,6 +93,10 @@ void fuse_residual_norm(ProgramFamily& family, const StepOptions&) {
   fuse_chains(family, "fuse_residual_norm");
 }
 
+void fuse_gated_activation(ProgramFamily& family, const StepOptions&) {
+  fuse_chains(family, "fuse_gated_activation");
+}
+
 void fuse_bias_activation(ProgramFamily& family, const StepOptions&) {
   fuse_chains(family, "fuse_bias_activation");
 }

@@ -1,6 +1,7 @@
 // Forward fusion: a chain of ops becomes one kernel, with a backward of its own.
 //
 //   fuse_residual_norm    bias ─► dropout ─► + residual ─► LayerNorm  ─►  bias_dropout_residual_layer_norm
+//   fuse_gated_activation activation of a gate ─► · up                ─►  gated_activation
 //   fuse_bias_activation  bias ─► activation                          ─►  bias_activation
 //   fuse_bias             product ─► bias                             ─►  product with bias
 //
@@ -17,6 +18,7 @@
 namespace shoehorn {
 
 void fuse_residual_norm(ProgramFamily& family, const StepOptions& options);
+void fuse_gated_activation(ProgramFamily& family, const StepOptions& options);
 void fuse_bias_activation(ProgramFamily& family, const StepOptions& options);
 void fuse_bias(ProgramFamily& family, const StepOptions& options);
 

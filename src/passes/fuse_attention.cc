@@ -38,10 +38,27 @@ class AttentionFuser {
   };
   using Linears = std::vector<Linear>;
 
+  // A query, key or value of attention: `value`, or columns [column, column + width) of it; then turned by `table`.
+  struct Operand {
+    ValueId value;
+    bool is_taken = false;
+    int64_t column = 0;
+    int64_t width = 0;
+    ValueId table;  // invalid: not turned
+    RotaryAttributes rotary;
+  };
+
   struct AttentionChain {
-    std::array<ValueId, 3> operands;  // query, key, value
+    std::array<ValueId, 3> made;      // what attention reads: query, key, value
+    std::array<Operand, 3> operands;  // how each is made
     NodeId scores;
     NodeId softmax;
+  };
+
+  // Where attention finds its operands. An absent key lies in the query's value, an absent value in the key's.
+  struct Parts {
+    std::array<ValueId, 3> values;
+    std::array<int64_t, 3> columns = {0, 0, 0};
   };
 
   static std::vector<ValueId> parameters_of(const Linears& linears) {
@@ -72,9 +89,28 @@ class AttentionFuser {
     const Node* scores =
         softmax == nullptr ? nullptr : fuser_.sole(softmax->inputs[0], OpKind::kAttentionScores);
     if (scores == nullptr) return std::nullopt;
-    return AttentionChain{{scores->inputs[0], scores->inputs[1], context.inputs[1]},
+    const std::array<ValueId, 3> made = {scores->inputs[0], scores->inputs[1], context.inputs[1]};
+    return AttentionChain{made,
+                          {operand_of(made[0]), operand_of(made[1]), operand_of(made[2])},
                           program_.value(softmax->inputs[0]).producer,
                           program_.value(context.inputs[0]).producer};
+  }
+
+  // Looks through a turn of all its columns, and through taken columns.
+  Operand operand_of(ValueId made) const {
+    Operand operand{.value = made, .width = program_.type(made).shape[1].maximum};
+    if (const Node* turn = fuser_.sole(made, OpKind::kRotary)) {
+      operand.rotary = std::get<RotaryAttributes>(turn->attributes);
+      if (operand.rotary.heads * operand.rotary.head_size != operand.width) return operand;
+      operand.value = turn->inputs[0];
+      operand.table = turn->inputs[1];
+    }
+    if (const Node* taken = fuser_.sole(operand.value, OpKind::kTakeColumns)) {
+      operand.is_taken = true;
+      operand.column = std::get<ColumnsAttributes>(taken->attributes).offset;
+      operand.value = taken->inputs[0];
+    }
+    return operand;
   }
 
   // The linear layers that make the operands of attention from operand `first` on; none where one is not made
@@ -82,12 +118,14 @@ class AttentionFuser {
   Linears linears_of(const AttentionChain& chain, size_t first) const {
     Linears linears;
     for (size_t i = first; i < chain.operands.size(); ++i) {
-      const auto linear = match_linear(chain.operands[i]);
-      if (!linear) return {};
+      const auto linear = match_linear(chain.operands[i].value);
+      if (!linear || linear_columns(*linear) != chain.operands[i].width) return {};
       linears.push_back(*linear);
     }
     return linears;
   }
+
+  int64_t linear_columns(const Linear& linear) const { return program_.type(linear.weight).shape[0].maximum; }
 
   // One storage for several of a kind; the same again for another program of the family.
   ValueId merged(const std::vector<ValueId>& parts, const std::string& suffix) {
@@ -153,7 +191,7 @@ class AttentionFuser {
     std::vector<ValueId> weights, biases;
     std::vector<int64_t> widths;
     for (const Linear& linear : linears) {
-      widths.push_back(program_.type(linear.weight).shape[0].maximum);
+      widths.push_back(linear_columns(linear));
       weights.push_back(linear.weight);
       if (linear.bias.valid()) biases.push_back(linear.bias);
     }
@@ -174,6 +212,64 @@ class AttentionFuser {
     return made;
   }
 
+  // Whether the operands from `first` on are columns of one value, none of them another's.
+  static bool are_columns_of_one_value(const AttentionChain& chain, size_t first) {
+    for (size_t i = first; i < chain.operands.size(); ++i) {
+      const Operand& operand = chain.operands[i];
+      if (!operand.is_taken || operand.value != chain.operands[first].value) return false;
+      for (size_t j = first; j < i; ++j) {
+        const Operand& other = chain.operands[j];
+        if (operand.column < other.column + other.width && other.column < operand.column + operand.width)
+          return false;
+      }
+    }
+    return true;
+  }
+
+  // Turns the heads of the operands from `first` on where they lie in `value`: those of one table that follow each
+  // other in one go.
+  ValueId turned(NodeId anchor, const AttentionChain& chain, size_t first, const Parts& parts,
+                 ValueId value) {
+    for (size_t i = first; i < chain.operands.size(); ++i) {
+      const Operand& operand = chain.operands[i];
+      if (!operand.table.valid()) continue;
+      RotaryAttributes heads = operand.rotary;
+      heads.first_column = parts.columns[i];
+      while (i + 1 < chain.operands.size()) {
+        const Operand& next = chain.operands[i + 1];
+        const bool follows = next.table == operand.table && next.rotary.head_size == heads.head_size &&
+                             next.rotary.inverse == heads.inverse &&
+                             parts.columns[i + 1] == heads.first_column + heads.heads * heads.head_size;
+        if (!follows) break;
+        heads.heads += next.rotary.heads;
+        ++i;
+      }
+      const NodeId turn = fuser_.append(anchor, OpKind::kRotary, {value, operand.table}, heads, "rotated");
+      value = program_.node(turn).outputs[0];
+    }
+    return value;
+  }
+
+  // The operands from `first` on as columns of one value, if they are so or can be made so; none otherwise.
+  std::optional<Parts> joined(NodeId anchor, const AttentionChain& chain, size_t first,
+                              const std::string& name) {
+    Parts parts{chain.made};
+    ValueId value;
+    if (const Linears linears = linears_of(chain, first); mergeable(linears)) {
+      value = merge_products(anchor, linears, name);
+      for (size_t i = first + 1; i < parts.columns.size(); ++i)
+        parts.columns[i] = parts.columns[i - 1] + chain.operands[i - 1].width;
+    } else if (are_columns_of_one_value(chain, first)) {
+      value = chain.operands[first].value;
+      for (size_t i = first; i < parts.columns.size(); ++i) parts.columns[i] = chain.operands[i].column;
+    } else {
+      return std::nullopt;
+    }
+    for (size_t i = first + 1; i < parts.values.size(); ++i) parts.values[i] = {};
+    parts.values[first] = turned(anchor, chain, first, parts, value);
+    return parts;
+  }
+
   void fuse(NodeId anchor) {
     const Node context = program_.node(anchor);
     const auto chain = match_attention(context);
@@ -185,27 +281,20 @@ class AttentionFuser {
       return at < scores.inputs.size() ? scores.inputs[at] : ValueId{};
     };
     const AttentionInputs of_scores = attention_inputs(OpKind::kAttentionScores);
+    std::optional<Parts> parts = joined(anchor, *chain, 0, "qkv");
+    if (!parts) parts = joined(anchor, *chain, 1, "kv");
+    if (!parts) parts = Parts{chain->made};
     auto attributes = std::get<AttentionAttributes>(softmax.attributes);
-    const int64_t query_columns = attributes.heads * attributes.head_size;
-    const int64_t key_columns = attributes.key_value_heads * attributes.head_size;
-    ValueId q = chain->operands[0], k = chain->operands[1], v = chain->operands[2];
-    if (const Linears all = linears_of(*chain, 0); mergeable(all)) {
-      q = merge_products(anchor, all, "qkv");
-      k = v = {};
-      attributes.key_column = query_columns;
-      attributes.value_column = query_columns + key_columns;
-    } else if (const Linears pair = linears_of(*chain, 1); mergeable(pair)) {
-      k = merge_products(anchor, pair, "kv");
-      v = {};
-      attributes.value_column = key_columns;
-    }
-    std::vector<ValueId> inputs = {q,
+    attributes.query_column = parts->columns[0];
+    attributes.key_column = parts->columns[1];
+    attributes.value_column = parts->columns[2];
+    std::vector<ValueId> inputs = {parts->values[0],
                                    softmax.inputs[1],
                                    softmax.inputs[2],
                                    softmax.inputs[3],
                                    softmax.inputs[4],
-                                   k,
-                                   v,
+                                   parts->values[1],
+                                   parts->values[2],
                                    input_of_scores(of_scores.key_start),
                                    input_of_scores(of_scores.key_start + 1),
                                    input_of_scores(of_scores.bias)};

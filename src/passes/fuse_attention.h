@@ -5,6 +5,8 @@
 //   k, v of one value beside a q of another     ─►  kv = x·[Wk; Wv]ᵀ + [bk; bv]
 //   without biases                              ─►  the same
 //   with an adapter's product before a bias     ─►  the same, and add_columns to its columns
+//   q, k, v taken from one value's columns      ─►  attention reads that value; nothing is copied apart
+//   q and k turned by rotary                    ─►  one rotary over their columns, in place
 //
 // Safe because each value inside the chain has one reader. Weights that are trained alike and that nothing else
 // reads become one storage, in which the parameters keep their names; others stay as they are, and so do their
@@ -13,7 +15,8 @@
 //
 // Not a row of the op table as other fusions (passes/fuse.h): which of three forms it takes depends on which
 // products merge, and that on how their weights are trained, on who else reads them and on the other programs of the
-// family. It makes several nodes and changes the state table.
+// family. It makes several nodes and changes the state table. What stands between a product and attention besides (a
+// norm of each head, as Qwen3 has it) keeps the product apart.
 #pragma once
 
 #include "passes/program_family.h"

@@ -168,6 +168,140 @@ TEST(FuseChains, WeightsOfOtherLayoutsAreNotMerged) {
   EXPECT_EQ(count(program, OpKind::kMatmul), 3);
 }
 
+// Query and key side by side in one product are turned in one go; the value beside them is not.
+TEST(FuseChains, TurnedQueriesAndKeysAreOneRange) {
+  for (const bool has_own_table : {false, true}) {
+    ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+      const Tensor table = builder.rotary_table({{1.0F, 0.5F}, 1});
+      const Tensor other = has_own_table ? builder.rotary_table({{2.0F, 0.5F}, 1}) : table;
+      const auto part = [&](const char* name, int64_t columns) {
+        return linear_layer(builder, name, x, columns, 0.1F);
+      };
+      program.add_result("y", builder
+                                  .attention(builder.rotate(part("query", 16), table, 4),
+                                             builder.rotate(part("key", 8), other, 2), part("value", 8),
+                                             {.heads = 4, .key_value_heads = 2})
+                                  .id());
+    });
+    fuse_attention(family, {});
+    const Program& program = family.programs[0];
+    const Node& attention = sole_attention(family);
+    EXPECT_EQ(count(program, OpKind::kMatmul), 1);
+    EXPECT_EQ(count(program, OpKind::kRotary), has_own_table ? 2 : 1);
+    EXPECT_EQ(attention.inputs.size(), 5U);
+    const Node& last = program.node(program.value(attention.inputs[0]).producer);
+    ASSERT_EQ(last.kind, OpKind::kRotary);
+    const auto& heads = std::get<RotaryAttributes>(last.attributes);
+    EXPECT_EQ(heads.first_column, has_own_table ? 16 : 0);
+    EXPECT_EQ(heads.heads, has_own_table ? 2 : 6);
+    EXPECT_EQ(heads.head_size, 4);
+    const auto& attributes = std::get<AttentionAttributes>(attention.attributes);
+    EXPECT_EQ(attributes.key_column, 16);
+    EXPECT_EQ(attributes.value_column, 24);
+  }
+}
+
+// Of key and value of another value, the key alone is turned; the query keeps its own turn.
+TEST(FuseChains, ATurnedKeyOfAnotherValueIsTurnedBesideTheValue) {
+  ProgramFamily family = family_of([](ModelBuilder& builder, Program& program, Tensor x) {
+    const Tensor table = builder.rotary_table({{1.0F, 0.5F}, 1});
+    const Tensor other = builder.activation(x, Activation::kRelu);
+    const auto part = [&](const char* name, Tensor of) {
+      return linear_layer_without_bias(builder, name, of, 12, 0.1F);
+    };
+    program.add_result(
+        "y", builder
+                 .attention(builder.rotate(part("query", x), table, 3),
+                            builder.rotate(part("key", other), table, 3), part("value", other), {.heads = 3})
+                 .id());
+  });
+  fuse_attention(family, {});
+  const Program& program = family.programs[0];
+  const Node& attention = sole_attention(family);
+  EXPECT_EQ(count(program, OpKind::kMatmul), 2);
+  EXPECT_EQ(count(program, OpKind::kRotary), 2);
+  const Node& key = program.node(program.value(attention.inputs[5]).producer);
+  ASSERT_EQ(key.kind, OpKind::kRotary);
+  EXPECT_EQ(program.type(key.outputs[0]).shape[1], Dim(24));
+  EXPECT_EQ(std::get<RotaryAttributes>(key.attributes).heads, 3);
+}
+
+// A norm of each head between product and turn: products stay apart.
+TEST(FuseChains, NormedHeadsKeepTheirProducts) {
+  ProgramFamily family = family_of([](ModelBuilder& builder, Program& program, Tensor x) {
+    const Tensor table = builder.rotary_table({{1.0F, 0.5F}, 1});
+    const Tensor gamma = builder.parameter("gamma", {4}, {});
+    const auto part = [&](const char* name) { return linear_layer_without_bias(builder, name, x, 12, 0.1F); };
+    const auto turned = [&](const char* name) {
+      return builder.rotate(builder.rms_norm(part(name), gamma, 1e-6F), table, 3);
+    };
+    const Tensor q = turned("query");
+    const Tensor k = turned("key");
+    program.add_result("y", builder.attention(q, k, part("value"), {.heads = 3}).id());
+  });
+  fuse_attention(family, {});
+  const Program& program = family.programs[0];
+  EXPECT_EQ(sole_attention(family).inputs.size(), 7U);
+  EXPECT_EQ(count(program, OpKind::kMatmul), 3);
+  EXPECT_EQ(count(program, OpKind::kRotary), 2);
+  EXPECT_EQ(count(program, OpKind::kRmsNorm), 2);
+}
+
+// Columns of one product are read where they are, turned or not; columns that overlap are taken apart.
+TEST(FuseChains, ColumnsOfOneValueAreNotCopied) {
+  for (const bool turns : {false, true}) {
+    for (const bool overlap : {false, true}) {
+      ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+        const Tensor all = conv1d_layer(builder, "c_attn", x, 36, 0.1F);
+        const Tensor table = builder.rotary_table({{1.0F, 0.5F}, 1});
+        const auto part = [&](int64_t first, bool is_turned) {
+          const Tensor taken = builder.columns(all, first, 12);
+          return is_turned ? builder.rotate(taken, table, 3) : taken;
+        };
+        const Tensor q = part(0, turns);
+        const Tensor k = part(overlap ? 6 : 12, turns);
+        program.add_result("y", builder.attention(q, k, part(24, false), {.heads = 3}).id());
+      });
+      fuse_attention(family, {});
+      const Program& program = family.programs[0];
+      const Node& attention = sole_attention(family);
+      const auto& attributes = std::get<AttentionAttributes>(attention.attributes);
+      // With an overlap the key and the value are still columns of one value.
+      EXPECT_EQ(count(program, OpKind::kTakeColumns), overlap ? 1 : 0);
+      EXPECT_EQ(count(program, OpKind::kRotary), turns ? (overlap ? 2 : 1) : 0);
+      EXPECT_EQ(attributes.query_column, 0);
+      EXPECT_EQ(attributes.key_column, overlap ? 6 : 12);
+      EXPECT_EQ(attributes.value_column, 24);
+    }
+  }
+}
+
+// The gate may be either factor, and its bias is its product's.
+TEST(FuseChains, AGateAndWhatItGatesAreOneOp) {
+  for (const bool gate_is_first : {false, true}) {
+    for (const bool is_result : {false, true}) {
+      ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+        const Tensor gate = builder.activation(linear_layer(builder, "gate", x, 12, 0.1F), Activation::kSilu);
+        const Tensor up = linear_layer_without_bias(builder, "up", x, 12, 0.1F);
+        program.add_result("y",
+                           (gate_is_first ? builder.multiply(gate, up) : builder.multiply(up, gate)).id());
+        if (is_result) program.add_result("gate", gate.id());
+      });
+      fuse_gated_activation(family, {});
+      fuse_bias_activation(family, {});
+      verify(family.programs[0]);
+      EXPECT_EQ(count(family.programs[0], OpKind::kGatedActivation), is_result ? 0 : 1);
+      EXPECT_EQ(count(family.programs[0], OpKind::kBiasActivation), is_result ? 1 : 0);
+      if (is_result) continue;
+      for (const Node& node : family.programs[0].nodes()) {
+        if (node.kind != OpKind::kGatedActivation) continue;
+        EXPECT_EQ(family.programs[0].node(family.programs[0].value(node.inputs[0]).producer).kind,
+                  OpKind::kBiasAdd);
+      }
+    }
+  }
+}
+
 // Cross attention: keys and values of another value, in rows of their own, and a bias.
 TEST(FuseChains, KeyAndValueOfAnotherValueBecomeOneProduct) {
   ProgramFamily family = family_of([](ModelBuilder& builder, Program& program, Tensor x) {

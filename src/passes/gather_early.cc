@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
@@ -28,22 +29,22 @@ class Narrower {
   }
 
  private:
-  // The inputs whose rows the node's output is made of, if all of them can be narrowed; none where it mixes rows.
+  // The inputs whose rows the node's output is made of; none where it mixes rows.
   std::vector<int64_t> row_inputs(const Node& node) const {
     const OpInfo& info = op_info(node.kind);
-    if (info.row_inputs == nullptr) return {};
-    const std::vector<int64_t> inputs = info.row_inputs({program_, node});
-    for (const int64_t input : inputs) {
-      const std::optional<BatchColumn> column = column_of(node.inputs[static_cast<size_t>(input)]);
-      if (column && !batch_column_info(*column).of_first_tokens) return {};
-    }
-    return inputs;
+    return info.row_inputs == nullptr ? std::vector<int64_t>{} : info.row_inputs({program_, node});
   }
   // The column of the batch that a value is.
   std::optional<BatchColumn> column_of(ValueId value) const {
     const StorageId storage = program_.value(value).storage;
     if (!storage.valid() || program_.state().storage(storage).role != Role::kInput) return std::nullopt;
     return batch_.column_of(storage);
+  }
+
+  bool is_of_first_tokens(ValueId index) const { return column_of(index) == BatchColumn::kSequenceStart; }
+  bool is_of_last_tokens(ValueId index) const {
+    const NodeId producer = program_.value(index).producer;
+    return producer.valid() && program_.node(producer).kind == OpKind::kLastRows;
   }
 
   // Whether every reader of a value wants rows `index` only: it gathers them, or makes of them what is itself
@@ -75,7 +76,7 @@ class Narrower {
   void narrow_for(NodeId gather) {
     const Node node = program_.node(gather);
     const ValueId index = node.inputs[1];
-    if (column_of(index) != BatchColumn::kSequenceStart) return;
+    if (!is_of_first_tokens(index) && !is_of_last_tokens(index)) return;
     readers_ = program_.readers();
     wanted_.clear();
     anchor_ = gather;
@@ -90,9 +91,11 @@ class Narrower {
 
   // Rows `index` of a value, for a reader in `region`: made of rows of what it is made of, or gathered.
   ValueId narrow(ValueId value, ValueId index, const Region& region) {
-    if (const auto known = narrowed_.find(value); known != narrowed_.end()) return known->second;
-    if (const auto column = column_of(value))
-      return program_.read_state(batch_.request(*batch_column_info(*column).of_first_tokens));
+    if (const auto known = narrowed_.find({value, index}); known != narrowed_.end()) return known->second;
+    if (const auto column = column_of(value); column && is_of_first_tokens(index)) {
+      if (const auto of_first = batch_column_info(*column).of_first_tokens)
+        return program_.read_state(batch_.request(*of_first));
+    }
     OpBuilder builder(program_);
     NodeId made;
     if (can_narrow(value, index)) {
@@ -106,19 +109,20 @@ class Narrower {
       made = builder.add(node.kind, node.inputs, node.attributes, name);
     } else {
       builder.set_region(region);
-      made = builder.add(OpKind::kGatherRows, {value, index}, {}, "first_tokens");
+      made = builder.add(OpKind::kGatherRows, {value, index}, {},
+                         is_of_first_tokens(index) ? "first_tokens" : "last_tokens");
     }
     made_[anchor_].push_back(made);
-    return narrowed_[value] = program_.node(made).outputs[0];
+    return narrowed_[{value, index}] = program_.node(made).outputs[0];
   }
 
   Program& program_;
   BatchInputs& batch_;
   NodeId anchor_;  // the gather that moves
   std::vector<std::vector<NodeId>> readers_;
-  std::map<ValueId, bool> wanted_;       // is_wanted_narrow, of this gather
-  std::map<ValueId, ValueId> narrowed_;  // of all gathers: they have one index
-  NewNodes made_;                        // to stand before their gather
+  std::map<ValueId, bool> wanted_;                           // is_wanted_narrow, of this gather
+  std::map<std::pair<ValueId, ValueId>, ValueId> narrowed_;  // of a value and an index, for all gathers
+  NewNodes made_;                                            // to stand before their gather
 };
 
 }  // namespace

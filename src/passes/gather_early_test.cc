@@ -123,6 +123,34 @@ TEST(GatherEarly, LongChainsOfResidualsAreWalkedOnce) {
   EXPECT_EQ(product_rows(build(deep).programs[0], 0), (Rows{0, 1}));
 }
 
+// A decoder's classifier reads last tokens: its masks are of their samples and positions.
+TEST(GatherEarly, LastTokensAreGatheredEarlyToo) {
+  const Reading last([](ModelBuilder& b, Tensor y) { return b.last_tokens(b.token_dropout(y, 0.1F)); });
+  const ProgramFamily family = build(last);
+  const Program& program = family.programs[0];
+  const BatchInputs& batch = family.train_batches[0];
+  EXPECT_EQ(product_rows(program, 0), (Rows{0, 1}));
+  const auto is_gather_of = [&](ValueId value, BatchColumn column) {
+    const Node& gather = program.node(program.value(value).producer);
+    return gather.kind == OpKind::kGatherRows &&
+           program.value(gather.inputs[0]).storage == batch.find(column) &&
+           program.node(program.value(gather.inputs[1]).producer).kind == OpKind::kLastRows;
+  };
+  int64_t dropouts = 0;
+  for (const Node& node : program.nodes()) {
+    if (node.kind != OpKind::kDropout || node.region.phase != Phase::kForward) continue;
+    ++dropouts;
+    EXPECT_TRUE(is_gather_of(node.inputs[2], BatchColumn::kTokenSample));
+    EXPECT_TRUE(is_gather_of(node.inputs[3], BatchColumn::kPositionIds));
+  }
+  EXPECT_EQ(dropouts, 1);
+}
+
+TEST(GatherEarly, FirstAndLastTokensOfAValueLeaveItWhole) {
+  const Reading both([](ModelBuilder& b, Tensor y) { return b.add(b.first_tokens(y), b.last_tokens(y)); });
+  EXPECT_EQ(product_rows(build(both).programs[0], 0), (Rows{1, 0}));
+}
+
 TEST(GatherEarly, DropoutMasksAreOfTheSampleAndPlaceOfTheToken) {
   const Reading dropped([](ModelBuilder& b, Tensor y) { return b.first_tokens(b.token_dropout(y, 0.1F)); });
   const ProgramFamily family = build(dropped);

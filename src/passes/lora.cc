@@ -25,6 +25,7 @@ struct LinearLayer {
   NodeId product;
   ParameterId weight;
   std::string module;
+  bool is_transposed = false;  // x·W instead of x·Wᵀ
 };
 
 // Products with the weight of a module, one a use.
@@ -33,15 +34,17 @@ std::vector<LinearLayer> linear_layers(const Program& program) {
   std::vector<LinearLayer> layers;
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const Node& node = program.nodes()[i];
-    if (node.kind != OpKind::kMatmul || !std::get<MatmulAttributes>(node.attributes).transpose_b) continue;
+    if (node.kind != OpKind::kMatmul) continue;
+    const auto& attributes = std::get<MatmulAttributes>(node.attributes);
+    if (attributes.transpose_a) continue;
     const StorageId storage = program.value(node.inputs[1]).storage;
     if (!storage.valid()) continue;
     const auto parameters = state.parameters_of(storage);
     if (parameters.size() != 1) continue;
     const std::string& name = state.parameter(parameters[0]).name;
     if (!name.ends_with(kWeightSuffix)) continue;
-    layers.push_back(
-        {NodeId{static_cast<int32_t>(i)}, parameters[0], name.substr(0, name.size() - kWeightSuffix.size())});
+    layers.push_back({NodeId{static_cast<int32_t>(i)}, parameters[0],
+                      name.substr(0, name.size() - kWeightSuffix.size()), !attributes.transpose_b});
   }
   return layers;
 }
@@ -174,13 +177,14 @@ class Adapter {
     builder_.set_region(product.region);
     const Parameter& weight = program_.state().parameter(layer.weight);
     CHECK(weight.is_whole(), "{}: adapters of a weight that is not whole here", weight.name);
-    const std::vector<int64_t> shape = weight.shape;
-    const float bound = 1.0F / std::sqrt(static_cast<float>(shape[1]));
-    const ParameterId a = parameter(layer.module + ".lora_A.weight", {options_.lora.rank, shape[1]},
+    const int64_t inputs = weight.shape[layer.is_transposed ? 0 : 1];
+    const int64_t outputs = weight.shape[layer.is_transposed ? 1 : 0];
+    const float bound = 1.0F / std::sqrt(static_cast<float>(inputs));
+    const ParameterId a = parameter(layer.module + ".lora_A.weight", {options_.lora.rank, inputs},
                                     {.kind = Initializer::Kind::kUniform, .bound = bound}, product.region);
-    const ParameterId b = parameter(layer.module + ".lora_B.weight", {shape[0], options_.lora.rank},
+    const ParameterId b = parameter(layer.module + ".lora_B.weight", {outputs, options_.lora.rank},
                                     {.kind = Initializer::Kind::kZeros}, product.region);
-    note({layer.weight, a, b});
+    note({layer.weight, a, b, layer.is_transposed});
     const ValueId x = dropped(layer, product.inputs[0]);
     ValueId low =
         append(layer, OpKind::kMatmul, {x, read(a)}, MatmulAttributes{.transpose_b = true}, "lora_a");

@@ -9,8 +9,10 @@
 #include <set>
 
 #include "base/error_testing.h"
+#include "model/layers.h"
 #include "models/distilbert.h"
 #include "passes/passes_testing.h"
+#include "tasks/single_label_classification.h"
 
 namespace shoehorn {
 namespace {
@@ -43,6 +45,22 @@ std::set<std::string> trained(const ProgramFamily& family) {
 std::string refusal(const StepOptions& options) {
   return refusal_of([&] { build(options); });
 }
+
+class ToyConv1d final : public Model {
+ public:
+  Outputs forward(ModelBuilder& builder) const override {
+    const Tensor x = builder.embedding(embedding_table(builder, "table", 50, kHidden, 0.1F),
+                                       builder.input(BatchColumn::kInputIds));
+    return linear_layer(builder, "head", builder.last_tokens(conv1d_layer(builder, "c_fc", x, 20, 0.1F)), 2,
+                        0.1F);
+  }
+  const Task& task() const override { return task_; }
+  int64_t max_positions() const override { return 16; }
+  int64_t vocab_size() const override { return 50; }
+
+ private:
+  SingleLabelClassification task_{2};
+};
 
 TEST(Lora, IsOffUnlessARankIsGiven) {
   const ProgramFamily family = build({});
@@ -92,6 +110,20 @@ TEST(Lora, TargetsAreTheModelsUnlessToldOtherwise) {
   EXPECT_EQ(adapters.modules_to_save, (std::vector<std::string>{"pre_classifier", "classifier"}));
   EXPECT_EQ(testing::build(model, with({.rank = 4, .targets = {"out_lin"}})).adapters.target_modules,
             (std::vector<std::string>{"out_lin"}));
+}
+
+// A weight of [inputs, outputs] has adapters of the layer's widths, as PEFT gives Conv1D.
+TEST(Lora, AdaptsWeightsThatLieTheOtherWayRound) {
+  const ToyConv1d model;
+  const ProgramFamily family = testing::build(model, with({.rank = 4, .targets = {"all-linear"}}));
+  ASSERT_EQ(family.adapters.list.size(), 1U);
+  const LowRankAdapter& adapter = family.adapters.list[0];
+  const StateTable& state = *family.state;
+  EXPECT_TRUE(adapter.is_transposed);
+  EXPECT_EQ(state.parameter(adapter.weight).shape, (std::vector<int64_t>{kHidden, 20}));
+  EXPECT_EQ(state.parameter(adapter.a).shape, (std::vector<int64_t>{4, kHidden}));
+  EXPECT_EQ(state.parameter(adapter.b).shape, (std::vector<int64_t>{20, 4}));
+  EXPECT_FLOAT_EQ(state.parameter(adapter.a).initializer.bound, 1 / std::sqrt(static_cast<float>(kHidden)));
 }
 
 TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {

@@ -34,6 +34,7 @@ struct LossScaleStorages {
 // The adapters that the pass `lora` added: y = x·Wᵀ + (scale·x·Aᵀ)·Bᵀ.
 struct LowRankAdapter {
   ParameterId weight, a, b;
+  bool is_transposed = false;  // the weight is [inputs, outputs], as GPT-2's Conv1D has it
 };
 struct AdapterSet {
   std::vector<LowRankAdapter> list;  // empty: no adapters

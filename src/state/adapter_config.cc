@@ -22,12 +22,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // Keys that are read below, and those that say where an adapter comes from or how it was started, not what it
-// computes. Any other must be unset.
-constexpr std::array<std::string_view, 21> kHarmlessKeys = {"auto_mapping",
+// computes. (PEFT itself corrects fan_in_fan_out by the layer's class.) Any other must be unset.
+constexpr std::array<std::string_view, 22> kHarmlessKeys = {"auto_mapping",
                                                             "base_model_name_or_path",
                                                             "bias",
                                                             "corda_config",
                                                             "eva_config",
+                                                            "fan_in_fan_out",
                                                             "inference_mode",
                                                             "init_lora_weights",
                                                             "loftq_config",
@@ -164,8 +165,9 @@ AdapterConfig read_adapter_config(const fs::path& directory) {
   const std::vector<std::string> tensors = adapter_tensor_names(directory);
   lora.targets = reader.names("target_modules");
   if (lora.targets != std::vector<std::string>{"all-linear"}) {
-    // Those that PEFT takes for the architectures there are; a model has the one pair or the other.
-    if (lora.targets.empty()) lora.targets = {"query", "value", "q_lin", "v_lin"};
+    // Those that PEFT takes for the architectures there are; a model has one pair of them, or the one of GPT-2.
+    if (lora.targets.empty())
+      lora.targets = {"query", "value", "q_lin", "v_lin", "q_proj", "v_proj", "c_attn"};
     lora.targets = present(lora.targets, tensors, [](const std::string& tensor, const std::string& name) {
       return tensor.ends_with(kLowRankASuffix) &&
              names_module(tensor.substr(0, tensor.size() - kLowRankASuffix.size()), name);
@@ -200,11 +202,13 @@ fs::path base_model_directory(const fs::path& adapter, const AdapterConfig& conf
 
 void write_adapter_config(const fs::path& directory, const fs::path& base, const LoraOptions& options,
                           const AdapterSet& adapters) {
+  const bool is_transposed = std::any_of(adapters.list.begin(), adapters.list.end(),
+                                         [](const LowRankAdapter& each) { return each.is_transposed; });
   json config = {{"alpha_pattern", json::object()},
                  {"auto_mapping", nullptr},
                  {"base_model_name_or_path", base_path_text(base)},
                  {"bias", "none"},
-                 {"fan_in_fan_out", false},
+                 {"fan_in_fan_out", is_transposed},
                  {"inference_mode", true},
                  {"init_lora_weights", true},
                  {"layers_pattern", nullptr},

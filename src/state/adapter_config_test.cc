@@ -72,6 +72,18 @@ TEST_F(AdapterConfigTest, PeftsIsRead) {
   EXPECT_EQ(config.lora.modules_to_save, std::vector<std::string>{"classifier"});
 }
 
+// PEFT sets it by the class of the layer, whatever the file says.
+TEST_F(AdapterConfigTest, TheOrderOfAWeightsDimensionsIsTheModels) {
+  for (const json& order : {json(true), json(false), json()})
+    EXPECT_EQ(read([&](json& c) { c["fan_in_fan_out"] = order; }).lora.rank, 8);
+  for (const bool is_transposed : {false, true}) {
+    AdapterSet adapters;
+    adapters.list = {{.weight = {}, .a = {}, .b = {}, .is_transposed = is_transposed}};
+    write_adapter_config(directory_.path(), directory_.path() / "base", {.rank = 3}, adapters);
+    EXPECT_EQ(read_json(directory_.path() / kAdapterConfigName).at("fan_in_fan_out"), is_transposed);
+  }
+}
+
 TEST_F(AdapterConfigTest, NothingSavedWholeIsNone) {
   for (const json& nothing : {json(), json::array(), json::array({"score"})}) {
     EXPECT_EQ(read([&](json& c) { c["modules_to_save"] = nothing; }).lora.modules_to_save,
@@ -84,7 +96,6 @@ TEST_F(AdapterConfigTest, WhatChangesTheComputationIsRefusedByName) {
                                                              {"use_rslora", true},
                                                              {"lora_bias", true},
                                                              {"use_qalora", true},
-                                                             {"fan_in_fan_out", true},
                                                              {"bias", "all"},
                                                              {"rank_pattern", {{"query", 4}}},
                                                              {"alpha_pattern", {{"query", 4}}},

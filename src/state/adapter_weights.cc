@@ -51,18 +51,32 @@ std::vector<float> read_whole(const Executor& executor, const Parameter& paramet
   return values;
 }
 
-// B·A of one adapter, a range of elements at a time.
+std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  std::vector<float> made(values.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column)
+      made[static_cast<size_t>(column * rows + row)] = values[static_cast<size_t>(row * columns + column)];
+  }
+  return made;
+}
+
+// B·A of one adapter, or (B·A)ᵀ = Aᵀ·Bᵀ if its weight is transposed, a range of elements at a time.
 class LowRankProduct {
  public:
   LowRankProduct(const StateTable& state, const Executor& executor, const LowRankAdapter& adapter,
                  float scale)
-      : a_(read_whole(executor, state.parameter(adapter.a))),
-        b_(read_whole(executor, state.parameter(adapter.b))),
+      : left_(read_whole(executor, state.parameter(adapter.b))),
+        right_(read_whole(executor, state.parameter(adapter.a))),
         rank_(state.parameter(adapter.a).shape[0]),
-        columns_(state.parameter(adapter.a).shape[1]),
-        scale_(scale) {}
+        columns_(state.parameter(adapter.weight).shape[1]),
+        scale_(scale) {
+    if (!adapter.is_transposed) return;
+    left_.swap(right_);
+    left_ = transposed(left_, rank_, state.parameter(adapter.weight).shape[0]);
+    right_ = transposed(right_, columns_, rank_);
+  }
 
-  // Adds elements [offset, offset + values.size()) of scale·B·A.
+  // Adds elements [offset, offset + values.size()) of the scaled product.
   void add_to(int64_t offset, std::span<float> values) const {
     const int64_t end = offset + static_cast<int64_t>(values.size());
     std::vector<float> sums(static_cast<size_t>(columns_));
@@ -72,10 +86,10 @@ class LowRankProduct {
       const int64_t last = std::min(columns_, end - row * columns_);
       std::fill(sums.begin(), sums.end(), 0.0F);
       for (int64_t r = 0; r < rank_; ++r) {
-        const float factor = b_[static_cast<size_t>(row * rank_ + r)];
-        const float* a = a_.data() + r * columns_;
+        const float factor = left_[static_cast<size_t>(row * rank_ + r)];
+        const float* right = right_.data() + r * columns_;
         for (int64_t column = first; column < last; ++column)
-          sums[static_cast<size_t>(column)] += factor * a[column];
+          sums[static_cast<size_t>(column)] += factor * right[column];
       }
       for (int64_t column = first; column < last; ++column, ++at)
         values[static_cast<size_t>(at - offset)] += scale_ * sums[static_cast<size_t>(column)];
@@ -83,7 +97,8 @@ class LowRankProduct {
   }
 
  private:
-  std::vector<float> a_, b_;
+  std::vector<float> left_;   // [rows of the weight, rank]
+  std::vector<float> right_;  // [rank, columns]
   int64_t rank_;
   int64_t columns_;
   float scale_;

@@ -9,9 +9,11 @@
 #include "base/error.h"
 #include "io/safetensors.h"
 #include "io/test_directory.h"
+#include "model/layers.h"
 #include "session/session.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
+#include "tasks/single_label_classification.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -183,6 +185,59 @@ TEST_F(AdapterWeights, MergeIntoTheBasesWeights) {
     }
   }
   EXPECT_EQ(file.names().size(), weight_specs(session_.state()).size()) << "and no adapter";
+}
+
+// One layer y = x·W + b, as GPT-2 stores it.
+class Conv1dModel final : public Model {
+ public:
+  Outputs forward(ModelBuilder& builder) const override {
+    const Tensor x = builder.embedding(embedding_table(builder, "table", 61, 12, 0.5F),
+                                       builder.input(BatchColumn::kInputIds));
+    return linear_layer(builder, "score", builder.last_tokens(conv1d_layer(builder, "c_fc", x, 20, 0.5F)), 3,
+                        0.5F);
+  }
+  const Task& task() const override { return task_; }
+  int64_t max_positions() const override { return 20; }
+  int64_t vocab_size() const override { return 61; }
+
+ private:
+  SingleLabelClassification task_{3};
+};
+
+// W [inputs, outputs] + scale·(B·A)ᵀ.
+TEST_F(AdapterWeights, MergeIntoWeightsThatLieTheOtherWayRound) {
+  const Conv1dModel model;
+  SessionOptions options = options_of(3);
+  options.step.lora.targets = {"c_fc"};
+  Session session(model, options), other(model, options);
+  for (Session* each : {&session, &other}) each->reserve();
+  start(session, 5);
+  const fs::path plain = directory_.path() / "plain";
+  const fs::path merged = directory_.path() / "merged";
+  for (const fs::path& directory : {plain, merged}) fs::create_directories(directory);
+  save_weights(plain, session.state(), session.executor());
+  ASSERT_EQ(session.family().adapters.list.size(), 1U);
+  fill(session, session.family().adapters.list[0].b, 0.25F);
+  const OriginalWeights originals = *start_weights(plain, other.state(), other.executor(), 5).originals;
+  save_merged_weights(merged, &originals, session.family(), session.executor());
+  const SafetensorsModel file = SafetensorsModel::open(merged);
+  const NamedWeights weights = weights_of(session);
+  const std::vector<float>& w = weights.at("c_fc.weight");
+  const std::vector<float>& a = weights.at("c_fc.lora_A.weight");
+  const std::vector<float>& b = weights.at("c_fc.lora_B.weight");
+  ASSERT_EQ(w.size(), 12 * 20U);
+  std::vector<float> found(w.size());
+  file.read_into("c_fc.weight", std::as_writable_bytes(std::span(found)));
+  for (size_t i = 0; i < found.size(); ++i) {
+    double sum = w[i];
+    double magnitude = std::abs(sum);
+    for (size_t r = 0; r < 3; ++r) {
+      const double term = 2.0 * b[i % 20 * 3 + r] * a[r * 12 + i / 20];
+      sum += term;
+      magnitude += std::abs(term);
+    }
+    ASSERT_NEAR(found[i], sum, 6 * 0x1p-24 * magnitude) << i;
+  }
 }
 
 // Hours lie between the start of a run and its end.

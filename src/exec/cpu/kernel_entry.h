@@ -23,6 +23,7 @@ struct KernelEntry {
 std::vector<KernelEntry> movement_kernels();
 std::vector<KernelEntry> rowwise_kernels();
 std::vector<KernelEntry> column_kernels();
+std::vector<KernelEntry> rotary_kernels();
 std::vector<KernelEntry> matmul_kernels();
 std::vector<KernelEntry> attention_kernels();
 std::vector<KernelEntry> loss_kernels();

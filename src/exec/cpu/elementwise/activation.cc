@@ -17,6 +17,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
+// Of an activation function.
+struct ValueAndSlope {
+  FloatVector value;
+  FloatVector slope;
+};
+
 struct Gelu {
   static HWY_INLINE FloatVector value(FloatVector x) { return gelu(x); }
   static HWY_INLINE FloatVector slope(FloatVector x) { return gelu_derivative(x); }
@@ -37,6 +43,17 @@ struct Tanh {
   static HWY_INLINE FloatVector value(FloatVector x) { return tanh(x); }
   static HWY_INLINE FloatVector slope(FloatVector x) { return tanh_derivative(x); }
 };
+
+template <class Kind>
+HWY_INLINE ValueAndSlope value_and_slope(Kind, FloatVector x) {
+  return {Kind::value(x), Kind::slope(x)};
+}
+// One exponential for both; its bounds move no value.
+HWY_INLINE ValueAndSlope value_and_slope(Silu, FloatVector x) {
+  const FloatVector bounded = hn::Max(set(-110.0f), hn::Min(set(110.0f), x));
+  const Logistic s = logistic(bounded);
+  return {hn::Mul(x, s.value), hn::MulAdd(bounded, s.slope, s.value)};
+}
 
 // Calls function(Kind{}, T{}).
 template <class Function>
@@ -94,6 +111,36 @@ void backward_rows(const BiasActivationBackward& g, int64_t begin, int64_t end, 
   });
 }
 
+void gated_forward_range(const GatedActivationForward& g, int64_t begin, int64_t end) {
+  with_kind(g.kind, g.dtype, [&](auto kind, auto type) {
+    using T = decltype(type);
+    const T* gate = static_cast<const T*>(g.gate);
+    const T* up = static_cast<const T*>(g.up);
+    T* y = static_cast<T*>(g.y);
+    for_columns(begin, end, [&](int64_t i, auto lanes) {
+      store(hn::Mul(kind.value(load(gate + i, lanes)), load(up + i, lanes)), y + i, lanes);
+    });
+  });
+}
+
+void gated_backward_range(const GatedActivationBackward& g, int64_t begin, int64_t end) {
+  with_kind(g.kind, g.dtype, [&](auto kind, auto type) {
+    using T = decltype(type);
+    const T* dy = static_cast<const T*>(g.dy);
+    const T* gate = static_cast<const T*>(g.gate);
+    const T* up = static_cast<const T*>(g.up);
+    T* dgate = static_cast<T*>(g.dgate);
+    T* dup = static_cast<T*>(g.dup);
+    for_columns(begin, end, [&](int64_t i, auto lanes) {
+      const FloatVector gradient = load(dy + i, lanes);
+      const FloatVector factor = load(up + i, lanes);
+      const ValueAndSlope gated = value_and_slope(kind, load(gate + i, lanes));
+      store(hn::Mul(hn::Mul(gradient, factor), gated.slope), dgate + i, lanes);
+      store(hn::Mul(gradient, gated.value), dup + i, lanes);
+    });
+  });
+}
+
 }  // namespace shoehorn::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -103,6 +150,8 @@ namespace {
 
 HWY_EXPORT(forward_rows);
 HWY_EXPORT(backward_rows);
+HWY_EXPORT(gated_forward_range);
+HWY_EXPORT(gated_backward_range);
 
 }  // namespace
 
@@ -135,6 +184,20 @@ void bias_activation_backward(const BiasActivationBackward& g) {
     }
   });
   add_partials(partials, chunks, g.features, g.features, g.accumulate, g.dbias);
+}
+
+void gated_activation_forward(const GatedActivationForward& arguments) {
+  check_storage(arguments.dtype, "gated_activation");
+  parallel_ranges(arguments.count, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(gated_forward_range)(arguments, begin, end);
+  });
+}
+
+void gated_activation_backward(const GatedActivationBackward& arguments) {
+  check_storage(arguments.dtype, "gated_activation");
+  parallel_ranges(arguments.count, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(gated_backward_range)(arguments, begin, end);
+  });
 }
 
 }  // namespace shoehorn::cpu

@@ -1,4 +1,4 @@
-// Activation functions, with the bias of the preceding product, and their gradients.
+// Activation functions, with the bias of the preceding product or gating another value, and their gradients.
 //
 // R rows, F features, row-major and dense, stored as `dtype` (float32, bfloat16 or float16, checked:
 // InternalError); arithmetic and bias gradients are float32. Results do not depend on the number of threads.
@@ -47,5 +47,29 @@ struct BiasActivationBackward {
 };
 int64_t bias_activation_backward_workspace_bytes(int64_t rows, int64_t features);
 void bias_activation_backward(const BiasActivationBackward& arguments);
+
+// y = activation(gate) up: SwiGLU with silu, GeGLU with a gelu (Shazeer, "GLU variants improve transformer", 2020)
+struct GatedActivationForward {
+  DType dtype;
+  Activation kind;
+  int64_t count;
+  const void* gate;  // [count]
+  const void* up;    // [count]
+  void* y;           // [count]; may be gate or up
+};
+void gated_activation_forward(const GatedActivationForward& arguments);
+
+// dgate = dy up activation'(gate), dup = dy activation(gate). Each may be any of the inputs.
+struct GatedActivationBackward {
+  DType dtype;
+  Activation kind;
+  int64_t count;
+  const void* dy;    // [count]
+  const void* gate;  // [count]
+  const void* up;    // [count]
+  void* dgate;       // [count]
+  void* dup;         // [count]
+};
+void gated_activation_backward(const GatedActivationBackward& arguments);
 
 }  // namespace shoehorn::cpu

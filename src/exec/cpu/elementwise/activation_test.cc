@@ -149,6 +149,104 @@ TEST_P(Activations, InPlaceAndWithoutBias) {
   }
 }
 
+TEST_P(Activations, GateAnotherValue) {
+  for (const DType dtype : kStorages) {
+    for (const Activation kind : kKinds) {
+      for (const int64_t count : {0, 1, 15, 64, 131}) {
+        SCOPED_TRACE(fmt::format("{} kind {} of {}", dtype_name(dtype), static_cast<int>(kind), count));
+        const Tensor gate = random_tensor(dtype, count, 1, 0.0F, 2.0F);
+        const Tensor up = random_tensor(dtype, count, 2);
+        const Tensor dy = random_tensor(dtype, count, 3);
+        Tensor y(dtype, count), dgate(dtype, count), dup(dtype, count);
+        gated_activation_forward({dtype, kind, count, gate.data(), up.data(), y.data()});
+        gated_activation_backward(
+            {dtype, kind, count, dy.data(), gate.data(), up.data(), dgate.data(), dup.data()});
+        for (int64_t i = 0; i < count; ++i) {
+          const double x = gate[i];
+          const double factor = up[i];
+          const double gradient = dy[i];
+          const double expected = value(kind, x) * factor;
+          ASSERT_NEAR(y[i], expected, tolerance(dtype, expected, (std::abs(x) + 1) * std::abs(factor), 8))
+              << x;
+          const double expected_up = gradient * value(kind, x);
+          ASSERT_NEAR(dup[i], expected_up,
+                      tolerance(dtype, expected_up, (std::abs(x) + 1) * std::abs(gradient), 8))
+              << x;
+          const double expected_gate = gradient * factor * slope(kind, x);
+          // 1e-9: the difference quotient's own error.
+          ASSERT_NEAR(dgate[i], expected_gate,
+                      tolerance(dtype, expected_gate, 2 * std::abs(gradient * factor), 8) + 1e-9)
+              << x;
+        }
+      }
+    }
+  }
+}
+
+// The gradients may lie in any of the inputs.
+TEST_P(Activations, GatesInPlace) {
+  constexpr int64_t kCount = 37;
+  const Tensor gate = random_tensor(DType::kBF16, kCount, 1);
+  const Tensor up = random_tensor(DType::kBF16, kCount, 2);
+  const Tensor dy = random_tensor(DType::kBF16, kCount, 3);
+  for (const Activation kind : kKinds) {
+    Tensor y(DType::kBF16, kCount), dgate(DType::kBF16, kCount), dup(DType::kBF16, kCount);
+    gated_activation_forward({DType::kBF16, kind, kCount, gate.data(), up.data(), y.data()});
+    gated_activation_backward(
+        {DType::kBF16, kind, kCount, dy.data(), gate.data(), up.data(), dgate.data(), dup.data()});
+    for (const bool in_gate : {false, true}) {
+      Tensor a = gate, b = up;
+      gated_activation_forward(
+          {DType::kBF16, kind, kCount, a.data(), b.data(), in_gate ? a.data() : b.data()});
+      EXPECT_EQ((in_gate ? a : b).bytes(), y.bytes());
+    }
+    for (int first = 0; first < 3; ++first) {
+      for (int second = 0; second < 3; ++second) {
+        if (first == second) continue;
+        Tensor inputs[] = {dy, gate, up};
+        gated_activation_backward({DType::kBF16, kind, kCount, inputs[0].data(), inputs[1].data(),
+                                   inputs[2].data(), inputs[first].data(), inputs[second].data()});
+        EXPECT_EQ(inputs[first].bytes(), dgate.bytes());
+        EXPECT_EQ(inputs[second].bytes(), dup.bytes());
+      }
+    }
+  }
+}
+
+// Where a sigmoid is 0 or 1 to the last place, and at what is no number.
+TEST_P(Activations, GatesOfAnySizeAreTheActivationsAlone) {
+  const Tensor gate(DType::kF32, {-3e38F, -150.0F, -109.0F, -90.0F, 90.0F, 150.0F, 3e38F, NAN});
+  const Tensor one(DType::kF32, std::vector<float>(8, 1.0F));
+  for (const Activation kind : kKinds) {
+    Tensor y(DType::kF32, 8), dgate(DType::kF32, 8), dup(DType::kF32, 8), dx(DType::kF32, 8);
+    bias_activation_forward({.dtype = DType::kF32,
+                             .kind = kind,
+                             .rows = 1,
+                             .features = 8,
+                             .x = gate.data(),
+                             .bias = nullptr,
+                             .y = y.data()});
+    bias_activation_backward({.dtype = DType::kF32,
+                              .kind = kind,
+                              .rows = 1,
+                              .features = 8,
+                              .dy = one.data(),
+                              .x = gate.data(),
+                              .bias = nullptr,
+                              .dx = dx.data(),
+                              .dbias = nullptr,
+                              .accumulate = false,
+                              .workspace = nullptr});
+    gated_activation_backward(
+        {DType::kF32, kind, 8, one.data(), gate.data(), one.data(), dgate.data(), dup.data()});
+    for (int64_t i = 0; i < 7; ++i) {
+      EXPECT_EQ(dup[i], y[i]) << gate[i];
+      EXPECT_EQ(dgate[i], dx[i]) << gate[i];
+    }
+    EXPECT_TRUE(std::isnan(dup[7]) && std::isnan(dgate[7]));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Activations, testing::every_target(), testing::target_name);
 
 TEST(Activations, ThreadsLeaveNoTrace) {
@@ -167,6 +265,22 @@ TEST(Activations, ThreadsLeaveNoTrace) {
     EXPECT_EQ(many.dx.bytes(), one.dx.bytes());
     EXPECT_EQ(many.dbias.bytes(), one.dbias.bytes());
   }
+}
+
+TEST(Activations, GatesInAnyNumberOfThreads) {
+  constexpr int64_t kCount = 60000;
+  const Tensor gate = random_tensor(DType::kF32, kCount, 1);
+  const Tensor up = random_tensor(DType::kF32, kCount, 2);
+  const auto run = [&](int threads) {
+    Tensor y(DType::kF32, kCount), dgate(DType::kF32, kCount), dup(DType::kF32, kCount);
+    with_threads(threads, [&] {
+      gated_activation_forward({DType::kF32, Activation::kSilu, kCount, gate.data(), up.data(), y.data()});
+      gated_activation_backward({DType::kF32, Activation::kSilu, kCount, y.data(), gate.data(), up.data(),
+                                 dgate.data(), dup.data()});
+    });
+    return std::tuple(y.bytes(), dgate.bytes(), dup.bytes());
+  };
+  EXPECT_EQ(run(1), run(3));
 }
 
 }  // namespace

@@ -76,6 +76,24 @@ void take_columns(const TakeColumns& arguments) {
   });
 }
 
+void spread_columns(const SpreadColumns& arguments) {
+  check_storage(arguments.dtype, "spread_columns");
+  const int64_t element = dtype_bytes(arguments.dtype);
+  const int64_t before = arguments.offset * element;
+  const int64_t width = arguments.width * element;
+  const int64_t all = arguments.columns * element;
+  const auto* x = static_cast<const char*>(arguments.x);
+  auto* y = static_cast<char*>(arguments.y);
+  parallel_ranges(arguments.rows, row_grain(arguments.columns), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      char* to = y + row * all;
+      std::memset(to, 0, static_cast<size_t>(before));
+      std::memcpy(to + before, x + row * width, static_cast<size_t>(width));
+      std::memset(to + before + width, 0, static_cast<size_t>(all - before - width));
+    }
+  });
+}
+
 void put_columns(const PutColumns& arguments) {
   check_storage(arguments.dtype, "put_columns");
   parallel_ranges(arguments.rows, row_grain(arguments.width), [&](int64_t begin, int64_t end) {

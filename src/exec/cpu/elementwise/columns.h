@@ -32,6 +32,17 @@ struct TakeColumns {
 };
 void take_columns(const TakeColumns& arguments);
 
+struct SpreadColumns {
+  DType dtype;
+  int64_t rows;
+  int64_t columns;
+  int64_t offset;
+  int64_t width;
+  const void* x;  // [R, W]
+  void* y;        // [R, N] x in the range, zeros beside it; does not overlap x
+};
+void spread_columns(const SpreadColumns& arguments);
+
 struct PutColumns {
   DType dtype;  // of y
   int64_t rows;

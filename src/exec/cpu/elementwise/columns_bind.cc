@@ -30,6 +30,18 @@ PreparedNode bind_take_columns(const OpContext& node, const NodeBuffers& buffers
   return run_by_rows<take_columns>(call, rows(node.type(0)));
 }
 
+PreparedNode bind_spread_columns(const OpContext& node, const NodeBuffers& buffers, int) {
+  const auto& range = node.attributes<ColumnsAttributes>();
+  SpreadColumns call{.dtype = node.type(0).dtype,
+                     .rows = 0,
+                     .columns = range.columns,
+                     .offset = range.offset,
+                     .width = range.width,
+                     .x = buffers.inputs[0],
+                     .y = buffers.outputs[0]};
+  return run_by_rows<spread_columns>(call, rows(node.type(0)));
+}
+
 PreparedNode bind_scale(const OpContext& node, const NodeBuffers& buffers, int) {
   Scale call{.dtype = node.type(0).dtype,
              .count = 0,
@@ -49,6 +61,7 @@ PreparedNode bind_scale(const OpContext& node, const NodeBuffers& buffers, int) 
 std::vector<KernelEntry> column_kernels() {
   return {{OpKind::kAddColumns, nullptr, bind_add_columns},
           {OpKind::kTakeColumns, nullptr, bind_take_columns},
+          {OpKind::kSpreadColumns, nullptr, bind_spread_columns},
           {OpKind::kScale, nullptr, bind_scale}};
 }
 

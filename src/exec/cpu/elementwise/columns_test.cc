@@ -80,6 +80,28 @@ TEST(TakeColumnsKernel, CopiesTheRange) {
   }
 }
 
+TEST(SpreadColumnsKernel, FillsTheRangeAndZerosTheRest) {
+  for (const DType dtype : kStorages) {
+    for (const auto& [columns, offset, width] : kRanges) {
+      constexpr int64_t kRows = 19;
+      const Tensor x = random_tensor(dtype, kRows * width, 1);
+      Tensor y = random_tensor(dtype, kRows * columns, 2);
+      spread_columns({.dtype = dtype,
+                      .rows = kRows,
+                      .columns = columns,
+                      .offset = offset,
+                      .width = width,
+                      .x = x.data(),
+                      .y = y.data()});
+      for (int64_t i = 0; i < y.count(); ++i) {
+        const int64_t column = i % columns - offset;
+        const bool inside = column >= 0 && column < width;
+        ASSERT_EQ(y[i], inside ? x[i / columns * width + column] : 0.0F) << i << " of " << columns;
+      }
+    }
+  }
+}
+
 class PutColumnsKernel : public testing::EveryTarget {};
 
 TEST_P(PutColumnsKernel, RoundsIntoTheRangeAndKeepsTheRest) {
@@ -120,12 +142,14 @@ TEST(Columns, ThreadsLeaveNoTrace) {
     Tensor sum(DType::kF32, x.count());
     Tensor taken(DType::kF32, addend.count());
     Tensor put(DType::kBF16, x.count());
+    Tensor spread(DType::kF32, x.count());
     with_threads(threads, [&] {
       add_columns({DType::kF32, kRows, kColumns, 128, 128, x.data(), addend.data(), sum.data()});
       take_columns({DType::kF32, kRows, kColumns, 128, 128, sum.data(), taken.data()});
       put_columns({DType::kBF16, kRows, kColumns, 128, 128, taken.floats(), put.data()});
+      spread_columns({DType::kF32, kRows, kColumns, 128, 128, taken.data(), spread.data()});
     });
-    return std::tuple(sum.bytes(), taken.bytes(), put.bytes());
+    return std::tuple(sum.bytes(), taken.bytes(), put.bytes(), spread.bytes());
   };
   EXPECT_EQ(run(1), run(3));
 }
@@ -133,6 +157,7 @@ TEST(Columns, ThreadsLeaveNoTrace) {
 TEST(Columns, OtherTypesAreRejected) {
   EXPECT_THROW(add_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr, nullptr}), InternalError);
   EXPECT_THROW(take_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
+  EXPECT_THROW(spread_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
   EXPECT_THROW(put_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
 }
 

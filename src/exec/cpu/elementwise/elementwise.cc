@@ -29,6 +29,18 @@ void add_range(const Add& g, int64_t begin, int64_t end) {
   });
 }
 
+void multiply_range(const Multiply& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    const T* a = static_cast<const T*>(g.a);
+    const T* b = static_cast<const T*>(g.b);
+    T* product = static_cast<T*>(g.product);
+    for_columns(begin, end, [&](int64_t i, auto lanes) {
+      store(hn::Mul(load(a + i, lanes), load(b + i, lanes)), product + i, lanes);
+    });
+  });
+}
+
 void bias_add_rows(const BiasAdd& g, int64_t begin, int64_t end) {
   with_storage(g.dtype, [&](auto type) {
     using T = decltype(type);
@@ -108,6 +120,7 @@ HWY_AFTER_NAMESPACE();
 namespace shoehorn::cpu {
 
 HWY_EXPORT(add_range);
+HWY_EXPORT(multiply_range);
 HWY_EXPORT(bias_add_rows);
 HWY_EXPORT(dropout_rows);
 HWY_EXPORT(cast_range);
@@ -120,6 +133,13 @@ void add(const Add& arguments) {
   check_storage(arguments.dtype, "add");
   parallel_ranges(arguments.count, kElementsPerChunk, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(add_range)(arguments, begin, end);
+  });
+}
+
+void multiply(const Multiply& arguments) {
+  check_storage(arguments.dtype, "multiply");
+  parallel_ranges(arguments.count, kElementsPerChunk, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(multiply_range)(arguments, begin, end);
   });
 }
 

@@ -1,4 +1,4 @@
-// Element-wise kernels: sums, dropout, casts, scaling, and the split storage of master weights.
+// Element-wise kernels: sums, products, dropout, casts, scaling, and the split storage of master weights.
 //
 // R rows, N columns, row-major and dense. `dtype` is float32, bfloat16 or float16 (checked: InternalError).
 // Arithmetic is float32 and rounds once on storing. An output may be the same buffer as an input of the same
@@ -39,6 +39,15 @@ struct Add {
   void* sum;      // [count] a + b
 };
 void add(const Add& arguments);
+
+struct Multiply {
+  DType dtype;
+  int64_t count;
+  const void* a;  // [count]
+  const void* b;  // [count]
+  void* product;  // [count] a · b
+};
+void multiply(const Multiply& arguments);
 
 struct BiasAdd {
   DType dtype;

@@ -18,15 +18,17 @@ float stored(DType dtype, float value) {
 
 class Elementwise : public testing::EveryTarget {};
 
-TEST_P(Elementwise, SumsScalesAndCasts) {
+TEST_P(Elementwise, SumsProductsScalesAndCasts) {
   for (const DType dtype : kStorages) {
     for (const int64_t count : {0, 1, 17, 64, 1001, 40000}) {
       const Tensor a = random_tensor(dtype, count, 1);
       const Tensor b = random_tensor(dtype, count, 2);
-      Tensor sum(dtype, count), scaled(dtype, count), filled(dtype, count), copied(dtype, count);
+      Tensor sum(dtype, count), product(dtype, count), scaled(dtype, count), filled(dtype, count),
+          copied(dtype, count);
       Tensor narrow(DType::kBF16, count), half(DType::kF16, count), wide(DType::kF32, count);
       const float factor = 0.37F;
       add({.dtype = dtype, .count = count, .a = a.data(), .b = b.data(), .sum = sum.data()});
+      multiply({.dtype = dtype, .count = count, .a = a.data(), .b = b.data(), .product = product.data()});
       scale({.dtype = dtype, .count = count, .x = a.data(), .factor = &factor, .y = scaled.data()});
       fill({.dtype = dtype, .count = count, .value = 1.1F, .y = filled.data()});
       copy(a.data(), static_cast<int64_t>(a.bytes().size()), copied.data());
@@ -48,6 +50,7 @@ TEST_P(Elementwise, SumsScalesAndCasts) {
       EXPECT_EQ(copied.bytes(), a.bytes());
       for (int64_t i = 0; i < count; ++i) {
         ASSERT_EQ(sum[i], stored(dtype, a[i] + b[i]));
+        ASSERT_EQ(product[i], stored(dtype, a[i] * b[i]));
         ASSERT_EQ(scaled[i], stored(dtype, a[i] * factor));
         ASSERT_EQ(filled[i], stored(dtype, 1.1F));
         ASSERT_EQ(narrow[i], stored(DType::kBF16, a[i]));
@@ -56,6 +59,13 @@ TEST_P(Elementwise, SumsScalesAndCasts) {
       }
       add({.dtype = dtype, .count = count, .a = copied.data(), .b = b.data(), .sum = copied.data()});
       EXPECT_EQ(copied.bytes(), sum.bytes()) << "in place";
+      Tensor factor_and_product = b;
+      multiply({.dtype = dtype,
+                .count = count,
+                .a = a.data(),
+                .b = factor_and_product.data(),
+                .product = factor_and_product.data()});
+      EXPECT_EQ(factor_and_product.bytes(), product.bytes()) << "in place";
     }
   }
 }

@@ -109,7 +109,7 @@ void embedding_backward(const EmbeddingBackward& g) {
 }
 
 void gather_rows(const GatherRows& g) {
-  check_storage(g.dtype, "gather_rows");
+  if (g.dtype != DType::kI32) check_storage(g.dtype, "gather_rows");
   check_index(g.index, g.selected, g.rows, "gather_rows");
   const int64_t bytes = g.hidden * dtype_bytes(g.dtype);
   parallel_ranges(g.selected, row_grain(g.hidden), [&](int64_t begin, int64_t end) {
@@ -118,6 +118,10 @@ void gather_rows(const GatherRows& g) {
                   static_cast<size_t>(bytes));
     }
   });
+}
+
+void last_rows(const LastRows& g) {
+  for (int64_t s = 0; s < g.sequences; ++s) g.last[s] = g.start[s] + g.length[s] - 1;
 }
 
 void scatter_rows(const ScatterRows& g) {

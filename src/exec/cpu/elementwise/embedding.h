@@ -2,7 +2,7 @@
 // scatters rows.
 //
 // R rows, S selected rows, H hidden, V entries of the table; row-major and dense. Activations are stored as
-// `dtype` (float32, bfloat16 or float16, checked: InternalError). An id outside of the table is a UserError,
+// `dtype` (float32, bfloat16 or float16, checked: InternalError; gathered rows also int32). An id outside of the table is a UserError,
 // thrown before anything is written. Gradients are added in the order of the rows for any number of threads:
 // a thread owns columns, not rows. Nothing is allocated.
 #pragma once
@@ -52,6 +52,15 @@ struct GatherRows {
   void* y;               // [S, H]
 };
 void gather_rows(const GatherRows& arguments);
+
+// last[s] = start[s] + length[s] - 1, the last row of a sequence; no sequence is empty
+struct LastRows {
+  int64_t sequences;
+  const int32_t* start;   // [S]
+  const int32_t* length;  // [S]
+  int32_t* last;          // [S]
+};
+void last_rows(const LastRows& arguments);
 
 // y = 0, then y[index[s]] = x[s]: the gradient of gather_rows for distinct indices. (Of equal indices the
 // last row wins.)

@@ -164,6 +164,23 @@ TEST(Rows, ScatterUndoesGather) {
   }
 }
 
+TEST(Rows, NumbersOfRowsAreGatheredToo) {
+  const std::vector<int32_t> positions = {4, 8, 15, 16, 23, 42};
+  const std::vector<int32_t> start = {0, 2, 3};
+  const std::vector<int32_t> length = {2, 1, 3};
+  std::vector<int32_t> last(3), y(3);
+  last_rows({.sequences = 3, .start = start.data(), .length = length.data(), .last = last.data()});
+  EXPECT_EQ(last, (std::vector<int32_t>{1, 2, 5}));
+  gather_rows({.dtype = DType::kI32,
+               .rows = 6,
+               .selected = 3,
+               .hidden = 1,
+               .x = positions.data(),
+               .index = last.data(),
+               .y = y.data()});
+  EXPECT_EQ(y, (std::vector<int32_t>{8, 15, 42}));
+}
+
 TEST(Rows, RefusesAnIndexOutside) {
   const std::vector<int32_t> index{3};
   Tensor x(DType::kF32, 3), y(DType::kF32, 1);

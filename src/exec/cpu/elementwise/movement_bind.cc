@@ -57,6 +57,17 @@ PreparedNode bind_scatter(const OpContext& node, const NodeBuffers& buffers, int
       };
 }
 
+PreparedNode bind_last_rows(const OpContext& node, const NodeBuffers& buffers, int) {
+  LastRows call{.sequences = 0,
+                .start = input<const int32_t>(buffers, 0),
+                .length = input<const int32_t>(buffers, 1),
+                .last = output<int32_t>(buffers, 0)};
+  return [call, sequences = rows(node.type(0))](const int64_t* counts) mutable {
+    call.sequences = sequences(counts);
+    last_rows(call);
+  };
+}
+
 }  // namespace
 
 std::vector<KernelEntry> movement_kernels() {
@@ -67,6 +78,7 @@ std::vector<KernelEntry> movement_kernels() {
       {OpKind::kCopy, nullptr, bind_copy},
       {OpKind::kGatherRows, nullptr, bind_gather},
       {OpKind::kScatterRows, nullptr, bind_scatter},
+      {OpKind::kLastRows, nullptr, bind_last_rows},
   };
 }
 

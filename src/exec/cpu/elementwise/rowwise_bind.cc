@@ -26,17 +26,53 @@ cpu::Activation kind_of(shoehorn::Activation activation) {
   throw InternalError("[activation] unknown kind");
 }
 
+// A node of one type whose call lacks only the number of elements.
+template <auto kKernel, typename Call>
+PreparedNode run_by_elements(Call call, const TensorType& type) {
+  return [call, rows = rows(type), width = row_elements(type)](const int64_t* counts) mutable {
+    call.count = rows(counts) * width;
+    kKernel(call);
+  };
+}
+
 PreparedNode bind_add(const OpContext& node, const NodeBuffers& buffers, int) {
-  Add call{.dtype = node.type(0).dtype,
-           .count = 0,
-           .a = buffers.inputs[0],
-           .b = buffers.inputs[1],
-           .sum = buffers.outputs[0]};
-  return
-      [call, rows = rows(node.type(0)), width = row_elements(node.type(0))](const int64_t* counts) mutable {
-        call.count = rows(counts) * width;
-        add(call);
-      };
+  const Add call{.dtype = node.type(0).dtype,
+                 .count = 0,
+                 .a = buffers.inputs[0],
+                 .b = buffers.inputs[1],
+                 .sum = buffers.outputs[0]};
+  return run_by_elements<add>(call, node.type(0));
+}
+
+PreparedNode bind_multiply(const OpContext& node, const NodeBuffers& buffers, int) {
+  const Multiply call{.dtype = node.type(0).dtype,
+                      .count = 0,
+                      .a = buffers.inputs[0],
+                      .b = buffers.inputs[1],
+                      .product = buffers.outputs[0]};
+  return run_by_elements<multiply>(call, node.type(0));
+}
+
+PreparedNode bind_gated_activation(const OpContext& node, const NodeBuffers& buffers, int) {
+  const GatedActivationForward call{.dtype = node.type(0).dtype,
+                                    .kind = kind_of(node.attributes<ActivationAttributes>().kind),
+                                    .count = 0,
+                                    .gate = buffers.inputs[0],
+                                    .up = buffers.inputs[1],
+                                    .y = buffers.outputs[0]};
+  return run_by_elements<gated_activation_forward>(call, node.type(0));
+}
+
+PreparedNode bind_gated_activation_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  const GatedActivationBackward call{.dtype = node.type(0).dtype,
+                                     .kind = kind_of(node.attributes<ActivationAttributes>().kind),
+                                     .count = 0,
+                                     .dy = buffers.inputs[0],
+                                     .gate = buffers.inputs[1],
+                                     .up = buffers.inputs[2],
+                                     .dgate = buffers.outputs[0],
+                                     .dup = buffers.outputs[1]};
+  return run_by_elements<gated_activation_backward>(call, node.type(0));
 }
 
 PreparedNode bind_bias_add(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -112,47 +148,40 @@ PreparedNode bind_layer_norm(const OpContext& node, const NodeBuffers& buffers, 
   return run_by_rows<layer_norm_forward>(call, rows(node.type(0)));
 }
 
-// A node whose rows are of several parts, each a row of `hidden` to the kernel.
+// Each group of columns that gamma is as long as is a row of its own.
 template <auto kKernel, typename Call>
-PreparedNode run_by_parts(Call call, const TensorType& type) {
-  return [call, rows = rows(type), parts = row_elements(type) / call.hidden](const int64_t* counts) mutable {
-    call.rows = rows(counts) * parts;
+PreparedNode run_by_groups(Call call, const TensorType& type) {
+  return [call, rows = rows(type), groups = row_elements(type) / call.hidden](const int64_t* counts) mutable {
+    call.rows = rows(counts) * groups;
     kKernel(call);
   };
 }
 
 PreparedNode bind_rms_norm(const OpContext& node, const NodeBuffers& buffers, int) {
-  const int64_t hidden = node.type(1).shape[0].maximum;
-  RmsNormForward call{.dtype = node.type(0).dtype,
-                      .rows = 0,
-                      .hidden = hidden,
-                      .epsilon = node.attributes<NormalizationAttributes>().epsilon,
-                      .x = buffers.inputs[0],
-                      .gamma = input<const float>(buffers, 1),
-                      .y = buffers.outputs[0],
-                      .rstd = output<float>(buffers, 1)};
-  return run_by_parts<rms_norm_forward>(call, node.type(0));
-}
-
-int64_t rms_norm_grad_workspace(const OpContext& node, int) {
-  const int64_t hidden = node.type(3).shape[0].maximum;
-  return rms_norm_backward_workspace_bytes(node.type(0).shape.elements() / hidden, hidden);
+  const RmsNormForward call{.dtype = node.type(0).dtype,
+                            .rows = 0,
+                            .hidden = node.type(1).shape[0].maximum,
+                            .epsilon = node.attributes<NormalizationAttributes>().epsilon,
+                            .x = buffers.inputs[0],
+                            .gamma = input<const float>(buffers, 1),
+                            .y = buffers.outputs[0],
+                            .rstd = output<float>(buffers, 1)};
+  return run_by_groups<rms_norm_forward>(call, node.type(0));
 }
 
 PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
-  const int64_t hidden = node.type(3).shape[0].maximum;
-  RmsNormBackward call{.dtype = node.type(0).dtype,
-                       .rows = 0,
-                       .hidden = hidden,
-                       .dy = buffers.inputs[0],
-                       .x = buffers.inputs[1],
-                       .rstd = input<const float>(buffers, 2),
-                       .gamma = input<const float>(buffers, 3),
-                       .dx = buffers.outputs[0],
-                       .dgamma = output<float>(buffers, 1),
-                       .accumulate = node.has(4),
-                       .workspace = buffers.workspace};
-  return run_by_parts<rms_norm_backward>(call, node.type(0));
+  const RmsNormBackward call{.dtype = node.type(0).dtype,
+                             .rows = 0,
+                             .hidden = node.type(3).shape[0].maximum,
+                             .dy = buffers.inputs[0],
+                             .x = buffers.inputs[1],
+                             .rstd = input<const float>(buffers, 2),
+                             .gamma = input<const float>(buffers, 3),
+                             .dx = buffers.outputs[0],
+                             .dgamma = output<float>(buffers, 1),
+                             .accumulate = node.has(4),
+                             .workspace = buffers.workspace};
+  return run_by_groups<rms_norm_backward>(call, node.type(0));
 }
 
 PreparedNode bind_layer_norm_output(const OpContext& node, const NodeBuffers& buffers, int) {
@@ -285,15 +314,23 @@ int64_t by_rows(const OpContext& node, int) {
   return bytes(node.type(0).shape[0].maximum, row_elements(node.type(0)));
 }
 
+int64_t rms_norm_workspace(const OpContext& node, int) {
+  const int64_t hidden = node.type(3).shape[0].maximum;
+  return rms_norm_backward_workspace_bytes(node.type(0).shape.elements() / hidden, hidden);
+}
+
 }  // namespace
 
 std::vector<KernelEntry> rowwise_kernels() {
   return {
       {OpKind::kAdd, nullptr, bind_add},
+      {OpKind::kMultiply, nullptr, bind_multiply},
       {OpKind::kBiasAdd, nullptr, bind_bias_add},
       {OpKind::kColumnSum, by_rows<column_sum_workspace_bytes>, bind_column_sum},
       {OpKind::kActivation, nullptr, bind_activation},
       {OpKind::kActivationGrad, nullptr, bind_activation_grad},
+      {OpKind::kGatedActivation, nullptr, bind_gated_activation},
+      {OpKind::kGatedActivationGrad, nullptr, bind_gated_activation_grad},
       {OpKind::kBiasActivation, nullptr, bind_activation},
       {OpKind::kBiasActivationGrad, by_rows<bias_activation_backward_workspace_bytes>, bind_activation_grad},
       {OpKind::kDropout, nullptr, bind_dropout_node},
@@ -301,7 +338,7 @@ std::vector<KernelEntry> rowwise_kernels() {
       {OpKind::kLayerNormGrad, by_rows<layer_norm_backward_workspace_bytes>, bind_layer_norm_grad},
       {OpKind::kLayerNormOutput, nullptr, bind_layer_norm_output},
       {OpKind::kRmsNorm, nullptr, bind_rms_norm},
-      {OpKind::kRmsNormGrad, rms_norm_grad_workspace, bind_rms_norm_grad},
+      {OpKind::kRmsNormGrad, rms_norm_workspace, bind_rms_norm_grad},
       {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
       {OpKind::kBiasDropoutResidualLayerNormGrad,
        by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},

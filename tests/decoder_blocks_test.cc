@@ -1,0 +1,314 @@
+// The blocks of today's decoders through the whole pipeline: rotary embedding, gated feed-forwards, norms of heads,
+// fused products with [inputs, outputs] weights, and a classifier of last tokens. Fused or not, split or not, in any
+// precision they are one function.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "model/layers.h"
+#include "toy_training.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+
+constexpr int64_t kHidden = 24;
+constexpr int64_t kHeads = 4;
+constexpr int64_t kHeadSize = 6;
+constexpr int64_t kInner = 40;
+constexpr int32_t kLayers = 2;
+
+enum class Family : uint8_t { kLlama, kQwen3, kGpt2 };
+
+std::string family_name(Family family) {
+  if (family == Family::kGpt2) return "gpt2";
+  return family == Family::kLlama ? "llama" : "qwen3";
+}
+
+RotaryFrequencies frequencies() {
+  return {{1.0F, 0.3F, 0.05F}, 1.25F};
+}
+
+Tensor rotary_attention(ModelBuilder& builder, const std::string& prefix, Tensor x, Tensor table,
+                        bool has_head_norms) {
+  constexpr int64_t kKeyValueHeads = 2;
+  const auto linear = [&](const char* name, int64_t heads) {
+    return linear_layer_without_bias(builder, prefix + name, x, heads * kHeadSize, 0.2F);
+  };
+  const auto turned = [&](const char* name, int64_t heads) {
+    Tensor made = linear(name, heads);
+    if (has_head_norms) {
+      const Tensor gamma =
+          builder.parameter(prefix + name + "_norm.weight", {kHeadSize}, {Initializer::Kind::kOnes, 0, -1});
+      made = builder.rms_norm(made, gamma, 1e-5F);
+    }
+    return builder.rotate(made, table, heads);
+  };
+  const Tensor q = turned("query", kHeads);
+  const Tensor k = turned("key", kKeyValueHeads);
+  return builder.attention(
+      q, k, linear("value", kKeyValueHeads),
+      {.heads = kHeads, .key_value_heads = kKeyValueHeads, .mask = AttentionMask::causal(), .dropout = 0.1F});
+}
+
+Tensor rotary_layer(ModelBuilder& builder, int32_t layer, Tensor x, Tensor table, bool has_head_norms) {
+  const std::string prefix = fmt::format("layer.{}.", layer);
+  const auto linear = [&](const char* name, Tensor input, int64_t outputs) {
+    return linear_layer_without_bias(builder, prefix + name, input, outputs, 0.2F);
+  };
+  builder.set_region(layer, Component::kAttention);
+  const Tensor read = rms_norm_layer(builder, prefix + "attention_norm", x, 1e-5F);
+  x = builder.add(x,
+                  linear("output", rotary_attention(builder, prefix, read, table, has_head_norms), kHidden));
+  builder.set_region(layer, Component::kFeedForward);
+  const Tensor y = rms_norm_layer(builder, prefix + "feed_forward_norm", x, 1e-5F);
+  const Tensor gate = builder.activation(linear("gate", y, kInner), Activation::kSilu);
+  return builder.add(x, linear("down", builder.multiply(gate, linear("up", y, kInner)), kHidden));
+}
+
+Tensor gpt2_layer(ModelBuilder& builder, int32_t layer, Tensor x) {
+  const std::string prefix = fmt::format("layer.{}.", layer);
+  const auto conv1d = [&](const char* name, Tensor input, int64_t outputs) {
+    return conv1d_layer(builder, prefix + name, input, outputs, 0.2F);
+  };
+  builder.set_region(layer, Component::kAttention);
+  const Tensor qkv = conv1d("c_attn", layer_norm_layer(builder, prefix + "norm_1", x, 1e-5F), 3 * kHidden);
+  const auto part = [&](int64_t i) { return builder.columns(qkv, i * kHidden, kHidden); };
+  const Tensor context = builder.attention(
+      part(0), part(1), part(2), {.heads = kHeads, .mask = AttentionMask::causal(), .dropout = 0.1F});
+  x = builder.add(builder.token_dropout(conv1d("c_proj", context, kHidden), 0.1F), x);
+  builder.set_region(layer, Component::kFeedForward);
+  const Tensor inner = builder.activation(
+      conv1d("c_fc", layer_norm_layer(builder, prefix + "norm_2", x, 1e-5F), kInner), Activation::kGeluTanh);
+  return builder.add(builder.token_dropout(conv1d("c_down", inner, kHidden), 0.1F), x);
+}
+
+ToyModel model_of(Family family) {
+  return ToyModel([family](ModelBuilder& builder) {
+    builder.set_region(-1, Component::kEmbeddings);
+    Tensor x = builder.embedding(embedding_table(builder, "table", ToyModel::kVocabulary, kHidden, 0.5F),
+                                 builder.input(BatchColumn::kInputIds));
+    if (family == Family::kGpt2) {
+      for (int32_t layer = 0; layer < kLayers; ++layer) x = gpt2_layer(builder, layer, x);
+    } else {
+      const Tensor table = builder.rotary_table(frequencies());
+      for (int32_t layer = 0; layer < kLayers; ++layer)
+        x = rotary_layer(builder, layer, x, table, family == Family::kQwen3);
+    }
+    builder.set_region(-1, Component::kHead);
+    x = rms_norm_layer(builder, "norm", x, 1e-5F);
+    return linear_layer_without_bias(builder, "score", builder.last_tokens(x), 2, 0.2F);
+  });
+}
+
+std::vector<Sample> samples_for(uint32_t seed) {
+  return random_samples(6, seed, 20, 2);
+}
+const Split kWhole = {{0, 1, 2, 3, 4, 5}};
+
+// Sums of up to 72 terms, some ten ops deep in each of two layers, forward and backward.
+constexpr double kRoundings = 4 * 10 * 8.5;
+
+int64_t count(const Program& program, OpKind kind, Phase phase = Phase::kForward) {
+  return std::count_if(program.nodes().begin(), program.nodes().end(),
+                       [&](const Node& node) { return node.kind == kind && node.region.phase == phase; });
+}
+
+class DecoderBlocks : public ::testing::TestWithParam<Family> {};
+
+TEST_P(DecoderBlocks, AreFused) {
+  const Session session(model_of(GetParam()), session_options({}));
+  for (const Program& program : session.family().programs) {
+    SCOPED_TRACE(std::string(program.name()));
+    EXPECT_EQ(count(program, OpKind::kAttention), kLayers);
+    EXPECT_EQ(count(program, OpKind::kAttentionScores), 0);
+    EXPECT_EQ(count(program, OpKind::kTakeColumns), 0);
+    EXPECT_EQ(count(program, OpKind::kMultiply), 0);
+    EXPECT_EQ(count(program, OpKind::kRotaryTable), GetParam() == Family::kGpt2 ? 0 : 1);
+    // q and k in one product are turned in one go.
+    const int64_t turns = GetParam() == Family::kQwen3 ? 2 : 1;
+    EXPECT_EQ(count(program, OpKind::kRotary), GetParam() == Family::kGpt2 ? 0 : turns * kLayers);
+    EXPECT_EQ(count(program, OpKind::kGatedActivation), GetParam() == Family::kGpt2 ? 0 : kLayers);
+    const int64_t products = GetParam() == Family::kQwen3 ? 7 : GetParam() == Family::kLlama ? 5 : 4;
+    EXPECT_EQ(count(program, OpKind::kMatmul), products * kLayers + 1);
+    if (!program.traits().trains) continue;
+    EXPECT_EQ(count(program, OpKind::kRotary, Phase::kBackward), count(program, OpKind::kRotary));
+    EXPECT_EQ(count(program, OpKind::kSpreadColumns, Phase::kBackward), 0);
+  }
+}
+
+// Fused or not, in one micro-batch or several, with adapters or without: one function and its gradients.
+TEST_P(DecoderBlocks, EveryArrangementHasTheSameGradients) {
+  const std::vector<Sample> samples = samples_for(3);
+  const ToyModel model = model_of(GetParam());
+  for (const bool adapts : {false, true}) {
+    StepOptions step = gradient_options();
+    if (adapts) step.lora = {.rank = 4, .alpha = 6, .dropout = 0.1F, .targets = {"all-linear"}};
+    const Gradients expected = gradients_of(model, step, samples, kWhole);
+    for (const auto& [name, values] : expected.values) {
+      const bool is_trained =
+          std::any_of(values.begin(), values.end(), [](double value) { return value != 0; });
+      EXPECT_EQ(is_trained, !adapts || name.find("lora_") != std::string::npos || name == "score.weight")
+          << name;
+    }
+    for (const char* pass :
+         {"fuse", "fuse_attention", "fuse_gated_activation", "gather_early", "rematerialize"}) {
+      SCOPED_TRACE(fmt::format("adapters {}, without {}", adapts, pass));
+      StepOptions skipping = step;
+      skipping.skip_passes = {pass};
+      expect_close(gradients_of(model, skipping, samples, kWhole), expected, kRoundings);
+    }
+    for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
+      SCOPED_TRACE(fmt::format("adapters {}, accumulation", adapts));
+      StepOptions split = step;
+      split.gradient_accumulation_steps = 2;
+      split.accumulation_order = order;
+      expect_close(gradients_of(model, split, samples, {{0, 1, 2, 3}, {4, 5}}), expected, kRoundings);
+    }
+  }
+}
+
+TEST_P(DecoderBlocks, FreezingPartsLeavesTheOthersGradients) {
+  const std::vector<Sample> samples = samples_for(3);
+  StepOptions step = gradient_options();
+  Gradients expected = gradients_of(model_of(GetParam()), step, samples, kWhole);
+  step.freeze = {R"(layer\.1\.(key|c_attn|up))", R"(layer\.0\.(query|c_fc|gate))"};
+  const Gradients found = gradients_of(model_of(GetParam()), step, samples, kWhole);
+  int64_t frozen = 0;
+  for (const auto& [name, values] : found.values) {
+    if (std::any_of(values.begin(), values.end(), [](double value) { return value != 0; })) continue;
+    ++frozen;
+    expected.values.at(name) = values;
+  }
+  EXPECT_EQ(frozen, GetParam() == Family::kQwen3 ? 6 : 4);
+  expect_close(found, expected, kRoundings);
+}
+
+struct Trained {
+  std::vector<float> losses;
+  Weights weights;
+};
+
+Trained train(Family family, const StepOptions& step, uint32_t steps, bool is_one_batch) {
+  TrainingRun run(model_of(family), session_options(step));
+  Trained trained;
+  for (uint32_t i = 0; i < steps; ++i)
+    trained.losses.push_back(run.step(samples_for(is_one_batch ? 3 : 17 + i), kWhole, 1e-2F));
+  trained.weights = read_weights(run.session());
+  return trained;
+}
+
+class DecoderBlocksIn : public ::testing::TestWithParam<std::tuple<Family, Precision>> {
+ protected:
+  static Family family() { return std::get<0>(GetParam()); }
+  static StepOptions options() {
+    StepOptions step;
+    step.precision = std::get<1>(GetParam());
+    step.loss_scale.initial = 256;  // no step of these is skipped
+    return step;
+  }
+};
+
+TEST_P(DecoderBlocksIn, ExactPassesChangeNoBit) {
+  for (const bool adapts : {false, true}) {
+    StepOptions step = options();
+    if (adapts) step.lora = {.rank = 4, .dropout = 0.1F, .targets = {"all-linear"}};
+    const Trained kept = train(family(), step, 3, false);
+    const auto expect_same = [&](const char* what) {
+      const Trained other = train(family(), step, 3, false);
+      EXPECT_EQ(other.losses, kept.losses) << what;
+      for (const auto& [name, values] : kept.weights)
+        EXPECT_TRUE(other.weights.at(name) == values) << name << " differs with " << what;
+    };
+    step.skip_passes = {"rematerialize"};
+    expect_same("everything kept");
+    step.skip_passes.clear();
+    step.recompute_every_n_layers = 1;
+    expect_same("layers recomputed");
+  }
+}
+
+// Six samples are learned by heart.
+TEST_P(DecoderBlocksIn, Learn) {
+  const Trained trained = train(family(), options(), 20, true);
+  EXPECT_LT(trained.losses.back(), 0.5F * trained.losses.front());
+}
+
+// What is written to a parameter by its name comes back, wherever and whichever way round it lies.
+TEST_P(DecoderBlocksIn, ParametersKeepTheirPlaces) {
+  Session session(model_of(family()), session_options(options()));
+  session.reserve();
+  Weights weights = random_weights(session);
+  for (auto& [name, values] : weights) {
+    for (float& value : values) value = std::round(value * 64) / 64;  // a number of any precision
+  }
+  write_weights(session, weights);
+  for (const auto& [name, values] : read_weights(session)) EXPECT_TRUE(values == weights.at(name)) << name;
+}
+
+constexpr Family kFamilies[] = {Family::kLlama, Family::kQwen3, Family::kGpt2};
+
+INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocks, ::testing::ValuesIn(kFamilies),
+                         [](const auto& info) { return family_name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocksIn,
+                         ::testing::Combine(::testing::ValuesIn(kFamilies),
+                                            ::testing::Values(Precision::kFloat32, Precision::kBfloat16,
+                                                              Precision::kFloat16)),
+                         [](const auto& info) {
+                           const Precision precision = std::get<1>(info.param);
+                           const char* name = precision == Precision::kFloat32    ? "fp32"
+                                              : precision == Precision::kBfloat16 ? "bf16"
+                                                                                  : "fp16";
+                           return family_name(std::get<0>(info.param)) + "_" + name;
+                         });
+
+// Without masters a weight of [inputs, outputs] is 2 bytes too, and the same update rounds it.
+TEST(DecoderWithoutMasters, LearnsInTwoBytesAWeight) {
+  StepOptions step;
+  step.precision = Precision::kBfloat16;
+  step.master_weights = MasterWeights::kNone;
+  const Trained trained = train(Family::kGpt2, step, 20, true);
+  EXPECT_LT(trained.losses.back(), 0.5F * trained.losses.front());
+  const Session session(model_of(Family::kGpt2), session_options(step));
+  const StateTable& state = session.state();
+  const Parameter& weight = state.parameter(state.find_parameter("layer.0.c_attn.weight"));
+  EXPECT_EQ(weight.shape, (std::vector<int64_t>{kHidden, 3 * kHidden}));
+  EXPECT_EQ(state.storage(weight.storage).type.dtype, DType::kBF16);
+}
+
+// Adding the scaled (B·A)ᵀ to a weight of [inputs, outputs] gives the adapted model's answers.
+TEST(DecoderLora, TheMergedConv1dAnswersAsTheAdapted) {
+  const std::vector<Sample> samples = samples_for(3);
+  StepOptions step;
+  step.lora = {.rank = 4, .alpha = 6, .targets = {"c_attn", "c_fc"}};
+  TrainingRun with(model_of(Family::kGpt2), session_options(step));
+  Weights weights = read_weights(with.session());
+  const StateTable& state = with.session().state();
+  EXPECT_EQ(with.session().family().adapters.list.size(), 4U);
+  for (const LowRankAdapter& adapter : with.session().family().adapters.list) {
+    EXPECT_TRUE(adapter.is_transposed);
+    const Parameter& weight = state.parameter(adapter.weight);
+    std::vector<float>& w = weights.at(weight.name);
+    const std::vector<float>& a = weights.at(state.parameter(adapter.a).name);
+    const std::vector<float>& b = weights.at(state.parameter(adapter.b).name);
+    const auto inputs = static_cast<size_t>(weight.shape[0]);
+    const auto outputs = static_cast<size_t>(weight.shape[1]);
+    ASSERT_EQ(a.size(), 4 * inputs);
+    for (size_t i = 0; i < w.size(); ++i) {
+      for (size_t r = 0; r < 4; ++r) w[i] += 1.5F * b[i % outputs * 4 + r] * a[r * inputs + i / outputs];
+    }
+  }
+  step.lora = {};
+  TrainingRun merged(model_of(Family::kGpt2), session_options(step));
+  write_weights(merged.session(), weights);
+  const std::vector<int32_t> all = {0, 1, 2, 3, 4, 5};
+  const std::vector<float> expected = merged.evaluate(samples, all, 2);
+  const std::vector<float> found = with.evaluate(samples, all, 2);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 64 * 0x1p-23 * std::max(1.0F, std::abs(expected[i]))) << i;
+}
+
+}  // namespace
+}  // namespace shoehorn
