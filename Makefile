@@ -10,7 +10,7 @@ CMAKE_FLAGS ?=
 # What reads files that others made; CI runs these under the sanitizers, `make asan` runs everything.
 READER_TESTS := io_test tokenize_test data_test models_test readers_test
 
-.PHONY: setup setup-dev build tests test mutate demo asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
+.PHONY: setup setup-dev build tests test mutate demo demo-lm asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
 
 # Packages that are missing (apt-get; sudo unless root): to build, test and run the demo; to develop.
 setup:
@@ -81,6 +81,10 @@ format:
 
 check-format:
 	@scripts/check_format.sh
+
+# Trains a small GPT from scratch on real texts, and shows what it writes; see demo/language_model.sh.
+demo-lm: build
+	@demo/language_model.sh $(BUILD_DIR)/shoehorn
 
 install: build
 	cmake --build $(BUILD_DIR) --parallel $(JOBS) --target shoehorn_archive

@@ -98,7 +98,7 @@ LoadedTexts tokenize_texts(const std::filesystem::path& path, const TokenizeFunc
   int64_t done = 0;
   const TextRows rows = read_texts(path, options, kTextsAtOnce, [&](std::span<const std::string_view> texts) {
     std::vector<TextExample> examples;
-    for (const std::string_view text : texts) examples.push_back({.text = text});
+    for (const std::string_view text : texts) examples.push_back({text, {}, false});
     std::vector<TokenizedExample> encodings = tokenize(examples);
     CHECK(encodings.size() == texts.size(), "{} encodings of {} texts", encodings.size(), texts.size());
     for (TokenizedExample& encoding : encodings) {
