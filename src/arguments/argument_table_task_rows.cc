@@ -14,23 +14,26 @@ std::vector<ArgumentSpec> blocks() {
        .read_by = kReadByTrain | kReadByPlan | kReadByEval,
        .field = &Args::block_size,
        .resume = kTokens,
-       .help = "of task causal-lm: tokens of a block, the samples that texts are cut into; at most, and unless given "
-               "1024 or, if fewer, what model and tokenizer take"},
+       .help =
+           "of task causal-lm: tokens of a block, the samples that texts are cut into; at most, and unless given "
+           "1024 or, if fewer, what model and tokenizer take"},
       {.name = "packing",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan | kReadByEval,
        .field = &Args::packing,
        .resume = kTokens,
-       .help = "of task causal-lm: concatenate cuts blocks from all texts end to end (run_clm does); with documents "
-               "texts attend to nothing of each other, have positions from 0, and share a block if whole",
+       .help =
+           "of task causal-lm: concatenate cuts blocks from all texts end to end (run_clm does); with documents "
+           "texts attend to nothing of each other, have positions from 0, and share a block if whole",
        .choices = {{"concatenate"}, {"documents"}}},
       {.name = "block_remainder",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan | kReadByEval,
        .field = &Args::block_remainder,
        .resume = kTokens,
-       .help = "of task causal-lm: what is left at the end is a shorter block (keep) or not used (drop); run_clm does "
-               "not use what is left of each 1,000 texts, as that script",
+       .help =
+           "of task causal-lm: what is left at the end is a shorter block (keep) or not used (drop); run_clm does "
+           "not use what is left of each 1,000 texts, as that script",
        .choices = {{"keep"}, {"drop"}, {"run_clm"}}},
       {.name = "add_eos",
        .group = kData,
@@ -49,8 +52,9 @@ std::vector<ArgumentSpec> blocks() {
        .read_by = kReadByTrain | kReadByPlan,
        .field = &Args::validation_split_percentage,
        .resume = kTokens,
-       .help = "of task causal-lm: without validation_file the first N percent of the training texts are to evaluate "
-               "on, and are not trained on"},
+       .help =
+           "of task causal-lm: without validation_file the first N percent of the training texts are to evaluate "
+           "on, and are not trained on"},
   };
 }
 

@@ -37,8 +37,9 @@ TEST(BlockArguments, OutOfRangeOrContradicting) {
   EXPECT_TRUE(contains(refusal([](TrainingArguments& args) { args.block_size = 1; }),
                        "[block_size] expected 2 or more tokens, got 1"));
   for (const int64_t percent : {-1, 100}) {
-    EXPECT_TRUE(contains(refusal([&](TrainingArguments& args) { args.validation_split_percentage = percent; }),
-                         "[validation_split_percentage] expected 0 (nothing) to 99"));
+    EXPECT_TRUE(
+        contains(refusal([&](TrainingArguments& args) { args.validation_split_percentage = percent; }),
+                 "[validation_split_percentage] expected 0 (nothing) to 99"));
   }
   EXPECT_TRUE(contains(refusal([](TrainingArguments& args) {
                          args.packing = "documents";

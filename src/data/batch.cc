@@ -341,7 +341,8 @@ int64_t most_slots(const Dataset& dataset, TokenStream stream, int64_t samples, 
 BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options) {
   check_options(options);
   if (dataset.size() > 0 && dataset.facts().of(TokenStream::kInput).shortest == 0)
-    throw user_error("[input_ids] expected at least one token a sample, got texts without; cut blocks of them");
+    throw user_error(
+        "[input_ids] expected at least one token a sample, got texts without; cut blocks of them");
   const int64_t samples = std::min(options.micro_batch_size, dataset.size());
   return {.tokens = most_slots(dataset, TokenStream::kInput, samples, options),
           .sequences = most_sequences(dataset, samples),

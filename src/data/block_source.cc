@@ -254,9 +254,9 @@ std::string BlockSource::content_hash() const {
 }
 
 int64_t BlockSource::memory_bytes() const {
-  return texts_->memory_bytes() + static_cast<int64_t>(runs_.capacity() * sizeof(Run) +
-                                                       documents_.capacity() * sizeof(Documents) +
-                                                       not_empty_.capacity() * sizeof(int64_t));
+  return texts_->memory_bytes() +
+         static_cast<int64_t>(runs_.capacity() * sizeof(Run) + documents_.capacity() * sizeof(Documents) +
+                              not_empty_.capacity() * sizeof(int64_t));
 }
 
 Dataset cut_blocks(const Dataset& texts, const BlockOptions& options, BlockCounts* counts) {

@@ -30,8 +30,7 @@ Dataset texts_of(const Rows& rows) {
 Rows random_rows(std::mt19937& engine, size_t count, int32_t longest, int32_t shortest) {
   Rows rows(count);
   for (Ints& row : rows) {
-    row.resize(static_cast<size_t>(shortest) +
-               engine() % static_cast<uint32_t>(longest - shortest + 1));
+    row.resize(static_cast<size_t>(shortest) + engine() % static_cast<uint32_t>(longest - shortest + 1));
     for (int32_t& id : row) id = static_cast<int32_t>(engine() % 100);
   }
   return rows;
@@ -142,7 +141,8 @@ std::string name_of(const BlockOptions& options) {
 TEST(Blocks, AreWhatCopyingGives) {
   std::mt19937 engine(3);
   for (int turn = 0; turn < 60; ++turn) {
-    const Rows rows = random_rows(engine, 1 + engine() % (turn % 3 == 0 ? 2500 : 60), 1 + turn % 23, turn % 2);
+    const Rows rows =
+        random_rows(engine, 1 + engine() % (turn % 3 == 0 ? 2500 : 60), 1 + turn % 23, turn % 2);
     if (concatenated(rows, 0, rows.size()).empty()) continue;
     const Dataset memory = texts_of(rows);
     const TestDirectory directory;
@@ -154,7 +154,8 @@ TEST(Blocks, AreWhatCopyingGives) {
     Rows part = rows;
     if (turn % 5 == 4) {
       options.first_text = static_cast<int64_t>(engine() % rows.size());
-      options.texts = static_cast<int64_t>(engine() % (rows.size() - static_cast<size_t>(options.first_text)));
+      options.texts =
+          static_cast<int64_t>(engine() % (rows.size() - static_cast<size_t>(options.first_text)));
       part.assign(rows.begin() + options.first_text, rows.begin() + options.first_text + *options.texts);
     }
     std::vector<Block> expected = options.packing == BlockPacking::kDocuments
@@ -173,8 +174,8 @@ TEST(Blocks, AreWhatCopyingGives) {
       EXPECT_TRUE(blocks_of(blocks) == expected);
       expect_counts(counts, part, blocks, options.block_size);
       EXPECT_EQ(counts.blocks + counts.unused_blocks, all_blocks);
-      if (!hash.empty()) EXPECT_EQ(blocks.content_hash(), hash);
-      hash = blocks.content_hash();
+      if (hash.empty()) hash = blocks.content_hash();
+      EXPECT_EQ(blocks.content_hash(), hash);
     }
   }
 }
@@ -230,9 +231,9 @@ TEST(Blocks, PackedDocumentsHaveTheirLabelsAndPositions) {
 
 // Of texts with labels, as instruction data have them, a block has its part.
 TEST(Blocks, OfTextsWithLabels) {
-  const Dataset memory = Dataset::from_columns(
-      {{"input_ids", Dataset::Rows{{1, 2, 3}, {4, 5}, {6, 7, 8, 9, 10}}},
-       {"labels", Dataset::Rows{{-100, 2, 3}, {-100, 5}, {-100, -100, 8, 9, 10}}}});
+  const Dataset memory =
+      Dataset::from_columns({{"input_ids", Dataset::Rows{{1, 2, 3}, {4, 5}, {6, 7, 8, 9, 10}}},
+                             {"labels", Dataset::Rows{{-100, 2, 3}, {-100, 5}, {-100, -100, 8, 9, 10}}}});
   const TestDirectory directory;
   std::vector<std::string> names;
   for (const Dataset& texts : {memory, in_shards(memory, directory.path(), names, 1)}) {
@@ -249,9 +250,8 @@ TEST(Blocks, OfTextsWithLabels) {
 // A run over blocks goes on in the middle of an epoch at the block where it stood.
 TEST(Blocks, AnEpochGoesOnWhereItStood) {
   std::mt19937 engine(8);
-  const Dataset blocks = Dataset::next_token(
-      cut_blocks(texts_of(random_rows(engine, 300, 20, 0)),
-                 {.block_size = 32, .packing = BlockPacking::kDocuments}));
+  const Dataset blocks = Dataset::next_token(cut_blocks(
+      texts_of(random_rows(engine, 300, 20, 0)), {.block_size = 32, .packing = BlockPacking::kDocuments}));
   const BatchOptions options{.micro_batch_size = 3, .gradient_accumulation_steps = 2};
   const auto labels_from = [&](int64_t first_step) {
     WindowIterator windows(blocks, Sampler({}, blocks.lengths()), options);
@@ -264,7 +264,8 @@ TEST(Blocks, AnEpochGoesOnWhereItStood) {
       int64_t targets = 0;
       for (int64_t i = 0; i < window.micro_batches; ++i) {
         windows.load(i, batch);
-        const auto values = batch.ints(BatchColumn::kTokenLabels).first(static_cast<size_t>(batch.tokens_padded));
+        const auto values =
+            batch.ints(BatchColumn::kTokenLabels).first(static_cast<size_t>(batch.tokens_padded));
         targets += std::ssize(values) - std::ranges::count(values, kIgnoredLabel);
         labels.emplace_back(values.begin(), values.end());
       }
@@ -309,13 +310,17 @@ TEST(Blocks, RefuseWhatIsNoText) {
   const Dataset texts = texts_of({{1, 2, 3}});
   EXPECT_TRUE(contains(refusal(texts, 1), "[block_size] expected 2 or more tokens"));
   using R = Dataset::Rows;
-  EXPECT_TRUE(contains(refusal(Dataset::from_columns({{"input_ids", R{{1, 2}}}, {"labels", std::vector<int64_t>{1}}})),
-                       "[labels] expected none"));
-  EXPECT_TRUE(contains(refusal(Dataset::from_columns({{"input_ids", R{{1, 2}}}, {"position_ids", R{{0, 0}}}})),
-                       "[position_ids] expected no such column"));
-  EXPECT_TRUE(contains(refusal(Dataset::from_columns({{"input_ids", R{{1, 2}}}, {"token_type_ids", R{{0, 1}}}})),
-                       "[token_type_ids] expected no such column"));
-  EXPECT_TRUE(contains(refusal(cut_blocks(texts, {.block_size = 2})), "[cut_blocks] expected samples in memory"));
+  EXPECT_TRUE(contains(
+      refusal(Dataset::from_columns({{"input_ids", R{{1, 2}}}, {"labels", std::vector<int64_t>{1}}})),
+      "[labels] expected none"));
+  EXPECT_TRUE(
+      contains(refusal(Dataset::from_columns({{"input_ids", R{{1, 2}}}, {"position_ids", R{{0, 0}}}})),
+               "[position_ids] expected no such column"));
+  EXPECT_TRUE(
+      contains(refusal(Dataset::from_columns({{"input_ids", R{{1, 2}}}, {"token_type_ids", R{{0, 1}}}})),
+               "[token_type_ids] expected no such column"));
+  EXPECT_TRUE(
+      contains(refusal(cut_blocks(texts, {.block_size = 2})), "[cut_blocks] expected samples in memory"));
 }
 
 // A batch has no room for a sample without tokens.

@@ -248,15 +248,15 @@ std::string dataset_key(const fs::path& path, const LoadOptions& options, const 
 
 LoadedDataset load_cached_dataset(const fs::path& path, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache) {
-  const OpenedDataSet opened = open_or_write(
-      path, dataset_key(path, options, cache.tokenizer), cache,
-      [&](const fs::path& directory, std::vector<std::string>& shards) {
-        const LoadedDataset loaded = stream_dataset(path, tokenize, options, directory, shards);
-        return json{{"labels", to_json(loaded.labels)},
-                    {"labels_are_ids", loaded.labels_are_ids},
-                    {"invalid_utf8", loaded.invalid_utf8},
-                    {"empty_texts", loaded.empty_texts}};
-      });
+  const OpenedDataSet opened =
+      open_or_write(path, dataset_key(path, options, cache.tokenizer), cache,
+                    [&](const fs::path& directory, std::vector<std::string>& shards) {
+                      const LoadedDataset loaded = stream_dataset(path, tokenize, options, directory, shards);
+                      return json{{"labels", to_json(loaded.labels)},
+                                  {"labels_are_ids", loaded.labels_are_ids},
+                                  {"invalid_utf8", loaded.invalid_utf8},
+                                  {"empty_texts", loaded.empty_texts}};
+                    });
   const json& file = opened.file;
   return {.dataset = opened.dataset,
           .labels = labels_from(member(file, "labels", opened.path), opened.path),
@@ -280,14 +280,14 @@ std::string texts_key(const fs::path& path, const TextOptions& options, const st
 
 LoadedTexts load_cached_texts(const fs::path& path, const TokenizeFunction& tokenize,
                               const TextOptions& options, const DatasetCacheOptions& cache) {
-  const OpenedDataSet opened = open_or_write(
-      path, texts_key(path, options, cache.tokenizer), cache,
-      [&](const fs::path& directory, std::vector<std::string>& shards) {
-        const LoadedTexts loaded = stream_texts(path, tokenize, options, directory, shards);
-        return json{{"text_column", loaded.text_column},
-                    {"invalid_utf8", loaded.invalid_utf8},
-                    {"empty_texts", loaded.empty_texts}};
-      });
+  const OpenedDataSet opened =
+      open_or_write(path, texts_key(path, options, cache.tokenizer), cache,
+                    [&](const fs::path& directory, std::vector<std::string>& shards) {
+                      const LoadedTexts loaded = stream_texts(path, tokenize, options, directory, shards);
+                      return json{{"text_column", loaded.text_column},
+                                  {"invalid_utf8", loaded.invalid_utf8},
+                                  {"empty_texts", loaded.empty_texts}};
+                    });
   const json& file = opened.file;
   return {.texts = opened.dataset,
           .text_column = text_of(file, "text_column", opened.path),

@@ -8,10 +8,10 @@ namespace shoehorn {
 NextTokenSource::NextTokenSource(std::shared_ptr<const SampleSource> samples) : samples_(std::move(samples)) {
   facts_ = samples_->facts();
   const LabelKind kind = facts_.labels.kind;
-  CHECK((kind == LabelKind::kNone || kind == LabelKind::kToken) &&
-            facts_.of(TokenStream::kDecoder).tokens == 0,
-        "next tokens of samples with labels of kind {} and {} tokens of a decoder", static_cast<int>(kind),
-        facts_.of(TokenStream::kDecoder).tokens);
+  CHECK(
+      (kind == LabelKind::kNone || kind == LabelKind::kToken) && facts_.of(TokenStream::kDecoder).tokens == 0,
+      "next tokens of samples with labels of kind {} and {} tokens of a decoder", static_cast<int>(kind),
+      facts_.of(TokenStream::kDecoder).tokens);
   facts_.labels = {LabelKind::kNextToken};
 }
 

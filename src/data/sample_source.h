@@ -50,9 +50,9 @@ TokenStream labelled_stream(LabelKind kind);
 inline constexpr int32_t kIgnoredLabel = -100;
 
 struct StreamFacts {
-  int64_t tokens = 0;       // of all samples
-  int64_t longest = 0;      // tokens of a sample
-  int64_t shortest = 0;     // the same; only texts that blocks are cut from may have none (data/block_source.h)
+  int64_t tokens = 0;    // of all samples
+  int64_t longest = 0;   // tokens of a sample
+  int64_t shortest = 0;  // the same; only texts that blocks are cut from may have none (data/block_source.h)
   int32_t largest_id = -1;  // no id is larger; -1: there are no tokens
 };
 

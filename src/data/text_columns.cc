@@ -78,9 +78,9 @@ int64_t find_language_column(const Table& table, const std::string& name) {
   if (!name.empty()) return named_column(table, name, "text_column_names");
   const int64_t column = std::max<int64_t>(0, table.find_column("text"));
   if (has_text(table.columns[static_cast<size_t>(column)])) return column;
-  throw user_error("[{}] expected texts in column '{}', got none; name another one with text_column_names: {}",
-                   table.source, table.column_names[static_cast<size_t>(column)],
-                   fmt::join(table.column_names, ", "));
+  throw user_error(
+      "[{}] expected texts in column '{}', got none; name another one with text_column_names: {}",
+      table.source, table.column_names[static_cast<size_t>(column)], fmt::join(table.column_names, ", "));
 }
 
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options) {

@@ -96,22 +96,21 @@ LoadedTexts tokenize_texts(const std::filesystem::path& path, const TokenizeFunc
                            const TextOptions& options, const Add& add) {
   LoadedTexts loaded;
   int64_t done = 0;
-  const TextRows rows =
-      read_texts(path, options, kTextsAtOnce, [&](std::span<const std::string_view> texts) {
-        std::vector<TextExample> examples;
-        for (const std::string_view text : texts) examples.push_back({.text = text});
-        std::vector<TokenizedExample> encodings = tokenize(examples);
-        CHECK(encodings.size() == texts.size(), "{} encodings of {} texts", encodings.size(), texts.size());
-        for (TokenizedExample& encoding : encodings) {
-          std::vector<int32_t>& ids = encoding.input_ids;
-          if (options.end_token && (ids.empty() || ids.back() != *options.end_token))
-            ids.push_back(*options.end_token);
-          loaded.empty_texts += ids.empty() ? 1 : 0;
-          add(ids);
-        }
-        done += std::ssize(texts);
-        if (options.on_progress) options.on_progress(done);
-      });
+  const TextRows rows = read_texts(path, options, kTextsAtOnce, [&](std::span<const std::string_view> texts) {
+    std::vector<TextExample> examples;
+    for (const std::string_view text : texts) examples.push_back({text, {}, false});
+    std::vector<TokenizedExample> encodings = tokenize(examples);
+    CHECK(encodings.size() == texts.size(), "{} encodings of {} texts", encodings.size(), texts.size());
+    for (TokenizedExample& encoding : encodings) {
+      std::vector<int32_t>& ids = encoding.input_ids;
+      if (options.end_token && (ids.empty() || ids.back() != *options.end_token))
+        ids.push_back(*options.end_token);
+      loaded.empty_texts += ids.empty() ? 1 : 0;
+      add(ids);
+    }
+    done += std::ssize(texts);
+    if (options.on_progress) options.on_progress(done);
+  });
   if (loaded.empty_texts == done)
     throw user_error("[{}] expected texts, got {} without a single token", path.string(), done);
   loaded.invalid_utf8 = rows.invalid_utf8;

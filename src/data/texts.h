@@ -35,11 +35,12 @@ struct TextOptions {
 };
 
 struct LoadedTexts {
-  Dataset texts;                     // one sample a row, without labels
-  std::string text_column = {};      // where they come from; empty: lines
-  int64_t invalid_utf8 = 0;          // ill-formed stretches of bytes in the file
-  int64_t empty_texts = 0;           // without a token
-  std::filesystem::path files = {};  // where the samples are read from (data/dataset_cache.h); empty: in memory
+  Dataset texts;                 // one sample a row, without labels
+  std::string text_column = {};  // where they come from; empty: lines
+  int64_t invalid_utf8 = 0;      // ill-formed stretches of bytes in the file
+  int64_t empty_texts = 0;       // without a token
+  std::filesystem::path files =
+      {};  // where the samples are read from (data/dataset_cache.h); empty: in memory
 };
 
 struct TextRows {

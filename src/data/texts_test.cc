@@ -74,15 +74,17 @@ TEST_F(Texts, OfAColumn) {
   const fs::path csv = directory_.write("a.csv", "id,text\n1,one\n2,\n3,three\n");
   EXPECT_EQ(read(csv), (Strings{"one", "", "three"})) << "the column text";
   EXPECT_EQ(read(csv, {.text_column = "id"}), (Strings{"1", "2", "3"}));
-  EXPECT_EQ(read(directory_.write("a.jsonl", "{\"body\": \"one\\ntwo\", \"n\": 1}\n{\"body\": null, \"n\": 2}\n")),
-            (Strings{"one\ntwo", ""}))
+  EXPECT_EQ(
+      read(directory_.write("a.jsonl", "{\"body\": \"one\\ntwo\", \"n\": 1}\n{\"body\": null, \"n\": 2}\n")),
+      (Strings{"one\ntwo", ""}))
       << "the first column";
   EXPECT_EQ(read(directory_.write("a.tsv", "text\tn\n\"one\t1\n")), (Strings{"\"one"}));
   EXPECT_TRUE(contains(refusal(csv, {.text_column = "txt"}),
                        "[text_column_names] expected a column of " + csv.string() +
                            ", got 'txt'; did you mean 'text'? it has: id, text"));
-  EXPECT_TRUE(contains(refusal(directory_.write("b.csv", "id,body\n1,one\n")),
-                       "b.csv] expected texts in column 'id', got none; name another one with text_column_names"));
+  EXPECT_TRUE(
+      contains(refusal(directory_.write("b.csv", "id,body\n1,one\n")),
+               "b.csv] expected texts in column 'id', got none; name another one with text_column_names"));
   EXPECT_TRUE(contains(refusal(directory_.write("b.jsonl", "{\"text\": [\"a\"]}\n"), {.text_column = "text"}),
                        "b.jsonl:1] expected a text in column 'text', got a list"));
   EXPECT_TRUE(contains(refusal(directory_.write("b.txt", "one\n"), {.text_column = "text"}),
@@ -123,7 +125,8 @@ TEST_F(Texts, MoreThanAreTokenizedAtOnce) {
 }
 
 TEST_F(Texts, RefuseAFileWithoutAny) {
-  EXPECT_TRUE(contains(refusal(directory_.write("a.txt", "")), "a.txt] expected lines of text, got an empty file"));
+  EXPECT_TRUE(
+      contains(refusal(directory_.write("a.txt", "")), "a.txt] expected lines of text, got an empty file"));
   EXPECT_TRUE(contains(refusal(directory_.write("a.txt", "\n\n"), {.keep_linebreaks = false}),
                        "a.txt] expected texts, got 2 without a single token"));
   EXPECT_TRUE(contains(refusal(directory_.write("a.csv", "text\n")), "expected rows after the header"));

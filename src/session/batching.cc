@@ -60,8 +60,7 @@ void make_room_for(const WindowIterator& windows, const TrainingArguments& args,
 namespace {
 
 // Names the first sample with an id beyond the model's vocabulary. There may be none: the largest id is a bound.
-void check_ids(const Model& model, const Dataset& dataset, TokenStream stream,
-                                    const char* which) {
+void check_ids(const Model& model, const Dataset& dataset, TokenStream stream, const char* which) {
   std::vector<int32_t> ids;
   for (int64_t sample = 0; sample < dataset.distinct_size(); ++sample) {
     ids.resize(static_cast<size_t>(dataset.length(sample, stream)));
@@ -92,8 +91,7 @@ void check_data(const Model& model, const Dataset& dataset, const char* which) {
     throw user_error("[{} data] expected labels, got samples without labels", which);
   model.task().check_labels(dataset, which);
   for (const TokenStream stream : kTokenStreams) {
-    if (dataset.facts().of(stream).largest_id >= model.vocab_size())
-      check_ids(model, dataset, stream, which);
+    if (dataset.facts().of(stream).largest_id >= model.vocab_size()) check_ids(model, dataset, stream, which);
   }
 }
 

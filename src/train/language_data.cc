@@ -83,9 +83,9 @@ std::string format_blocks(const Part& part, const BlockCounts& counts, const Blo
     if (count > 0) line += fmt::format("; {} {}", format_count(count), what);
   };
   if (options.packing == BlockPacking::kDocuments && counts.blocks > 0) {
-    line += fmt::format(", {} on average",
-                        format_count(std::llround(static_cast<double>(counts.block_tokens) /
-                                                  static_cast<double>(counts.blocks))));
+    line +=
+        fmt::format(", {} on average", format_count(std::llround(static_cast<double>(counts.block_tokens) /
+                                                                 static_cast<double>(counts.blocks))));
   }
   add(counts.cut_texts, "texts longer than a block are cut into several");
   add(counts.left_over_tokens, options.remainder == BlockRemainder::kRunClm
@@ -93,9 +93,9 @@ std::string format_blocks(const Part& part, const BlockCounts& counts, const Blo
                                    : "tokens left over at the end are not used");
   add(counts.empty_texts, "texts have no token");
   if (counts.unused_blocks > 0) {
-    line += fmt::format("; {} blocks behind the first {} ({}) are not used",
-                        format_count(counts.unused_blocks), format_count(counts.blocks),
-                        part.max_blocks_flag);
+    line +=
+        fmt::format("; {} blocks behind the first {} ({}) are not used", format_count(counts.unused_blocks),
+                    format_count(counts.blocks), part.max_blocks_flag);
   }
   return line + "\n";
 }
@@ -186,8 +186,7 @@ LanguageData load_language_data(TrainingArguments& args, const LanguageReader& r
   check_has_blocks(data.train, train, *args.block_size);
   if (!evaluates(args)) return data;
   if (!args.validation_file.empty()) {
-    data.validation =
-        load_evaluation_blocks(args, reader, args.validation_file, data.summary, data.notices);
+    data.validation = load_evaluation_blocks(args, reader, args.validation_file, data.summary, data.notices);
     return data;
   }
   if (args.validation_split_percentage == 0) return data;

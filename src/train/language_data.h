@@ -44,7 +44,8 @@ struct LanguageData {
 
 // Sets args.block_size to what is used: as given, or else 1024, and at most what model and tokenizer take (a null tokenizer
 // has no limit). Returns a notice where a size that was given is not used, or could be larger.
-std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& model, const Tokenizer* tokenizer);
+std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& model,
+                           const Tokenizer* tokenizer);
 
 // Loads --train_file and, if the run evaluates, --validation_file. Without the latter the first
 // --validation_split_percentage percent of the training texts are not trained on, whether they are evaluated on or not.

@@ -27,7 +27,9 @@ class LanguageDataTest : public ::testing::Test {
   }
 
   LanguageReader reader(const LanguageModelLimits& model = kModel) const {
-    return {.tokenizer = *tokenizer_, .model = model, .tokenizer_files = {golden("language_small/tokenizer.json")}};
+    return {.tokenizer = *tokenizer_,
+            .model = model,
+            .tokenizer_files = {golden("language_small/tokenizer.json")}};
   }
   LanguageData load(const LanguageModelLimits& model = kModel) {
     return load_language_data(args_, reader(model));
@@ -133,15 +135,17 @@ TEST_F(LanguageDataTest, NothingIsLeftOutInSilence) {
   args_.block_size = 15;
   args_.block_remainder = "drop";
   args_.max_train_samples = 2;
-  EXPECT_TRUE(contains(load().summary,
-                       "a.txt: 25 texts: 50 tokens, 2 blocks of 15 tokens; 5 tokens left over at the end are not "
-                       "used; 1 blocks behind the first 2 (--max_train_samples) are not used\n"));
+  EXPECT_TRUE(
+      contains(load().summary,
+               "a.txt: 25 texts: 50 tokens, 2 blocks of 15 tokens; 5 tokens left over at the end are not "
+               "used; 1 blocks behind the first 2 (--max_train_samples) are not used\n"));
   args_.block_remainder = "run_clm";
   EXPECT_TRUE(contains(load().summary, "5 tokens left over from each 1,000 texts are not used"));
   args_.block_remainder = "keep";
   args_.packing = "documents";
   args_.train_file = directory_.write("b.csv", "text\n\"\"\n" + std::string(40, 'z') + "\n");
-  EXPECT_TRUE(contains(load().summary, "1 texts longer than a block are cut into several; 1 texts have no token"));
+  EXPECT_TRUE(
+      contains(load().summary, "1 texts longer than a block are cut into several; 1 texts have no token"));
 }
 
 TEST_F(LanguageDataTest, TheFirstTextsAreToEvaluateOn) {
@@ -151,8 +155,10 @@ TEST_F(LanguageDataTest, TheFirstTextsAreToEvaluateOn) {
   LanguageData data = load();
   EXPECT_EQ(data.validation.dataset.size(), 2) << "2.5 is halfway, and 2 is even";
   EXPECT_EQ(data.train.dataset.size(), 48);
-  EXPECT_TRUE(contains(data.summary, "a.txt: all but the first 2 of 50 texts: 96 tokens, 48 blocks of 2 tokens\n"));
-  EXPECT_TRUE(contains(data.summary, "a.txt: the first 2 of 50 texts, to evaluate on: 4 tokens, 2 blocks of 2"));
+  EXPECT_TRUE(
+      contains(data.summary, "a.txt: all but the first 2 of 50 texts: 96 tokens, 48 blocks of 2 tokens\n"));
+  EXPECT_TRUE(
+      contains(data.summary, "a.txt: the first 2 of 50 texts, to evaluate on: 4 tokens, 2 blocks of 2"));
   args_.max_eval_samples = 1;
   EXPECT_EQ(load().validation.dataset.size(), 1);
   args_.do_eval = false;
@@ -175,7 +181,8 @@ TEST_F(LanguageDataTest, TheFirstTextsAreToEvaluateOn) {
 TEST_F(LanguageDataTest, BlockSizeIsWhatModelAndTokenizerTake) {
   const auto fitted = [&](std::optional<int64_t> given, int64_t positions) {
     args_.block_size = given;
-    const std::string notice = fit_block_size(args_, {.max_positions = positions, .vocab_size = 400}, tokenizer_.get());
+    const std::string notice =
+        fit_block_size(args_, {.max_positions = positions, .vocab_size = 400}, tokenizer_.get());
     return std::pair(*args_.block_size, notice);
   };
   using Fitted = std::pair<int64_t, std::string>;
@@ -199,7 +206,8 @@ TEST_F(LanguageDataTest, RefusesWhatCannotBeTrainedOn) {
                        "a.txt] expected token ids below 70, the model's vocabulary, got"));
   args_.block_size = 7;
   args_.block_remainder = "drop";
-  EXPECT_TRUE(contains(refusal(), "a.txt] expected texts of at least one block of 7 tokens, got 6 tokens in"));
+  EXPECT_TRUE(
+      contains(refusal(), "a.txt] expected texts of at least one block of 7 tokens, got 6 tokens in"));
   args_.block_size = {};
   args_.block_remainder = "keep";
   args_.train_file = directory_.write("empty.txt", "");
@@ -210,10 +218,9 @@ TEST_F(LanguageDataTest, RefusesWhatCannotBeTrainedOn) {
   args_.text_column_names = {};
   args_.add_eos = true;
   const auto without_end = Tokenizer::load(golden("tokenizer_small"));
-  EXPECT_TRUE(contains(message_of<UserError>([&] {
-                         load_language_data(args_, {.tokenizer = *without_end, .model = kModel});
-                       }),
-                       "[add_eos] expected a tokenizer with an end token, got one that names none"));
+  EXPECT_TRUE(contains(
+      message_of<UserError>([&] { load_language_data(args_, {.tokenizer = *without_end, .model = kModel}); }),
+      "[add_eos] expected a tokenizer with an end token, got one that names none"));
 }
 
 }  // namespace
