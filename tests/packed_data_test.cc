@@ -412,8 +412,8 @@ TEST(PackedDocuments, AreSequencesOfTheirOwn) {
                kRoundings);
 }
 
-// Labels that the packer moves give what rows of labels give that were moved before, of whole blocks, of documents and of
-// parts of a batch.
+// Labels that the packer moves give what rows of labels give that were moved before, of concatenated texts and of
+// documents.
 TEST(NextTokenLabels, AreRowsOfMovedLabels) {
   std::mt19937 engine(12);
   Rows texts;
