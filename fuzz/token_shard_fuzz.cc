@@ -26,6 +26,7 @@ void copy_samples(const ShardFile& shard, ShardWriter& writer) {
       std::vector<int32_t>& row = ids.at(static_cast<size_t>(stream));
       row.resize(static_cast<size_t>(shard.length(i, stream)));
       if (facts.of(stream).tokens > 0) shard.copy_ids(i, stream, row);
+      CHECK(std::ssize(row) >= facts.of(stream).shortest, "a sample of {} tokens", row.size());
       for (const int32_t id : row) CHECK(id >= 0 && id <= facts.of(stream).largest_id, "id {}", id);
     }
     types.resize(ids[0].size());
@@ -42,6 +43,8 @@ void copy_samples(const ShardFile& shard, ShardWriter& writer) {
         shard.copy_value_labels(i, values);
         labels.values = values;
         break;
+      case LabelKind::kNextToken:
+        CHECK(false, "labels that no file has");
       case LabelKind::kToken:
       case LabelKind::kDecoderToken:
         token_labels.resize(ids.at(static_cast<size_t>(labelled_stream(facts.labels.kind))).size());
@@ -50,7 +53,11 @@ void copy_samples(const ShardFile& shard, ShardWriter& writer) {
         labels.tokens = token_labels;
         break;
     }
-    writer.add({.input_ids = ids[0], .token_type_ids = types, .decoder_input_ids = ids[1]}, labels);
+    writer.add({.input_ids = ids[0],
+                .token_type_ids = types,
+                .decoder_input_ids = ids[1],
+                .may_be_empty = facts.of(TokenStream::kInput).shortest == 0},
+               labels);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error_testing.h"
 #include "data/batch.h"
+#include "data/block_source.h"
 #include "model/layers.h"
 #include "toy_training.h"
 #include "train/trainer.h"
@@ -352,8 +353,8 @@ TEST(EncoderDecoder, DataThatDoNotGoWithTheModelAreRefused) {
 }
 
 // A causal language model with absolute positions.
-TokenModel language_model() {
-  return TokenModel(LabelKind::kToken, [](ModelBuilder& builder) {
+TokenModel language_model(LabelKind labels = LabelKind::kToken) {
+  return TokenModel(labels, [](ModelBuilder& builder) {
     builder.set_region(-1, Component::kEmbeddings);
     const Tensor table = embedding_table(builder, "table", kVocabulary, kHidden, 0.5F);
     Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
@@ -409,6 +410,51 @@ TEST(PackedDocuments, AreSequencesOfTheirOwn) {
   }
   expect_close(gradients_of(model, together, gradient_options(), packing_of(3, 50), {{0, 1, 2}}), expected,
                kRoundings);
+}
+
+// Labels that the packer moves give what rows of labels give that were moved before, of concatenated texts and of
+// documents.
+TEST(NextTokenLabels, AreRowsOfMovedLabels) {
+  std::mt19937 engine(12);
+  Rows texts;
+  for (int i = 0; i < 12; ++i) texts.push_back(random_row(engine, 15));
+  const Dataset documents = Dataset::from_columns({{"input_ids", texts}});
+  for (const BlockPacking packing : {BlockPacking::kConcatenate, BlockPacking::kDocuments}) {
+    const Dataset blocks = cut_blocks(documents, {.block_size = 18, .packing = packing});
+    Rows ids;
+    Rows positions;
+    Rows moved;
+    for (int64_t i = 0; i < blocks.size(); ++i) {
+      const std::vector<int32_t> block = blocks.input_ids(i);
+      ids.emplace_back(block.begin(), block.end());
+      positions.emplace_back();
+      moved.emplace_back();
+      for (int64_t d = 0; d < blocks.source().document_count(i); ++d) {
+        const int64_t length = blocks.source().document_length(i, d);
+        for (int64_t t = 0; t < length; ++t) {
+          positions.back().push_back(t);
+          const size_t behind = moved.back().size() + 1;
+          moved.back().push_back(t + 1 < length ? block[behind] : kIgnoredLabel);
+        }
+      }
+    }
+    const Dataset rows =
+        Dataset::from_columns({{"input_ids", ids}, {"position_ids", positions}, {"labels", moved}});
+    const Dataset next_tokens = Dataset::next_token(blocks);
+    const int64_t half = blocks.size() / 2;
+    ASSERT_GE(half, 2);
+    std::vector<int64_t> first(static_cast<size_t>(half));
+    std::iota(first.begin(), first.end(), 0);
+    std::vector<int64_t> second(static_cast<size_t>(half));
+    std::iota(second.begin(), second.end(), half);
+    StepOptions step = gradient_options();
+    step.gradient_accumulation_steps = 2;
+    const Gradients expected = gradients_of(language_model(), rows, step, packing_of(half), {first, second});
+    const Gradients found = gradients_of(language_model(LabelKind::kNextToken), next_tokens, step,
+                                         packing_of(half), {first, second});
+    EXPECT_EQ(found.loss, expected.loss);
+    EXPECT_TRUE(found.values == expected.values);
+  }
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace shoehorn {
 // The --task of models that predict the next token.
 inline constexpr std::string_view kCausalLanguageModel = "causal-lm";
 
-// UserError: a flag of blocks with another task, or a value out of range or beside another that contradicts it. validate()
-// calls it.
+// UserError: a flag of blocks with another task, or a value out of range or beside another that contradicts it.
+// validate() calls it.
 void validate_block_arguments(const TrainingArguments& args);
 
 // Needs args.block_size, which train/language_data.h finds where it is not given.

@@ -1,7 +1,7 @@
 // Blocks of tokens, which are cut from texts: the samples of a language model.
 //
-// The texts are the samples of a source whose tokens lie end to end (MemorySource, ShardSource); one may have no tokens.
-// Blocks are views: no token is copied, and a block is one read. Two ways of packing:
+// The texts are the samples of a source whose tokens lie end to end (MemorySource, ShardSource); one may have no
+// tokens. Blocks are views: no token is copied, and a block is one read. Two ways of packing:
 //
 //   kConcatenate  all texts end to end, cut every block_size tokens, as in run_clm: a block is one document, whatever
 //                 texts it has parts of.
@@ -71,9 +71,8 @@ struct BlockCounts {
 
 class BlockSource final : public SampleSource {
  public:
-  // UserError: a block_size below 1 (of kDocuments too), a range that the texts do not have. CHECKs that texts have no
-  // labels or labels of tokens, no token types, no documents of their own, and no tokens of a decoder.
-  // No block is no error: counts() tells.
+  // UserError: a block_size below 2. CHECKs that the texts have the range, and no labels or labels of tokens, no token
+  // types, no documents of their own, and no tokens of a decoder. No block is no error: counts() tells.
   BlockSource(std::shared_ptr<const ContiguousSource> texts, const BlockOptions& options);
 
   const BlockCounts& counts() const { return counts_; }
@@ -129,8 +128,8 @@ class BlockSource final : public SampleSource {
   std::vector<int64_t> not_empty_;    // texts with tokens; nothing where all have some
 };
 
-// Cuts the samples of a data set into blocks. UserError and CHECKs of BlockSource; the data set is of one of the sources
-// named there. `counts` may be null.
+// Cuts the samples of a data set into blocks. UserError: that of BlockSource; samples of another source, with labels of
+// samples, or with columns besides ids and labels. `counts` may be null.
 Dataset cut_blocks(const Dataset& texts, const BlockOptions& options, BlockCounts* counts = nullptr);
 
 }  // namespace shoehorn

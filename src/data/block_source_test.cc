@@ -174,8 +174,8 @@ TEST(Blocks, AreWhatCopyingGives) {
       EXPECT_TRUE(blocks_of(blocks) == expected);
       expect_counts(counts, part, blocks, options.block_size);
       EXPECT_EQ(counts.blocks + counts.unused_blocks, all_blocks);
-      if (!hash.empty()) EXPECT_EQ(blocks.content_hash(), hash);
-      hash = blocks.content_hash();
+      if (hash.empty()) hash = blocks.content_hash();
+      EXPECT_EQ(blocks.content_hash(), hash);
     }
   }
 }

@@ -64,6 +64,8 @@ TwoSources random_samples(const TestDirectory& directory, const Shape& shape, in
     case LabelKind::kValue:
       builder.set_value_labels(values, shape.labels.width);
       break;
+    case LabelKind::kNextToken:
+      CHECK(false, "files have no such labels");
     case LabelKind::kToken:
     case LabelKind::kDecoderToken:
       builder.set_token_labels(labels, labelled_stream(shape.labels.kind));
@@ -296,6 +298,17 @@ TEST(Shards, ContentOutOfRangeIsNamed) {
       contains(with([](ShardHeader&, Offsets, Ids i, Labels) { i[1] = 1U << 31; }), "ids below 2^31"));
   EXPECT_TRUE(contains(with([](ShardHeader&, Offsets, Ids, Labels l) { l[1] = -1; }), "got -1 at 1"));
   EXPECT_EQ(with([](ShardHeader&, Offsets, Ids, Labels l) { l[1] = kIgnoredLabel; }), "");
+  // Texts that blocks are cut from may have no tokens.
+  const auto as_text = [&](uint64_t second) {
+    return with([second](ShardHeader& h, Offsets o, Ids, Labels l) {
+      h.label_kind = 0;
+      o[1] = second;
+      l.clear();
+    });
+  };
+  EXPECT_EQ(as_text(0), "");
+  EXPECT_EQ(as_text(3), "");
+  EXPECT_TRUE(contains(as_text(4), "4 behind 0 at sample 1"));
 }
 
 // A file that changes while it is in use is an error when it is next read.

@@ -3,7 +3,7 @@
 //
 //   .txt                      a text a line. Lines end with LF, CRLF or CR, which are read as LF, as Python reads them;
 //                             a line keeps its end (run_clm's --keep_linebreaks) unless it is to go.
-//   .csv .tsv .json .jsonl    data/table.h; the text is the column named, else `text`, else the first one, as in run_clm.
+//   .csv .tsv .json .jsonl    data/table.h; the column that is named, else `text`, else the first, as in run_clm.
 //
 // Tokens are those of the whole text, with the special tokens that the tokenizer adds. A text without tokens (an empty
 // line) is a sample without tokens.
@@ -48,7 +48,7 @@ struct TextRows {
   std::string text_column = {};
 };
 
-// Calls `take` with the texts of the file, in their order, at most `rows` at a time; the views are valid during the call.
+// Calls `take` with the texts of the file, in order, at most `rows` at a time; the views are valid during the call.
 // UserError and SystemError: as of load_texts.
 TextRows read_texts(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
                     const std::function<void(std::span<const std::string_view> texts)>& take);
@@ -59,8 +59,8 @@ TextRows read_texts(const std::filesystem::path& path, const TextOptions& option
 LoadedTexts load_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                        const TextOptions& options = {});
 
-// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is returned is
-// all but the samples. The file is read once, some hundred rows at a time, and none of it is held.
+// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is returned
+// is all but the samples. The file is read once, some hundred rows at a time, and none of it is held.
 LoadedTexts stream_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
                          const TextOptions& options, const std::filesystem::path& directory,
                          std::vector<std::string>& shards);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes language_small/: texts, a tokenizer of them, and the blocks that run_clm makes of the texts.
 
-Needs datasets, tokenizers and transformers; CPU only. Made with datasets 4.4, tokenizers 0.23, transformers 5.23:
+Needs datasets, tokenizers and transformers; CPU only. Made with datasets 5.2, tokenizers 0.23, transformers 5.23:
 
     python3 tests/golden/language_make.py
 
@@ -69,7 +69,7 @@ def write_texts():
     generator = random.Random(21)
     with open(OUT / "rows.jsonl", "w", encoding="utf-8") as file:
         for i in range(1203):
-            text = "\n".join(sentence(generator) for _ in range(generator.randint(0, 3)))
+            text = "\n".join(sentence(generator) for _ in range(generator.randint(0, 2)))
             file.write(json.dumps({"id": i, "text": text}, ensure_ascii=False) + "\n")
 
 
