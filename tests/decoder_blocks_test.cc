@@ -132,6 +132,10 @@ TEST_P(DecoderBlocks, AreFused) {
     EXPECT_EQ(count(program, OpKind::kGatedActivation), GetParam() == Family::kGpt2 ? 0 : kLayers);
     const int64_t products = GetParam() == Family::kQwen3 ? 7 : GetParam() == Family::kLlama ? 5 : 4;
     EXPECT_EQ(count(program, OpKind::kMatmul), products * kLayers + 1);
+    // All norms but the first of each layer's two in layer 0 are of sums.
+    const bool is_gpt2 = GetParam() == Family::kGpt2;
+    EXPECT_EQ(count(program, OpKind::kBiasDropoutResidualLayerNorm), is_gpt2 ? 2 * kLayers - 1 : 0);
+    EXPECT_EQ(count(program, OpKind::kResidualRmsNorm), is_gpt2 ? 1 : 2 * kLayers);
     if (!program.traits().trains) continue;
     EXPECT_EQ(count(program, OpKind::kRotary, Phase::kBackward), count(program, OpKind::kRotary));
     EXPECT_EQ(count(program, OpKind::kSpreadColumns, Phase::kBackward), 0);
@@ -152,8 +156,8 @@ TEST_P(DecoderBlocks, EveryArrangementHasTheSameGradients) {
       EXPECT_EQ(is_trained, !adapts || name.find("lora_") != std::string::npos || name == "score.weight")
           << name;
     }
-    for (const char* pass :
-         {"fuse", "fuse_attention", "fuse_gated_activation", "gather_early", "rematerialize"}) {
+    for (const char* pass : {"fuse", "fuse_attention", "fuse_residual_norm", "fuse_gated_activation",
+                             "gather_early", "rematerialize"}) {
       SCOPED_TRACE(fmt::format("adapters {}, without {}", adapts, pass));
       StepOptions skipping = step;
       skipping.skip_passes = {pass};

@@ -188,6 +188,74 @@ inline void add_movement(std::vector<OpCase>& cases, int64_t rows, int64_t colum
   }
 }
 
+// A norm of a residual sum z: its output alone, the sum alone, and both, as pre-norm blocks read them.
+inline void add_residual_norms(std::vector<OpCase>& cases, int64_t rows, int64_t columns,
+                               const Dropout& dropout, const std::string& size) {
+  enum class Reads : uint8_t { kNorm, kSum, kBoth };
+  const std::vector<int64_t> matrix = {rows, columns};
+  const std::vector<int32_t> sample = row_numbers(rows, 3, 1);
+  const std::vector<int32_t> position = row_numbers(rows, 40, -1);
+  const auto read_outputs = [](Graph& graph, ValueId y, Reads reads) {
+    if (reads == Reads::kNorm) return y;
+    const ValueId z = graph.program().node(graph.program().value(y).producer).outputs[1];
+    return reads == Reads::kSum ? z : graph.op(OpKind::kAdd, {y, z});
+  };
+  const auto outputs_read = [](const Doubles& y, const Doubles& z, Reads reads) {
+    if (reads == Reads::kNorm) return y;
+    return reads == Reads::kSum ? z : add_reference(y, z);
+  };
+  for (const Reads reads : {Reads::kNorm, Reads::kSum, Reads::kBoth}) {
+    const std::string read = reads == Reads::kNorm ? "" : reads == Reads::kSum ? "_sum_alone" : "_and_sum";
+    const bool has_norm = reads != Reads::kSum;
+    for (const Dropout& mask : {Dropout{}, dropout}) {
+      // Of the sum alone the bias has a path to the loss, and stands for gamma and beta.
+      const auto place = [=](size_t i) { return has_norm ? i : std::min<size_t>(i, 2); };
+      std::vector<std::vector<int64_t>> shapes = {matrix, matrix, {columns}};
+      if (has_norm) shapes.resize(5, {columns});
+      cases.push_back(
+          {(mask.p > 0 ? "residual_norm_with_dropout" : "residual_norm") + read + size, rows, columns, shapes,
+           [=](Graph& graph, const auto& x) {
+             std::vector<ValueId> inputs = {x[0], x[2], x[1], x[place(3)], x[place(4)]};
+             if (mask.p > 0) {
+               inputs.insert(inputs.end(),
+                             {graph.integers({kStep}), graph.integers(sample), graph.integers(position)});
+             } else {
+               inputs.resize(8);
+             }
+             return read_outputs(graph,
+                                 graph.op(OpKind::kBiasDropoutResidualLayerNorm, inputs,
+                                          NormalizationAttributes{0.01F, mask}),
+                                 reads);
+           },
+           [=](const Inputs& x) {
+             const Doubles z = add_reference(
+                 dropout_reference(add_reference(x[0], x[2]), columns, mask, kStep, sample, position), x[1]);
+             return outputs_read(layer_norm_reference(z, x[place(3)], x[place(4)], 0.01F), z, reads);
+           }});
+    }
+    for (const int64_t groups : {1, 3}) {
+      if (groups > 1 && !has_norm) continue;
+      const std::vector<int64_t> wide = {rows, groups * columns};
+      std::vector<std::vector<int64_t>> shapes = {wide, wide};
+      if (has_norm) shapes.push_back({columns});
+      cases.push_back({(groups > 1 ? "residual_rms_norm_of_heads" : "residual_rms_norm") + read + size, rows,
+                       groups * columns, shapes,
+                       [=](Graph& graph, const auto& x) {
+                         // Of the sum alone nothing that is trained may be gamma: it would have no path to the loss.
+                         const ValueId gamma = has_norm ? x[2] : graph.op(OpKind::kColumnSum, {x[0]});
+                         return read_outputs(graph,
+                                             graph.op(OpKind::kResidualRmsNorm, {x[0], x[1], gamma},
+                                                      NormalizationAttributes{0.01F, {}}),
+                                             reads);
+                       },
+                       [=](const Inputs& x) {
+                         const Doubles z = add_reference(x[0], x[1]);
+                         return has_norm ? outputs_read(rms_norm_reference(z, x[2], 0.01F), z, reads) : z;
+                       }});
+    }
+  }
+}
+
 inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t columns,
                             const std::string& size) {
   const std::vector<int64_t> matrix = {rows, columns};
@@ -358,28 +426,7 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                      return graph.op(OpKind::kRmsNorm, {x[0], x[1]}, NormalizationAttributes{0.01F, {}});
                    },
                    [](const Inputs& x) { return rms_norm_reference(x[0], x[1], 0.01F); }});
-  for (const Dropout& mask : {Dropout{}, dropout}) {
-    cases.push_back({(mask.p > 0 ? "residual_norm_with_dropout" : "residual_norm") + size,
-                     rows,
-                     columns,
-                     {matrix, {columns}, matrix, {columns}, {columns}},
-                     [=](Graph& graph, const auto& x) {
-                       std::vector<ValueId> inputs = {x[0], x[1], x[2], x[3], x[4]};
-                       if (mask.p > 0) {
-                         inputs.insert(inputs.end(), {graph.integers({kStep}), graph.integers(sample),
-                                                      graph.integers(position)});
-                       } else {
-                         inputs.resize(8);
-                       }
-                       return graph.op(OpKind::kBiasDropoutResidualLayerNorm, inputs,
-                                       NormalizationAttributes{0.01F, mask});
-                     },
-                     [=](const Inputs& x) {
-                       const Doubles dropped = dropout_reference(add_reference(x[0], x[1]), columns, mask,
-                                                                 kStep, sample, position);
-                       return layer_norm_reference(add_reference(dropped, x[2]), x[3], x[4], 0.01F);
-                     }});
-  }
+  add_residual_norms(cases, rows, columns, dropout, size);
   cases.push_back({"smoothed_loss" + size,
                    rows,
                    columns,

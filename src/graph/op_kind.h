@@ -51,6 +51,8 @@ enum class OpKind : uint8_t {
   kBiasActivationGrad,
   kBiasDropoutResidualLayerNorm,
   kBiasDropoutResidualLayerNormGrad,
+  kResidualRmsNorm,
+  kResidualRmsNormGrad,
   kAttention,
   kAttentionGrad,
   // loss

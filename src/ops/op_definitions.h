@@ -25,6 +25,9 @@ void expect_dtype(const OpContext& context, int64_t input, DType dtype);
 void expect_same_type(const OpContext& context, int64_t input, int64_t other);
 // A vector whose length is the innermost dimension of input `of`.
 void expect_row_vector(const OpContext& context, int64_t input, int64_t of);
+// gamma at `input` of an RMSNorm of input 0 [rows, G·H], each group of H columns by itself. The type of the statistics:
+// [rows, G], with one group [rows].
+TensorType expect_group_norm(const OpContext& context, int64_t input);
 
 inline const Dim& innermost(const TensorType& type) {
   return type.shape.back();

@@ -70,7 +70,8 @@ struct WeightInput {
 };
 
 // A chain of ops that one op does the work of. Each link reads output 0 of the link before it, which nothing else
-// reads; output 0 of the last is output 0 of the op. The pass `pass` puts the op in its place (passes/fuse.h).
+// reads unless the op has it too (`becomes`); output 0 of the last is output 0 of the op. The pass `pass` puts the op in
+// its place (passes/fuse.h).
 //
 //   product ─► bias_add   ─►  matmul with a bias:
 //   {.pass = "fuse_bias", .name = "linear", .links = {{OpKind::kMatmul}, {OpKind::kBiasAdd}},
@@ -80,6 +81,9 @@ struct FusedChain {
     OpKind kind;
     bool is_optional = false;  // never of the first and the last
     int64_t input = 0;         // which of its inputs the link before makes
+    // The output of the op that its value is; -1: none. Others may then read it behind the chain: the sum of a pre-norm
+    // block goes on to the next block. Of the link before the last only, which is not optional.
+    int64_t becomes = -1;
   };
   struct Input {
     size_t link;

@@ -123,16 +123,8 @@ ValueId make_layer_norm_again(OpBuilder& builder, const Node& node) {
 // rms_norm: (x[rows, G·H], gamma[H]) -> y, rstd f32[rows, G]: each group of H columns by itself, as the norms of a
 // query's heads are
 std::vector<TensorType> infer_rms_norm(const OpContext& context) {
-  expect_float(context, 0);
-  expect_rank(context, 0, 2);
-  expect_rank(context, 1, 1);
-  const Dim& rows = context.type(0).shape[0];
-  const int64_t columns = innermost(context.type(0)).maximum;
-  const int64_t hidden = context.type(1).shape[0].maximum;
-  if (hidden < 1 || columns % hidden != 0)
-    fail_type(context, 1, fmt::format("a vector of {} elements, or of groups of them", columns));
-  return {context.type(0),
-          {DType::kF32, hidden == columns ? Shape{rows} : Shape{rows, Dim(columns / hidden)}}};
+  const TensorType statistic = expect_group_norm(context, 1);
+  return {context.type(0), statistic};
 }
 
 // rms_norm_grad: (dy, x, rstd, gamma, accumulator gamma?) -> dx, dgamma

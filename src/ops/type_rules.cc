@@ -28,4 +28,16 @@ void expect_row_vector(const OpContext& context, int64_t input, int64_t of) {
   }
 }
 
+TensorType expect_group_norm(const OpContext& context, int64_t input) {
+  expect_float(context, 0);
+  expect_rank(context, 0, 2);
+  expect_rank(context, input, 1);
+  const Dim& rows = context.type(0).shape[0];
+  const int64_t columns = innermost(context.type(0)).maximum;
+  const int64_t hidden = context.type(input).shape[0].maximum;
+  if (hidden < 1 || columns % hidden != 0)
+    fail_type(context, input, fmt::format("a vector of {} elements, or of groups of them", columns));
+  return {DType::kF32, hidden == columns ? Shape{rows} : Shape{rows, Dim(columns / hidden)}};
+}
+
 }  // namespace shoehorn

@@ -19,21 +19,22 @@ class ChainFuser {
   void run(const FusedChain& chain, OpKind fused) {
     for (size_t i = 0; i < fuser_.nodes(); ++i) {
       const NodeId last{static_cast<int32_t>(i)};
-      if (const auto nodes = match(chain, program_.node(last))) fuse(chain, fused, last, *nodes);
+      if (const auto nodes = match(chain, last)) fuse(chain, fused, last, *nodes);
     }
     fuser_.place();
   }
 
  private:
   // The nodes of the chain that ends in `last`, a link each; null: an optional link that is absent.
-  std::optional<std::vector<const Node*>> match(const FusedChain& chain, const Node& last) const {
-    if (last.kind != chain.links.back().kind) return std::nullopt;
+  std::optional<std::vector<const Node*>> match(const FusedChain& chain, NodeId last) const {
+    if (program_.node(last).kind != chain.links.back().kind) return std::nullopt;
     std::vector<const Node*> nodes(chain.links.size(), nullptr);
-    nodes.back() = &last;
+    nodes.back() = &program_.node(last);
     size_t reader = chain.links.size() - 1;
     for (size_t link = reader; link-- > 0;) {
       const ValueId made = nodes[reader]->inputs[static_cast<size_t>(chain.links[reader].input)];
-      nodes[link] = fuser_.sole(made, chain.links[link].kind);
+      const FusedChain::Link& maker = chain.links[link];
+      nodes[link] = maker.becomes < 0 ? fuser_.sole(made, maker.kind) : fuser_.maker(made, maker.kind, last);
       if (nodes[link] != nullptr)
         reader = link;
       else if (!chain.links[link].is_optional)
@@ -66,10 +67,18 @@ class ChainFuser {
       inputs.push_back(is_there ? node->inputs[static_cast<size_t>(input.input)] : ValueId{});
     }
     const ValueId result = nodes.back()->outputs[0];
+    const size_t inner = nodes.size() - 2;
+    const int64_t becomes = chain.links[inner].becomes;
+    // What goes on to the next block belongs to its own: there the value lives on when layers are recomputed.
+    const Node& place = becomes < 0 ? *nodes.back() : *nodes[inner];
+    const ValueId inner_value = becomes < 0 ? ValueId{} : place.outputs[0];
+    const Region region = place.region;
     Attributes attributes = chain.attributes(nodes);
     const NodeId made =
-        fuser_.append(last, fused, std::move(inputs), std::move(attributes), std::string(chain.name));
+        fuser_.append(last, region, fused, std::move(inputs), std::move(attributes), std::string(chain.name));
     program_.replace_uses(result, program_.node(made).outputs[0]);
+    if (becomes >= 0)
+      program_.replace_uses(inner_value, program_.node(made).outputs[static_cast<size_t>(becomes)]);
   }
 
   Program& program_;

@@ -1,6 +1,7 @@
 // Forward fusion: a chain of ops becomes one kernel, with a backward of its own.
 //
 //   fuse_residual_norm    bias ─► dropout ─► + residual ─► LayerNorm  ─►  bias_dropout_residual_layer_norm
+//                                          + residual ─► RMSNorm    ─►  residual_rms_norm
 //   fuse_gated_activation activation of a gate ─► · up                ─►  gated_activation
 //   fuse_bias_activation  bias ─► activation                          ─►  bias_activation
 //   fuse_bias             product ─► bias                             ─►  product with bias
@@ -9,7 +10,8 @@
 // the op that stands for the chain (FusedChain of ops/op_info.h): a fused op that is added there is used, and nothing
 // here changes. The chain that ends in attention is fuse_attention.h's.
 //
-// Safe because each value inside a chain has one reader, and no input of it is left out. Memory: no copies between the
+// Safe because each value inside a chain has one reader or is an output of the op (the sum in front of a norm, which
+// pre-norm blocks read again), and no input of it is left out. Memory: no copies between the
 // ops of a chain. Time: one pass over the bytes. Rounding only: sums inside a kernel may be taken in another order.
 #pragma once
 

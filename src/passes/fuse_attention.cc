@@ -40,12 +40,12 @@ class AttentionFuser {
 
   // A query, key or value of attention: `value`, or columns [column, column + width) of it; then turned by `table`.
   struct Operand {
-    ValueId value;
+    ValueId value = {};
     bool is_taken = false;
     int64_t column = 0;
     int64_t width = 0;
-    ValueId table;  // invalid: not turned
-    RotaryAttributes rotary;
+    ValueId table = {};  // invalid: not turned
+    RotaryAttributes rotary = {};
   };
 
   struct AttentionChain {
@@ -57,7 +57,7 @@ class AttentionFuser {
 
   // Where attention finds its operands. An absent key lies in the query's value, an absent value in the key's.
   struct Parts {
-    std::array<ValueId, 3> values;
+    std::array<ValueId, 3> values = {};
     std::array<int64_t, 3> columns = {0, 0, 0};
   };
 

@@ -76,6 +76,8 @@ TEST(FusedChains, AreWellFormedAndEachOfAPassOfTheList) {
       })) << chain.pass;
       ASSERT_GE(chain.links.size(), 2U);
       EXPECT_FALSE(chain.links.front().is_optional || chain.links.back().is_optional);
+      for (const FusedChain::Link& link : chain.links)
+        EXPECT_TRUE(link.becomes < 0 || (&link == &chain.links.end()[-2] && !link.is_optional));
       EXPECT_GE(std::ssize(chain.inputs), fused.min_inputs);
       EXPECT_LE(std::ssize(chain.inputs), fused.max_inputs);
       for (const auto& [link, input] : chain.inputs) {
@@ -272,6 +274,60 @@ TEST(FuseChains, ColumnsOfOneValueAreNotCopied) {
       EXPECT_EQ(attributes.query_column, 0);
       EXPECT_EQ(attributes.key_column, overlap ? 6 : 12);
       EXPECT_EQ(attributes.value_column, 24);
+    }
+  }
+}
+
+// Sums of a stack of pre-norm blocks: each is normed, and goes on.
+enum class OtherReader : uint8_t { kNone, kBehind, kInFront, kNorm, kResult };
+
+ProgramFamily pre_norm_family(bool is_rms, OtherReader other, bool branch_is_first) {
+  return family_of([=](ModelBuilder& builder, Program& program, Tensor x) {
+    const auto norm = [&](const char* name, Tensor of) {
+      return is_rms ? rms_norm_layer(builder, name, of, 1e-5F) : layer_norm_layer(builder, name, of, 1e-5F);
+    };
+    builder.set_region(0, Component::kFeedForward);
+    const Tensor branch = linear_layer(builder, "branch", x, 12, 0.1F);
+    const Tensor sum = branch_is_first ? builder.add(branch, x) : builder.add(x, branch);
+    Tensor in_front = sum;
+    if (other == OtherReader::kInFront) in_front = builder.activation(sum, Activation::kRelu);
+    builder.set_region(1, Component::kAttention);
+    Tensor y = norm("norm", sum);
+    if (other == OtherReader::kInFront) y = builder.add(y, in_front);
+    if (other == OtherReader::kBehind) y = builder.add(y, sum);
+    if (other == OtherReader::kNorm) y = builder.add(y, norm("other_norm", sum));
+    if (other == OtherReader::kResult) program.add_result("sum", sum.id());
+    program.add_result("y", y.id());
+  });
+}
+
+TEST(FuseChains, ASumThatGoesOnIsAnOutputOfItsNorm) {
+  for (const bool is_rms : {false, true}) {
+    for (const bool branch_is_first : {false, true}) {
+      for (const OtherReader other : {OtherReader::kNone, OtherReader::kBehind, OtherReader::kInFront,
+                                      OtherReader::kNorm, OtherReader::kResult}) {
+        SCOPED_TRACE(fmt::format("rms {}, branch first {}, other reader {}", is_rms, branch_is_first,
+                                 static_cast<int>(other)));
+        ProgramFamily family = pre_norm_family(is_rms, other, branch_is_first);
+        fuse_residual_norm(family, {});
+        const Program& program = family.programs[0];
+        verify(program);
+        const OpKind fused = is_rms ? OpKind::kResidualRmsNorm : OpKind::kBiasDropoutResidualLayerNorm;
+        // What reads the sum in front of the norm would read it before it is made.
+        const bool is_fused = other != OtherReader::kInFront;
+        EXPECT_EQ(count(program, fused), is_fused ? 1 : 0);
+        EXPECT_EQ(count(program, is_rms ? OpKind::kRmsNorm : OpKind::kLayerNorm),
+                  (is_fused ? 0 : 1) + (other == OtherReader::kNorm ? 1 : 0));
+        if (!is_fused) continue;
+        const Node& node = *std::find_if(program.nodes().begin(), program.nodes().end(),
+                                         [&](const Node& each) { return each.kind == fused; });
+        // Recompute and layer-major order go by regions: the sum is its layer's.
+        EXPECT_EQ(node.region.layer, 0);
+        if (other == OtherReader::kResult) EXPECT_EQ(program.result("sum"), node.outputs[1]);
+        const auto readers = program.readers();
+        const bool goes_on = other == OtherReader::kBehind || other == OtherReader::kNorm;
+        EXPECT_EQ(readers[node.outputs[1].at()].size(), goes_on ? 1U : 0U);
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
-// Bias and activation at the size of an encoder's layer: R 8192, F 4096. Argument: the kind. Bytes are those of the
-// activations.
+// Bias and activation, and gates, at the size of an encoder's layer: R 8192, F 4096. Argument: the kind. Bytes are those
+// of the activations.
 #include "exec/cpu/elementwise/activation.h"
 
 #include <benchmark/benchmark.h>
@@ -55,6 +55,37 @@ void bench_activation_backward(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * kRows * kFeatures * 12);
 }
 BENCHMARK(bench_activation_backward)->DenseRange(0, 4)->UseRealTime();
+
+void bench_gated_forward(benchmark::State& state) {
+  Buffers b;
+  for (auto _ : state) {
+    gated_activation_forward({.dtype = DType::kF32,
+                              .kind = static_cast<Activation>(state.range(0)),
+                              .count = kRows * kFeatures,
+                              .gate = b.x.data(),
+                              .up = b.dy.data(),
+                              .y = b.y.data()});
+  }
+  state.SetBytesProcessed(state.iterations() * kRows * kFeatures * 12);
+}
+BENCHMARK(bench_gated_forward)->DenseRange(0, 4)->UseRealTime();
+
+// In place, as in a step: the gradients take the bytes of the gate and of dy.
+void bench_gated_backward(benchmark::State& state) {
+  Buffers b;
+  for (auto _ : state) {
+    gated_activation_backward({.dtype = DType::kF32,
+                               .kind = static_cast<Activation>(state.range(0)),
+                               .count = kRows * kFeatures,
+                               .dy = b.dy.data(),
+                               .gate = b.x.data(),
+                               .up = b.y.data(),
+                               .dgate = b.dy.data(),
+                               .dup = b.x.data()});
+  }
+  state.SetBytesProcessed(state.iterations() * kRows * kFeatures * 20);
+}
+BENCHMARK(bench_gated_backward)->DenseRange(0, 4)->UseRealTime();
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -174,12 +174,43 @@ PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffer
                              .rows = 0,
                              .hidden = node.type(3).shape[0].maximum,
                              .dy = buffers.inputs[0],
+                             .dx_addend = nullptr,
                              .x = buffers.inputs[1],
                              .rstd = input<const float>(buffers, 2),
                              .gamma = input<const float>(buffers, 3),
                              .dx = buffers.outputs[0],
                              .dgamma = output<float>(buffers, 1),
                              .accumulate = node.has(4),
+                             .workspace = buffers.workspace};
+  return run_by_groups<rms_norm_backward>(call, node.type(0));
+}
+
+PreparedNode bind_residual_rms_norm(const OpContext& node, const NodeBuffers& buffers, int) {
+  const ResidualRmsNormForward call{.dtype = node.type(0).dtype,
+                                    .rows = 0,
+                                    .hidden = node.type(2).shape[0].maximum,
+                                    .epsilon = node.attributes<NormalizationAttributes>().epsilon,
+                                    .x = buffers.inputs[0],
+                                    .residual = buffers.inputs[1],
+                                    .gamma = input<const float>(buffers, 2),
+                                    .z = buffers.outputs[1],
+                                    .y = buffers.outputs[0],
+                                    .rstd = output<float>(buffers, 2)};
+  return run_by_groups<residual_rms_norm_forward>(call, node.type(0));
+}
+
+PreparedNode bind_residual_rms_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
+  const RmsNormBackward call{.dtype = node.type(0).dtype,
+                             .rows = 0,
+                             .hidden = node.type(3).shape[0].maximum,
+                             .dy = buffers.inputs[0],
+                             .dx_addend = node.has(4) ? buffers.inputs[4] : nullptr,
+                             .x = buffers.inputs[1],
+                             .rstd = input<const float>(buffers, 2),
+                             .gamma = input<const float>(buffers, 3),
+                             .dx = buffers.outputs[0],
+                             .dgamma = output<float>(buffers, 1),
+                             .accumulate = node.has(5),
                              .workspace = buffers.workspace};
   return run_by_groups<rms_norm_backward>(call, node.type(0));
 }
@@ -240,7 +271,7 @@ PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& b
       .hidden = row_elements(node.type(0)),
       .dropout = bind_dropout(node.attributes<NormalizationAttributes>().dropout, buffers, 5),
       .dy = buffers.inputs[0],
-      .dz_addend = nullptr,
+      .dz_addend = node.has(8) ? buffers.inputs[8] : nullptr,
       .z = buffers.inputs[1],
       .mean = input<const float>(buffers, 2),
       .rstd = input<const float>(buffers, 3),
@@ -250,7 +281,7 @@ PreparedNode bind_residual_norm_grad(const OpContext& node, const NodeBuffers& b
       .dbias = output<float>(buffers, 2),
       .dgamma = output<float>(buffers, 3),
       .dbeta = output<float>(buffers, 4),
-      .accumulate = {.dgamma = node.has(9), .dbeta = node.has(10), .dbias = node.has(8)},
+      .accumulate = {.dgamma = node.has(10), .dbeta = node.has(11), .dbias = node.has(9)},
       .workspace = buffers.workspace};
   return run_by_rows<bias_dropout_residual_layer_norm_backward>(call, rows(node.type(0)));
 }
@@ -342,6 +373,8 @@ std::vector<KernelEntry> rowwise_kernels() {
       {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
       {OpKind::kBiasDropoutResidualLayerNormGrad,
        by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},
+      {OpKind::kResidualRmsNorm, nullptr, bind_residual_rms_norm},
+      {OpKind::kResidualRmsNormGrad, rms_norm_workspace, bind_residual_rms_norm_grad},
       {OpKind::kEmbedding, nullptr, bind_embedding},
       {OpKind::kEmbeddingGrad, nullptr, bind_embedding_grad},
       {OpKind::kEmbeddingNoise, nullptr, bind_embedding_noise},

@@ -17,21 +17,45 @@
 HWY_BEFORE_NAMESPACE();
 namespace shoehorn::cpu::HWY_NAMESPACE {
 
+// y = x rstd gamma; returns rstd.
+template <class T>
+HWY_INLINE float rms_forward_row(const T* x, const float* gamma, int64_t hidden, float epsilon, T* y) {
+  const FloatVector squares = fold_columns(hidden, [&](FloatVector so_far, int64_t i, auto lanes) {
+    const FloatVector value = load(x + i, lanes);
+    return hn::MulAdd(value, value, so_far);
+  });
+  const float rstd = 1.0F / std::sqrt(sum_lanes(squares) / static_cast<float>(hidden) + epsilon);
+  const FloatVector scale = set(rstd);
+  for_columns(0, hidden, [&](int64_t i, auto lanes) {
+    store(hn::Mul(hn::Mul(load(x + i, lanes), scale), load(gamma + i, lanes)), y + i, lanes);
+  });
+  return rstd;
+}
+
 void rms_forward_rows(const RmsNormForward& g, int64_t begin, int64_t end) {
   with_storage(g.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = begin; row < end; ++row) {
-      const T* x = static_cast<const T*>(g.x) + row * g.hidden;
-      T* y = static_cast<T*>(g.y) + row * g.hidden;
-      const FloatVector squares = fold_columns(g.hidden, [&](FloatVector so_far, int64_t i, auto lanes) {
-        const FloatVector value = load(x + i, lanes);
-        return hn::MulAdd(value, value, so_far);
-      });
-      g.rstd[row] = 1.0F / std::sqrt(sum_lanes(squares) / static_cast<float>(g.hidden) + g.epsilon);
-      const FloatVector scale = set(g.rstd[row]);
+      const int64_t at = row * g.hidden;
+      g.rstd[row] = rms_forward_row(static_cast<const T*>(g.x) + at, g.gamma, g.hidden, g.epsilon,
+                                    static_cast<T*>(g.y) + at);
+    }
+  });
+}
+
+void residual_rms_forward_rows(const ResidualRmsNormForward& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t at = row * g.hidden;
+      const T* x = static_cast<const T*>(g.x) + at;
+      const T* residual = static_cast<const T*>(g.residual) + at;
+      T* z = static_cast<T*>(g.z) + at;
       for_columns(0, g.hidden, [&](int64_t i, auto lanes) {
-        store(hn::Mul(hn::Mul(load(x + i, lanes), scale), load(g.gamma + i, lanes)), y + i, lanes);
+        store(hn::Add(load(x + i, lanes), load(residual + i, lanes)), z + i, lanes);
       });
+      g.rstd[row] =
+          rms_forward_row(static_cast<const T*>(z), g.gamma, g.hidden, g.epsilon, static_cast<T*>(g.y) + at);
     }
   });
 }
@@ -41,6 +65,7 @@ template <class T>
 HWY_INLINE void rms_backward_row(const RmsNormBackward& g, int64_t row, float* dgamma) {
   const T* dy = static_cast<const T*>(g.dy) + row * g.hidden;
   const T* x = static_cast<const T*>(g.x) + row * g.hidden;
+  const T* addend = g.dx_addend == nullptr ? nullptr : static_cast<const T*>(g.dx_addend) + row * g.hidden;
   T* dx = static_cast<T*>(g.dx) + row * g.hidden;
   const FloatVector rstd = set(g.rstd[row]);
   const FloatVector products = fold_columns(g.hidden, [&](FloatVector so_far, int64_t i, auto lanes) {
@@ -53,7 +78,9 @@ HWY_INLINE void rms_backward_row(const RmsNormBackward& g, int64_t row, float* d
   for_columns(0, g.hidden, [&](int64_t i, auto lanes) {
     const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
     const FloatVector scaled = hn::Mul(load(dy + i, lanes), load(g.gamma + i, lanes));
-    store(hn::Mul(rstd, hn::NegMulAdd(normal, mean, scaled)), dx + i, lanes);
+    FloatVector gradient = hn::Mul(rstd, hn::NegMulAdd(normal, mean, scaled));
+    if (addend != nullptr) gradient = hn::Add(gradient, load(addend + i, lanes));
+    store(gradient, dx + i, lanes);
   });
 }
 
@@ -78,6 +105,7 @@ namespace shoehorn::cpu {
 namespace {
 
 HWY_EXPORT(rms_forward_rows);
+HWY_EXPORT(residual_rms_forward_rows);
 HWY_EXPORT(rms_backward_chunks);
 
 }  // namespace
@@ -86,6 +114,13 @@ void rms_norm_forward(const RmsNormForward& arguments) {
   check_storage(arguments.dtype, "rms_norm");
   parallel_ranges(arguments.rows, row_grain(arguments.hidden), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(rms_forward_rows)(arguments, begin, end);
+  });
+}
+
+void residual_rms_norm_forward(const ResidualRmsNormForward& arguments) {
+  check_storage(arguments.dtype, "residual_rms_norm");
+  parallel_ranges(arguments.rows, row_grain(arguments.hidden), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(residual_rms_forward_rows)(arguments, begin, end);
   });
 }
 

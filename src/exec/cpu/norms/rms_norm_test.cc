@@ -1,5 +1,6 @@
 #include "exec/cpu/norms/rms_norm.h"
 
+#include "exec/cpu/elementwise/elementwise.h"
 #include "exec/cpu/kernel_testing.h"
 
 namespace shoehorn::cpu {
@@ -37,12 +38,13 @@ struct Case {
                       .y = y.data(),
                       .rstd = rstd.floats()});
   }
-  void backward(bool accumulate, Tensor& gradient_of_x) {
+  void backward(bool accumulate, Tensor& gradient_of_x, const Tensor* addend = nullptr) {
     Tensor scratch = workspace(rms_norm_backward_workspace_bytes(rows, hidden));
     rms_norm_backward({.dtype = dtype,
                        .rows = rows,
                        .hidden = hidden,
                        .dy = dy.data(),
+                       .dx_addend = addend == nullptr ? nullptr : addend->data(),
                        .x = x.data(),
                        .rstd = rstd.floats(),
                        .gamma = gamma.floats(),
@@ -84,8 +86,8 @@ void check_forward(const Case& c) {
   }
 }
 
-// The analytic gradient in double. `start`: what dgamma held before.
-void check_backward(const Case& c, const Tensor& dx, double start) {
+// The analytic gradient in double. `start`: what dgamma held before. `addend`: another gradient of x, or null.
+void check_backward(const Case& c, const Tensor& dx, double start, const Tensor* addend = nullptr) {
   std::vector<double> dgamma(static_cast<size_t>(c.hidden), start);
   std::vector<double> allowed(static_cast<size_t>(c.hidden));
   for (int64_t r = 0; r < c.rows; ++r) {
@@ -102,9 +104,10 @@ void check_backward(const Case& c, const Tensor& dx, double start) {
       const int64_t at = r * c.hidden + i;
       const double normal = static_cast<double>(c.x[at]) * rstd;
       const double scaled = static_cast<double>(c.dy[at]) * c.gamma[i];
-      const double expected = rstd * (scaled - normal * product);
-      // Both terms are rounded before they may cancel.
-      const double terms = rstd * (std::abs(scaled) + std::abs(normal) * magnitude);
+      const double other = addend == nullptr ? 0 : (*addend)[at];
+      const double expected = rstd * (scaled - normal * product) + other;
+      // The terms are rounded before they may cancel.
+      const double terms = rstd * (std::abs(scaled) + std::abs(normal) * magnitude) + std::abs(other);
       ASSERT_NEAR(dx[at], expected, tolerance(c.dtype, expected, terms, 2 * roundings(c.hidden)))
           << r << " " << i;
       const double gradient = static_cast<double>(c.dy[at]) * normal;
@@ -137,6 +140,41 @@ TEST_P(RmsNorm, ForwardAndBackward) {
         for (int64_t i = 0; i < hidden; ++i) c.dgamma.set(i, 2.0F);
         c.backward(true, c.dx);
         check_backward(c, c.dx, 2);
+        const Tensor addend = random_tensor(dtype, rows * hidden, 4);
+        c.backward(false, c.dx, &addend);
+        check_backward(c, c.dx, 0, &addend);
+      }
+    }
+  }
+}
+
+// The sum as add gives it, and of it the norm that rms_norm gives, bit for bit; wherever z lies.
+TEST_P(RmsNorm, OfAResidualSumIsThatOfTheStoredSum) {
+  for (const DType dtype : kStorages) {
+    for (const int64_t hidden : {1, 7, 31, 257}) {
+      constexpr int64_t kRows = 67;
+      Case c(dtype, kRows, hidden);
+      const Tensor x = random_tensor(dtype, kRows * hidden, 5);
+      const Tensor residual = random_tensor(dtype, kRows * hidden, 6);
+      add({.dtype = dtype, .count = x.count(), .a = x.data(), .b = residual.data(), .sum = c.x.data()});
+      c.forward();
+      for (const int where : {0, 1, 2}) {
+        Tensor inputs[] = {x, residual, Tensor(dtype, x.count())};
+        Tensor& z = inputs[where];
+        Tensor y(dtype, x.count()), rstd(DType::kF32, kRows);
+        residual_rms_norm_forward({.dtype = dtype,
+                                   .rows = kRows,
+                                   .hidden = hidden,
+                                   .epsilon = kEpsilon,
+                                   .x = inputs[0].data(),
+                                   .residual = inputs[1].data(),
+                                   .gamma = c.gamma.floats(),
+                                   .z = z.data(),
+                                   .y = y.data(),
+                                   .rstd = rstd.floats()});
+        EXPECT_EQ(z.bytes(), c.x.bytes()) << where;
+        EXPECT_EQ(y.bytes(), c.y.bytes()) << where;
+        EXPECT_EQ(rstd.bytes(), c.rstd.bytes()) << where;
       }
     }
   }
@@ -158,6 +196,10 @@ TEST_P(RmsNorm, InPlaceAndInAnyNumberOfThreads) {
     over_x.rstd = c.rstd;
     over_x.backward(false, over_x.x);
     EXPECT_EQ(over_x.x.bytes(), c.dx.bytes()) << "dx over x";
+    Tensor addend = random_tensor(dtype, 130 * 45, 4);
+    c.backward(false, c.dx, &addend);
+    c.backward(false, addend, &addend);
+    EXPECT_EQ(addend.bytes(), c.dx.bytes()) << "dx over its addend";
     Case in_place(dtype, 130, 45);
     rms_norm_forward({.dtype = dtype,
                       .rows = 130,
