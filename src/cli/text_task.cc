@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "analysis/step_profile.h"
+#include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "io/model_directory.h"
