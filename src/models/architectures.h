@@ -2,7 +2,7 @@
 #pragma once
 
 #include "models/bert.h"
-#include "models/decoder.h"
+#include "models/decoder_model.h"
 #include "models/distilbert.h"
 #include "models/gpt2.h"
 #include "models/llama.h"

@@ -41,9 +41,9 @@ Gpt2Config Gpt2Config::from_json(const json& source, const std::string& file) {
 
 namespace {
 
-class Gpt2 final : public Decoder {
+class Gpt2 final : public DecoderStack {
  public:
-  explicit Gpt2(const Gpt2Config& config) : Decoder(facts_of(config)), config_(config) {}
+  explicit Gpt2(const Gpt2Config& config) : DecoderStack(facts_of(config)), config_(config) {}
 
   Tensor hidden_states(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
@@ -125,7 +125,7 @@ class Gpt2 final : public Decoder {
 
 }  // namespace
 
-std::shared_ptr<const Decoder> make_decoder(const Gpt2Config& config) {
+std::shared_ptr<const DecoderStack> make_decoder(const Gpt2Config& config) {
   return std::make_shared<Gpt2>(config);
 }
 

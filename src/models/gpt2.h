@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "models/decoder.h"
+#include "models/decoder_model.h"
 
 namespace shoehorn {
 
@@ -32,6 +32,6 @@ struct Gpt2Config {
   static Gpt2Config from_json(const nlohmann::json& json, const std::string& file);
 };
 
-std::shared_ptr<const Decoder> make_decoder(const Gpt2Config& config);
+std::shared_ptr<const DecoderStack> make_decoder(const Gpt2Config& config);
 
 }  // namespace shoehorn

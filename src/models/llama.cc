@@ -61,9 +61,9 @@ LlamaConfig llama_from_json(const json& source, const std::string& file) {
 
 namespace {
 
-class Llama final : public Decoder {
+class Llama final : public DecoderStack {
  public:
-  explicit Llama(const LlamaConfig& config) : Decoder(facts_of(config)), config_(config) {}
+  explicit Llama(const LlamaConfig& config) : DecoderStack(facts_of(config)), config_(config) {}
 
   Tensor hidden_states(ModelBuilder& builder) const override {
     builder.set_region(-1, Component::kEmbeddings);
@@ -150,7 +150,7 @@ class Llama final : public Decoder {
 
 }  // namespace
 
-std::shared_ptr<const Decoder> make_decoder(const LlamaConfig& config) {
+std::shared_ptr<const DecoderStack> make_decoder(const LlamaConfig& config) {
   return std::make_shared<Llama>(config);
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/decoder.h"
+#include "models/decoder_model.h"
 
 namespace shoehorn {
 
@@ -41,7 +41,7 @@ struct LlamaConfig {
 // defaults. num_key_value_heads and head_dim of 0 stand for "as follows from the others". UserError naming `file` and the key.
 void read_llama_keys(const nlohmann::json& json, const std::string& file, float theta, LlamaConfig& config);
 
-std::shared_ptr<const Decoder> make_decoder(const LlamaConfig& config);
+std::shared_ptr<const DecoderStack> make_decoder(const LlamaConfig& config);
 
 // UserError naming `file`, the key, what was expected and what was found.
 LlamaConfig llama_from_json(const nlohmann::json& json, const std::string& file);

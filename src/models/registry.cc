@@ -15,7 +15,7 @@
 #include "io/tensor_files.h"
 #include "models/bert.h"
 #include "models/config_keys.h"
-#include "models/decoder.h"
+#include "models/decoder_model.h"
 #include "models/distilbert.h"
 #include "models/gpt2.h"
 #include "models/llama.h"

@@ -1,4 +1,4 @@
-#include "models/decoder.h"
+#include "models/decoder_model.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,7 +12,7 @@ namespace shoehorn {
 
 using nlohmann::json;
 
-CausalLanguageModel::CausalLanguageModel(std::shared_ptr<const Decoder> decoder, std::string config_json)
+CausalLanguageModel::CausalLanguageModel(std::shared_ptr<const DecoderStack> decoder, std::string config_json)
     : decoder_(std::move(decoder)),
       config_json_(std::move(config_json)),
       task_(std::make_shared<CausalLanguageModeling>()) {}
@@ -39,8 +39,8 @@ std::string CausalLanguageModel::config_json() const {
   return config.dump(2) + "\n";
 }
 
-DecoderForSequenceClassification::DecoderForSequenceClassification(std::shared_ptr<const Decoder> decoder,
-                                                                   LabelMap labels, std::string config_json)
+DecoderForSequenceClassification::DecoderForSequenceClassification(
+    std::shared_ptr<const DecoderStack> decoder, LabelMap labels, std::string config_json)
     : TextClassifier(std::move(labels), std::move(config_json)), decoder_(std::move(decoder)) {}
 
 Outputs DecoderForSequenceClassification::forward(ModelBuilder& builder) const {

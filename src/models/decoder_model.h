@@ -29,15 +29,15 @@ struct DecoderFacts {
 };
 
 // Everything below the head. Immutable.
-class Decoder {
+class DecoderStack {
  public:
-  virtual ~Decoder() = default;
+  virtual ~DecoderStack() = default;
   const DecoderFacts& facts() const { return facts_; }
   // The output of the last norm for each token, [N, H].
   virtual Tensor hidden_states(ModelBuilder& builder) const = 0;
 
  protected:
-  explicit Decoder(DecoderFacts facts) : facts_(std::move(facts)) {}
+  explicit DecoderStack(DecoderFacts facts) : facts_(std::move(facts)) {}
 
  private:
   DecoderFacts facts_;
@@ -48,7 +48,7 @@ class Decoder {
 class CausalLanguageModel : public Model {
  public:
   // `config_json` is the text of a config.json; all its keys are kept. Empty: what is saved says no more than the class.
-  explicit CausalLanguageModel(std::shared_ptr<const Decoder> decoder, std::string config_json = {});
+  explicit CausalLanguageModel(std::shared_ptr<const DecoderStack> decoder, std::string config_json = {});
 
   Outputs forward(ModelBuilder& builder) const override;
   const Task& task() const override { return *task_; }
@@ -69,7 +69,7 @@ class CausalLanguageModel : public Model {
   std::vector<std::string> lora_modules_to_save() const override { return {"none"}; }
 
  private:
-  std::shared_ptr<const Decoder> decoder_;
+  std::shared_ptr<const DecoderStack> decoder_;
   std::string config_json_;
   std::shared_ptr<const Task> task_;
 };
@@ -78,7 +78,7 @@ class CausalLanguageModel : public Model {
 class DecoderForSequenceClassification : public TextClassifier {
  public:
   // As above. Throws UserError as make_task does.
-  DecoderForSequenceClassification(std::shared_ptr<const Decoder> decoder, LabelMap labels,
+  DecoderForSequenceClassification(std::shared_ptr<const DecoderStack> decoder, LabelMap labels,
                                    std::string config_json = {});
 
   Outputs forward(ModelBuilder& builder) const override;
@@ -93,7 +93,7 @@ class DecoderForSequenceClassification : public TextClassifier {
  private:
   void write_keys(nlohmann::json& config) const override;
 
-  std::shared_ptr<const Decoder> decoder_;
+  std::shared_ptr<const DecoderStack> decoder_;
 };
 
 }  // namespace shoehorn
