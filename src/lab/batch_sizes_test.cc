@@ -49,10 +49,10 @@ TEST(BatchSizes, Text) {
   const std::string text = format_batch_sizes(some_result());
   EXPECT_NE(text.find("      2     256      5.000   0.400         200        202"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("      4     512      9.000   0.444         400        404  yes    best\n"),
+  EXPECT_NE(text.find("      4     512      9.000   0.444         400        404  yes        best\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("     16    2048          -       -           -       1700         does not fit\n"),
+  EXPECT_NE(text.find("     16    2048          -       -           -       1700             does not fit\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("best: --per_device_train_batch_size 4, 9.000 samples/s"), std::string::npos);

@@ -97,8 +97,8 @@ struct Strip {
 // The workspace has: B in the form that the products read; A of a piece in fp32, if it is stored in 16 bits
 // and the library multiplies only fp32; C of a piece and strip, if C has 16 bits in that case or there are
 // several strips; what the library asks for. If the library wants column blocks, we repack B, a strip at a
-// time. Otherwise the library repacks all of B, and widens bf16 on the way. It would widen fp16 element by
-// element, so we widen an fp16 B first, into a part of its own.
+// time. Otherwise the library repacks all of B, and widens it on the way where it can (widens_fast). Else we widen B
+// first, into a part of its own.
 class PiecewiseMatmul final : public Matmul {
  public:
   PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
@@ -115,7 +115,7 @@ class PiecewiseMatmul final : public Matmul {
     for_each_piece([&](const Piece& piece) {
       library_bytes = std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes(),
                                 piece.move->workspace_bytes()});
-      widens_b_ = widens_b_ || (widens && shape.operands == DType::kF16 && !piece.move->is_column_blocks());
+      widens_b_ = widens_b_ || (widens && !widens_fast(shape.operands) && !piece.move->is_column_blocks());
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
     });
     const int64_t largest = strips_.front().pieces.front().size;
@@ -182,7 +182,7 @@ class PiecewiseMatmul final : public Matmul {
   }
 
   std::shared_ptr<const Move> move_of(const ProductShape& product) const {
-    return plan_move({product, widens_ && shape_.operands == DType::kF16 ? DType::kF32 : shape_.operands});
+    return plan_move({product, widens_ && !widens_fast(shape_.operands) ? DType::kF32 : shape_.operands});
   }
 
   std::vector<Piece> plan_pieces(int64_t columns) const {

@@ -30,7 +30,7 @@ const dnnl::stream& cpu_stream() {
 }
 
 dnnl::memory::data_type data_type(DType dtype) {
-  CHECK(has_products_of(dtype), "no product of {}", dtype_name(dtype));
+  CHECK(has_products_of(dtype) || widens_fast(dtype), "no product of {}", dtype_name(dtype));
   if (dtype == DType::kBF16) return dnnl::memory::data_type::bf16;
   return dtype == DType::kF16 ? dnnl::memory::data_type::f16 : dnnl::memory::data_type::f32;
 }
@@ -90,6 +90,12 @@ void execute(const dnnl::primitive& primitive, std::span<const dnnl_exec_arg_t> 
   const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), cpu_stream().get(),
                                                       static_cast<int>(arguments.size()), arguments.data());
   CHECK(status == dnnl_success, "a product failed with status {}", static_cast<int>(status));
+}
+
+// Sets of instructions are sets of bits: later processors have those of this one and more.
+bool includes(dnnl::cpu_isa least) {
+  const auto bits = static_cast<unsigned>(least);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
 }
 
 template <typename Implementation, typename ShapeType>
@@ -274,16 +280,15 @@ const char* matmul_library() {
 
 bool has_products_of(DType operands) {
   if (operands == DType::kF32) return true;
-  // Sets of instructions are sets of bits: later processors have those of this one and more.
-  const auto includes = [](dnnl::cpu_isa least) {
-    const auto bits = static_cast<unsigned>(least);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-  };
   if (operands == DType::kBF16) return includes(dnnl::cpu_isa::avx512_core_bf16);
 #if DNNL_VERSION_MAJOR >= 3
   if (operands == DType::kF16) return includes(dnnl::cpu_isa::avx512_core_fp16);
 #endif
   return false;
+}
+
+bool widens_fast(DType stored) {
+  return stored == DType::kBF16 && includes(dnnl::cpu_isa::avx512_core);
 }
 
 }  // namespace shoehorn::cpu

@@ -69,6 +69,10 @@ class Move {
 std::shared_ptr<const Product> plan_product(const ProductShape& shape);
 std::shared_ptr<const Move> plan_move(const MoveShape& shape);
 
+// Whether moves widen B from this type to fp32, and not element by element. bfloat16 takes AVX-512; without it the library
+// has no bfloat16 at all.
+bool widens_fast(DType stored);
+
 // Forgets those that nobody else holds.
 void release_unused_products();
 
