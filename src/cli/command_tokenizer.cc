@@ -19,7 +19,8 @@ namespace shoehorn {
 
 namespace {
 
-constexpr const char* kUsage = R"(Texts to token ids and back, by the tokenizer of a Hugging Face directory; and tokenizers of one's own.
+constexpr const char* kUsage =
+    R"(Texts to token ids and back, by the tokenizer of a Hugging Face directory; and tokenizers of one's own.
 
   shoehorn tokenizer encode DIR FILE [--json] [--offsets]
   shoehorn tokenizer decode DIR FILE [--json] [--keep_special_tokens]

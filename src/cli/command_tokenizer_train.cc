@@ -86,7 +86,8 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "initial_alphabet",
        .kind = kText,
        .standard = std::string("bytes"),
-       .help = "bytes: every byte has a token; texts: those that the texts have, others are dropped when encoding",
+       .help =
+           "bytes: every byte has a token; texts: those that the texts have, others are dropped when encoding",
        .choices = {{"bytes"}, {"texts"}}},
       {.name = "limit_alphabet",
        .kind = kInteger,
@@ -193,7 +194,8 @@ std::vector<std::string> split_at_commas(const std::string& text) {
 BpeTrainerOptions trainer_options(const CommandOptions& given) {
   BpeTrainerOptions options;
   if (!given.is_given("vocab_size"))
-    throw user_error("[--vocab_size] expected a number of tokens, got nothing; 8000 is one for a small model");
+    throw user_error(
+        "[--vocab_size] expected a number of tokens, got nothing; 8000 is one for a small model");
   options.vocab_size = given.integer("vocab_size");
   options.min_frequency = given.integer_at_least("min_frequency", 0);
   options.special_tokens = split_at_commas(given.text("special_tokens"));
@@ -215,8 +217,8 @@ TokenizerConfig tokenizer_config(const CommandOptions& given,
     const std::string& token = given.text(flag);
     if (token.empty()) return special_tokens.size() == 1 ? special_tokens[0] : "";
     if (std::ranges::find(special_tokens, token) == special_tokens.end())
-      throw user_error("[--{}] expected one of the special tokens, got '{}'; add it to --special_tokens", flag,
-                       token);
+      throw user_error("[--{}] expected one of the special tokens, got '{}'; add it to --special_tokens",
+                       flag, token);
     return token;
   };
   TokenizerConfig config;
@@ -234,9 +236,10 @@ void check_directory(const fs::path& directory, bool overwrite) {
   if (!overwrite && path_exists(directory)) {
     const std::vector<std::string> names = tokenizer_files_in(directory);
     if (!names.empty())
-      throw user_error("[{}] expected a directory without a tokenizer, got {}; choose another --output_dir, "
-                       "or replace it with --overwrite_output_dir",
-                       directory.string(), fmt::join(names, ", "));
+      throw user_error(
+          "[{}] expected a directory without a tokenizer, got {}; choose another --output_dir, "
+          "or replace it with --overwrite_output_dir",
+          directory.string(), fmt::join(names, ", "));
   }
   ensure_writable_directory(directory);
 }
@@ -253,7 +256,8 @@ class TrainingBars {
       bar_.emplace(counts ? "words" : "merges", 0, totals_[counts ? 0 : 1],
                    detect_terminal(stderr, std::cerr));
     }
-    bar_->update(std::min(progress.done, totals_[stage_ == BpeTrainingProgress::Stage::kCountingWords ? 0 : 1]), 0);
+    bar_->update(
+        std::min(progress.done, totals_[stage_ == BpeTrainingProgress::Stage::kCountingWords ? 0 : 1]), 0);
   }
 
  private:
@@ -268,8 +272,9 @@ std::string to_text(const TrainedBpe& trained, const BpeTrainerOptions& options,
       "Tokenizer of {} tokens in {}: {} special, {} bytes, {} merges\n"
       "Trained on {} of text from {} {}: {} words, {} different ones\n",
       format_count(std::ssize(trained.tokens)), directory.string(), trained.special_tokens.size(),
-      trained.alphabet_size, format_count(std::ssize(trained.merges)), format_bytes(trained.text_bytes), files,
-      files == 1 ? "file" : "files", format_count(trained.words), format_count(trained.different_words));
+      trained.alphabet_size, format_count(std::ssize(trained.merges)), format_bytes(trained.text_bytes),
+      files, files == 1 ? "file" : "files", format_count(trained.words),
+      format_count(trained.different_words));
   if (std::ssize(trained.tokens) < options.vocab_size)
     text += fmt::format("Fewer tokens than --vocab_size {}: no other pair occurs {} times\n",
                         options.vocab_size, std::max<int64_t>(options.min_frequency, 1));
@@ -315,8 +320,8 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   bars.reset();
   save_tokenizer(directory, trained, config);
   if (given.flag("json"))
-    fmt::print("{}", format_json(to_json(trained, directory, seconds),
-                                 {.sort_keys = false, .ensure_ascii = false}));
+    fmt::print(
+        "{}", format_json(to_json(trained, directory, seconds), {.sort_keys = false, .ensure_ascii = false}));
   else
     fmt::print("{}", to_text(trained, options, directory, files.size()));
   return 0;

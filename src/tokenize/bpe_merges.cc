@@ -285,8 +285,9 @@ class MergeLearner {
   PairCounts counts_;
   std::priority_queue<Candidate> queue_;
   std::vector<std::pair<int32_t, int32_t>> merges_;
-  std::vector<BothNeighbours> neighbours_;     // one a thread
-  std::pmr::monotonic_buffer_resource lists_;  // lists of words of candidates: a merge in a word adds at most two
+  std::vector<BothNeighbours> neighbours_;  // one a thread
+  std::pmr::monotonic_buffer_resource
+      lists_;  // lists of words of candidates: a merge in a word adds at most two
 };
 
 }  // namespace

@@ -42,12 +42,13 @@ BpeMerges naive_merges(const Words& words, const BpeMergeOptions& options) {
     std::map<std::pair<int32_t, int32_t>, int64_t> counts;
     for (const auto& [ids, count] : symbols)
       for (size_t i = 0; i + 1 < ids.size(); ++i) counts[{ids[i], ids[i + 1]}] += count;
-    const auto best = std::ranges::max_element(
-        counts, [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto best =
+        std::ranges::max_element(counts, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (best == counts.end() || best->second < std::max<int64_t>(options.min_frequency, 1)) break;
     const auto [left, right] = best->first;
     const auto merged = static_cast<int32_t>(result.tokens.size());
-    result.tokens.push_back(result.tokens[static_cast<size_t>(left)] + result.tokens[static_cast<size_t>(right)]);
+    result.tokens.push_back(result.tokens[static_cast<size_t>(left)] +
+                            result.tokens[static_cast<size_t>(right)]);
     result.merges.push_back(best->first);
     for (auto& [ids, count] : symbols) {
       for (size_t i = 0; i + 1 < ids.size(); ++i) {
@@ -83,7 +84,8 @@ TEST(BpeMerges, AreThoseOfTheDefinition) {
     const Words words = random_words(random, 1 + random() % 4, 1 + random() % 12);
     const BpeMergeOptions options{.vocab_size = 4 + static_cast<int64_t>(random() % 60),
                                   .min_frequency = static_cast<int64_t>(random() % 4)};
-    expect_equal(learn_bpe_merges(kLetters, symbols_of(list_of(words)), options), naive_merges(words, options));
+    expect_equal(learn_bpe_merges(kLetters, symbols_of(list_of(words)), options),
+                 naive_merges(words, options));
     if (HasFailure()) break;
   }
 }
@@ -100,7 +102,8 @@ TEST(BpeMerges, RunsOfALetterMergeFromTheLeft) {
 // The order of the ids decides, not that of the words.
 TEST(BpeMerges, TiesGoToTheLowerIds) {
   const BpeMergeOptions options{.vocab_size = 7, .min_frequency = 1};
-  const BpeMerges learned = learn_bpe_merges(kLetters, symbols_of({{"cd", 2}, {"db", 2}, {"ca", 2}}), options);
+  const BpeMerges learned =
+      learn_bpe_merges(kLetters, symbols_of({{"cd", 2}, {"db", 2}, {"ca", 2}}), options);
   EXPECT_EQ(learned.merges, (std::vector<std::pair<int32_t, int32_t>>{{2, 0}, {2, 3}, {3, 1}}));
 }
 

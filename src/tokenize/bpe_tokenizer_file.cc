@@ -44,8 +44,8 @@ Json model_section(const TrainedBpe& trained) {
   for (size_t id = 0; id < trained.tokens.size(); ++id) entries.emplace_back(trained.tokens[id], id);
   Json merges = Json::array();
   for (const auto& [left, right] : trained.merges)
-    merges.push_back(Json::array(
-        {trained.tokens[static_cast<size_t>(left)], trained.tokens[static_cast<size_t>(right)]}));
+    merges.push_back(
+        Json::array({trained.tokens[static_cast<size_t>(left)], trained.tokens[static_cast<size_t>(right)]}));
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", nullptr},
@@ -59,10 +59,8 @@ Json model_section(const TrainedBpe& trained) {
 }
 
 Json byte_level_section(bool trim_offsets) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", true},
-          {"trim_offsets", trim_offsets},
-          {"use_regex", true}};
+  return {
+      {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", trim_offsets}, {"use_regex", true}};
 }
 
 // `tokenizer_class`: transformers takes the parts of tokenizer.json as they are only for this class.
@@ -86,16 +84,15 @@ Json config_file(const TrainedBpe& trained, const TokenizerConfig& config) {
 }  // namespace
 
 std::string tokenizer_json(const TrainedBpe& trained) {
-  const Json file = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added_tokens_section(trained)},
-      {"normalizer", trained.nfc ? Json({{"type", "NFC"}}) : Json()},
-      {"pre_tokenizer", pre_tokenizer_section(find_byte_level_chain(trained.pre_tokenizer))},
-      {"post_processor", byte_level_section(false)},
-      {"decoder", byte_level_section(true)},
-      {"model", model_section(trained)}};
+  const Json file = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", added_tokens_section(trained)},
+                     {"normalizer", trained.nfc ? Json({{"type", "NFC"}}) : Json()},
+                     {"pre_tokenizer", pre_tokenizer_section(find_byte_level_chain(trained.pre_tokenizer))},
+                     {"post_processor", byte_level_section(false)},
+                     {"decoder", byte_level_section(true)},
+                     {"model", model_section(trained)}};
   return format_json(file, {.sort_keys = false, .ensure_ascii = false, .final_newline = false});
 }
 

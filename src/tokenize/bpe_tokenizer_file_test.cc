@@ -14,7 +14,8 @@ namespace {
 const std::vector<std::string>& texts() {
   static const std::vector<std::string> made = [] {
     std::vector<std::string> all;
-    for (const nlohmann::json& text : read_json(golden("bpe_trainer.json"))["texts"]) all.push_back(text);
+    const nlohmann::json goldens = read_json(golden("bpe_trainer.json"));
+    for (const nlohmann::json& text : goldens["texts"]) all.push_back(text);
     return all;
   }();
   return made;

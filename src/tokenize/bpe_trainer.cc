@@ -58,8 +58,7 @@ std::array<int64_t, 256> count_bytes(const WordCounts& words) {
 }
 
 // The bytes of the alphabet in order of their characters' code points. `counts` are those of the texts.
-std::vector<uint8_t> find_alphabet(const BpeTrainerOptions& options,
-                                   const std::array<int64_t, 256>& counts) {
+std::vector<uint8_t> find_alphabet(const BpeTrainerOptions& options, const std::array<int64_t, 256>& counts) {
   std::vector<uint8_t> bytes;
   for (int byte = 0; byte < 256; ++byte)
     if (options.all_bytes || counts[static_cast<size_t>(byte)] > 0)
@@ -90,8 +89,9 @@ std::vector<std::string> first_tokens(const BpeTrainerOptions& options,
       tokens.push_back(std::move(character));
   }
   if (options.vocab_size < std::ssize(tokens))
-    throw user_error("[vocab_size] expected {} or more, for special tokens ({}) and the alphabet ({} bytes), got {}",
-                     tokens.size(), options.special_tokens.size(), alphabet.size(), options.vocab_size);
+    throw user_error(
+        "[vocab_size] expected {} or more, for special tokens ({}) and the alphabet ({} bytes), got {}",
+        tokens.size(), options.special_tokens.size(), alphabet.size(), options.vocab_size);
   return tokens;
 }
 
@@ -158,12 +158,12 @@ TrainedBpe train_byte_level_bpe(const BpeTrainerOptions& options, std::span<Text
   std::vector<std::string> tokens = first_tokens(options, alphabet);
   CountedWords symbols = words_as_symbols(*words, tokens);
   words.reset();
-  BpeMerges learned = learn_bpe_merges(
-      std::move(tokens), std::move(symbols),
-      {.vocab_size = options.vocab_size,
-       .min_frequency = options.min_frequency,
-       .threads = options.threads,
-       .on_progress = [&](int64_t done) { report(Stage::kLearningMerges, done); }});
+  BpeMerges learned =
+      learn_bpe_merges(std::move(tokens), std::move(symbols),
+                       {.vocab_size = options.vocab_size,
+                        .min_frequency = options.min_frequency,
+                        .threads = options.threads,
+                        .on_progress = [&](int64_t done) { report(Stage::kLearningMerges, done); }});
   trained.tokens = std::move(learned.tokens);
   trained.merges = std::move(learned.merges);
   return trained;

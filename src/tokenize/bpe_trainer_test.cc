@@ -73,7 +73,8 @@ TEST_P(BpeTrainerGolden, IsWhatTokenizersLearns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(BpeTrainer, BpeTrainerGolden, ::testing::Range(size_t{0}, goldens()["cases"].size()));
+INSTANTIATE_TEST_SUITE_P(BpeTrainer, BpeTrainerGolden,
+                         ::testing::Range(size_t{0}, goldens()["cases"].size()));
 
 TEST(BpeTrainer, PartsOfMergesAreEarlierTokens) {
   for (const std::string_view pre_tokenizer : byte_level_pre_tokenizers()) {
@@ -128,7 +129,8 @@ TEST(BpeTrainer, ReadsEachSource) {
 
 // Of the equally frequent b and c the one whose character comes first is kept.
 TEST(BpeTrainer, TheAlphabetMayBeTheTexts) {
-  BpeTrainerOptions options{.vocab_size = 3, .special_tokens = {"<s>"}, .all_bytes = false, .limit_alphabet = 2};
+  BpeTrainerOptions options{
+      .vocab_size = 3, .special_tokens = {"<s>"}, .all_bytes = false, .limit_alphabet = 2};
   EXPECT_EQ(train(options, {"aaacb"}).tokens, (std::vector<std::string>{"<s>", "a", "b"}));
   options.vocab_size = 4;
   options.limit_alphabet = 9;
@@ -139,7 +141,8 @@ TEST(BpeTrainer, Refusals) {
   const auto refusal = [](const BpeTrainerOptions& options, const std::vector<std::string>& texts = {"a"}) {
     return refusal_of([&] { train(options, texts); });
   };
-  EXPECT_TRUE(contains(refusal({.vocab_size = 257, .special_tokens = {"<s>", "</s>"}}), "expected 258 or more"));
+  EXPECT_TRUE(
+      contains(refusal({.vocab_size = 257, .special_tokens = {"<s>", "</s>"}}), "expected 258 or more"));
   EXPECT_TRUE(contains(refusal({.vocab_size = 1, .all_bytes = false}, {"ab"}), "expected 2 or more"));
   EXPECT_TRUE(contains(refusal({.vocab_size = int64_t{1} << 40}), "[vocab_size] expected at most"));
   EXPECT_TRUE(contains(refusal({.min_frequency = -1}), "[min_frequency]"));

@@ -33,7 +33,8 @@ class WordTable {
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (const Slot& slot : slots_)
-      if (slot.count > 0) visit(std::string_view(bytes_).substr(slot.begin, slot.size), slot.hash, slot.count);
+      if (slot.count > 0)
+        visit(std::string_view(bytes_).substr(slot.begin, slot.size), slot.hash, slot.count);
   }
 
  private:
@@ -62,9 +63,9 @@ class WordCounts {
   // Counts the words of the texts. Ill-formed stretches of UTF-8 are read as U+FFFD.
   void add(const TextBatch& batch);
 
-  int64_t total() const { return total_; }          // words
-  int64_t different() const;                        // different words
-  int64_t word_bytes() const;                       // of the different words
+  int64_t total() const { return total_; }           // words
+  int64_t different() const;                         // different words
+  int64_t word_bytes() const;                        // of the different words
   int64_t invalid_utf8() const { return invalid_; }  // ill-formed stretches
   // Calls visit(word, count) for each different word, in no order.
   void for_each(const std::function<void(std::string_view word, int64_t count)>& visit) const;

@@ -31,7 +31,8 @@ TEST(WordCounts, CountsThePiecesOfTexts) {
   WordCounts words(scan_gpt2, nullptr, 1);
   words.add(batch_of({"the cat, the dog", "", " the cat\n"}));
   words.add(batch_of({"the dog"}));
-  EXPECT_EQ(counts_of(words), (Counts{{"the", 2}, {" the", 2}, {" cat", 2}, {" dog", 2}, {",", 1}, {"\n", 1}}));
+  EXPECT_EQ(counts_of(words),
+            (Counts{{"the", 2}, {" the", 2}, {" cat", 2}, {" dog", 2}, {",", 1}, {"\n", 1}}));
   EXPECT_EQ(words.total(), 10);
   EXPECT_EQ(words.different(), 6);
   EXPECT_EQ(words.word_bytes(), 17);
@@ -78,7 +79,8 @@ TEST(WordCounts, DoNotDependOnThreadsOrBatches) {
       WordCounts words(scan_gpt2, nullptr, threads);
       for (size_t begin = 0; begin < texts.size(); begin += at_a_time) {
         const auto first = texts.begin() + static_cast<ptrdiff_t>(begin);
-        words.add(batch_of({first, first + static_cast<ptrdiff_t>(std::min(at_a_time, texts.size() - begin))}));
+        words.add(
+            batch_of({first, first + static_cast<ptrdiff_t>(std::min(at_a_time, texts.size() - begin))}));
       }
       EXPECT_EQ(counts_of(words), expected) << threads << " threads, " << at_a_time;
       EXPECT_EQ(words.total(), 5000);
