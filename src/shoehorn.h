@@ -25,6 +25,8 @@
 #include "tasks/regression.h"
 #include "tasks/regression_errors.h"
 #include "tasks/single_label_classification.h"
+#include "tokenize/bpe_tokenizer_file.h"
+#include "tokenize/bpe_trainer.h"
 #include "tokenize/tokenizer.h"
 #include "train/accelerator.h"
 #include "train/data_loader.h"

@@ -42,7 +42,7 @@ TEST_F(CliTokenizer, JsonTextsAndOffsets) {
 
 TEST_F(CliTokenizer, Refusals) {
   directory_.write("texts.txt", "the ferry\n");
-  expect_failure({"tokenizer"}, 2, {"encode or decode", "got ''"});
+  expect_failure({"tokenizer"}, 2, {"encode, decode or train", "got ''"});
   expect_failure({"tokenizer", "encod", model(), path("texts.txt")}, 2, {"'encod'"});
   expect_failure({"tokenizer", "encode", model()}, 2, {"a directory and a file", "got 1"});
   expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--keep_special_tokens"}, 2,

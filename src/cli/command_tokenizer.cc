@@ -19,13 +19,16 @@ namespace shoehorn {
 
 namespace {
 
-constexpr const char* kUsage = R"(Texts to token ids and back, by the tokenizer of a Hugging Face directory.
+constexpr const char* kUsage =
+    R"(Texts to token ids and back, by the tokenizer of a Hugging Face directory; and tokenizers of one's own.
 
   shoehorn tokenizer encode DIR FILE [--json] [--offsets]
   shoehorn tokenizer decode DIR FILE [--json] [--keep_special_tokens]
+  shoehorn tokenizer train --output_dir DIR --vocab_size N [flags] FILE...
 
 encode prints a JSON array of ids for each line of FILE, with the special tokens that the tokenizer puts around a
-text; decode prints the text of each such array. FILE is - for standard input.
+text; decode prints the text of each such array. FILE is - for standard input. train learns a byte-level BPE tokenizer
+from texts; shoehorn tokenizer train --help lists its flags.
 
   --json                 texts are JSON strings, one a line, so that they can have line ends in them
   --offsets              encode prints {"ids": [...], "offsets": [[begin, end], ...]}: where each token stands in its
@@ -48,7 +51,7 @@ TokenizerCommand parse_words(const std::vector<std::string>& words) {
   TokenizerCommand command;
   command.action = words.empty() ? "" : words[0];
   if (command.action != "encode" && command.action != "decode")
-    throw user_error("[tokenizer] expected encode or decode, got '{}'; see shoehorn tokenizer --help",
+    throw user_error("[tokenizer] expected encode, decode or train, got '{}'; see shoehorn tokenizer --help",
                      command.action);
   const bool encodes = command.action == "encode";
   for (size_t i = 1; i < words.size(); ++i) {
@@ -166,6 +169,7 @@ void encode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command,
 }  // namespace
 
 int run_tokenizer(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "train") return run_tokenizer_train({words.begin() + 1, words.end()});
   for (const std::string& word : words) {
     if (word != "--help" && word != "-h" && word != "help") continue;
     fmt::print("{}", kUsage);

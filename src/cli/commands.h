@@ -21,6 +21,7 @@ int run_bench_ladder(const std::vector<std::string>& words);
 int run_bench_quality(const std::vector<std::string>& words);
 int run_generate(const std::vector<std::string>& words);
 int run_tokenizer(const std::vector<std::string>& words);
+int run_tokenizer_train(const std::vector<std::string>& words);  // `tokenizer train`
 int run_env(const std::vector<std::string>& words);
 
 }  // namespace shoehorn

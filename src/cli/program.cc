@@ -28,7 +28,7 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
   shoehorn bench batch   the same by batch size, and which is best
   shoehorn bench ladder  the settings of the efficient-training guides, one by one; also against Hugging Face
   shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
-  shoehorn tokenizer     texts to token ids and back
+  shoehorn tokenizer     texts to token ids and back; trains tokenizers
   shoehorn env           what was detected and measured about this machine
 
 shoehorn COMMAND --help lists the flags of a command; shoehorn --version says which version this is.

@@ -1,0 +1,330 @@
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "arguments/command_options.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "data/table.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "tokenize/bpe_tokenizer_file.h"
+#include "tokenize/bpe_trainer.h"
+#include "train/progress.h"
+
+namespace shoehorn {
+
+namespace {
+
+namespace fs = std::filesystem;
+using enum ArgumentKind;
+
+constexpr const char* kUsage =
+    R"(Trains a byte-level BPE tokenizer on texts: the vocabulary and merges of BpeTrainer in Hugging Face's tokenizers.
+
+  shoehorn tokenizer train --output_dir DIR --vocab_size N [flags] FILE...
+
+Each line of a FILE is a text. Of .csv, .tsv, .jsonl and .json each row is one: its column "text", or the only one, or
+--text_column_name. Files may be larger than memory, which holds the different words of the texts. All threads are used
+(OMP_NUM_THREADS). DIR gets tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer reads too.
+
+)";
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "output_dir", .kind = kText, .standard = std::string(), .help = "where the files go"},
+      {.name = "overwrite_output_dir",
+       .kind = kFlag,
+       .standard = false,
+       .help = "replace the tokenizer that the directory has"},
+      {.name = "vocab_size",
+       .kind = kInteger,
+       .standard = int64_t{0},
+       .help = "number of tokens: special tokens, alphabet and merges together"},
+      {.name = "min_frequency",
+       .kind = kInteger,
+       .standard = int64_t{2},
+       .help = "a pair of tokens that occurs less often is not merged"},
+      {.name = "pre_tokenizer",
+       .kind = kText,
+       .standard = std::string("gpt2"),
+       .help = "how texts are cut into words",
+       .choices = {{"gpt2"}, {"llama3"}, {"qwen2"}}},
+      {.name = "normalizer",
+       .kind = kText,
+       .standard = std::string("none"),
+       .help = "how texts are normalized before; nfc as for Qwen",
+       .choices = {{"none"}, {"nfc"}}},
+      {.name = "special_tokens",
+       .kind = kText,
+       .standard = std::string("<|endoftext|>"),
+       .help = "with commas between them; they get the first ids"},
+      {.name = "bos_token",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "which special token begins a text; the only one if there is one"},
+      {.name = "eos_token",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "which ends a text; the only one if there is one"},
+      {.name = "unk_token",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "which stands for unknown text; the only one if there is one"},
+      {.name = "pad_token", .kind = kText, .standard = std::string(), .help = "which pads a text"},
+      {.name = "model_max_length",
+       .kind = kInteger,
+       .standard = int64_t{0},
+       .help = "tokens that the model can read, for tokenizer_config.json; 0: no limit"},
+      {.name = "initial_alphabet",
+       .kind = kText,
+       .standard = std::string("bytes"),
+       .help =
+           "bytes: every byte has a token; texts: those that the texts have, others are dropped when encoding",
+       .choices = {{"bytes"}, {"texts"}}},
+      {.name = "limit_alphabet",
+       .kind = kInteger,
+       .standard = int64_t{0},
+       .help = "of the bytes that the texts have, only so many, the most frequent; 0: all"},
+      {.name = "text_column_name",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "the column of the texts, in files that have columns"},
+      {.name = "json", .kind = kFlag, .standard = false, .help = "print the result as a JSON object"},
+  };
+  return rows;
+}
+
+bool is_table(const fs::path& path) {
+  const std::string extension = path.extension().string();
+  return extension == ".csv" || extension == ".tsv" || extension == ".jsonl" || extension == ".json";
+}
+
+// A column of a table is a text a row.
+class TableTexts final : public TextSource {
+ public:
+  TableTexts(fs::path path, std::string column_name)
+      : path_(std::move(path)), column_name_(std::move(column_name)) {}
+
+  int64_t read(const std::function<void(const TextBatch& batch)>& take) override {
+    constexpr int64_t kRowsAtATime = 1024;
+    TextBatch batch;
+    int64_t found = -1;
+    const int64_t invalid_utf8 = read_table_in_pieces(path_, {}, kRowsAtATime, [&](const Table& piece) {
+      if (found < 0) found = find_column(piece);
+      const Column& column = piece.columns[static_cast<size_t>(found)];
+      for (int64_t row = 0; row < column.size(); ++row)
+        if (column.kind(row) != CellKind::kNull) batch.append(column.text(row));
+      if (static_cast<int64_t>(batch.bytes.size()) < kBatchBytes) return;
+      take(batch);
+      batch.clear();
+    });
+    take(batch);
+    return invalid_utf8;
+  }
+
+ private:
+  int64_t find_column(const Table& table) const {
+    const int64_t column = table.find_column(column_name_.empty() ? "text" : column_name_);
+    if (column >= 0) return column;
+    if (column_name_.empty() && table.columns.size() == 1) return 0;
+    throw user_error("[{}] expected a column '{}', got {}; --text_column_name says which has the texts",
+                     path_.string(), column_name_.empty() ? "text" : column_name_,
+                     fmt::join(table.column_names, ", "));
+  }
+
+  fs::path path_;
+  std::string column_name_;
+};
+
+struct Sources {
+  std::vector<std::unique_ptr<TextSource>> owned;
+  std::vector<TextSource*> all;
+  int64_t file_bytes = 0;
+};
+
+// Every file is opened before the first is read.
+Sources open_sources(const std::vector<std::string>& paths, const std::string& column_name) {
+  Sources sources;
+  for (const std::string& path : paths) {
+    sources.file_bytes += ReadOnlyFile::open(path).bytes();
+    if (is_table(path))
+      sources.owned.push_back(std::make_unique<TableTexts>(path, column_name));
+    else
+      sources.owned.push_back(open_text_file(path));
+    sources.all.push_back(sources.owned.back().get());
+  }
+  return sources;
+}
+
+// The words that are no flags.
+std::vector<std::string> file_words(const CommandOptions& given) {
+  std::vector<std::string> names;
+  for (const ArgumentSpec& row : option_rows()) names.emplace_back(row.name);
+  for (const std::string& word : given.rest) {
+    if (!word.starts_with("--")) continue;
+    const std::string nearest = nearest_name(word.substr(2, word.find('=') - 2), names);
+    throw user_error("[tokenizer train] expected a known flag, got '{}'{}", word,
+                     nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest));
+  }
+  if (given.rest.empty())
+    throw user_error(
+        "[tokenizer train] expected files of text, got none; see shoehorn tokenizer train --help");
+  return given.rest;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+BpeTrainerOptions trainer_options(const CommandOptions& given) {
+  BpeTrainerOptions options;
+  if (!given.is_given("vocab_size"))
+    throw user_error(
+        "[--vocab_size] expected a number of tokens, got nothing; 8000 is one for a small model");
+  options.vocab_size = given.integer("vocab_size");
+  options.min_frequency = given.integer_at_least("min_frequency", 0);
+  options.special_tokens = split_at_commas(given.text("special_tokens"));
+  options.pre_tokenizer = given.text("pre_tokenizer");
+  options.nfc = given.text("normalizer") == "nfc";
+  options.all_bytes = given.text("initial_alphabet") == "bytes";
+  const int64_t limit = given.integer_at_least("limit_alphabet", 0);
+  if (limit > 0) options.limit_alphabet = limit;
+  if (limit > 0 && options.all_bytes)
+    throw user_error("[--limit_alphabet] expected no value with --initial_alphabet bytes, got {}", limit);
+  options.threads = omp_get_max_threads();
+  return options;
+}
+
+// A token that is the only special one has each role, as <|endoftext|> of GPT-2.
+TokenizerConfig tokenizer_config(const CommandOptions& given,
+                                 const std::vector<std::string>& special_tokens) {
+  const auto token_of = [&](const char* flag) {
+    const std::string& token = given.text(flag);
+    if (token.empty()) return special_tokens.size() == 1 ? special_tokens[0] : "";
+    if (std::ranges::find(special_tokens, token) == special_tokens.end())
+      throw user_error("[--{}] expected one of the special tokens, got '{}'; add it to --special_tokens",
+                       flag, token);
+    return token;
+  };
+  TokenizerConfig config;
+  config.bos_token = token_of("bos_token");
+  config.eos_token = token_of("eos_token");
+  config.unk_token = token_of("unk_token");
+  if (!given.text("pad_token").empty()) config.pad_token = token_of("pad_token");
+  const int64_t max_length = given.integer_at_least("model_max_length", 0);
+  if (max_length > 0) config.model_max_length = max_length;
+  return config;
+}
+
+void check_directory(const fs::path& directory, bool overwrite) {
+  if (directory.empty()) throw user_error("[--output_dir] expected a directory, got nothing");
+  if (!overwrite && path_exists(directory)) {
+    const std::vector<std::string> names = tokenizer_files_in(directory);
+    if (!names.empty())
+      throw user_error(
+          "[{}] expected a directory without a tokenizer, got {}; choose another --output_dir, "
+          "or replace it with --overwrite_output_dir",
+          directory.string(), fmt::join(names, ", "));
+  }
+  ensure_writable_directory(directory);
+}
+
+// A bar for each stage, on a terminal.
+class TrainingBars {
+ public:
+  TrainingBars(int64_t file_bytes, int64_t vocab_size) : totals_{file_bytes, vocab_size} {}
+
+  void update(const BpeTrainingProgress& progress) {
+    if (!bar_ || progress.stage != stage_) {
+      const bool counts = progress.stage == BpeTrainingProgress::Stage::kCountingWords;
+      stage_ = progress.stage;
+      bar_.emplace(counts ? "words" : "merges", 0, totals_[counts ? 0 : 1],
+                   detect_terminal(stderr, std::cerr));
+    }
+    bar_->update(
+        std::min(progress.done, totals_[stage_ == BpeTrainingProgress::Stage::kCountingWords ? 0 : 1]), 0);
+  }
+
+ private:
+  std::array<int64_t, 2> totals_;
+  BpeTrainingProgress::Stage stage_{};
+  std::optional<Progress> bar_;
+};
+
+std::string to_text(const TrainedBpe& trained, const BpeTrainerOptions& options, const fs::path& directory,
+                    size_t files) {
+  std::string text = fmt::format(
+      "Tokenizer of {} tokens in {}: {} special, {} bytes, {} merges\n"
+      "Trained on {} of text from {} {}: {} words, {} different ones\n",
+      format_count(std::ssize(trained.tokens)), directory.string(), trained.special_tokens.size(),
+      trained.alphabet_size, format_count(std::ssize(trained.merges)), format_bytes(trained.text_bytes),
+      files, files == 1 ? "file" : "files", format_count(trained.words),
+      format_count(trained.different_words));
+  if (std::ssize(trained.tokens) < options.vocab_size)
+    text += fmt::format("Fewer tokens than --vocab_size {}: no other pair occurs {} times\n",
+                        options.vocab_size, std::max<int64_t>(options.min_frequency, 1));
+  if (trained.invalid_utf8 > 0)
+    text += fmt::format("{} ill-formed {} of UTF-8 read as U+FFFD\n", format_count(trained.invalid_utf8),
+                        trained.invalid_utf8 == 1 ? "stretch" : "stretches");
+  return text;
+}
+
+nlohmann::ordered_json to_json(const TrainedBpe& trained, const fs::path& directory, double seconds) {
+  return {{"output_dir", directory.string()},
+          {"vocab_size", trained.tokens.size()},
+          {"special_tokens", trained.special_tokens},
+          {"alphabet_size", trained.alphabet_size},
+          {"merges", trained.merges.size()},
+          {"text_bytes", trained.text_bytes},
+          {"words", trained.words},
+          {"different_words", trained.different_words},
+          {"invalid_utf8", trained.invalid_utf8},
+          {"train_runtime", seconds}};
+}
+
+}  // namespace
+
+int run_tokenizer_train(const std::vector<std::string>& words) {
+  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  if (given.help) {
+    fmt::print("{}{}", kUsage, options_help(option_rows()));
+    return 0;
+  }
+  const std::vector<std::string> files = file_words(given);
+  BpeTrainerOptions options = trainer_options(given);
+  const TokenizerConfig config = tokenizer_config(given, options.special_tokens);
+  const Sources sources = open_sources(files, given.text("text_column_name"));
+  const fs::path directory = given.text("output_dir");
+  check_directory(directory, given.flag("overwrite_output_dir"));
+
+  std::optional<TrainingBars> bars(std::in_place, sources.file_bytes, options.vocab_size);
+  options.on_progress = [&](const BpeTrainingProgress& progress) { bars->update(progress); };
+  const auto start = std::chrono::steady_clock::now();
+  const TrainedBpe trained = train_byte_level_bpe(options, sources.all);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  bars.reset();
+  save_tokenizer(directory, trained, config);
+  if (given.flag("json"))
+    fmt::print(
+        "{}", format_json(to_json(trained, directory, seconds), {.sort_keys = false, .ensure_ascii = false}));
+  else
+    fmt::print("{}", to_text(trained, options, directory, files.size()));
+  return 0;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,119 @@
+#include "tokenize/bpe_tokenizer_file.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "tokenize/byte_level_chain.h"
+
+namespace shoehorn {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kTokenizerName = "tokenizer.json";
+constexpr const char* kConfigName = "tokenizer_config.json";
+// What transformers and `tokenizers` read besides, or in their place.
+constexpr std::array kOtherNames = {"added_tokens.json", "merges.txt", "special_tokens_map.json",
+                                    "tokenizer.model",   "vocab.json", "vocab.txt"};
+
+Json added_tokens_section(const TrainedBpe& trained) {
+  Json tokens = Json::array();
+  for (size_t id = 0; id < trained.special_tokens.size(); ++id)
+    tokens.push_back({{"id", id},
+                      {"content", trained.special_tokens[id]},
+                      {"single_word", false},
+                      {"lstrip", false},
+                      {"rstrip", false},
+                      {"normalized", false},
+                      {"special", true}});
+  return tokens;
+}
+
+Json model_section(const TrainedBpe& trained) {
+  Json::object_t vocabulary;
+  // As a vector, for the object would look for an equal key each time.
+  auto& entries = static_cast<Json::object_t::Container&>(vocabulary);
+  entries.reserve(trained.tokens.size());
+  for (size_t id = 0; id < trained.tokens.size(); ++id) entries.emplace_back(trained.tokens[id], id);
+  Json merges = Json::array();
+  for (const auto& [left, right] : trained.merges)
+    merges.push_back(
+        Json::array({trained.tokens[static_cast<size_t>(left)], trained.tokens[static_cast<size_t>(right)]}));
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"ignore_merges", false},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
+}
+
+Json byte_level_section(bool trim_offsets) {
+  return {
+      {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", trim_offsets}, {"use_regex", true}};
+}
+
+// `tokenizer_class`: transformers takes the parts of tokenizer.json as they are only for this class.
+Json config_file(const TrainedBpe& trained, const TokenizerConfig& config) {
+  Json file = {{"clean_up_tokenization_spaces", false}, {"tokenizer_class", "PreTrainedTokenizerFast"}};
+  const auto set_token = [&](const char* role, const std::string& token) {
+    if (token.empty()) return;
+    if (std::ranges::find(trained.special_tokens, token) == trained.special_tokens.end())
+      throw user_error("[{}] expected one of the special tokens {}, got '{}'", role,
+                       fmt::join(trained.special_tokens, ", "), token);
+    file[role] = token;
+  };
+  set_token("bos_token", config.bos_token);
+  set_token("eos_token", config.eos_token);
+  set_token("unk_token", config.unk_token);
+  set_token("pad_token", config.pad_token);
+  if (config.model_max_length) file["model_max_length"] = *config.model_max_length;
+  return file;
+}
+
+}  // namespace
+
+std::string tokenizer_json(const TrainedBpe& trained) {
+  const Json file = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", added_tokens_section(trained)},
+                     {"normalizer", trained.nfc ? Json({{"type", "NFC"}}) : Json()},
+                     {"pre_tokenizer", pre_tokenizer_section(find_byte_level_chain(trained.pre_tokenizer))},
+                     {"post_processor", byte_level_section(false)},
+                     {"decoder", byte_level_section(true)},
+                     {"model", model_section(trained)}};
+  return format_json(file, {.sort_keys = false, .ensure_ascii = false, .final_newline = false});
+}
+
+void save_tokenizer(const fs::path& directory, const TrainedBpe& trained, const TokenizerConfig& config) {
+  const std::string config_text = format_json(config_file(trained, config), {.ensure_ascii = false});
+  make_directories(directory);
+  AtomicFile tokenizer_file(directory / kTokenizerName);
+  tokenizer_file.write(tokenizer_json(trained));
+  tokenizer_file.seal();
+  AtomicFile file(directory / kConfigName);
+  file.write(config_text);
+  file.commit();
+  tokenizer_file.commit();
+  for (const char* name : kOtherNames) remove_path(directory / name);
+}
+
+std::vector<std::string> tokenizer_files_in(const fs::path& directory) {
+  std::vector<std::string> names = {kTokenizerName, kConfigName};
+  names.insert(names.end(), kOtherNames.begin(), kOtherNames.end());
+  std::erase_if(names, [&](const std::string& name) { return !path_exists(directory / name); });
+  return names;
+}
+
+}  // namespace shoehorn
