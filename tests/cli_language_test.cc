@@ -1,0 +1,141 @@
+// Language models by the program alone: a tokenizer of one's own texts, a model from scratch, its loss, its texts.
+#include <nlohmann/json.hpp>
+
+#include "cli_support.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace testing;
+using nlohmann::json;
+
+class CliLanguageTest : public CliTest {
+ protected:
+  CliLanguageTest() {
+    std::string texts;
+    for (int i = 0; i < 60; ++i)
+      texts += i % 3 == 0 ? "the cat sat on the mat\n" : "a dog ran to the park, and back\n";
+    directory_.write("texts.txt", texts);
+    directory_.write("held_out.txt", "the cat ran to the park\na dog sat on the mat\n");
+    const ProgramRun made = run({"tokenizer", "train", "--output_dir", tokenizer(), "--vocab_size", "280",
+                                 "--special_tokens", "<|endoftext|>", path("texts.txt").string()});
+    EXPECT_EQ(made.exit_code, 0) << made.error;
+  }
+
+  std::string tokenizer() const { return path("tokenizer").string(); }
+
+  // A new model of 280 entries; later flags override these.
+  std::vector<std::string> new_model_words(const std::string& command,
+                                           const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {
+        command,
+        "--task",
+        "causal-lm",
+        "--model_type",
+        "gpt2",
+        "--config_overrides",
+        "n_layer=2,n_head=2,n_embd=32,n_positions=32,vocab_size=280,eos_token_id=0",
+        "--tokenizer_name",
+        tokenizer(),
+        "--train_file",
+        path("texts.txt").string(),
+        "--validation_file",
+        path("held_out.txt").string(),
+        "--block_size",
+        "16",
+        "--max_steps",
+        "12",
+        "--learning_rate",
+        "1e-2",
+        "--logging_steps",
+        "1",
+        "--output_dir",
+        output().string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+TEST_F(CliLanguageTest, ANewModelLearnsIsMeasuredAndWrites) {
+  const ProgramRun planned = run(new_model_words("plan", {"--json"}));
+  ASSERT_EQ(planned.exit_code, 0) << planned.error;
+  const ProgramRun trained = run(new_model_words("train", {"--save_strategy", "no"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.error;
+  EXPECT_TRUE(contains(trained.output, "blocks of"));
+  const json log = read_json(output() / "trainer_state.json")["log_history"];
+  EXPECT_LT(log[11]["loss"].get<double>(), 0.7 * log[0]["loss"].get<double>());
+  const json results = read_json(output() / "eval_results.json");
+  EXPECT_NEAR(results["eval_perplexity"].get<double>(), std::exp(results["eval_loss"].get<double>()), 1e-6);
+  const json config = read_json(output() / "config.json");
+  EXPECT_EQ(config["architectures"][0], "GPT2LMHeadModel");
+  EXPECT_EQ(config["n_embd"], 32);
+
+  // What was saved says by itself what it is.
+  const ProgramRun evaluated = run({"eval", "--model_name_or_path", output().string(), "--validation_file",
+                                    path("held_out.txt").string(), "--block_size", "16", "--json",
+                                    "--output_dir", path("again").string()});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.error;
+  const json again = json::parse(evaluated.output);
+  EXPECT_EQ(again["eval_loss"], results["eval_loss"]);
+
+  const std::vector<std::string> words = {"generate",
+                                          "--model_name_or_path",
+                                          output().string(),
+                                          "--prompt",
+                                          "the cat",
+                                          "--max_new_tokens",
+                                          "6",
+                                          "--num_return_sequences",
+                                          "2"};
+  const ProgramRun written = run(words);
+  ASSERT_EQ(written.exit_code, 0) << written.error;
+  EXPECT_TRUE(written.output.starts_with("the cat"));
+  EXPECT_EQ(run(words).output, written.output) << "the same seed";
+  std::vector<std::string> greedy = words;
+  greedy.insert(greedy.end(), {"--no_do_sample", "--json"});
+  const ProgramRun likely = run(greedy);
+  const size_t end = likely.output.find('\n');
+  ASSERT_NE(end, std::string::npos) << likely.output << likely.error;
+  EXPECT_EQ(likely.output.substr(0, end + 1) + likely.output.substr(0, end + 1), likely.output)
+      << "nothing is drawn";
+}
+
+TEST_F(CliLanguageTest, AResumedRunEqualsOneThatWasNotInterrupted) {
+  const std::vector<std::string> saves = {"--save_strategy", "steps", "--save_steps", "5"};
+  ASSERT_EQ(run(new_model_words("train", saves)).exit_code, 0);
+  const std::string whole = read_text_file(output() / "model.safetensors");
+  std::filesystem::remove_all(output() / "checkpoint-10");
+  std::filesystem::remove_all(output() / "checkpoint-12");
+  std::vector<std::string> more = saves;
+  more.insert(more.end(), {"--resume_from_checkpoint", "true"});
+  const ProgramRun resumed = run(new_model_words("train", more));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.error;
+  EXPECT_TRUE(contains(resumed.output + resumed.error, "at step 5"));
+  EXPECT_TRUE(read_text_file(output() / "model.safetensors") == whole);
+}
+
+TEST_F(CliLanguageTest, MistakesAreNamed) {
+  expect_failure(new_model_words("train", {"--config_overrides", "n_embdd=32"}), 2,
+                 {"n_embdd", "did you mean 'n_embd'"});
+  expect_failure(new_model_words("train", {"--config_overrides", "n_embd"}), 2, {"key=value"});
+  expect_failure(new_model_words("train", {"--model_name_or_path", model().string()}), 2,
+                 {"--model_type", "no weights"});
+  expect_failure(new_model_words("train", {"--model_type", "t5"}), 2, {"one of gpt2, llama", "t5"});
+  expect_failure({"train", "--task", "causal-lm", "--model_name_or_path", model().string(), "--train_file",
+                  path("texts.txt").string(), "--output_dir", output().string()},
+                 2, {"for a language model, got \"bert\""});
+  expect_failure({"plan", "--config_overrides", "n_embd=3", "--model_name_or_path", "gpt2"}, 2,
+                 {"--model_type or --config_name"});
+  ASSERT_EQ(run(new_model_words("train", {"--save_strategy", "no", "--max_steps", "1"})).exit_code, 0);
+  expect_failure(
+      {"predict", "--model_name_or_path", output().string(), "--test_file", path("train.csv").string()}, 2,
+      {"shoehorn generate"});
+  expect_failure({"generate", "--model_name_or_path", output().string(), "--temperature", "0"}, 2,
+                 {"--temperature"});
+  expect_failure({"generate", "--model_name_or_path", model().string(), "--prompt", "x"}, 2,
+                 {"for a language model"});
+}
+
+}  // namespace
+}  // namespace shoehorn
