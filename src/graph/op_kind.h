@@ -53,6 +53,9 @@ enum class OpKind : uint8_t {
   kMeanSquaredErrorGrad,
   kBinaryCrossEntropy,
   kBinaryCrossEntropyGrad,
+  kLinearCrossEntropy,
+  kLinearCrossEntropyGrad,
+  kLinearCrossEntropyWithGrad,
   // update
   kSumOfSquares,
   kClipCoefficient,

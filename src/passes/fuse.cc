@@ -42,6 +42,10 @@ class ChainFuser {
     for (size_t link = 0; link < nodes.size(); ++link) {
       if (nodes[link] != nullptr && !knows_inputs(chain, link, *nodes[link])) return std::nullopt;
     }
+    for (size_t output = chain.outputs; output < last.outputs.size(); ++output) {
+      if (fuser_.readers(last.outputs[output]) > 0) return std::nullopt;
+    }
+    if (chain.applies != nullptr && !chain.applies(program_, nodes)) return std::nullopt;
     return nodes;
   }
 
@@ -65,11 +69,12 @@ class ChainFuser {
       const bool is_there = node != nullptr && input.input < std::ssize(node->inputs);
       inputs.push_back(is_there ? node->inputs[static_cast<size_t>(input.input)] : ValueId{});
     }
-    const ValueId result = nodes.back()->outputs[0];
+    const std::vector<ValueId> results = nodes.back()->outputs;
     Attributes attributes = chain.attributes(nodes);
     const NodeId made =
         fuser_.append(last, fused, std::move(inputs), std::move(attributes), std::string(chain.name));
-    program_.replace_uses(result, program_.node(made).outputs[0]);
+    for (size_t output = 0; output < chain.outputs; ++output)
+      program_.replace_uses(results[output], program_.node(made).outputs[output]);
   }
 
   Program& program_;
@@ -99,6 +104,10 @@ void fuse_bias_activation(ProgramFamily& family, const StepOptions&) {
 
 void fuse_bias(ProgramFamily& family, const StepOptions&) {
   fuse_chains(family, "fuse_bias");
+}
+
+void fuse_vocabulary_loss(ProgramFamily& family, const StepOptions&) {
+  fuse_chains(family, "fuse_vocabulary_loss");
 }
 
 }  // namespace shoehorn
