@@ -51,7 +51,7 @@ TEST_F(OpCost, AVocabularysLossHasAProductForEachOperand) {
   EXPECT_EQ(cost(loss).bytes_read, 4.0 * (kRows * kInputs + kOutputs * kInputs + kRows + 1));
   for (const bool trains_weight : {false, true}) {
     const ValueId both = builder_.value(OpKind::kLinearCrossEntropyWithGrad, {x, w, labels, one},
-                                        LinearLossGradAttributes{.trains_weight = trains_weight}, "loss");
+                                        LinearLossGradAttributes{{}, true, trains_weight}, "loss");
     EXPECT_EQ(cost(both).flops, (trains_weight ? 3 : 2) * kProduct);
     EXPECT_EQ(program_.node(program_.value(both).producer).outputs.size(), trains_weight ? 6U : 5U);
   }

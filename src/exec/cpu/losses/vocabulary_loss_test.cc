@@ -97,12 +97,20 @@ struct Expected {
       : dx(static_cast<size_t>(c.tokens * c.hidden)),
         dx_terms(dx.size()),
         dweight(static_cast<size_t>(c.vocabulary * c.hidden)),
-        dweight_terms(dweight.size()) {
+        dweight_terms(dweight.size()),
+        x(doubles(c.x)),
+        weight(doubles(c.weight)) {
     for (int64_t t = 0; t < c.tokens; ++t) {
       if (c.labels[static_cast<size_t>(t)] != kIgnoredLabel) add_token(c, t);
     }
     loss /= static_cast<double>(c.target_count);
     loss_terms /= static_cast<double>(c.target_count);
+  }
+
+  static std::vector<double> doubles(const Tensor& tensor) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < tensor.count(); ++i) values.push_back(static_cast<double>(tensor[i]));
+    return values;
   }
 
   void add_token(const Case& c, int64_t t) {
@@ -115,7 +123,7 @@ struct Expected {
       double terms = 0;
       for (int64_t h = 0; h < c.hidden; ++h) {
         const double term =
-            static_cast<double>(c.x[t * c.hidden + h]) * static_cast<double>(c.weight[v * c.hidden + h]);
+            x[static_cast<size_t>(t * c.hidden + h)] * weight[static_cast<size_t>(v * c.hidden + h)];
         logit += term;
         terms += std::abs(term);
       }
@@ -143,12 +151,10 @@ struct Expected {
       for (int64_t h = 0; h < c.hidden; ++h) {
         const auto i = static_cast<size_t>(t * c.hidden + h);
         const auto j = static_cast<size_t>(v * c.hidden + h);
-        const auto weight = static_cast<double>(c.weight[static_cast<int64_t>(j)]);
-        const auto x = static_cast<double>(c.x[static_cast<int64_t>(i)]);
-        dx[i] += gradient * weight;
-        dx_terms[i] += terms * std::abs(weight);
-        dweight[j] += gradient * x;
-        dweight_terms[j] += terms * std::abs(x);
+        dx[i] += gradient * weight[j];
+        dx_terms[i] += terms * std::abs(weight[j]);
+        dweight[j] += gradient * x[i];
+        dweight_terms[j] += terms * std::abs(x[i]);
       }
     }
   }
@@ -160,6 +166,7 @@ struct Expected {
 
   double loss = 0, loss_terms = 0, largest_terms = 0;
   std::vector<double> dx, dx_terms, dweight, dweight_terms;
+  std::vector<double> x, weight;
 };
 
 void expect_loss(const Case& c, const Expected& expected, double times = 1) {
@@ -199,7 +206,7 @@ void expect_dweight(const Case& c, const Expected& expected, const Tensor* befor
 struct Size {
   int64_t tokens, hidden, vocabulary;
 };
-constexpr Size kSizes[] = {{1, 1, 2}, {7, 5, 65}, {33, 16, 300}, {70, 24, 4999}, {1100, 8, 70}};
+constexpr Size kSizes[] = {{1, 1, 2}, {7, 5, 65}, {33, 16, 300}, {21, 24, 4999}, {1100, 8, 70}};
 
 class VocabularyLossTest : public testing::EveryTarget {};
 
@@ -256,11 +263,13 @@ TEST_P(VocabularyLossTest, LossAndThenGradients) {
 TEST_P(VocabularyLossTest, ManyBlocksWithLogitsKeptAndMadeTwice) {
   for (const DType dtype : kStorages) {
     for (const bool keeps : {true, false}) {
-      Case c(dtype, 300, 24, keeps ? 300 : 5000);
+      Case c(dtype, 300, 12, keeps ? 300 : 5000);
       c.most_workspace_bytes = keeps ? 1 : 1 << 20;
       const Expected expected(c);
       c.run(c.shape(true, {true, true}), false, true);
-      if (c.dtype == DType::kF32) EXPECT_EQ(c.keeps_logits, keeps);
+      if (c.dtype == DType::kF32) {
+        EXPECT_EQ(c.keeps_logits, keeps);
+      }
       EXPECT_LT(c.block_rows, 300 * 3 / 4) << "tokens with a label";
       expect_loss(c, expected);
       expect_dx(c, expected);
@@ -345,7 +354,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, VocabularyLossTest, testing::every_target(), t
 TEST(VocabularyLoss, BitsDoNotDependOnTheThreads) {
   for (const DType dtype : kStorages) {
     for (const bool trains_weight : {true, false}) {
-      Case one(dtype, 200, 40, 5000);
+      Case one(dtype, 200, 128, 5000);
       one.label_smoothing = 0.125F;
       one.most_workspace_bytes = 2 << 20;
       Case many = one;
