@@ -91,6 +91,10 @@ struct OpCase {
   double smoothing = 0;
   int32_t ignored_row = -1;
   OpKind loss = OpKind::kCrossEntropy;  // what the backward begins with
+  double z_loss = 0;
+  // Whether the loss multiplies y itself, with the last input; and whether it computes its gradients with it.
+  bool makes_logits() const { return loss == OpKind::kLinearCrossEntropy; }
+  bool joins_gradients = false;
 };
 
 inline void PrintTo(const OpCase& op, std::ostream* out) {
@@ -435,7 +439,9 @@ inline void add_elementwise(std::vector<OpCase>& cases, int64_t rows, int64_t co
                    [](const Inputs& x) { return x[0]; },
                    0x1p-23,
                    0.125,
-                   static_cast<int32_t>(rows) - 1});
+                   static_cast<int32_t>(rows) - 1,
+                   OpKind::kCrossEntropy,
+                   0.0625});
 }
 
 // Of all columns of a head or a part, of all heads or some between other columns.
@@ -647,6 +653,22 @@ inline void add_losses(std::vector<OpCase>& cases, int64_t rows, int64_t columns
                return y;
              },
          .loss = loss});
+  }
+  for (const bool joins : {false, true}) {
+    for (const double smoothing : {0.0, 0.125}) {
+      cases.push_back({.name = fmt::format("linear_cross_entropy{}{}{}", joins ? "_with_grad" : "",
+                                           smoothing > 0 ? "_smoothed" : "", size),
+                       .rows = rows,
+                       .columns = columns,
+                       .shapes = {{rows, columns}, {kClasses, columns}},
+                       .build = [](Graph& graph, const auto& x) { return graph.op(OpKind::kCopy, {x[0]}); },
+                       .reference = [](const Inputs& x) { return x[0]; },
+                       .smoothing = smoothing,
+                       .ignored_row = smoothing > 0 ? static_cast<int32_t>(rows) - 1 : -1,
+                       .loss = OpKind::kLinearCrossEntropy,
+                       .z_loss = smoothing / 4,
+                       .joins_gradients = joins});
+    }
   }
 }
 

@@ -221,9 +221,10 @@ inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Dou
   return context;
 }
 
-// Sum over rows of the smoothed cross-entropy, over the number of targets; labels below zero are ignored.
+// Sum over rows of the smoothed cross-entropy and of z_loss times the square of the log-sum-exp, over the number of
+// targets; labels below zero are ignored.
 inline double cross_entropy_reference(const Doubles& logits, const std::vector<int32_t>& labels,
-                                      double target_count, double smoothing) {
+                                      double target_count, double smoothing, double z_loss = 0) {
   const size_t classes = logits.size() / labels.size();
   double loss = 0;
   for (size_t row = 0; row < labels.size(); ++row) {
@@ -236,7 +237,7 @@ inline double cross_entropy_reference(const Doubles& logits, const std::vector<i
     for (size_t c = 0; c < classes; ++c) sum += std::exp(x[c] - largest);
     for (size_t c = 0; c < classes; ++c) mean += x[c] / static_cast<double>(classes);
     const double log_sum = largest + std::log(sum);
-    loss += log_sum - (1 - smoothing) * x[labels[row]] - smoothing * mean;
+    loss += log_sum - (1 - smoothing) * x[labels[row]] - smoothing * mean + z_loss * log_sum * log_sum;
   }
   return loss / target_count;
 }

@@ -63,6 +63,14 @@ struct AttentionAttributes {
 
 struct LossAttributes {
   float label_smoothing = 0;
+  float z_loss = 0;  // cross-entropies: times the square of the log-sum-exp
+};
+
+// Of the ops that compute gradients of linear_cross_entropy: which of them.
+struct LinearLossGradAttributes {
+  LossAttributes loss;
+  bool trains_input = true;
+  bool trains_weight = true;
 };
 
 // The output is a view of the input: `type`, starting `offset_elements` into the innermost dimension.
@@ -173,10 +181,10 @@ struct UpdateAttributes {
 
 using AnyAttributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
-                 DropoutAttributes, AttentionAttributes, LossAttributes, ViewAttributes, CastAttributes,
-                 EmbeddingAttributes, ScatterAttributes, ClipAttributes, LossScaleAttributes,
-                 UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes, NoiseAttributes,
-                 RotaryTableAttributes, RotaryAttributes>;
+                 DropoutAttributes, AttentionAttributes, LossAttributes, LinearLossGradAttributes,
+                 ViewAttributes, CastAttributes, EmbeddingAttributes, ScatterAttributes, ClipAttributes,
+                 LossScaleAttributes, UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes,
+                 NoiseAttributes, RotaryTableAttributes, RotaryAttributes>;
 
 // The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
 // programs copies nodes.

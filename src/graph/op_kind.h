@@ -62,6 +62,9 @@ enum class OpKind : uint8_t {
   kMeanSquaredErrorGrad,
   kBinaryCrossEntropy,
   kBinaryCrossEntropyGrad,
+  kLinearCrossEntropy,
+  kLinearCrossEntropyGrad,
+  kLinearCrossEntropyWithGrad,
   // update
   kSumOfSquares,
   kClipCoefficient,

@@ -28,11 +28,12 @@ void expect_class_inputs(const OpContext& context) {
 }
 
 // cross_entropy: (logits[S, C], labels i32[S] with -100 ignored, target_count f32[1], accumulator[1]?)
-// -> loss f32[1]; row maximum f32[S], row sum of exponentials f32[S]
+// -> loss f32[1]; row maximum f32[S], row sum of exponentials f32[S]; number of rows whose label has the first of the
+// largest logits f32[1]
 std::vector<TensorType> infer_cross_entropy(const OpContext& context) {
   expect_class_inputs(context);
   const TensorType statistic{DType::kF32, {context.type(0).shape[0]}};
-  return {{DType::kF32, {1}}, statistic, statistic};
+  return {{DType::kF32, {1}}, statistic, statistic, {DType::kF32, {1}}};
 }
 
 // cross_entropy_grad: (logits, labels, target_count, row maximum, row sum, gradient of the loss f32[1]?) -> dlogits

@@ -40,6 +40,23 @@ TEST_F(OpCost, LinearLayersHaveTwiceTheFlopsInTheBackward) {
   EXPECT_EQ(of_x + of_w, 2 * forward);
 }
 
+// A vocabulary's loss: one product, and one for each operand that is trained.
+TEST_F(OpCost, AVocabularysLossHasAProductForEachOperand) {
+  const ValueId x = read("x", {kRows, kInputs}), w = read("w", {kOutputs, kInputs});
+  const ValueId labels = read("labels", {kRows}, DType::kI32), one = read("one", {1});
+  constexpr double kProduct = 2.0 * kRows * kInputs * kOutputs;
+  const ValueId loss =
+      builder_.value(OpKind::kLinearCrossEntropy, {x, w, labels, one}, LossAttributes{}, "loss");
+  EXPECT_EQ(cost(loss).flops, kProduct);
+  EXPECT_EQ(cost(loss).bytes_read, 4.0 * (kRows * kInputs + kOutputs * kInputs + kRows + 1));
+  for (const bool trains_weight : {false, true}) {
+    const ValueId both = builder_.value(OpKind::kLinearCrossEntropyWithGrad, {x, w, labels, one},
+                                        LinearLossGradAttributes{{}, true, trains_weight}, "loss");
+    EXPECT_EQ(cost(both).flops, (trains_weight ? 3 : 2) * kProduct);
+    EXPECT_EQ(program_.node(program_.value(both).producer).outputs.size(), trains_weight ? 6U : 5U);
+  }
+}
+
 TEST_F(OpCost, ActivationsReadOnceForwardAndTwiceBackward) {
   const ValueId x = read("x", {kRows, kInputs}), dy = read("dy", {kRows, kInputs});
   constexpr double kBytes = 4.0 * kRows * kInputs;

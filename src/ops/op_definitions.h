@@ -15,6 +15,7 @@ std::vector<OpInfo> matmul_ops();
 std::vector<OpInfo> attention_ops();
 std::vector<OpInfo> fused_ops();
 std::vector<OpInfo> loss_ops();
+std::vector<OpInfo> vocabulary_loss_ops();
 std::vector<OpInfo> loss_scale_ops();
 std::vector<OpInfo> update_ops();
 

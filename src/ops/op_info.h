@@ -70,7 +70,7 @@ struct WeightInput {
 };
 
 // A chain of ops that one op does the work of. Each link reads output 0 of the link before it, which nothing else
-// reads unless the op has it too (`becomes`); output 0 of the last is output 0 of the op. The pass `pass` puts the op in
+// reads unless the op has it too (`becomes`); the first outputs of the last are those of the op. The pass `pass` puts the op in
 // its place (passes/fuse.h).
 //
 //   product ─► bias_add   ─►  matmul with a bias:
@@ -98,6 +98,10 @@ struct FusedChain {
   // is neither here nor made by the link before belongs to no chain: the op would forget it.
   std::vector<Input> inputs;
   Attributes (*attributes)(Nodes nodes);
+  // Whether nodes that match are such a chain: what the links alone do not say. Null: they always are.
+  bool (*applies)(const Program& program, Nodes nodes) = nullptr;
+  // The first outputs of the last link that are the same outputs of the op. Where others are read, it is no chain.
+  size_t outputs = 1;
 };
 
 // FusedChain::attributes of an op that has those of one link.

@@ -123,6 +123,13 @@ TEST_F(TypeErrors, Loss) {
                {"one label for each row", "labels"});
   expect_error(OpKind::kCrossEntropy, {x_, read("float_labels", {3}), one}, LossAttributes{},
                {"int32", "float_labels"});
+  const ValueId table = read("table", {7, 5});
+  expect_error(OpKind::kLinearCrossEntropy, {x_, read("wide", {7, 6}), three, one}, LossAttributes{},
+               {"a matrix with 5 columns", "wide"});
+  expect_error(OpKind::kLinearCrossEntropy, {x_, table, read("four", {4}, DType::kI32), one},
+               LossAttributes{}, {"one label for each row", "four"});
+  expect_error(OpKind::kLinearCrossEntropyWithGrad, {x_, read("halves", {7, 5}, DType::kBF16), three, one},
+               LinearLossGradAttributes{}, {"float32", "halves"});
   expect_error(OpKind::kDropout, {x_, one, read("sample", {4}, DType::kI32), three}, DropoutAttributes{},
                {"one number for each row"});
 }

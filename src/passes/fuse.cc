@@ -43,6 +43,10 @@ class ChainFuser {
     for (size_t link = 0; link < nodes.size(); ++link) {
       if (nodes[link] != nullptr && !knows_inputs(chain, link, *nodes[link])) return std::nullopt;
     }
+    for (size_t output = chain.outputs; output < last.outputs.size(); ++output) {
+      if (fuser_.readers(last.outputs[output]) > 0) return std::nullopt;
+    }
+    if (chain.applies != nullptr && !chain.applies(program_, nodes)) return std::nullopt;
     return nodes;
   }
 
@@ -66,7 +70,7 @@ class ChainFuser {
       const bool is_there = node != nullptr && input.input < std::ssize(node->inputs);
       inputs.push_back(is_there ? node->inputs[static_cast<size_t>(input.input)] : ValueId{});
     }
-    const ValueId result = nodes.back()->outputs[0];
+    const std::vector<ValueId> results = nodes.back()->outputs;
     const size_t inner = nodes.size() - 2;
     const int64_t becomes = chain.links[inner].becomes;
     // What goes on to the next block belongs to its own: there the value lives on when layers are recomputed.
@@ -76,7 +80,8 @@ class ChainFuser {
     Attributes attributes = chain.attributes(nodes);
     const NodeId made =
         fuser_.append(last, region, fused, std::move(inputs), std::move(attributes), std::string(chain.name));
-    program_.replace_uses(result, program_.node(made).outputs[0]);
+    for (size_t output = 0; output < chain.outputs; ++output)
+      program_.replace_uses(results[output], program_.node(made).outputs[output]);
     if (becomes >= 0)
       program_.replace_uses(inner_value, program_.node(made).outputs[static_cast<size_t>(becomes)]);
   }
@@ -112,6 +117,10 @@ void fuse_bias_activation(ProgramFamily& family, const StepOptions&) {
 
 void fuse_bias(ProgramFamily& family, const StepOptions&) {
   fuse_chains(family, "fuse_bias");
+}
+
+void fuse_vocabulary_loss(ProgramFamily& family, const StepOptions&) {
+  fuse_chains(family, "fuse_vocabulary_loss");
 }
 
 }  // namespace shoehorn

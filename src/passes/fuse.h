@@ -5,6 +5,7 @@
 //   fuse_gated_activation activation of a gate ─► · up                ─►  gated_activation
 //   fuse_bias_activation  bias ─► activation                          ─►  bias_activation
 //   fuse_bias             product ─► bias                             ─►  product with bias
+//   fuse_vocabulary_loss  product ─► cross_entropy                    ─►  linear_cross_entropy, of a vocabulary
 //
 // Which chains there are, what becomes of their inputs and which of these passes puts the op in its place are facts of
 // the op that stands for the chain (FusedChain of ops/op_info.h): a fused op that is added there is used, and nothing
@@ -23,5 +24,6 @@ void fuse_residual_norm(ProgramFamily& family, const StepOptions& options);
 void fuse_gated_activation(ProgramFamily& family, const StepOptions& options);
 void fuse_bias_activation(ProgramFamily& family, const StepOptions& options);
 void fuse_bias(ProgramFamily& family, const StepOptions& options);
+void fuse_vocabulary_loss(ProgramFamily& family, const StepOptions& options);
 
 }  // namespace shoehorn

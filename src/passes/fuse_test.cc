@@ -1,4 +1,5 @@
-// Chains that `fuse` leaves, on programs made for it; what it makes of a model is passes_test.cc's.
+// Chains that `fuse` leaves, on programs made for it; what it makes of a model is passes_test.cc's. And the gradients that
+// a fused loss computes.
 #include "passes/fuse.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include "ops/op_info.h"
 #include "ops/verify.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_vocabulary_gradient.h"
 #include "passes/passes_testing.h"
 #include "passes/pipeline.h"
 
@@ -64,6 +66,96 @@ TEST(FuseChains, AnInputThatTheFusedOpWouldForgetKeepsTheChainApart) {
   EXPECT_EQ(count(family.programs[0], OpKind::kBiasAdd), 1);
 }
 
+// The loss of `entries` classes for each token, by a weight that `product` multiplies.
+int64_t fused_losses(int64_t entries, bool is_result,
+                     const std::function<Tensor(ModelBuilder&, Tensor)>& product) {
+  ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+    const Tensor logits = product(builder, x);
+    EXPECT_EQ(logits.shape()[1].maximum, entries);
+    const Tensor loss = builder.cross_entropy(logits, 0.1F);
+    const Node& node = program.node(program.value(loss.id()).producer);
+    program.add_result("loss", loss.id());
+    program.add_result("right", node.outputs[3]);
+    if (is_result) program.add_result("logits", logits.id());
+  });
+  fuse_vocabulary_loss(family, {});
+  const Program& program = family.programs[0];
+  verify(program);
+  const int64_t fused = count(program, OpKind::kLinearCrossEntropy);
+  EXPECT_EQ(fused + count(program, OpKind::kCrossEntropy), 1);
+  EXPECT_EQ(program.value(program.result("right")).output, 3);
+  return fused;
+}
+
+// In evaluation too, with the number of right labels; not where others read the logits, or they are fewer than what
+// they are made of.
+TEST(FuseChains, AVocabularysLossIsOneOpWithItsProduct) {
+  const auto linear = [](int64_t entries) {
+    return [=](ModelBuilder& builder, Tensor x) {
+      return linear_layer_without_bias(builder, "head", x, entries, 0.1F);
+    };
+  };
+  EXPECT_EQ(fused_losses(50, false, linear(50)), 1);
+  EXPECT_EQ(fused_losses(50, true, linear(50)), 0);
+  EXPECT_EQ(fused_losses(12, false, linear(12)), 0);
+  const auto scaled = [](ModelBuilder& builder, Tensor x) {
+    const Tensor logits = linear_layer_without_bias(builder, "head", x, 50, 0.1F);
+    return builder.activation(logits, Activation::kTanh);
+  };
+  EXPECT_EQ(fused_losses(50, false, scaled), 0);
+  const auto biased = [](ModelBuilder& builder, Tensor x) {
+    return linear_layer(builder, "head", x, 50, 0.1F);
+  };
+  EXPECT_EQ(fused_losses(50, false, biased), 0);
+}
+
+// A weight that lies the other way round.
+TEST(FuseChains, ATransposedVocabularyKeepsItsProduct) {
+  ProgramFamily family = family_of([](ModelBuilder& builder, Program& program, Tensor x) {
+    const Tensor logits = linear_layer_without_bias(builder, "head", x, 50, 0.1F);
+    Node& node = program.node(program.value(logits.id()).producer);
+    node.inputs[1] = builder.parameter("other", {12, 50}, {}).id();
+    std::get<MatmulAttributes>(node.attributes).transpose_b = false;
+    program.add_result("loss", builder.cross_entropy(logits, 0).id());
+  });
+  fuse_vocabulary_loss(family, {});
+  EXPECT_EQ(count(family.programs[0], OpKind::kLinearCrossEntropy), 0);
+}
+
+// A loss whose gradient is computed keeps its nodes: it is known too late. So does a weight of two losses.
+TEST(FuseVocabularyGradient, OnlyWhereTheLossHasAllThatTheGradientsNeed) {
+  const auto joined = [](bool is_scaled, bool is_twice) {
+    ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+      program.set_kind(ProgramKind::kTrainStep);
+      const auto loss_of = [&](Tensor of) {
+        return builder.cross_entropy(linear_layer_without_bias(builder, "head", of, 50, 0.1F), 0);
+      };
+      Tensor loss = loss_of(x);
+      if (is_twice) loss = builder.add(loss, loss_of(builder.activation(x, Activation::kTanh)));
+      OpBuilder ops(program);
+      const ValueId scaled =
+          is_scaled ? ops.value(OpKind::kScale, {loss.id()}, ScaleAttributes{2.0F}, "scaled") : loss.id();
+      program.add_result("loss", scaled);
+    });
+    fuse_vocabulary_loss(family, {});
+    Program& program = family.programs[0];
+    const StorageId seed = add_scalar(*family.state, "seed", DType::kF32);
+    family.gradients = {append_backward(program, program.result("loss"), program.read_state(seed))};
+    fuse_vocabulary_gradient(family, {});
+    verify(program);
+    const int64_t with_grad = count(program, OpKind::kLinearCrossEntropyWithGrad);
+    EXPECT_EQ(with_grad + count(program, OpKind::kLinearCrossEntropyGrad), is_twice ? 2 : 1);
+    EXPECT_EQ(with_grad + count(program, OpKind::kLinearCrossEntropy), is_twice ? 2 : 1);
+    EXPECT_EQ(family.gradients[0].size(), 2U);
+    for (const ParameterGradient& gradient : family.gradients[0])
+      EXPECT_TRUE(program.value(gradient.gradient).producer.valid());
+    return with_grad;
+  };
+  EXPECT_EQ(joined(false, false), 1);
+  EXPECT_EQ(joined(true, false), 0);
+  EXPECT_EQ(joined(false, true), 1) << "the other adds to its gradient of the weight";
+}
+
 TEST(FusedChains, AreWellFormedAndEachOfAPassOfTheList) {
   int64_t chains = 0;
   for (size_t i = 0; i < static_cast<size_t>(OpKind::kOpKindCount); ++i) {
@@ -78,6 +170,7 @@ TEST(FusedChains, AreWellFormedAndEachOfAPassOfTheList) {
       EXPECT_FALSE(chain.links.front().is_optional || chain.links.back().is_optional);
       for (const FusedChain::Link& link : chain.links)
         EXPECT_TRUE(link.becomes < 0 || (&link == &chain.links.end()[-2] && !link.is_optional));
+      EXPECT_GE(chain.outputs, 1U);
       EXPECT_GE(std::ssize(chain.inputs), fused.min_inputs);
       EXPECT_LE(std::ssize(chain.inputs), fused.max_inputs);
       for (const auto& [link, input] : chain.inputs) {

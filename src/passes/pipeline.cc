@@ -16,6 +16,7 @@
 #include "passes/freeze.h"
 #include "passes/fuse.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_vocabulary_gradient.h"
 #include "passes/gather_early.h"
 #include "passes/lora.h"
 #include "passes/loss_scale.h"
@@ -157,12 +158,15 @@ const std::vector<Pass>& pass_list() {
       {"fuse_gated_activation", Exactness::kRoundingOnly, true, fuse_gated_activation, "fuse"},
       {"fuse_bias_activation", Exactness::kRoundingOnly, true, fuse_bias_activation, "fuse"},
       {"fuse_bias", Exactness::kRoundingOnly, true, fuse_bias, "fuse"},
+      {"fuse_vocabulary_loss", Exactness::kRoundingOnly, true, fuse_vocabulary_loss, "fuse"},
       // Types of the kernels that will run, in each program its own: the backward follows them.
       {"mixed_precision", Exactness::kChangesNumerics, true, mixed_precision},
       // The gradient of the loss, with which the backward begins; `update` takes the scale out again.
       {"loss_scale", Exactness::kChangesNumerics, false, loss_scale},
       // Gradients join the program; from here on passes move work and memory, not maths.
       {"backward", Exactness::kExact, false, backward},
+      // Before what asks which values the backward reads: the loss's gradients no longer do.
+      {"fuse_vocabulary_gradient", Exactness::kRoundingOnly, true, fuse_vocabulary_gradient, "fuse"},
       // Needs the backward, to see which values it keeps alive.
       {"recompute", Exactness::kExact, true, recompute},
       // After layers are recomputed as wholes, what is left of cheap outputs is made again.

@@ -31,6 +31,7 @@ void place_behind(Program& program, size_t old_nodes, const NewNodes& made) {
 NodeId logits_product(const Program& program) {
   for (const Node& node : program.nodes()) {
     if (!op_info(node.kind).is_loss) continue;
+    if (multiplies_weight(node.kind)) return {};
     NodeId producer = program.value(node.inputs[0]).producer;
     while (producer.valid() && !multiplies_weight(program.node(producer).kind))
       producer = program.value(program.node(producer).inputs[0]).producer;

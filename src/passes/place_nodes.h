@@ -17,7 +17,7 @@ void place_before(Program& program, size_t old_nodes, const NewNodes& made);
 void place_behind(Program& program, size_t old_nodes, const NewNodes& made);
 
 // The product whose result is the logits, looking through what is added to it; invalid if the program has no
-// loss.
+// loss, or one that makes its logits itself.
 NodeId logits_product(const Program& program);
 
 }  // namespace shoehorn

@@ -13,6 +13,7 @@
 #include "ops/op_info.h"
 #include "ops/verify.h"
 #include "passes/accumulate.h"
+#include "passes/fuse_vocabulary_gradient.h"
 
 namespace shoehorn {
 namespace {
@@ -45,13 +46,14 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
   }
   // The loss: of y times a frozen matrix.
   double loss(const Inputs& x) const {
+    const Doubles& mixing = op_.makes_logits() ? x.back() : mixing_;
     const Doubles logits =
-        matmul_reference(op_.reference(x), false, mixing_, true, op_.rows, kClasses, op_.columns);
+        matmul_reference(op_.reference(x), false, mixing, true, op_.rows, kClasses, op_.columns);
     const auto elements = static_cast<double>(op_.rows * kClasses);
     if (op_.loss == OpKind::kMeanSquaredError) return mean_squared_error_reference(logits, values_, elements);
     if (op_.loss == OpKind::kBinaryCrossEntropy)
       return binary_cross_entropy_reference(logits, values_, elements);
-    return cross_entropy_reference(logits, labels_, static_cast<double>(op_.rows), op_.smoothing);
+    return cross_entropy_reference(logits, labels_, static_cast<double>(op_.rows), op_.smoothing, op_.z_loss);
   }
   Inputs differences(Inputs x) const {
     Inputs gradients = x;
@@ -74,15 +76,8 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     const ValueId y = op_.build(graph_, x);
     for (int64_t row = 0; row < op_.rows; ++row) labels_.push_back(static_cast<int32_t>(row * 3 % kClasses));
     if (op_.ignored_row >= 0) labels_[static_cast<size_t>(op_.ignored_row)] = -100;
-    const ValueId logits = graph_.op(OpKind::kMatmul, {y, graph_.parameter({kClasses, op_.columns}, false)},
-                                     MatmulAttributes{.transpose_b = true});
     Program& program = graph_.program();
-    const bool of_classes = op_.loss == OpKind::kCrossEntropy;
-    const ValueId targets =
-        of_classes ? graph_.integers(labels_) : graph_.parameter({op_.rows, kClasses}, false);
-    const ValueId loss =
-        graph_.op(op_.loss, {logits, targets, graph_.scalar(static_cast<float>(op_.rows))},
-                  of_classes ? Attributes(LossAttributes{static_cast<float>(op_.smoothing)}) : Attributes());
+    const ValueId loss = op_.makes_logits() ? loss_of_vocabulary(y, x.back()) : loss_of_logits(y);
     program.add_result("loss", loss);
     Program forward = program;
     forward.set_kind(ProgramKind::kEvaluate);
@@ -92,9 +87,26 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     family_.programs.push_back(std::move(program));
     StepOptions step;
     step.gradient_accumulation_steps = 2;
+    if (op_.joins_gradients) fuse_vocabulary_gradient(family_, step);
     accumulate(family_, step);
     family_.programs.back() = std::move(forward);  // in the place of an empty update
     for (const Program& made : family_.programs) verify(made);
+  }
+  ValueId loss_of_logits(ValueId y) {
+    const ValueId logits = graph_.op(OpKind::kMatmul, {y, graph_.parameter({kClasses, op_.columns}, false)},
+                                     MatmulAttributes{.transpose_b = true});
+    const bool of_classes = op_.loss == OpKind::kCrossEntropy;
+    const ValueId targets =
+        of_classes ? graph_.integers(labels_) : graph_.parameter({op_.rows, kClasses}, false);
+    return graph_.op(op_.loss, {logits, targets, target_count()},
+                     of_classes ? Attributes(settings()) : Attributes());
+  }
+  ValueId loss_of_vocabulary(ValueId y, ValueId weight) {
+    return graph_.op(op_.loss, {y, weight, graph_.integers(labels_), target_count()}, settings());
+  }
+  ValueId target_count() { return graph_.scalar(static_cast<float>(op_.rows)); }
+  LossAttributes settings() const {
+    return {static_cast<float>(op_.smoothing), static_cast<float>(op_.z_loss)};
   }
   void write(Executor& executor, const Inputs& x) const {
     for (size_t i = 0; i < x.size(); ++i) {
@@ -130,7 +142,8 @@ TEST_P(OpGradient, ForwardAndBackward) {
   const MemoryPlan plan = plan_memory(*family_.state, family_.programs, *backend);
   Executor executor(*family_.state, family_.programs, plan, *backend, {.poison = true});
   graph_.write_constants(executor);
-  set_values(executor, graph_.frozen()[0], std::vector<float>(mixing_.begin(), mixing_.end()));
+  if (!graph_.frozen().empty())
+    set_values(executor, graph_.frozen()[0], std::vector<float>(mixing_.begin(), mixing_.end()));
   if (graph_.frozen().size() > 1)
     set_values(executor, graph_.frozen()[1], std::vector<float>(values_.begin(), values_.end()));
 

@@ -31,7 +31,8 @@ class CpuBackend final : public HostBackend {
     omp_set_num_threads(threads_);
     machine_ = machine_profile(threads_);
     for (const auto& family : {movement_kernels(), rowwise_kernels(), column_kernels(), rotary_kernels(),
-                               matmul_kernels(), attention_kernels(), loss_kernels(), update_kernels()}) {
+                               matmul_kernels(), attention_kernels(), loss_kernels(),
+                               vocabulary_loss_kernels(), update_kernels()}) {
       for (const KernelEntry& entry : family) entries_[static_cast<size_t>(entry.kind)] = entry;
     }
   }

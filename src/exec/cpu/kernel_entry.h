@@ -27,6 +27,7 @@ std::vector<KernelEntry> rotary_kernels();
 std::vector<KernelEntry> matmul_kernels();
 std::vector<KernelEntry> attention_kernels();
 std::vector<KernelEntry> loss_kernels();
+std::vector<KernelEntry> vocabulary_loss_kernels();
 std::vector<KernelEntry> update_kernels();
 
 // The size of a dimension, which may depend on a run-time count.

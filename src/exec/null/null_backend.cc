@@ -28,6 +28,21 @@ int64_t product_bytes(const OpContext& node) {
   return kSlack + count * 4;
 }
 
+// Of a language model's loss: a block of tokens with its logits, and a chunk of the weight, up to a fixed size; and what
+// the products of a chunk take.
+int64_t vocabulary_loss_bytes(const OpContext& node) {
+  constexpr int64_t kMost = int64_t{112} << 20;
+  constexpr int64_t kMostRows = 1024;
+  constexpr int64_t kMostColumns = 2048 + 64;
+  constexpr int64_t kPadding = 32;
+  const int64_t rows = std::min(kMostRows, node.type(0).shape[0].maximum + kPadding);
+  const int64_t hidden = node.type(0).shape[1].maximum;
+  const int64_t entries = node.type(1).shape[0].maximum;
+  const int64_t columns = std::min(kMostColumns, entries + 64);
+  const int64_t whole = rows * (64 + 6 * (entries + 64) + 8 * hidden) + columns * hidden * 4 + hidden * 4;
+  return kSlack + std::min(kMost, whole) + (columns * (hidden + rows) + rows * hidden) * 4;
+}
+
 // The most sequences of the batch: elements of its starts and lengths.
 int64_t most_sequences(const OpContext& node) {
   int64_t sequences = 0;
@@ -91,6 +106,9 @@ class NullBackend final : public Backend {
     const OpContext context{program, node};
     if (node.kind == OpKind::kAttention || node.kind == OpKind::kAttentionGrad)
       return attention_bytes(context, std::max(1, machine_.profile.threads));
+    if (node.kind == OpKind::kLinearCrossEntropy || node.kind == OpKind::kLinearCrossEntropyGrad ||
+        node.kind == OpKind::kLinearCrossEntropyWithGrad)
+      return vocabulary_loss_bytes(context);
     switch (op_info(node.kind).op_class) {
       case OpClass::kContraction:
         return product_bytes(context);

@@ -1,6 +1,7 @@
-#include "exec/cpu/elementwise/loss.h"
+#include "exec/cpu/losses/loss.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "exec/cpu/parallel.h"
@@ -8,7 +9,7 @@
 
 #include "exec/cpu/simd/simd_targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "exec/cpu/elementwise/loss.cc"
+#define HWY_TARGET_INCLUDE "exec/cpu/losses/loss.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -44,10 +45,12 @@ HWY_INLINE float row_loss(const CrossEntropyForward& g, const T* x, int64_t row)
   g.row_sum[row] = sum;
   if (g.labels[row] == kIgnoredLabel) return 0.0F;
   const float log_sum = std::log(sum);
+  const float log_sum_exp = maximum + log_sum;
+  const float z_loss = g.z_loss * log_sum_exp * log_sum_exp;
   const float label_loss = log_sum - (read_element(x + g.labels[row]) - maximum);
-  if (g.label_smoothing == 0.0F) return label_loss;
+  if (g.label_smoothing == 0.0F) return label_loss + z_loss;
   const float mean_loss = log_sum - sum_lanes(differences) / static_cast<float>(g.classes);
-  return (1.0F - g.label_smoothing) * label_loss + g.label_smoothing * mean_loss;
+  return (1.0F - g.label_smoothing) * label_loss + g.label_smoothing * mean_loss + z_loss;
 }
 
 void forward_rows(const CrossEntropyForward& g, int64_t begin, int64_t end) {
@@ -74,10 +77,12 @@ void backward_rows(const CrossEntropyBackward& g, int64_t begin, int64_t end) {
         continue;
       }
       const FloatVector shift = set(g.row_maximum[row]);
-      const FloatVector scale = set(factor / g.row_sum[row]);
+      const float pull = z_loss_factor(g.z_loss, g.row_maximum[row], g.row_sum[row]);
+      const FloatVector scale = set(factor * pull / g.row_sum[row]);
       const FloatVector even_share = set(factor * spread);
       // Before the row is overwritten, should dlogits be logits.
-      const float probability = std::exp(read_element(x + label) - g.row_maximum[row]) / g.row_sum[row];
+      const float probability =
+          pull * std::exp(read_element(x + label) - g.row_maximum[row]) / g.row_sum[row];
       for_columns(0, g.classes, [&](int64_t i, auto lanes) {
         const FloatVector exponential = exp(hn::Sub(load(x + i, lanes), shift));
         store(hn::MulSub(exponential, scale, even_share), dx + i, lanes);
@@ -124,14 +129,18 @@ HWY_EXPORT(backward_rows);
 HWY_EXPORT(squared_error_gradients);
 HWY_EXPORT(binary_cross_entropy_gradients);
 
-void check_labels(const int32_t* labels, int64_t rows, int64_t classes) {
-  for (int64_t row = 0; row < rows; ++row) {
-    const int32_t label = labels[row];
-    if ((label >= 0 && label < classes) || label == kIgnoredLabel) continue;
-    throw user_error(
-        "[labels] expected 0 to {} or {} (ignored), got {} at row {}; does num_labels fit the data?",
-        classes - 1, kIgnoredLabel, label, row);
-  }
+// Behind the forward. Logits that are not numbers are no label's.
+bool is_right(const CrossEntropyForward& g, int64_t row) {
+  if (g.labels[row] == kIgnoredLabel) return false;
+  bool is_first = false;
+  with_storage(g.dtype, [&](auto type) {
+    const auto* x = static_cast<const decltype(type)*>(g.logits) + row * g.classes;
+    const float maximum = g.row_maximum[row];
+    const auto* label = x + g.labels[row];
+    is_first = read_element(label) == maximum &&
+               std::none_of(x, label, [&](const auto& logit) { return read_element(&logit) == maximum; });
+  });
+  return is_first;
 }
 
 // A mean over many rows is summed in double, in their order; the workspace has each row's loss.
@@ -163,6 +172,16 @@ void value_loss_forward(const ValueLossForward& g, const Loss& loss) {
 
 }  // namespace
 
+void check_labels(const int32_t* labels, int64_t rows, int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const int32_t label = labels[row];
+    if ((label >= 0 && label < classes) || label == kIgnoredLabel) continue;
+    throw user_error(
+        "[labels] expected 0 to {} or {} (ignored), got {} at row {}; does num_labels fit the data?",
+        classes - 1, kIgnoredLabel, label, row);
+  }
+}
+
 int64_t loss_workspace_bytes(int64_t rows) {
   return rows * static_cast<int64_t>(sizeof(float));
 }
@@ -173,6 +192,11 @@ void cross_entropy_forward(const CrossEntropyForward& g) {
   parallel_ranges(g.rows, row_grain(g.classes),
                   [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(forward_rows)(g, begin, end); });
   finish_loss(g);
+  std::atomic<int64_t> right = 0;
+  parallel_ranges(g.rows, row_grain(g.classes), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) right += is_right(g, row) ? 1 : 0;
+  });
+  *g.right = static_cast<float>(right.load());
 }
 
 void cross_entropy_backward(const CrossEntropyBackward& g) {

@@ -7,6 +7,7 @@
 // threads. Nothing is allocated.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -16,21 +17,26 @@ namespace shoehorn::cpu {
 // Rows with this label have no loss and a zero gradient.
 inline constexpr int32_t kIgnoredLabel = -100;
 
-// loss[0] (+)= sum over rows of (1 - e) (-log p[label]) + e mean over classes of (-log p), over target_count,
-// with p = softmax(logits) and e = label_smoothing: torch's cross_entropy for e = 0 and Hugging Face's
-// LabelSmoother else. A label that is neither a class nor kIgnoredLabel is a UserError, raised before
-// anything is written.
+// UserError for a label that is neither kIgnoredLabel nor a class, which are 0 to classes - 1.
+void check_labels(const int32_t* labels, int64_t rows, int64_t classes);
+
+// loss[0] (+)= sum over rows of (1 - e) (-log p[label]) + e mean over classes of (-log p) + z l², over target_count,
+// with p = softmax(logits), l = log sum exp(logits), e = label_smoothing and z = z_loss: torch's cross_entropy for e = 0
+// and Hugging Face's LabelSmoother else; z as in PaLM (Chowdhery et al. 2022, section 5). A label that is neither a class
+// nor kIgnoredLabel is a UserError, raised before anything is written.
 struct CrossEntropyForward {
   DType dtype;
   int64_t rows;
   int64_t classes;
   float label_smoothing;
+  float z_loss = 0;
   const void* logits;         // [S, C]
   const int32_t* labels;      // [S]
   const float* target_count;  // [1]
   float* row_maximum;         // [S] for the backward: largest logit
   float* row_sum;             // [S] for the backward: sum of exp(logit - largest)
   float* loss;                // [1]
+  float* right;               // [1] how many rows have their label at the first of the largest logits
   bool accumulate;            // add to the loss rather than write it
   void* workspace;            // loss_workspace_bytes(S), aligned to 4
 };
@@ -38,12 +44,13 @@ struct CrossEntropyForward {
 int64_t loss_workspace_bytes(int64_t rows);
 void cross_entropy_forward(const CrossEntropyForward& arguments);
 
-// dlogits = (p - (1 - e) [c = label] - e / C) / target_count
+// dlogits = (p (1 + 2 z l) - (1 - e) [c = label] - e / C) / target_count
 struct CrossEntropyBackward {
   DType dtype;
   int64_t rows;
   int64_t classes;
   float label_smoothing;
+  float z_loss = 0;
   const void* logits;           // [S, C]
   const int32_t* labels;        // [S]
   const float* target_count;    // [1]
@@ -53,6 +60,11 @@ struct CrossEntropyBackward {
   void* dlogits;                // [S, C]; may be logits
 };
 void cross_entropy_backward(const CrossEntropyBackward& arguments);
+
+// What p is multiplied by in a row's gradient: 1 + 2 z l.
+inline float z_loss_factor(float z_loss, float row_maximum, float row_sum) {
+  return z_loss == 0.0F ? 1.0F : 1.0F + 2.0F * z_loss * (row_maximum + std::log(row_sum));
+}
 
 // Losses of S rows with C values each. The loss of a row is the mean over its C values; loss[0] (+)= their
 // sum divided by target_count. If target_count is S this is PyTorch's reduction `mean`.

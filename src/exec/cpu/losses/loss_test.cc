@@ -1,4 +1,4 @@
-#include "exec/cpu/elementwise/loss.h"
+#include "exec/cpu/losses/loss.h"
 
 #include "exec/cpu/kernel_testing.h"
 
@@ -32,12 +32,14 @@ struct Case {
                            .rows = rows,
                            .classes = classes,
                            .label_smoothing = label_smoothing,
+                           .z_loss = z_loss,
                            .logits = logits.data(),
                            .labels = labels.data(),
                            .target_count = &target_count,
                            .row_maximum = maximum.floats(),
                            .row_sum = sum.floats(),
                            .loss = &loss,
+                           .right = &right,
                            .accumulate = accumulate,
                            .workspace = scratch.data()});
   }
@@ -46,6 +48,7 @@ struct Case {
                             .rows = rows,
                             .classes = classes,
                             .label_smoothing = label_smoothing,
+                            .z_loss = z_loss,
                             .logits = logits.data(),
                             .labels = labels.data(),
                             .target_count = &target_count,
@@ -88,8 +91,10 @@ struct Case {
   int64_t rows;
   int64_t classes;
   float label_smoothing;
+  float z_loss = 0.0F;
   float target_count = 23.0F;
   float loss = -1.0F;
+  float right = -1.0F;
   std::vector<int32_t> labels;
   Tensor logits, dlogits, maximum, sum;
 };
@@ -151,6 +156,51 @@ TEST(CrossEntropy, GradientIsTheDifferenceQuotient) {
     const double allowed = (kStep * kStep / 6.0 + 16 * 0x1p-24) / static_cast<double>(c.target_count);
     EXPECT_NEAR(static_cast<double>(c.dlogits[at]), (up.expected_loss() - down.expected_loss()) / step,
                 allowed);
+  }
+}
+
+// The square of the log-sum-exp is added to each row with a label.
+TEST_P(CrossEntropy, ZLoss) {
+  for (const DType dtype : kStorages) {
+    Case c(dtype, 33, 19, 0.1F);
+    Case plain = c;
+    c.z_loss = 0.25F;
+    c.forward();
+    c.backward();
+    plain.forward();
+    plain.backward();
+    double added = 0;
+    for (int64_t r = 0; r < c.rows; ++r) {
+      const int32_t label = c.labels[static_cast<size_t>(r)];
+      const std::vector<double> log_p = c.log_probabilities(r);
+      const double log_sum = static_cast<double>(c.logits[r * c.classes]) - log_p[0];
+      if (label != kIgnoredLabel) added += 0.25 * log_sum * log_sum / 23.0;
+      for (int64_t k = 0; k < c.classes; ++k) {
+        const double p = std::exp(log_p[static_cast<size_t>(k)]);
+        const double pull = label == kIgnoredLabel ? 0 : 2 * 0.25 * log_sum * p / 23.0;
+        const double expected = static_cast<double>(plain.dlogits[r * c.classes + k]) + pull;
+        // Both gradients are stored.
+        const double magnitude = (2 + std::abs(log_sum)) / 23.0;
+        EXPECT_NEAR(static_cast<double>(c.dlogits[r * c.classes + k]), expected,
+                    2 * tolerance(dtype, magnitude, magnitude, 16));
+      }
+    }
+    EXPECT_NEAR(static_cast<double>(c.loss), static_cast<double>(plain.loss) + added,
+                tolerance(DType::kF32, 0, added + 3, 16));
+  }
+}
+
+// A label is right at the first of the largest logits; ignored rows are not.
+TEST_P(CrossEntropy, CountsRightLabels) {
+  for (const DType dtype : kStorages) {
+    Case c(dtype, 6, 37, 0.0F);
+    c.labels = {3, 3, 3, 36, kIgnoredLabel, 0};
+    for (int64_t r = 0; r < 6; ++r) c.logits.set(r * 37 + 3, 50.0F);
+    c.logits.set(1 * 37 + 2, 50.0F);   // before the label
+    c.logits.set(2 * 37 + 30, 50.0F);  // behind it
+    c.logits.set(3 * 37 + 36, 51.0F);
+    c.forward();
+    EXPECT_EQ(c.right, 3.0F);
   }
 }
 

@@ -1,5 +1,5 @@
-#include "exec/cpu/elementwise/loss.h"
 #include "exec/cpu/kernel_entry.h"
+#include "exec/cpu/losses/loss.h"
 
 namespace shoehorn::cpu {
 
@@ -10,12 +10,14 @@ PreparedNode bind_cross_entropy(const OpContext& node, const NodeBuffers& buffer
                            .rows = 0,
                            .classes = row_elements(node.type(0)),
                            .label_smoothing = node.attributes<LossAttributes>().label_smoothing,
+                           .z_loss = node.attributes<LossAttributes>().z_loss,
                            .logits = buffers.inputs[0],
                            .labels = input<const int32_t>(buffers, 1),
                            .target_count = input<const float>(buffers, 2),
                            .row_maximum = output<float>(buffers, 1),
                            .row_sum = output<float>(buffers, 2),
                            .loss = output<float>(buffers, 0),
+                           .right = output<float>(buffers, 3),
                            .accumulate = node.has(3),
                            .workspace = buffers.workspace};
   return run_by_rows<cross_entropy_forward>(call, rows(node.type(0)));
@@ -26,6 +28,7 @@ PreparedNode bind_cross_entropy_grad(const OpContext& node, const NodeBuffers& b
                             .rows = 0,
                             .classes = row_elements(node.type(0)),
                             .label_smoothing = node.attributes<LossAttributes>().label_smoothing,
+                            .z_loss = node.attributes<LossAttributes>().z_loss,
                             .logits = buffers.inputs[0],
                             .labels = input<const int32_t>(buffers, 1),
                             .target_count = input<const float>(buffers, 2),

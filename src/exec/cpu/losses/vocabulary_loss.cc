@@ -1,0 +1,349 @@
+#include "exec/cpu/losses/vocabulary_loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/rounding.h"
+#include "exec/cpu/elementwise/elementwise.h"
+#include "exec/cpu/losses/loss.h"
+#include "exec/cpu/losses/vocabulary_rows.h"
+#include "exec/cpu/storage.h"
+
+namespace shoehorn::cpu {
+
+namespace {
+
+// Entries of the vocabulary in a chunk: enough for whole rates of products, and few enough that a chunk's logits and
+// weights are still in the last cache when they are read again.
+constexpr int64_t kChunkColumns = 2048;
+constexpr int64_t kChunkMultiple = 64;
+// A chunk of W in float32.
+constexpr int64_t kMostWidenedBytes = int64_t{16} << 20;
+
+// Tokens of a block. More would not make products faster, and W is read seldom enough.
+constexpr int64_t kMostRows = 1024;
+constexpr int64_t kRowMultiple = 32;
+
+// What a core multiplies and adds while a byte comes from memory.
+constexpr double kFlopsPerByte = 10;
+constexpr double kFlopsPerByteOf16Bits = 40;
+// Of an element that is read in 16 bits, written and read in float32.
+constexpr double kWidenedBytes = 10;
+
+constexpr int64_t kPartAlignment = 64;
+
+int64_t align(int64_t bytes) {
+  return round_up(bytes, kPartAlignment);
+}
+
+}  // namespace
+
+VocabularyLoss::VocabularyLoss(const VocabularyLossShape& shape)
+    : shape_(shape), operands_(has_products_of(shape.dtype) ? shape.dtype : DType::kF32) {
+  check_storage(shape.dtype, "linear_cross_entropy");
+  const bool gives_gradients = shape.gives_dx || shape.gives_dweight;
+  CHECK(shape.gives_loss || gives_gradients, "a vocabulary's loss of which nothing is computed");
+  work_ = !gives_gradients       ? Work::kLoss
+          : !shape.gives_loss    ? Work::kGradients
+          : !shape.gives_dweight ? Work::kBothOfFrozenWeight
+                                 : Work::kBoth;
+  choose_sizes();
+  products_[0] = plan_products(columns_);
+  if (shape_.vocabulary % columns_ != 0) products_[1] = plan_products(shape_.vocabulary % columns_);
+  lay_out();
+}
+
+// Chunks of about the same size.
+void VocabularyLoss::choose_sizes() {
+  int64_t largest = kChunkColumns;
+  if (operands_ != shape_.dtype) largest = std::min(largest, kMostWidenedBytes / (shape_.hidden * 4));
+  largest = std::max(largest / kChunkMultiple, int64_t{1}) * kChunkMultiple;
+  const int64_t even = ceil_divide(shape_.vocabulary, ceil_divide(shape_.vocabulary, largest));
+  columns_ = std::min(shape_.vocabulary, round_up(even, kChunkMultiple));
+  rows_ = most_rows(columns_, false);
+  if (work_ != Work::kBoth) return;
+  const int64_t kept = most_rows(columns_, true);
+  keeps_logits_ = cost(kept, true) <= cost(rows_, false);
+  if (keeps_logits_) rows_ = kept;
+}
+
+// Of the workspace, without the products' own.
+int64_t VocabularyLoss::bytes_of(int64_t rows, int64_t columns, bool keeps_logits) const {
+  const bool gives_gradients = work_ != Work::kLoss;
+  const bool widens = operands_ != shape_.dtype;
+  return align(rows * static_cast<int64_t>(sizeof(VocabularyRow))) +
+         align(rows * shape_.hidden * dtype_bytes(operands_)) +
+         (shape_.gives_dx ? align(rows * shape_.hidden * 4) : 0) +
+         (widens ? align(columns * shape_.hidden * 4) : 0) +
+         align(rows * (keeps_logits ? shape_.vocabulary : columns) * 4) +
+         (gives_gradients && operands_ != DType::kF32 ? align(rows * columns * 2) : 0) +
+         (work_ == Work::kBothOfFrozenWeight ? align(shape_.hidden * 4) : 0);
+}
+
+int64_t VocabularyLoss::most_rows(int64_t columns, bool keeps_logits) const {
+  const int64_t wanted = std::min(kMostRows, round_up(std::max(shape_.tokens, int64_t{1}), kRowMultiple));
+  int64_t rows = kRowMultiple;
+  while (rows < wanted && bytes_of(rows + kRowMultiple, columns, keeps_logits) <= shape_.most_workspace_bytes)
+    rows += kRowMultiple;
+  return rows;
+}
+
+// In bytes that could have come from memory meanwhile.
+double VocabularyLoss::cost(int64_t rows, bool keeps_logits) const {
+  const int products =
+      1 + (shape_.gives_dx ? 1 : 0) + (shape_.gives_dweight ? 1 : 0) + (keeps_logits ? 0 : 1);
+  const double entries = static_cast<double>(shape_.vocabulary) * static_cast<double>(shape_.hidden);
+  const double flops = products * 2.0 * static_cast<double>(shape_.tokens) * entries;
+  const double of_weight =
+      operands_ == shape_.dtype ? static_cast<double>(dtype_bytes(shape_.dtype)) : kWidenedBytes;
+  const auto blocks = static_cast<double>(ceil_divide(shape_.tokens, rows));
+  return flops / (operands_ == DType::kF32 ? kFlopsPerByte : kFlopsPerByteOf16Bits) +
+         blocks * entries * (2 * of_weight + 8);
+}
+
+VocabularyLoss::ChunkProducts VocabularyLoss::plan_products(int64_t columns) const {
+  ChunkProducts products;
+  const MatmulShape of_rows{
+      .operands = operands_, .dynamic = DynamicDimension::kM, .count_multiple = kRowMultiple};
+  MatmulShape logits = of_rows;
+  logits.m = rows_;
+  logits.n = columns;
+  logits.k = shape_.hidden;
+  logits.transpose_b = true;
+  products.logits = plan_matmul(logits);
+  if (shape_.gives_dx) {
+    MatmulShape dx = of_rows;
+    dx.m = rows_;
+    dx.n = shape_.hidden;
+    dx.k = columns;
+    dx.accumulate = true;
+    products.dx = plan_matmul(dx);
+  }
+  if (shape_.gives_dweight) {
+    MatmulShape dweight = of_rows;
+    dweight.m = columns;
+    dweight.n = shape_.hidden;
+    dweight.k = rows_;
+    dweight.transpose_a = true;
+    dweight.dynamic = DynamicDimension::kK;
+    products.first_dweight = plan_matmul(dweight);
+    dweight.accumulate = true;
+    products.dweight = plan_matmul(dweight);
+  }
+  return products;
+}
+
+template <typename Visit>
+void VocabularyLoss::for_each_product(const Visit& visit) const {
+  for (const ChunkProducts& chunk : products_) {
+    for (const auto& product : {chunk.logits, chunk.dx, chunk.first_dweight, chunk.dweight}) {
+      if (product != nullptr) visit(*product);
+    }
+  }
+}
+
+void VocabularyLoss::lay_out() {
+  const bool widens = operands_ != shape_.dtype;
+  x_offset_ = align(rows_ * static_cast<int64_t>(sizeof(VocabularyRow)));
+  dx_offset_ = x_offset_ + align(rows_ * shape_.hidden * dtype_bytes(operands_));
+  weight_offset_ = dx_offset_ + (shape_.gives_dx ? align(rows_ * shape_.hidden * 4) : 0);
+  logits_offset_ = weight_offset_ + (widens ? align(columns_ * shape_.hidden * 4) : 0);
+  narrow_offset_ = logits_offset_ + align(rows_ * (keeps_logits_ ? shape_.vocabulary : columns_) * 4);
+  const bool narrows = work_ != Work::kLoss && operands_ != DType::kF32;
+  weight_sums_offset_ = narrow_offset_ + (narrows ? align(rows_ * columns_ * 2) : 0);
+  library_offset_ = weight_sums_offset_ + (work_ == Work::kBothOfFrozenWeight ? align(shape_.hidden * 4) : 0);
+  CHECK(library_offset_ == bytes_of(rows_, columns_, keeps_logits_),
+        "a vocabulary's workspace was laid out in another size");
+  int64_t library_bytes = 0;
+  for_each_product(
+      [&](const Matmul& product) { library_bytes = std::max(library_bytes, product.workspace_bytes()); });
+  workspace_bytes_ = library_offset_ + library_bytes;
+}
+
+void VocabularyLoss::compile() const {
+  for_each_product([](const Matmul& product) { product.compile(); });
+}
+
+// One call.
+class VocabularyLoss::Run {
+ public:
+  Run(const VocabularyLoss& plan, const VocabularyLossCall& call)
+      : plan_(plan), shape_(plan.shape_), call_(call), adds_to_dweight_(call.accumulate_dweight) {
+    block_.rows = part<VocabularyRow>(0);
+    block_.hidden = shape_.hidden;
+    block_.vocabulary = shape_.vocabulary;
+    block_.label_smoothing = call.label_smoothing;
+    block_.z_loss = call.z_loss;
+    block_.factor = (call.gradient_scale == nullptr ? 1.0F : *call.gradient_scale) / *call.target_count;
+  }
+
+  void run() {
+    for (int64_t first = 0; first < call_.tokens;) {
+      const int64_t last = take_block(first);
+      if (shape_.gives_dx)
+        clear_ignored_rows(call_.labels, first, last, shape_.hidden, shape_.dtype, call_.dx);
+      if (block_.count > 0) run_block();
+      first = last;
+    }
+    if (shape_.gives_dweight && !adds_to_dweight_)
+      std::memset(call_.dweight, 0, static_cast<size_t>(shape_.vocabulary * shape_.hidden) * 4);
+    if (!shape_.gives_loss) return;
+    const auto mean = static_cast<float>(loss_ / static_cast<double>(*call_.target_count));
+    *call_.loss = call_.accumulate_loss ? *call_.loss + mean : mean;
+    *call_.right = static_cast<float>(right_);
+  }
+
+ private:
+  template <typename T>
+  T* part(int64_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(call_.workspace) + offset);
+  }
+
+  // Tokens with a label from `first` on, as many as a block has; returns the token behind them.
+  int64_t take_block(int64_t first) {
+    block_.count = 0;
+    int64_t token = first;
+    for (; token < call_.tokens && block_.count < plan_.rows_; ++token) {
+      const int32_t label = call_.labels[token];
+      if (label != kIgnoredLabel) {
+        VocabularyRow& row = block_.rows[block_.count++];
+        row = {.token = static_cast<int32_t>(token), .label = label, .maximum = -HUGE_VALF};
+        if (shape_.gives_loss) continue;
+        row.maximum = call_.row_maximum[token];
+        row.sum = call_.row_sum[token];
+      } else if (shape_.gives_loss) {
+        call_.row_maximum[token] = 0;
+        call_.row_sum[token] = 1;
+      }
+    }
+    block_.padded = round_up(block_.count, kRowMultiple);
+    return token;
+  }
+
+  void run_block() {
+    gather_block(block_, shape_.dtype, call_.x, plan_.operands_, rows_of_x());
+    if (shape_.gives_dx)
+      std::memset(sums_of_dx(), 0, static_cast<size_t>(block_.padded * shape_.hidden) * sizeof(float));
+    if (plan_.work_ == Work::kBothOfFrozenWeight) {
+      run_with_exponentials();
+      return;
+    }
+    if (shape_.gives_loss) {
+      for_each_chunk([&](const VocabularyChunk& chunk) {
+        make_logits(chunk, weight_of(chunk));
+        add_statistics(block_, chunk);
+      });
+      finish_loss();
+    }
+    if (plan_.work_ == Work::kLoss) return;
+    for_each_chunk([&](const VocabularyChunk& chunk) { add_gradients(chunk); });
+    adds_to_dweight_ = true;
+    if (shape_.gives_dx) store_block(block_, sums_of_dx(), shape_.dtype, call_.dx);
+  }
+
+  // Logits that are kept lie chunk behind chunk.
+  template <typename Visit>
+  void for_each_chunk(const Visit& visit) const {
+    for (int64_t first = 0; first < shape_.vocabulary; first += plan_.columns_) {
+      float* logits = part<float>(plan_.logits_offset_);
+      if (plan_.keeps_logits_) logits += first * block_.padded;
+      visit(VocabularyChunk{
+          .first = first, .columns = std::min(plan_.columns_, shape_.vocabulary - first), .logits = logits});
+    }
+  }
+
+  void add_gradients(const VocabularyChunk& chunk) const {
+    const bool reads_weight = shape_.gives_dx || !plan_.keeps_logits_;
+    const void* weight = reads_weight ? weight_of(chunk) : nullptr;
+    if (!plan_.keeps_logits_) make_logits(chunk, weight);
+    void* gradients = narrowed(chunk);
+    make_logit_gradients(block_, chunk, plan_.operands_, gradients);
+    if (shape_.gives_dx) add_to_dx(chunk, gradients, weight);
+    if (!shape_.gives_dweight) return;
+    const ChunkProducts& products = products_of(chunk);
+    const Matmul& product = adds_to_dweight_ ? *products.dweight : *products.first_dweight;
+    product.run(block_.padded, gradients, rows_of_x(), nullptr, call_.dweight + chunk.first * shape_.hidden,
+                library());
+  }
+
+  void run_with_exponentials() {
+    const bool is_smoothed = call_.label_smoothing != 0.0F;
+    auto* weight_sums = part<float>(plan_.weight_sums_offset_);
+    const bool needs_sums = is_smoothed && !has_weight_sums_;
+    if (needs_sums) std::memset(weight_sums, 0, static_cast<size_t>(shape_.hidden) * sizeof(float));
+    for_each_chunk([&](const VocabularyChunk& chunk) {
+      const void* weight = weight_of(chunk);
+      make_logits(chunk, weight);
+      void* exponentials = narrowed(chunk);
+      make_exponentials(block_, chunk, plan_.operands_, exponentials, sums_of_dx());
+      add_to_dx(chunk, exponentials, weight);
+      if (needs_sums) add_column_sums(plan_.operands_, chunk.columns, shape_.hidden, weight, weight_sums);
+    });
+    has_weight_sums_ = has_weight_sums_ || is_smoothed;
+    finish_loss();
+    store_block_of_exponentials(block_, sums_of_dx(), call_.weight, weight_sums, shape_.dtype, call_.dx);
+  }
+
+  // In the tokens' order.
+  void finish_loss() {
+    for (int64_t i = 0; i < block_.count; ++i) {
+      const VocabularyRow& row = block_.rows[i];
+      call_.row_maximum[row.token] = row.maximum;
+      call_.row_sum[row.token] = row.sum;
+      loss_ += static_cast<double>(loss_of_row(block_, row));
+      right_ += row.is_first && row.label_logit == row.maximum ? 1 : 0;
+    }
+  }
+
+  const ChunkProducts& products_of(const VocabularyChunk& chunk) const {
+    return plan_.products_[chunk.columns == plan_.columns_ ? 0 : 1];
+  }
+  void make_logits(const VocabularyChunk& chunk, const void* weight) const {
+    products_of(chunk).logits->run(block_.padded, rows_of_x(), weight, nullptr, chunk.logits, library());
+  }
+  void add_to_dx(const VocabularyChunk& chunk, const void* factors, const void* weight) const {
+    products_of(chunk).dx->run(block_.padded, factors, weight, nullptr, sums_of_dx(), library());
+  }
+
+  // A chunk of W as the products read it.
+  const void* weight_of(const VocabularyChunk& chunk) const {
+    const int64_t before = chunk.first * shape_.hidden;
+    const auto* weight = static_cast<const std::byte*>(call_.weight) + before * dtype_bytes(shape_.dtype);
+    if (plan_.operands_ == shape_.dtype) return weight;
+    auto* widened = part<std::byte>(plan_.weight_offset_);
+    cast({.count = chunk.columns * shape_.hidden,
+          .from_dtype = shape_.dtype,
+          .from = weight,
+          .to_dtype = plan_.operands_,
+          .to = widened});
+    return widened;
+  }
+
+  // Where the products find what was made of a chunk's logits.
+  void* narrowed(const VocabularyChunk& chunk) const {
+    return plan_.operands_ == DType::kF32 ? static_cast<void*>(chunk.logits)
+                                          : part<std::byte>(plan_.narrow_offset_);
+  }
+  std::byte* rows_of_x() const { return part<std::byte>(plan_.x_offset_); }
+  float* sums_of_dx() const { return part<float>(plan_.dx_offset_); }
+  std::byte* library() const { return part<std::byte>(plan_.library_offset_); }
+
+  const VocabularyLoss& plan_;
+  const VocabularyLossShape& shape_;
+  const VocabularyLossCall& call_;
+  VocabularyBlock block_;
+  bool adds_to_dweight_;
+  bool has_weight_sums_ = false;
+  double loss_ = 0;
+  int64_t right_ = 0;
+};
+
+void VocabularyLoss::run(const VocabularyLossCall& call) const {
+  CHECK(call.tokens <= shape_.tokens, "{} tokens where {} were planned for", call.tokens, shape_.tokens);
+  check_labels(call.labels, call.tokens, shape_.vocabulary);
+  Run(*this, call).run();
+}
+
+}  // namespace shoehorn::cpu
