@@ -242,7 +242,11 @@ TrainOutput Trainer::train() {
                      .position = position_,
                      .reports = *reports_,
                      .callbacks = callbacks_,
-                     .evaluate = [this] { return measure({}); },
+                     .evaluate =
+                         [this] {
+                           require_evaluation_data("train");  // a callback may ask for an evaluation
+                           return measure({});
+                         },
                      .save = [this] { return save_checkpoint(); },
                      .on_first_step =
                          [this] {

@@ -86,6 +86,8 @@ void TrainingLoop::finish_last_step(Progress& progress) {
   RunPosition& position = parts_.position;
   if (position.due) {
     state.control |= *position.due;
+    // The resumed run may have no evaluation set any more.
+    if (!parts_.run.session().family().find(ProgramKind::kEvaluate).valid()) state.control.should_evaluate = false;
     do_what_is_due(progress);
   }
   if (position.is_epoch_ended) return;
