@@ -1,5 +1,5 @@
-// Signals to the program at random instants: it ends with the signal's exit code, loses nothing that was finished, says how
-// to go on, and the run that goes on ends where the run that was never stopped ends, bit for bit.
+// Signals to the program at random instants: it ends with the signal's exit code, loses nothing that was finished,
+// says how to go on, and the run that goes on ends where the run that was never stopped ends, bit for bit.
 //
 // SHOEHORN_SIGNALS=100 sends a hundred; by default a few seconds' worth.
 #include <fcntl.h>
@@ -42,10 +42,26 @@ class CliSignals : public CliTest {
   }
 
   std::vector<std::string> words(const fs::path& output_dir, bool resume = false) const {
-    std::vector<std::string> all = train_words(
-        {"--output_dir", output_dir, "--max_steps", std::to_string(kSteps), "--save_steps", "5", "--eval_strategy",
-         "steps", "--eval_steps", "3", "--validation_file", path("validation.csv"), "--logging_steps", "2",
-         "--metric_for_best_model", "accuracy", "--gradient_accumulation_steps", "2", "--save_total_limit", "3"});
+    std::vector<std::string> all = train_words({"--output_dir",
+                                                output_dir,
+                                                "--max_steps",
+                                                std::to_string(kSteps),
+                                                "--save_steps",
+                                                "5",
+                                                "--eval_strategy",
+                                                "steps",
+                                                "--eval_steps",
+                                                "3",
+                                                "--validation_file",
+                                                path("validation.csv"),
+                                                "--logging_steps",
+                                                "2",
+                                                "--metric_for_best_model",
+                                                "accuracy",
+                                                "--gradient_accumulation_steps",
+                                                "2",
+                                                "--save_total_limit",
+                                                "3"});
     if (resume) all.emplace_back("--resume_from_checkpoint");
     return all;
   }
@@ -151,9 +167,10 @@ TEST_F(CliSignals, SaysWhatIsSavedAndHowToGoOn) {
   const int64_t step = newest(output());
   EXPECT_GE(step, 2);
   EXPECT_TRUE(contains(stopped.output, "***** train metrics *****"));
-  EXPECT_TRUE(contains(stopped.output, fmt::format("Stopped by Ctrl-C (SIGINT) after step {}; saved in {}\n"
-                                                   "To go on from there:\n  ",
-                                                   step, (output() / fmt::format("checkpoint-{}", step)).string())));
+  EXPECT_TRUE(
+      contains(stopped.output, fmt::format("Stopped by Ctrl-C (SIGINT) after step {}; saved in {}\n"
+                                           "To go on from there:\n  ",
+                                           step, (output() / fmt::format("checkpoint-{}", step)).string())));
   EXPECT_FALSE(contains(stopped.output, "Saved in"));
   EXPECT_TRUE(fs::exists(output() / "report.html"));
   EXPECT_EQ(read_json(output() / "trainer_state.json")["global_step"], step);
@@ -162,7 +179,8 @@ TEST_F(CliSignals, SaysWhatIsSavedAndHowToGoOn) {
   // The line is copied into a shell, with another end.
   const size_t at = stopped.output.find("To go on from there:\n  ") + 23;
   const std::string command = stopped.output.substr(at, stopped.output.find('\n', at) - at);
-  const std::string shell = fmt::format("{} --max_steps {} > {} 2>&1", command, step + 1, path("resumed").string());
+  const std::string shell =
+      fmt::format("{} --max_steps {} > {} 2>&1", command, step + 1, path("resumed").string());
   EXPECT_EQ(std::system(shell.c_str()), 0) << read_text_file(path("resumed"));
   EXPECT_TRUE(contains(read_text_file(path("resumed")), fmt::format("at step {}\n", step)));
 }
@@ -181,7 +199,8 @@ TEST_F(CliSignals, WithoutCheckpointsNothingIsSaved) {
 
 TEST_F(CliSignals, TheResultOnStandardOutputIsOneJsonObject) {
   StartedProgram program(endless_words({"--json"}), directory_.path());
-  while (read_text_file(directory_.path() / "stderr").find("step 2 ") == std::string::npos) sleep_seconds(0.005);
+  while (read_text_file(directory_.path() / "stderr").find("step 2 ") == std::string::npos)
+    sleep_seconds(0.005);
   kill(program.pid(), SIGINT);
   const ProgramRun stopped = program.wait();
   EXPECT_EQ(stopped.exit_code, 130);
@@ -205,7 +224,8 @@ TEST_F(CliSignals, ASecondSignalEndsItAtOnceAndLosesNoFinishedCheckpoint) {
   int at_once = 0;
   for (int i = 0; i < 6 && !HasFailure(); ++i) {
     fs::remove_all(output());
-    StartedProgram program(endless_words({"--save_steps", "1", "--save_total_limit", "2"}), directory_.path());
+    StartedProgram program(endless_words({"--save_steps", "1", "--save_total_limit", "2"}),
+                           directory_.path());
     wait_for(program, "saved ");
     kill(program.pid(), SIGTERM);
     const int64_t known = newest(output());

@@ -20,16 +20,20 @@ class CliStartChecks : public CliTest {
   }
 
   std::vector<std::string> evaluating(std::vector<std::string> more = {}) const {
-    std::vector<std::string> all = {"--validation_file", path("validation.csv"), "--eval_strategy", "steps",
-                                    "--eval_steps", "2", "--save_steps", "2", "--logging_steps", "1"};
+    std::vector<std::string> all = {"--validation_file", path("validation.csv"),
+                                    "--eval_strategy",   "steps",
+                                    "--eval_steps",      "2",
+                                    "--save_steps",      "2",
+                                    "--logging_steps",   "1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
 };
 
 TEST_F(CliStartChecks, AnUnknownMetric) {
-  expect_refused(evaluating({"--metric_for_best_model", "mcc"}), 2,
-                 {"[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_loss", "got 'eval_mcc'"});
+  expect_refused(
+      evaluating({"--metric_for_best_model", "mcc"}), 2,
+      {"[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_loss", "got 'eval_mcc'"});
   expect_refused(evaluating({"--early_stopping_patience", "2", "--metric_for_best_model", "acuracy"}), 2,
                  {"did you mean eval_accuracy?"});
 }
@@ -37,7 +41,8 @@ TEST_F(CliStartChecks, AnUnknownMetric) {
 TEST_F(CliStartChecks, EarlyStoppingWithoutEvaluations) {
   expect_refused({"--early_stopping_patience", "2"}, 2,
                  {"[early_stopping_patience] expected eval_strategy steps or epoch, got 'no'"});
-  expect_refused(evaluating({"--early_stopping_patience", "0"}), 2, {"[early_stopping_patience] expected 1 or more"});
+  expect_refused(evaluating({"--early_stopping_patience", "0"}), 2,
+                 {"[early_stopping_patience] expected 1 or more"});
   expect_refused(evaluating({"--early_stopping_threshold", "0.1"}), 2,
                  {"[early_stopping_threshold] expected early_stopping_patience with it"});
   expect_refused(evaluating({"--early_stopping_patience", "1", "--early_stopping_threshold", "-1"}), 2,
@@ -46,8 +51,9 @@ TEST_F(CliStartChecks, EarlyStoppingWithoutEvaluations) {
 
 // Checkpoints without an evaluation cannot be the best.
 TEST_F(CliStartChecks, IntervalsThatDoNotMeet) {
-  expect_refused(evaluating({"--load_best_model_at_end", "--save_steps", "3"}), 2,
-                 {"[load_best_model_at_end] expected save_steps to be a multiple of eval_steps, got 3 and 2"});
+  expect_refused(
+      evaluating({"--load_best_model_at_end", "--save_steps", "3"}), 2,
+      {"[load_best_model_at_end] expected save_steps to be a multiple of eval_steps, got 3 and 2"});
   expect_refused(evaluating({"--load_best_model_at_end", "--save_strategy", "epoch"}), 2,
                  {"[load_best_model_at_end] expected equal save_strategy and eval_strategy"});
 }
@@ -65,7 +71,8 @@ TEST_F(CliStartChecks, ResultsThatCannotBeWritten) {
     fs::remove_all(output());
   }
   directory_.write("out/all_results.json", "[]");
-  expect_refused(evaluating(), 2, {"all_results.json] expected a JSON object, got array; move the file away"});
+  expect_refused(evaluating(), 2,
+                 {"all_results.json] expected a JSON object, got array; move the file away"});
   directory_.write("out/all_results.json", "{");
   expect_refused(evaluating(), 2, {"all_results.json"});
   // `eval` finds it before the evaluation too.

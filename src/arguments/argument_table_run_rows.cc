@@ -113,7 +113,8 @@ std::vector<ArgumentSpec> loading_and_saving() {
        .read_by = kReadByTrain,
        .field = &Args::enable_jit_checkpoint,
        .resume = kIrrelevant,
-       .help = "save a checkpoint when Ctrl-C, SIGTERM or SIGHUP stops the run; yes unless save_strategy is no"},
+       .help =
+           "save a checkpoint when Ctrl-C, SIGTERM or SIGHUP stops the run; yes unless save_strategy is no"},
       {.name = "restore_callback_states_from_checkpoint",
        .group = kSaving,
        .read_by = kReadByTrain,

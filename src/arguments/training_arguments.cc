@@ -86,7 +86,7 @@ void validate_early_stopping(const TrainingArguments& args) {
   if (!args.early_stopping_patience) {
     if (args.early_stopping_threshold != 0) {
       throw user_error(
-          "[early_stopping_threshold] expected early_stopping_patience with it, got none; it is the number of "
+          "[early_stopping_threshold] expected early_stopping_patience with it, got none; that is a number of "
           "evaluations");
     }
     return;

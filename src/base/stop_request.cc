@@ -74,9 +74,9 @@ Stopped::Stopped(int signal, std::string kept) : signal_(signal), kept_(std::mov
 
 StopSignals::StopSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before {};
+    struct sigaction before{};
     if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = handle_stop_signal;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);

@@ -72,9 +72,9 @@ auto with_kept_text(const std::string& kept, const Work& work) {
   }
 }
 
-// While an object lives, SIGINT, SIGTERM and SIGHUP call request_stop(). A signal that was ignored stays ignored (SIGHUP
-// under nohup). A second signal, kSecondSignalSeconds after the request or later, ends the process at once with its
-// exit code. Objects may be nested; each restores what it found.
+// While an object lives, SIGINT, SIGTERM and SIGHUP call request_stop(). A signal that was ignored stays ignored
+// (SIGHUP under nohup). A second signal, kSecondSignalSeconds after the request or later, ends the process at once
+// with its exit code. Objects may be nested; each restores what it found.
 class StopSignals {
  public:
   StopSignals();

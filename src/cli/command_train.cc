@@ -99,12 +99,12 @@ std::string format_stop(const TrainOutput& output, const TrainingArguments& args
                         const std::vector<std::string>& words) {
   std::vector<std::string> command = {"train"};
   command.insert(command.end(), words.begin(), words.end());
-  std::string text = fmt::format("Stopped by {} after step {}", stop_signal_name(output.stop_signal),
-                                 output.global_step);
+  std::string text =
+      fmt::format("Stopped by {} after step {}", stop_signal_name(output.stop_signal), output.global_step);
   if (output.checkpoint.empty()) {
-    const char* why = output.global_step == 0                         ? "no step was finished"
+    const char* why = output.global_step == 0                      ? "no step was finished"
                       : !args.enable_jit_checkpoint.value_or(true) ? "enable_jit_checkpoint is false"
-                                                                      : "save_strategy is no";
+                                                                   : "save_strategy is no";
     return fmt::format("{}: no checkpoint is saved, because {}\n", text, why);
   }
   text += fmt::format("; saved in {}\n", output.checkpoint.string());
@@ -169,8 +169,8 @@ int run_train(const std::vector<std::string>& words) {
   check_old_checkpoints(args);
   check_data_files(args);
   check_result_files(args);
-  TextTask task = with_kept_text(
-      kNotBegun, [&] { return load_text_task(args, source, parsed.sets("max_seq_length")); });
+  TextTask task =
+      with_kept_text(kNotBegun, [&] { return load_text_task(args, source, parsed.sets("max_seq_length")); });
   fmt::print(text, "{}{}", format_samples(task), task.notices);
   const bool evaluates = task.validation.dataset.size() > 0 && args.do_eval.value_or(true);
   task.tokenizer.reset();

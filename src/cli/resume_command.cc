@@ -39,14 +39,14 @@ std::string shell_word(const std::string& word) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
   std::string quoted = "'";
-  for (const char character : word) quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
+  for (const char character : word)
+    quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
   return quoted + "'";
 }
 
 std::string resume_command(const std::string& program, const std::vector<std::string>& words) {
-  std::vector<std::string> kept =
-      without_flag(words, "resume_from_checkpoint",
-                   [](const std::string& word) { return flag_of(word).empty(); });
+  std::vector<std::string> kept = without_flag(words, "resume_from_checkpoint",
+                                               [](const std::string& word) { return flag_of(word).empty(); });
   kept = without_flag(kept, "overwrite_output_dir",
                       [](const std::string& word) { return parse_boolean(word).has_value(); });
   std::string command = shell_word(program);

@@ -10,8 +10,8 @@
 
 namespace shoehorn {
 
-// Returns walk(keep), where the walk calls keep(result) with what is measured so far. If a stop ends it, print(result) shows
-// the last of these, and Stopped says of how many settings. A result has `rungs`.
+// Returns walk(keep), where the walk calls keep(result) with what is measured so far. If a stop ends it,
+// print(result) shows the last of these, and Stopped says of how many settings. A result has `rungs`.
 template <typename Result, typename Walk, typename Print>
 Result walk_until_stopped(const Walk& walk, const Print& print) {
   std::optional<Result> so_far;

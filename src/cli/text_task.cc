@@ -24,7 +24,8 @@ LabelMap labels_of(const Model& model) {
   return labels;
 }
 
-// Gives up where a stop is requested. A bar on a terminal, once it takes longer than a person likes to wait without one.
+// Gives up where a stop is requested. A bar on a terminal, once it takes longer than a person likes to wait without
+// one.
 std::function<void(int64_t done, int64_t rows)> tokenizing_progress(const TrainingArguments& args) {
   constexpr double kPatienceSeconds = 2;
   ProgressOptions options = detect_terminal(stderr, std::cerr);

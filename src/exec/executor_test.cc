@@ -153,9 +153,14 @@ class StoppedExecutorTest : public ::testing::Test {
     builder.bind_output(builder.value(OpKind::kCopy, {gradient}, {}, "loss"), loss);
     const NodeId update = builder.add(
         OpKind::kSgd,
-        {read("rate", {DType::kF32, {1}}, Role::kScalar), read("applied", {DType::kI32, {1}}, Role::kScalar),
-         {}, {}, read("weight", {DType::kF32, {4}}, Role::kWeight), gradient},
-        UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{.rows = 1, .columns = 4}}}, {{}}}, "updated");
+        {read("rate", {DType::kF32, {1}}, Role::kScalar),
+         read("applied", {DType::kI32, {1}}, Role::kScalar),
+         {},
+         {},
+         read("weight", {DType::kF32, {4}}, Role::kWeight),
+         gradient},
+        UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{.rows = 1, .columns = 4}}}, {{}}},
+        "updated");
     const ValueId after = builder.value(OpKind::kCopy, {program().node(update).outputs[0]}, {}, "after");
     program().add_result("after", after);
   }

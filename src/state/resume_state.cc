@@ -30,10 +30,10 @@ json to_json(const TrainerControl& control) {
 }
 
 json to_json(const RunPosition& position) {
-  return {{"applied_updates", position.applied_updates},   {"skipped_steps", position.skipped_steps},
-          {"samples_consumed", position.samples_consumed}, {"loss_since_log", position.loss_since_log},
-          {"last_logged_step", position.last_logged_step}, {"loss_total", position.loss_total},
-          {"nonfinite_losses", position.nonfinite_losses}, {"is_epoch_ended", position.is_epoch_ended},
+  return {{"applied_updates", position.applied_updates},    {"skipped_steps", position.skipped_steps},
+          {"samples_consumed", position.samples_consumed},  {"loss_since_log", position.loss_since_log},
+          {"last_logged_step", position.last_logged_step},  {"loss_total", position.loss_total},
+          {"nonfinite_losses", position.nonfinite_losses},  {"is_epoch_ended", position.is_epoch_ended},
           {"skipped_in_epochs", position.skipped_in_epochs}};
 }
 

@@ -25,8 +25,8 @@ struct RunPosition {
   double loss_total = 0;
   int64_t nonfinite_losses = 0;
   std::optional<PlateauState> plateau = {};  // of reduce_lr_on_plateau
-  // What was decided after the last step, if a stop came before or in the evaluation that was due: a resumed run does it
-  // first.
+  // What was decided after the last step, if a stop came before or in the evaluation that was due: a resumed run does
+  // it first.
   std::optional<TrainerControl> due = {};
   // Whether the end of the epoch (events, and what is due then) came after the last step. Only where it is the epoch's
   // last, or the run's.

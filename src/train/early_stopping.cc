@@ -44,7 +44,8 @@ void EarlyStopping::on_train_begin(const TrainingArguments& args, const TrainerS
   }
   is_training_ = true;
   if (!args.load_best_model_at_end && options_.on_line)
-    options_.on_line("early stopping ends with the last step's weights; --load_best_model_at_end, with the best");
+    options_.on_line(
+        "early stopping ends with the last step's weights; --load_best_model_at_end, with the best");
   stop_if_spent(args, state, control);
 }
 
@@ -57,7 +58,8 @@ void EarlyStopping::on_evaluate(const TrainingArguments& args, const TrainerStat
   if (!is_training_) return;
   const double value = best_model_metric(args, metrics);
   const bool greater = args.greater_is_better.value_or(false);
-  const double worst = greater ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  const double worst =
+      greater ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   const double best = state.best_metric.value_or(worst);
   const bool is_better = greater ? value > best : value < best;
   const bool is_first = !state.best_metric && !has_earlier_evaluation(args, state);
@@ -70,11 +72,11 @@ void EarlyStopping::stop_if_spent(const TrainingArguments& args, const TrainerSt
   if (count_ < options_.patience) return;
   control.should_training_stop = true;
   if (!options_.on_line) return;
-  options_.on_line(fmt::format(
-      "early stopping at step {}: {} did not improve in {}{}", state.global_step,
-      full_metric_name(args.metric_for_best_model),
-      count_ == 1 ? "the last evaluation" : fmt::format("the last {} evaluations", count_),
-      state.best_metric ? fmt::format("; the best is {:.6g}", *state.best_metric) : ""));
+  options_.on_line(
+      fmt::format("early stopping at step {}: {} did not improve in {}{}", state.global_step,
+                  full_metric_name(args.metric_for_best_model),
+                  count_ == 1 ? "the last evaluation" : fmt::format("the last {} evaluations", count_),
+                  state.best_metric ? fmt::format("; the best is {:.6g}", *state.best_metric) : ""));
 }
 
 CallbackState EarlyStopping::state() const {

@@ -1,8 +1,9 @@
 // Ends training when evaluations no longer improve: transformers' EarlyStoppingCallback.
 //
-// An evaluation improves if metric_for_best_model is better than the best one before it by more than the threshold. After
-// `patience` evaluations in a row that do not, training stops. The first evaluation improves; NaN never does again. The
-// best one is what the Trainer calls so: it moves with every better value, also by less than the threshold.
+// An evaluation improves if metric_for_best_model is better than the best one before it by more than the threshold.
+// After `patience` evaluations in a row that do not, training stops. The first evaluation improves; NaN never does
+// again. The best one is what the Trainer calls so: it moves with every better value, also by less than the
+// threshold.
 //
 // The command line's --early_stopping_patience and --early_stopping_threshold add one. Its count is in checkpoints, as
 // the Trainer writes it, and a resumed run goes on counting (the Trainer's begins anew, unless it is told otherwise).

@@ -78,15 +78,16 @@ TEST(EarlyStopping, ItsStateIsWrittenAsTheTrainerWritesIt) {
   callbacks.restore_states(state, "state.json");
   EXPECT_EQ(callback->count(), 2);
   for (const char* wrong : {"-1", "0.5", "true"}) {
-    state.other_callbacks["EarlyStoppingCallback"] = fmt::format(
-        R"({{"args": {{}}, "attributes": {{"early_stopping_patience_counter": {}}}}})", wrong);
+    state.other_callbacks["EarlyStoppingCallback"] =
+        fmt::format(R"({{"args": {{}}, "attributes": {{"early_stopping_patience_counter": {}}}}})", wrong);
     EXPECT_TRUE(contains(refusal_of([&] { callbacks.restore_states(state, "state.json"); }),
                          "[state.json: EarlyStoppingCallback: early_stopping_patience_counter] expected"));
   }
   state.other_callbacks["EarlyStoppingCallback"] = "[]";
   callbacks.restore_states(state, "state.json");
   state.other_callbacks["EarlyStoppingCallback"] = "[7]";
-  EXPECT_TRUE(contains(refusal_of([&] { callbacks.restore_states(state, "state.json"); }), "expected an object"));
+  EXPECT_TRUE(
+      contains(refusal_of([&] { callbacks.restore_states(state, "state.json"); }), "expected an object"));
 }
 
 class EarlyStoppingRun : public ::testing::Test {
@@ -127,11 +128,11 @@ class EarlyStoppingRun : public ::testing::Test {
 TEST_F(EarlyStoppingRun, EndsWithTheBestModel) {
   EXPECT_EQ(train(arguments("out")).global_step, 8);
   EXPECT_EQ(state_.best_global_step, 4);
-  EXPECT_TRUE(contains(lines_, "early stopping at step 8: eval_quality did not improve in the last 2 evaluations; "
-                               "the best is 0.6"));
+  EXPECT_TRUE(contains(lines_,
+                       "early stopping at step 8: eval_quality did not improve in the last 2 evaluations; "
+                       "the best is 0.6"));
   EXPECT_TRUE(contains(lines_, "loaded the best model, of " + arguments("out").output_dir + "/checkpoint-4"));
-  EXPECT_TRUE(
-      std::filesystem::exists(std::filesystem::path(arguments("out").output_dir) / "checkpoint-8"));
+  EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(arguments("out").output_dir) / "checkpoint-8"));
 }
 
 // Killed behind the checkpoint of step 6, where one evaluation had not improved.

@@ -22,8 +22,7 @@ int64_t checkpoints_to_come(const TrainingArguments& args, const TrainerState& s
   const auto epochs = [&] { return std::min(steps, state.num_train_epochs); };
   if (args.save_strategy == "steps") return every(state.save_steps);
   if (args.save_strategy == "epoch") return epochs();
-  if (args.save_strategy == "best")
-    return args.eval_strategy == "steps" ? every(state.eval_steps) : epochs();
+  if (args.save_strategy == "best") return args.eval_strategy == "steps" ? every(state.eval_steps) : epochs();
   return 0;
 }
 
@@ -85,7 +84,7 @@ DiskNeed disk_need_of(const TrainingArguments& args, const Session& session, con
 }
 
 int64_t free_disk_bytes(const std::filesystem::path& directory) {
-  struct statvfs disk {};
+  struct statvfs disk{};
   if (statvfs(directory.c_str(), &disk) != 0)
     throw_system_error(directory, "find out how much of its disk is free", errno);
   return static_cast<int64_t>(disk.f_bavail) * static_cast<int64_t>(disk.f_frsize);

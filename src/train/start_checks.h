@@ -1,5 +1,5 @@
-// What would end a training run in a later step, or behind its last one, found before the first: a metric that no evaluation
-// has, files that cannot be written, a disk that is too small. The arguments' own rules are in validate().
+// What would end a training run in a later step, or behind its last one, found before the first: a metric that no
+// evaluation has, files that cannot be written, a disk that is too small. The arguments' own rules are in validate().
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,10 @@ namespace shoehorn {
 // `evaluation` has no labels. Call it if no metrics of the program's own are added.
 void check_metric_for_best_model(const TrainingArguments& args, const Task& task, const Dataset& evaluation);
 
-// UserError if something in `directory` that is not a regular file has one of the names; SystemError if a file cannot be
-// created there.
-void check_files_can_be_written(const std::filesystem::path& directory, const std::vector<std::string>& names);
+// UserError if something in `directory` that is not a regular file has one of the names; SystemError if a file cannot
+// be created there.
+void check_files_can_be_written(const std::filesystem::path& directory,
+                                const std::vector<std::string>& names);
 
 // What the files of a run take on its disk, to within the small ones.
 struct DiskNeed {

@@ -34,7 +34,9 @@ class StartChecks : public ::testing::Test {
       class Count final : public TrainerCallback {
        public:
         explicit Count(int64_t& steps) : steps_(steps) {}
-        void on_step_begin(const TrainingArguments&, const TrainerState&, TrainerControl&) override { ++steps_; }
+        void on_step_begin(const TrainingArguments&, const TrainerState&, TrainerControl&) override {
+          ++steps_;
+        }
 
        private:
         int64_t& steps_;
@@ -53,9 +55,10 @@ class StartChecks : public ::testing::Test {
 TEST_F(StartChecks, AMetricThatNoEvaluationHasIsRefusedBeforeTheFirstStep) {
   TrainingArguments args = arguments();
   args.metric_for_best_model = "mcc";
-  EXPECT_EQ(refusal(args),
-            "[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_f1_weighted, eval_loss, eval_runtime, "
-            "eval_samples_per_second, eval_steps_per_second, got 'eval_mcc'");
+  EXPECT_EQ(
+      refusal(args),
+      "[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_f1_weighted, eval_loss, eval_runtime, "
+      "eval_samples_per_second, eval_steps_per_second, got 'eval_mcc'");
   args.metric_for_best_model = "acuracy";
   EXPECT_TRUE(contains(refusal(args), "did you mean eval_accuracy?"));
   for (const char* known : {"accuracy", "eval_f1", "loss", "runtime"}) {
@@ -178,13 +181,15 @@ TEST_F(StartChecks, ADiskWithoutRoomForACheckpointIsRefused) {
     return refusal_of(
         [&] { check_disk_space(of, "out", free_bytes, [&](const std::string& line) { lines += line; }); });
   };
-  EXPECT_EQ(check(need, 399 * kMiB),
-            "[--output_dir out] expected 400.00 MiB free on its disk for a checkpoint and the trained model, got "
-            "399.00 MiB; make room, or take another directory");
+  EXPECT_EQ(
+      check(need, 399 * kMiB),
+      "[--output_dir out] expected 400.00 MiB free on its disk for a checkpoint and the trained model, got "
+      "399.00 MiB; make room, or take another directory");
   EXPECT_EQ(check(need, 400 * kMiB), "");
-  EXPECT_EQ(lines,
-            "out: the disk has 400.00 MiB free, and 5 checkpoints of 300.00 MiB are to come: 1 fit; --save_total_limit "
-            "keeps fewer");
+  EXPECT_EQ(
+      lines,
+      "out: the disk has 400.00 MiB free, and 5 checkpoints of 300.00 MiB are to come: 1 fit; --save_total_limit "
+      "keeps fewer");
   EXPECT_EQ(check(need, 1600 * kMiB), "");
   EXPECT_EQ(lines, "");
   EXPECT_TRUE(contains(check({.model_bytes = kMiB}, 0), "for the trained model"));

@@ -190,7 +190,8 @@ void Trainer::resume() {
   const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
   if (run.loss_scale && is_dynamic) write_loss_scale(session().executor(), scale, *run.loss_scale);
   std::error_code absent;
-  if (std::filesystem::equivalent(parent_directory((checkpoint / "").parent_path()), args_.output_dir, absent))
+  if (std::filesystem::equivalent(parent_directory((checkpoint / "").parent_path()), args_.output_dir,
+                                  absent))
     saved_ = Saved{checkpoint, state_.global_step, state_.log_history.size(), position_.is_epoch_ended};
   say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
 }
@@ -444,15 +445,14 @@ Metrics Trainer::measure(const EvaluationOptions& options) {
 void Trainer::predict(const std::function<void(std::span<const float> outputs)>& on_outputs) {
   require_evaluation_data("predict");
   prepare();
-  shoehorn::evaluate(session(), eval_dataset_, model_.task(),
-                     {.batch_size = args_.per_device_eval_batch_size,
-                      .pad_to_max_length = padding_of(args_),
-                      .on_outputs = on_outputs,
-                      .on_progress = [this](int64_t) {
-                        tell([](TrainerCallback& callback, auto&... event) {
-                          callback.on_prediction_step(event...);
-                        });
-                      }});
+  shoehorn::evaluate(
+      session(), eval_dataset_, model_.task(),
+      {.batch_size = args_.per_device_eval_batch_size,
+       .pad_to_max_length = padding_of(args_),
+       .on_outputs = on_outputs,
+       .on_progress = [this](int64_t) {
+         tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
+       }});
   tell([](TrainerCallback& callback, auto&... event) { callback.on_predict(event...); });
 }
 

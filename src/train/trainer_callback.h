@@ -1,7 +1,8 @@
 // Callbacks of a training run, as in transformers: a program's own code at the events of the loop.
 //
 //   class StopAtLoss : public TrainerCallback {
-//     void on_log(const TrainingArguments&, const TrainerState&, TrainerControl& control, const Metrics& logs) override {
+//     void on_log(const TrainingArguments&, const TrainerState&, TrainerControl& control,
+//                 const Metrics& logs) override {
 //       const auto loss = logs.find("loss");
 //       if (loss != logs.end() && metric_number(loss->second) < 0.1) control.should_training_stop = true;
 //     }
@@ -13,10 +14,10 @@
 // should_save ask for a log entry, an evaluation and a checkpoint. The last three begin as false with each step; the
 // trainer's own decisions (logging_steps, …) are made first.
 //
-// The order of a step is that of the Trainer: on_step_begin, the step, on_step_end; then what is due: on_log, on_evaluate,
-// on_save. A step is one program here: nothing is called inside it (on_substep_end, on_pre_optimizer_step and
-// on_optimizer_step do not exist). A step that a signal gave up (base/stop_request.h) is taken anew by the resumed run,
-// on_step_begin included.
+// The order of a step is that of the Trainer: on_step_begin, the step, on_step_end; then what is due: on_log,
+// on_evaluate, on_save. A step is one program here: nothing is called inside it (on_substep_end,
+// on_pre_optimizer_step and on_optimizer_step do not exist). A step that a signal gave up (base/stop_request.h) is
+// taken anew by the resumed run, on_step_begin included.
 #pragma once
 
 #include <map>
@@ -93,8 +94,8 @@ class CallbackList {
     for (const std::shared_ptr<TrainerCallback>& callback : callbacks_) call(*callback);
   }
 
-  // Puts the callbacks' states into those that `state` passes on to trainer_state.json. As in transformers the states of
-  // several callbacks of a name are a list.
+  // Puts the callbacks' states into those that `state` passes on to trainer_state.json. As in transformers the states
+  // of several callbacks of a name are a list.
   void keep_states(TrainerState& state) const;
   // Gives the callbacks what a checkpoint has for them. UserError naming `source`.
   void restore_states(const TrainerState& state, const std::string& source) const;

@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 // Writes down the events and, where it is told to, sets the control.
 class Recorder final : public TrainerCallback {
  public:
-  using Decide = std::function<void(const std::string& event, const TrainerState& state, TrainerControl& control)>;
+  using Decide =
+      std::function<void(const std::string& event, const TrainerState& state, TrainerControl& control)>;
   explicit Recorder(Decide decide = {}) : decide_(std::move(decide)) {}
 
   void on_train_begin(const TrainingArguments&, const TrainerState& s, TrainerControl& c) override {
@@ -50,8 +51,12 @@ class Recorder final : public TrainerCallback {
   void on_save(const TrainingArguments&, const TrainerState& s, TrainerControl& c) override {
     record("save", s, c);
   }
-  void on_log(const TrainingArguments&, const TrainerState& s, TrainerControl& c, const Metrics& logs) override {
-    record(logs.contains("loss") ? "log" : logs.contains("eval_loss") ? "log_evaluation" : "log_results", s, c);
+  void on_log(const TrainingArguments&, const TrainerState& s, TrainerControl& c,
+              const Metrics& logs) override {
+    record(logs.contains("loss")        ? "log"
+           : logs.contains("eval_loss") ? "log_evaluation"
+                                        : "log_results",
+           s, c);
   }
 
   std::string state_name() const override { return "Recorder"; }
@@ -124,18 +129,20 @@ TEST_F(TrainerCallbackTest, EvaluationsAndPredictionsOfAProgramAreEvents) {
   Trainer trainer(model_, arguments(1), {}, tiny_samples(12, 6), {.callbacks = {recorder}});
   trainer.evaluate();
   trainer.predict([](std::span<const float>) {});
-  EXPECT_EQ(recorder->events, (std::vector<std::string>{"prediction_step 0", "prediction_step 0", "evaluate 0",
-                                                        "prediction_step 0", "prediction_step 0", "predict 0"}));
+  EXPECT_EQ(recorder->events,
+            (std::vector<std::string>{"prediction_step 0", "prediction_step 0", "evaluate 0",
+                                      "prediction_step 0", "prediction_step 0", "predict 0"}));
 }
 
 // Asked for when a step begins or ends, or at the end of an epoch; once.
 TEST_F(TrainerCallbackTest, TheControlAsksForLogsEvaluationsAndCheckpoints) {
-  const auto recorder = std::make_shared<Recorder>([](const std::string& event, const TrainerState& state,
-                                                      TrainerControl& control) {
-    if (event == "step_begin" && state.global_step == 1) control.should_save = true;
-    if (event == "step_end" && state.global_step == 3) control.should_log = control.should_evaluate = true;
-    if (event == "epoch_end" && state.global_step == 4) control.should_log = control.should_save = true;
-  });
+  const auto recorder = std::make_shared<Recorder>(
+      [](const std::string& event, const TrainerState& state, TrainerControl& control) {
+        if (event == "step_begin" && state.global_step == 1) control.should_save = true;
+        if (event == "step_end" && state.global_step == 3)
+          control.should_log = control.should_evaluate = true;
+        if (event == "epoch_end" && state.global_step == 4) control.should_log = control.should_save = true;
+      });
   const TrainerState state = train(arguments(6), recorder);
   EXPECT_EQ(steps_with(state, "loss"), (std::vector<int64_t>{3, 4}));
   EXPECT_EQ(steps_with(state, "eval_loss"), (std::vector<int64_t>{3}));
@@ -191,7 +198,8 @@ TEST_F(TrainerCallbackTest, ARunWhoseEpochsEndEarlyResumesBitForBit) {
     args.resume_from_checkpoint = "true";
     const auto resumed = std::make_shared<Recorder>(end_epoch);
     EXPECT_EQ(train(args, resumed).epoch, state.epoch);
-    EXPECT_TRUE(read_text_file(fs::path(args.output_dir) / "checkpoint-8/model.safetensors") == weights) << step;
+    EXPECT_TRUE(read_text_file(fs::path(args.output_dir) / "checkpoint-8/model.safetensors") == weights)
+        << step;
   }
 }
 

@@ -1,5 +1,5 @@
-// Training that is stopped at any node of any program, and resumed, is the training that was never stopped: every byte of
-// weights, optimizer state, log and position.
+// Training that is stopped at any node of any program, and resumed, is the training that was never stopped: every
+// byte of weights, optimizer state, log and position.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -47,8 +47,8 @@ void PrintTo(const Setting& setting, std::ostream* out) {
   *out << setting.name;
 }
 
-// 28 samples in batches of 4, two a step: 4 steps an epoch, the last one short. Logs, evaluates and saves in the middle of
-// epochs and at their ends.
+// 28 samples in batches of 4, two a step: 4 steps an epoch, the last one short. Logs, evaluates and saves in the
+// middle of epochs and at their ends.
 TrainingArguments arguments_of(const Setting& setting, const fs::path& output_dir) {
   TrainingArguments args = quiet_arguments(4);
   args.output_dir = output_dir.string();
@@ -78,7 +78,8 @@ std::map<std::string, std::string> end_of(const fs::path& output_dir, int64_t st
   files["trainer_state.json"] = state.dump();
   const fs::path last = output_dir / fmt::format("checkpoint-{}", steps);
   if (!fs::exists(last)) return files;
-  for (const char* name : {"optimizer.safetensors", "shoehorn_state.json"}) files[name] = read_text_file(last / name);
+  for (const char* name : {"optimizer.safetensors", "shoehorn_state.json"})
+    files[name] = read_text_file(last / name);
   return files;
 }
 
@@ -253,8 +254,7 @@ TEST_F(TrainerStop, SavesUnlessItIsToldOtherwise) {
     args.eval_strategy = "no";
     args.save_strategy = item.save_strategy;
     args.enable_jit_checkpoint = item.jit;
-    const TrainOutput output =
-        train(args, {}, {.callbacks = {std::make_shared<RequestAtStep>(item.step)}});
+    const TrainOutput output = train(args, {}, {.callbacks = {std::make_shared<RequestAtStep>(item.step)}});
     EXPECT_EQ(output.stop_signal, SIGHUP);
     EXPECT_EQ(output.global_step, item.step);
     const bool is_newest = item.jit != false || item.step == 4;
@@ -263,7 +263,8 @@ TEST_F(TrainerStop, SavesUnlessItIsToldOtherwise) {
     } else {
       EXPECT_EQ(output.checkpoint, "") << item.save_strategy << item.step;
     }
-    EXPECT_EQ(fs::exists(path("out") / fmt::format("checkpoint-{}", item.step)), *item.checkpoint != 0 && is_newest);
+    EXPECT_EQ(fs::exists(path("out") / fmt::format("checkpoint-{}", item.step)),
+              *item.checkpoint != 0 && is_newest);
     fs::remove_all(path("out"));
   }
 }
@@ -329,7 +330,7 @@ TEST_F(TrainerStop, HandlersAreInstalledOnlyOnRequest) {
   class Look final : public TrainerCallback {
    public:
     void on_step_begin(const TrainingArguments&, const TrainerState&, TrainerControl&) override {
-      struct sigaction action {};
+      struct sigaction action{};
       sigaction(SIGTERM, nullptr, &action);
       is_default &= action.sa_handler == SIG_DFL;
     }
@@ -341,7 +342,7 @@ TEST_F(TrainerStop, HandlersAreInstalledOnlyOnRequest) {
     const auto look = std::make_shared<Look>();
     train(args, {}, {.callbacks = {look}});
     EXPECT_EQ(look->is_default, !asks);
-    struct sigaction action {};
+    struct sigaction action{};
     sigaction(SIGTERM, nullptr, &action);
     EXPECT_EQ(action.sa_handler, SIG_DFL) << "afterwards all is as before";
   }

@@ -87,7 +87,8 @@ void TrainingLoop::finish_last_step(Progress& progress) {
   if (position.due) {
     state.control |= *position.due;
     // The resumed run may have no evaluation set any more.
-    if (!parts_.run.session().family().find(ProgramKind::kEvaluate).valid()) state.control.should_evaluate = false;
+    if (!parts_.run.session().family().find(ProgramKind::kEvaluate).valid())
+      state.control.should_evaluate = false;
     do_what_is_due(progress);
   }
   if (position.is_epoch_ended) return;
@@ -256,9 +257,8 @@ Metrics TrainingLoop::log_evaluation(Progress& progress) {
   Metrics metrics = parts_.evaluate();
   log(metrics, progress);
   state.control.should_evaluate = false;
-  parts_.callbacks.each([&](TrainerCallback& callback) {
-    callback.on_evaluate(parts_.args, state, state.control, metrics);
-  });
+  parts_.callbacks.each(
+      [&](TrainerCallback& callback) { callback.on_evaluate(parts_.args, state, state.control, metrics); });
   return metrics;
 }
 
@@ -274,8 +274,7 @@ void TrainingLoop::evaluate(Progress& progress) {
   if (args.save_strategy == "best") state.control.should_save = best;
   if (!parts_.learning_rate.follows_metric()) return;
   const double metric = best_model_metric(args, metrics);
-  if (const auto line = parts_.learning_rate.follow_metric(metric, parts_.position))
-    progress.log_line(*line);
+  if (const auto line = parts_.learning_rate.follow_metric(metric, parts_.position)) progress.log_line(*line);
 }
 
 void TrainingLoop::save(Progress& progress) {

@@ -47,9 +47,9 @@ class TrainingLoop {
  public:
   explicit TrainingLoop(TrainingLoopParts parts);
 
-  // From the state's global_step to its max_steps, or until a callback ends it. Errors of evaluate and save; SystemError
-  // if a report cannot be written. Stopped (base/stop_request.h): the step or the evaluation that was under way is given
-  // up, and a checkpoint of the state and the position goes on as if it had never been begun.
+  // From the state's global_step to its max_steps, or until a callback ends it. Errors of evaluate and save;
+  // SystemError if a report cannot be written. Stopped (base/stop_request.h): the step or the evaluation that was
+  // under way is given up, and a checkpoint of the state and the position goes on as if it had never been begun.
   void run(Progress& progress);
   // An evaluation before the first step. As in the Trainer, it neither makes a best model nor moves the learning rate.
   void evaluate_untrained(Progress& progress);
