@@ -14,7 +14,7 @@ class CliStartChecks : public CliTest {
   void expect_refused(const std::vector<std::string>& more, int exit_code,
                       const std::vector<std::string>& parts) const {
     const ProgramRun result = expect_failure(train_words(more), exit_code, parts);
-    EXPECT_EQ(result.output.find("step "), std::string::npos) << result.output;
+    EXPECT_EQ(result.output.find("\nstep "), std::string::npos) << result.output;
     EXPECT_TRUE(list_checkpoints(output()).empty());
     EXPECT_FALSE(fs::exists(output() / "model.safetensors"));
   }

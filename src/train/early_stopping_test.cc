@@ -73,8 +73,8 @@ TEST(EarlyStopping, ItsStateIsWrittenAsTheTrainerWritesIt) {
   callbacks.keep_states(state);
   EXPECT_EQ(to_json(state)["stateful_callbacks"]["EarlyStoppingCallback"],
             to_json(golden_state)["stateful_callbacks"]["EarlyStoppingCallback"]);
-  std::string& text = state.other_callbacks["EarlyStoppingCallback"];
-  text.replace(text.find("counter\": 0") + 10, 1, "2");
+  state.other_callbacks["EarlyStoppingCallback"] =
+      R"({"args": {}, "attributes": {"early_stopping_patience_counter": 2}})";
   callbacks.restore_states(state, "state.json");
   EXPECT_EQ(callback->count(), 2);
   for (const char* wrong : {"-1", "0.5", "true"}) {

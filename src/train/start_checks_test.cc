@@ -130,7 +130,7 @@ TEST_F(StartChecks, CheckpointsAreCounted) {
   TrainingArguments args = arguments();
   args.save_steps = 3;
   args.max_steps = 10;
-  const Trainer trainer(model_, args, tiny_samples(28, 5));
+  const Trainer trainer(model_, args, tiny_samples(28, 5), tiny_samples(12, 6));
   TrainerState state = trainer.state();
   const auto checkpoints = [&] { return disk_need_of(args, trainer.session(), state, false).checkpoints; };
   EXPECT_EQ(checkpoints(), 4) << "after steps 3, 6, 9 and 10";

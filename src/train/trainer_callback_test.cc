@@ -60,17 +60,17 @@ class Recorder final : public TrainerCallback {
   }
 
   std::string state_name() const override { return "Recorder"; }
-  CallbackState state() const override { return {.args = {}, .attributes = {{"events", count_}}}; }
+  CallbackState state() const override { return {.args = {}, .attributes = {{"events", count}}}; }
   void restore(const CallbackState& state, const std::string&) override {
-    count_ = std::get<int64_t>(state.attributes.at("events"));
+    count = std::get<int64_t>(state.attributes.at("events"));
   }
 
   std::vector<std::string> events;
-  int64_t count_ = 0;
+  int64_t count = 0;
 
  private:
   void record(const std::string& event, const TrainerState& state, TrainerControl& control) {
-    ++count_;
+    ++count;
     events.push_back(fmt::format("{} {}", event, state.global_step));
     if (decide_) decide_(event, state, control);
   }
@@ -217,8 +217,8 @@ TEST_F(TrainerCallbackTest, ACallbackThatCountsGoesOnCounting) {
   const auto another = std::make_shared<Recorder>();
   train(args, another, {other});
   // train_begin and epoch_begin came again, but not the event of the checkpoint itself.
-  EXPECT_EQ(other->count_, first->count_ + 1);
-  EXPECT_EQ(another->count_, second->count_ + 1);
+  EXPECT_EQ(other->count, first->count + 1);
+  EXPECT_EQ(another->count, second->count + 1);
 }
 
 TEST_F(TrainerCallbackTest, EventsThatNobodyOverridesDoNothing) {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "base/stop_request.h"
 #include "io/checkpoint_directory.h"
@@ -305,15 +306,16 @@ TEST_F(TrainerStop, KeepsNoMoreCheckpointsThanTheLimit) {
 TEST_F(TrainerStop, ACheckpointThatIsThereIsNotWrittenAgain) {
   TrainingArguments args = arguments_of({"", [](TrainingArguments&) {}}, path("out"));
   args.eval_strategy = "no";
+  args.save_steps = 3;
   train(args);
-  args.resume_from_checkpoint = (path("out") / "checkpoint-4").string();
-  const auto written = fs::last_write_time(path("out/checkpoint-4/trainer_state.json"));
-  TrainOutput output = train(args, {}, {.callbacks = {std::make_shared<RequestAtStep>(4)}});
-  EXPECT_EQ(fs::absolute(output.checkpoint), path("out/checkpoint-4"));
-  EXPECT_EQ(fs::last_write_time(path("out/checkpoint-4/trainer_state.json")), written);
+  args.resume_from_checkpoint = (path("out") / "checkpoint-3").string();
+  const auto written = fs::last_write_time(path("out/checkpoint-3/trainer_state.json"));
+  TrainOutput output = train(args, {}, {.callbacks = {std::make_shared<RequestAtStep>(3)}});
+  EXPECT_EQ(fs::absolute(output.checkpoint), path("out/checkpoint-3"));
+  EXPECT_EQ(fs::last_write_time(path("out/checkpoint-3/trainer_state.json")), written);
   args.output_dir = path("other").string();
-  output = train(args, {}, {.callbacks = {std::make_shared<RequestAtStep>(4)}});
-  EXPECT_EQ(output.checkpoint, path("other/checkpoint-4"));
+  output = train(args, {}, {.callbacks = {std::make_shared<RequestAtStep>(3)}});
+  EXPECT_EQ(output.checkpoint, path("other/checkpoint-3"));
 }
 
 TEST_F(TrainerStop, EvaluationsAndPredictionsOfAProgramThrow) {
