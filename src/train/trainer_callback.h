@@ -43,37 +43,25 @@ class TrainerCallback {
  public:
   virtual ~TrainerCallback() = default;
 
-  // NOLINTBEGIN(misc-unused-parameters)
   // When train() begins, before the first evaluation and step; the state is that of the checkpoint if it resumes.
-  virtual void on_train_begin(const TrainingArguments& args, const TrainerState& state,
-                              TrainerControl& control) {}
+  virtual void on_train_begin(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
   // When train() ends, also if a signal stopped it; not if it throws.
-  virtual void on_train_end(const TrainingArguments& args, const TrainerState& state,
-                            TrainerControl& control) {}
-  virtual void on_epoch_begin(const TrainingArguments& args, const TrainerState& state,
-                              TrainerControl& control) {}
-  virtual void on_epoch_end(const TrainingArguments& args, const TrainerState& state,
-                            TrainerControl& control) {}
-  virtual void on_step_begin(const TrainingArguments& args, const TrainerState& state,
-                             TrainerControl& control) {}
-  virtual void on_step_end(const TrainingArguments& args, const TrainerState& state,
-                           TrainerControl& control) {}
+  virtual void on_train_end(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
+  virtual void on_epoch_begin(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
+  virtual void on_epoch_end(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
+  virtual void on_step_begin(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
+  virtual void on_step_end(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
   // After an evaluation, also one that the program asked for (Trainer::evaluate); during training before it counts for
-  // the best model. `metrics` have their names with "eval_".
-  virtual void on_evaluate(const TrainingArguments& args, const TrainerState& state, TrainerControl& control,
-                           const Metrics& metrics) {}
+  // the best model. The metrics have their names with "eval_".
+  virtual void on_evaluate(const TrainingArguments&, const TrainerState&, TrainerControl&, const Metrics&) {}
   // After each batch of an evaluation or a prediction.
-  virtual void on_prediction_step(const TrainingArguments& args, const TrainerState& state,
-                                  TrainerControl& control) {}
+  virtual void on_prediction_step(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
   // After Trainer::predict.
-  virtual void on_predict(const TrainingArguments& args, const TrainerState& state, TrainerControl& control) {
-  }
+  virtual void on_predict(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
   // After a checkpoint that was due.
-  virtual void on_save(const TrainingArguments& args, const TrainerState& state, TrainerControl& control) {}
+  virtual void on_save(const TrainingArguments&, const TrainerState&, TrainerControl&) {}
   // After a log entry: losses, an evaluation, the results at the end.
-  virtual void on_log(const TrainingArguments& args, const TrainerState& state, TrainerControl& control,
-                      const Metrics& logs) {}
-  // NOLINTEND(misc-unused-parameters)
+  virtual void on_log(const TrainingArguments&, const TrainerState&, TrainerControl&, const Metrics&) {}
 
   // For a callback that counts: the name under which checkpoints have its state (the name of its class), and the state.
   // A resumed run gives it back before on_train_begin. Empty: nothing is kept.
