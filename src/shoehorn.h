@@ -5,11 +5,13 @@
 // TrainingArguments, Trainer, Dataset, load_dataset, DataLoader and Accelerator have the names and defaults
 // of the Hugging Face and PyTorch classes. from_pretrained and Tokenizer::load read a model's directory.
 // Custom models derive from Model and are built with ModelBuilder. Errors: UserError for the caller's
-// mistakes, SystemError if the environment failed. See examples/ and docs/how-to-add-a-model.md.
+// mistakes, SystemError if the environment failed. Stopped is thrown if a stop was requested (StopSignals). See
+// examples/ and docs/how-to-add-a-model.md.
 #pragma once
 
 #include "arguments/training_arguments.h"
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "data/dataset.h"
 #include "data/load_dataset.h"
 #include "generate/text_generator.h"
@@ -30,7 +32,9 @@
 #include "tokenize/tokenizer.h"
 #include "train/accelerator.h"
 #include "train/data_loader.h"
+#include "train/early_stopping.h"
 #include "train/language_data.h"
 #include "train/results.h"
 #include "train/text_data.h"
 #include "train/trainer.h"
+#include "train/trainer_callback.h"

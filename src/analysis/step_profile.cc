@@ -85,6 +85,18 @@ void StepProfile::end_step() {
   is_recording_ = false;
 }
 
+void StepProfile::drop_step() {
+  if (!is_recording_) return;
+  const double begin = steps_.back().begin;
+  for (; !runs_.empty() && runs_.back().begin >= begin; runs_.pop_back()) {
+    used_nodes_ = runs_.back().first_node;
+    counts_.resize(runs_.back().first_count);
+  }
+  while (!host_.empty() && host_.back().begin >= begin) host_.pop_back();
+  steps_.pop_back();
+  is_recording_ = is_running_ = false;
+}
+
 void StepProfile::begin_run(ProgramId program, std::span<const int64_t> counts) {
   if (!is_recording_) return;
   const Program& ran = session_.family().program(program);

@@ -55,6 +55,8 @@ class StepProfile {
   // Starts a step that began at `begin_seconds`. Does nothing once all steps are recorded.
   void begin_step(int64_t number, double begin_seconds);
   void end_step();
+  // Forgets the step that was begun, of which a stop left the rest out.
+  void drop_step();
   // Call these before and after each program of a step.
   void begin_run(ProgramId program, std::span<const int64_t> counts);
   void end_run() { is_running_ = false; }

@@ -20,9 +20,10 @@ using nlohmann::json;
 using Words = std::vector<std::string>;
 
 // Fields with another default here, as docs/differences-from-hugging-face.md says: NaN is shown, a validation
-// file is evaluated on, and the empty list is their "none".
+// file is evaluated on, a stop saves a checkpoint, and the empty list is their "none".
 const std::set<std::string>& other_defaults() {
-  static const std::set<std::string> names = {"do_eval", "do_train", "logging_nan_inf_filter", "report_to"};
+  static const std::set<std::string> names = {"do_eval", "do_train", "enable_jit_checkpoint",
+                                              "logging_nan_inf_filter", "report_to"};
   return names;
 }
 

@@ -80,6 +80,25 @@ void validate_strategies(const TrainingArguments& args) {
   }
 }
 
+void validate_early_stopping(const TrainingArguments& args) {
+  require_positive("early_stopping_patience", args.early_stopping_patience);
+  require(args.early_stopping_threshold >= 0, "early_stopping_threshold", "0 or more",
+          args.early_stopping_threshold);
+  if (!args.early_stopping_patience) {
+    if (args.early_stopping_threshold != 0) {
+      throw user_error(
+          "[early_stopping_threshold] expected early_stopping_patience with it, got none; that is a number of "
+          "evaluations");
+    }
+    return;
+  }
+  if (args.eval_strategy == "no") {
+    throw user_error(
+        "[early_stopping_patience] expected eval_strategy steps or epoch, got 'no'; early stopping looks at "
+        "evaluations");
+  }
+}
+
 void validate_best_model(const TrainingArguments& args) {
   if (!args.load_best_model_at_end || args.save_strategy == "best") return;
   if (args.eval_strategy != args.save_strategy) {
@@ -218,7 +237,8 @@ void validate_combinations(const TrainingArguments& args) {
 TrainingArguments resolved(TrainingArguments args) {
   if (args.eval_strategy != "no") args.do_eval = true;
   if (args.eval_strategy == "steps" && args.eval_steps.value_or(0) == 0) args.eval_steps = args.logging_steps;
-  const bool asks_for_metric = args.load_best_model_at_end || args.lr_scheduler_type == kReduceLrOnPlateau;
+  const bool asks_for_metric = args.load_best_model_at_end || args.early_stopping_patience ||
+                               args.lr_scheduler_type == kReduceLrOnPlateau;
   if (asks_for_metric && args.metric_for_best_model.empty()) args.metric_for_best_model = "loss";
   if (!args.greater_is_better && !args.metric_for_best_model.empty()) {
     args.greater_is_better = grows_when_better(args.metric_for_best_model);
@@ -236,6 +256,7 @@ void validate(const TrainingArguments& args) {
   validate_numbers(args);
   validate_strategies(args);
   validate_best_model(args);
+  validate_early_stopping(args);
   validate_precision(args);
   validate_lora(args);
   validate_block_arguments(args);

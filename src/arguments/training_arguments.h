@@ -170,12 +170,17 @@ struct TrainingArguments {
   std::optional<bool> greater_is_better = {};
   std::string resume_from_checkpoint = {};  // a directory, or "true": the newest complete one in output_dir
   bool allow_resume_changes = false;
+  // Whether a stop (base/stop_request.h) saves a checkpoint. Unset: unless save_strategy is no. If true,
+  // Trainer::train() also installs the handlers of signals; unset, the caller does it, as the command train.
+  std::optional<bool> enable_jit_checkpoint = {};
 
   // Evaluation.
   std::string eval_strategy = "no";
   std::optional<double> eval_steps = {};
   double eval_delay = 0.0;  // epochs or steps, by eval_strategy
   bool eval_on_start = false;
+  std::optional<int64_t> early_stopping_patience = {};  // evaluations; unset: no early stopping
+  double early_stopping_threshold = 0.0;
 
   // Logging.
   std::string logging_strategy = "steps";
@@ -205,8 +210,8 @@ struct TrainingArguments {
 };
 
 // `args` completed by what follows from them: eval_steps from logging_steps, do_eval from eval_strategy,
-// metric_for_best_model "loss" and greater_is_better if the best model or reduce_lr_on_plateau needs them,
-// update_in_backward for the optimizers that imply it, the reports that "all" means. Idempotent.
+// metric_for_best_model "loss" and greater_is_better if the best model, reduce_lr_on_plateau or early stopping needs
+// them, update_in_backward for the optimizers that imply it, the reports that "all" means. Idempotent.
 TrainingArguments resolved(TrainingArguments args);
 
 // UserError for a value that is out of range, that this version lacks or refuses, or that contradicts

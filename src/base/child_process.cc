@@ -1,8 +1,10 @@
 #include "base/child_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/stop_request.h"
 
 namespace shoehorn {
 
@@ -93,6 +96,48 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Waits for a child's end and for a request to stop, whichever comes first.
+class Waiting {
+ public:
+  // `name`: of the program, for errors.
+  Waiting(pid_t child, const std::string& name)
+      : child_(child), name_(name), end_(static_cast<int>(syscall(SYS_pidfd_open, child, 0)), name.c_str()) {}
+
+  // True if the child has ended within the time, with its status then.
+  bool has_ended_within(double seconds, int& status) {
+    pollfd end = {.fd = end_.number(), .events = POLLIN, .revents = 0};
+    if (poll(&end, 1, static_cast<int>(1000 * seconds)) < 0 && errno != EINTR) fail();
+    const pid_t ended = waitpid(child_, &status, WNOHANG);
+    if (ended < 0 && errno != EINTR) fail();
+    return ended == child_;
+  }
+
+  // Waits for the end; the child's status. A stop that is requested meanwhile ends it.
+  int status() {
+    constexpr double kLookSeconds = 0.1;  // a signal between two looks interrupts no poll
+    int status = 0;
+    while (!has_ended_within(kLookSeconds, status)) {
+      if (stop_signal() == 0) continue;
+      kill(child_, SIGTERM);
+      if (has_ended_within(kStopGraceSeconds, status)) break;
+      kill(child_, SIGKILL);
+      while (!has_ended_within(kLookSeconds, status)) {
+      }
+      break;
+    }
+    return status;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw system_error("[{}] expected its end, got: {}", name_, std::strerror(errno));
+  }
+
+  pid_t child_;
+  const std::string& name_;
+  Descriptor end_;
+};
+
 }  // namespace
 
 FinishedProcess run_process(const std::vector<std::string>& words,
@@ -124,13 +169,12 @@ FinishedProcess run_process(const std::vector<std::string>& words,
   do {
     read_bytes = read(failures.number(), &reason, sizeof(reason));
   } while (read_bytes < 0 && errno == EINTR);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw system_error("[{}] expected its end, got: {}", words[0], std::strerror(errno));
-  }
+  const int status = Waiting(child, words[0]).status();
   if (read_bytes == sizeof(reason))
     throw system_error("[{}] expected a program that can be run, got: {}", words[0], std::strerror(reason));
 
+  // Ctrl-C reaches the child too: what it ended with is no result.
+  throw_if_stop_requested();
   FinishedProcess finished;
   finished.seconds = now_seconds() - start;
   if (WIFEXITED(status)) finished.exit_code = WEXITSTATUS(status);

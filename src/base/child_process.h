@@ -7,6 +7,9 @@
 
 namespace shoehorn {
 
+// What a program has for its own end when it is stopped.
+inline constexpr double kStopGraceSeconds = 3;
+
 struct FinishedProcess {
   int exit_code = -1;  // -1: ended by `signal`
   int signal = 0;
@@ -19,7 +22,9 @@ struct FinishedProcess {
 
 // Runs a program and waits for it. words[0] is its path, the other words its arguments. The environment is
 // this process's plus `variables`, each as NAME=value. Standard input is empty. The program is killed when
-// the calling thread ends first. SystemError if it cannot be started.
+// the calling thread ends first. SystemError if it cannot be started. If a stop is requested meanwhile
+// (base/stop_request.h) the program gets SIGTERM, and is killed if it does not end within kStopGraceSeconds; then
+// Stopped is thrown.
 FinishedProcess run_process(const std::vector<std::string>& words,
                             const std::vector<std::string>& variables = {});
 

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "base/error.h"
+#include "base/stop_request.h"
 
 namespace shoehorn {
 namespace {
@@ -62,6 +65,35 @@ TEST(ChildProcess, NoSuchProgram) {
 TEST(ChildProcess, OwnProgram) {
   EXPECT_NE(own_program().filename().string().find("test"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(own_program()));
+}
+
+// How long it takes until a program is gone after a stop was requested.
+double seconds_to_stop(const std::string& script) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point requested;
+  std::thread user([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    requested = Clock::now();
+    request_stop(SIGINT);
+  });
+  EXPECT_THROW(run_shell(script), Stopped);
+  const Clock::time_point ended = Clock::now();
+  user.join();
+  clear_stop_request();
+  return std::chrono::duration<double>(ended - requested).count();
+}
+
+TEST(ChildProcess, AStopEndsIt) {
+  EXPECT_LT(seconds_to_stop("exec sleep 60"), kStopGraceSeconds);
+  // One that does not listen is killed.
+  EXPECT_GE(seconds_to_stop("trap '' TERM; while :; do sleep 0.05; done"), kStopGraceSeconds);
+}
+
+// Ctrl-C reaches both: what the child ended with is no result.
+TEST(ChildProcess, WhatEndsWhileAStopIsRequestedIsNoResult) {
+  request_stop(SIGINT);
+  EXPECT_THROW(run_shell("exit 130"), Stopped);
+  clear_stop_request();
 }
 
 TEST(ChildProcess, VariablesAreAddedToTheEnvironment) {

@@ -7,6 +7,7 @@
 
 #include "arguments/command_options.h"
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/result_file.h"
@@ -97,7 +98,9 @@ int run_bench_batch(const std::vector<std::string>& words) {
   const BatchSizesOptions options = batch_sizes_options(given);
   prepare_result_file(given.text("json"));
   prepare_result_file(given.text("report"));
-  const BatchSizesResult result = measure_batch_sizes(options, show_progress("batch sizes"));
+  const StopSignals signals;
+  const BatchSizesResult result = with_kept_text(
+      "no result is written", [&] { return measure_batch_sizes(options, show_progress("batch sizes")); });
   if (!given.text("report").empty()) write_text_atomic(given.text("report"), batch_sizes_page(result));
   write_result(given.text("json"), to_json(result), format_batch_sizes(result));
   return exit_code_of(result);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/result_file.h"
+#include "cli/stopped_bench.h"
 #include "io/file.h"
 #include "lab/ladder.h"
 #include "lab/ladder_page.h"
@@ -126,14 +127,25 @@ int run_bench_ladder(const std::vector<std::string>& words) {
     return 0;
   }
   const LadderOptions options = ladder_options(given);
+  const StopSignals signals;
   prepare_result_file(given.text("json"));
   prepare_result_file(given.text("report"));
   const auto write_files = [&given](const LadderResult& so_far) {
     if (!given.text("report").empty()) write_text_atomic(given.text("report"), ladder_page(so_far));
     write_result_file(given.text("json"), to_json(so_far));
   };
-  const LadderResult result = walk_ladder(options, show_progress("ladder"), write_files);
-  write_result(given.text("json"), to_json(result), format_ladder(result));
+  const auto print = [&given](const LadderResult& result) {
+    write_result(given.text("json"), to_json(result), format_ladder(result));
+  };
+  const LadderResult result = walk_until_stopped<LadderResult>(
+      [&](const auto& keep) {
+        return walk_ladder(options, show_progress("ladder"), [&](const LadderResult& so_far) {
+          keep(so_far);
+          write_files(so_far);
+        });
+      },
+      print);
+  print(result);
   return exit_code_of(result);
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/result_file.h"
+#include "cli/stopped_bench.h"
 #include "io/file.h"
 #include "lab/quality.h"
 #include "lab/quick_task.h"
@@ -116,6 +117,7 @@ int run_bench_quality(const std::vector<std::string>& words) {
     fmt::print("\n{}", help_text(Command::kBenchQuality));
     return 0;
   }
+  const StopSignals signals;
   const ScratchDirectory scratch;
   const QualityOptions options = quality_options(given, scratch);
   prepare_result_file(given.text("json"));
@@ -125,8 +127,18 @@ int run_bench_quality(const std::vector<std::string>& words) {
     if (!given.text("report").empty()) write_text_atomic(given.text("report"), quality_page(so_far));
     write_result_file(given.text("json"), to_json(so_far));
   };
-  const QualityResults results = walk_quality(options, show_progress("quality"), write_files);
-  write_result(given.text("json"), to_json(results), format_quality(results));
+  const auto print = [&given](const QualityResults& results) {
+    write_result(given.text("json"), to_json(results), format_quality(results));
+  };
+  const QualityResults results = walk_until_stopped<QualityResults>(
+      [&](const auto& keep) {
+        return walk_quality(options, show_progress("quality"), [&](const QualityResults& so_far) {
+          keep(so_far);
+          write_files(so_far);
+        });
+      },
+      print);
+  print(results);
   return exit_code_of(results);
 }
 

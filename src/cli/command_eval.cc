@@ -5,6 +5,7 @@
 
 #include "arguments/argument_table.h"
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/evaluate_model.h"
 #include "cli/model_source.h"
@@ -14,35 +15,40 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "train/results.h"
+#include "train/start_checks.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
 
 int evaluate_model(const ParsedArguments& parsed) {
   TrainingArguments args = parsed.arguments;
+  const StopSignals signals;
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
+  ensure_writable_directory(args.output_dir);
+  check_files_can_be_written(args.output_dir, {"eval_results.json"});
+  check_combined_results(args.output_dir);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string summary;
   std::string notices;
-  Dataset data;
-  if (is_language_model(*source.model)) {
-    data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
-  } else {
-    notices = fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-    data = load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples,
-                              notices)
-               .dataset;
-  }
-  fmt::print(args.json ? stderr : stdout, "{}{}", summary, notices);
-  TrainerOptions options;
-  options.weights = source.directory;
-  options.adapter = source.adapter;
-  options.on_line = notice_printer(args);
-  Trainer trainer(*source.model, args, {}, std::move(data), std::move(options));
-  const Metrics metrics = trainer.evaluate();
+  const Metrics metrics = with_kept_text("no results are written", [&] {
+    Dataset data;
+    if (is_language_model(*source.model)) {
+      data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
+    } else {
+      notices = fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
+      data = load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples,
+                                notices)
+                 .dataset;
+    }
+    fmt::print(args.json ? stderr : stdout, "{}{}", summary, notices);
+    TrainerOptions options;
+    options.weights = source.directory;
+    options.adapter = source.adapter;
+    options.on_line = notice_printer(args);
+    return Trainer(*source.model, args, {}, std::move(data), std::move(options)).evaluate();
+  });
   fmt::print("{}", args.json ? format_json(to_json(metrics)) : format_metrics("eval", metrics));
-  ensure_writable_directory(args.output_dir);
   save_metrics(args.output_dir, "eval", metrics);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "arguments/argument_table.h"
 #include "base/error.h"
 #include "base/rounding.h"
+#include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
@@ -37,6 +38,7 @@ int run_predict(const std::vector<std::string>& words) {
     return 0;
   }
   TrainingArguments args = parsed.arguments;
+  const StopSignals signals;
   const ModelSource source = open_trained_model(args);
   if (is_language_model(*source.model)) {
     throw user_error(
@@ -44,11 +46,16 @@ int run_predict(const std::vector<std::string>& words) {
         "shoehorn generate goes on with a text, shoehorn eval gives its loss",
         args.model_name_or_path);
   }
+  const std::filesystem::path output = prepare_output_file(args);
+  AtomicFile file(output);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string notices =
       fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-  LoadedDataset data =
-      load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples, notices);
+  const std::string kept = fmt::format("{} is not written", output.string());
+  LoadedDataset data = with_kept_text(kept, [&] {
+    return load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples,
+                              notices);
+  });
   fmt::print(args.json ? stderr : stdout, "{}", notices);
   const int64_t samples = data.dataset.size();
   const Task& task = source.model->task();
@@ -57,13 +64,13 @@ int run_predict(const std::vector<std::string>& words) {
   options.adapter = source.adapter;
   options.on_line = notice_printer(args);
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
-  const std::filesystem::path output = prepare_output_file(args);
-  AtomicFile file(output);
   const double start = now_seconds();
   const auto width = static_cast<size_t>(task.num_labels());
-  trainer.predict([&](std::span<const float> outputs) {
-    for (size_t at = 0; at < outputs.size(); at += width)
-      file.write(task.prediction_line(outputs.subspan(at, width), args.logits));
+  with_kept_text(kept, [&] {
+    trainer.predict([&](std::span<const float> outputs) {
+      for (size_t at = 0; at < outputs.size(); at += width)
+        file.write(task.prediction_line(outputs.subspan(at, width), args.logits));
+    });
   });
   const double seconds = now_seconds() - start;
   file.commit();

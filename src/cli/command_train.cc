@@ -1,16 +1,21 @@
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "arguments/argument_table.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/evaluate_model.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
+#include "cli/resume_command.h"
+#include "cli/terminal_lines.h"
 #include "cli/text_task.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
@@ -20,11 +25,14 @@
 #include "session/precision_report.h"
 #include "train/auto_find_batch_size.h"
 #include "train/results.h"
+#include "train/start_checks.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
 
 namespace {
+
+constexpr const char* kNotBegun = "training had not begun, and nothing is saved";
 
 std::string format_memory_agreement(const Metrics& metrics) {
   const auto row = [&](const char* what, const char* predicted, const char* measured) {
@@ -67,11 +75,63 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
   options.on_line = notice_printer(args);
   options.progress = detect_terminal(stderr, std::cerr);
   if (args.disable_tqdm.value_or(false)) options.progress.terminal = false;
-  options.progress.on_log_line = [text](const std::string& line) {
-    fmt::print(text, "{}\n", line);
-    std::fflush(text);
-  };
+  options.progress.on_log_line = [text](const std::string& line) { print_line(text, line); };
+  options.saves_model = true;
   return options;
+}
+
+// What a stop left, and how to go on.
+std::string format_stop(const TrainOutput& output, const TrainingArguments& args,
+                        const std::vector<std::string>& words) {
+  std::vector<std::string> command = {"train"};
+  command.insert(command.end(), words.begin(), words.end());
+  std::string text =
+      fmt::format("Stopped by {} after step {}", stop_signal_name(output.stop_signal), output.global_step);
+  if (output.checkpoint.empty()) {
+    const char* why = output.global_step == 0                      ? "no step was finished"
+                      : !args.enable_jit_checkpoint.value_or(true) ? "enable_jit_checkpoint is false"
+                                                                   : "save_strategy is no";
+    return fmt::format("{}: no checkpoint is saved, because {}\n", text, why);
+  }
+  text += fmt::format("; saved in {}\n", output.checkpoint.string());
+  if (args.save_only_model) return text + "It cannot be resumed, because save_only_model is true.\n";
+  return text + fmt::format("To go on from there:\n  {}\n", resume_command(program_invocation_name, command));
+}
+
+// The results so far of a run that was stopped; its exit code.
+int end_stopped(const Trainer& trainer, const TrainOutput& output, const std::vector<std::string>& words,
+                std::FILE* text) {
+  leave_closed_terminal();
+  const TrainingArguments& args = trainer.arguments();
+  save_metrics(args.output_dir, "train", output.metrics);
+  trainer.save_state();
+  fmt::print(text, "{}{}", format_metrics("train", output.metrics), format_stop(output, args, words));
+  if (args.json) fmt::print("{}", format_json(to_json(output.metrics)));
+  return exit_code_of_stop(output.stop_signal);
+}
+
+// The evaluation of a model that is trained and saved.
+Metrics evaluate_trained(Trainer& trainer) {
+  const std::string kept = fmt::format(
+      "the training is done and its model is in {0}, but it is not evaluated; shoehorn eval --model_name_or_path {0} "
+      "does that",
+      trainer.arguments().output_dir);
+  return with_kept_text(kept, [&] { return trainer.evaluate(); });
+}
+
+// The second file is read when the first is tokenized, which may take long.
+void check_data_files(const TrainingArguments& args) {
+  ReadOnlyFile::open(args.train_file);
+  const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
+  if (evaluates && !args.validation_file.empty()) ReadOnlyFile::open(args.validation_file);
+}
+
+// Files that the end of a run writes besides the model's.
+void check_result_files(const TrainingArguments& args) {
+  ensure_writable_directory(args.output_dir);
+  check_files_can_be_written(args.output_dir, {"config.json", "model.safetensors", "trainer_state.json",
+                                               "train_results.json", "eval_results.json"});
+  check_combined_results(args.output_dir);
 }
 
 }  // namespace
@@ -88,29 +148,36 @@ int run_train(const std::vector<std::string>& words) {
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
     return evaluate_model(parsed);
   }
+  const StopSignals signals;
   std::FILE* const text = args.json ? stderr : stdout;
   ModelSource source = open_model(args, false, true);
   const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there
   check_old_checkpoints(args);
-  ensure_writable_directory(args.output_dir);
-  TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
+  check_data_files(args);
+  check_result_files(args);
+  TextTask task =
+      with_kept_text(kNotBegun, [&] { return load_text_task(args, source, parsed.sets("max_seq_length")); });
   fmt::print(text, "{}{}", task.summary, task.notices);
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
-  Trainer trainer(*source.model, args, std::move(task.train), std::move(task.validation),
-                  trainer_options(args, source, text));
+  const std::unique_ptr<Trainer> planned = with_kept_text(kNotBegun, [&] {
+    return std::make_unique<Trainer>(*source.model, args, std::move(task.train), std::move(task.validation),
+                                     trainer_options(args, source, text));
+  });
+  Trainer& trainer = *planned;
   fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
              format_batch(trainer.arguments(), trainer.steps()),
              format_precision(args, trainer.session().backend().machine()),
              format_forecast(trainer.forecast()));
   std::fflush(text);
   const TrainOutput output = trainer.train();
+  if (output.stop_signal != 0) return end_stopped(trainer, output, words, text);
   trainer.save_model(args.output_dir);
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
   Metrics results = output.metrics;
   fmt::print(text, "{}", format_metrics("train", output.metrics));
   if (evaluates) {
-    const Metrics metrics = trainer.evaluate();
+    const Metrics metrics = evaluate_trained(trainer);
     trainer.report_evaluation(metrics);
     save_metrics(args.output_dir, "eval", metrics);
     results.insert(metrics.begin(), metrics.end());

@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/stop_request.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/terminal_lines.h"
 #include "lab/error_report.h"
 
 namespace shoehorn {
@@ -123,6 +125,10 @@ int run_program(const std::vector<std::string>& words) {
     const int exit_code = dispatch(words);
     flush_output();
     return exit_code;
+  } catch (const Stopped& stop) {
+    leave_closed_terminal();
+    fmt::print(stderr, "{}\n", stop.what());
+    return exit_code_of_stop(stop.signal());
   } catch (const std::exception& error) {
     const ErrorReport report = report_of(error);
     fmt::print(stderr, "{}", format_error(report));

@@ -9,6 +9,7 @@
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/stop_request.h"
 #include "io/model_directory.h"
 #include "model/task.h"
 #include "train/language_data.h"
@@ -25,17 +26,20 @@ LabelMap labels_of(const Model& model) {
   return labels;
 }
 
-// A bar on a terminal, once it takes longer than a person likes to wait without one.
+// Gives up where a stop is requested. A bar on a terminal, once it takes longer than a person likes to wait without
+// one.
 std::function<void(int64_t done, int64_t rows)> tokenizing_progress(const TrainingArguments& args) {
   constexpr double kPatienceSeconds = 2;
   ProgressOptions options = detect_terminal(stderr, std::cerr);
-  if (args.disable_tqdm.value_or(false) || !options.terminal) return {};
+  if (args.disable_tqdm.value_or(false) || !options.terminal)
+    return [](int64_t, int64_t) { throw_if_stop_requested(); };
   struct State {
     double start_seconds = now_seconds();
     int64_t first = 0;  // rows that were done when the bar began
     std::optional<Progress> bar;
   };
   return [options, state = std::make_shared<State>()](int64_t done, int64_t rows) {
+    throw_if_stop_requested();
     if (now_seconds() - state->start_seconds < kPatienceSeconds) return;
     if (!state->bar) {
       state->first = done;

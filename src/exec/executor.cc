@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "ops/op_info.h"
 
 namespace shoehorn {
@@ -32,6 +33,27 @@ void for_each_dead_stretch(const ProgramPlan& plan, AddressSpace space, int64_t 
     from = std::max(from, end);
   }
   if (from < arena_bytes) function(from, arena_bytes - from);
+}
+
+// True if the node is the first to change a storage that it also reads: weights, optimizer states, a loss scale. A
+// storage that is only written (the loss), and sums of gradients, begin anew with each step.
+bool begins_update(const Program& program, const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+    const StorageId storage = program.value(output).storage;
+    if (!storage.valid() || program.state().storage(storage).role == Role::kGradient) return false;
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      return input.valid() && program.value(input).storage == storage && program.value(input).version == 0;
+    });
+  });
+}
+
+// The first node that updates weights or other state; the number of nodes if none does.
+size_t first_update_of(const Program& program) {
+  const std::vector<Node>& nodes = program.nodes();
+  if (!program.traits().updates) return nodes.size();
+  const auto first = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const Node& node) { return begins_update(program, node); });
+  return static_cast<size_t>(first - nodes.begin());
 }
 
 }  // namespace
@@ -67,7 +89,7 @@ void Executor::make_streams(const std::vector<Program>& programs) {
 }
 
 Executor::Bound Executor::bind(const Program& program, const ProgramPlan& plan) const {
-  Bound bound{&program, &plan, {}, {}};
+  Bound bound{&program, &plan, {}, {}, first_update_of(program)};
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const Node& node = program.nodes()[i];
     NodeBuffers buffers;
@@ -244,6 +266,7 @@ void Executor::run(ProgramId program, std::span<const int64_t> counts) {
           declared[i].maximum, declared[i].multiple);
   }
   for (size_t i = 0; i < bound.nodes.size(); ++i) {
+    if (i <= bound.first_update) throw_if_stop_requested();
     if (options_.poison) fill_dead(bound, i);
     issue(bound.nodes[i], counts.data());
     if (options_.poison) check_dead(bound, i);

@@ -5,6 +5,9 @@
 // when lane 0 has finished everything before it (graph/program.h). The first node that reads its results
 // waits for it, and so does the end of the program. run() may return before the work is done; reading waits
 // for the work. One thread at a time uses an executor.
+//
+// A program can be given up between two nodes (base/stop_request.h), but not once it has begun to update weights or
+// other state.
 #pragma once
 
 #include <functional>
@@ -36,7 +39,8 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Runs a program with the values of its counts. InternalError if a count is above its maximum.
+  // Runs a program with the values of its counts. InternalError if a count is above its maximum. Stopped if a stop was
+  // requested before the program's first update of state: weights and states are then as before the call.
   void run(ProgramId program, std::span<const int64_t> counts);
 
   // If set, called after each node is done: for --detect_anomaly and profiles.
@@ -101,6 +105,7 @@ class Executor {
     const ProgramPlan* plan;
     std::vector<BoundNode> nodes;
     std::vector<const Event*> waits_at_end;
+    size_t first_update;  // the program can be given up before this node, and before earlier ones
   };
 
   void make_streams(const std::vector<Program>& programs);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "exec/backend/host_backend.h"
 #include "exec/cpu/cpu_backend.h"
 #include "exec/executor_testing.h"
@@ -135,6 +136,74 @@ TEST_F(ExecutorTest, CountsStayWithinTheirPlan) {
     EXPECT_THROW(executor.run(ProgramId{0}, std::vector{count}), InternalError) << count;
   EXPECT_THROW(executor.run(ProgramId{0}, {}), InternalError);
   EXPECT_THROW(executor.run(ProgramId{}, std::vector{int64_t{16}}), InternalError);
+}
+
+// A step: two copies, the second into a storage that is only written (as the loss is), the update of a weight, and a
+// copy behind it.
+class StoppedExecutorTest : public ::testing::Test {
+ protected:
+  StoppedExecutorTest() {
+    const auto read = [&](const char* name, TensorType type, Role role) {
+      return program().read_state(state_.add_storage({name, std::move(type), role, {}, {}}));
+    };
+    OpBuilder builder(program());
+    const ValueId x = read("x", {DType::kF32, {4}}, Role::kInput);
+    const ValueId gradient = builder.value(OpKind::kCopy, {x}, {}, "gradient");
+    const StorageId loss = state_.add_storage({"loss", {DType::kF32, {4}}, Role::kScalar, {}, {}});
+    builder.bind_output(builder.value(OpKind::kCopy, {gradient}, {}, "loss"), loss);
+    const NodeId update = builder.add(
+        OpKind::kSgd,
+        {read("rate", {DType::kF32, {1}}, Role::kScalar),
+         read("applied", {DType::kI32, {1}}, Role::kScalar),
+         {},
+         {},
+         read("weight", {DType::kF32, {4}}, Role::kWeight),
+         gradient},
+        UpdateAttributes{SgdSettings{}, {0.0F}, {{UpdatedParameter{.rows = 1, .columns = 4}}}, {{}}},
+        "updated");
+    const ValueId after = builder.value(OpKind::kCopy, {program().node(update).outputs[0]}, {}, "after");
+    program().add_result("after", after);
+  }
+  ~StoppedExecutorTest() override { clear_stop_request(); }
+  Program& program() { return programs_[0]; }
+
+  // The nodes that run if the stop is requested after node `after`; the last one of a program that ends is 3.
+  int64_t last_node(ProgramKind kind, size_t after) {
+    program().set_kind(kind);
+    const auto backend = make_cpu_backend(1);
+    const MemoryPlan plan = plan_memory(state_, programs_, *backend);
+    Executor executor(state_, programs_, plan, *backend);
+    int64_t last = -1;
+    executor.set_observer([&](ProgramId, size_t node, std::span<const int64_t>) {
+      last = static_cast<int64_t>(node);
+      if (node == after) request_stop(SIGINT);
+    });
+    try {
+      executor.run(ProgramId{0}, {});
+    } catch (const Stopped& stop) {
+      EXPECT_EQ(stop.signal(), SIGINT);
+      EXPECT_LT(last, 3);
+    }
+    clear_stop_request();
+    return last;
+  }
+
+  StateTable state_;
+  std::vector<Program> programs_ = {Program(ProgramKind::kTrainStep, &state_)};
+};
+
+TEST_F(StoppedExecutorTest, AStepIsGivenUpUntilItUpdatesState) {
+  EXPECT_EQ(last_node(ProgramKind::kTrainStep, 0), 0);
+  EXPECT_EQ(last_node(ProgramKind::kTrainStep, 1), 1);
+  EXPECT_EQ(last_node(ProgramKind::kTrainStep, 2), 3) << "the weight is updated: the step must end";
+}
+
+// Sums of gradients that a micro-batch began are begun anew.
+TEST_F(StoppedExecutorTest, AProgramThatUpdatesNothingIsGivenUpAnywhere) {
+  for (const size_t after : {0, 1, 2}) {
+    EXPECT_EQ(last_node(ProgramKind::kMicroBatchNext, after), static_cast<int64_t>(after));
+    EXPECT_EQ(last_node(ProgramKind::kEvaluate, after), static_cast<int64_t>(after));
+  }
 }
 
 TEST_F(ExecutorTest, APlanOfAnotherFamilyIsRejected) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/error.h"
 #include "data/batch.h"
@@ -28,6 +29,8 @@ class Score {
   virtual int64_t total() const = 0;
   // Metrics with names without "eval_".
   virtual Metrics metrics() const = 0;
+  // The names that metrics() may have, whatever the samples are. Those of metrics(), unless some depend on the samples.
+  virtual std::vector<std::string> metric_names() const;
 };
 
 // Downcasts a score to the class of the model's task. UserError if it is another class.

@@ -167,7 +167,8 @@ ResumeChanges compare_with_checkpoint(const fs::path& checkpoint, const Resuming
   compare_identity(identity, run.identity, changes);
   compare_model(checkpoint, run.model, changes);
   // What no other record tells: an older checkpoint, of a data set whose size it does not say.
-  const int64_t samples = run.schedule.samples_before(before.global_step);
+  const int64_t samples =
+      run.schedule.samples_before(before.global_step + before.state.position.skipped_in_epochs);
   const int64_t consumed = before.state.position.samples_consumed;
   if (samples != consumed && !has_role(changes, kSamples)) {
     changes.list.push_back({fmt::format("samples consumed by step {}", before.global_step),

@@ -21,11 +21,20 @@ json to_json(const RunIdentity& identity) {
           {"base_weights", identity.base_weights},         {"machine", identity.machine}};
 }
 
+json to_json(const TrainerControl& control) {
+  return {{"should_epoch_stop", control.should_epoch_stop},
+          {"should_evaluate", control.should_evaluate},
+          {"should_log", control.should_log},
+          {"should_save", control.should_save},
+          {"should_training_stop", control.should_training_stop}};
+}
+
 json to_json(const RunPosition& position) {
-  return {{"applied_updates", position.applied_updates},   {"skipped_steps", position.skipped_steps},
-          {"samples_consumed", position.samples_consumed}, {"loss_since_log", position.loss_since_log},
-          {"last_logged_step", position.last_logged_step}, {"loss_total", position.loss_total},
-          {"nonfinite_losses", position.nonfinite_losses}};
+  return {{"applied_updates", position.applied_updates},    {"skipped_steps", position.skipped_steps},
+          {"samples_consumed", position.samples_consumed},  {"loss_since_log", position.loss_since_log},
+          {"last_logged_step", position.last_logged_step},  {"loss_total", position.loss_total},
+          {"nonfinite_losses", position.nonfinite_losses},  {"is_epoch_ended", position.is_epoch_ended},
+          {"skipped_in_epochs", position.skipped_in_epochs}};
 }
 
 json to_json(const LossScaleValues& values) {
@@ -61,7 +70,10 @@ void read(const Section& section, std::string_view name, T& member) {
     return user_error("[{}: {}] expected {}, got {}", section.source, name, expected,
                       found == section.object.end() ? "nothing" : found->dump());
   };
-  if constexpr (std::is_same_v<T, std::string>) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (found == section.object.end() || !found->is_boolean()) throw wrong("true or false");
+    member = found->get<bool>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
     if (found == section.object.end() || !found->is_string()) throw wrong("a text");
     member = found->get<std::string>();
   } else if constexpr (std::is_integral_v<T>) {
@@ -107,7 +119,19 @@ RunPosition position_of(const Section& section) {
   read(section, "last_logged_step", position.last_logged_step);
   read(section, "loss_total", position.loss_total);
   read(section, "nonfinite_losses", position.nonfinite_losses);
+  read_newer(section, "is_epoch_ended", position.is_epoch_ended);
+  read_newer(section, "skipped_in_epochs", position.skipped_in_epochs);
   return position;
+}
+
+TrainerControl due_of(const Section& section) {
+  TrainerControl control;
+  read(section, "should_epoch_stop", control.should_epoch_stop);
+  read(section, "should_evaluate", control.should_evaluate);
+  read(section, "should_log", control.should_log);
+  read(section, "should_save", control.should_save);
+  read(section, "should_training_stop", control.should_training_stop);
+  return control;
 }
 
 LossScaleValues loss_scale_of(const Section& section) {
@@ -139,6 +163,7 @@ json to_json(const ResumeState& state) {
   json object = {{"identity", to_json(state.identity)}, {"position", to_json(state.position)}};
   if (state.loss_scale) object["loss_scale"] = to_json(*state.loss_scale);
   if (state.position.plateau) object[kReduceLrOnPlateau] = to_json(*state.position.plateau);
+  if (state.position.due) object["due"] = to_json(*state.position.due);
   return object;
 }
 
@@ -154,6 +179,7 @@ ResumeState resume_state_from_json(const json& object, const std::string& source
     state.loss_scale = loss_scale_of(section_of(object, "loss_scale", source));
   if (object.contains(kReduceLrOnPlateau))
     state.position.plateau = plateau_of(section_of(object, kReduceLrOnPlateau, source));
+  if (object.contains("due")) state.position.due = due_of(section_of(object, "due", source));
   return state;
 }
 

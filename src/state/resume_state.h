@@ -10,10 +10,11 @@
 #include "optim/reduce_lr_on_plateau.h"
 #include "passes/loss_scale.h"
 #include "state/run_identity.h"
+#include "state/trainer_state.h"
 
 namespace shoehorn {
 
-// The position of a run between two optimizer steps.
+// The position of a run between two optimizer steps, and in what is done between them.
 struct RunPosition {
   int64_t applied_updates = 0;
   int64_t skipped_steps = 0;  // float16: steps whose update was skipped
@@ -24,6 +25,14 @@ struct RunPosition {
   double loss_total = 0;
   int64_t nonfinite_losses = 0;
   std::optional<PlateauState> plateau = {};  // of reduce_lr_on_plateau
+  // What was decided after the last step, if a stop came before or in the evaluation that was due: a resumed run does
+  // it first.
+  std::optional<TrainerControl> due = {};
+  // Whether the end of the epoch (events, and what is due then) came after the last step. Only where it is the epoch's
+  // last, or the run's.
+  bool is_epoch_ended = true;
+  // Steps of the schedule that were left out where a callback ended an epoch.
+  int64_t skipped_in_epochs = 0;
 };
 
 struct ResumeState {

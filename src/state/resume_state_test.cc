@@ -31,7 +31,10 @@ ResumeState full_state() {
                        .plateau = PlateauState{.learning_rate = 1e-4,
                                                .best = -std::numeric_limits<double>::infinity(),
                                                .bad_evaluations = 3,
-                                               .cooldown_left = 2}},
+                                               .cooldown_left = 2},
+                       .due = TrainerControl{.should_evaluate = true, .should_save = true},
+                       .is_epoch_ended = false,
+                       .skipped_in_epochs = 3},
           .loss_scale = LossScaleValues{.scale = 65536, .applied_in_row = 3, .overflows_to_go = 2}};
 }
 
@@ -46,6 +49,9 @@ TEST(ResumeState, ReadsBackTheSame) {
       resume_state_from_json(parse_json(format_json(to_json(state)), "written"), "written");
   EXPECT_EQ(read.identity, state.identity);
   EXPECT_EQ(read.position.plateau, state.position.plateau);
+  EXPECT_EQ(read.position.due, state.position.due);
+  EXPECT_FALSE(read.position.is_epoch_ended);
+  EXPECT_EQ(read.position.skipped_in_epochs, 3);
   ASSERT_TRUE(read.loss_scale.has_value());
   EXPECT_EQ(read.loss_scale->scale, 65536);
   EXPECT_EQ(to_json(read), to_json(state));
@@ -64,7 +70,7 @@ TEST(ResumeState, EveryKeyOfAnotherTypeIsRefusedByName) {
       ++tried;
     }
   }
-  EXPECT_EQ(tried, 6 + 7 + 4 + 3);
+  EXPECT_EQ(tried, 6 + 9 + 4 + 5 + 3);
 }
 
 TEST(ResumeState, NumbersBeyondTheirRangeAreRefused) {
@@ -82,14 +88,16 @@ TEST(ResumeState, NumbersBeyondTheirRangeAreRefused) {
 
 TEST(ResumeState, OlderCheckpointsLeaveMembersEmpty) {
   json old = to_json(full_state());
-  for (const char* section : {"identity", "loss_scale", "reduce_lr_on_plateau"}) old.erase(section);
-  old["position"].erase("skipped_steps");
+  for (const char* section : {"identity", "loss_scale", "reduce_lr_on_plateau", "due"}) old.erase(section);
+  for (const char* key : {"skipped_steps", "is_epoch_ended", "skipped_in_epochs"}) old["position"].erase(key);
   old["position"]["training_samples"] = 28;
   const ResumeState state = resume_state_from_json(old, "state.json");
   EXPECT_EQ(state.identity, (RunIdentity{.training_samples = 28}));
   EXPECT_EQ(state.position.skipped_steps, 0);
   EXPECT_FALSE(state.loss_scale.has_value());
   EXPECT_FALSE(state.position.plateau.has_value());
+  EXPECT_FALSE(state.position.due.has_value());
+  EXPECT_TRUE(state.position.is_epoch_ended) << "they did not say, and it was not made up for";
   EXPECT_TRUE(contains(refusal(json::array()), "an object 'position'"));
 }
 

@@ -141,6 +141,15 @@ bool is_multiple(int64_t step, int64_t interval) {
 
 }  // namespace
 
+TrainerControl& TrainerControl::operator|=(const TrainerControl& other) {
+  should_epoch_stop |= other.should_epoch_stop;
+  should_evaluate |= other.should_evaluate;
+  should_log |= other.should_log;
+  should_save |= other.should_save;
+  should_training_stop |= other.should_training_stop;
+  return *this;
+}
+
 void TrainerState::compute_steps(const TrainingArguments& args, int64_t run_steps) {
   logging_steps = absolute_steps(args.logging_steps, run_steps);
   if (args.eval_steps) eval_steps = absolute_steps(*args.eval_steps, run_steps);
@@ -248,9 +257,12 @@ void decide_after_epoch(const TrainingArguments& args, TrainerState& state) {
   control.should_save = args.save_strategy == "epoch";
 }
 
+std::string full_metric_name(const std::string& metric) {
+  return metric.starts_with("eval_") ? metric : "eval_" + metric;
+}
+
 double best_model_metric(const TrainingArguments& args, const Metrics& metrics) {
-  std::string name = args.metric_for_best_model;
-  if (!name.starts_with("eval_")) name = "eval_" + name;
+  const std::string name = full_metric_name(args.metric_for_best_model);
   const auto found = metrics.find(name);
   if (found == metrics.end()) {
     std::vector<std::string> names;

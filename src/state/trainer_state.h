@@ -24,6 +24,8 @@ struct TrainerControl {
   bool should_training_stop = false;
 
   bool operator==(const TrainerControl&) const = default;
+  // Adds what another asks for.
+  TrainerControl& operator|=(const TrainerControl& other);
 };
 
 struct TrainerState {
@@ -75,6 +77,9 @@ TrainerState load_trainer_state(const std::filesystem::path& path);
 // are computed. control.should_training_stop stays set; the other decisions are made anew.
 void decide_after_step(const TrainingArguments& args, TrainerState& state);
 void decide_after_epoch(const TrainingArguments& args, TrainerState& state);
+
+// "eval_accuracy" for "accuracy" and for itself.
+std::string full_metric_name(const std::string& metric);
 
 // The value of metric_for_best_model in an evaluation's metrics. UserError listing the metrics if it is not
 // among them.

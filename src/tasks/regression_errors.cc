@@ -50,4 +50,9 @@ Metrics RegressionErrors::metrics() const {
   return metrics;
 }
 
+std::vector<std::string> RegressionErrors::metric_names() const {
+  if (num_labels_ == 1) return {"mae", "mse", "pearson"};
+  return {"mae", "mse"};
+}
+
 }  // namespace shoehorn

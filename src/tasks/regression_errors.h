@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "model/score.h"
 
@@ -28,6 +30,7 @@ class RegressionErrors final : public Score {
 
   // mse and mae; with one value per sample also pearson, if it is defined.
   Metrics metrics() const override;
+  std::vector<std::string> metric_names() const override;
 
  private:
   int64_t num_labels_;

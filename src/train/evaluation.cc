@@ -85,6 +85,17 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
   return result;
 }
 
+std::vector<std::string> evaluation_metric_names(const Task& task, bool loss_only,
+                                                 const std::string& prefix) {
+  std::vector<std::string> names = {"loss", "runtime", "samples_per_second", "steps_per_second"};
+  if (!loss_only) {
+    for (std::string& name : task.make_score()->metric_names()) names.push_back(std::move(name));
+  }
+  for (std::string& name : names) name = prefix + name;
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Metrics evaluation_metrics(const EvaluationResult& result, bool loss_only, const std::string& prefix) {
   Metrics metrics;
   if (result.score->total() > 0) {

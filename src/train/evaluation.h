@@ -41,6 +41,10 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
 Metrics evaluation_metrics(const EvaluationResult& result, bool loss_only = false,
                            const std::string& prefix = "eval_");
 
+// The names that evaluation_metrics() may have for labelled samples of the task, in alphabetical order.
+std::vector<std::string> evaluation_metric_names(const Task& task, bool loss_only = false,
+                                                 const std::string& prefix = "eval_");
+
 // The capacity that the evaluation program needs for any batch of the data set.
 BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int64_t pad_to_max_length);
 

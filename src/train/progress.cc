@@ -125,6 +125,14 @@ void Progress::finish() {
   is_drawn_ = false;
 }
 
+void Progress::abandon() {
+  if (is_finished_) return;
+  is_finished_ = true;
+  if (options_.stream == nullptr || !options_.terminal) return;
+  erase();
+  *options_.stream << std::flush;
+}
+
 void Progress::draw(double now) {
   if (options_.stream == nullptr || !options_.terminal) return;
   erase();

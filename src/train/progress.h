@@ -50,6 +50,8 @@ class Progress {
 
   // Draws the last state and a newline. Further calls do nothing.
   void finish();
+  // Erases the bar instead, for a run that is not finished.
+  void abandon();
 
  private:
   void draw(double now);

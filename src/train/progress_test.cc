@@ -96,6 +96,23 @@ TEST_F(ProgressTest, FinishLeavesTheLastStateOnce) {
   EXPECT_EQ(written(), "");
 }
 
+TEST_F(ProgressTest, AbandonLeavesAnEmptyLine) {
+  {
+    Progress progress("train", 0, 4, options(true));
+    now_ += 2.0;
+    progress.update(1, 4);
+    written();
+    progress.abandon();
+    EXPECT_EQ(written(), "\r\x1b[K");
+    progress.update(2, 8);
+    progress.abandon();
+  }
+  EXPECT_EQ(written(), "");
+  Progress elsewhere("train", 0, 4, options(false));
+  elsewhere.abandon();
+  EXPECT_EQ(written(), "");
+}
+
 TEST_F(ProgressTest, LogLinesStandAboveTheBar) {
   Progress progress("train", 0, 10, options(true));
   now_ += 1.0;

@@ -45,6 +45,17 @@ double required(const Metrics& metrics, const std::string& name) {
   return metric_number(found->second);
 }
 
+// What all_results.json has so far.
+nlohmann::json combined_results(const std::filesystem::path& path) {
+  nlohmann::json all = nlohmann::json::object();
+  if (path_exists(path)) all = read_json(path);
+  if (!all.is_object()) {
+    throw user_error("[{}] expected a JSON object, got {}; move the file away", path.string(),
+                     all.type_name());
+  }
+  return all;
+}
+
 std::string memory_line(int64_t bytes, std::string_view memory_of) {
   return fmt::format("{} occupied: {} MB.\n", memory_of, bytes >> 20);
 }
@@ -91,18 +102,17 @@ std::string format_metrics(std::string_view split, const Metrics& metrics) {
   return text;
 }
 
+void check_combined_results(const std::filesystem::path& output_dir) {
+  combined_results(output_dir / "all_results.json");
+}
+
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined) {
   const DirectoryLock lock(output_dir);  // all_results.json is read and written
   write_json_atomic(output_dir / (split + "_results.json"), to_json(metrics), kResultFormat);
   if (!combined) return;
   const std::filesystem::path path = output_dir / "all_results.json";
-  nlohmann::json all = nlohmann::json::object();
-  if (path_exists(path)) all = read_json(path);
-  if (!all.is_object()) {
-    throw user_error("[{}] expected a JSON object, got {}; move the file away", path.string(),
-                     all.type_name());
-  }
+  nlohmann::json all = combined_results(path);
   all.update(to_json(metrics));
   write_json_atomic(path, all, kResultFormat);
 }

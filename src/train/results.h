@@ -37,6 +37,9 @@ nlohmann::json to_json(const Metrics& metrics);
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined = true);
 
+// UserError if save_metrics would refuse output_dir/all_results.json. Call it before the work whose result goes there.
+void check_combined_results(const std::filesystem::path& output_dir);
+
 // The text that the guides' print_summary prints for a training result:
 //
 //   Time: 57.82

@@ -1,10 +1,12 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "arguments/step_settings.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "base/stop_request.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
@@ -14,7 +16,9 @@
 #include "state/resume_changes.h"
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
+#include "train/early_stopping.h"
 #include "train/results.h"
+#include "train/start_checks.h"
 #include "train/starting_weights.h"
 
 namespace shoehorn {
@@ -44,10 +48,15 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   }
   if (args_.eval_on_start && eval_dataset_.size() == 0)
     throw user_error("[--eval_on_start] expected an evaluation set, got none; give --validation_file");
+  if (train_dataset_.size() > 0 && !options_.compute_metrics)
+    check_metric_for_best_model(args_, model.task(), eval_dataset_);
+  add_early_stopping();
+  for (std::shared_ptr<TrainerCallback>& callback : options_.callbacks) add_callback(std::move(callback));
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
     args_.per_device_train_batch_size = first_batch_size(args_);
   plan();
   while (may_shrink_batch() && !forecast().fits()) {
+    throw_if_stop_requested();
     args_.per_device_train_batch_size = next_batch_size(args_.per_device_train_batch_size);
     plan();
   }
@@ -58,6 +67,20 @@ bool Trainer::may_shrink_batch() const {
 }
 
 Trainer::~Trainer() = default;
+
+void Trainer::add_early_stopping() {
+  if (!args_.early_stopping_patience) return;
+  add_callback(std::make_shared<EarlyStopping>(
+      EarlyStoppingOptions{.patience = *args_.early_stopping_patience,
+                           .threshold = args_.early_stopping_threshold,
+                           .on_line = [this](const std::string& line) { log_line(line); }}));
+}
+
+// Calls call(callback, arguments, state, control) for each callback.
+template <typename Call>
+void Trainer::tell(const Call& call) {
+  callbacks_.each([&](TrainerCallback& callback) { call(callback, args_, state_, state_.control); });
+}
 
 void Trainer::plan() {
   run_.reset();  // before the next plan: its memory must not count
@@ -90,6 +113,15 @@ void Trainer::say(const std::string& line) const {
   if (options_.on_line) options_.on_line(line);
 }
 
+// Above the bar of the training that runs.
+void Trainer::log_line(const std::string& line) const {
+  if (progress_ != nullptr) {
+    progress_->log_line(line);
+  } else {
+    say(line);
+  }
+}
+
 void Trainer::prepare() {
   if (is_prepared_) return;
   run_->reserve();
@@ -100,7 +132,7 @@ void Trainer::prepare() {
 void Trainer::load_start() {
   for (const std::string& notice : model_.notices()) say(notice);
   const bool resumes = run_->trains() && !args_.resume_from_checkpoint.empty();
-  if (run_->trains() && (resumes || args_.save_strategy != "no")) {
+  if (run_->trains() && (resumes || saves_checkpoints())) {
     const bool adapts = !session().family().adapters.empty();
     identity_ = run_identity(train_dataset_, eval_dataset_, options_.companions,
                              adapts ? options_.weights : std::filesystem::path(), session().state(),
@@ -142,6 +174,8 @@ void Trainer::resume() {
   state_.train_batch_size = args_.per_device_train_batch_size;
   state_.compute_steps(args_, max_steps);
   state_.control = {};
+  if (!changes.forgets_best)
+    callbacks_.restore_states(state_, (checkpoint / "trainer_state.json").string() + ": stateful_callbacks");
   if (const std::optional<std::string> best = state_.best_model_checkpoint) {
     state_.best_model_checkpoint = find_best_model(checkpoint, *best);
     if (!state_.best_model_checkpoint)
@@ -149,12 +183,17 @@ void Trainer::resume() {
   }
   position_ = run.position;
   // Of a changed run other samples than the interrupted one's count.
-  position_.samples_consumed = run_->windows().schedule().samples_before(state_.global_step);
+  position_.samples_consumed =
+      run_->windows().schedule().samples_before(state_.global_step + position_.skipped_in_epochs);
   if (changes.forgets_best) forget_best_model();
   originals_ = std::move(run.originals);
   const LossScaleStorages& scale = session().family().loss_scale;
   const bool is_dynamic = scale.applied_in_row.valid();  // a fixed one is what the arguments say
   if (run.loss_scale && is_dynamic) write_loss_scale(session().executor(), scale, *run.loss_scale);
+  std::error_code absent;
+  if (std::filesystem::equivalent(parent_directory((checkpoint / "").parent_path()), args_.output_dir,
+                                  absent))
+    saved_ = Saved{checkpoint, state_.global_step, state_.log_history.size(), position_.is_epoch_ended};
   say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
 }
 
@@ -173,13 +212,13 @@ void Trainer::forget_best_model() {
 TrainOutput Trainer::train() {
   if (!run_->trains())
     throw user_error("[Trainer: train] expected training data, got none; give them to the constructor");
-  if (args_.save_strategy != "no") {
-    if (args_.lora_rank > 0 && options_.weights.empty()) {
-      throw user_error(
-          "[lora_rank] expected a base model with weights, or save_strategy no, got random weights; adapters "
-          "are saved without the model that they go with");
-    }
+  if (saves_checkpoints() && args_.lora_rank > 0 && options_.weights.empty()) {
+    throw user_error(
+        "[lora_rank] expected a base model with weights, or save_strategy no, got random weights; adapters "
+        "are saved without the model that they go with");
   }
+  std::optional<StopSignals> signals;
+  if (args_.enable_jit_checkpoint.value_or(false)) signals.emplace();
   std::optional<DirectoryLock> lock;
   if (writes_output_dir()) {
     lock.emplace(args_.output_dir);
@@ -190,24 +229,27 @@ TrainOutput Trainer::train() {
   }
   recover_checkpoints(args_.output_dir);
   prepare();
+  if (writes_output_dir()) check_start();
   if (args_.overwrite_output_dir && args_.save_strategy != "no" && args_.resume_from_checkpoint.empty()) {
     for (const std::filesystem::path& removed : remove_checkpoints(args_.output_dir))
       say(fmt::format("removed {}", removed.string()));
   }
   reports_.emplace(args_, *run_, state_);
   reports_->open(model_.config_json());
-  if (run_->profile() != nullptr) {
-    if (options_.write_profile) ensure_writable_directory(args_.output_dir);
-    record_nodes();
-  }
+  if (run_->profile() != nullptr) record_nodes();
   TrainingLoop loop({.args = args_,
                      .run = *run_,
                      .learning_rate = *learning_rate_,
                      .state = state_,
                      .position = position_,
                      .reports = *reports_,
-                     .evaluate = [this] { return evaluate(); },
-                     .save = [this] { return save_checkpoint(contents(), session().executor()); },
+                     .callbacks = callbacks_,
+                     .evaluate =
+                         [this] {
+                           require_evaluation_data("train");  // a callback may ask for an evaluation
+                           return measure({});
+                         },
+                     .save = [this] { return save_checkpoint(); },
                      .on_first_step =
                          [this] {
                            if (seconds_to_first_step_ == 0)
@@ -221,10 +263,17 @@ TrainOutput Trainer::train() {
     };
   }
   Progress progress("train", state_.global_step, state_.max_steps, std::move(watching));
-  if (args_.eval_on_start && state_.global_step == 0) loop.evaluate_untrained(progress);
+  int stopped_by = 0;
+  progress_ = &progress;
   try {
+    state_.control.should_training_stop = false;
+    tell([](TrainerCallback& callback, auto&... event) { callback.on_train_begin(event...); });
+    if (args_.eval_on_start && state_.global_step == 0) loop.evaluate_untrained(progress);
     loop.run(progress);
+  } catch (const Stopped& stop) {
+    stopped_by = stop.signal();
   } catch (...) {
+    progress_ = nullptr;
     try {
       reports_->write_page();  // as far as the run got
     } catch (const std::exception& error) {
@@ -232,17 +281,73 @@ TrainOutput Trainer::train() {
     }
     throw;
   }
-  progress.finish();
-  if (args_.load_best_model_at_end) load_best_model();
-  return finish_training(loop, now_seconds() - start);
+  progress_ = nullptr;
+  if (stopped_by != 0) {
+    progress.abandon();
+  } else {
+    progress.finish();
+  }
+  const double seconds = now_seconds() - start;
+  std::filesystem::path checkpoint;
+  if (stopped_by != 0) checkpoint = save_stopped();  // before all else: who sent the signal may not wait
+  TrainOutput output = output_of(loop, seconds);
+  output.stop_signal = stopped_by;
+  output.checkpoint = std::move(checkpoint);
+  if (stopped_by == 0 && args_.load_best_model_at_end) load_best_model();
+  finish_training(output, loop, seconds);
+  tell([](TrainerCallback& callback, auto&... event) { callback.on_train_end(event...); });
+  return output;
+}
+
+bool Trainer::saves_when_stopped() const {
+  return args_.enable_jit_checkpoint.value_or(args_.save_strategy != "no");
+}
+
+bool Trainer::saves_checkpoints() const {
+  return args_.save_strategy != "no" || saves_when_stopped();
 }
 
 bool Trainer::writes_output_dir() const {
-  return args_.save_strategy != "no" || !args_.report_to.empty() ||
+  return saves_checkpoints() || !args_.report_to.empty() ||
          (run_->profile() != nullptr && options_.write_profile);
 }
 
-TrainOutput Trainer::finish_training(const TrainingLoop& loop, double seconds) {
+void Trainer::check_start() const {
+  std::vector<std::string> names;
+  if (reports_to(args_, "html")) names.emplace_back("report.html");
+  if (run_->profile() != nullptr && options_.write_profile) names.emplace_back("profile.json");
+  check_files_can_be_written(args_.output_dir, names);
+  int64_t free_bytes = free_disk_bytes(args_.output_dir);
+  if (args_.overwrite_output_dir && args_.resume_from_checkpoint.empty()) {
+    for (const std::filesystem::path& checkpoint : list_checkpoints(args_.output_dir))
+      free_bytes += bytes_in(checkpoint);  // they are removed before the first step
+  }
+  check_disk_space(disk_need_of(args_, session(), state_, options_.saves_model), args_.output_dir, free_bytes,
+                   [this](const std::string& line) { say(line); });
+}
+
+std::filesystem::path Trainer::save_checkpoint() {
+  callbacks_.keep_states(state_);
+  std::filesystem::path checkpoint = shoehorn::save_checkpoint(contents(), session().executor());
+  saved_ = Saved{checkpoint, state_.global_step, state_.log_history.size(), position_.is_epoch_ended};
+  return checkpoint;
+}
+
+// The checkpoint of a stopped run, unless there is one of this state or no step to save; its path, or none.
+std::filesystem::path Trainer::save_stopped() {
+  if (StepProfile* profile = run_->profile(); profile != nullptr) profile->end_step();
+  const bool is_saved = saved_ && saved_->step == state_.global_step &&
+                        saved_->log_entries == state_.log_history.size() &&
+                        saved_->is_epoch_ended == position_.is_epoch_ended;
+  if (is_saved) return saved_->checkpoint;
+  if (!saves_when_stopped() || state_.global_step == 0) return {};
+  std::filesystem::path checkpoint = save_checkpoint();
+  rotate_checkpoints(args_.output_dir, args_.save_total_limit.value_or(0),
+                     state_.best_model_checkpoint.value_or(""));
+  return checkpoint;
+}
+
+TrainOutput Trainer::output_of(const TrainingLoop& loop, double seconds) {
   step_seconds_ = loop.step_seconds();
   TrainOutput output;
   output.global_step = state_.global_step;
@@ -252,24 +357,31 @@ TrainOutput Trainer::finish_training(const TrainingLoop& loop, double seconds) {
   output.metrics["train_loss"] = output.training_loss;
   output.metrics["total_flos"] = state_.total_flos;
   output.metrics["epoch"] = state_.epoch;
+  if (position_.nonfinite_losses > 0) output.metrics["nonfinite_losses"] = position_.nonfinite_losses;
+  loop.add_loss_scale(output.metrics);
+  return output;
+}
+
+// The results and the reports. Those of a stopped run are no entry of its log, which goes on when it is resumed.
+void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds) {
   if (position_.nonfinite_losses > 0) {
-    output.metrics["nonfinite_losses"] = position_.nonfinite_losses;
     say(fmt::format(
         "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
         position_.nonfinite_losses, state_.global_step));
   }
-  loop.add_loss_scale(output.metrics);
   if (position_.skipped_steps > 0) {
     say(fmt::format("{} of {} steps were skipped: a gradient overflowed in fp16", position_.skipped_steps,
                     state_.global_step));
   }
-  reports_->log(output.metrics);
+  if (output.stop_signal == 0) {
+    const Metrics& logged = reports_->log(output.metrics);
+    tell([&](TrainerCallback& callback, auto&... event) { callback.on_log(event..., logged); });
+  }
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
   reports_->write_page(output.metrics);
   if (run_->profile() != nullptr && options_.write_profile)
     run_->profile()->write(std::filesystem::path(args_.output_dir) / "profile.json");
-  return output;
 }
 
 void Trainer::load_best_model() {
@@ -298,16 +410,35 @@ void Trainer::require_evaluation_data(const char* call) const {
 Metrics Trainer::evaluate() {
   require_evaluation_data("evaluate");
   prepare();
-  EvaluationOptions how{.batch_size = args_.per_device_eval_batch_size,
-                        .pad_to_max_length = padding_of(args_)};
+  EvaluationOptions how;
   if (!run_->trains() && run_->profile() != nullptr) {
     record_nodes();
     how.profile = run_->profile();
   }
-  const EvaluationResult result = shoehorn::evaluate(session(), eval_dataset_, model_.task(), how);
+  Metrics metrics = measure(how);
+  tell([&](TrainerCallback& callback, auto&... event) { callback.on_evaluate(event..., metrics); });
+  return metrics;
+}
+
+// `options` as given, but for what the arguments say.
+Metrics Trainer::measure(const EvaluationOptions& options) {
+  EvaluationOptions how = options;
+  how.batch_size = args_.per_device_eval_batch_size;
+  how.pad_to_max_length = padding_of(args_);
+  how.on_progress = [this](int64_t) {
+    tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
+  };
+  const Task& task = model_.task();
+  const EvaluationResult result = shoehorn::evaluate(session(), eval_dataset_, task, how);
   Metrics metrics = evaluation_metrics(result, args_.prediction_loss_only);
   if (options_.compute_metrics) {
     for (const auto& [name, value] : options_.compute_metrics(*result.score)) metrics["eval_" + name] = value;
+  }
+  // A metric that these samples do not define (a correlation with a constant) is not the best, and ends no run.
+  if (const std::string best = full_metric_name(args_.metric_for_best_model);
+      run_->trains() && !metrics.contains(best)) {
+    const std::vector<std::string> names = evaluation_metric_names(task, args_.prediction_loss_only);
+    if (std::find(names.begin(), names.end(), best) != names.end()) metrics[best] = std::nan("");
   }
   return metrics;
 }
@@ -315,10 +446,15 @@ Metrics Trainer::evaluate() {
 void Trainer::predict(const std::function<void(std::span<const float> outputs)>& on_outputs) {
   require_evaluation_data("predict");
   prepare();
-  shoehorn::evaluate(session(), eval_dataset_, model_.task(),
-                     {.batch_size = args_.per_device_eval_batch_size,
-                      .pad_to_max_length = padding_of(args_),
-                      .on_outputs = on_outputs});
+  shoehorn::evaluate(
+      session(), eval_dataset_, model_.task(),
+      {.batch_size = args_.per_device_eval_batch_size,
+       .pad_to_max_length = padding_of(args_),
+       .on_outputs = on_outputs,
+       .on_progress = [this](int64_t) {
+         tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
+       }});
+  tell([](TrainerCallback& callback, auto&... event) { callback.on_predict(event...); });
 }
 
 void Trainer::record_nodes() {
@@ -349,7 +485,8 @@ void Trainer::save_state() const {
 
 void Trainer::report_evaluation(Metrics metrics) {
   if (!reports_) reports_.emplace(args_, *run_, state_);
-  reports_->log(std::move(metrics));
+  const Metrics& logged = reports_->log(std::move(metrics));
+  tell([&](TrainerCallback& callback, auto&... event) { callback.on_log(event..., logged); });
   reports_->write_page();
 }
 

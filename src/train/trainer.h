@@ -7,6 +7,9 @@
 //
 // The constructor plans. The first call of train(), evaluate() or predict() reserves the memory; the
 // destructor frees it. One thread at a time. A process may create several trainers, one after another.
+//
+// A stop that is requested (base/stop_request.h) ends train() early, with a checkpoint; evaluate() and predict() throw
+// Stopped. The trainer installs handlers of signals only with enable_jit_checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -35,6 +38,7 @@
 #include "train/planned_run.h"
 #include "train/progress.h"
 #include "train/run_reports.h"
+#include "train/trainer_callback.h"
 #include "train/training_loop.h"
 
 namespace shoehorn {
@@ -56,16 +60,24 @@ struct TrainerOptions {
   // Called with a line for each log entry and each notice. Unset: no lines.
   std::function<void(const std::string& line)> on_line = {};
   ProgressOptions progress = {};
+  // Get the events of training, in this order; add_callback() adds more.
+  std::vector<std::shared_ptr<TrainerCallback>> callbacks = {};
   // The backend to plan for and run on. Null: the CPU (exec/backends.h).
   std::shared_ptr<const Backend> backend = {};
   // Whether --profile's record is written to output_dir/profile.json; profile() returns it in any case.
   bool write_profile = true;
+  // save_model(output_dir) follows train(): whether the disk has room for the model is checked too.
+  bool saves_model = false;
 };
 
 struct TrainOutput {
   int64_t global_step = 0;
   double training_loss = 0;
   Metrics metrics;  // train_runtime, train_loss, …, train_data_wait_share, and four memory_* keys
+  // Of training that a stop ended (base/stop_request.h): its signal, and the checkpoint of its last step, from which a
+  // resumed run goes on bit for bit. 0 and empty otherwise; no path if nothing was to be saved.
+  int stop_signal = 0;
+  std::filesystem::path checkpoint = {};
 };
 
 class Trainer {
@@ -80,21 +92,29 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
+  // Adds a callback behind those that are there. Call it before train().
+  void add_callback(std::shared_ptr<TrainerCallback> callback) { callbacks_.add(std::move(callback)); }
+
   // What training will take. Nothing is reserved before train().
   const MemoryForecast& forecast() const { return run_->forecast(); }
   Alternatives alternatives() const;
   // The number of steps per epoch and in all. Needs training data.
   TrainingSteps steps() const;
 
-  // UserError if the plan does not fit the budget (format_refusal), if there is no training data, or if
-  // another run has output_dir (io/directory_lock.h). Resumes if resume_from_checkpoint says so.
+  // UserError if the plan does not fit the budget (format_refusal), if there is no training data, if another run has
+  // output_dir (io/directory_lock.h), or for what would end the run in a later step (start_checks.h). Resumes if
+  // resume_from_checkpoint says so.
+  //
+  // If a stop is requested, the step or the evaluation under way is given up, a checkpoint is saved (see
+  // enable_jit_checkpoint) unless there is one of this step, the reports are written, and the output says so. The best
+  // model is not loaded then.
   TrainOutput train();
   // Evaluates on the evaluation data set. Metrics that need labels are left out if no sample has one.
-  // UserError without an evaluation data set.
+  // UserError without an evaluation data set; Stopped if a stop is requested.
   Metrics evaluate();
 
   // Calls on_outputs for each batch of the evaluation data set, in order, with the outputs that the task
-  // scores ([S, C] logits or values). UserError without an evaluation data set.
+  // scores ([S, C] logits or values). UserError without an evaluation data set; Stopped if a stop is requested.
   void predict(const std::function<void(std::span<const float> outputs)>& on_outputs);
 
   // Writes config.json, weights and companions to `directory`, which is created if it does not exist. With
@@ -122,16 +142,27 @@ class Trainer {
  private:
   void plan();
   bool may_shrink_batch() const;
+  bool saves_when_stopped() const;
+  bool saves_checkpoints() const;
   bool writes_output_dir() const;
+  void add_early_stopping();
+  void check_start() const;
   void prepare();
   void load_start();
   void resume();
   void forget_best_model();
   void require_evaluation_data(const char* call) const;
   void record_nodes();
-  TrainOutput finish_training(const TrainingLoop& loop, double seconds);
+  Metrics measure(const EvaluationOptions& options);
+  std::filesystem::path save_checkpoint();
+  std::filesystem::path save_stopped();
+  TrainOutput output_of(const TrainingLoop& loop, double seconds);
+  void finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds);
+  template <typename Call>
+  void tell(const Call& call);
   void load_best_model();
   void say(const std::string& line) const;
+  void log_line(const std::string& line) const;
   CheckpointContents contents() const;
   Metrics memory_metrics() const;
 
@@ -145,10 +176,20 @@ class Trainer {
   std::optional<LearningRate> learning_rate_;  // with training data
   TrainerState state_;
   RunPosition position_;
+  CallbackList callbacks_;
   RunIdentity identity_;                      // of a run that is resumed or saved
   bool is_prepared_ = false;                  // reserved, and the weights are there
   std::optional<OriginalWeights> originals_;  // the files of the weights
   std::optional<RunReports> reports_;
+  // The newest checkpoint of this run in output_dir, and the state that it has.
+  struct Saved {
+    std::filesystem::path checkpoint;
+    int64_t step = 0;
+    size_t log_entries = 0;
+    bool is_epoch_ended = false;
+  };
+  std::optional<Saved> saved_;
+  Progress* progress_ = nullptr;  // of the train() that runs
   std::vector<double> step_seconds_;
   double seconds_to_first_step_ = 0;
 };

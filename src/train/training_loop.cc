@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/stop_request.h"
 #include "io/checkpoint_directory.h"
 #include "session/loss_scale_state.h"
 
@@ -53,38 +54,98 @@ TrainingLoop::TrainingLoop(TrainingLoopParts parts)
       flops_a_token_(6.0 * static_cast<double>(weights_beside_embeddings(parts_.run.session().state()))) {}
 
 void TrainingLoop::evaluate_untrained(Progress& progress) {
-  progress.log_line(log_text(parts_.reports.log(parts_.evaluate())));
+  log_evaluation(progress);
 }
 
 void TrainingLoop::run(Progress& progress) {
+  finish_last_step(progress);
+  const WindowSchedule& schedule = parts_.run.windows().schedule();
+  for (ResumePoint point = schedule.resume_point(scheduled_steps()); !is_over(point);
+       point = {point.epoch + 1, 0}) {
+    run_epoch(point, progress);
+    end_epoch(progress);
+  }
+}
+
+// Steps of the schedule that are behind: those that were taken, and those that a callback left out.
+int64_t TrainingLoop::scheduled_steps() const {
+  return parts_.state.global_step + parts_.position.skipped_in_epochs;
+}
+
+bool TrainingLoop::is_over(const ResumePoint& point) const {
+  const TrainerState& state = parts_.state;
+  // Epochs that callbacks cut short leave steps below max_steps.
+  const bool is_behind_epochs =
+      parts_.position.skipped_in_epochs > 0 && point.epoch >= state.num_train_epochs;
+  return state.control.should_training_stop || state.global_step >= state.max_steps || is_behind_epochs;
+}
+
+// What a stop, or a kill behind a checkpoint, kept from being done after the last step.
+void TrainingLoop::finish_last_step(Progress& progress) {
   TrainerState& state = parts_.state;
+  RunPosition& position = parts_.position;
+  if (position.due) {
+    state.control |= *position.due;
+    // The resumed run may have no evaluation set any more.
+    if (!parts_.run.session().family().find(ProgramKind::kEvaluate).valid())
+      state.control.should_evaluate = false;
+    do_what_is_due(progress);
+  }
+  if (position.is_epoch_ended) return;
+  const ResumePoint point = parts_.run.windows().schedule().resume_point(scheduled_steps());
+  if (point.update_step == 0 || is_over(point)) end_epoch(progress);
+}
+
+void TrainingLoop::run_epoch(const ResumePoint& point, Progress& progress) {
+  TrainerState& state = parts_.state;
+  TrainerControl& control = state.control;
   WindowIterator& windows = parts_.run.windows();
   StepProfile* profile = parts_.run.profile();
   const auto epoch_batches = static_cast<double>(windows.schedule().micro_batches_per_epoch());
-  ResumePoint point = windows.schedule().resume_point(state.global_step);
+  control.should_epoch_stop = false;
+  parts_.callbacks.each(
+      [&](TrainerCallback& callback) { callback.on_epoch_begin(parts_.args, state, control); });
   Window window;
-  while (state.global_step < state.max_steps) {
-    windows.start_epoch(point.epoch, point.update_step);
-    while (state.global_step < state.max_steps && next_window(window)) {
-      if (state.global_step == first_step_) parts_.on_first_step();
-      const double begin = now_seconds();
-      take_step(window);
-      step_seconds_.push_back(now_seconds() - begin);
-      parts_.reports.add_step(step_seconds_.back(), window.samples);
-      const int64_t done = window.first_micro_batch + window.micro_batches;
-      state.epoch = static_cast<double>(window.epoch) + static_cast<double>(done) / epoch_batches;
-      decide_after_step(parts_.args, state);
-      do_what_is_due(progress);
-      if (profile != nullptr) profile->end_step();
-      const Session& session = parts_.run.session();
-      progress.update(state.global_step, samples_,
-                      parts_.run.executor().read_scalar<float>(session.family().loss));
-    }
-    point = {point.epoch + 1, 0};
-    // Also where max_steps ends it early, as in the Trainer.
-    decide_after_epoch(parts_.args, state);
+  windows.start_epoch(point.epoch, point.update_step);
+  while (next_window(window)) {
+    begin_step();
+    const double begin = now_seconds();
+    step_or_drop(window);
+    step_seconds_.push_back(now_seconds() - begin);
+    parts_.reports.add_step(step_seconds_.back(), window.samples);
+    const int64_t done = window.first_micro_batch + window.micro_batches;
+    state.epoch = static_cast<double>(window.epoch) + static_cast<double>(done) / epoch_batches;
+    const TrainerControl asked = control;
+    decide_after_step(parts_.args, state);
+    control |= asked;
+    parts_.callbacks.each(
+        [&](TrainerCallback& callback) { callback.on_step_end(parts_.args, state, control); });
     do_what_is_due(progress);
+    if (profile != nullptr) profile->end_step();
+    progress.update(state.global_step, samples_,
+                    parts_.run.executor().read_scalar<float>(parts_.run.session().family().loss));
+    if (control.should_epoch_stop || control.should_training_stop) return;
   }
+}
+
+// Also where max_steps or a callback ends it early, as in the Trainer.
+void TrainingLoop::end_epoch(Progress& progress) {
+  TrainerState& state = parts_.state;
+  parts_.position.is_epoch_ended = true;
+  const TrainerControl asked = state.control;
+  decide_after_epoch(parts_.args, state);
+  state.control |= asked;
+  parts_.callbacks.each(
+      [&](TrainerCallback& callback) { callback.on_epoch_end(parts_.args, state, state.control); });
+  do_what_is_due(progress);
+}
+
+void TrainingLoop::begin_step() {
+  TrainerState& state = parts_.state;
+  state.control.should_log = state.control.should_evaluate = state.control.should_save = false;
+  parts_.callbacks.each(
+      [&](TrainerCallback& callback) { callback.on_step_begin(parts_.args, state, state.control); });
+  if (state.global_step == first_step_) parts_.on_first_step();
 }
 
 bool TrainingLoop::next_window(Window& window) {
@@ -100,7 +161,16 @@ bool TrainingLoop::next_window(Window& window) {
   return true;
 }
 
-// One optimizer step: all micro-batches of a window.
+void TrainingLoop::step_or_drop(const Window& window) {
+  try {
+    take_step(window);
+  } catch (const Stopped&) {
+    if (StepProfile* profile = parts_.run.profile(); profile != nullptr) profile->drop_step();
+    throw;
+  }
+}
+
+// One optimizer step: all micro-batches of a window. Nothing of the state moves before it is done.
 void TrainingLoop::take_step(const Window& window) {
   TrainerState& state = parts_.state;
   RunPosition& position = parts_.position;
@@ -114,24 +184,49 @@ void TrainingLoop::take_step(const Window& window) {
   last_grad_norm_ = result.grad_norm;
   ++(result.is_skipped ? position.skipped_steps : position.applied_updates);
   ++state.global_step;
+  position.is_epoch_ended = false;
   position.samples_consumed += window.samples;
   samples_ += window.samples;
   if (parts_.args.include_num_input_tokens_seen != "no") state.num_input_tokens_seen += window.tokens;
   state.total_flos += static_cast<double>(window.tokens) * flops_a_token_;
 }
 
+// A callback that ends an epoch leaves the rest of its steps out of the schedule.
+void TrainingLoop::skip_rest_of_epoch() {
+  const WindowSchedule& schedule = parts_.run.windows().schedule();
+  const ResumePoint point = schedule.resume_point(scheduled_steps());
+  if (!parts_.state.control.should_epoch_stop || point.update_step == 0) return;
+  parts_.position.skipped_in_epochs += schedule.steps_in(point.epoch) - point.update_step;
+  parts_.position.samples_consumed = schedule.samples_before(scheduled_steps());
+}
+
 void TrainingLoop::do_what_is_due(Progress& progress) {
-  const TrainerState& state = parts_.state;
+  TrainerControl& control = parts_.state.control;
   const auto timed = [&](HostWork work, void (TrainingLoop::*act)(Progress&)) {
     const double begin = now_seconds();
     (this->*act)(progress);
     if (StepProfile* profile = parts_.run.profile(); profile != nullptr)
       profile->host_work(work, begin, now_seconds());
   };
-  if (state.control.should_log && state.global_step > parts_.position.last_logged_step)
+  skip_rest_of_epoch();
+  if (control.should_log && parts_.state.global_step > parts_.position.last_logged_step)
     timed(HostWork::kLogging, &TrainingLoop::log_losses);
-  if (state.control.should_evaluate) timed(HostWork::kEvaluation, &TrainingLoop::evaluate);
-  if (state.control.should_save) timed(HostWork::kCheckpoint, &TrainingLoop::save);
+  if (control.should_evaluate) {
+    parts_.position.due = control;  // of a checkpoint that a stop in the evaluation leaves
+    timed(HostWork::kEvaluation, &TrainingLoop::evaluate);
+    skip_rest_of_epoch();
+  }
+  parts_.position.due.reset();
+  if (control.should_save) timed(HostWork::kCheckpoint, &TrainingLoop::save);
+}
+
+void TrainingLoop::log(Metrics entry, Progress& progress) {
+  TrainerState& state = parts_.state;
+  const Metrics& logged = parts_.reports.log(std::move(entry));
+  progress.log_line(log_text(logged));
+  state.control.should_log = false;
+  parts_.callbacks.each(
+      [&](TrainerCallback& callback) { callback.on_log(parts_.args, state, state.control, logged); });
 }
 
 void TrainingLoop::log_losses(Progress& progress) {
@@ -147,7 +242,7 @@ void TrainingLoop::log_losses(Progress& progress) {
   position.loss_since_log = 0;
   position.last_logged_step = parts_.state.global_step;
   parts_.reports.end_throughput();
-  progress.log_line(log_text(parts_.reports.log(std::move(entry))));
+  log(std::move(entry), progress);
 }
 
 void TrainingLoop::add_loss_scale(Metrics& metrics) const {
@@ -157,30 +252,41 @@ void TrainingLoop::add_loss_scale(Metrics& metrics) const {
   metrics["skipped_steps"] = parts_.position.skipped_steps;
 }
 
+Metrics TrainingLoop::log_evaluation(Progress& progress) {
+  TrainerState& state = parts_.state;
+  Metrics metrics = parts_.evaluate();
+  log(metrics, progress);
+  state.control.should_evaluate = false;
+  parts_.callbacks.each(
+      [&](TrainerCallback& callback) { callback.on_evaluate(parts_.args, state, state.control, metrics); });
+  return metrics;
+}
+
 void TrainingLoop::evaluate(Progress& progress) {
   const TrainingArguments& args = parts_.args;
   TrainerState& state = parts_.state;
-  Metrics metrics = parts_.evaluate();
+  const Metrics metrics = log_evaluation(progress);
   const bool best = update_best_metric(args, metrics, state);
   if (best && (state.control.should_save || args.save_strategy == "best")) {
     state.best_model_checkpoint =
         (std::filesystem::path(args.output_dir) / fmt::format("checkpoint-{}", state.global_step)).string();
   }
   if (args.save_strategy == "best") state.control.should_save = best;
-  if (parts_.learning_rate.follows_metric()) {
-    const double metric = best_model_metric(args, metrics);
-    if (const auto line = parts_.learning_rate.follow_metric(metric, parts_.position))
-      progress.log_line(*line);
-  }
-  progress.log_line(log_text(parts_.reports.log(std::move(metrics))));
+  if (!parts_.learning_rate.follows_metric()) return;
+  const double metric = best_model_metric(args, metrics);
+  if (const auto line = parts_.learning_rate.follow_metric(metric, parts_.position)) progress.log_line(*line);
 }
 
 void TrainingLoop::save(Progress& progress) {
+  TrainerState& state = parts_.state;
   const std::filesystem::path saved = parts_.save();
   rotate_checkpoints(parts_.args.output_dir, parts_.args.save_total_limit.value_or(0),
-                     parts_.state.best_model_checkpoint.value_or(""));
+                     state.best_model_checkpoint.value_or(""));
   parts_.reports.write_page();
   progress.log_line(fmt::format("saved {}", saved.string()));
+  state.control.should_save = false;
+  parts_.callbacks.each(
+      [&](TrainerCallback& callback) { callback.on_save(parts_.args, state, state.control); });
 }
 
 double TrainingLoop::data_wait_seconds() const {

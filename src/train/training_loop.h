@@ -4,7 +4,8 @@
 //   TrainingLoop loop({.args = args, .run = run, …});
 //   loop.run(progress);
 //
-// The state and the position move with each step, so that a checkpoint can be written between any two.
+// The state and the position move with each step, so that a checkpoint can be written between any two. They also say
+// where in between: a run that was stopped while an evaluation was due begins with that evaluation when it is resumed.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include "train/planned_run.h"
 #include "train/progress.h"
 #include "train/run_reports.h"
+#include "train/trainer_callback.h"
 
 namespace shoehorn {
 
@@ -33,6 +35,7 @@ struct TrainingLoopParts {
   TrainerState& state;
   RunPosition& position;
   RunReports& reports;
+  const CallbackList& callbacks;
   std::function<Metrics()> evaluate;
   // Writes a checkpoint of the state and returns its path.
   std::function<std::filesystem::path()> save;
@@ -44,8 +47,9 @@ class TrainingLoop {
  public:
   explicit TrainingLoop(TrainingLoopParts parts);
 
-  // From the state's global_step to its max_steps. Errors of evaluate and save; SystemError if a report cannot be
-  // written.
+  // From the state's global_step to its max_steps, or until a callback ends it. Errors of evaluate and save;
+  // SystemError if a report cannot be written. Stopped (base/stop_request.h): the step or the evaluation that was
+  // under way is given up, and a checkpoint of the state and the position goes on as if it had never been begun.
   void run(Progress& progress);
   // An evaluation before the first step. As in the Trainer, it neither makes a best model nor moves the learning rate.
   void evaluate_untrained(Progress& progress);
@@ -61,11 +65,21 @@ class TrainingLoop {
   void add_loss_scale(Metrics& metrics) const;
 
  private:
+  bool is_over(const ResumePoint& point) const;
+  void finish_last_step(Progress& progress);
+  void run_epoch(const ResumePoint& point, Progress& progress);
+  void end_epoch(Progress& progress);
   bool next_window(Window& window);
+  void begin_step();
   void take_step(const Window& window);
+  void step_or_drop(const Window& window);
+  int64_t scheduled_steps() const;
+  void skip_rest_of_epoch();
   void do_what_is_due(Progress& progress);
+  void log(Metrics entry, Progress& progress);
   void log_losses(Progress& progress);
   void evaluate(Progress& progress);
+  Metrics log_evaluation(Progress& progress);
   void save(Progress& progress);
 
   TrainingLoopParts parts_;

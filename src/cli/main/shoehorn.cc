@@ -1,4 +1,5 @@
-// The program. Exit codes: 0 done, 1 failed, 2 the user's mistake.
+// The program. Exit codes: 0 done, 1 failed, 2 the user's mistake; 130, 143 and 129 stopped by SIGINT (Ctrl-C), SIGTERM
+// and SIGHUP.
 #include "cli/commands.h"
 
 int main(int argc, char** argv) {

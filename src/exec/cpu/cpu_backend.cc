@@ -30,9 +30,9 @@ class CpuBackend final : public HostBackend {
   explicit CpuBackend(int threads) : threads_(threads > 0 ? threads : omp_get_max_threads()) {
     omp_set_num_threads(threads_);
     machine_ = machine_profile(threads_);
-    for (const auto& family : {movement_kernels(), rowwise_kernels(), column_kernels(), rotary_kernels(),
-                               matmul_kernels(), attention_kernels(), loss_kernels(),
-                               vocabulary_loss_kernels(), update_kernels()}) {
+    for (const auto& family :
+         {movement_kernels(), rowwise_kernels(), column_kernels(), rotary_kernels(), matmul_kernels(),
+          attention_kernels(), loss_kernels(), vocabulary_loss_kernels(), update_kernels()}) {
       for (const KernelEntry& entry : family) entries_[static_cast<size_t>(entry.kind)] = entry;
     }
   }

@@ -1,0 +1,29 @@
+// What a benchmark of many settings shows when a stop ends it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "base/stop_request.h"
+#include "cli/terminal_lines.h"
+
+namespace shoehorn {
+
+// Returns walk(keep), where the walk calls keep(result) with what is measured so far. If a stop ends it,
+// print(result) shows the last of these, and Stopped says of how many settings. A result has `rungs`.
+template <typename Result, typename Walk, typename Print>
+Result walk_until_stopped(const Walk& walk, const Print& print) {
+  std::optional<Result> so_far;
+  try {
+    return walk([&so_far](const Result& result) { so_far = result; });
+  } catch (const Stopped& stop) {
+    leave_closed_terminal();
+    if (!so_far) throw Stopped(stop.signal(), "no setting is measured");
+    print(*so_far);
+    throw Stopped(stop.signal(), fmt::format("the result is of the settings so far, {} of {}",
+                                             so_far->rungs.size(), so_far->options.rungs.size()));
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,392 @@
+// Signals to the program at random instants: it ends with the signal's exit code, loses nothing that was finished,
+// says how to go on, and the run that goes on ends where the run that was never stopped ends, bit for bit.
+//
+// SHOEHORN_SIGNALS=100 sends a hundred; by default a few seconds' worth.
+#include <fcntl.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "base/stop_request.h"
+#include "cli_support.h"
+#include "io/checkpoint_directory.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+namespace fs = std::filesystem;
+
+constexpr int64_t kSteps = 12;
+
+int signals_to_send() {
+  const char* given = std::getenv("SHOEHORN_SIGNALS");
+  return given == nullptr ? 12 : std::max(1, std::atoi(given));
+}
+
+void sleep_seconds(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+class CliSignals : public CliTest {
+ protected:
+  // Whatever the tests themselves were started under.
+  CliSignals() {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+  }
+
+  std::vector<std::string> words(const fs::path& output_dir, bool resume = false) const {
+    std::vector<std::string> all = train_words({"--output_dir",
+                                                output_dir,
+                                                "--max_steps",
+                                                std::to_string(kSteps),
+                                                "--save_steps",
+                                                "5",
+                                                "--eval_strategy",
+                                                "steps",
+                                                "--eval_steps",
+                                                "3",
+                                                "--validation_file",
+                                                path("validation.csv"),
+                                                "--logging_steps",
+                                                "2",
+                                                "--metric_for_best_model",
+                                                "accuracy",
+                                                "--gradient_accumulation_steps",
+                                                "2",
+                                                "--save_total_limit",
+                                                "3"});
+    if (resume) all.emplace_back("--resume_from_checkpoint");
+    return all;
+  }
+
+  // A run that is far from its end when a signal comes, whatever the machine does meanwhile.
+  std::vector<std::string> endless_words(std::vector<std::string> more = {}) const {
+    std::vector<std::string> all =
+        train_words({"--max_steps", "1000000", "--save_steps", "1000000", "--logging_steps", "1"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  // Waits until the program has said a text.
+  static void wait_for(const StartedProgram& program, const std::string& text) {
+    const auto start = std::chrono::steady_clock::now();
+    while (program.output().find(text) == std::string::npos) {
+      sleep_seconds(0.005);
+      ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(120)) << program.output();
+    }
+  }
+
+  // The state without what a clock measured, and without a path.
+  static std::string state_of(const fs::path& file) {
+    nlohmann::json state = read_json(file);
+    for (nlohmann::json& entry : state["log_history"]) {
+      for (const char* name : {"eval_runtime", "eval_samples_per_second", "eval_steps_per_second"})
+        entry.erase(name);
+    }
+    state.erase("best_model_checkpoint");
+    return state.dump();
+  }
+
+  void expect_finished(const fs::path& output_dir, const fs::path& uninterrupted) const {
+    const std::string last = fmt::format("checkpoint-{}", kSteps);
+    for (const char* name : {"model.safetensors", "optimizer.safetensors", "shoehorn_state.json"}) {
+      EXPECT_TRUE(read_text_file(output_dir / last / name) == read_text_file(uninterrupted / last / name))
+          << name << " differs";
+    }
+    EXPECT_EQ(state_of(output_dir / last / "trainer_state.json"),
+              state_of(uninterrupted / last / "trainer_state.json"));
+    EXPECT_TRUE(read_text_file(output_dir / "model.safetensors") ==
+                read_text_file(uninterrupted / "model.safetensors"));
+  }
+
+  static int64_t newest(const fs::path& output_dir) { return latest_checkpoint(output_dir).step; }
+};
+
+TEST_F(CliSignals, TheRunGoesOnAsIfNothingHadHappened) {
+  const fs::path uninterrupted = path("uninterrupted");
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(run(words(uninterrupted)).exit_code, 0);
+  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> delay(0, 0.7 * whole.count());
+  int64_t known = 0;
+  int resumed = 0;
+  int sent = 0;
+  while (sent < signals_to_send() && !HasFailure()) {
+    const int signal = std::array{SIGINT, SIGTERM, SIGHUP}[static_cast<size_t>(sent % 3)];
+    StartedProgram program(words(output(), known > 0), directory_.path());
+    sleep_seconds(delay(random));
+    // A signal before main() finds no handler.
+    const bool is_running = program.output().size() > 0;
+    kill(program.pid(), signal);
+    const ProgramRun result = program.wait();
+    if (result.exit_code == -1) {
+      EXPECT_FALSE(is_running) << result.output << result.error;
+      continue;
+    }
+    ++sent;
+    EXPECT_GE(newest(output()), known) << "a finished checkpoint is lost";
+    for (const fs::path& checkpoint : list_checkpoints(output()))
+      EXPECT_EQ(checkpoint_defect(checkpoint, VerifiedFiles::kAll), "") << checkpoint;
+    for (const auto& entry : fs::directory_iterator(output()))
+      EXPECT_NE(entry.path().filename().string()[0], '.') << entry.path() << " is left";
+    if (result.exit_code == 0 || contains(result.error, "the training is done")) {
+      expect_finished(output(), uninterrupted);
+      fs::remove_all(output());
+      known = 0;
+      continue;
+    }
+    EXPECT_EQ(result.exit_code, 128 + signal) << result.output << result.error;
+    known = newest(output());
+    if (known > 0) {
+      ++resumed;
+      EXPECT_TRUE(contains(result.output + result.error, "--resume_from_checkpoint") ||
+                  contains(result.error, "training had not begun"));
+    }
+  }
+  ASSERT_EQ(run(words(output(), known > 0)).exit_code, 0);
+  expect_finished(output(), uninterrupted);
+  EXPECT_GE(resumed, signals_to_send() / 4) << "the signals must hit runs that have something to lose";
+  RecordProperty("resumed", resumed);
+}
+
+TEST_F(CliSignals, SaysWhatIsSavedAndHowToGoOn) {
+  StartedProgram program(endless_words({"--overwrite_output_dir", "--report_to", "html"}), directory_.path());
+  wait_for(program, "step 2 ");
+  kill(program.pid(), SIGINT);
+  const ProgramRun stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
+  EXPECT_EQ(stopped.error, "");
+  const int64_t step = newest(output());
+  EXPECT_GE(step, 2);
+  EXPECT_TRUE(contains(stopped.output, "***** train metrics *****"));
+  EXPECT_TRUE(
+      contains(stopped.output, fmt::format("Stopped by Ctrl-C (SIGINT) after step {}; saved in {}\n"
+                                           "To go on from there:\n  ",
+                                           step, (output() / fmt::format("checkpoint-{}", step)).string())));
+  EXPECT_FALSE(contains(stopped.output, "Saved in"));
+  EXPECT_TRUE(fs::exists(output() / "report.html"));
+  EXPECT_EQ(read_json(output() / "trainer_state.json")["global_step"], step);
+  EXPECT_TRUE(read_json(output() / "train_results.json").contains("train_loss"));
+  EXPECT_FALSE(fs::exists(output() / "model.safetensors")) << "a model that is not trained to its end";
+  // The line is copied into a shell, with another end.
+  const size_t at = stopped.output.find("To go on from there:\n  ") + 23;
+  const std::string command = stopped.output.substr(at, stopped.output.find('\n', at) - at);
+  const std::string shell =
+      fmt::format("{} --max_steps {} > {} 2>&1", command, step + 1, path("resumed").string());
+  EXPECT_EQ(std::system(shell.c_str()), 0) << read_text_file(path("resumed"));
+  EXPECT_TRUE(contains(read_text_file(path("resumed")), fmt::format("at step {}\n", step)));
+}
+
+TEST_F(CliSignals, WithoutCheckpointsNothingIsSaved) {
+  for (const char* flag : {"--save_strategy=no", "--enable_jit_checkpoint=false"}) {
+    StartedProgram program(endless_words({flag}), directory_.path());
+    wait_for(program, "step 2 ");
+    kill(program.pid(), SIGTERM);
+    const ProgramRun stopped = program.wait();
+    EXPECT_EQ(stopped.exit_code, 143) << stopped.error;
+    EXPECT_TRUE(contains(stopped.output, "no checkpoint is saved, because")) << flag;
+    EXPECT_TRUE(list_checkpoints(output()).empty());
+  }
+}
+
+TEST_F(CliSignals, TheResultOnStandardOutputIsOneJsonObject) {
+  StartedProgram program(endless_words({"--json"}), directory_.path());
+  while (read_text_file(directory_.path() / "stderr").find("step 2 ") == std::string::npos)
+    sleep_seconds(0.005);
+  kill(program.pid(), SIGINT);
+  const ProgramRun stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_TRUE(parse_json(stopped.output, "stdout").contains("train_loss"));
+  EXPECT_TRUE(contains(stopped.error, "To go on from there:"));
+}
+
+// `timeout` signals its child and then the group of both: that is one stop.
+TEST_F(CliSignals, TwoSignalsOfOneEventAreOne) {
+  StartedProgram program(endless_words(), directory_.path());
+  wait_for(program, "step 2 ");
+  for (int i = 0; i < 3; ++i) kill(program.pid(), SIGTERM);
+  kill(program.pid(), SIGHUP);
+  EXPECT_EQ(program.wait().exit_code, 143);
+  EXPECT_GE(newest(output()), 2);
+}
+
+// The first signal comes when the program is stopped (SIGSTOP), so that the second one finds it at work on the first.
+TEST_F(CliSignals, ASecondSignalEndsItAtOnceAndLosesNoFinishedCheckpoint) {
+  std::mt19937_64 random(3);
+  int at_once = 0;
+  for (int i = 0; i < 6 && !HasFailure(); ++i) {
+    fs::remove_all(output());
+    StartedProgram program(endless_words({"--save_steps", "1", "--save_total_limit", "2"}),
+                           directory_.path());
+    wait_for(program, "saved ");
+    kill(program.pid(), SIGTERM);
+    const int64_t known = newest(output());
+    sleep_seconds(0.001 * static_cast<double>(random() % 8));
+    kill(program.pid(), SIGSTOP);
+    sleep_seconds(kSecondSignalSeconds + 0.02);
+    kill(program.pid(), SIGINT);
+    kill(program.pid(), SIGCONT);
+    const ProgramRun ended = program.wait();
+    EXPECT_TRUE(ended.exit_code == 130 || ended.exit_code == 143) << ended.exit_code << ended.error;
+    at_once += ended.error.find("by a second signal") == std::string::npos ? 0 : 1;
+    EXPECT_GE(newest(output()), known);
+    std::vector<std::string> more = endless_words({"--resume_from_checkpoint"});
+    more.insert(more.end(), {"--max_steps", std::to_string(newest(output()) + 1)});
+    EXPECT_EQ(run(more).exit_code, 0);
+  }
+  EXPECT_GE(at_once, 1);
+}
+
+// nohup ignores SIGHUP; what was ignored at the start stays so.
+TEST_F(CliSignals, AnIgnoredSignalStaysIgnored) {
+  std::signal(SIGHUP, SIG_IGN);
+  StartedProgram program(words(output()), directory_.path());
+  std::signal(SIGHUP, SIG_DFL);
+  wait_for(program, "step 2 ");
+  kill(program.pid(), SIGHUP);
+  EXPECT_EQ(program.wait().exit_code, 0);
+  EXPECT_EQ(newest(output()), kSteps);
+}
+
+// The program in a session of its own, on a terminal; what it shows there.
+class OnTerminal {
+ public:
+  explicit OnTerminal(const std::vector<std::string>& words) {
+    std::vector<std::string> all = {SHOEHORN_PROGRAM};
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<char*> arguments;
+    for (std::string& word : all) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+    pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
+    if (pid_ != 0) return;
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    setenv("TERM", "xterm", 1);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+
+  // Reads until the program has shown a text, or has ended.
+  void read_until(const std::string& text) {
+    std::array<char, 4096> block{};
+    while (shown_.find(text) == std::string::npos) {
+      const ssize_t count = read(terminal_, block.data(), block.size());
+      if (count <= 0) return;
+      shown_.append(block.data(), static_cast<size_t>(count));
+    }
+  }
+  void type(char key) const { ASSERT_EQ(write(terminal_, &key, 1), 1); }
+  void close_window() { close(terminal_); }
+  int exit_code() const {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  const std::string& shown() const { return shown_; }
+
+ private:
+  int terminal_ = -1;
+  pid_t pid_ = -1;
+  std::string shown_;
+};
+
+TEST_F(CliSignals, CtrlCOnATerminalClearsTheBar) {
+  OnTerminal program(endless_words());
+  program.read_until("step 3 ");
+  constexpr char kCtrlC = 3;
+  program.type(kCtrlC);
+  program.read_until("nothing ends with this");
+  EXPECT_EQ(program.exit_code(), 130) << program.shown();
+  const std::string& shown = program.shown();
+  const size_t metrics = shown.rfind("***** train metrics");
+  ASSERT_NE(metrics, std::string::npos) << shown;
+  EXPECT_EQ(shown.substr(metrics - 4, 4), "\r\x1b[K") << "the line is the bar's no more";
+  EXPECT_TRUE(shown.ends_with("--resume_from_checkpoint\r\n")) << shown;
+}
+
+TEST_F(CliSignals, AWindowThatClosesLosesNothing) {
+  OnTerminal program(endless_words());
+  program.read_until("step 3 ");
+  program.close_window();
+  EXPECT_EQ(program.exit_code(), 129);
+  EXPECT_GE(newest(output()), 3);
+  EXPECT_TRUE(fs::exists(output() / "train_results.json"));
+}
+
+// Each ends cleanly, and says what there is of its work.
+TEST_F(CliSignals, EvaluationAndPredictionEndCleanly) {
+  directory_.write("long.csv", labelled_csv(60'000, 4));
+  const std::vector<std::vector<std::string>> commands = {
+      {"eval", "--validation_file", path("long.csv")},
+      {"predict", "--test_file", path("long.csv"), "--output_file", path("labels.jsonl")}};
+  for (const std::vector<std::string>& command : commands) {
+    for (const double seconds : {0.15, 0.6}) {
+      std::vector<std::string> all = command;
+      all.insert(all.end(), {"--model_name_or_path", model(), "--output_dir", output()});
+      StartedProgram program(all, directory_.path());
+      sleep_seconds(seconds);
+      kill(program.pid(), SIGTERM);
+      const ProgramRun stopped = program.wait();
+      if (stopped.exit_code == -1) continue;  // before main()
+      EXPECT_EQ(stopped.exit_code, 143) << stopped.output << stopped.error;
+      EXPECT_TRUE(contains(stopped.error, command[0] == "eval" ? "stopped by SIGTERM: no results are written"
+                                                               : "labels.jsonl is not written"));
+      EXPECT_FALSE(fs::exists(path("labels.jsonl")));
+      EXPECT_TRUE(written().empty()) << written()[0];
+      for (const auto& entry : fs::directory_iterator(directory_.path()))
+        EXPECT_FALSE(entry.path().filename().string().starts_with(".labels")) << entry.path();
+    }
+  }
+}
+
+// A file that is tokenized for long, also into a cache.
+TEST_F(CliSignals, TokenizingEndsCleanly) {
+  directory_.write("long.csv", labelled_csv(300'000, 4));
+  for (const bool cached : {false, true}) {
+    std::vector<std::string> all = endless_words({"--train_file", path("long.csv")});
+    if (cached) all.insert(all.end(), {"--dataset_cache", path("cache")});
+    ProgramRun stopped;
+    // Later and later, until it is behind the beginning of main().
+    for (double seconds = 0.1; stopped.exit_code == -1 && seconds < 10; seconds *= 1.5) {
+      StartedProgram program(all, directory_.path());
+      sleep_seconds(seconds);
+      kill(program.pid(), SIGINT);
+      stopped = program.wait();
+    }
+    EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
+    EXPECT_TRUE(contains(stopped.error, "training had not begun, and nothing is saved"));
+    EXPECT_TRUE(list_checkpoints(output()).empty());
+  }
+  if (!fs::exists(path("cache"))) return;
+  for (const auto& entry : fs::directory_iterator(path("cache")))
+    ADD_FAILURE() << entry.path() << " is left of a data set";
+}
+
+// The processes of a benchmark end with it, and what was measured is shown.
+TEST_F(CliSignals, ABenchmarkEndsWithItsProcesses) {
+  StartedProgram program({"bench", "quality", "--quick", "--json", path("quality.json")}, directory_.path());
+  const auto start = std::chrono::steady_clock::now();
+  while (!fs::exists(path("quality.json"))) {
+    sleep_seconds(0.02);
+    ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(120));
+  }
+  kill(program.pid(), SIGINT);
+  const auto sent = std::chrono::steady_clock::now();
+  const ProgramRun stopped = program.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - sent, std::chrono::seconds(20));
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
+  EXPECT_TRUE(contains(stopped.error, "the result is of the settings so far"));
+  EXPECT_NE(stopped.output, "");
+  EXPECT_GE(read_json(path("quality.json"))["rungs"].size(), 1U);
+}
+
+}  // namespace
+}  // namespace shoehorn
