@@ -57,7 +57,8 @@ TEST(Registry, EveryShapeIsAModelThatItsConfigDescribes) {
     ASSERT_NE(model, nullptr) << name;
     EXPECT_GT(model->hidden_size(), 0) << name;
     EXPECT_EQ(model->product_sizes()[0].size, model->hidden_size()) << name;
-    const auto again = model_from_json(parse_json(model->config_json(), "config.json"), name);
+    const json config = parse_json(model->config_json(), "config.json");
+    const auto again = model_from_json(config, name, head_of(config));
     EXPECT_EQ(again->config_json(), model->config_json()) << name;
     EXPECT_EQ(again->labels(), model->labels()) << name;
   }
