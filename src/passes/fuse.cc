@@ -43,8 +43,8 @@ class ChainFuser {
     for (size_t link = 0; link < nodes.size(); ++link) {
       if (nodes[link] != nullptr && !knows_inputs(chain, link, *nodes[link])) return std::nullopt;
     }
-    for (size_t output = chain.outputs; output < last.outputs.size(); ++output) {
-      if (fuser_.readers(last.outputs[output]) > 0) return std::nullopt;
+    for (size_t output = chain.outputs; output < nodes.back()->outputs.size(); ++output) {
+      if (fuser_.readers(nodes.back()->outputs[output]) > 0) return std::nullopt;
     }
     if (chain.applies != nullptr && !chain.applies(program_, nodes)) return std::nullopt;
     return nodes;
