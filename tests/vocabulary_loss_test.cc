@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "analysis/find_anomaly.h"
+#include "base/error_testing.h"
 #include "exec/backends.h"
 #include "exec/null/null_backend.h"
 #include "model/layers.h"
@@ -193,6 +195,27 @@ TEST(VocabularyLoss, ExactPassesChangeNoBit) {
       EXPECT_EQ(losses(updated), kept);
       EXPECT_EQ(losses(skipping(step, "rematerialize")), kept);
     }
+  }
+}
+
+// The node is named. Under a dynamic loss scale its gradients may overflow, and its loss may not.
+TEST(VocabularyLoss, AnomaliesAreFound) {
+  StepOptions step = gradient_options();
+  step.precision = Precision::kFloat16;
+  step.loss_scale.fixed = 0x1p26F;
+  for (const bool forward_only : {false, true}) {
+    PackedRun run(language_model(Head::kOwn), texts(6), step, packing_of(6));
+    watch_for_anomaly(run.session().executor(), forward_only);
+    const auto found = [&] { return message_of<SystemError>([&] { run.step(kWhole, 0); }); };
+    if (forward_only) {
+      EXPECT_GT(run.step(kWhole, 0), 0.0F);
+    } else {
+      EXPECT_TRUE(contains(found(), "linear_cross_entropy_with_grad"));
+    }
+    Weights weights = read_weights(run.session());
+    weights.at("head.weight")[5] = NAN;
+    write_weights(run.session(), weights);
+    EXPECT_TRUE(contains(found(), "nan from op cast")) << "the weight's";
   }
 }
 

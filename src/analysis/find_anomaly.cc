@@ -44,15 +44,22 @@ bool is_checked(const Node& node, const TensorType& type) {
   return !op_info(node.kind).makes_infinities && is_float(type.dtype);
 }
 
+// True for a gradient that a node of the forward makes: those of a vocabulary's loss, behind the loss's own outputs.
+bool is_gradient_in_forward(const Node& node, size_t output) {
+  constexpr size_t kLossOutputs = 4;
+  return node.kind == OpKind::kLinearCrossEntropyWithGrad && output >= kLossOutputs;
+}
+
 }  // namespace
 
 std::string find_anomaly(const Executor& executor, ProgramId ran, size_t node_at,
-                         std::span<const int64_t> counts) {
+                         std::span<const int64_t> counts, bool forward_only) {
   const Program& program = executor.program(ran);
   const Node& node = program.nodes()[node_at];
-  for (const ValueId id : node.outputs) {
+  for (size_t output = 0; output < node.outputs.size(); ++output) {
+    const ValueId id = node.outputs[output];
     const TensorType& type = program.type(id);
-    if (!is_checked(node, type)) continue;
+    if (!is_checked(node, type) || (forward_only && is_gradient_in_forward(node, output))) continue;
     // Rows in use: the outermost dimension that has a count; what lies behind it is whole.
     int64_t outer = 1;
     int64_t used = type.shape.elements();
@@ -89,7 +96,7 @@ void watch_for_anomaly(Executor& executor, bool forward_only) {
       [&executor, forward_only](ProgramId program, size_t node, std::span<const int64_t> counts) {
         const Phase phase = executor.program(program).nodes()[node].region.phase;
         if (forward_only && (phase == Phase::kBackward || phase == Phase::kUpdate)) return;
-        const std::string found = find_anomaly(executor, program, node, counts);
+        const std::string found = find_anomaly(executor, program, node, counts, forward_only);
         if (!found.empty()) throw SystemError(found);
       });
 }

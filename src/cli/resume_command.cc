@@ -50,7 +50,7 @@ std::string resume_command(const std::string& program, const std::vector<std::st
   kept = without_flag(kept, "overwrite_output_dir",
                       [](const std::string& word) { return parse_boolean(word).has_value(); });
   std::string command = shell_word(program);
-  for (const std::string& word : kept) command += " " + shell_word(word);
+  for (const std::string& word : kept) command.append(" ").append(shell_word(word));
   return command + " --resume_from_checkpoint";
 }
 

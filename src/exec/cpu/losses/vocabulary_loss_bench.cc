@@ -125,7 +125,7 @@ void vocabulary_products(benchmark::State& state, DType dtype, bool trains_weigh
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({512, 576, 49'152})->Args({2048, 896, 151'936});
-  benchmark->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
+  benchmark->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 }
 
 BENCHMARK_CAPTURE(vocabulary_loss, fp32_trained, DType::kF32, true)->Apply(sizes);
