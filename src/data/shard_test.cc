@@ -262,6 +262,7 @@ TEST(Shards, ContentOutOfRangeIsNamed) {
     change(header, offsets, ids, labels);
     std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
     const auto append = [&bytes](const auto& values) {
+      if (values.empty()) return;
       bytes.resize((bytes.size() + 7) / 8 * 8);
       bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0]));
     };

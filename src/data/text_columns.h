@@ -1,6 +1,7 @@
 // Finds out which columns of a table are texts and which are labels, by the rules of transformers' run_glue
 // for custom files (find_language_column: of run_clm). Two differences, where that script would fail: the
-// published MRPC and STS-B files are recognized by their header, and columns that hold only numbers (ids, an index) are not taken for text.
+// published MRPC and STS-B files are recognized by their header, and columns that hold only numbers (ids, an
+// index) are not taken for text.
 // data/labels.h says what labels mean.
 //
 //   label   the column `label`, else `labels`, else MRPC's `Quality` or STS-B's `score`; or those that the user names

@@ -84,8 +84,8 @@ TEST_F(LanguageDataTest, BlocksAreThoseOfRunClm) {
       args_.block_size = expected["block_size"].get<int64_t>();
       args_.block_remainder = "run_clm";
       args_.validation_split_percentage = expected["validation_split_percentage"];
-      SCOPED_TRACE(expected["file"].dump() + to_json(args_)["block_size"].dump() +
-                   to_json(args_)["validation_split_percentage"].dump());
+      SCOPED_TRACE(fmt::format("{} of {}, {}% to evaluate on", expected["block_size"].dump(),
+                               expected["file"].dump(), expected["validation_split_percentage"].dump()));
       const LanguageData data = load({.max_positions = 1024, .vocab_size = 400});
       expect_blocks(data.train, expected["train"]);
       if (expected.contains("validation")) expect_blocks(data.validation, expected["validation"]);
