@@ -1,12 +1,14 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "arguments/command_options.h"
 #include "base/error.h"
@@ -39,15 +41,17 @@ Each line of a FILE is a text. Of .csv, .tsv, .jsonl and .json each row is one: 
 
 const std::vector<ArgumentSpec>& option_rows() {
   static const std::vector<ArgumentSpec> rows = {
-      {.name = "output_dir", .kind = kText, .standard = std::string(), .help = "where the files go"},
+      {.name = "output_dir",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "required: where the files go"},
       {.name = "overwrite_output_dir",
        .kind = kFlag,
        .standard = false,
        .help = "replace the tokenizer that the directory has"},
       {.name = "vocab_size",
        .kind = kInteger,
-       .standard = int64_t{0},
-       .help = "number of tokens: special tokens, alphabet and merges together"},
+       .help = "required: number of tokens, with special tokens and alphabet"},
       {.name = "min_frequency",
        .kind = kInteger,
        .standard = int64_t{2},
@@ -81,8 +85,7 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "pad_token", .kind = kText, .standard = std::string(), .help = "which pads a text"},
       {.name = "model_max_length",
        .kind = kInteger,
-       .standard = int64_t{0},
-       .help = "tokens that the model can read, for tokenizer_config.json; 0: no limit"},
+       .help = "tokens that the model can read, for tokenizer_config.json"},
       {.name = "initial_alphabet",
        .kind = kText,
        .standard = std::string("bytes"),
@@ -91,8 +94,7 @@ const std::vector<ArgumentSpec>& option_rows() {
        .choices = {{"bytes"}, {"texts"}}},
       {.name = "limit_alphabet",
        .kind = kInteger,
-       .standard = int64_t{0},
-       .help = "of the bytes that the texts have, only so many, the most frequent; 0: all"},
+       .help = "of the bytes that the texts have, only so many, the most frequent"},
       {.name = "text_column_name",
        .kind = kText,
        .standard = std::string(),
@@ -202,10 +204,12 @@ BpeTrainerOptions trainer_options(const CommandOptions& given) {
   options.pre_tokenizer = given.text("pre_tokenizer");
   options.nfc = given.text("normalizer") == "nfc";
   options.all_bytes = given.text("initial_alphabet") == "bytes";
-  const int64_t limit = given.integer_at_least("limit_alphabet", 0);
-  if (limit > 0) options.limit_alphabet = limit;
-  if (limit > 0 && options.all_bytes)
-    throw user_error("[--limit_alphabet] expected no value with --initial_alphabet bytes, got {}", limit);
+  if (given.is_given("limit_alphabet")) {
+    options.limit_alphabet = given.integer_at_least("limit_alphabet", 1);
+    if (options.all_bytes)
+      throw user_error("[--limit_alphabet] expected no value with --initial_alphabet bytes, got {}",
+                       *options.limit_alphabet);
+  }
   options.threads = omp_get_max_threads();
   return options;
 }
@@ -226,8 +230,8 @@ TokenizerConfig tokenizer_config(const CommandOptions& given,
   config.eos_token = token_of("eos_token");
   config.unk_token = token_of("unk_token");
   if (!given.text("pad_token").empty()) config.pad_token = token_of("pad_token");
-  const int64_t max_length = given.integer_at_least("model_max_length", 0);
-  if (max_length > 0) config.model_max_length = max_length;
+  if (given.is_given("model_max_length"))
+    config.model_max_length = given.integer_at_least("model_max_length", 1);
   return config;
 }
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <random>
-#include <set>
 
 #include "base/error.h"
 

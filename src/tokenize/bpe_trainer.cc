@@ -1,10 +1,8 @@
 #include "tokenize/bpe_trainer.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <functional>
 #include <set>
 
 #include "base/error.h"

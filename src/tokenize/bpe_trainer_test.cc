@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "tokenize/bpe_tokenizer_file.h"
-#include "tokenize/tokenizer_testing.h"
 
 namespace shoehorn {
 namespace {

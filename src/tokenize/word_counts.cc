@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -67,7 +68,7 @@ void WordTable::add(std::string_view word, uint64_t hash, int64_t count) {
     ++size_;
   }
   slot.count += count;
-  if (static_cast<size_t>(size_) * 2 > slots_.size()) grow();
+  if (static_cast<size_t>(size_) * 3 > slots_.size() * 2) grow();
 }
 
 void WordTable::grow() {

@@ -17,7 +17,7 @@
 
 namespace shoehorn {
 
-// Words and their counts: a hash table with open addressing, at most half full, and the words end to end.
+// Words and their counts: a hash table with open addressing, at most two thirds full, and the words end to end.
 class WordTable {
  public:
   WordTable() : slots_(kFirstSlots) {}
