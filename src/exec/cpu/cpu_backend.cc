@@ -49,6 +49,10 @@ class CpuBackend final : public HostBackend {
     if (kernel.compile != nullptr) kernel.compile({program, node});
   }
 
+  int64_t measure_overhead_bytes(AddressSpace space) const override {
+    return HostBackend::measure_overhead_bytes(space) + bytes_while_running(threads_);
+  }
+
   void release_unused_code() const override { release_unused_matmuls(); }
 
   PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers,

@@ -65,6 +65,10 @@ bool has_products_of(DType operands);
 // weights sum over tokens, and operands that are widened to fp32 are cut into panels of rows.
 int64_t rows_of_full_panels(DType operands);
 
+// What the library takes at most while a product runs, besides the workspace. Nothing with AVX-512; else its copies of
+// operands, which `threads` threads allocate for each product and free again.
+int64_t bytes_while_running(int threads);
+
 // "oneDNN 2.6.3".
 const char* matmul_library();
 

@@ -2,6 +2,7 @@
 #include "exec/cpu/products/matmul_onednn.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <array>
 #include <cstddef>
@@ -110,12 +111,16 @@ std::unique_ptr<Implementation> make(const ShapeType& shape, const ProductShape&
   }
 }
 
-// Without AVX-512 the library makes the code of its products when the first one runs, and copies parts of the operands into
-// memory of its own, about a megabyte a thread. Both are done here, so that they are there when what the process holds is
-// measured.
+// A thread's copies of operands take 951,904 bytes or fewer (oneDNN 2.6.3).
+constexpr int64_t kCopyBytes = int64_t{1} << 20;
+
+// Without AVX-512 the library makes the code of its products when the first one runs: here, so that it is there when what
+// the process holds is measured. Its copies of operands would stay in the heap, between other blocks, and make it grow; as
+// mappings of their own they go back to the system each time.
 void run_first_product() {
   if (includes(dnnl::cpu_isa::avx512_core)) return;
-  constexpr int64_t kSize = 512;  // the library's copies are as large as of any
+  mallopt(M_MMAP_THRESHOLD, kCopyBytes / 4);
+  constexpr int64_t kSize = 64;
   std::vector<float> a(kSize * kSize), b(kSize * kSize), c(kSize * kSize);
   for (const bool transposes_a : {false, true}) {
     for (const bool transposes_b : {false, true}) {
@@ -309,6 +314,10 @@ void release_unused_products() {
   const auto is_unused = [](const auto& entry) { return entry.second.use_count() == 1; };
   std::erase_if(known_products(), is_unused);
   std::erase_if(known_moves(), is_unused);
+}
+
+int64_t bytes_while_running(int threads) {
+  return includes(dnnl::cpu_isa::avx512_core) ? 0 : threads * kCopyBytes;
 }
 
 const char* matmul_library() {
