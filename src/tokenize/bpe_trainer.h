@@ -10,8 +10,8 @@
 //   save_tokenizer("tokenizer", train_byte_level_bpe(options, sources), {.eos_token = "<|endoftext|>"});
 //   const auto tokenizer = Tokenizer::load("tokenizer");
 //
-// Memory: the different words of the texts, while they are counted and while merges are learned, and a batch of text; about
-// 25 bytes for each byte of a different word, and 80 for each different word. The texts themselves are not kept.
+// Memory: the different words of the texts, while they are counted and while merges are learned, and a batch of text: at
+// most about 120 bytes for each different word, and 20 for each of its bytes. The texts themselves are not kept.
 #pragma once
 
 #include <cstdint>
