@@ -60,26 +60,26 @@ TEST_F(Evaluation, DoesNotDependOnTheBatch) {
       sum += std::exp(static_cast<double>(logits[static_cast<size_t>(3 * i) + c]));
     loss += (std::log(sum) - logits[static_cast<size_t>(3 * i + data.class_label(i))]) / 13;
   }
-  EXPECT_NEAR(whole.loss, loss, loss_rounding_error(13, loss));
+  EXPECT_NEAR(whole.loss.mean, loss, loss_rounding_error(13, loss));
   // Products of other sizes may group their sums otherwise. A loss follows its logits, one to one at most.
   const double of_logits = rounding_error(kTinyBertRoundings, largest_logit());
   const double of_loss = of_logits + loss_rounding_error(13, loss);
   for (const int64_t batch : {1, 4, 5}) {
     const EvaluationResult parts = run(data, batch);
     EXPECT_EQ(parts.batches, (13 + batch - 1) / batch);
-    EXPECT_NEAR(parts.loss, whole.loss, of_loss) << batch;
+    EXPECT_NEAR(parts.loss.mean, whole.loss.mean, of_loss) << batch;
     ASSERT_EQ(logits_.size(), logits.size());
     for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits_[i], logits[i], of_logits);
     EXPECT_EQ(progress_.back(), 13);
   }
   const EvaluationResult padded = run(data, 4, 24);
-  EXPECT_NEAR(padded.loss, whole.loss, of_loss);
+  EXPECT_NEAR(padded.loss.mean, whole.loss.mean, of_loss);
 }
 
 TEST_F(Evaluation, WithoutLabels) {
   const EvaluationResult result =
       run(Dataset::from_columns({{"input_ids", Dataset::Rows{{1, 2}, {3}, {4, 5, 6}}}}), 2);
-  EXPECT_EQ(result.loss, 0);
+  EXPECT_EQ(result.loss.mean, 0);
   EXPECT_EQ(result.score->total(), 0);
   EXPECT_EQ(logits_.size(), 9U);
   const Metrics metrics = evaluation_metrics(result);
@@ -96,8 +96,8 @@ TEST_F(Evaluation, IgnoredLabelsDoNotCount) {
   const EvaluationResult two = run(Dataset::from_columns({{"input_ids", Dataset::Rows{{1, 2}, {4, 5, 6}}},
                                                           {"labels", std::vector<int64_t>{1, 2}}}),
                                    2);
-  EXPECT_NEAR(some.loss, two.loss,
-              rounding_error(kTinyBertRoundings, largest_logit()) + loss_rounding_error(2, two.loss));
+  EXPECT_NEAR(some.loss.mean, two.loss.mean,
+              rounding_error(kTinyBertRoundings, largest_logit()) + loss_rounding_error(2, two.loss.mean));
 }
 
 TEST_F(Evaluation, MetricsHaveTransformersNames) {
