@@ -20,12 +20,11 @@ find "$fortunes" -type f ! -name '*.*' | LC_ALL=C sort | while read -r file; do 
   LC_ALL=C tr -d '\000-\010\013-\037\177' |
   LC_ALL=C awk -v train="$data/fortunes.jsonl" -v held_out="$data/held_out.jsonl" '
     function end_of_fortune() {
-      gsub(/["\\]/, "\\\\&", text); gsub(/\t/, "\\t", text)
       if (text != "") print "{\"text\": \"" text "\"}" > (++count % 20 == 0 ? held_out : train)
       text = ""
     }
     $0 == "%" { end_of_fortune(); next }
-    { text = text (text == "" ? "" : "\\n") $0 }
+    { gsub(/["\\]/, "\\\\&"); gsub(/\t/, "\\t"); text = text (text == "" ? "" : "\\n") $0 }
     END { end_of_fortune() }'
 
 echo "== A tokenizer of $(wc -l < "$data/fortunes.jsonl") fortunes"
