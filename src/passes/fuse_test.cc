@@ -323,7 +323,9 @@ TEST(FuseChains, ASumThatGoesOnIsAnOutputOfItsNorm) {
                                          [&](const Node& each) { return each.kind == fused; });
         // Recompute and layer-major order go by regions: the sum is its layer's.
         EXPECT_EQ(node.region.layer, 0);
-        if (other == OtherReader::kResult) EXPECT_EQ(program.result("sum"), node.outputs[1]);
+        if (other == OtherReader::kResult) {
+          EXPECT_EQ(program.result("sum"), node.outputs[1]);
+        }
         const auto readers = program.readers();
         const bool goes_on = other == OtherReader::kBehind || other == OtherReader::kNorm;
         EXPECT_EQ(readers[node.outputs[1].at()].size(), goes_on ? 1U : 0U);
