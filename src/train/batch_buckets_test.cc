@@ -100,7 +100,7 @@ class Buckets : public ::testing::TestWithParam<Setting> {
                       [&](std::span<const float> rows) {
                         trained.outputs.insert(trained.outputs.end(), rows.begin(), rows.end());
                       }})
-            .loss;
+            .loss.mean;
     return trained;
   }
 };
