@@ -26,7 +26,7 @@ constexpr int64_t kMostWidenedBytes = int64_t{16} << 20;
 constexpr int64_t kMostRows = 1024;
 constexpr int64_t kRowMultiple = 32;
 
-// What a core multiplies and adds while a byte comes from memory.
+// Operations of products in the time in which a byte comes from memory.
 constexpr double kFlopsPerByte = 10;
 constexpr double kFlopsPerByteOf16Bits = 40;
 // Of an element that is read in 16 bits, written and read in float32.

@@ -24,7 +24,8 @@
 // the machine multiplies only that, and what the library's products ask for. C is about 2048, and R the largest of up to
 // 1024 with which all but the last stays within kVocabularyWorkspaceBytes, however many tokens or entries there are.
 //
-// Results do not depend on the number of threads. Nothing is allocated by run().
+// Results depend on the number of threads only where the library's products do: some of H below 128. Nothing is allocated
+// by run().
 #pragma once
 
 #include <array>

@@ -351,6 +351,7 @@ TEST_P(VocabularyLossTest, CountsRightLabels) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, VocabularyLossTest, testing::every_target(), testing::target_name);
 
+// Of narrower rows the library cuts sums by threads.
 TEST(VocabularyLoss, BitsDoNotDependOnTheThreads) {
   for (const DType dtype : kStorages) {
     for (const bool trains_weight : {true, false}) {
