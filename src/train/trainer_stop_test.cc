@@ -186,7 +186,7 @@ TEST_F(TrainerStop, EveryNodeBetweenTwoSteps) {
   const Setting setting{"each", [](TrainingArguments& a) {
                           a.max_steps = 2;
                           a.gradient_accumulation_steps = 1;
-                          a.save_steps = a.eval_steps = a.logging_steps = 1;
+                          a.eval_steps = a.save_steps = a.logging_steps = 1;
                           a.early_stopping_patience = 1;
                           a.early_stopping_threshold = 100;
                         }};
