@@ -9,10 +9,12 @@
 namespace shoehorn {
 namespace {
 
-// What a process ends with that runs `body`.
+// What a process ends with that runs `body`, whatever signals this one ignores: a shell that starts it in the background
+// has it ignore SIGINT.
 int exit_code_of(const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
     body();
     _exit(0);
   }
