@@ -95,7 +95,8 @@ TEST(Fuse, MergesALayerThatIsUsedTwiceOnce) {
   }
 }
 
-// What an activation reads and what a norm reads, its sum, are read again behind them.
+// What an activation reads and what a norm reads, its sum, are read again behind them: the fused norm has the sum, the
+// fused activation has nothing but its own output.
 class ReadTwice final : public Model {
  public:
   Outputs forward(ModelBuilder& builder) const override {
