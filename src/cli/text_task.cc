@@ -246,8 +246,11 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
   }
   if (source.tokenizer().empty()) {
     throw user_error(
-        "[--train_file] expected a tokenizer with it, got a new model or a shape, which has none; give "
-        "--tokenizer_name, or leave --train_file out to plan for the longest samples");
+        "[--train_file] expected a tokenizer with it, got {}, which has none; give --tokenizer_name, or leave "
+        "--train_file out to plan for the longest samples",
+        args.model_name_or_path.empty()
+            ? "a new model"
+            : fmt::format("--model_name_or_path {}, a shape", args.model_name_or_path));
   }
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   if (is_language)
