@@ -146,10 +146,12 @@ TEST_F(TrainingLoopTest, FailureOfTheReportHidesNoOther) {
   TrainingArguments args = arguments("steps", 4);
   args.report_to = {"html"};
   TrainerOptions failing = options({});
-  failing.compute_metrics = [](const Score&) -> Metrics {
+  // The name is taken when the run has begun: before, it would be refused.
+  failing.compute_metrics = [this](const Score&) -> Metrics {
+    fs::remove(directory_.path() / "out/report.html");
+    directory_.write("out/report.html/in_its_place", "x");
     throw user_error("[quality] expected a metric, got none");
   };
-  directory_.write("out/report.html/in_its_place", "x");
   Trainer trainer(model_, args, tiny_samples(28, 5), tiny_samples(12, 6), std::move(failing));
   EXPECT_TRUE(contains(message_of<UserError>([&] { trainer.train(); }), "[quality] expected a metric"));
   EXPECT_TRUE(contains(lines_, "the report was not written: "));
