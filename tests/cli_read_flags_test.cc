@@ -14,7 +14,8 @@ TEST_F(CliReadFlags, Eval) {
       {{"detect_anomaly", "there is no anomaly; CliFlags.AnomalyOfAnEvaluationIsNamed has one"},
        {"debug", "another name of detect_anomaly"},
        {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
-       kNoCache});
+       kNoCache,
+       kSameTask});
 }
 
 TEST_F(CliReadFlags, Predict) {
@@ -25,7 +26,8 @@ TEST_F(CliReadFlags, Predict) {
       {{"detect_anomaly", "there is no anomaly; CliFlags.AnomalyOfAnEvaluationIsNamed has one"},
        {"debug", "another name of detect_anomaly"},
        {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
-       kNoCache});
+       kNoCache,
+       kSameTask});
 }
 
 TEST_F(CliReadFlags, Plan) {
@@ -36,7 +38,8 @@ TEST_F(CliReadFlags, Plan) {
        "--dump_program", path("dump"), "--json", "--dataloader_num_workers=1"},
       {{"auto_find_batch_size", "the batch fits; AutoFindBatchSize has its tests"},
        {"profile", "its bytes are among those that are measured of the process"},
-       kNoCache});
+       kNoCache,
+       kSameTask});
 }
 
 }  // namespace

@@ -100,10 +100,13 @@ class GoldenBatch {
 // fp32: 64 half steps of the tensor's largest element, for sums of up to 250 terms, 20 ops deep.
 // bf16, fp16: twice what torch.autocast loses with the same weights and samples, and one step at the tensor's
 // largest element. Twice, because its error is one draw of the roundings of some other order of sums, and the
-// largest of a few elements may be small by chance, as may the step.
+// largest of a few elements may be small by chance, as may the step. Four times without fusion, which rounds between
+// ops that autocast runs in fp32.
 class Tolerance {
  public:
-  Tolerance(Precision precision, const nlohmann::json& facts) : precision_(precision) {
+  Tolerance(const StepOptions& step, const nlohmann::json& facts)
+      : precision_(step.precision), factor_(step.skip_passes.contains("fuse") ? 4 : 2) {
+    const Precision precision = step.precision;
     if (precision != Precision::kFloat32)
       autocast_ = facts["autocast"][precision == Precision::kBfloat16 ? "bf16" : "fp16"];
   }
@@ -112,7 +115,7 @@ class Tolerance {
   double logits(double largest) const { return of("logits", std::max(2.0, largest)); }
   double gradient(const std::string& name, double largest) const {
     if (precision_ == Precision::kFloat32) return kFloat32Steps * std::max(0.05, largest);
-    return 2 * autocast_["gradients"][name].get<double>() + step_at(largest);
+    return factor_ * autocast_["gradients"][name].get<double>() + step_at(largest);
   }
 
  private:
@@ -120,7 +123,7 @@ class Tolerance {
 
   double of(const char* what, double largest) const {
     if (precision_ == Precision::kFloat32) return kFloat32Steps * largest;
-    return 2 * autocast_[what].get<double>() + step_at(largest);
+    return factor_ * autocast_[what].get<double>() + step_at(largest);
   }
   // The distance of this number from the next larger one.
   double step_at(double value) const {
@@ -129,6 +132,7 @@ class Tolerance {
   }
 
   Precision precision_;
+  double factor_;
   nlohmann::json autocast_;
 };
 
@@ -178,7 +182,7 @@ class GoldenStep {
              const StepOptions& step)
       : golden_(SafetensorsFile::open(compared / "golden.safetensors")),
         facts_(read_json(compared / "golden.json")),
-        tolerance_(step.precision, facts_),
+        tolerance_(step, facts_),
         batch_(SafetensorsFile::open(base / "golden.safetensors")),
         rows_(facts_["main"]["rows"].get<std::vector<int64_t>>()),
         micro_batches_(split(rows_, step.gradient_accumulation_steps)),

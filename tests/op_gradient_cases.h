@@ -238,7 +238,7 @@ inline void add_residual_norms(std::vector<OpCase>& cases, int64_t rows, int64_t
            }});
     }
     for (const int64_t groups : {1, 3}) {
-      if (groups > 1 && !has_norm) continue;
+      if (groups > 1 && (!has_norm || columns == 1)) continue;  // the norm of one column is its sign
       const std::vector<int64_t> wide = {rows, groups * columns};
       std::vector<std::vector<int64_t>> shapes = {wide, wide};
       if (has_norm) shapes.push_back({columns});

@@ -25,9 +25,11 @@ int evaluate_model(const ParsedArguments& parsed) {
   const StopSignals signals;
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
-  ensure_writable_directory(args.output_dir);
-  check_files_can_be_written(args.output_dir, {"eval_results.json"});
-  check_combined_results(args.output_dir);
+  if (path_exists(args.output_dir)) {            // a mistake leaves no new directory behind
+    ensure_writable_directory(args.output_dir);
+    check_files_can_be_written(args.output_dir, {"eval_results.json"});
+    check_combined_results(args.output_dir);
+  }
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string summary;
   std::string notices;
@@ -49,6 +51,7 @@ int evaluate_model(const ParsedArguments& parsed) {
     return Trainer(*source.model, args, {}, std::move(data), std::move(options)).evaluate();
   });
   fmt::print("{}", args.json ? format_json(to_json(metrics)) : format_metrics("eval", metrics));
+  ensure_writable_directory(args.output_dir);
   save_metrics(args.output_dir, "eval", metrics);
   return 0;
 }

@@ -87,7 +87,8 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
 
 std::vector<std::string> evaluation_metric_names(const Task& task, bool loss_only,
                                                  const std::string& prefix) {
-  std::vector<std::string> names = {"loss", "runtime", "samples_per_second", "steps_per_second"};
+  std::vector<std::string> names = {"runtime", "samples_per_second", "steps_per_second"};
+  for (const auto& [name, value] : task.loss_metrics({})) names.push_back(name);
   if (!loss_only) {
     for (std::string& name : task.make_score()->metric_names()) names.push_back(std::move(name));
   }
