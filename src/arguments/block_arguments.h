@@ -8,8 +8,9 @@
 
 namespace shoehorn {
 
-// The --task of models that predict the next token.
+// The --task of models that predict the next token, and of those that classify texts.
 inline constexpr std::string_view kCausalLanguageModel = "causal-lm";
+inline constexpr std::string_view kTextClassification = "text-classification";
 
 // UserError: a flag of blocks with another task, or a value out of range or beside another that contradicts it.
 // validate() calls it.

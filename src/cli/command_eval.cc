@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/argument_table.h"
+#include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/stop_request.h"
 #include "cli/commands.h"
@@ -38,6 +39,7 @@ int evaluate_model(const ParsedArguments& parsed) {
     if (is_language_model(*source.model)) {
       data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
     } else {
+      args.task = kTextClassification;
       notices = fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
       data = load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples,
                                 notices)

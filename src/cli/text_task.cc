@@ -231,7 +231,7 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length) {
   TextTask task;
   const bool is_language = is_language_model(*source.model);
-  args.task = is_language ? kCausalLanguageModel : "text-classification";
+  args.task = is_language ? kCausalLanguageModel : kTextClassification;
   if (args.train_file.empty()) {
     if (!is_language) {
       task.notices += fit_max_seq_length(args, *source.model, nullptr, gives_length);
