@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "arguments/block_arguments.h"
 #include "arguments/command_options.h"
 #include "base/error.h"
 #include "cli/commands.h"
@@ -80,7 +81,8 @@ int run_generate(const std::vector<std::string>& words) {
   }
   if (given.text("model_name_or_path").empty())
     throw user_error("[--model_name_or_path] expected a language model's directory, got nothing");
-  const ModelSource source = open_model(given.text("model_name_or_path"), "causal-lm", false, true);
+  const ModelSource source =
+      open_model(given.text("model_name_or_path"), std::string(kCausalLanguageModel), false, true);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   GenerationOptions options{.sampling = {.do_sample = given.flag("do_sample"),
                                          .temperature = given.number("temperature"),

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "io/file.h"
@@ -20,7 +21,7 @@ namespace {
 
 std::optional<Head> head_of_task(const std::string& task) {
   if (task.empty()) return std::nullopt;
-  return task == "text-classification" ? Head::kSequenceClassification : Head::kCausalLanguageModel;
+  return task == kTextClassification ? Head::kSequenceClassification : Head::kCausalLanguageModel;
 }
 
 // PEFT's adapters say nothing of the labels: then their number is that of the rows of the head that was saved.

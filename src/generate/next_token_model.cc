@@ -24,7 +24,7 @@ class NextToken final : public Task {
 
 NextTokenModel::NextTokenModel(const Model& model) : model_(model), task_(std::make_unique<NextToken>()) {
   if (model.task().label_shape().kind != LabelKind::kNextToken)
-    throw user_error("[generate] expected a language model, got one that {}", "classifies texts");
+    throw user_error("[generate] expected a language model, got one that classifies texts");
 }
 
 Outputs NextTokenModel::forward(ModelBuilder& builder) const {
