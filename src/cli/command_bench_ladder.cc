@@ -138,14 +138,8 @@ int run_bench_ladder(const std::vector<std::string>& words) {
     write_result(given.text("json"), to_json(result), format_ladder(result));
   };
   const LadderResult result = walk_until_stopped<LadderResult>(
-      [&](const auto& keep) {
-        return walk_ladder(options, show_progress("ladder"), [&](const LadderResult& so_far) {
-          keep(so_far);
-          write_files(so_far);
-        });
-      },
-      print);
-  print(result);
+      [&](const auto& on_result) { return walk_ladder(options, show_progress("ladder"), on_result); },
+      write_files, print);
   return exit_code_of(result);
 }
 

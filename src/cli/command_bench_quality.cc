@@ -131,14 +131,8 @@ int run_bench_quality(const std::vector<std::string>& words) {
     write_result(given.text("json"), to_json(results), format_quality(results));
   };
   const QualityResults results = walk_until_stopped<QualityResults>(
-      [&](const auto& keep) {
-        return walk_quality(options, show_progress("quality"), [&](const QualityResults& so_far) {
-          keep(so_far);
-          write_files(so_far);
-        });
-      },
-      print);
-  print(results);
+      [&](const auto& on_result) { return walk_quality(options, show_progress("quality"), on_result); },
+      write_files, print);
   return exit_code_of(results);
 }
 

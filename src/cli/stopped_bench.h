@@ -4,19 +4,24 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "base/stop_request.h"
 #include "cli/terminal_lines.h"
 
 namespace shoehorn {
 
-// Returns walk(keep), where the walk calls keep(result) with what is measured so far. If a stop ends it,
-// print(result) shows the last of these, and Stopped says of how many settings. A result has `rungs`.
-template <typename Result, typename Walk, typename Print>
-Result walk_until_stopped(const Walk& walk, const Print& print) {
+// Prints and returns the result of walk(on_result), where the walk calls on_result(result) with what is measured so far,
+// which write(result) puts into files. If a stop ends it, print(result) shows the last of these, and Stopped says of how
+// many settings. A result has `rungs`.
+template <typename Result, typename Walk, typename Write, typename Print>
+Result walk_until_stopped(const Walk& walk, const Write& write, const Print& print) {
   std::optional<Result> so_far;
   try {
-    return walk([&so_far](const Result& result) { so_far = result; });
+    so_far = walk([&](const Result& result) {
+      so_far = result;
+      write(result);
+    });
   } catch (const Stopped& stop) {
     leave_closed_terminal();
     if (!so_far) throw Stopped(stop.signal(), "no setting is measured");
@@ -24,6 +29,8 @@ Result walk_until_stopped(const Walk& walk, const Print& print) {
     throw Stopped(stop.signal(), fmt::format("the result is of the settings so far, {} of {}",
                                              so_far->rungs.size(), so_far->options.rungs.size()));
   }
+  print(*so_far);
+  return std::move(*so_far);
 }
 
 }  // namespace shoehorn
