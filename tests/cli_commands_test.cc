@@ -113,6 +113,18 @@ TEST_F(CliCommands, TrainLeavesADirectoryOfHuggingFaceFiles) {
   EXPECT_TRUE(contains(result.output, "predicted        measured"));
 }
 
+TEST_F(CliCommands, LogLevelErrorLeavesResultsOnly) {
+  const ProgramRun trained = run(train_words({"--log_level", "error", "--logging_steps", "1"}));
+  EXPECT_EQ(trained.exit_code, 0) << trained.error;
+  EXPECT_EQ(trained.output + trained.error, "");
+  const ProgramRun evaluated =
+      run({"eval", "--model_name_or_path", output(), "--validation_file", path("validation.csv"),
+           "--output_dir", output(), "--log_level", "error"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.error;
+  EXPECT_TRUE(evaluated.output.starts_with("***** eval metrics *****")) << evaluated.output;
+  EXPECT_EQ(evaluated.error, "");
+}
+
 TEST_F(CliCommands, ConfigFileEqualsFlags) {
   ASSERT_EQ(run(train_words({"--seed", "3", "--bf16"})).exit_code, 0);
   json config = {{"model_name_or_path", model().string()},

@@ -101,6 +101,65 @@ TEST_F(CliLanguageTest, ANewModelLearnsIsMeasuredAndWrites) {
       << "nothing is drawn";
 }
 
+// Each recipe with its own flags, but for what makes it small: the model, the texts, the number of steps.
+class CliRecipes : public CliLanguageTest {
+ protected:
+  ProgramRun run_recipe(const std::string& name, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"train",
+                                      "--config",
+                                      SHOEHORN_SOURCE_DIR "/examples/recipes/" + name,
+                                      "--train_file",
+                                      path("texts.txt").string(),
+                                      "--block_size",
+                                      "16",
+                                      "--max_steps",
+                                      "2",
+                                      "--output_dir",
+                                      output().string()};
+    words.insert(words.end(), more.begin(), more.end());
+    ProgramRun result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result;
+  }
+
+  std::string new_model(const std::string& type, const std::string& overrides) const {
+    const std::string directory = path(type).string();
+    const ProgramRun made = run(new_model_words(
+        "train", {"--model_type", type, "--config_overrides", overrides, "--max_steps", "1", "--save_strategy",
+                  "no", "--output_dir", directory}));
+    EXPECT_EQ(made.exit_code, 0) << made.error;
+    return directory;
+  }
+};
+
+TEST_F(CliRecipes, Gpt2Finetune) {
+  const std::string model =
+      new_model("gpt2", "n_layer=2,n_head=2,n_embd=32,n_positions=32,vocab_size=280,eos_token_id=0");
+  run_recipe("gpt2-finetune.json", {"--model_name_or_path", model, "--validation_file", path("held_out.txt").string()});
+  EXPECT_EQ(read_json(output() / "config.json")["architectures"][0], "GPT2LMHeadModel");
+  EXPECT_TRUE(read_json(output() / "eval_results.json").contains("eval_perplexity"));
+}
+
+TEST_F(CliRecipes, LlamaLora) {
+  const std::string model = new_model("llama",
+                                      "hidden_size=32,intermediate_size=64,num_hidden_layers=2,num_attention_heads=4,"
+                                      "num_key_value_heads=2,max_position_embeddings=32,vocab_size=280");
+  run_recipe("llama-lora.json", {"--model_name_or_path", model, "--validation_split_percentage", "10"});
+  const json adapter = read_json(output() / "adapter_config.json");
+  EXPECT_EQ(adapter["r"], 16);
+  EXPECT_EQ(adapter["task_type"], "CAUSAL_LM");
+  EXPECT_TRUE(std::filesystem::exists(output() / "adapter_model.safetensors"));
+}
+
+TEST_F(CliRecipes, GptShakespeare) {
+  run_recipe("gpt-shakespeare.json",
+             {"--tokenizer_name", tokenizer(), "--config_overrides",
+              "n_layer=2,n_head=2,n_embd=32,n_positions=32,vocab_size=280,eos_token_id=0", "--eval_steps", "1",
+              "--save_steps", "1", "--logging_steps", "1", "--per_device_train_batch_size", "4"});
+  EXPECT_TRUE(std::filesystem::exists(output() / "model.safetensors"));
+  EXPECT_EQ(read_json(output() / "trainer_state.json")["best_metric"].is_number(), true);
+}
+
 TEST_F(CliLanguageTest, AResumedRunEqualsOneThatWasNotInterrupted) {
   const std::vector<std::string> saves = {"--save_strategy", "steps", "--save_steps", "5"};
   ASSERT_EQ(run(new_model_words("train", saves)).exit_code, 0);

@@ -45,11 +45,12 @@ int evaluate_model(const ParsedArguments& parsed) {
                                 notices)
                  .dataset;
     }
-    fmt::print(args.json ? stderr : stdout, "{}{}", summary, notices);
+    print_text(args, summary + notices);
     TrainerOptions options;
     options.weights = source.directory;
     options.adapter = source.adapter;
     options.on_line = notice_printer(args);
+    options.progress = progress_options(args);
     return Trainer(*source.model, args, {}, std::move(data), std::move(options)).evaluate();
   });
   fmt::print("{}", args.json ? format_json(to_json(metrics)) : format_metrics("eval", metrics));

@@ -56,13 +56,14 @@ int run_predict(const std::vector<std::string>& words) {
     return load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples,
                               notices);
   });
-  fmt::print(args.json ? stderr : stdout, "{}", notices);
+  print_text(args, notices);
   const int64_t samples = data.dataset.size();
   const Task& task = source.model->task();
   TrainerOptions options;
   options.weights = source.directory;
   options.adapter = source.adapter;
   options.on_line = notice_printer(args);
+  options.progress = progress_options(args);
   Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
   const double start = now_seconds();
   const auto width = static_cast<size_t>(task.num_labels());
@@ -81,7 +82,7 @@ int run_predict(const std::vector<std::string>& words) {
     result["output_file"] = output.string();
     fmt::print("{}", format_json(result));
   } else {
-    fmt::print("{} predictions in {}\n", samples, output.string());
+    print_text(args, fmt::format("{} predictions in {}\n", samples, output.string()));
   }
   return 0;
 }

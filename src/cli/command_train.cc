@@ -68,14 +68,12 @@ void check_old_checkpoints(const TrainingArguments& args) {
   }
 }
 
-TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source, std::FILE* text) {
+TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source) {
   TrainerOptions options;
   options.weights = source.directory;
   options.companions = source.companions;
   options.on_line = notice_printer(args);
-  options.progress = detect_terminal(stderr, std::cerr);
-  if (args.disable_tqdm.value_or(false)) options.progress.terminal = false;
-  options.progress.on_log_line = [text](const std::string& line) { print_line(text, line); };
+  options.progress = progress_options(args);
   options.saves_model = true;
   return options;
 }
@@ -99,13 +97,13 @@ std::string format_stop(const TrainOutput& output, const TrainingArguments& args
 }
 
 // The results so far of a run that was stopped; its exit code.
-int end_stopped(const Trainer& trainer, const TrainOutput& output, const std::vector<std::string>& words,
-                std::FILE* text) {
+int end_stopped(const Trainer& trainer, const TrainOutput& output, const std::vector<std::string>& words) {
   leave_closed_terminal();
   const TrainingArguments& args = trainer.arguments();
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
-  fmt::print(text, "{}{}", format_metrics("train", output.metrics), format_stop(output, args, words));
+  print_text(args, format_metrics("train", output.metrics));
+  fmt::print(args.json ? stderr : stdout, "{}", format_stop(output, args, words));  // a stop is no notice
   if (args.json) fmt::print("{}", format_json(to_json(output.metrics)));
   return exit_code_of_stop(output.stop_signal);
 }
@@ -149,7 +147,6 @@ int run_train(const std::vector<std::string>& words) {
     return evaluate_model(parsed);
   }
   const StopSignals signals;
-  std::FILE* const text = args.json ? stderr : stdout;
   ModelSource source = open_model(args, false, true);
   const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there
   check_old_checkpoints(args);
@@ -157,35 +154,34 @@ int run_train(const std::vector<std::string>& words) {
   check_result_files(args);
   TextTask task =
       with_kept_text(kNotBegun, [&] { return load_text_task(args, source, parsed.sets("max_seq_length")); });
-  fmt::print(text, "{}{}", task.summary, task.notices);
+  print_text(args, task.summary + task.notices);
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
   const std::unique_ptr<Trainer> planned = with_kept_text(kNotBegun, [&] {
     return std::make_unique<Trainer>(*source.model, args, std::move(task.train), std::move(task.validation),
-                                     trainer_options(args, source, text));
+                                     trainer_options(args, source));
   });
   Trainer& trainer = *planned;
-  fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
-             format_batch(trainer.arguments(), trainer.steps()),
-             format_precision(args, trainer.session().backend().machine()),
-             format_forecast(trainer.forecast()));
-  std::fflush(text);
+  print_text(args, format_found_batch_size(args, trainer.arguments()) +
+                       format_batch(trainer.arguments(), trainer.steps()) +
+                       format_precision(args, trainer.session().backend().machine()) +
+                       format_forecast(trainer.forecast()));
   const TrainOutput output = trainer.train();
-  if (output.stop_signal != 0) return end_stopped(trainer, output, words, text);
+  if (output.stop_signal != 0) return end_stopped(trainer, output, words);
   trainer.save_model(args.output_dir);
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
   Metrics results = output.metrics;
-  fmt::print(text, "{}", format_metrics("train", output.metrics));
+  print_text(args, format_metrics("train", output.metrics));
   if (evaluates) {
     const Metrics metrics = evaluate_trained(trainer);
     trainer.report_evaluation(metrics);
     save_metrics(args.output_dir, "eval", metrics);
     results.insert(metrics.begin(), metrics.end());
-    fmt::print(text, "{}", format_metrics("eval", metrics));
+    print_text(args, format_metrics("eval", metrics));
   }
-  fmt::print(text, "{}", format_memory_agreement(output.metrics));
-  if (trainer.profile() != nullptr) fmt::print(text, "{}", format_profile(*trainer.profile()));
-  fmt::print(text, "Saved in {}\n", args.output_dir);
+  print_text(args, format_memory_agreement(output.metrics));
+  if (trainer.profile() != nullptr) print_text(args, format_profile(*trainer.profile()));
+  print_text(args, fmt::format("Saved in {}\n", args.output_dir));
   if (args.json) fmt::print("{}", format_json(to_json(results)));
   return 0;
 }

@@ -1,15 +1,14 @@
 #include "cli/text_task.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
-#include <iostream>
 
 #include "analysis/step_profile.h"
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/stop_request.h"
+#include "cli/notice_printer.h"
 #include "io/model_directory.h"
 #include "model/task.h"
 #include "train/language_data.h"
@@ -26,27 +25,14 @@ LabelMap labels_of(const Model& model) {
   return labels;
 }
 
-// Gives up where a stop is requested. A bar on a terminal, once it takes longer than a person likes to wait without
-// one.
+// Gives up where a stop is requested.
 std::function<void(int64_t done, int64_t rows)> tokenizing_progress(const TrainingArguments& args) {
-  constexpr double kPatienceSeconds = 2;
-  ProgressOptions options = detect_terminal(stderr, std::cerr);
-  if (args.disable_tqdm.value_or(false) || !options.terminal)
-    return [](int64_t, int64_t) { throw_if_stop_requested(); };
-  struct State {
-    double start_seconds = now_seconds();
-    int64_t first = 0;  // rows that were done when the bar began
-    std::optional<Progress> bar;
-  };
-  return [options, state = std::make_shared<State>()](int64_t done, int64_t rows) {
+  const ProgressOptions options = beside_main_work(progress_options(args), ProgressUnit::kTexts);
+  return [options, bar = std::make_shared<std::optional<Progress>>()](int64_t done, int64_t rows) {
     throw_if_stop_requested();
-    if (now_seconds() - state->start_seconds < kPatienceSeconds) return;
-    if (!state->bar) {
-      state->first = done;
-      state->bar.emplace("tokenize", done, rows, options);
-    }
-    state->bar->update(done, done - state->first);
-    if (done == rows) state->bar->finish();
+    if (!*bar) bar->emplace("tokenize", 0, rows, options);
+    (*bar)->update(done, done);
+    if (done == rows) (*bar)->finish();
   };
 }
 
@@ -134,13 +120,9 @@ std::string format_samples(const TextTask& task, const LabelMap& labels) {
 
 // Of texts, whose number is not known before they are all read.
 std::function<void(int64_t texts)> texts_progress(const TrainingArguments& args) {
-  const ProgressOptions options = detect_terminal(stderr, std::cerr);
-  if (args.disable_tqdm.value_or(false) || !options.terminal) return {};
-  constexpr double kSecondsBetweenLines = 0.5;
-  return [shown = now_seconds()](int64_t texts) mutable {
-    if (now_seconds() - shown < kSecondsBetweenLines) return;
-    shown = now_seconds();
-    fmt::print(stderr, "\rtokenize: {} texts", texts);
+  const ProgressOptions options = beside_main_work(progress_options(args), ProgressUnit::kTexts);
+  return [bar = std::make_shared<Progress>("tokenize", 0, 0, options)](int64_t texts) {
+    bar->update(texts, texts);
   };
 }
 

@@ -160,6 +160,7 @@ Executor::Place Executor::place_of(StorageId storage, int64_t offset_bytes, int6
   CHECK(offset_bytes >= 0 && bytes >= 0 && offset_bytes + bytes <= of.type.bytes(),
         "bytes [{}, {}) of storage '{}', which has {}", offset_bytes, offset_bytes + bytes, of.name,
         of.type.bytes());
+  if (host_access_observer_) host_access_observer_(bytes);
   return place_of(
       Location{ArenaKind::kPersistent, plan_.storage_offset[storage.at()] + offset_bytes, of.space});
 }

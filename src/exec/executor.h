@@ -47,6 +47,11 @@ class Executor {
   using Observer = std::function<void(ProgramId, size_t node, std::span<const int64_t> counts)>;
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
+  // If set, called with the bytes of each range of a storage that the host asks for: for the progress of loading and
+  // saving.
+  using HostAccessObserver = std::function<void(int64_t bytes)>;
+  void set_host_access_observer(HostAccessObserver observer) { host_access_observer_ = std::move(observer); }
+
   const StateTable& state() const { return state_; }
   const Program& program(ProgramId id) const { return *programs_[id.at()].program; }
 
@@ -137,6 +142,7 @@ class Executor {
   std::vector<Bound> programs_;
   mutable HostStaging staging_;
   Observer observer_;
+  HostAccessObserver host_access_observer_;
   std::vector<std::unique_ptr<Stream>> streams_;  // by lane; destroyed first, since they may still have work
 };
 

@@ -72,6 +72,14 @@ ProgressOptions detect_terminal(std::FILE* file, std::ostream& stream) {
   return options;
 }
 
+ProgressOptions beside_main_work(ProgressOptions options, ProgressUnit unit) {
+  options.unit = unit;
+  options.delay_seconds = 2;  // as long as people like to wait without a word
+  options.vanishes = true;
+  options.work_of = {};
+  return options;
+}
+
 Progress::Progress(std::string label, int64_t first_step, int64_t total_steps, ProgressOptions options)
     : label_(std::move(label)),
       first_step_(first_step),
@@ -82,7 +90,7 @@ Progress::Progress(std::string label, int64_t first_step, int64_t total_steps, P
   if (!options_.work_of) options_.work_of = [](int64_t step) { return static_cast<double>(step); };
   if (!options_.columns) options_.columns = [] { return kDefaultColumns; };
   start_seconds_ = options_.clock_seconds();
-  drawn_seconds_ = -std::numeric_limits<double>::infinity();
+  shown_seconds_ = options_.terminal ? -std::numeric_limits<double>::infinity() : start_seconds_;
 }
 
 Progress::~Progress() {
@@ -99,11 +107,15 @@ void Progress::update(int64_t step, int64_t samples, std::optional<double> loss)
   samples_ = samples;
   if (loss) loss_ = loss;
   const double now = options_.clock_seconds();
-  if (now - drawn_seconds_ >= options_.refresh_seconds || step >= total_steps_) draw(now);
+  if (options_.stream == nullptr || now - start_seconds_ < options_.delay_seconds) return;
+  const bool is_last = total_steps_ > 0 && step >= total_steps_;
+  if (options_.terminal && (is_last || now - shown_seconds_ >= options_.refresh_seconds)) draw(now);
+  if (!options_.terminal && now - shown_seconds_ >= options_.line_seconds) print_line(now);
 }
 
 void Progress::log_line(const std::string& line) {
-  if (options_.stream == nullptr || !options_.terminal) {
+  if (!shows_bar()) {
+    shown_seconds_ = options_.clock_seconds();
     if (options_.on_log_line) options_.on_log_line(line);
     return;
   }
@@ -117,9 +129,13 @@ void Progress::log_line(const std::string& line) {
 }
 
 void Progress::finish() {
+  if (options_.vanishes) {
+    abandon();
+    return;
+  }
   if (is_finished_) return;
   is_finished_ = true;
-  if (options_.stream == nullptr || !options_.terminal) return;
+  if (!shows_bar()) return;
   draw(options_.clock_seconds());
   *options_.stream << '\n' << std::flush;
   is_drawn_ = false;
@@ -128,17 +144,22 @@ void Progress::finish() {
 void Progress::abandon() {
   if (is_finished_) return;
   is_finished_ = true;
-  if (options_.stream == nullptr || !options_.terminal) return;
+  if (!shows_bar()) return;
   erase();
   *options_.stream << std::flush;
 }
 
 void Progress::draw(double now) {
-  if (options_.stream == nullptr || !options_.terminal) return;
+  is_drawn_ |= options_.vanishes;  // another bar may be there
   erase();
-  *options_.stream << line_at(now) << std::flush;
-  drawn_seconds_ = now;
+  *options_.stream << bar_line_at(now) << std::flush;
+  shown_seconds_ = now;
   is_drawn_ = true;
+}
+
+void Progress::print_line(double now) {
+  *options_.stream << head() << tail_at(now) << '\n' << std::flush;
+  shown_seconds_ = now;
 }
 
 void Progress::erase() {
@@ -146,30 +167,56 @@ void Progress::erase() {
   is_drawn_ = false;
 }
 
-std::string Progress::line_at(double now) const {
-  const double done = options_.work_of(step_);
-  const double total = options_.work_of(total_steps_);
-  const double share = total_steps_ <= 0 ? 1.0 : std::clamp(done / total, 0.0, 1.0);
-  const std::string head = fmt::format("{} {:3.0f}% ", label_, std::floor(share * 100));
-  std::string tail = fmt::format(" {}/{}", step_, total_steps_);
+double Progress::share_done() const {
+  return std::clamp(options_.work_of(step_) / options_.work_of(total_steps_), 0.0, 1.0);
+}
+
+std::string Progress::head() const {
+  if (total_steps_ <= 0) return label_;
+  return fmt::format("{} {:3.0f}%", label_, std::floor(share_done() * 100));
+}
+
+std::string Progress::tail_at(double now) const {
   const double elapsed = now - start_seconds_;
-  if (elapsed > 0 && samples_ > 0) {
-    tail += fmt::format("  {:.1f} samples/s", static_cast<double>(samples_) / elapsed);
+  const double rate = elapsed > 0 ? static_cast<double>(samples_) / elapsed : 0;
+  std::string tail;
+  switch (options_.unit) {
+    case ProgressUnit::kSamples:
+      tail = fmt::format(" {}/{}", step_, total_steps_);
+      if (rate > 0) tail += fmt::format("  {:.1f} samples/s", rate);
+      break;
+    case ProgressUnit::kTexts:
+      tail = total_steps_ > 0 ? fmt::format(" {}/{}", step_, total_steps_) : fmt::format(" {} texts", step_);
+      if (rate > 0) tail += fmt::format("  {:.0f} texts/s", rate);
+      break;
+    case ProgressUnit::kBytes:
+      tail = fmt::format(" {} of {}", format_bytes(step_), format_bytes(total_steps_));
+      if (rate > 0) tail += fmt::format("  {}/s", format_bytes(static_cast<int64_t>(rate)));
   }
   if (loss_) tail += fmt::format("  loss {:.4f}", *loss_);
-  if (elapsed > 0 && step_ >= total_steps_) {
+  if (elapsed <= 0 || total_steps_ <= 0) return tail;
+  if (step_ >= total_steps_) {
     tail += "  " + format_seconds(elapsed);
-  } else if (elapsed > 0 && step_ > first_step_) {
-    const double left = elapsed * (total - done) / (done - options_.work_of(first_step_));
+  } else if (step_ > first_step_) {
+    const double done = options_.work_of(step_);
+    const double left =
+        elapsed * (options_.work_of(total_steps_) - done) / (done - options_.work_of(first_step_));
     tail += "  " + format_seconds(left) + " left";
   }
+  return tail;
+}
 
+std::string Progress::bar_line_at(double now) const {
+  const std::string before = head() + " ";
+  const std::string behind = tail_at(now);
   // The last column stays free: a terminal would wrap there.
   const int64_t width = std::max<int64_t>(1, options_.columns() - 1);
-  const int64_t room = width - static_cast<int64_t>(head.size() + tail.size());
-  if (room < kShortestBar) return (head + tail.substr(1)).substr(0, static_cast<size_t>(width));
+  const int64_t room = width - static_cast<int64_t>(before.size() + behind.size());
+  if (room < kShortestBar || total_steps_ <= 0)
+    return (before + behind.substr(1)).substr(0, static_cast<size_t>(width));
   const int64_t cells = std::min(room, kLongestBar);
-  return head + draw_bar(static_cast<int64_t>(share * static_cast<double>(cells)), cells, options_) + tail;
+  return before + draw_bar(static_cast<int64_t>(share_done() * static_cast<double>(cells)), cells, options_) +
+         behind;
 }
 
 }  // namespace shoehorn

@@ -1,9 +1,9 @@
-// Shows the progress of a run. On a terminal it is one line that is redrawn:
+// Shows the progress of long work. On a terminal it is one line that is redrawn:
 //
 //   train  42% ━━━━━━━━━━━━━───────────────── 42/100  31.5 samples/s  loss 0.4213  0:37 left
 //
-// Elsewhere only the log lines appear, if the caller prints them. Writes only to the given stream and reads
-// only the given clock. Not thread-safe.
+// Elsewhere it is a line every half a minute, unless a log line appeared meanwhile. Writes only to the given stream
+// and reads only the given clock. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,9 @@
 
 namespace shoehorn {
 
+// What the work is counted in.
+enum class ProgressUnit : uint8_t { kSamples, kTexts, kBytes };
+
 struct ProgressOptions {
   std::ostream* stream = nullptr;         // not owned; null: draws nothing
   bool terminal = false;                  // the stream is a terminal: draw the bar
@@ -25,9 +28,16 @@ struct ProgressOptions {
   // The work of the first `step` steps in any unit, for the percentage and the time left; unset: all steps
   // are equal.
   std::function<double(int64_t step)> work_of;
-  double refresh_seconds = 0.1;                         // minimum time between redraws
+  ProgressUnit unit = ProgressUnit::kSamples;
+  double delay_seconds = 0;      // nothing is shown of work that takes less
+  double refresh_seconds = 0.1;  // minimum time between redraws on a terminal
+  double line_seconds = 30;      // minimum time between lines elsewhere
+  bool vanishes = false;         // finish() erases the bar; it may be drawn over another one meanwhile
   std::function<void(const std::string&)> on_log_line;  // gets every log line if there is no terminal
 };
+
+// The same for work beside the main one, which often takes no time: its bar appears after two seconds and vanishes.
+ProgressOptions beside_main_work(ProgressOptions options, ProgressUnit unit = ProgressUnit::kSamples);
 
 // Options for a bar on `file` (stderr), written through `stream`. Finds out whether it is a terminal and how
 // wide (COLUMNS comes first); reads NO_COLOR and TERM=dumb (see no-color.org), and UTF-8 from LC_ALL,
@@ -36,7 +46,8 @@ ProgressOptions detect_terminal(std::FILE* file, std::ostream& stream);
 
 class Progress {
  public:
-  // Starts at `first_step` of `total_steps` (for a resumed run); rates count only what this run does.
+  // Starts at `first_step` of `total_steps` (for a resumed run); rates count only what this run does. Of bytes and
+  // texts the steps are the samples. A total of 0 is unknown: only the count and the rate are shown.
   Progress(std::string label, int64_t first_step, int64_t total_steps, ProgressOptions options);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -48,15 +59,20 @@ class Progress {
   // Prints a line above the bar; without a terminal it goes to on_log_line.
   void log_line(const std::string& line);
 
-  // Draws the last state and a newline. Further calls do nothing.
+  // Draws the last state and a newline, or erases a bar that vanishes. Further calls do nothing.
   void finish();
   // Erases the bar instead, for a run that is not finished.
   void abandon();
 
  private:
+  bool shows_bar() const { return options_.stream != nullptr && options_.terminal; }
   void draw(double now);
+  void print_line(double now);
   void erase();
-  std::string line_at(double now) const;
+  std::string head() const;
+  std::string tail_at(double now) const;
+  std::string bar_line_at(double now) const;
+  double share_done() const;
 
   std::string label_;
   int64_t first_step_;
@@ -66,7 +82,7 @@ class Progress {
   int64_t samples_ = 0;
   std::optional<double> loss_;
   double start_seconds_;
-  double drawn_seconds_;
+  double shown_seconds_;  // when the bar was drawn or a line was printed
   bool is_drawn_ = false;
   bool is_finished_ = false;
 };

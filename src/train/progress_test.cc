@@ -136,6 +136,67 @@ TEST_F(ProgressTest, WritesNothingWhereThereIsNoTerminal) {
   EXPECT_EQ(lines_, (std::vector<std::string>{"loss 0.5", "loss 0.25"}));
 }
 
+TEST_F(ProgressTest, ALineEveryHalfMinuteWhereThereIsNoTerminal) {
+  Progress progress("train", 0, 100, options(false));
+  now_ += 29;
+  progress.update(29, 58);
+  EXPECT_EQ(written(), "");
+  now_ += 1;
+  progress.update(30, 60, 0.5);
+  EXPECT_EQ(written(), "train  30% 30/100  2.0 samples/s  loss 0.5000  1:10 left\n");
+  now_ += 20;
+  progress.log_line("loss 0.5");
+  now_ += 20;
+  progress.update(70, 140);
+  EXPECT_EQ(written(), "") << "a log line 20 seconds ago said as much";
+  now_ += 10;
+  progress.update(80, 160);
+  EXPECT_EQ(written(), "train  80% 80/100  2.0 samples/s  loss 0.5000  20.0 s left\n");
+  EXPECT_EQ(lines_, std::vector<std::string>{"loss 0.5"});
+}
+
+TEST_F(ProgressTest, WithoutAStreamThereIsNothing) {
+  ProgressOptions silent = options(true);
+  silent.stream = nullptr;
+  Progress progress("train", 0, 100, silent);
+  now_ += 100;
+  progress.update(50, 100);
+  progress.log_line("loss 0.5");
+  progress.finish();
+  EXPECT_EQ(written(), "");
+  EXPECT_EQ(lines_, std::vector<std::string>{"loss 0.5"});
+}
+
+TEST_F(ProgressTest, BesideTheMainWorkABarAppearsLateAndVanishes) {
+  Progress progress("evaluate", 0, 100, beside_main_work(options(true)));
+  now_ += 1.9;
+  progress.update(10, 10);
+  EXPECT_EQ(written(), "");
+  now_ += 0.6;
+  progress.update(20, 20);
+  EXPECT_EQ(written(),
+            "\r\x1b[Kevaluate  20% ######------------------------ 20/100  8.0 samples/s  10.0 s left");
+  progress.finish();
+  EXPECT_EQ(written(), "\r\x1b[K");
+  Progress quick("evaluate", 0, 100, beside_main_work(options(true)));
+  quick.update(100, 100);
+  quick.finish();
+  EXPECT_EQ(written(), "") << "nothing was drawn, so nothing is erased";
+}
+
+TEST_F(ProgressTest, BytesAndTexts) {
+  constexpr int64_t kMiB = 1 << 20;
+  Progress bytes("save model", 0, 200 * kMiB, beside_main_work(options(true), ProgressUnit::kBytes));
+  now_ += 4;
+  bytes.update(50 * kMiB, 50 * kMiB);
+  EXPECT_EQ(written(),
+            "\r\x1b[Ksave model  25% ###---------- 50.00 MiB of 200.00 MiB  12.50 MiB/s  12.0 s left");
+  Progress texts("tokenize", 0, 0, beside_main_work(options(true), ProgressUnit::kTexts));
+  now_ += 4;
+  texts.update(1000, 1000);
+  EXPECT_EQ(written(), "\r\x1b[Ktokenize 1000 texts  250 texts/s");
+}
+
 TEST_F(ProgressTest, ResumedRunsCountTheirOwnTime) {
   Progress progress("train", 90, 100, options(true));
   now_ += 5.0;

@@ -20,6 +20,7 @@
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/starting_weights.h"
+#include "train/transfer_progress.h"
 
 namespace shoehorn {
 
@@ -142,11 +143,16 @@ void Trainer::load_start() {
     resume();
     return;
   }
-  originals_ = start_run({.weights = options_.weights,
-                          .adapter = options_.adapter,
-                          .seed = args_.seed,
-                          .on_line = options_.on_line},
-                         session());
+  std::vector<std::string> notices;
+  {
+    const TransferProgress progress("load weights", session(), {}, options_.progress);
+    originals_ = start_run({.weights = options_.weights,
+                            .adapter = options_.adapter,
+                            .seed = args_.seed,
+                            .on_line = [&](const std::string& line) { notices.push_back(line); }},
+                           session());
+  }
+  for (const std::string& notice : notices) say(notice);
 }
 
 void Trainer::resume() {
@@ -160,6 +166,8 @@ void Trainer::resume() {
         change_lines.clear();
         check_resume_changes(from, changes, args_.allow_resume_changes,
                              [&](const std::string& line) { change_lines.push_back(line); });
+        const TransferProgress progress("load checkpoint", session(), {.optimizer_states = true},
+                                        options_.progress);
         run = load_checkpoint(from, args_, session(), options_.weights);
       });
   for (const std::string& note : notes) say(note);
@@ -328,6 +336,9 @@ void Trainer::check_start() const {
 
 std::filesystem::path Trainer::save_checkpoint() {
   callbacks_.keep_states(state_);
+  const TransferContents contents_saved = {.adapters_alone = !session().family().adapters.empty(),
+                                           .optimizer_states = !args_.save_only_model};
+  const TransferProgress progress("save checkpoint", session(), contents_saved, options_.progress);
   std::filesystem::path checkpoint = shoehorn::save_checkpoint(contents(), session().executor());
   saved_ = Saved{checkpoint, state_.global_step, state_.log_history.size(), position_.is_epoch_ended};
   return checkpoint;
@@ -394,10 +405,15 @@ void Trainer::load_best_model() {
                     defect));
     return;
   }
-  if (session().family().adapters.empty()) {
-    start_weights(best, session().state(), session().executor(), args_.seed);
-  } else {
-    load_adapter(best, session().family(), session().executor());
+  {
+    const bool is_adapter = !session().family().adapters.empty();
+    const TransferProgress progress("load best model", session(), {.adapters_alone = is_adapter},
+                                    options_.progress);
+    if (is_adapter) {
+      load_adapter(best, session().family(), session().executor());
+    } else {
+      start_weights(best, session().state(), session().executor(), args_.seed);
+    }
   }
   say(fmt::format("loaded the best model, of {}", best));
 }
@@ -425,8 +441,10 @@ Metrics Trainer::measure(const EvaluationOptions& options) {
   EvaluationOptions how = options;
   how.batch_size = args_.per_device_eval_batch_size;
   how.pad_to_max_length = padding_of(args_);
-  how.on_progress = [this](int64_t) {
+  Progress progress("evaluate", 0, eval_dataset_.size(), beside_main_work(options_.progress));
+  how.on_progress = [&](int64_t samples) {
     tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
+    progress.update(samples, samples);
   };
   const Task& task = model_.task();
   const EvaluationResult result = shoehorn::evaluate(session(), eval_dataset_, task, how);
@@ -446,13 +464,15 @@ Metrics Trainer::measure(const EvaluationOptions& options) {
 void Trainer::predict(const std::function<void(std::span<const float> outputs)>& on_outputs) {
   require_evaluation_data("predict");
   prepare();
+  Progress progress("predict", 0, eval_dataset_.size(), beside_main_work(options_.progress));
   shoehorn::evaluate(
       session(), eval_dataset_, model_.task(),
       {.batch_size = args_.per_device_eval_batch_size,
        .pad_to_max_length = padding_of(args_),
        .on_outputs = on_outputs,
-       .on_progress = [this](int64_t) {
+       .on_progress = [&](int64_t samples) {
          tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
+         progress.update(samples, samples);
        }});
   tell([](TrainerCallback& callback, auto&... event) { callback.on_predict(event...); });
 }
@@ -475,6 +495,8 @@ CheckpointContents Trainer::contents() const {
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
+  const bool is_adapter = !session().family().adapters.empty() && !args_.lora_merge;
+  const TransferProgress progress("save model", session(), {.adapters_alone = is_adapter}, options_.progress);
   save_model_directory(contents(), session().executor(), directory, args_.lora_merge);
 }
 

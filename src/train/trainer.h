@@ -59,6 +59,7 @@ struct TrainerOptions {
   std::vector<std::filesystem::path> companions = {};
   // Called with a line for each log entry and each notice. Unset: no lines.
   std::function<void(const std::string& line)> on_line = {};
+  // The bars of training, evaluating, predicting, and of loading and saving that take long.
   ProgressOptions progress = {};
   // Get the events of training, in this order; add_callback() adds more.
   std::vector<std::shared_ptr<TrainerCallback>> callbacks = {};

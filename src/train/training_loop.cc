@@ -120,10 +120,11 @@ void TrainingLoop::run_epoch(const ResumePoint& point, Progress& progress) {
     control |= asked;
     parts_.callbacks.each(
         [&](TrainerCallback& callback) { callback.on_step_end(parts_.args, state, control); });
-    do_what_is_due(progress);
-    if (profile != nullptr) profile->end_step();
+    // Before what is due, which may take long: the bar shows the step that is finished.
     progress.update(state.global_step, samples_,
                     parts_.run.executor().read_scalar<float>(parts_.run.session().family().loss));
+    do_what_is_due(progress);
+    if (profile != nullptr) profile->end_step();
     if (control.should_epoch_stop || control.should_training_stop) return;
   }
 }

@@ -1,0 +1,204 @@
+#include "fit/plan_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr std::array<std::string_view, kDegrees> kDegreeNames = {
+    "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters"};
+constexpr std::array<std::string_view, 4> kTierNames = {"exact", "rounding", "numerics", "adapters"};
+
+// A step in layer-major order holds the nodes of every micro-batch; beyond this many it takes long to plan.
+constexpr int64_t kMaxUnrolledMicroBatches = 32;
+
+constexpr std::string_view kLayerMajor = "layer_major";
+
+template <size_t N>
+size_t index_of(const std::array<std::string_view, N>& names, const std::string& name, std::string_view what) {
+  const auto* found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    throw user_error("[{}] expected one of {}, got '{}'", what, fmt::join(names, ", "), name);
+  return static_cast<size_t>(found - names.begin());
+}
+
+std::optional<FitCandidate> changed(FitCandidate run, MathsChange change, std::vector<std::string> flags) {
+  run.tier = std::max(run.tier, change);
+  run.flags.insert(run.flags.end(), flags.begin(), flags.end());
+  return run;
+}
+
+bool scales_loss(const TrainingArguments& args) {
+  return args.fp16;
+}
+
+bool is_layer_major(const TrainingArguments& args) {
+  return args.accumulation_order == kLayerMajor;
+}
+
+}  // namespace
+
+std::string_view degree_name(Degree degree) {
+  return kDegreeNames[static_cast<size_t>(degree)];
+}
+
+Degree degree_of(const std::string& name, std::string_view what) {
+  return static_cast<Degree>(index_of(kDegreeNames, name, what));
+}
+
+std::string_view tier_name(MathsChange tier) {
+  return kTierNames[static_cast<size_t>(tier)];
+}
+
+MathsChange tier_of(const std::string& name, std::string_view what) {
+  return static_cast<MathsChange>(index_of(kTierNames, name, what));
+}
+
+std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets) {
+  static constexpr std::array<std::pair<std::string_view, Degree>, 16> kRows = {{
+      {"per_device_train_batch_size", Degree::kBatch},
+      {"gradient_accumulation_steps", Degree::kBatch},
+      {"batch_size_ramp", Degree::kBatch},
+      {"accumulation_order", Degree::kOrder},
+      {"gradient_checkpointing", Degree::kRecompute},
+      {"gradient_checkpointing_kwargs", Degree::kRecompute},
+      {"update_in_backward", Degree::kUpdateInBackward},
+      {"max_grad_norm", Degree::kUpdateInBackward},
+      {"max_grad_value", Degree::kUpdateInBackward},
+      {"bf16", Degree::kPrecision},
+      {"fp16", Degree::kPrecision},
+      {"mixed_precision", Degree::kPrecision},
+      {"master_weights", Degree::kMasters},
+      {"optim", Degree::kOptimizer},
+      {"optim_args", Degree::kOptimizer},
+      {"lora_rank", Degree::kAdapters},
+  }};
+  std::set<Degree> given;
+  for (const auto& [row, degree] : kRows) {
+    if (sets(row)) given.insert(degree);
+  }
+  return given;
+}
+
+std::optional<FitCandidate> with_micro_batch(const FitCandidate& run, int64_t size, const FitSpace& space) {
+  const TrainingArguments& args = run.arguments;
+  const int64_t batch = args.per_device_train_batch_size * args.gradient_accumulation_steps;
+  if (size == args.per_device_train_batch_size || batch % size != 0) return std::nullopt;
+  if (!space.is_open(Degree::kBatch, MathsChange::kRounding)) return std::nullopt;
+  FitCandidate split = run;
+  split.arguments.per_device_train_batch_size = size;
+  split.arguments.gradient_accumulation_steps = batch / size;
+  return changed(std::move(split), MathsChange::kRounding,
+                 {"--per_device_train_batch_size", std::to_string(size), "--gradient_accumulation_steps",
+                  std::to_string(batch / size)});
+}
+
+std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitSpace& space) {
+  const int64_t steps = run.arguments.gradient_accumulation_steps;
+  if (steps == 1 || steps > kMaxUnrolledMicroBatches || is_layer_major(run.arguments)) return std::nullopt;
+  if (!space.is_open(Degree::kOrder, MathsChange::kRounding)) return std::nullopt;
+  FitCandidate ordered = run;
+  ordered.arguments.accumulation_order = kLayerMajor;
+  return changed(std::move(ordered), MathsChange::kRounding, {"--accumulation_order", std::string(kLayerMajor)});
+}
+
+std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers, const FitSpace& space) {
+  if (run.arguments.gradient_checkpointing || !space.is_open(Degree::kRecompute, MathsChange::kExact))
+    return std::nullopt;
+  FitCandidate less = run;
+  less.arguments.gradient_checkpointing = true;
+  std::vector<std::string> flags = {"--gradient_checkpointing"};
+  if (every_n_layers > 1) {
+    less.arguments.gradient_checkpointing_kwargs = {{"every_n_layers", every_n_layers}};
+    flags.insert(flags.end(),
+                 {"--gradient_checkpointing_kwargs", fmt::format("every_n_layers={}", every_n_layers)});
+  }
+  return changed(std::move(less), MathsChange::kExact, std::move(flags));
+}
+
+std::optional<FitCandidate> with_update_in_backward(const FitCandidate& run, const FitSpace& space) {
+  const TrainingArguments& args = run.arguments;
+  const bool clips = args.max_grad_norm > 0 || args.max_grad_value > 0;
+  const MathsChange change = clips ? MathsChange::kNumerics : MathsChange::kExact;
+  // A gradient that is used at once must be complete.
+  const bool is_complete = args.gradient_accumulation_steps == 1 || is_layer_major(args);
+  if (args.update_in_backward || scales_loss(args) || !is_complete) return std::nullopt;
+  if (!space.is_open(Degree::kUpdateInBackward, change)) return std::nullopt;
+  FitCandidate soon = run;
+  soon.arguments.update_in_backward = true;
+  std::vector<std::string> flags = {"--update_in_backward"};
+  if (args.max_grad_norm > 0) {
+    soon.arguments.max_grad_norm = 0;
+    flags.insert(flags.end(), {"--max_grad_norm", "0"});
+  }
+  if (args.max_grad_value > 0) {
+    soon.arguments.max_grad_value = 0;
+    flags.insert(flags.end(), {"--max_grad_value", "0"});
+  }
+  return changed(std::move(soon), change, std::move(flags));
+}
+
+std::optional<FitCandidate> with_bf16(const FitCandidate& run, const FitSpace& space) {
+  if (run.arguments.bf16 || run.arguments.fp16 || !space.is_open(Degree::kPrecision, MathsChange::kNumerics))
+    return std::nullopt;
+  FitCandidate half = run;
+  half.arguments.bf16 = true;
+  return changed(std::move(half), MathsChange::kNumerics, {"--bf16"});
+}
+
+std::optional<FitCandidate> without_masters(const FitCandidate& run, const FitSpace& space) {
+  if (!run.arguments.bf16 || run.arguments.master_weights != "fp32" ||
+      !space.is_open(Degree::kMasters, MathsChange::kNumerics))
+    return std::nullopt;
+  FitCandidate without = run;
+  without.arguments.master_weights = "none";
+  return changed(std::move(without), MathsChange::kNumerics, {"--master_weights", "none"});
+}
+
+std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim, const FitSpace& space) {
+  FitCandidate other = run;
+  other.arguments.optim = optim;
+  other.arguments.optim_args = {};
+  const bool is_same = optimizer_name(other.arguments) == optimizer_name(run.arguments);
+  if (is_same || !space.is_open(Degree::kOptimizer, MathsChange::kNumerics)) return std::nullopt;
+  return changed(std::move(other), MathsChange::kNumerics, {"--optim", optim});
+}
+
+std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space) {
+  if (run.arguments.lora_rank > 0 || !space.is_open(Degree::kAdapters, MathsChange::kAdapters)) return std::nullopt;
+  FitCandidate adapted = run;
+  adapted.arguments.lora_rank = rank;
+  return changed(std::move(adapted), MathsChange::kAdapters, {"--lora_rank", std::to_string(rank)});
+}
+
+std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space) {
+  constexpr int64_t kAdapterRank = 8;
+  const auto add = [](std::vector<FitCandidate>& all, const std::function<std::optional<FitCandidate>(
+                                                          const FitCandidate&)>& change) {
+    for (size_t i = 0, count = all.size(); i < count; ++i) {
+      if (std::optional<FitCandidate> form = change(all[i])) all.push_back(std::move(*form));
+    }
+  };
+  std::vector<FitCandidate> forms = {run};
+  add(forms, [&](const FitCandidate& form) { return with_bf16(form, space); });
+  add(forms, [&](const FitCandidate& form) { return without_masters(form, space); });
+  std::vector<FitCandidate> optimized = forms;
+  for (const char* optim : {"adamw_8bit", "adafactor"}) {
+    for (const FitCandidate& form : forms) {
+      if (std::optional<FitCandidate> other = with_optimizer(form, optim, space)) optimized.push_back(std::move(*other));
+    }
+  }
+  add(optimized, [&](const FitCandidate& form) { return with_adapters(form, kAdapterRank, space); });
+  std::stable_sort(optimized.begin(), optimized.end(),
+                   [](const FitCandidate& a, const FitCandidate& b) { return a.tier < b.tier; });
+  return optimized;
+}
+
+}  // namespace shoehorn

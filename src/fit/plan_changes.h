@@ -1,0 +1,72 @@
+// What `fit` may change about a training run: one degree of freedom each, in terms of train's flags, so that what is
+// found can be trained by its flags.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arguments/training_arguments.h"
+#include "session/memory_alternatives.h"
+
+namespace shoehorn {
+
+enum class Degree : uint8_t {
+  kBatch,             // per_device_train_batch_size × gradient_accumulation_steps
+  kOrder,             // accumulation_order
+  kRecompute,         // gradient_checkpointing
+  kUpdateInBackward,  // update_in_backward; where it needs that, without clipping
+  kPrecision,         // bf16
+  kMasters,           // master_weights
+  kOptimizer,         // optim
+  kAdapters,          // lora_rank
+};
+inline constexpr int kDegrees = 8;
+
+// "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters".
+std::string_view degree_name(Degree degree);
+// UserError naming `what` for any other name.
+Degree degree_of(const std::string& name, std::string_view what);
+
+// "exact", "rounding", "numerics", "adapters".
+std::string_view tier_name(MathsChange tier);
+MathsChange tier_of(const std::string& name, std::string_view what);
+
+// A run as asked for, with changes.
+struct FitCandidate {
+  TrainingArguments arguments;
+  std::vector<std::string> flags = {};  // to be added to those that were given
+  MathsChange tier = MathsChange::kExact;
+};
+
+// What is open.
+struct FitSpace {
+  MathsChange tier = MathsChange::kRounding;  // the most that may change
+  std::set<Degree> held = {};                 // stay as they are
+
+  bool is_open(Degree degree, MathsChange change) const { return change <= tier && !held.contains(degree); }
+};
+
+// The degrees that flags on the command line, or in a configuration file, decide. `sets` tells of a row of the argument
+// table.
+std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets);
+
+// Each returns the candidate with one change, or nothing where it is not open, makes no difference, or does not go
+// together with what the run asks for.
+std::optional<FitCandidate> with_micro_batch(const FitCandidate& run, int64_t size, const FitSpace& space);
+std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitSpace& space);
+std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers, const FitSpace& space);
+std::optional<FitCandidate> with_update_in_backward(const FitCandidate& run, const FitSpace& space);
+std::optional<FitCandidate> with_bf16(const FitCandidate& run, const FitSpace& space);
+std::optional<FitCandidate> without_masters(const FitCandidate& run, const FitSpace& space);
+std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim, const FitSpace& space);
+std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space);
+
+// The run with each combination of what changes more than rounding, the run itself first.
+std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space);
+
+}  // namespace shoehorn
