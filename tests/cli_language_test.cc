@@ -124,9 +124,9 @@ class CliRecipes : public CliLanguageTest {
 
   std::string new_model(const std::string& type, const std::string& overrides) const {
     const std::string directory = path(type).string();
-    const ProgramRun made = run(new_model_words(
-        "train", {"--model_type", type, "--config_overrides", overrides, "--max_steps", "1", "--save_strategy",
-                  "no", "--output_dir", directory}));
+    const ProgramRun made =
+        run(new_model_words("train", {"--model_type", type, "--config_overrides", overrides, "--max_steps",
+                                      "1", "--save_strategy", "no", "--output_dir", directory}));
     EXPECT_EQ(made.exit_code, 0) << made.error;
     return directory;
   }
@@ -135,15 +135,17 @@ class CliRecipes : public CliLanguageTest {
 TEST_F(CliRecipes, Gpt2Finetune) {
   const std::string model =
       new_model("gpt2", "n_layer=2,n_head=2,n_embd=32,n_positions=32,vocab_size=280,eos_token_id=0");
-  run_recipe("gpt2-finetune.json", {"--model_name_or_path", model, "--validation_file", path("held_out.txt").string()});
+  run_recipe("gpt2-finetune.json",
+             {"--model_name_or_path", model, "--validation_file", path("held_out.txt").string()});
   EXPECT_EQ(read_json(output() / "config.json")["architectures"][0], "GPT2LMHeadModel");
   EXPECT_TRUE(read_json(output() / "eval_results.json").contains("eval_perplexity"));
 }
 
 TEST_F(CliRecipes, LlamaLora) {
-  const std::string model = new_model("llama",
-                                      "hidden_size=32,intermediate_size=64,num_hidden_layers=2,num_attention_heads=4,"
-                                      "num_key_value_heads=2,max_position_embeddings=32,vocab_size=280");
+  const std::string model =
+      new_model("llama",
+                "hidden_size=32,intermediate_size=64,num_hidden_layers=2,num_attention_heads=4,"
+                "num_key_value_heads=2,max_position_embeddings=32,vocab_size=280");
   run_recipe("llama-lora.json", {"--model_name_or_path", model, "--validation_split_percentage", "10"});
   const json adapter = read_json(output() / "adapter_config.json");
   EXPECT_EQ(adapter["r"], 16);
@@ -154,8 +156,8 @@ TEST_F(CliRecipes, LlamaLora) {
 TEST_F(CliRecipes, GptShakespeare) {
   run_recipe("gpt-shakespeare.json",
              {"--tokenizer_name", tokenizer(), "--config_overrides",
-              "n_layer=2,n_head=2,n_embd=32,n_positions=32,vocab_size=280,eos_token_id=0", "--eval_steps", "1",
-              "--save_steps", "1", "--logging_steps", "1", "--per_device_train_batch_size", "4"});
+              "n_layer=2,n_head=2,n_embd=32,n_positions=32,vocab_size=280,eos_token_id=0", "--eval_steps",
+              "1", "--save_steps", "1", "--logging_steps", "1", "--per_device_train_batch_size", "4"});
   EXPECT_TRUE(std::filesystem::exists(output() / "model.safetensors"));
   EXPECT_EQ(read_json(output() / "trainer_state.json")["best_metric"].is_number(), true);
 }

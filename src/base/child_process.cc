@@ -184,6 +184,15 @@ FinishedProcess run_process(const std::vector<std::string>& words,
   return finished;
 }
 
+void become_process(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
+  throw system_error("[{}] expected a program that can be started, got: {}", words.at(0),
+                     std::strerror(errno));
+}
+
 std::filesystem::path own_program() {
   std::error_code error;
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);

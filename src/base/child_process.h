@@ -28,6 +28,9 @@ struct FinishedProcess {
 FinishedProcess run_process(const std::vector<std::string>& words,
                             const std::vector<std::string>& variables = {});
 
+// Replaces this process by a program; words as above. SystemError if it cannot be started.
+[[noreturn]] void become_process(const std::vector<std::string>& words);
+
 // The path of the running program.
 std::filesystem::path own_program();
 

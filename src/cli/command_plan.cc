@@ -10,13 +10,10 @@
 #include "base/process.h"
 #include "base/user_error_kinds.h"
 #include "cli/commands.h"
-#include "cli/model_source.h"
 #include "cli/pass_table.h"
-#include "cli/text_task.h"
+#include "cli/planned_task.h"
 #include "exec/backends.h"
 #include "lab/machine_text.h"
-#include "lab/random_tokens.h"
-#include "model/task.h"
 #include "session/memory_refusal.h"
 #include "train/auto_find_batch_size.h"
 #include "train/trainer.h"
@@ -34,23 +31,6 @@ const std::vector<ArgumentSpec>& option_rows() {
   return rows;
 }
 
-// Without a training file: as many samples of the longest length as fill a micro-batch.
-Dataset longest_samples(const TrainingArguments& args, const Model& model) {
-  check_batch_size(args, model, args.max_seq_length);
-  return Dataset::alike(args.per_device_train_batch_size, args.max_seq_length, model.task().label_shape());
-}
-
-// Plans without a validation file evaluate nothing, whatever asks for it; plans without a training file count
-// no samples.
-TrainingArguments planned_arguments(TrainingArguments args, bool has_validation) {
-  if (args.train_file.empty()) args.batch_size_ramp.clear();
-  if (has_validation) return args;
-  args.eval_strategy = "no";
-  args.save_strategy = "no";
-  args.load_best_model_at_end = false;
-  return args;
-}
-
 }  // namespace
 
 int run_plan(const std::vector<std::string>& words) {
@@ -60,22 +40,17 @@ int run_plan(const std::vector<std::string>& words) {
     return 0;
   }
   const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
-  TrainingArguments args = parsed.arguments;
   const std::string& profile = options.text("machine_profile");
   const std::shared_ptr<const Backend> backend =
       profile.empty() ? make_backend() : make_backend_for(load_other_machine(profile));
-  ModelSource source = open_model(args, true, false);
-  TextTask task = load_text_task(args, source, parsed.sets("max_seq_length"));
-  fmt::print(args.json ? stderr : stdout, "{}{}", is_language_model(*source.model) ? task.summary : "",
-             task.notices);
-  Dataset train = args.train_file.empty() ? longest_samples(args, *source.model) : std::move(task.train);
-  const TrainingArguments planned = planned_arguments(args, task.validation.size() > 0);
-  const Trainer trainer(*source.model, planned, std::move(train), std::move(task.validation),
-                        {.backend = backend});
+  PlannedTask task = open_planned_task(parsed);
+  const TrainingArguments& args = task.arguments;
+  fmt::print(args.json ? stderr : stdout, "{}", task.text);
+  const Model& model = *task.source.model;
+  const Trainer trainer(model, args, std::move(task.train), std::move(task.validation), {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
   std::vector<PassEffect> effects;
-  if (args.explain)
-    effects = explain_passes(*source.model, trainer.session().options(), backend->measure_limits());
+  if (args.explain) effects = explain_passes(model, trainer.session().options(), backend->measure_limits());
   if (args.json) {
     nlohmann::json result = to_json(forecast);
     if (args.explain) result["passes"] = to_json(effects);
@@ -83,7 +58,7 @@ int run_plan(const std::vector<std::string>& words) {
     if (!backend->can_run()) result["machine"] = absent_machine_to_json(backend->machine());
     fmt::print("{}\n", result.dump(2));
   } else {
-    fmt::print("{}{}", format_found_batch_size(planned, trainer.arguments()), format_forecast(forecast));
+    fmt::print("{}{}", format_found_batch_size(args, trainer.arguments()), format_forecast(forecast));
     if (!backend->can_run()) fmt::print("{}", format_absent_machine(backend->machine()));
     if (args.explain) fmt::print("\n{}", format_passes(effects));
   }

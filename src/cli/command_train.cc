@@ -1,17 +1,20 @@
 #include <fmt/format.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "arguments/argument_table.h"
+#include "arguments/command_options.h"
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/stop_request.h"
+#include "base/user_error_kinds.h"
 #include "cli/commands.h"
 #include "cli/evaluate_model.h"
+#include "cli/find_fit.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/resume_command.h"
@@ -132,9 +135,30 @@ void check_result_files(const TrainingArguments& args) {
   check_combined_results(args.output_dir);
 }
 
+// Finds the fastest settings that fit and becomes the process that trains with them, which holds nothing of the search.
+int run_fitted(const std::vector<std::string>& words) {
+  const CommandOptions options = parse_options(fit_option_rows(), words, UnknownFlags::kKeep);
+  constexpr int64_t kVerified = 3;
+  FoundFit found;
+  find_fit(options, kVerified, found);
+  if (!found.report.chosen) throw DoesNotFit(format_no_fit(found.report));
+  if (!found.is_json) fmt::print("{}\n", format_fit(found.report));
+  std::fflush(stdout);
+  std::vector<std::string> command = {own_program().string(), "train"};
+  const std::vector<std::string> flags = chosen_flags(found.report);
+  command.insert(command.end(), flags.begin(), flags.end());
+  if (found.is_json) command.emplace_back("--json");
+  become_process(command);
+}
+
 }  // namespace
 
 int run_train(const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), "--fit") != words.end()) {
+    std::vector<std::string> others = words;
+    std::erase(others, "--fit");
+    return run_fitted(others);
+  }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, words);
   if (parsed.help) {
     fmt::print("{}", help_text(Command::kTrain));

@@ -14,6 +14,7 @@ int run_train(const std::vector<std::string>& words);
 int run_eval(const std::vector<std::string>& words);
 int run_predict(const std::vector<std::string>& words);
 int run_plan(const std::vector<std::string>& words);
+int run_fit(const std::vector<std::string>& words);
 int run_anatomy(const std::vector<std::string>& words);
 int run_bench_step(const std::vector<std::string>& words);
 int run_bench_batch(const std::vector<std::string>& words);

@@ -25,6 +25,7 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
   shoehorn predict       label and scores for each text of a file
   shoehorn generate      texts that a language model writes
   shoehorn plan          what training would take, to the byte, without running it
+  shoehorn fit           the fastest settings that fit the memory, and the flags that train with them
   shoehorn anatomy       where the memory and the time of a training step go
   shoehorn bench step    speed and memory of the training step on random tokens
   shoehorn bench batch   the same by batch size, and which is best
@@ -89,9 +90,10 @@ int dispatch(const std::vector<std::string>& words) {
     return 0;
   }
   static const CommandMap commands = {
-      {"train", run_train}, {"eval", run_eval},           {"predict", run_predict},
-      {"plan", run_plan},   {"generate", run_generate},   {"anatomy", run_anatomy},
-      {"bench", run_bench}, {"tokenizer", run_tokenizer}, {"env", run_env}};
+      {"train", run_train},     {"eval", run_eval},   {"predict", run_predict},
+      {"plan", run_plan},       {"fit", run_fit},     {"generate", run_generate},
+      {"anatomy", run_anatomy}, {"bench", run_bench}, {"tokenizer", run_tokenizer},
+      {"env", run_env}};
   return dispatch_to(commands, words, "shoehorn");
 }
 

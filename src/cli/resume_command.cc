@@ -1,5 +1,7 @@
 #include "cli/resume_command.h"
 
+#include "arguments/shell_word.h"
+
 #include <algorithm>
 #include <string_view>
 
@@ -33,16 +35,6 @@ std::vector<std::string> without_flag(const std::vector<std::string>& words, con
 }
 
 }  // namespace
-
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char character : word)
-    quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
-  return quoted + "'";
-}
 
 std::string resume_command(const std::string& program, const std::vector<std::string>& words) {
   std::vector<std::string> kept = without_flag(words, "resume_from_checkpoint",

@@ -6,9 +6,6 @@
 
 namespace shoehorn {
 
-// `word` as a shell reads it back: in quotes where it needs them.
-std::string shell_word(const std::string& word);
-
 // `program` with the words of its command line, so that it resumes from the newest checkpoint: flags about another
 // beginning (--resume_from_checkpoint DIR, --overwrite_output_dir) are left out.
 std::string resume_command(const std::string& program, const std::vector<std::string>& words);

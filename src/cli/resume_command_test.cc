@@ -5,14 +5,6 @@
 namespace shoehorn {
 namespace {
 
-TEST(ShellWord, QuotesWhatAShellWouldChange) {
-  EXPECT_EQ(shell_word("out/a-b_1.csv"), "out/a-b_1.csv");
-  EXPECT_EQ(shell_word("my texts.csv"), "'my texts.csv'");
-  EXPECT_EQ(shell_word("it's $HOME"), R"('it'\''s $HOME')");
-  EXPECT_EQ(shell_word(""), "''");
-  EXPECT_EQ(shell_word("a*"), "'a*'");
-}
-
 TEST(ResumeCommand, AddsTheFlagAndLeavesOutThoseAboutAnotherBeginning) {
   EXPECT_EQ(resume_command("build/shoehorn", {"train", "--output_dir", "my out", "--bf16"}),
             "build/shoehorn train --output_dir 'my out' --bf16 --resume_from_checkpoint");

@@ -22,15 +22,23 @@ constexpr int64_t kMaxUnrolledMicroBatches = 32;
 constexpr std::string_view kLayerMajor = "layer_major";
 
 template <size_t N>
-size_t index_of(const std::array<std::string_view, N>& names, const std::string& name, std::string_view what) {
+size_t index_of(const std::array<std::string_view, N>& names, const std::string& name,
+                std::string_view what) {
   const auto* found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
     throw user_error("[{}] expected one of {}, got '{}'", what, fmt::join(names, ", "), name);
   return static_cast<size_t>(found - names.begin());
 }
 
-std::optional<FitCandidate> changed(FitCandidate run, MathsChange change, std::vector<std::string> flags) {
+// The run, whose arguments are changed already, with the flags that say so; one without a value is followed by another
+// flag.
+FitCandidate changed(FitCandidate run, MathsChange change, const std::vector<std::string>& flags) {
   run.tier = std::max(run.tier, change);
+  for (const std::string& word : flags) {
+    const auto old = std::find(run.flags.begin(), run.flags.end(), word);
+    const bool is_flag = word.starts_with("--");
+    if (is_flag && old != run.flags.end()) run.flags.erase(old, old + 2);  // its value changes
+  }
   run.flags.insert(run.flags.end(), flags.begin(), flags.end());
   return run;
 }
@@ -106,10 +114,12 @@ std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitS
   if (!space.is_open(Degree::kOrder, MathsChange::kRounding)) return std::nullopt;
   FitCandidate ordered = run;
   ordered.arguments.accumulation_order = kLayerMajor;
-  return changed(std::move(ordered), MathsChange::kRounding, {"--accumulation_order", std::string(kLayerMajor)});
+  return changed(std::move(ordered), MathsChange::kRounding,
+                 {"--accumulation_order", std::string(kLayerMajor)});
 }
 
-std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers, const FitSpace& space) {
+std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers,
+                                           const FitSpace& space) {
   if (run.arguments.gradient_checkpointing || !space.is_open(Degree::kRecompute, MathsChange::kExact))
     return std::nullopt;
   FitCandidate less = run;
@@ -162,7 +172,8 @@ std::optional<FitCandidate> without_masters(const FitCandidate& run, const FitSp
   return changed(std::move(without), MathsChange::kNumerics, {"--master_weights", "none"});
 }
 
-std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim, const FitSpace& space) {
+std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim,
+                                           const FitSpace& space) {
   FitCandidate other = run;
   other.arguments.optim = optim;
   other.arguments.optim_args = {};
@@ -172,16 +183,37 @@ std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::s
 }
 
 std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space) {
-  if (run.arguments.lora_rank > 0 || !space.is_open(Degree::kAdapters, MathsChange::kAdapters)) return std::nullopt;
+  if (run.arguments.lora_rank > 0 || !space.is_open(Degree::kAdapters, MathsChange::kAdapters))
+    return std::nullopt;
   FitCandidate adapted = run;
   adapted.arguments.lora_rank = rank;
   return changed(std::move(adapted), MathsChange::kAdapters, {"--lora_rank", std::to_string(rank)});
 }
 
+void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidden) {
+  const std::array<std::pair<Degree, bool>, kDegrees> used = {{
+      {Degree::kBatch, args.gradient_accumulation_steps > 1},
+      {Degree::kOrder, is_layer_major(args)},
+      {Degree::kRecompute, args.gradient_checkpointing},
+      {Degree::kUpdateInBackward, args.update_in_backward},
+      {Degree::kPrecision, args.bf16 || args.fp16},
+      {Degree::kMasters, args.master_weights != TrainingArguments{}.master_weights},
+      {Degree::kOptimizer, optimizer_name(args) != optimizer_name(TrainingArguments{})},
+      {Degree::kAdapters, args.lora_rank > 0},
+  }};
+  for (const auto& [degree, is_used] : used) {
+    if (is_used && forbidden.contains(degree)) {
+      throw user_error(
+          "[--forbid {0}] expected a run without it, got flags that ask for it; leave out one or the other",
+          degree_name(degree));
+    }
+  }
+}
+
 std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space) {
   constexpr int64_t kAdapterRank = 8;
-  const auto add = [](std::vector<FitCandidate>& all, const std::function<std::optional<FitCandidate>(
-                                                          const FitCandidate&)>& change) {
+  const auto add = [](std::vector<FitCandidate>& all,
+                      const std::function<std::optional<FitCandidate>(const FitCandidate&)>& change) {
     for (size_t i = 0, count = all.size(); i < count; ++i) {
       if (std::optional<FitCandidate> form = change(all[i])) all.push_back(std::move(*form));
     }
@@ -192,7 +224,8 @@ std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace&
   std::vector<FitCandidate> optimized = forms;
   for (const char* optim : {"adamw_8bit", "adafactor"}) {
     for (const FitCandidate& form : forms) {
-      if (std::optional<FitCandidate> other = with_optimizer(form, optim, space)) optimized.push_back(std::move(*other));
+      if (std::optional<FitCandidate> other = with_optimizer(form, optim, space))
+        optimized.push_back(std::move(*other));
     }
   }
   add(optimized, [&](const FitCandidate& form) { return with_adapters(form, kAdapterRank, space); });

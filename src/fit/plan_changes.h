@@ -2,6 +2,7 @@
 // found can be trained by its flags.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -32,6 +33,8 @@ std::string_view degree_name(Degree degree);
 // UserError naming `what` for any other name.
 Degree degree_of(const std::string& name, std::string_view what);
 
+inline constexpr std::array kTiers = {MathsChange::kExact, MathsChange::kRounding, MathsChange::kNumerics,
+                                      MathsChange::kAdapters};
 // "exact", "rounding", "numerics", "adapters".
 std::string_view tier_name(MathsChange tier);
 MathsChange tier_of(const std::string& name, std::string_view what);
@@ -45,10 +48,12 @@ struct FitCandidate {
 
 // What is open.
 struct FitSpace {
-  MathsChange tier = MathsChange::kRounding;  // the most that may change
-  std::set<Degree> held = {};                 // stay as they are
+  std::set<MathsChange> allowed = {MathsChange::kExact, MathsChange::kRounding};
+  std::set<Degree> held = {};  // stay as they are
 
-  bool is_open(Degree degree, MathsChange change) const { return change <= tier && !held.contains(degree); }
+  bool is_open(Degree degree, MathsChange change) const {
+    return allowed.contains(change) && !held.contains(degree);
+  }
 };
 
 // The degrees that flags on the command line, or in a configuration file, decide. `sets` tells of a row of the argument
@@ -59,12 +64,17 @@ std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& 
 // together with what the run asks for.
 std::optional<FitCandidate> with_micro_batch(const FitCandidate& run, int64_t size, const FitSpace& space);
 std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitSpace& space);
-std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers, const FitSpace& space);
+std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers,
+                                           const FitSpace& space);
 std::optional<FitCandidate> with_update_in_backward(const FitCandidate& run, const FitSpace& space);
 std::optional<FitCandidate> with_bf16(const FitCandidate& run, const FitSpace& space);
 std::optional<FitCandidate> without_masters(const FitCandidate& run, const FitSpace& space);
-std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim, const FitSpace& space);
+std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim,
+                                           const FitSpace& space);
 std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space);
+
+// UserError naming a degree that is to stay unused and that the run uses.
+void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidden);
 
 // The run with each combination of what changes more than rounding, the run itself first.
 std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space);

@@ -55,6 +55,8 @@ class Task {
   // The prediction for one sample, as a line with a JSON object. `raw`: the outputs themselves instead of
   // probabilities.
   virtual std::string prediction_line(std::span<const float> outputs, bool raw) const = 0;
+  // What PEFT calls the task in adapter_config.json.
+  virtual std::string peft_task_type() const { return "SEQ_CLS"; }
 
  protected:
   explicit Task(LabelMap label_map) : label_map_(std::move(label_map)) {}

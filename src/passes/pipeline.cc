@@ -210,6 +210,7 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBucket
   ProgramFamily family;
   family.state->set_base_model_prefix(model.base_model_prefix());
   family.state->set_other_names(model.other_names());
+  family.adapters.task_type = model.task().peft_task_type();
   family.adapters.default_targets = model.lora_targets();
   family.adapters.default_modules_to_save = model.lora_modules_to_save();
   family.scalars = add_scalar_storages(*family.state);

@@ -40,7 +40,8 @@ struct AdapterSet {
   std::vector<LowRankAdapter> list;  // empty: no adapters
   std::vector<ParameterId> saved;    // trained and saved whole, beside the adapters
   float scale = 1;
-  // The names that selected them, for PEFT's adapter_config.json.
+  // For PEFT's adapter_config.json: the task, and the names that selected them.
+  std::string task_type;
   std::vector<std::string> target_modules, modules_to_save;
   // The model's defaults, for options without names.
   std::vector<std::string> default_targets, default_modules_to_save;

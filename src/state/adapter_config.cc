@@ -221,7 +221,7 @@ void write_adapter_config(const fs::path& directory, const fs::path& base, const
                  {"rank_pattern", json::object()},
                  {"revision", nullptr},
                  {"target_modules", adapters.target_modules},
-                 {"task_type", "SEQ_CLS"},
+                 {"task_type", adapters.task_type},
                  {"use_dora", false},
                  {"use_rslora", false}};
   if (adapters.modules_to_save.empty()) config["modules_to_save"] = nullptr;

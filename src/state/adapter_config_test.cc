@@ -161,7 +161,9 @@ TEST_F(AdapterConfigTest, WhatIsWrittenIsReadAgain) {
   adapters.target_modules = {"query", "value"};
   adapters.modules_to_save = {"classifier"};
   const LoraOptions options{.rank = 3, .alpha = 7.5F, .dropout = 0.25F, .targets = {}, .modules_to_save = {}};
+  adapters.task_type = "CAUSAL_LM";
   write_adapter_config(directory_.path(), directory_.path() / "x/../base", options, adapters);
+  EXPECT_EQ(read_json(directory_.path() / kAdapterConfigName).at("task_type"), "CAUSAL_LM");
   const AdapterConfig config = read_adapter_config(directory_.path());
   EXPECT_EQ(config.base_model_name_or_path, fs::absolute(directory_.path() / "base").string());
   EXPECT_EQ(config.lora.rank, 3);

@@ -23,6 +23,7 @@ class CausalLanguageModeling : public Task {
   // over all targets, which differs where batches have different numbers of them.
   Metrics loss_metrics(const EvaluationLoss& loss) const override;
   std::string prediction_line(std::span<const float> outputs, bool raw) const override;
+  std::string peft_task_type() const override { return "CAUSAL_LM"; }
 };
 
 }  // namespace shoehorn

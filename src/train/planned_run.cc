@@ -16,17 +16,12 @@ bool has_samples(const Dataset* dataset) {
 
 }  // namespace
 
-PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunData data,
-                       PlannedRunOptions options)
-    : model_(model), args_(args), keeps_optimizer_(options.optimizer.has_value()) {
+SessionOptions session_options_of(const TrainingArguments& args, const RunData& data,
+                                  const WindowIterator* windows) {
   SessionOptions session;
-  session.backend = std::move(options.backend);
   session.step = step_options_of(args);
-  if (options.optimizer) session.step.optimizer = *options.optimizer;
-  session.step.decay_of = decay_of_groups(options.optimizer_groups);
-  if (has_samples(data.train)) {
-    windows_ = make_windows(args, *data.train);
-    make_room_for(*windows_, args, session);
+  if (windows != nullptr) {
+    make_room_for(*windows, args, session);
   } else {
     session.kind = RunKind::kEvaluate;
   }
@@ -34,6 +29,17 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
     session.evaluation =
         batch_capacity_of(*data.evaluation, args.per_device_eval_batch_size, padding_of(args));
   }
+  return session;
+}
+
+PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunData data,
+                       PlannedRunOptions options)
+    : model_(model), args_(args), keeps_optimizer_(options.optimizer.has_value()) {
+  if (has_samples(data.train)) windows_ = make_windows(args, *data.train);
+  SessionOptions session = session_options_of(args, data, windows_.get());
+  session.backend = std::move(options.backend);
+  if (options.optimizer) session.step.optimizer = *options.optimizer;
+  session.step.decay_of = decay_of_groups(options.optimizer_groups);
   session_ = std::make_unique<Session>(model, std::move(session));
   const ProgramFamily& family = session_->family();
   if (has_samples(data.train)) check_columns_are_read(*data.train, family.train_batches[0], "training");

@@ -39,6 +39,10 @@ struct PlannedRunOptions {
   bool has_smaller_plan = false;
 };
 
+// The session of a run; `windows` are the effective batches of one that trains, else null.
+SessionOptions session_options_of(const TrainingArguments& args, const RunData& data,
+                                  const WindowIterator* windows);
+
 class PlannedRun {
  public:
   // Plans, and reserves nothing. Model, arguments and data must outlive the run. UserError for settings that do not go

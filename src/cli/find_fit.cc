@@ -1,0 +1,183 @@
+#include "cli/find_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "arguments/shell_word.h"
+#include "base/child_process.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/memory_limit.h"
+#include "base/process.h"
+#include "cli/planned_task.h"
+#include "exec/backends.h"
+#include "io/json_file.h"
+#include "lab/measured_step.h"
+
+namespace shoehorn {
+
+namespace {
+
+using enum ArgumentKind;
+
+// More than any machine has: such a plan is made and not judged.
+constexpr const char* kNoBudget = "1000000GiB";
+
+std::set<MathsChange> allowed_changes(const CommandOptions& options) {
+  std::set<MathsChange> allowed = {MathsChange::kExact};
+  for (const std::string& name : options.list("allow")) {
+    const MathsChange tier = tier_of(name, "--allow");
+    allowed.insert(tier);
+    if (tier > MathsChange::kRounding) allowed.insert(MathsChange::kRounding);
+  }
+  return allowed;
+}
+
+std::set<Degree> degrees_of(const CommandOptions& options, const std::string& name) {
+  std::set<Degree> degrees;
+  for (const std::string& degree : options.list(name)) degrees.insert(degree_of(degree, "--" + name));
+  return degrees;
+}
+
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// The flag that makes the effective batch one micro-batch; none where the user said both.
+std::vector<std::string> batch_flags(const CommandOptions& options, const ParsedArguments& parsed) {
+  if (!options.is_given("effective_batch_size")) return {};
+  for (const char* row : {"per_device_train_batch_size", "gradient_accumulation_steps"}) {
+    if (parsed.sets(row))
+      throw user_error(
+          "[--effective_batch_size] expected without --{}, got both; that flag says the batch already", row);
+  }
+  return {"--per_device_train_batch_size",
+          std::to_string(options.integer_at_least("effective_batch_size", 1))};
+}
+
+// What `plan` says of the flags in a process of its own, as `train` would be.
+nlohmann::json plan_in_process(const std::vector<std::string>& given, const std::vector<std::string>& added) {
+  std::vector<std::string> words = joined(joined({own_program().string(), "plan"}, given), added);
+  words.insert(words.end(), {"--json", "--memory_budget", kNoBudget});
+  const FinishedProcess finished = run_process(words);
+  if (finished.exit_code != 0)
+    throw user_error("[fit] expected a plan of {}, got: {}", shell_words(words), finished.error);
+  return parse_json(finished.output, "shoehorn plan");
+}
+
+int64_t peak_of(const nlohmann::json& plan) {
+  return plan["process_peak_bytes"].get<int64_t>();
+}
+
+int64_t overhead_of(const nlohmann::json& plan) {
+  int64_t arenas = 0;
+  for (const auto& arena : plan["arenas"]) arenas += arena["bytes"].get<int64_t>();
+  return peak_of(plan) - arenas;
+}
+
+// The seconds of a step of the flags, run in a process of its own; nothing where it cannot be run.
+std::optional<double> measure(const std::vector<std::string>& flags) {
+  const std::vector<std::string> words = joined(flags, {"--max_steps", "3"});
+  const StepRun run = measure_step(own_program(), words, plan_step(own_program(), words));
+  return run.is_measured() ? std::optional(run.step_seconds) : std::nullopt;
+}
+
+// The best plans whose processes fit, too, which only a process of their own tells to the byte; of them the fastest, if
+// they are to be run.
+void choose(const FitResult& result, size_t verified, FitReport& report) {
+  for (const PlannedCandidate& candidate : result.fitting) {
+    if (report.best.size() == std::max<size_t>(1, verified)) break;
+    PlannedCandidate exact = candidate;
+    exact.process_bytes = peak_of(plan_in_process(report.given, candidate.run.flags));
+    if (exact.process_bytes <= report.budget_bytes) report.best.push_back(std::move(exact));
+  }
+  if (report.best.empty()) return;
+  report.chosen = 0;
+  for (size_t i = 0; i < std::min(verified, report.best.size()); ++i) {
+    if (const std::optional<double> seconds = measure(joined(report.given, report.best[i].run.flags)))
+      report.measured.push_back({*seconds, i});
+  }
+  const auto fastest =
+      std::min_element(report.measured.begin(), report.measured.end(),
+                       [](const MeasuredStep& a, const MeasuredStep& b) { return a.seconds < b.seconds; });
+  if (fastest != report.measured.end()) report.chosen = fastest->index;
+}
+
+}  // namespace
+
+const std::vector<ArgumentSpec>& fit_option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "allow",
+       .kind = kList,
+       .standard = std::vector<std::string>{"rounding"},
+       .help = "the most that may change: exact, rounding, numerics (bf16, 8-bit states, no clipping with an "
+               "update in the backward), adapters (LoRA)"},
+      {.name = "fix",
+       .kind = kList,
+       .standard = std::vector<std::string>{},
+       .help =
+           "stay as they are: batch, order, recompute, update_in_backward, precision, masters, optimizer, adapters"},
+      {.name = "forbid",
+       .kind = kList,
+       .standard = std::vector<std::string>{},
+       .help = "the same, of what the run may not use at all"},
+      {.name = "effective_batch_size",
+       .kind = kInteger,
+       .standard = int64_t{8},
+       .help = "samples a step, in micro-batches of any size; not beside per_device_train_batch_size"},
+      {.name = "reserve",
+       .kind = kBytes,
+       .standard = std::string("0"),
+       .help = "left free of the budget, as 256MiB"},
+      {.name = "verify",
+       .kind = kInteger,
+       .standard = int64_t{0},
+       .help = "run three steps of each of the best N plans and take the fastest"},
+  };
+  return rows;
+}
+
+void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found) {
+  std::vector<std::string> given = options.rest;
+  std::erase(given, "--json");
+  const ParsedArguments asked = parse_arguments(Command::kPlan, options.rest);
+  const std::vector<std::string> batch = batch_flags(options, asked);
+  const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, batch));
+  if (options.is_given("verify")) verified = options.integer_at_least("verify", 0);
+
+  const std::set<Degree> forbidden = degrees_of(options, "forbid");
+  check_unused(parsed.arguments, forbidden);
+  FitSpace space{allowed_changes(options),
+                 given_degrees([&](std::string_view row) { return asked.sets(row); })};
+  space.held.merge(degrees_of(options, "fix"));
+  space.held.insert(forbidden.begin(), forbidden.end());
+
+  const PlannedTask task = open_planned_task(parsed);
+  const std::shared_ptr<const Backend> backend = make_backend();
+  FitReport& report = found.report;
+  report.tier = *space.allowed.rbegin();
+  report.given = std::move(given);
+  report.samples = effective_batch_size(task.arguments);
+  report.samples_in_epoch = task.has_samples ? task.train.size() : 0;
+  report.budget_bytes =
+      task.arguments.memory_budget.value_or(available_memory_bytes() + process_resident_bytes()) -
+      parse_bytes(options.text("reserve"), "--reserve");
+  PlanSearch search(*task.source.model, {&task.train, &task.validation},
+                    {.space = std::move(space),
+                     .budget_bytes = report.budget_bytes,
+                     .overhead_bytes = overhead_of(plan_in_process(report.given, batch)),
+                     .limits = backend->measure_limits(),
+                     .backend = backend});
+  found.result = search.find({task.arguments, batch});
+  found.text = task.text;
+  found.is_json = asked.arguments.json;
+  for (auto& [tier, plan] : found.result.least)
+    plan.process_bytes = peak_of(plan_in_process(report.given, plan.run.flags));
+  choose(found.result, static_cast<size_t>(verified), report);
+}
+
+}  // namespace shoehorn

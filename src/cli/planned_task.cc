@@ -1,0 +1,46 @@
+#include "cli/planned_task.h"
+
+#include <utility>
+
+#include "cli/text_task.h"
+#include "lab/random_tokens.h"
+#include "model/task.h"
+
+namespace shoehorn {
+
+namespace {
+
+Dataset longest_samples(const TrainingArguments& args, const Model& model) {
+  check_batch_size(args, model, args.max_seq_length);
+  return Dataset::alike(args.per_device_train_batch_size, args.max_seq_length, model.task().label_shape());
+}
+
+// Plans without a validation file evaluate nothing, whatever asks for it; plans without a training file count
+// no samples.
+TrainingArguments planned_arguments(TrainingArguments args, bool has_validation) {
+  if (args.train_file.empty()) args.batch_size_ramp.clear();
+  if (has_validation) return args;
+  args.eval_strategy = "no";
+  args.save_strategy = "no";
+  args.load_best_model_at_end = false;
+  return args;
+}
+
+}  // namespace
+
+PlannedTask open_planned_task(const ParsedArguments& parsed) {
+  PlannedTask planned;
+  planned.arguments = parsed.arguments;
+  TrainingArguments& args = planned.arguments;
+  planned.source = open_model(args, true, false);
+  const Model& model = *planned.source.model;
+  TextTask task = load_text_task(args, planned.source, parsed.sets("max_seq_length"));
+  planned.text = (is_language_model(model) ? task.summary : "") + task.notices;
+  planned.has_samples = !args.train_file.empty();
+  planned.train = planned.has_samples ? std::move(task.train) : longest_samples(args, model);
+  planned.validation = std::move(task.validation);
+  args = planned_arguments(args, planned.validation.size() > 0);
+  return planned;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,178 @@
+#include "fit/fit_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "arguments/shell_word.h"
+#include "base/format.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr size_t kResidents = 10;
+
+std::string flags_text(const std::vector<std::string>& flags) {
+  return flags.empty() ? "as asked for" : shell_words(flags);
+}
+
+const MeasuredStep* measured_of(const FitReport& report, size_t index) {
+  const auto found = std::find_if(report.measured.begin(), report.measured.end(),
+                                  [&](const MeasuredStep& step) { return step.index == index; });
+  return found == report.measured.end() ? nullptr : &*found;
+}
+
+// The moment of the step in which the most is alive.
+std::string phase_of(const MemoryAnatomy& anatomy) {
+  const auto largest =
+      std::max_element(anatomy.timeline.begin(), anatomy.timeline.end(),
+                       [](const StepMoment& a, const StepMoment& b) { return a.live_bytes < b.live_bytes; });
+  return largest == anatomy.timeline.end() ? anatomy.program : largest->name;
+}
+
+std::string format_binding(const MemoryAnatomy& anatomy) {
+  std::string text = fmt::format("  {}, at {}\n", phase_of(anatomy), anatomy.peak_node);
+  for (size_t i = 0; i < std::min(kResidents, anatomy.components_of_all_layers.size()); ++i)
+    text += fmt::format("    {:<40}{:>14}\n", anatomy.components_of_all_layers[i].name,
+                        format_bytes(anatomy.components_of_all_layers[i].bytes));
+  return text;
+}
+
+std::string row(const PlannedCandidate& plan) {
+  return fmt::format("  {:>9.3f} s{:>13}  {:<9}  {}\n", plan.least_seconds, format_bytes(plan.process_bytes),
+                     tier_name(plan.run.tier), flags_text(plan.run.flags));
+}
+
+std::string heading() {
+  return fmt::format("  {:>11}{:>13}  {:<9}  {}\n", "step, least", "peak", "changes", "flags");
+}
+
+std::string format_least(const FitResult& result) {
+  std::string text = "Least budget that each tier of changes reaches\n";
+  for (const auto& [tier, plan] : result.least) {
+    text += fmt::format("  {:<10}{:>13}  {}\n", tier_name(tier), format_bytes(plan.process_bytes),
+                        flags_text(plan.run.flags));
+  }
+  return text;
+}
+
+std::string signed_bytes(int64_t bytes) {
+  return fmt::format("{}{}", bytes < 0 ? "-" : "+", format_bytes(std::abs(bytes)));
+}
+
+// The process besides the arenas is taken to be that of the run as it was asked for.
+std::string format_techniques(const FitResult& result) {
+  if (result.techniques.empty()) return {};
+  const PlannedCandidate& asked = result.techniques.front().plan;
+  std::string text = "What each technique buys alone\n";
+  for (const TechniqueEffect& effect : result.techniques) {
+    const PlannedCandidate& plan = effect.plan;
+    const double more = asked.least_seconds > 0 ? 100 * (plan.least_seconds / asked.least_seconds - 1) : 0;
+    text += fmt::format("  {:<36}{:>13}{:>15}{:>+9.1f}%\n", effect.name, format_bytes(plan.process_bytes),
+                        signed_bytes(plan.process_bytes - asked.process_bytes), more);
+  }
+  return text;
+}
+
+nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, std::optional<size_t> index) {
+  std::vector<std::string> flags = report.given;
+  flags.insert(flags.end(), plan.run.flags.begin(), plan.run.flags.end());
+  const MeasuredStep* measured = index ? measured_of(report, *index) : nullptr;
+  const double seconds = measured == nullptr ? plan.least_seconds : measured->seconds;
+  nlohmann::json json = {
+      {"flags", flags},
+      {"added_flags", plan.run.flags},
+      {"step_seconds", seconds},
+      {"step_seconds_are", measured == nullptr ? "lower bound" : "measured"},
+      {"samples_per_second", seconds > 0 ? static_cast<double>(report.samples) / seconds : 0},
+      {"process_peak_bytes", plan.process_bytes},
+      {"tier", tier_name(plan.run.tier)}};
+  if (report.samples_in_epoch > 0)
+    json["epoch_seconds"] =
+        seconds * static_cast<double>(report.samples_in_epoch) / static_cast<double>(report.samples);
+  return json;
+}
+
+}  // namespace
+
+std::vector<std::string> chosen_flags(const FitReport& report) {
+  std::vector<std::string> flags = report.given;
+  const std::vector<std::string>& added = report.best[*report.chosen].run.flags;
+  flags.insert(flags.end(), added.begin(), added.end());
+  return flags;
+}
+
+std::string format_fit(const FitReport& report) {
+  const FitResult& result = report.result;
+  const PlannedCandidate& chosen = report.best[*report.chosen];
+  const MeasuredStep* measured = measured_of(report, *report.chosen);
+  std::string text = fmt::format("Fits {}: {} of {} plans do\n", format_bytes(report.budget_bytes),
+                                 result.fitting.size(), result.plans);
+  text += fmt::format("  changes              {} ({})\n", flags_text(chosen.run.flags),
+                      tier_name(chosen.run.tier));
+  text += fmt::format("  peak of the process  {}\n", format_bytes(chosen.process_bytes));
+  if (measured != nullptr) {
+    text += fmt::format(
+        "  step                 {:.3f} s, measured; no less than {:.3f} s by the machine's rates\n",
+        measured->seconds, chosen.least_seconds);
+  } else {
+    text += fmt::format(
+        "  step                 no less than {:.3f} s by the machine's rates; --verify 3 measures\n",
+        chosen.least_seconds);
+  }
+  for (const MeasuredStep& other : report.measured) {
+    if (other.index == *report.chosen) continue;
+    text += fmt::format("  beside it            {:.3f} s, measured: {}\n", other.seconds,
+                        flags_text(report.best[other.index].run.flags));
+  }
+  text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(result.binding),
+                      heading());
+  for (const PlannedCandidate& plan : result.frontier) text += row(plan);
+  return fmt::format("{}\n{}\n{}\nTo train:\n  shoehorn train {}\n", text, format_techniques(result),
+                     format_least(result), shell_words(chosen_flags(report)));
+}
+
+std::string format_no_fit(const FitReport& report) {
+  const FitResult& result = report.result;
+  return fmt::format(
+      "[memory_budget] expected at least {} for this run with changes of the tiers that are allowed, got {}: none of {} "
+      "plans fits; give more, or allow more (--allow numerics,adapters)\n\nWhat binds\n{}\n{}\n{}",
+      format_bytes(result.least.at(report.tier).process_bytes), format_bytes(report.budget_bytes),
+      result.plans, format_binding(result.binding), format_least(result), format_techniques(result));
+}
+
+nlohmann::json to_json(const FitReport& report) {
+  const FitResult& result = report.result;
+  nlohmann::json frontier = nlohmann::json::array();
+  for (const PlannedCandidate& plan : result.frontier)
+    frontier.push_back(plan_json(report, plan, std::nullopt));
+  nlohmann::json least = nlohmann::json::object();
+  for (const auto& [tier, plan] : result.least) least[std::string(tier_name(tier))] = plan.process_bytes;
+  nlohmann::json residents = nlohmann::json::array();
+  for (size_t i = 0; i < std::min(kResidents, result.binding.components_of_all_layers.size()); ++i) {
+    const NamedBytes& part = result.binding.components_of_all_layers[i];
+    residents.push_back({{"name", part.name}, {"bytes", part.bytes}});
+  }
+  nlohmann::json techniques = nlohmann::json::array();
+  for (const TechniqueEffect& effect : result.techniques) {
+    techniques.push_back({{"name", effect.name},
+                          {"flags", effect.plan.run.flags},
+                          {"process_peak_bytes", effect.plan.process_bytes},
+                          {"step_seconds", effect.plan.least_seconds},
+                          {"tier", tier_name(effect.plan.run.tier)}});
+  }
+  return {{"chosen",
+           report.chosen ? plan_json(report, report.best[*report.chosen], report.chosen) : nlohmann::json()},
+          {"budget_bytes", report.budget_bytes},
+          {"frontier", frontier},
+          {"binding",
+           {{"phase", phase_of(result.binding)}, {"op", result.binding.peak_node}, {"residents", residents}}},
+          {"least_budget_bytes", least},
+          {"techniques", techniques},
+          {"plans", result.plans}};
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,43 @@
+// What `fit` found, for people and for programs.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fit/plan_search.h"
+
+namespace shoehorn {
+
+// A step that was run.
+struct MeasuredStep {
+  double seconds = 0;
+  size_t index = 0;  // in FitReport::best
+};
+
+struct FitReport {
+  const FitResult& result;
+  std::vector<PlannedCandidate> best =
+      {};  // of result.fitting the first ones, with the bytes of their own processes
+  std::vector<std::string> given = {};  // the flags that the user gave, of train
+  int64_t samples = 0;                  // a step
+  int64_t samples_in_epoch = 0;         // 0: unknown
+  int64_t budget_bytes = 0;
+  MathsChange tier = MathsChange::kRounding;  // the most that may change
+  std::optional<size_t> chosen = {};          // in `best`
+  std::vector<MeasuredStep> measured = {};
+};
+
+// The flags that train as chosen.
+std::vector<std::string> chosen_flags(const FitReport& report);
+
+// The chosen plan, what binds, the frontier, and what each technique buys.
+std::string format_fit(const FitReport& report);
+// Why nothing fits: what is largest, and the least budget that each tier reaches.
+std::string format_no_fit(const FitReport& report);
+
+// {"chosen", "frontier", "binding", "least_budget_bytes", "techniques", "plans"}; "chosen" is null where nothing fits.
+nlohmann::json to_json(const FitReport& report);
+
+}  // namespace shoehorn

@@ -1,0 +1,122 @@
+#include "fit/plan_changes.h"
+
+#include <gtest/gtest.h>
+
+#include "arguments/argument_table.h"
+#include "base/error_testing.h"
+
+namespace shoehorn {
+namespace {
+
+const FitSpace kOpen{{kTiers.begin(), kTiers.end()}};
+
+std::vector<std::string> given(const std::vector<std::string>& flags) {
+  std::vector<std::string> words = {"--model_name_or_path", "bert-mini"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return words;
+}
+
+TrainingArguments parsed(const std::vector<std::string>& flags) {
+  return parse_arguments(Command::kPlan, given(flags)).arguments;
+}
+
+// Every change of a run, and what changes of it are open behind each.
+std::vector<FitCandidate> all_changes(const FitCandidate& run, const FitSpace& space) {
+  std::vector<FitCandidate> all;
+  for (const FitCandidate& form : numeric_forms(run, space)) {
+    std::vector<FitCandidate> forms = {form};
+    for (const int64_t size : {1, 2, 8}) {
+      if (auto split = with_micro_batch(form, size, space)) forms.push_back(std::move(*split));
+    }
+    for (size_t i = 0, count = forms.size(); i < count; ++i) {
+      if (auto ordered = with_layer_order(forms[i], space)) forms.push_back(std::move(*ordered));
+    }
+    for (size_t i = 0, count = forms.size(); i < count; ++i) {
+      if (auto soon = with_update_in_backward(forms[i], space)) forms.push_back(std::move(*soon));
+    }
+    for (const int64_t layers : {1, 2}) {
+      for (size_t i = 0, count = forms.size(); i < count; ++i) {
+        if (auto less = with_recompute(forms[i], layers, space)) forms.push_back(std::move(*less));
+      }
+    }
+    all.insert(all.end(), forms.begin(), forms.end());
+  }
+  return all;
+}
+
+TEST(PlanChanges, TheFlagsOfAChangeAreTheChange) {
+  for (const auto& flags : std::vector<std::vector<std::string>>{{},
+                                                                 {"--max_grad_norm", "0"},
+                                                                 {"--fp16"},
+                                                                 {"--optim", "lion_32bit"},
+                                                                 {"--gradient_accumulation_steps", "4"}}) {
+    const std::vector<FitCandidate> all = all_changes({parsed(flags)}, kOpen);
+    EXPECT_GT(all.size(), 20U);
+    for (const FitCandidate& run : all) {
+      std::vector<std::string> words = flags;
+      words.insert(words.end(), run.flags.begin(), run.flags.end());
+      EXPECT_TRUE(parsed(words) == run.arguments) << fmt::format("{}", fmt::join(words, " "));
+    }
+  }
+}
+
+TEST(PlanChanges, TheEffectiveBatchStays) {
+  for (const FitCandidate& run : all_changes({parsed({"--per_device_train_batch_size", "12"})}, kOpen))
+    EXPECT_EQ(effective_batch_size(run.arguments), 12);
+}
+
+TEST(PlanChanges, ATierIsTheMostThatChanges) {
+  const FitCandidate run{parsed({})};
+  EXPECT_EQ(with_recompute(run, 1, kOpen)->tier, MathsChange::kExact);
+  const auto split = with_micro_batch(run, 2, kOpen);
+  EXPECT_EQ(split->tier, MathsChange::kRounding);
+  EXPECT_EQ(with_recompute(*split, 1, kOpen)->tier, MathsChange::kRounding);
+  EXPECT_EQ(with_update_in_backward(run, kOpen)->tier, MathsChange::kNumerics)
+      << "it cannot clip by the whole norm";
+  EXPECT_EQ(with_update_in_backward({parsed({"--max_grad_norm", "0"})}, kOpen)->tier, MathsChange::kExact);
+  EXPECT_EQ(with_bf16(run, kOpen)->tier, MathsChange::kNumerics);
+  EXPECT_EQ(with_adapters(*with_bf16(run, kOpen), 8, kOpen)->tier, MathsChange::kAdapters);
+}
+
+TEST(PlanChanges, WhatIsNotAllowedOrHeldIsNotOffered) {
+  const FitCandidate run{parsed({})};
+  for (const FitCandidate& one : all_changes(run, {{MathsChange::kExact}}))
+    EXPECT_EQ(one.tier, MathsChange::kExact);
+  for (const FitCandidate& one : all_changes(run, {{MathsChange::kExact, MathsChange::kAdapters}})) {
+    EXPECT_FALSE(one.arguments.bf16);
+    EXPECT_EQ(one.arguments.optim, run.arguments.optim);
+  }
+  for (int i = 0; i < kDegrees; ++i) {
+    const auto degree = static_cast<Degree>(i);
+    EXPECT_EQ(degree_of(std::string(degree_name(degree)), "--fix"), degree);
+    FitSpace space = kOpen;
+    space.held = {degree};
+    EXPECT_LT(all_changes(run, space).size(), all_changes(run, kOpen).size()) << degree_name(degree);
+  }
+  EXPECT_TRUE(contains(refusal_of([&] { degree_of("speed", "--fix"); }), "batch, order, recompute"));
+  EXPECT_TRUE(contains(refusal_of([&] { tier_of("all", "--allow"); }), "exact, rounding, numerics"));
+}
+
+TEST(PlanChanges, WhatTheUserGaveIsHeld) {
+  const auto held = [](const std::vector<std::string>& flags) {
+    const ParsedArguments arguments = parse_arguments(Command::kPlan, given(flags));
+    return given_degrees([&](std::string_view row) { return arguments.sets(row); });
+  };
+  EXPECT_TRUE(held({}).empty());
+  EXPECT_EQ(held({"--per_device_train_batch_size", "4"}), std::set{Degree::kBatch});
+  EXPECT_EQ(held({"--optim", "adamw_torch"}), std::set{Degree::kOptimizer});
+  EXPECT_EQ(held({"--no_gradient_checkpointing"}), std::set{Degree::kRecompute});
+  EXPECT_EQ(held({"--max_grad_norm", "1"}), std::set{Degree::kUpdateInBackward});
+}
+
+TEST(PlanChanges, WhatIsForbiddenIsNotAskedFor) {
+  check_unused(parsed({"--bf16"}), {Degree::kRecompute, Degree::kAdapters});
+  EXPECT_TRUE(contains(refusal_of([&] { check_unused(parsed({"--bf16"}), {Degree::kPrecision}); }),
+                       "--forbid precision"));
+  EXPECT_TRUE(contains(
+      refusal_of([&] { check_unused(parsed({"--gradient_accumulation_steps", "2"}), {Degree::kBatch}); }),
+      "--forbid batch"));
+}
+
+}  // namespace
+}  // namespace shoehorn

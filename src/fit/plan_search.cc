@@ -1,0 +1,218 @@
+#include "fit/plan_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "analysis/operation_anatomy.h"
+#include "base/error.h"
+#include "session/batching.h"
+
+namespace shoehorn {
+
+namespace {
+
+// Times that differ by less are taken for equal: a change of the maths, or one more flag, must buy more.
+constexpr double kSameTime = 0.01;
+
+// Segments of layers that are recomputed together: where one layer at a time does not fit, longer ones keep fewer
+// inputs.
+constexpr int64_t kLongestSegment = 4;
+
+std::vector<int64_t> divisors_of(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t divisor = number; divisor >= 1; --divisor) {
+    if (number % divisor == 0) divisors.push_back(divisor);
+  }
+  return divisors;
+}
+
+// Sorts plans that fit: fastest first, in classes of equal times.
+void sort_by_preference(std::vector<PlannedCandidate>& plans) {
+  if (plans.empty()) return;
+  const auto fastest = std::min_element(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
+    return a.least_seconds < b.least_seconds;
+  });
+  const double unit = fastest->least_seconds;
+  const auto rank = [unit](const PlannedCandidate& plan) {
+    const double slower = unit > 0 ? std::log(plan.least_seconds / unit) / std::log1p(kSameTime) : 0;
+    return std::tuple(std::floor(slower), plan.run.tier, plan.run.flags.size(), plan.process_bytes);
+  };
+  std::stable_sort(plans.begin(), plans.end(),
+                   [&](const PlannedCandidate& a, const PlannedCandidate& b) { return rank(a) < rank(b); });
+}
+
+}  // namespace
+
+std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned) {
+  std::stable_sort(planned.begin(), planned.end(), [](const PlannedCandidate& a, const PlannedCandidate& b) {
+    if (a.least_seconds != b.least_seconds) return a.least_seconds < b.least_seconds;
+    if (a.process_bytes != b.process_bytes) return a.process_bytes < b.process_bytes;
+    return a.run.flags.size() < b.run.flags.size();
+  });
+  std::vector<PlannedCandidate> frontier;
+  for (PlannedCandidate& candidate : planned) {
+    if (frontier.empty() || candidate.process_bytes < frontier.back().process_bytes)
+      frontier.push_back(std::move(candidate));
+  }
+  return frontier;
+}
+
+PlanSearch::PlanSearch(const Model& model, RunData data, PlanSearchOptions options)
+    : model_(model), data_(data), options_(std::move(options)) {}
+
+std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
+  const std::unique_ptr<WindowIterator> windows = make_windows(run.arguments, *data_.train);
+  SessionOptions session = session_options_of(run.arguments, data_, windows.get());
+  session.backend = options_.backend;
+  return std::make_unique<Session>(model_, std::move(session));
+}
+
+// Nothing where the settings do not go together.
+std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
+  const auto known = std::find_if(planned_.begin(), planned_.end(),
+                                  [&](const PlannedCandidate& one) { return one.run.flags == run.flags; });
+  if (known != planned_.end()) return *known;
+  std::unique_ptr<Session> session;
+  try {
+    validate(run.arguments);
+    session = session_of(run);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+  const OperationAnatomy work = operation_anatomy(planned_work(*session), options_.limits);
+  PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes,
+                           total_of(work).floor_seconds};
+  planned_.push_back(planned);
+  return planned;
+}
+
+// The orders and the update of one micro-batch size, each as it is and, if that does not fit, recomputed. True if one
+// fits that recomputes nothing: smaller micro-batches are no faster.
+bool PlanSearch::search_micro_batch(const FitCandidate& run) {
+  std::vector<FitCandidate> forms = {run};
+  if (auto ordered = with_layer_order(run, options_.space)) forms.push_back(std::move(*ordered));
+  for (size_t i = 0, count = forms.size(); i < count; ++i) {
+    if (auto soon = with_update_in_backward(forms[i], options_.space)) forms.push_back(std::move(*soon));
+  }
+  bool keeps_all = false;
+  for (const FitCandidate& form : forms) {
+    const std::optional<PlannedCandidate> whole = plan(form);
+    if (!whole) continue;
+    if (fits(*whole)) {
+      keeps_all = true;
+      continue;
+    }
+    for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
+      const auto recomputed = with_recompute(form, layers, options_.space);
+      if (!recomputed) break;
+      const std::optional<PlannedCandidate> smaller = plan(*recomputed);
+      if (!smaller || fits(*smaller)) break;
+    }
+  }
+  return keeps_all;
+}
+
+// Gives up where nothing of the form can be faster than what fits already with less of a change.
+void PlanSearch::search_form(const FitCandidate& form) {
+  const std::optional<PlannedCandidate> whole = plan(form);
+  if (!whole) return;
+  const bool is_beaten = std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
+    return other.run.flags != form.flags && other.run.tier <= form.tier && fits(other) &&
+           other.least_seconds <= whole->least_seconds * (1 + kSameTime);
+  });
+  if (is_beaten) return;
+  const TrainingArguments& args = form.arguments;
+  for (const int64_t size :
+       divisors_of(args.per_device_train_batch_size * args.gradient_accumulation_steps)) {
+    const bool is_own = size == args.per_device_train_batch_size;
+    const auto split = is_own ? std::optional(form) : with_micro_batch(form, size, options_.space);
+    if (split && search_micro_batch(*split)) return;
+  }
+}
+
+// Plans the run with everything that makes it smaller, tier by tier.
+void PlanSearch::plan_smallest(const FitCandidate& asked) {
+  FitSpace& space = options_.space;
+  const std::set<MathsChange> allowed = std::exchange(space.allowed, {});
+  for (const MathsChange tier : kTiers) {
+    space.allowed.insert(tier);
+    std::vector<FitCandidate> forms = numeric_forms(asked, space);
+    size_t most = 0;
+    for (const FitCandidate& form : forms) most = std::max(most, form.flags.size());
+    std::erase_if(forms, [&](const FitCandidate& form) { return form.flags.size() < most; });
+    for (FitCandidate form : forms) {
+      if (auto split = with_micro_batch(form, 1, space)) form = std::move(*split);
+      if (auto ordered = with_layer_order(form, space)) form = std::move(*ordered);
+      if (auto soon = with_update_in_backward(form, space)) form = std::move(*soon);
+      if (auto recomputed = with_recompute(form, 1, space)) form = std::move(*recomputed);
+      plan(form);
+    }
+  }
+  space.allowed = allowed;
+}
+
+std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidate& asked) {
+  const FitSpace open{{kTiers.begin(), kTiers.end()}, options_.space.held};
+  std::vector<TechniqueEffect> effects;
+  const auto add = [&](std::string name, const std::optional<FitCandidate>& run) {
+    if (!run) return;
+    if (const std::optional<PlannedCandidate> planned = plan(*run))
+      effects.push_back({std::move(name), *planned});
+  };
+  add("as asked for", asked);
+  add("recompute every layer", with_recompute(asked, 1, open));
+  const auto split = with_micro_batch(asked, 1, open);
+  add("micro-batches of 1, accumulated", split);
+  if (split) add("the same in layer-major order", with_layer_order(*split, open));
+  add("update in the backward, no clipping", with_update_in_backward(asked, open));
+  const auto half = with_bf16(asked, open);
+  add("bf16", half);
+  add("bf16 without fp32 masters", without_masters(half ? *half : asked, open));
+  add("8-bit AdamW", with_optimizer(asked, "adamw_8bit", open));
+  add("Adafactor", with_optimizer(asked, "adafactor", open));
+  add("LoRA of rank 8", with_adapters(asked, 8, open));
+  return effects;
+}
+
+MemoryAnatomy PlanSearch::binding(const std::vector<PlannedCandidate>& fitting) const {
+  const PlannedCandidate* binds = nullptr;
+  for (const PlannedCandidate& candidate : planned_) {
+    if (fits(candidate) || !options_.space.allowed.contains(candidate.run.tier)) continue;
+    if (binds == nullptr || candidate.least_seconds < binds->least_seconds) binds = &candidate;
+  }
+  if (binds == nullptr) binds = fitting.empty() ? &planned_.front() : &fitting.front();
+  const std::unique_ptr<Session> session = session_of(binds->run);
+  MemoryForecast forecast = forecast_least_memory(*session, options_.budget_bytes);
+  forecast.process_overhead_bytes = options_.overhead_bytes;
+  return memory_anatomy(*session, forecast);
+}
+
+FitResult PlanSearch::find(const FitCandidate& run) {
+  validate(run.arguments);
+  session_of(run);  // for its error, if it cannot be planned at all
+  for (const FitCandidate& form : numeric_forms(run, options_.space)) search_form(form);
+  FitResult result;
+  std::vector<PlannedCandidate> searched = planned_;
+  for (const PlannedCandidate& candidate : searched) {
+    if (fits(candidate)) result.fitting.push_back(candidate);
+  }
+  sort_by_preference(result.fitting);
+  result.frontier = frontier_of(std::move(searched));
+  result.binding = binding(result.fitting);
+  plan_smallest(run);
+  result.techniques = effects_of_techniques(run);
+  for (const MathsChange tier : kTiers) {
+    for (const PlannedCandidate& candidate : planned_) {
+      if (candidate.run.tier > tier) continue;
+      const auto least = result.least.find(tier);
+      if (least == result.least.end() || candidate.process_bytes < least->second.process_bytes)
+        result.least.insert_or_assign(tier, candidate);
+    }
+  }
+  result.plans = std::ssize(planned_);
+  return result;
+}
+
+}  // namespace shoehorn

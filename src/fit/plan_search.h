@@ -1,0 +1,81 @@
+// Finds the fastest plan of a training run that fits a budget. Nothing is run: candidates are planned as `plan` plans
+// them, to the byte, but for the code of products, which is not made (PlanSearchOptions::overhead_bytes has it).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/memory_anatomy.h"
+#include "exec/backend/backend.h"
+#include "fit/plan_changes.h"
+#include "plan/machine_profile.h"
+#include "train/planned_run.h"
+
+namespace shoehorn {
+
+struct PlannedCandidate {
+  FitCandidate run;
+  int64_t process_bytes = 0;  // the peak of the whole process
+  // No step is shorter: each operation's arithmetic at the machine's rate of products, or its bytes at the memory's
+  // rate, whichever takes longer.
+  double least_seconds = 0;
+};
+
+// What one technique changes about the run as it was asked for.
+struct TechniqueEffect {
+  std::string name;
+  PlannedCandidate plan;
+};
+
+struct FitResult {
+  std::vector<PlannedCandidate> fitting;  // best first
+  std::vector<PlannedCandidate>
+      frontier;  // of all that were planned: less memory takes longer; fastest first
+  std::map<MathsChange, PlannedCandidate> least;  // the smallest plan of each tier
+  std::vector<TechniqueEffect> techniques;        // the run as asked for comes first
+  MemoryAnatomy binding;  // of the fastest plan that does not fit, or of the chosen one where all do
+  int64_t plans = 0;      // how many were made
+};
+
+struct PlanSearchOptions {
+  FitSpace space = {};
+  int64_t budget_bytes = 0;    // for the whole process
+  int64_t overhead_bytes = 0;  // of the process besides the arenas
+  MachineLimits limits = {};
+  std::shared_ptr<const Backend> backend = {};
+};
+
+class PlanSearch {
+ public:
+  // Model and data must outlive the search.
+  PlanSearch(const Model& model, RunData data, PlanSearchOptions options);
+
+  // `asked`: the run without changes, whose flags are those that stand for what the user said otherwise. UserError if it
+  // cannot be planned.
+  FitResult find(const FitCandidate& asked);
+
+ private:
+  std::unique_ptr<Session> session_of(const FitCandidate& run) const;
+  std::optional<PlannedCandidate> plan(const FitCandidate& run);
+  bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
+  void search_form(const FitCandidate& form);
+  bool search_micro_batch(const FitCandidate& run);
+  void plan_smallest(const FitCandidate& asked);
+  std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
+  MemoryAnatomy binding(const std::vector<PlannedCandidate>& fitting) const;
+
+  const Model& model_;
+  RunData data_;
+  PlanSearchOptions options_;
+  std::vector<PlannedCandidate> planned_;
+};
+
+// The plans that no other beats in both time and memory, fastest first.
+std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned);
+
+}  // namespace shoehorn
