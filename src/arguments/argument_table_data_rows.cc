@@ -94,7 +94,8 @@ std::vector<ArgumentSpec> supported() {
        .read_by = kReadByTrain | kReadByPlan,
        .field = &Args::train_file,
        .resume = kTokens,
-       .help = "csv, tsv, txt or json lines"},
+       .help =
+           "csv, tsv, txt or json lines, .gz or .zst too; several with commas between them, or 'data/*.csv'"},
       {.name = "validation_file",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan | kReadByEval,

@@ -77,7 +77,8 @@ void validate_command(Command command, const TrainingArguments& args) {
     throw user_error("[--config_overrides] expected --model_type or --config_name with it, got neither");
   require("model_name_or_path", is_new || !args.model_name_or_path.empty(),
           "give a model's directory, or --model_type for a new model");
-  const bool has_validation = !args.validation_file.empty();
+  const bool has_validation_file = !args.validation_file.empty();
+  const bool has_validation = has_validation_file || args.validation_split_percentage.value_or(0) > 0;
   const bool may_evaluate =
       command == Command::kTrain || command == Command::kEval || command == Command::kPredict;
   if (!args.do_train.value_or(true) && !may_evaluate) {
@@ -88,10 +89,10 @@ void validate_command(Command command, const TrainingArguments& args) {
     case Command::kTrain:
     case Command::kBenchQuality:
       if (!args.do_train.value_or(true)) {
-        if (!args.do_eval.value_or(has_validation))
+        if (!args.do_eval.value_or(has_validation_file))
           throw user_error(
               "[--do_train] expected true, or do_eval with a validation_file, got neither; nothing is done");
-        require("validation_file", has_validation, "do_eval needs an evaluation set");
+        require("validation_file", has_validation_file, "do_eval needs an evaluation set");
         return;
       }
       require("train_file", !args.train_file.empty(), "give the file to train on");
@@ -99,7 +100,7 @@ void validate_command(Command command, const TrainingArguments& args) {
       if (args.eval_strategy != "no" && !has_validation) {
         throw user_error(
             "[--validation_file] expected a file, because eval_strategy is {}, got nothing; "
-            "evaluation needs an evaluation set",
+            "evaluation needs an evaluation set; --validation_split_percentage takes it from train_file",
             args.eval_strategy);
       }
       if (args.eval_on_start)
@@ -112,7 +113,7 @@ void validate_command(Command command, const TrainingArguments& args) {
     case Command::kEval:
       if (!args.do_eval.value_or(true))
         throw user_error("[--do_eval] expected true for eval, got false; nothing else is done");
-      require("validation_file", has_validation, "give the file to evaluate on");
+      require("validation_file", has_validation_file, "give the file to evaluate on");
       return;
     case Command::kPredict:
       require("test_file", !args.test_file.empty(), "give the file to predict");

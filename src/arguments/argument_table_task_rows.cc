@@ -53,8 +53,8 @@ std::vector<ArgumentSpec> blocks() {
        .field = &Args::validation_split_percentage,
        .resume = kTokens,
        .help =
-           "of task causal-lm: without validation_file the first N percent of the training texts are to evaluate "
-           "on, and are not trained on"},
+           "without validation_file the first N percent of the training texts are to evaluate on, and are not "
+           "trained on; 5 for task causal-lm, else none"},
   };
 }
 
@@ -103,6 +103,13 @@ std::vector<ArgumentSpec> tasks() {
        .field = &Args::label_column_name,
        .resume = kTokens,
        .help = "the label's column; several, with commas between them, are a class or a value each"},
+      {.name = "id_column",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval | kReadByPredict,
+       .field = &Args::id_column,
+       .resume = kTokens,
+       .help = "the column that names the rows, for predictions; it is no text",
+       .aliases = {"id_column_name"}},
       {.name = "label_smoothing_factor",
        .group = kOptimizer,
        .read_by = kReadByTrain | kReadByBenchStep,

@@ -18,13 +18,15 @@ void refuse_with_another_task(const TrainingArguments& args) {
   need_task("block_remainder", args.block_remainder != standard.block_remainder);
   need_task("add_eos", args.add_eos);
   need_task("keep_linebreaks", !args.keep_linebreaks);
-  need_task("validation_split_percentage",
-            args.validation_split_percentage != standard.validation_split_percentage);
 }
 
 }  // namespace
 
 void validate_block_arguments(const TrainingArguments& args) {
+  if (args.validation_split_percentage) {
+    require_between("validation_split_percentage", static_cast<double>(*args.validation_split_percentage), 0,
+                    99, "0 (nothing) to 99");
+  }
   if (args.task.empty()) return;  // the model's config will say
   if (args.task != kCausalLanguageModel) {
     refuse_with_another_task(args);
@@ -32,8 +34,6 @@ void validate_block_arguments(const TrainingArguments& args) {
   }
   if (args.block_size)
     require(*args.block_size >= 2, "block_size", "2 or more tokens", static_cast<double>(*args.block_size));
-  require_between("validation_split_percentage", static_cast<double>(args.validation_split_percentage), 0, 99,
-                  "0 (nothing) to 99");
   if (args.packing == block_packing_name(BlockPacking::kDocuments) &&
       args.block_remainder != block_remainder_name(BlockRemainder::kKeep)) {
     throw user_error(

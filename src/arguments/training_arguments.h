@@ -53,6 +53,7 @@ struct TrainingArguments {
   std::string test_file = {};
   std::vector<std::string> text_column_names = {};
   std::string label_column_name = {};
+  std::string id_column = {};
   int64_t max_seq_length = 128;
   bool pad_to_max_length = false;
   std::string dataset_cache = {};  // a directory for tokenized data; empty: they are held in memory
@@ -67,7 +68,7 @@ struct TrainingArguments {
   std::string block_remainder = "keep";
   bool add_eos = false;
   bool keep_linebreaks = true;
-  int64_t validation_split_percentage = 5;  // without a validation_file
+  std::optional<int64_t> validation_split_percentage = {};  // without a validation_file
 
   // Output.
   std::string output_dir = "trainer_output";

@@ -41,8 +41,9 @@ int evaluate_model(const ParsedArguments& parsed) {
     } else {
       args.task = kTextClassification;
       notices = fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-      data = load_labelled_file(args, source, *tokenizer, args.validation_file, true, args.max_eval_samples,
-                                notices)
+      data = load_labelled_file(args, source, *tokenizer,
+                                find_data_files("--validation_file", args.validation_file), true,
+                                args.max_eval_samples, notices)
                  .dataset;
     }
     print_text(args, summary + notices);

@@ -53,8 +53,8 @@ int run_predict(const std::vector<std::string>& words) {
       fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
   const std::string kept = fmt::format("{} is not written", output.string());
   LoadedDataset data = with_kept_text(kept, [&] {
-    return load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples,
-                              notices);
+    return load_labelled_file(args, source, *tokenizer, find_data_files("--test_file", args.test_file), false,
+                              args.max_predict_samples, notices);
   });
   print_text(args, notices);
   const int64_t samples = data.dataset.size();

@@ -120,13 +120,6 @@ Metrics evaluate_trained(Trainer& trainer) {
   return with_kept_text(kept, [&] { return trainer.evaluate(); });
 }
 
-// The second file is read when the first is tokenized, which may take long.
-void check_data_files(const TrainingArguments& args) {
-  ReadOnlyFile::open(args.train_file);
-  const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
-  if (evaluates && !args.validation_file.empty()) ReadOnlyFile::open(args.validation_file);
-}
-
 // Files that the end of a run writes besides the model's.
 void check_result_files(const TrainingArguments& args) {
   ensure_writable_directory(args.output_dir);

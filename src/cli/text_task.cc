@@ -11,6 +11,7 @@
 #include "cli/notice_printer.h"
 #include "io/model_directory.h"
 #include "model/task.h"
+#include "train/data_description.h"
 #include "train/language_data.h"
 #include "train/progress.h"
 #include "train/text_data.h"
@@ -48,6 +49,7 @@ std::string notices_of(const std::string& file, const LoadedDataset& data) {
     notices +=
         fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
   }
+  for (const std::string& notice : data.notices) notices += notice + "\n";
   if (!data.files.empty())
     notices += fmt::format("{}: tokenized samples are read from {}\n", file, data.files.string());
   if (data.labels_are_ids) {
@@ -141,17 +143,18 @@ std::string fit_max_seq_length(TrainingArguments& args, const Model& model, cons
 }
 
 LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
-                                 const Tokenizer& tokenizer, const std::string& file, bool read_labels,
+                                 const Tokenizer& tokenizer, const DataFiles& files, bool read_labels,
                                  std::optional<int64_t> max_samples, std::string& notices) {
   const LabelMap labels = labels_of(*source.model);
   LoadOptions options = load_options_of(args);
   options.max_samples = max_samples.value_or(0);
   options.read_labels = read_labels;
+  options.read_ids = !read_labels;
   options.labels = &labels;
   options.on_progress = tokenizing_progress(args);
-  LoadedDataset data = load_dataset(file, tokenizer, args.max_seq_length, options,
+  LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options,
                                     cache_options_of(args, list_companions(source.tokenizer())));
-  notices += notices_of(file, data);
+  notices += describe_columns(data, data.dataset) + notices_of(files.name(), data);
   return data;
 }
 
@@ -179,33 +182,59 @@ void load_language_task(TrainingArguments& args, const ModelSource& source, cons
   task.notices = std::move(data.notices);
 }
 
+constexpr int64_t kAllPercents = 100;
+
+// The beginning of the training file is to evaluate on.
+void split(const TrainingArguments& args, const std::string& file, const Dataset& samples, TextTask& task) {
+  const int64_t evaluated = samples_to_evaluate_on(args, samples.size(), 0);
+  const auto end_of = [](int64_t begin, int64_t end, std::optional<int64_t> most) {
+    return most ? std::min(end, begin + *most) : end;
+  };
+  task.validation = part_of(samples, 0, end_of(0, evaluated, args.max_eval_samples));
+  task.train = part_of(samples, evaluated, end_of(evaluated, samples.size(), args.max_train_samples));
+  if (task.train.size() == 0 || task.validation.size() == 0) {
+    throw user_error(
+        "[validation_split_percentage] expected samples to train on and to evaluate on, got {} and {} of the {} in {}; "
+        "give another percentage, or a --validation_file",
+        samples.size() - evaluated, evaluated, samples.size(), file);
+  }
+}
+
 void load_classification_task(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
                               bool gives_length, TextTask& task) {
   task.notices += fit_max_seq_length(args, *source.model, &tokenizer, gives_length);
   const LabelMap model_labels = source.model->task().label_map();
+  const DataFiles files = find_data_files("--train_file", args.train_file);
+  const bool is_split = samples_to_evaluate_on(args, kAllPercents, 0) > 0;
   LoadOptions options = load_options_of(args);
-  options.max_samples = args.max_train_samples.value_or(0);
+  if (!is_split) options.max_samples = args.max_train_samples.value_or(0);
   options.find = {.problem = problem_of(args), .model = &model_labels};
   options.on_progress = tokenizing_progress(args);
   const DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
-  LoadedDataset train = load_dataset(args.train_file, tokenizer, args.max_seq_length, options, cache);
-  check_can_be_learned(train.labels, args.train_file);
+  LoadedDataset train = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
+  check_can_be_learned(train.labels, files.name());
   source.model->set_labels(train.labels);
   task.notices +=
-      notices_of(args.train_file, train) + format_other_labels(model_labels, train.labels, args.train_file);
+      notices_of(files.name(), train) + format_other_labels(model_labels, train.labels, files.name());
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
+  if (is_split) {
+    split(args, files.name(), train.dataset, task);
+    task.notices += describe_uneven_split(train.labels, task.train, task.validation);
+    if (!evaluates) task.validation = {};
+  } else {
+    task.train = train.dataset;
+  }
   if (!args.validation_file.empty() && evaluates) {
+    const DataFiles validation_files = find_data_files("--validation_file", args.validation_file);
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
     validation.labels = &train.labels;
     validation.on_progress = tokenizing_progress(args);
-    LoadedDataset loaded =
-        load_dataset(args.validation_file, tokenizer, args.max_seq_length, validation, cache);
-    task.notices += notices_of(args.validation_file, loaded);
+    LoadedDataset loaded = load_dataset(validation_files, tokenizer, args.max_seq_length, validation, cache);
+    task.notices += notices_of(validation_files.name(), loaded);
     task.validation = std::move(loaded.dataset);
   }
-  task.train = std::move(train.dataset);
-  task.summary = format_samples(task, train.labels);
+  task.summary = format_samples(task, train.labels) + describe_columns(train, task.train);
 }
 
 }  // namespace
@@ -248,7 +277,9 @@ Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source
   const LanguageReader reader = language_reader(args, source, tokenizer);
   notices += fit_block_size(args, reader.model, &tokenizer);
   args.max_seq_length = *args.block_size;
-  return load_evaluation_blocks(args, reader, args.validation_file, summary, notices).dataset;
+  return load_evaluation_blocks(args, reader, find_data_files("--validation_file", args.validation_file),
+                                summary, notices)
+      .dataset;
 }
 
 }  // namespace shoehorn

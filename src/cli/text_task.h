@@ -19,7 +19,8 @@ struct TextTask {
   std::string notices;  // and where data or settings are not used as given
 };
 
-// Loads --train_file and, if the run evaluates, --validation_file. args.task becomes the model's.
+// Loads --train_file and, if the run evaluates, --validation_file; without it the first --validation_split_percentage
+// percent of the former are to evaluate on. args.task becomes the model's.
 //
 // Of a model that classifies: gives it the labels of the training file, and so its task. --max_seq_length is
 // reduced to what model and tokenizer take (fit_max_seq_length); `gives_length`: the user has set it. Of a language model:
@@ -35,13 +36,14 @@ std::string fit_max_seq_length(TrainingArguments& args, const Model& model, cons
 // Whether the model predicts next tokens.
 bool is_language_model(const Model& model);
 
-// Loads one file of blocks to evaluate a language model on; lines for people are appended to `summary` and `notices`.
+// Loads the blocks of --validation_file to evaluate a language model on; lines for people are appended to `summary` and `notices`.
 Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
                               std::string& summary, std::string& notices);
 
-// Loads one file. Its labels must be among the model's. Lines for people are appended to `notices`.
+// Loads some files. Their labels must be among the model's. Lines for people are appended to `notices`: which columns
+// are read, and what is not used as given.
 LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
-                                 const Tokenizer& tokenizer, const std::string& file, bool read_labels,
+                                 const Tokenizer& tokenizer, const DataFiles& files, bool read_labels,
                                  std::optional<int64_t> max_samples, std::string& notices);
 
 }  // namespace shoehorn

@@ -16,6 +16,7 @@
 #include "io/file.h"
 #include "io/file_content.h"
 #include "io/file_operations.h"
+#include "io/input_stream.h"
 #include "io/json_file.h"
 #include "io/leftovers.h"
 #include "io/manifest.h"
@@ -27,8 +28,8 @@ using nlohmann::json;
 
 namespace {
 
-// Raised where the same text, tokenizer and options come to give other samples.
-constexpr int kVersion = 1;
+// Raised where the same text, tokenizer and options come to give other samples, or data_set.json is to say more.
+constexpr int kVersion = 2;
 constexpr const char* kHint = "remove the directory, or give --overwrite_cache to tokenize the text again";
 constexpr const char* kDataSetFile = "data_set.json";
 
@@ -177,24 +178,31 @@ OpenedDataSet open_data_set(const fs::path& directory, const std::string& key) {
 // tokens into a directory, gives their names, and returns what data_set.json is to say of the samples besides.
 using Stream = std::function<json(const fs::path& directory, std::vector<std::string>& shards)>;
 
-void write_data_set(const fs::path& text, const std::string& key, const fs::path& final,
+// When each of the files was written.
+std::vector<fs::file_time_type> write_times(const DataFiles& files) {
+  std::vector<fs::file_time_type> times;
+  std::error_code absent;
+  for (const fs::path& path : files.paths()) times.push_back(fs::last_write_time(path, absent));
+  return times;
+}
+
+void write_data_set(const DataFiles& texts, const std::string& key, const fs::path& final,
                     const Stream& stream) {
   StagedDataSet staged(final);
   const ChecksummedFiles checksums(staged.path());
   std::vector<std::string> shards;
-  std::error_code absent;
-  const auto written_before = fs::last_write_time(text, absent);
+  const std::vector<fs::file_time_type> written_before = write_times(texts);
   json file = stream(staged.path(), shards);
-  if (fs::last_write_time(text, absent) != written_before)
+  if (write_times(texts) != written_before)
     throw system_error("[{}] expected a file that stays as it is, got one that was changed while being read",
-                       text.string());
+                       texts.name());
   Manifest written;
   for (const auto& [name, listed] : checksums.files())
     written[name] = {listed.bytes, ListedFile::Check::kXxh128, listed.xxh128};
   const ShardSource source(staged.path(), shards, written);
   file.update({{"version", kVersion},
                {"key", key},
-               {"source", text.string()},
+               {"source", texts.name()},
                {"samples", source.facts().size},
                {"tokens", source.facts().of(TokenStream::kInput).tokens},
                {"content_hash", source.content_hash()},
@@ -205,7 +213,7 @@ void write_data_set(const fs::path& text, const std::string& key, const fs::path
 }
 
 // The data set of the key, which is made first where the cache lacks it.
-OpenedDataSet open_or_write(const fs::path& text, const std::string& key, const DatasetCacheOptions& cache,
+OpenedDataSet open_or_write(const DataFiles& texts, const std::string& key, const DatasetCacheOptions& cache,
                             const Stream& stream) {
   const fs::path final = cache.directory / key;
   // A cache that has it may be one that cannot be written.
@@ -213,7 +221,7 @@ OpenedDataSet open_or_write(const fs::path& text, const std::string& key, const 
     ensure_writable_directory(cache.directory);
     remove_leftovers(cache.directory);
     if (path_exists(final)) discard(final);
-    write_data_set(text, key, final, stream);
+    write_data_set(texts, key, final, stream);
   }
   try {
     return open_data_set(final, key);
@@ -229,61 +237,85 @@ std::string hash_of(const json& what) {
   return hash.hex();
 }
 
+// What tells files apart: the bytes and the format of each.
+void add_content(json& what, const DataFiles& files) {
+  std::vector<std::string> contents;
+  std::vector<std::string> formats;
+  for (const fs::path& path : files.paths()) {
+    if (is_standard_input(path)) {
+      throw user_error(
+          "[--dataset_cache] expected files, got standard input, which cannot be read again; leave --dataset_cache out, "
+          "or write the text into a file");
+    }
+    contents.push_back(content_of_file(path));
+    formats.push_back(without_compression(path).extension().string());
+  }
+  if (contents.size() == 1) {
+    what.update({{"content", contents[0]}, {"format", formats[0]}});
+  } else {
+    what.update({{"content", contents}, {"format", formats}});
+  }
+}
+
 }  // namespace
 
-std::string dataset_key(const fs::path& path, const LoadOptions& options, const std::string& tokenizer) {
+std::string dataset_key(const DataFiles& files, const LoadOptions& options, const std::string& tokenizer) {
   json what = {{"version", kVersion},
-               {"content", content_of_file(path)},
-               {"format", path.extension().string()},
                {"tokenizer", tokenizer},
                {"text_columns", options.columns.text_column_names},
                {"label_columns", options.columns.label_column_name},
+               {"id_column", options.columns.id_column_name},
                {"max_samples", options.max_samples},
                {"read_labels", options.read_labels}};
+  add_content(what, files);
   if (options.labels != nullptr) what["labels"] = to_json(*options.labels);
   if (options.find.problem) what["problem_type"] = problem_type_name(*options.find.problem);
   if (options.find.model != nullptr) what["model_labels"] = to_json(*options.find.model);
   return hash_of(what);
 }
 
-LoadedDataset load_cached_dataset(const fs::path& path, const TokenizeFunction& tokenize,
+LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache) {
-  const OpenedDataSet opened =
-      open_or_write(path, dataset_key(path, options, cache.tokenizer), cache,
-                    [&](const fs::path& directory, std::vector<std::string>& shards) {
-                      const LoadedDataset loaded = stream_dataset(path, tokenize, options, directory, shards);
-                      return json{{"labels", to_json(loaded.labels)},
-                                  {"labels_are_ids", loaded.labels_are_ids},
-                                  {"invalid_utf8", loaded.invalid_utf8},
-                                  {"empty_texts", loaded.empty_texts}};
-                    });
+  const OpenedDataSet opened = open_or_write(
+      files, dataset_key(files, options, cache.tokenizer), cache,
+      [&](const fs::path& directory, std::vector<std::string>& shards) {
+        const LoadedDataset loaded = stream_dataset(files, tokenize, options, directory, shards);
+        return json{{"labels", to_json(loaded.labels)},    {"labels_are_ids", loaded.labels_are_ids},
+                    {"text_columns", loaded.text_columns}, {"label_columns", loaded.label_columns},
+                    {"notices", loaded.notices},           {"invalid_utf8", loaded.invalid_utf8},
+                    {"empty_texts", loaded.empty_texts}};
+      });
   const json& file = opened.file;
+  const bool wants_ids = options.read_ids && !options.columns.id_column_name.empty();
   return {.dataset = opened.dataset,
           .labels = labels_from(member(file, "labels", opened.path), opened.path),
+          .text_columns = texts_of(file, "text_columns", opened.path),
+          .label_columns = texts_of(file, "label_columns", opened.path),
+          .ids = wants_ids ? read_ids(files, options) : Column(),
+          .notices = texts_of(file, "notices", opened.path),
           .invalid_utf8 = count_of(file, "invalid_utf8", opened.path),
           .empty_texts = count_of(file, "empty_texts", opened.path),
           .labels_are_ids = flag_of(file, "labels_are_ids", opened.path),
           .files = opened.path.parent_path()};
 }
 
-std::string texts_key(const fs::path& path, const TextOptions& options, const std::string& tokenizer) {
+std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer) {
   json what = {{"version", kVersion},
                {"samples", "texts"},
-               {"content", content_of_file(path)},
-               {"format", path.extension().string()},
                {"tokenizer", tokenizer},
                {"text_column", options.text_column},
                {"keep_linebreaks", options.keep_linebreaks}};
+  add_content(what, files);
   if (options.end_token) what["end_token"] = *options.end_token;
   return hash_of(what);
 }
 
-LoadedTexts load_cached_texts(const fs::path& path, const TokenizeFunction& tokenize,
+LoadedTexts load_cached_texts(const DataFiles& files, const TokenizeFunction& tokenize,
                               const TextOptions& options, const DatasetCacheOptions& cache) {
   const OpenedDataSet opened =
-      open_or_write(path, texts_key(path, options, cache.tokenizer), cache,
+      open_or_write(files, texts_key(files, options, cache.tokenizer), cache,
                     [&](const fs::path& directory, std::vector<std::string>& shards) {
-                      const LoadedTexts loaded = stream_texts(path, tokenize, options, directory, shards);
+                      const LoadedTexts loaded = stream_texts(files, tokenize, options, directory, shards);
                       return json{{"text_column", loaded.text_column},
                                   {"invalid_utf8", loaded.invalid_utf8},
                                   {"empty_texts", loaded.empty_texts}};

@@ -6,7 +6,7 @@
 //     shoehorn_manifest.json     sizes and checksums of these
 //   DIR/.KEY.tmp-PID-K/          being written; its owner holds a lock (flock) on it
 //
-// KEY is a hash of all that decides the samples: the bytes of the file of texts, the tokenizer, the options
+// KEY is a hash of all that decides the samples: the bytes of the files of texts, the tokenizer, the options
 // of loading. What changes one of them makes another key, so that nothing stale is ever used. Two processes
 // may write the same key: the first to be ready gives its name, and the other's is removed.
 //
@@ -28,21 +28,20 @@ struct DatasetCacheOptions {
   std::string tokenizer = {};            // what tells tokenizers apart, their maximal length included
 };
 
-// The key of a file under such options. Reads all of the file.
-std::string dataset_key(const std::filesystem::path& path, const LoadOptions& options,
-                        const std::string& tokenizer);
+// The key of files under such options. Reads all of them, as they lie on the disk. UserError: standard input, which
+// can be read once.
+std::string dataset_key(const DataFiles& files, const LoadOptions& options, const std::string& tokenizer);
 
 // load_dataset from the cache; what it lacks is tokenized to it first. Every byte is read and checked when a
 // data set is opened, and its files stay open. Of data sets that a killed process left unfinished those in
 // DIR are removed.
-LoadedDataset load_cached_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache);
 
 // The same of the texts of a language model. How blocks are cut from them is no part of the key: other blocks need
 // no text tokenized again.
-std::string texts_key(const std::filesystem::path& path, const TextOptions& options,
-                      const std::string& tokenizer);
-LoadedTexts load_cached_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer);
+LoadedTexts load_cached_texts(const DataFiles& files, const TokenizeFunction& tokenize,
                               const TextOptions& options, const DatasetCacheOptions& cache);
 
 }  // namespace shoehorn

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "data/block_source.h"
+#include "io/compress_testing.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
@@ -67,6 +68,8 @@ void expect_same(const LoadedDataset& cached, const LoadedDataset& memory) {
   EXPECT_EQ(cached.labels_are_ids, memory.labels_are_ids);
   EXPECT_EQ(cached.invalid_utf8, memory.invalid_utf8);
   EXPECT_EQ(cached.empty_texts, memory.empty_texts);
+  EXPECT_EQ(cached.text_columns, memory.text_columns);
+  EXPECT_EQ(cached.label_columns, memory.label_columns);
 }
 
 TEST_F(DatasetCache, TokenizesOnceAndGivesWhatMemoryGives) {
@@ -288,6 +291,46 @@ TEST_F(DatasetCache, TextsWithoutATokenLeaveNothing) {
   };
   EXPECT_THROW(load_cached_texts(path, no_tokens, {}, {.directory = cache()}), UserError);
   EXPECT_EQ(entries(), 0);
+}
+
+// The key is of all files in their order, as they lie on the disk.
+TEST_F(DatasetCache, SeveralAndCompressedFiles) {
+  const auto load_files = [&](std::vector<fs::path> paths, const LoadOptions& options = {}) {
+    calls_ = 0;
+    return load_cached_dataset(DataFiles(std::move(paths)), byte_tokens(&calls_), options,
+                               {.directory = cache(), .tokenizer = "bytes"});
+  };
+  const fs::path first = directory_.write("a.csv", csv_of(600));
+  const fs::path second = directory_.write("b.csv.gz", gzip(csv_of(700, "other")));
+  const LoadedDataset memory = load_dataset(DataFiles({first, second}), byte_tokens());
+  EXPECT_EQ(memory.dataset.size(), 1300);
+  expect_same(load_files({first, second}), memory);
+  EXPECT_EQ(calls_, 1300);
+  EXPECT_EQ(load_files({first, second}).text_columns, (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(calls_, 0);
+  load_files({second, first});
+  EXPECT_EQ(calls_, 1300);
+  directory_.write("b.csv.gz", gzip(csv_of(700, "changed")));
+  load_files({first, second});
+  EXPECT_EQ(calls_, 1300);
+  EXPECT_TRUE(contains(message_of<UserError>([&] { load_files({"-"}); }), "got standard input"));
+}
+
+TEST_F(DatasetCache, ColumnsNoticesAndIds) {
+  const fs::path text = directory_.write("a.csv", "key,text,label\nq-1,one,up\nq-2,two,Up\nq-3,three,down\n");
+  LoadOptions options;
+  options.columns.id_column_name = "key";
+  options.read_ids = true;
+  options.max_samples = 2;
+  for (int i = 0; i < 2; ++i) {
+    const LoadedDataset loaded = load(text, options);
+    EXPECT_EQ(loaded.text_columns, (std::vector<std::string>{"text"}));
+    EXPECT_EQ(loaded.label_columns, (std::vector<std::string>{"label"}));
+    ASSERT_EQ(loaded.notices.size(), 1U);
+    EXPECT_TRUE(contains(loaded.notices[0], "a.csv:3"));
+    ASSERT_EQ(loaded.ids.size(), 2);
+    EXPECT_EQ(loaded.ids.text(1), "q-2");
+  }
 }
 
 }  // namespace

@@ -342,6 +342,38 @@ TEST(LoadDataset, ListsAreLabelsAndNoTexts) {
                        "a.jsonl:1] expected a text in column 'tags', got a list"));
 }
 
+TEST(LoadDataset, IdsAreNoTexts) {
+  const TestDirectory directory;
+  const auto path = directory.write("a.csv", "key,text,label\nq-1,x,1\n7,y,0\n,z,0\n");
+  LoadOptions options;
+  options.columns.id_column_name = "key";
+  EXPECT_EQ(load_dataset(path, tokenize_bytes, options).ids.size(), 0) << "not wanted";
+  options.read_ids = true;
+  const LoadedDataset loaded = load_dataset(path, tokenize_bytes, options);
+  EXPECT_EQ(loaded.text_columns, (std::vector<std::string>{"text"}));
+  EXPECT_EQ(loaded.label_columns, (std::vector<std::string>{"label"}));
+  EXPECT_EQ(loaded.dataset.input_ids(0), (std::vector<int32_t>{1, 'x', 2}));
+  ASSERT_EQ(loaded.ids.size(), 3);
+  EXPECT_EQ(loaded.ids.text(0), "q-1");
+  EXPECT_EQ(loaded.ids.kind(1), CellKind::kInteger);
+  EXPECT_EQ(loaded.ids.kind(2), CellKind::kNull);
+  const auto pieces = read_ids(path, options);
+  EXPECT_EQ(pieces.size(), 3);
+  EXPECT_EQ(pieces.text(1), "7");
+}
+
+TEST(LoadDataset, ErrorsNameTheFileOfSeveral) {
+  const TestDirectory directory;
+  const DataFiles files({directory.write("a.csv", "text,label\na,1\nb,0\n"),
+                         directory.write("b.csv", "label,text\n1,c\n,d\n")});
+  EXPECT_TRUE(contains(message_of<UserError>([&] { load_dataset(files, tokenize_bytes); }),
+                       "b.csv:3] expected a label"));
+  std::vector<std::string> shards;
+  EXPECT_TRUE(contains(
+      message_of<UserError>([&] { stream_dataset(files, tokenize_bytes, {}, directory.path(), shards); }),
+      "b.csv:3] expected a label"));
+}
+
 TEST(Dataset, RandomValues) {
   const Dataset dataset =
       Dataset::random_tokens({.count = 200, .length = 1, .num_labels = 3, .label_kind = LabelKind::kValue});

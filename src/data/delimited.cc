@@ -3,7 +3,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "data/table_formats.h"
+#include "io/input_stream.h"
 
 namespace shoehorn {
 namespace {
@@ -23,6 +25,7 @@ class DelimitedReader {
     } while (line_.empty());
     first_line_ = lines_.line_number();
     count_ = 0;
+    is_quoted_ = quoted_ && line_.front() == '"';
     size_t at = 0;
     for (;;) {
       at = quoted_ && at < line_.size() && line_[at] == '"' ? quoted_field(at + 1) : plain_field(at);
@@ -34,6 +37,8 @@ class DelimitedReader {
   size_t count() const { return count_; }
   const std::string& field(size_t i) const { return fields_[i]; }
   int64_t first_line() const { return first_line_; }
+  // Whether the first field is in quotes.
+  bool is_quoted() const { return is_quoted_; }
 
  private:
   bool next_line() {
@@ -99,41 +104,70 @@ class DelimitedReader {
   int64_t max_record_bytes_;
   std::string line_;
   bool had_return_ = false;
+  bool is_quoted_ = false;
   std::vector<std::string>
       fields_;  // only the first count_ belong to the record; the others keep their memory
   size_t count_ = 0;
   int64_t first_line_ = 0;
 };
 
+// The hint for a file whose columns are separated by something else than its name says.
+std::string other_separator_hint(const std::string& source, char separator) {
+  if (separator == '\t') return "name it .tsv";
+  if (separator == ',') return "name it .csv";
+  return fmt::format(
+      "convert it: python3 -c \"import pandas; pandas.read_csv('{}', sep='{}').to_csv('{}', index=False)\"",
+      source, separator, without_compression(source).replace_extension(".commas.csv").string());
+}
+
+// A header that is one name with the separator of another format in it, above a row that has it too.
+void check_separator(const std::string& source, int64_t line, char delimiter, const std::string& name,
+                     const DelimitedReader& first_row) {
+  for (const char separator : {',', ';', '\t', '|'}) {
+    if (separator == delimiter || name.find(separator) == std::string::npos) continue;
+    bool is_in_row = false;
+    for (size_t i = 0; i < first_row.count(); ++i)
+      is_in_row |= first_row.field(i).find(separator) != std::string::npos;
+    if (!is_in_row) continue;
+    throw user_error("[{}:{}] expected {} between columns, as in its name, got {}: '{}'; {}{}", source, line,
+                     delimiter == ',' ? "commas" : "tabs",
+                     separator == '\t' ? "tabs" : fmt::format("'{}'", separator), shorten(name, 100),
+                     other_separator_hint(source, separator),
+                     delimiter == ',' ? ", or put the name of a single column in double quotes" : "");
+  }
+}
+
 }  // namespace
 
 void read_delimited(LineReader& lines, char delimiter, Quoting quoting, const TableOptions& options,
-                    RowPieces& pieces, Table& table) {
+                    TableBuilder& builder) {
   DelimitedReader reader(lines, delimiter, quoting, options.max_record_bytes);
   if (!reader.next())
-    throw user_error("[{}] expected a header line and rows, got an empty file", table.source);
+    throw user_error("[{}] expected a header line and rows, got an empty file", lines.source());
+  const bool is_quoted = reader.is_quoted();
+  const int64_t header_line = reader.first_line();
   std::vector<std::string> names;
   for (size_t i = 0; i < reader.count(); ++i) {
     names.push_back(reader.field(i).empty() ? fmt::format("Unnamed: {}", i) : reader.field(i));
   }
-  set_columns(table, std::move(names), reader.first_line());
+  builder.set_columns(names, header_line);
 
   while (reader.next()) {
-    if (reader.count() != table.columns.size()) {
-      throw user_error("[{}:{}] expected {} fields as in the header, got {}; {}", table.source,
-                       reader.first_line(), table.columns.size(), reader.count(),
+    if (builder.file_rows() == 0 && names.size() == 1 && !is_quoted)
+      check_separator(lines.source(), header_line, delimiter, names[0], reader);
+    if (reader.count() != names.size()) {
+      throw user_error("[{}:{}] expected {} fields as in the header, got {}; {}", lines.source(),
+                       reader.first_line(), names.size(), reader.count(),
                        quoting == Quoting::kQuoted ? "put a field that holds commas in double quotes"
                                                    : "a tab inside a field is not possible in this format");
     }
-    for (size_t i = 0; i < table.columns.size(); ++i) {
-      table.columns[i].append(reader.field(i), classify_field(reader.field(i)));
-    }
-    table.row_lines.push_back(reader.first_line());
-    pieces.row_added(table);
+    for (size_t i = 0; i < names.size(); ++i)
+      builder.append(i, reader.field(i), classify_field(reader.field(i)));
+    builder.end_row(reader.first_line());
   }
-  if (pieces.total() == 0) {
+  if (builder.file_rows() == 0) {
     throw user_error("[{}] expected rows after the header, got none; is the first line a header?",
-                     table.source);
+                     lines.source());
   }
 }
 

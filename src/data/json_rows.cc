@@ -34,8 +34,8 @@ ListElement list_element(const Json& element) {
 // Takes the events of the JSON parser. The first object sets the columns; each object becomes a row.
 class RowHandler : public nlohmann::json_sax<Json> {
  public:
-  RowHandler(const LineReader& lines, bool in_array, RowPieces& pieces, Table& table)
-      : lines_(lines), in_array_(in_array), array_open_(false), pieces_(pieces), table_(table) {}
+  RowHandler(const LineReader& lines, bool in_array, TableBuilder& builder)
+      : lines_(lines), in_array_(in_array), array_open_(false), builder_(builder) {}
 
   bool null() override { return in_list_ ? element("null") : value("", CellKind::kNull); }
   bool boolean(bool v) override {
@@ -63,7 +63,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
   }
 
   bool key(string_t& name) override {
-    if (table_.columns.empty()) {
+    if (!has_columns_) {
       names_.push_back(name);
       values_.emplace_back();
       current_ = values_.size() - 1;
@@ -79,11 +79,11 @@ class RowHandler : public nlohmann::json_sax<Json> {
       throw user_error(
           "[{}:{}] expected the keys of the first object ({}), got another key '{}'; give every row the same "
           "keys",
-          table_.source, lines_.line_number(), fmt::join(names_, ", "), name);
+          lines_.source(), lines_.line_number(), fmt::join(names_, ", "), name);
     }
     if (values_[current_].present) {
-      throw user_error("[{}:{}] expected every key once, got '{}' twice", table_.source, lines_.line_number(),
-                       name);
+      throw user_error("[{}:{}] expected every key once, got '{}' twice", lines_.source(),
+                       lines_.line_number(), name);
     }
     next_ = current_ + 1;
     return true;
@@ -91,10 +91,11 @@ class RowHandler : public nlohmann::json_sax<Json> {
 
   bool end_object() override {
     in_object_ = false;
-    if (table_.columns.empty()) {
+    if (!has_columns_) {
       if (names_.empty())
-        throw user_error("[{}:{}] expected an object with keys, got an empty one", table_.source, line_);
-      set_columns(table_, names_, line_);
+        throw user_error("[{}:{}] expected an object with keys, got an empty one", lines_.source(), line_);
+      builder_.set_columns(names_, line_);
+      has_columns_ = true;
       for (size_t i = 0; i < names_.size(); ++i) places_.emplace(names_[i], i);
     }
     const auto missing =
@@ -103,13 +104,12 @@ class RowHandler : public nlohmann::json_sax<Json> {
       throw user_error(
           "[{}:{}] expected {} keys as in the first object, got {}: '{}' is missing; give every row the same "
           "keys",
-          table_.source, line_, values_.size(),
+          lines_.source(), line_, values_.size(),
           std::count_if(values_.begin(), values_.end(), [](const Value& v) { return v.present; }),
           names_[static_cast<size_t>(missing - values_.begin())]);
     }
-    for (size_t i = 0; i < values_.size(); ++i) table_.columns[i].append(values_[i].text, values_[i].kind);
-    table_.row_lines.push_back(line_);
-    pieces_.row_added(table_);
+    for (size_t i = 0; i < values_.size(); ++i) builder_.append(i, values_[i].text, values_[i].kind);
+    builder_.end_row(line_);
     return true;
   }
 
@@ -137,7 +137,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
     const size_t begin = text.find("syntax error");
     throw user_error(
         "[{}:{}] expected {}, got malformed JSON ({}); write one object a line, or one array of objects",
-        table_.source, lines_.line_number(), in_array_ ? "an array of objects" : "one JSON object",
+        lines_.source(), lines_.line_number(), in_array_ ? "an array of objects" : "one JSON object",
         begin == std::string_view::npos ? text : text.substr(begin, cut < begin ? cut : cut - begin));
   }
 
@@ -165,7 +165,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
     throw user_error(
         "[{}:{}] expected {}, got {}{}; write one object a line, or one array of objects, with plain values or "
         "lists of them",
-        table_.source, lines_.line_number(),
+        lines_.source(), lines_.line_number(),
         in_list_     ? "a text, number or boolean in a list"
         : in_object_ ? "a text, number, boolean, null or list"
                      : "an object",
@@ -175,8 +175,8 @@ class RowHandler : public nlohmann::json_sax<Json> {
   const LineReader& lines_;
   bool in_array_;
   bool array_open_;
-  RowPieces& pieces_;
-  Table& table_;
+  TableBuilder& builder_;
+  bool has_columns_ = false;
   std::vector<std::string> names_;
   std::unordered_map<std::string_view, size_t> places_;  // of the names, once all are known
   std::vector<Value> values_;
@@ -260,26 +260,26 @@ std::vector<ListElement> list_elements(std::string_view text) {
   return elements;
 }
 
-void read_json_rows(LineReader& lines, RowPieces& pieces, Table& table) {
+void read_json_rows(LineReader& lines, TableBuilder& builder) {
   constexpr std::string_view kSpace = " \t\r";
   std::string line;
   bool any = false;
   while (!any && next_valid_line(lines, line)) any = line.find_first_not_of(kSpace) != std::string::npos;
-  if (!any) throw user_error("[{}] expected JSON objects, got an empty file", table.source);
+  if (!any) throw user_error("[{}] expected JSON objects, got an empty file", lines.source());
 
   if (line[line.find_first_not_of(kSpace)] == '[') {
     CharacterSource source(lines, std::move(line));
-    RowHandler handler(lines, true, pieces, table);
+    RowHandler handler(lines, true, builder);
     Json::sax_parse(CharacterIterator(source), CharacterIterator(), &handler);
   } else {
-    RowHandler handler(lines, false, pieces, table);
+    RowHandler handler(lines, false, builder);
     do {
       if (line.find_first_not_of(kSpace) == std::string::npos) continue;
       Json::sax_parse(line, &handler);
     } while (next_valid_line(lines, line));
   }
-  if (pieces.total() == 0)
-    throw user_error("[{}] expected at least one object, got an empty array", table.source);
+  if (builder.file_rows() == 0)
+    throw user_error("[{}] expected at least one object, got an empty array", lines.source());
 }
 
 }  // namespace shoehorn

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "data/similar_labels.h"
 
 namespace shoehorn {
 namespace {
@@ -280,10 +281,13 @@ class ClassFinder {
     std::vector<std::string> shown;
     for (size_t i = 0; i < std::min(kShown, map_.names.size()); ++i)
       shown.push_back(shorten(map_.names[i], kShownBytes));
-    throw user_error("[{}] expected a label of the {} ({}{}), got '{}'; it was never seen in training",
-                     table_.place(cell.row), map_.takes_ids ? "model" : "training set",
-                     fmt::join(shown, ", "), map_.names.size() > kShown ? ", …" : "",
-                     shorten(label, kShownBytes));
+    const std::string similar = similar_label(label, map_.names);
+    throw user_error("[{}] expected a label of the {} ({}{}), got '{}'; {}", table_.place(cell.row),
+                     map_.takes_ids ? "model" : "training set", fmt::join(shown, ", "),
+                     map_.names.size() > kShown ? ", …" : "", shorten(label, kShownBytes),
+                     similar.empty()
+                         ? "it was never seen in training"
+                         : fmt::format("'{}' differs only in spaces or case", shorten(similar, kShownBytes)));
   }
 
   const Table& table_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/shard_writer.h"
+#include "data/similar_labels.h"
 
 namespace shoehorn {
 namespace {
@@ -17,7 +18,16 @@ struct FoundColumns {
   TextColumns columns;
   LabelMap labels = {};
   bool labels_are_ids = false;
+  std::vector<std::string> notices = {};
 };
+
+std::vector<std::string> names_of(const Table& table, std::vector<int64_t> columns) {
+  std::vector<std::string> names;
+  for (const int64_t column : columns) {
+    if (column >= 0) names.push_back(table.column_names[static_cast<size_t>(column)]);
+  }
+  return names;
+}
 
 void check_are_texts(const Table& table, const TextColumns& columns) {
   check_are_texts(table, columns.text);
@@ -39,9 +49,21 @@ FoundColumns find_columns(const Table& table, const LoadOptions& options) {
   if (columns.has_labels()) {
     found.labels =
         options.labels != nullptr ? *options.labels : find_labels(table, columns.labels, options.find);
+    if (options.labels == nullptr) found.notices = similar_label_notices(table, columns.labels, found.labels);
     found.labels_are_ids = labels_are_ids(table, columns.labels, found.labels);
   }
   return found;
+}
+
+// What is known before texts are tokenized.
+LoadedDataset described(const Table& table, const FoundColumns& found) {
+  LoadedDataset loaded;
+  loaded.labels = found.labels;
+  loaded.labels_are_ids = found.labels_are_ids;
+  loaded.text_columns = names_of(table, {found.columns.text, found.columns.pair});
+  loaded.label_columns = names_of(table, found.columns.labels);
+  loaded.notices = found.notices;
+  return loaded;
 }
 
 // The labels of all rows, as numbers.
@@ -86,6 +108,10 @@ void tokenize_rows(const Table& table, const TextColumns& columns, int64_t begin
   for (size_t i = 0; i < encodings.size(); ++i) take(begin + static_cast<int64_t>(i), encodings[i]);
 }
 
+void append_cells(const Column& from, int64_t rows, Column& to) {
+  for (int64_t row = 0; row < std::min(rows, from.size()); ++row) to.append(from.text(row), from.kind(row));
+}
+
 void keep_rows(Table& table, int64_t rows, const std::vector<int64_t>& columns) {
   for (const int64_t column : columns) table.columns[static_cast<size_t>(column)].truncate(rows);
   table.row_lines.resize(static_cast<size_t>(rows));
@@ -104,6 +130,10 @@ class LabelCells {
       for (int64_t row = 0; row < from.size() && (is_label_[c] || to.size() == 0); ++row) {
         if (is_label_[c] || from.kind(row) == CellKind::kString) to.append(from.text(row), from.kind(row));
       }
+    }
+    for (const Table::File& file : piece.files) {
+      if (cells_.files.empty() || cells_.files.back().name != file.name)
+        cells_.files.push_back({file.name, cells_.rows() + file.first_row});
     }
     cells_.row_lines.insert(cells_.row_lines.end(), piece.row_lines.begin(), piece.row_lines.end());
   }
@@ -135,16 +165,16 @@ int64_t rows_wanted(const LoadOptions& options, int64_t rows) {
 
 }  // namespace
 
-LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                            const LoadOptions& options) {
-  Table table = read_table(path, options.table);
-  LoadedDataset loaded;
-  loaded.invalid_utf8 = table.invalid_utf8;
+  Table table = read_table(files, options.table);
   FoundColumns found = find_columns(table, options);
-  loaded.labels = found.labels;
-  loaded.labels_are_ids = found.labels_are_ids;
+  LoadedDataset loaded = described(table, found);
+  loaded.invalid_utf8 = table.invalid_utf8;
   const int64_t rows = rows_wanted(options, table.rows());
   keep_rows(table, rows, found.columns.labels);
+  if (options.read_ids && found.columns.id >= 0)
+    append_cells(table.columns[static_cast<size_t>(found.columns.id)], rows, loaded.ids);
   DatasetBuilder builder;
   builder.reserve(rows, 0);
   for (int64_t begin = 0; begin < rows; begin += kChunk) {
@@ -163,7 +193,18 @@ LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunc
   return loaded;
 }
 
-LoadedDataset stream_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+Column read_ids(const DataFiles& files, const LoadOptions& options) {
+  Column ids;
+  read_table_in_pieces(files, options.table, kChunk, [&](const Table& piece) {
+    const int64_t column = piece.find_column(options.columns.id_column_name);
+    CHECK(column >= 0, "no column '{}' of ids in '{}'", options.columns.id_column_name, piece.source);
+    const int64_t wanted = options.max_samples > 0 ? options.max_samples - ids.size() : piece.rows();
+    append_cells(piece.columns[static_cast<size_t>(column)], wanted, ids);
+  });
+  return ids;
+}
+
+LoadedDataset stream_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                              const LoadOptions& options, const std::filesystem::path& directory,
                              std::vector<std::string>& shards) {
   LoadedDataset loaded;
@@ -172,17 +213,19 @@ LoadedDataset stream_dataset(const std::filesystem::path& path, const TokenizeFu
   int64_t rows = 0;
   {
     LabelCells label_cells(options.columns);
-    loaded.invalid_utf8 = read_table_in_pieces(path, options.table, kChunk,
-                                               [&](const Table& piece) { label_cells.add(piece); });
+    const int64_t invalid_utf8 = read_table_in_pieces(files, options.table, kChunk,
+                                                      [&](const Table& piece) { label_cells.add(piece); });
     Table& cells = label_cells.cells();
     found = find_columns(cells, options);
+    loaded = described(cells, found);
+    loaded.invalid_utf8 = invalid_utf8;
     rows = rows_wanted(options, cells.rows());
     keep_rows(cells, rows, found.columns.labels);
     labels = label_rows(cells, found);
   }
   ShardWriter writer(directory, labels.shape);
   int64_t done = 0;
-  read_table_in_pieces(path, options.table, kChunk, [&](const Table& piece) {
+  read_table_in_pieces(files, options.table, kChunk, [&](const Table& piece) {
     check_are_texts(piece, found.columns);
     const int64_t first = done;
     const int64_t end = std::min(piece.rows(), rows - first);
@@ -197,11 +240,9 @@ LoadedDataset stream_dataset(const std::filesystem::path& path, const TokenizeFu
   });
   if (done != rows) {
     throw system_error(
-        "[{}] expected {} rows, got {} when reading it again; was it changed while being read?",
-        path.string(), rows, done);
+        "[{}] expected {} rows, got {} when reading it again; was it changed while being read?", files.name(),
+        rows, done);
   }
-  loaded.labels = std::move(found.labels);
-  loaded.labels_are_ids = found.labels_are_ids;
   shards = writer.finish();
   return loaded;
 }

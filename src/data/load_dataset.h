@@ -1,4 +1,4 @@
-// From a file of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels. In memory, or to
+// From files of texts to a Dataset: read_table, find_text_columns, a tokenizer, labels. In memory, or to
 // files on a disk without ever holding the texts.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct LoadOptions {
   int64_t max_samples = 0;  // above 0: only that many rows from the start (--max_train_samples)
   // False for a file to be predicted: a label column is then ignored and need not exist.
   bool read_labels = true;
+  // Keep the cells of the column of ids.
+  bool read_ids = false;
   // The labels of the training data, for validation data; null finds the labels in this file. Not owned.
   const LabelMap* labels = nullptr;
   // How to find the labels in this file.
@@ -48,9 +51,13 @@ struct LoadOptions {
 
 struct LoadedDataset {
   Dataset dataset;
-  LabelMap labels;              // without names if no labels were read
-  int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes in the file
-  int64_t empty_texts = 0;      // cells without text, which become empty texts
+  LabelMap labels;                              // without names if no labels were read
+  std::vector<std::string> text_columns = {};   // one or two
+  std::vector<std::string> label_columns = {};  // those that were read
+  Column ids = {};                              // of the samples, where read_ids wants them
+  std::vector<std::string> notices = {};        // lines for people: labels that may be slips
+  int64_t invalid_utf8 = 0;                     // ill-formed stretches of bytes in the files
+  int64_t empty_texts = 0;                      // cells without text, which become empty texts
   bool labels_are_ids = false;  // the file's labels are numbers of the classes, which have other names
   std::filesystem::path files =
       {};  // where the samples are read from (data/dataset_cache.h); empty: in memory
@@ -59,13 +66,16 @@ struct LoadedDataset {
 // The tokenizer gets a few hundred texts at a time; they live only during the call. Errors: UserError and
 // SystemError of read_table and find_text_columns; UserError for a missing label column, a list instead of a
 // text, the errors of find_labels, class_labels and value_labels, and for a tokenizer that returns no tokens.
-LoadedDataset load_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
 
-// The same to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order: what is
-// returned is all but the data set. The file is read twice, some hundred rows at a time; of all rows only the
-// labels are held. SystemError also where it becomes another one meanwhile.
-LoadedDataset stream_dataset(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+// The cells that LoadedDataset::ids has. Reads the files once more, some hundred rows at a time.
+Column read_ids(const DataFiles& files, const LoadOptions& options);
+
+// The same as load_dataset to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order:
+// what is returned is all but the data set and the ids. Files are read twice, some hundred rows at a time; of all rows
+// only the labels are held. SystemError also where they become other ones meanwhile.
+LoadedDataset stream_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                              const LoadOptions& options, const std::filesystem::path& directory,
                              std::vector<std::string>& shards);
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <unordered_set>
 
 #include "base/error.h"
+#include "data/data_format.h"
 #include "data/table_formats.h"
+#include "io/input_stream.h"
 
 namespace shoehorn {
 namespace {
@@ -51,10 +52,13 @@ int64_t Table::find_column(std::string_view name) const {
 void Table::clear_rows() {
   for (Column& column : columns) column.truncate(0);
   row_lines.clear();
+  if (!files.empty()) files = {File{std::move(files.back().name)}};
 }
 
 std::string Table::place(int64_t row) const {
-  return fmt::format("{}:{}", source, row_lines[static_cast<size_t>(row)]);
+  const auto behind = std::ranges::upper_bound(files, row, {}, &File::first_row);
+  return fmt::format("{}:{}", behind == files.begin() ? source : std::prev(behind)->name,
+                     row_lines[static_cast<size_t>(row)]);
 }
 
 int64_t Table::memory_bytes() const {
@@ -77,63 +81,47 @@ CellKind classify_field(std::string_view text) {
   return parses_as(text, real) && std::isfinite(real) ? CellKind::kReal : CellKind::kString;
 }
 
-void set_columns(Table& table, std::vector<std::string> names, int64_t line) {
-  std::unordered_set<std::string_view> seen;
-  for (const std::string& name : names) {
-    if (!seen.insert(name).second) {
-      throw user_error("[{}:{}] expected every column once, got '{}' twice; rename one of them", table.source,
-                       line, name);
-    }
-  }
-  table.columns.resize(names.size());
-  table.column_names = std::move(names);
-}
-
-std::string lower_case_extension(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(), [](unsigned char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
-  });
-  return extension;
-}
-
 namespace {
 
-Table read_rows(const std::filesystem::path& path, const TableOptions& options, RowPieces& pieces) {
-  const std::string extension = lower_case_extension(path);
-  const bool csv = extension == ".csv";
-  const bool tabs = extension == ".tsv" || extension == ".txt";
-  if (!csv && !tabs && extension != ".json" && extension != ".jsonl") {
-    throw user_error(
-        "[{}] expected a file named .csv, .tsv, .txt, .json or .jsonl, got '{}'; rename or convert it",
-        path.string(), extension);
-  }
+DataFormat format_of(const std::filesystem::path& path, const LineReader& lines) {
+  return is_standard_input(path) ? table_format_of_bytes(lines.beginning()) : data_format_of(path);
+}
+
+void read_file(const std::filesystem::path& path, const TableOptions& options, TableBuilder& builder) {
+  if (!is_standard_input(path)) data_format_of(path);  // rather than that it is no text
   LineReader lines(path, options.max_record_bytes);
-  Table table;
-  table.source = lines.source();
-  if (csv) {
-    read_delimited(lines, ',', Quoting::kQuoted, options, pieces, table);
-  } else if (tabs) {
-    read_delimited(lines, '\t', Quoting::kLiteral, options, pieces, table);
-  } else {
-    read_json_rows(lines, pieces, table);
+  builder.begin_file(lines.source());
+  switch (format_of(path, lines)) {
+    case DataFormat::kCommas:
+      read_delimited(lines, ',', Quoting::kQuoted, options, builder);
+      break;
+    case DataFormat::kTabs:
+    case DataFormat::kText:
+      read_delimited(lines, '\t', Quoting::kLiteral, options, builder);
+      break;
+    case DataFormat::kObjects:
+      read_json_rows(lines, builder);
+      break;
   }
-  pieces.finish(table);
-  table.invalid_utf8 = lines.invalid_utf8();
-  return table;
+  builder.end_file(lines.invalid_utf8());
+}
+
+Table read_files(const DataFiles& files, const TableOptions& options, TableBuilder& builder) {
+  for (const std::filesystem::path& path : files.paths()) read_file(path, options, builder);
+  return builder.finish();
 }
 
 }  // namespace
 
-Table read_table(const std::filesystem::path& path, const TableOptions& options) {
-  RowPieces whole;
-  return read_rows(path, options, whole);
+Table read_table(const DataFiles& files, const TableOptions& options) {
+  TableBuilder whole(files.name());
+  return read_files(files, options, whole);
 }
 
-int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
+int64_t read_table_in_pieces(const DataFiles& files, const TableOptions& options, int64_t rows,
                              const std::function<void(const Table& piece)>& take) {
-  RowPieces pieces(rows, take);
-  return read_rows(path, options, pieces).invalid_utf8;
+  TableBuilder pieces(files.name(), rows, take);
+  return read_files(files, options, pieces).invalid_utf8;
 }
 
 }  // namespace shoehorn

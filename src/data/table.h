@@ -1,27 +1,31 @@
-// Rows of text from a file: csv, tab-separated values, JSON lines, or one JSON array.
+// Rows of text from files: csv, tab-separated values, JSON lines, or one JSON array. Each may be compressed
+// (io/input_stream.h: .csv.gz, .jsonl.zst, …). Several files are one table: each has the same columns, in any order.
 //
 //   .csv           RFC 4180: a header line, commas, fields in double quotes may hold commas, line ends and
 //                  doubled quotes. A quote inside a field that does not begin with one is an ordinary
 //                  character.
 //   .tsv .txt      a header line and tabs. Quotes are ordinary characters: GLUE's files, MRPC among them, are
 //                  written without quoting and hold unbalanced quotes.
+//                  (Of a table that is one column a header with the separator of another format is an error.)
 //   .jsonl .json   one JSON object a line, or a file that is one array of objects. The first object's keys
 //                  are the columns; each object has the same keys, in any order, with scalar values or lists
 //                  of them.
+//   -              standard input: one of these, by its first line (data/data_format.h)
 //
 // Lines end with LF or CRLF; empty lines are skipped; a UTF-8 byte order mark is skipped. A header field
 // without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8
 // are read as U+FFFD, and counted: names of columns, texts and labels are always UTF-8.
 //
-// A file is read line by line: beyond the table itself, memory holds one record.
+// Files are read line by line: beyond the table itself, memory holds one record.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/data_files.h"
 
 namespace shoehorn {
 
@@ -48,13 +52,21 @@ class Column {
 };
 
 struct Table {
-  std::string source;  // the file, for messages
+  // One of the files, and the first row that is its.
+  struct File {
+    std::string name;
+    int64_t first_row = 0;
+  };
+
+  std::string source;  // the file or the files, for messages
   std::vector<std::string> column_names;
   std::vector<Column> columns;     // one per name, all of the same size
-  std::vector<int64_t> row_lines;  // the line of the file, from 1, where each row begins
-  int64_t invalid_utf8 = 0;        // ill-formed UTF-8 sequences in the file
+  std::vector<int64_t> row_lines;  // the line of its file, from 1, where each row begins
+  std::vector<File> files = {};    // in their order
+  int64_t invalid_utf8 = 0;        // ill-formed UTF-8 sequences in the files
 
   int64_t rows() const { return static_cast<int64_t>(row_lines.size()); }
+  // The last file stays, of which more rows may come.
   void clear_rows();
   // The column's index, or -1.
   int64_t find_column(std::string_view name) const;
@@ -67,21 +79,17 @@ struct TableOptions {
   int64_t max_record_bytes = int64_t{64} << 20;  // the longest line, and the longest quoted record
 };
 
-// Reads a whole file. UserError naming file and line: no such file, not a regular file (a directory, a pipe),
-// an extension not listed above, an empty file, a header without rows, a duplicate column, a row with another
-// number of fields or other keys, a quote that is never closed or text behind a closing one, malformed JSON,
-// a cell with an object or a list of lists, a line over the limit, UTF-16. SystemError: the file cannot be
-// opened or read to its end.
-Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
+// Reads whole files. UserError naming file and line: those of open_input and data_format_of, an empty file, a header
+// without rows, a duplicate column, other columns than those of the first file, a row with another number of fields or
+// other keys, a quote that is never closed or text behind a closing one, malformed JSON, a cell with an object or a list
+// of lists, a line over the limit, UTF-16. SystemError: a file cannot be opened or read to its end.
+Table read_table(const DataFiles& files, const TableOptions& options = {});
 
-// The same file in pieces: `take` is given a table of at most `rows` rows, again and again, so that memory
-// holds no more than one. What it throws ends the reading. Returns the ill-formed stretches of bytes in the
-// whole file.
-int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
+// The same files in pieces: `take` is given a table of at most `rows` rows, again and again, so that memory
+// holds no more than one. A piece may have rows of several files. What it throws ends the reading. Returns the
+// ill-formed stretches of bytes in all files.
+int64_t read_table_in_pieces(const DataFiles& files, const TableOptions& options, int64_t rows,
                              const std::function<void(const Table& piece)>& take);
-
-// ".txt" of "A.TXT".
-std::string lower_case_extension(const std::filesystem::path& path);
 
 // The kind of a csv or tsv field: spaces around a number do not count.
 CellKind classify_field(std::string_view text);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "data/test_support.h"
+#include "io/compress_testing.h"
 
 namespace shoehorn {
 namespace {
@@ -90,7 +91,7 @@ TEST(Csv, Errors) {
                                 "\xff\xfe"
                                 "a\0"),
                        "UTF-16"));
-  EXPECT_TRUE(contains(error_of("a.parquet", "x"), "expected a file named .csv"));
+  EXPECT_TRUE(contains(error_of("a.parquet", "x"), "got a Parquet file"));
   EXPECT_TRUE(
       contains(message_of<UserError>([] { read_table("/nonexistent/a.csv"); }), "got nothing of that name"));
   const TestDirectory directory;
@@ -288,6 +289,124 @@ TEST(ReadTable, RandomBytesNeverCrash) {
     }
   }
   EXPECT_GT(parsed, 500);
+}
+
+TEST(CompressedTables, AreThoseOfTheirContent) {
+  EXPECT_EQ(cells_of(read("a.csv.gz", gzip("\xef\xbb\xbftext,label\n\"a\nb\",1\n"))), (Cells{{"a\nb", "1"}}));
+  EXPECT_EQ(cells_of(read("a.tsv.zst", zstandard("text\tlabel\n\"a\t1\n"))), (Cells{{"\"a", "1"}}));
+  EXPECT_EQ(cells_of(read("a.JSONL.GZ", gzip("{\"text\": \"a\"}\n") + gzip("{\"text\": \"b\"}\n"))),
+            (Cells{{"a"}, {"b"}}));
+  const std::string error = error_of("a.csv.gz", gzip("a,b\n1,2\n1,2,3\n"));
+  EXPECT_TRUE(contains(error, "a.csv.gz:3] expected 2 fields")) << error;
+  EXPECT_TRUE(contains(error_of("a.csv", gzip("a,b\n1,2\n")), "name it a.csv.gz"));
+  const std::string whole = gzip("text,label\none,1\ntwo,2\n");
+  EXPECT_TRUE(contains(error_of("a.csv.gz", whole.substr(0, whole.size() - 4)),
+                       "a.csv.gz] expected gzip up to its end"));
+}
+
+// A hundred kilobytes of file that stand for a hundred megabytes of one line.
+TEST(CompressedTables, ALineOverTheLimitIsNotHeld) {
+  const std::string bomb = "text,label\n" + std::string(size_t{100} << 20, 'a');
+  for (const auto& [name, bytes] :
+       {std::pair("a.csv.gz", gzip(bomb)), std::pair("a.csv.zst", zstandard(bomb))}) {
+    ASSERT_LT(bytes.size(), 200'000U);
+    EXPECT_TRUE(contains(error_of(name, bytes), ":2] expected a line of at most 67108864 bytes"));
+    EXPECT_TRUE(contains(error_of(name, bytes, {.max_record_bytes = 1000}),
+                         ":2] expected a line of at most 1000 bytes"));
+  }
+}
+
+class SeveralFiles : public testing::Test {
+ protected:
+  Table read(const std::vector<std::filesystem::path>& files) const { return read_table(DataFiles(files)); }
+  std::string refusal(const std::filesystem::path& other) const {
+    return message_of<UserError>([&] { read({first_, other}); });
+  }
+
+  const TestDirectory directory_;
+  const std::filesystem::path first_ = directory_.write("a.csv", "text,label\none,1\ntwo,2\n");
+};
+
+TEST_F(SeveralFiles, AreOneTable) {
+  const auto second = directory_.write("b.tsv.gz", gzip("label\ttext\n3\tthree\n"));
+  const auto third =
+      directory_.write("c.jsonl", "\n{\"label\": 4, \"text\": \"four\"}\n{\"text\": null, \"label\": 5}\n");
+  const Table table = read({first_, second, third});
+  EXPECT_EQ(table.column_names, (std::vector<std::string>{"text", "label"}));
+  EXPECT_EQ(cells_of(table), (Cells{{"one", "1"}, {"two", "2"}, {"three", "3"}, {"four", "4"}, {"", "5"}}));
+  EXPECT_EQ(table.columns[1].kind(3), CellKind::kInteger);
+  EXPECT_TRUE(table.place(1).ends_with("a.csv:3"));
+  EXPECT_TRUE(table.place(2).ends_with("b.tsv.gz:2"));
+  EXPECT_TRUE(table.place(4).ends_with("c.jsonl:3"));
+  EXPECT_TRUE(contains(table.source, "a.csv, ") && contains(table.source, "c.jsonl")) << table.source;
+}
+
+// Pieces go on in the next file, and still know where each row is from.
+TEST_F(SeveralFiles, InPieces) {
+  const auto second = directory_.write("b.csv", "label,text\n3,three\n4,four\n5,\xff\n");
+  const auto third = directory_.write("c.csv", "label,text\n6,six\n");
+  std::vector<std::string> rows;
+  std::vector<int64_t> sizes;
+  const int64_t invalid =
+      read_table_in_pieces(DataFiles({first_, second, third}), {}, 3, [&](const Table& piece) {
+        sizes.push_back(piece.rows());
+        for (int64_t row = 0; row < piece.rows(); ++row) {
+          const std::string place = piece.place(row);
+          rows.push_back(
+              fmt::format("{} {}", place.substr(place.rfind('/') + 1), piece.columns[1].text(row)));
+        }
+      });
+  EXPECT_EQ(sizes, (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(rows, (std::vector<std::string>{"a.csv:2 1", "a.csv:3 2", "b.csv:2 3", "b.csv:3 4", "b.csv:4 5",
+                                            "c.csv:2 6"}));
+  EXPECT_EQ(invalid, 1);
+}
+
+TEST_F(SeveralFiles, HaveTheSameColumns) {
+  const std::string missing = refusal(directory_.write("b.csv", "text\nthree\n"));
+  EXPECT_TRUE(contains(missing, "b.csv:1] expected the columns of ") &&
+              contains(missing, "a.csv (text, label)"))
+      << missing;
+  EXPECT_TRUE(contains(missing, "got none called 'label'")) << missing;
+  EXPECT_TRUE(contains(refusal(directory_.write("b.csv", "text,label,id\na,b,c\n")),
+                       "b.csv:1] expected the columns of"));
+  EXPECT_TRUE(
+      contains(refusal(directory_.write("b.csv", "text,label,id\na,b,c\n")), "got another one, 'id'"));
+  EXPECT_TRUE(contains(refusal(directory_.write("b.csv", "text,text\na,b\n")),
+                       "b.csv:1] expected every column once"));
+  EXPECT_TRUE(contains(refusal(directory_.write("b.jsonl", "{\"text\": 1}\n")),
+                       "b.jsonl:1] expected the columns of"));
+  EXPECT_TRUE(
+      contains(refusal(directory_.write("b.csv", "label,text\n1,2\n3\n")), "b.csv:3] expected 2 fields"));
+  EXPECT_TRUE(
+      contains(refusal(directory_.write("b.csv", "label,text\n")), "b.csv] expected rows after the header"));
+  EXPECT_TRUE(
+      contains(refusal(directory_.path() / "c.csv"), "c.csv] expected a file, got nothing of that name"));
+}
+
+TEST(OtherSeparators, AreErrorsWithTheRemedy) {
+  const std::string semicolons = error_of("a.csv", "text;label\na, b;1\n");
+  EXPECT_TRUE(
+      contains(semicolons, "a.csv:1] expected commas between columns, as in its name, got ';': 'text;label'"))
+      << semicolons;
+  EXPECT_TRUE(contains(semicolons, "pandas.read_csv('") &&
+              contains(semicolons, "a.csv', sep=';').to_csv('") &&
+              contains(semicolons, "a.commas.csv', index=False)"))
+      << semicolons;
+  EXPECT_TRUE(contains(error_of("a.csv", "text\tlabel\na\t1\n"), "got tabs: 'text\tlabel'; name it .tsv"));
+  EXPECT_TRUE(contains(error_of("a.csv", "a|b\n1|2\n"), "sep='|'"));
+  EXPECT_TRUE(contains(error_of("a.tsv", "text,label\na,1\n"),
+                       "expected tabs between columns, as in its name, got ','"));
+  EXPECT_TRUE(contains(error_of("a.tsv", "text,label\na,1\n"), "name it .csv"));
+  EXPECT_TRUE(contains(error_of("a.tsv", "text;label\na;1\n"), "a.commas.csv"));
+}
+
+TEST(OtherSeparators, MayBePartOfANameOrOfTexts) {
+  EXPECT_EQ(read("a.csv", "\"text;label\"\na;1\n").column_names[0], "text;label");
+  EXPECT_EQ(read("a.csv", "text;label\nno other\n").rows(), 1);
+  EXPECT_EQ(read("a.csv", "text\na;b\n").rows(), 1);
+  EXPECT_EQ(read("a.csv", "a;b,c;d\n1;2,3;4\n").columns.size(), 2U);
+  EXPECT_EQ(read("a.tsv", "a,b\tc\n1,2\t3\n").columns.size(), 2U);
 }
 
 }  // namespace

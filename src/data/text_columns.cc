@@ -58,6 +58,16 @@ std::vector<int64_t> label_columns(const Table& table, const std::string& names)
   return columns;
 }
 
+void check_id_is_other(const Table& table, const TextColumns& found) {
+  if (found.id < 0) return;
+  const bool is_label = std::find(found.labels.begin(), found.labels.end(), found.id) != found.labels.end();
+  if (!is_label && found.id != found.text && found.id != found.pair) return;
+  throw user_error(
+      "[id_column] expected another column than those of {}, got '{}' for both; text_column_names and "
+      "label_column_name name these",
+      is_label ? "labels" : "texts", table.column_names[static_cast<size_t>(found.id)]);
+}
+
 }  // namespace
 
 std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options) {
@@ -86,6 +96,7 @@ int64_t find_language_column(const Table& table, const std::string& name) {
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options) {
   TextColumns found;
   found.labels = find_label_columns(table, options);
+  if (!options.id_column_name.empty()) found.id = named_column(table, options.id_column_name, "id_column");
 
   const auto is_label = [&](int64_t column) {
     return std::find(found.labels.begin(), found.labels.end(), column) != found.labels.end();
@@ -108,17 +119,20 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
       }
       found.labels.clear();
     }
+    check_id_is_other(table, found);
     return found;
   }
 
   for (const auto& [text, pair] : kTextNames) {
     found.text = table.find_column(text);
     found.pair = table.find_column(pair);
-    if (found.text >= 0 && found.pair >= 0 && !is_label(found.text) && !is_label(found.pair)) return found;
+    if (found.text < 0 || found.pair < 0 || is_label(found.text) || is_label(found.pair)) continue;
+    check_id_is_other(table, found);
+    return found;
   }
   found.text = found.pair = -1;
   for (int64_t i = 0; i < static_cast<int64_t>(table.columns.size()) && found.pair < 0; ++i) {
-    if (is_label(i) || !has_text(table.columns[static_cast<size_t>(i)])) continue;
+    if (is_label(i) || i == found.id || !has_text(table.columns[static_cast<size_t>(i)])) continue;
     (found.text < 0 ? found.text : found.pair) = i;
   }
   if (found.text < 0) {
@@ -126,6 +140,7 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
         "[{}] expected a column of text beside the label, got columns: {}; name it with text_column_names",
         table.source, fmt::join(table.column_names, ", "));
   }
+  check_id_is_other(table, found);
   return found;
 }
 

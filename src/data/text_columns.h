@@ -7,6 +7,7 @@
 //   label   the column `label`, else `labels`, else MRPC's `Quality` or STS-B's `score`; or those that the user names
 //   text    sentence1 and sentence2 if both are there, else MRPC's `#1 String` and `#2 String`, else the
 //           first two other columns, or the only one
+//   id      the one that the user names
 //
 // Functions are thread-safe and pure.
 #pragma once
@@ -23,6 +24,8 @@ struct ColumnOptions {
   std::vector<std::string> text_column_names = {};  // empty: by the rules above; else 1 or 2
   // A column, or several with commas between them; empty: by the rules above.
   std::string label_column_name = {};
+  // A column that tells the rows apart for people: neither text nor label. Empty: none.
+  std::string id_column_name = {};
 };
 
 // Indices of columns; -1 if there is none.
@@ -30,6 +33,7 @@ struct TextColumns {
   int64_t text = -1;
   int64_t pair = -1;
   std::vector<int64_t> labels = {};  // in the order in which they were named
+  int64_t id = -1;
 
   bool has_labels() const { return !labels.empty(); }
 };
@@ -45,7 +49,8 @@ int64_t find_language_column(const Table& table, const std::string& name);
 void check_are_texts(const Table& table, int64_t column);
 
 // UserError, which lists the columns there are: a named column is absent, no column is left for text, more
-// than two text columns are named, a column is named as both or twice as a label.
+// than two text columns are named, a column is named as two of text, label and id, or
+// twice as a label.
 TextColumns find_text_columns(const Table& table, const ColumnOptions& options = {});
 
 }  // namespace shoehorn

@@ -85,5 +85,22 @@ TEST(TextColumns, Errors) {
                        "expected a column of text"));
 }
 
+TEST(TextColumns, AnIdIsNeitherTextNorLabel) {
+  const Table table = csv("key,text,pair,label\nx,a,b,1\n");
+  const TextColumns found = find_text_columns(table, {.id_column_name = "key"});
+  EXPECT_EQ(found.id, 0);
+  EXPECT_EQ(found.text, 1);
+  EXPECT_EQ(found.pair, 2);
+  EXPECT_EQ(find_text_columns(table).text, 0);
+  const auto error = [&](ColumnOptions options) {
+    return message_of<UserError>([&] { find_text_columns(table, options); });
+  };
+  EXPECT_TRUE(contains(error({.id_column_name = "kay"}), "[id_column] expected a column of"));
+  EXPECT_TRUE(
+      contains(error({.id_column_name = "label"}), "another column than those of labels, got 'label'"));
+  EXPECT_TRUE(contains(error({.text_column_names = {"text"}, .id_column_name = "text"}),
+                       "another column than those of texts, got 'text'"));
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/data_format.h"
 #include "data/line_reader.h"
 #include "data/shard_writer.h"
 #include "data/text_columns.h"
+#include "io/input_stream.h"
 
 namespace shoehorn {
 namespace {
@@ -61,22 +63,22 @@ void add_lines(std::string_view line, bool ends_in_newline, bool keep_linebreaks
   lines.add(line, ends_in_newline && keep_linebreaks);
 }
 
-TextRows read_lines(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
-                    const std::function<void(std::span<const std::string_view>)>& take) {
+int64_t read_lines(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
+                   const std::function<void(std::span<const std::string_view>)>& take) {
   LineReader reader(path, options.table.max_record_bytes);
   Lines lines(rows, take);
   std::string line;
   while (reader.next(line)) add_lines(line, reader.ended_in_newline(), options.keep_linebreaks, lines);
   if (lines.total() == 0) throw user_error("[{}] expected lines of text, got an empty file", reader.source());
   lines.hand_on();
-  return {.invalid_utf8 = reader.invalid_utf8()};
+  return reader.invalid_utf8();
 }
 
-TextRows read_column(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
+TextRows read_column(const DataFiles& files, const TextOptions& options, int64_t rows,
                      const std::function<void(std::span<const std::string_view>)>& take) {
   TextRows found;
   int64_t column = -1;
-  found.invalid_utf8 = read_table_in_pieces(path, options.table, rows, [&](const Table& piece) {
+  found.invalid_utf8 = read_table_in_pieces(files, options.table, rows, [&](const Table& piece) {
     if (column < 0) {
       column = find_language_column(piece, options.text_column);
       found.text_column = piece.column_names[static_cast<size_t>(column)];
@@ -90,29 +92,34 @@ TextRows read_column(const std::filesystem::path& path, const TextOptions& optio
   return found;
 }
 
-// Tokenizes the file; `add` gets the ids of each text.
+bool is_table(const std::filesystem::path& path) {
+  return !is_standard_input(path) && data_format_of(path) != DataFormat::kText;
+}
+
+// Tokenizes the files; `add` gets the ids of each text.
 template <typename Add>
-LoadedTexts tokenize_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
+LoadedTexts tokenize_texts(const DataFiles& files, const TokenizeFunction& tokenize,
                            const TextOptions& options, const Add& add) {
   LoadedTexts loaded;
   int64_t done = 0;
-  const TextRows rows = read_texts(path, options, kTextsAtOnce, [&](std::span<const std::string_view> texts) {
-    std::vector<TextExample> examples;
-    for (const std::string_view text : texts) examples.push_back({text, {}, false});
-    std::vector<TokenizedExample> encodings = tokenize(examples);
-    CHECK(encodings.size() == texts.size(), "{} encodings of {} texts", encodings.size(), texts.size());
-    for (TokenizedExample& encoding : encodings) {
-      std::vector<int32_t>& ids = encoding.input_ids;
-      if (options.end_token && (ids.empty() || ids.back() != *options.end_token))
-        ids.push_back(*options.end_token);
-      loaded.empty_texts += ids.empty() ? 1 : 0;
-      add(ids);
-    }
-    done += std::ssize(texts);
-    if (options.on_progress) options.on_progress(done);
-  });
+  const TextRows rows =
+      read_texts(files, options, kTextsAtOnce, [&](std::span<const std::string_view> texts) {
+        std::vector<TextExample> examples;
+        for (const std::string_view text : texts) examples.push_back({text, {}, false});
+        std::vector<TokenizedExample> encodings = tokenize(examples);
+        CHECK(encodings.size() == texts.size(), "{} encodings of {} texts", encodings.size(), texts.size());
+        for (TokenizedExample& encoding : encodings) {
+          std::vector<int32_t>& ids = encoding.input_ids;
+          if (options.end_token && (ids.empty() || ids.back() != *options.end_token))
+            ids.push_back(*options.end_token);
+          loaded.empty_texts += ids.empty() ? 1 : 0;
+          add(ids);
+        }
+        done += std::ssize(texts);
+        if (options.on_progress) options.on_progress(done);
+      });
   if (loaded.empty_texts == done)
-    throw user_error("[{}] expected texts, got {} without a single token", path.string(), done);
+    throw user_error("[{}] expected texts, got {} without a single token", files.name(), done);
   loaded.invalid_utf8 = rows.invalid_utf8;
   loaded.text_column = rows.text_column;
   return loaded;
@@ -120,33 +127,40 @@ LoadedTexts tokenize_texts(const std::filesystem::path& path, const TokenizeFunc
 
 }  // namespace
 
-TextRows read_texts(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
+TextRows read_texts(const DataFiles& files, const TextOptions& options, int64_t rows,
                     const std::function<void(std::span<const std::string_view> texts)>& take) {
-  if (lower_case_extension(path) != ".txt") return read_column(path, options, rows, take);
+  const std::vector<std::filesystem::path>& paths = files.paths();
+  const auto table = std::ranges::find_if(paths, is_table);
+  const auto lines = std::ranges::find_if_not(paths, is_table);
+  if (lines == paths.end()) return read_column(files, options, rows, take);
+  if (table != paths.end()) {
+    throw user_error("[{}] expected lines of text, as in {}, got a table; give files of one kind",
+                     table->string(), input_name(*lines));
+  }
   if (!options.text_column.empty()) {
     throw user_error(
         "[text_column_names] expected none for {}, whose texts are its lines, got '{}'; columns are in csv, tsv and "
         "json lines",
-        path.string(), options.text_column);
+        files.name(), options.text_column);
   }
-  return read_lines(path, options, rows, take);
+  TextRows found;
+  for (const std::filesystem::path& path : paths) found.invalid_utf8 += read_lines(path, options, rows, take);
+  return found;
 }
 
-LoadedTexts load_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
-                       const TextOptions& options) {
+LoadedTexts load_texts(const DataFiles& files, const TokenizeFunction& tokenize, const TextOptions& options) {
   DatasetBuilder builder;
-  LoadedTexts loaded = tokenize_texts(path, tokenize, options, [&](std::span<const int32_t> ids) {
+  LoadedTexts loaded = tokenize_texts(files, tokenize, options, [&](std::span<const int32_t> ids) {
     builder.add({.input_ids = ids, .may_be_empty = true});
   });
   loaded.texts = builder.finish();
   return loaded;
 }
 
-LoadedTexts stream_texts(const std::filesystem::path& path, const TokenizeFunction& tokenize,
-                         const TextOptions& options, const std::filesystem::path& directory,
-                         std::vector<std::string>& shards) {
+LoadedTexts stream_texts(const DataFiles& files, const TokenizeFunction& tokenize, const TextOptions& options,
+                         const std::filesystem::path& directory, std::vector<std::string>& shards) {
   ShardWriter writer(directory, {LabelKind::kNone});
-  LoadedTexts loaded = tokenize_texts(path, tokenize, options, [&](std::span<const int32_t> ids) {
+  LoadedTexts loaded = tokenize_texts(files, tokenize, options, [&](std::span<const int32_t> ids) {
     writer.add({.input_ids = ids, .may_be_empty = true}, {});
   });
   shards = writer.finish();

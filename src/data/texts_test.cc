@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/test_support.h"
+#include "io/compress_testing.h"
 
 namespace shoehorn {
 namespace {
@@ -132,6 +133,29 @@ TEST_F(Texts, RefuseAFileWithoutAny) {
   EXPECT_TRUE(contains(refusal(directory_.write("a.csv", "text\n")), "expected rows after the header"));
   EXPECT_TRUE(contains(refusal(directory_.path() / "none.txt"), "none.txt"));
   EXPECT_TRUE(contains(refusal(directory_.write("a.md", "one\n")), "expected a file named .csv"));
+}
+
+TEST_F(Texts, CompressedAndSeveralFiles) {
+  EXPECT_EQ(read(directory_.write("a.txt.gz", gzip("one\ntwo"))), (Strings{"one\n", "two"}));
+  EXPECT_EQ(read(directory_.write("a.jsonl.zst", zstandard("{\"text\": \"one\"}\n"))), (Strings{"one"}));
+  const DataFiles lines(
+      {directory_.write("a.txt", "one\ntwo"), directory_.write("b.txt.gz", gzip("three\n"))});
+  const DataFiles tables(
+      {directory_.write("a.csv", "id,text\n1,one\n"), directory_.write("b.csv", "text,id\ntwo,2\n")});
+  const auto read_all = [](const DataFiles& files) {
+    Strings all;
+    read_texts(files, {}, 2, [&](std::span<const std::string_view> texts) {
+      all.insert(all.end(), texts.begin(), texts.end());
+    });
+    return all;
+  };
+  EXPECT_EQ(read_all(lines), (Strings{"one\n", "two", "three\n"}));
+  EXPECT_EQ(read_all(tables), (Strings{"one", "two"}));
+  const DataFiles both({lines.paths()[0], tables.paths()[0]});
+  EXPECT_TRUE(
+      contains(message_of<UserError>([&] { read_all(both); }), "a.csv] expected lines of text, as in "));
+  const DataFiles empty({lines.paths()[0], directory_.write("c.txt", "")});
+  EXPECT_TRUE(contains(message_of<UserError>([&] { read_all(empty); }), "c.txt] expected lines of text"));
 }
 
 }  // namespace

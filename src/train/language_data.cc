@@ -18,6 +18,7 @@ namespace {
 
 // run_clm's, where model and tokenizer take more than it wants to.
 constexpr int64_t kUsualBlockSize = 1024;
+constexpr int64_t kUsualSplitPercentage = 5;
 
 std::optional<int32_t> end_token_of(const TrainingArguments& args, const Tokenizer& tokenizer) {
   if (!args.add_eos) return std::nullopt;
@@ -44,8 +45,9 @@ void check_vocabulary(const LoadedTexts& loaded, const std::string& file, const 
   }
 }
 
-LoadedTexts load_file(const TrainingArguments& args, const LanguageReader& reader, const std::string& file,
-                      std::string& notices) {
+LoadedTexts load_files(const TrainingArguments& args, const LanguageReader& reader, const DataFiles& files,
+                       std::string& notices) {
+  const std::string file = files.name();
   TextOptions options;
   if (!args.text_column_names.empty()) options.text_column = args.text_column_names.front();
   options.keep_linebreaks = args.keep_linebreaks;
@@ -53,8 +55,8 @@ LoadedTexts load_file(const TrainingArguments& args, const LanguageReader& reade
   options.on_progress = reader.on_progress;
   const TokenizeFunction tokenize = tokenize_with(reader.tokenizer, kNoTruncation, omp_get_max_threads());
   const DatasetCacheOptions cache = cache_options_of(args, reader.tokenizer_files, kNoTruncation);
-  LoadedTexts loaded = cache.directory.empty() ? load_texts(file, tokenize, options)
-                                               : load_cached_texts(file, tokenize, options, cache);
+  LoadedTexts loaded = cache.directory.empty() ? load_texts(files, tokenize, options)
+                                               : load_cached_texts(files, tokenize, options, cache);
   check_vocabulary(loaded, file, reader);
   if (loaded.invalid_utf8 > 0) {
     notices +=
@@ -67,7 +69,7 @@ LoadedTexts load_file(const TrainingArguments& args, const LanguageReader& reade
 
 // A range of a file's texts, and the flag that limits its blocks.
 struct Part {
-  const std::string& file;
+  std::string file;
   std::string name;  // of the texts, for people
   int64_t first_text = 0;
   int64_t texts = 0;
@@ -126,13 +128,6 @@ Part whole_file(const std::string& file, const LoadedTexts& loaded) {
           .texts = loaded.texts.size()};
 }
 
-// As `datasets` splits: to the nearest, and from the middle to the even one.
-int64_t texts_to_evaluate_on(const TrainingArguments& args, int64_t texts) {
-  if (!args.validation_file.empty()) return 0;
-  return static_cast<int64_t>(
-      std::nearbyint(static_cast<double>(args.validation_split_percentage * texts) / 100.0));
-}
-
 bool evaluates(const TrainingArguments& args) {
   return args.do_eval.value_or(true) || args.eval_on_start;
 }
@@ -158,9 +153,9 @@ std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& m
 }
 
 LanguageBlocks load_evaluation_blocks(const TrainingArguments& args, const LanguageReader& reader,
-                                      const std::string& file, std::string& summary, std::string& notices) {
-  const LoadedTexts loaded = load_file(args, reader, file, notices);
-  Part part = whole_file(file, loaded);
+                                      const DataFiles& files, std::string& summary, std::string& notices) {
+  const LoadedTexts loaded = load_files(args, reader, files, notices);
+  Part part = whole_file(files.name(), loaded);
   part.max_blocks = args.max_eval_samples;
   part.max_blocks_flag = "--max_eval_samples";
   LanguageBlocks blocks = cut(args, loaded, part, summary);
@@ -171,27 +166,31 @@ LanguageBlocks load_evaluation_blocks(const TrainingArguments& args, const Langu
 LanguageData load_language_data(TrainingArguments& args, const LanguageReader& reader) {
   LanguageData data;
   data.notices = fit_block_size(args, reader.model, &reader.tokenizer);
-  const LoadedTexts loaded = load_file(args, reader, args.train_file, data.notices);
-  Part train = whole_file(args.train_file, loaded);
+  const DataFiles files = find_data_files("--train_file", args.train_file);
+  const std::string file = files.name();
+  const LoadedTexts loaded = load_files(args, reader, files, data.notices);
+  Part train = whole_file(file, loaded);
   train.max_blocks = args.max_train_samples;
   train.max_blocks_flag = "--max_train_samples";
-  const int64_t split = texts_to_evaluate_on(args, loaded.texts.size());
+  const int64_t split = samples_to_evaluate_on(args, loaded.texts.size(), kUsualSplitPercentage);
   if (split > 0) {
     train.first_text = split;
     train.texts -= split;
-    train.name = fmt::format("{}: all but the first {} of {} texts", args.train_file, format_count(split),
+    train.name = fmt::format("{}: all but the first {} of {} texts", file, format_count(split),
                              format_count(loaded.texts.size()));
   }
   data.train = cut(args, loaded, train, data.summary);
   check_has_blocks(data.train, train, *args.block_size);
   if (!evaluates(args)) return data;
   if (!args.validation_file.empty()) {
-    data.validation = load_evaluation_blocks(args, reader, args.validation_file, data.summary, data.notices);
+    data.validation = load_evaluation_blocks(
+        args, reader, find_data_files("--validation_file", args.validation_file), data.summary, data.notices);
     return data;
   }
-  if (args.validation_split_percentage == 0) return data;
-  const Part validation{.file = args.train_file,
-                        .name = fmt::format("{}: the first {} of {} texts, to evaluate on", args.train_file,
+  const int64_t percentage = args.validation_split_percentage.value_or(kUsualSplitPercentage);
+  if (percentage == 0) return data;
+  const Part validation{.file = file,
+                        .name = fmt::format("{}: the first {} of {} texts, to evaluate on", file,
                                             format_count(split), format_count(loaded.texts.size())),
                         .texts = split,
                         .max_blocks = args.max_eval_samples,
@@ -201,7 +200,7 @@ LanguageData load_language_data(TrainingArguments& args, const LanguageReader& r
     data.notices += fmt::format(
         "{}: {} percent of the texts are no block, and nothing is evaluated; give a --validation_file, or another "
         "--validation_split_percentage\n",
-        args.train_file, args.validation_split_percentage);
+        file, percentage);
   }
   return data;
 }

@@ -47,15 +47,15 @@ struct LanguageData {
 std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& model,
                            const Tokenizer* tokenizer);
 
-// Loads --train_file and, if the run evaluates, --validation_file. Without the latter the first
-// --validation_split_percentage percent of the training texts are not trained on, whether they are evaluated on or not.
+// Loads --train_file and, if the run evaluates, --validation_file. Without the latter the first 5, or
+// --validation_split_percentage, percent of the training texts are not trained on, whether they are evaluated on or not.
 // Calls fit_block_size. UserError: those of load_texts and cut_blocks; --add_eos with a tokenizer that names no end
 // token; a token beyond the model's vocabulary; a file without a block.
 LanguageData load_language_data(TrainingArguments& args, const LanguageReader& reader);
 
-// The blocks of all texts of one file, to evaluate on: the first --max_eval_samples. Appends its lines to `summary` and
+// The blocks of all texts of some files, to evaluate on: the first --max_eval_samples. Appends its lines to `summary` and
 // `notices`. Needs fit_block_size first. UserError: as above.
 LanguageBlocks load_evaluation_blocks(const TrainingArguments& args, const LanguageReader& reader,
-                                      const std::string& file, std::string& summary, std::string& notices);
+                                      const DataFiles& files, std::string& summary, std::string& notices);
 
 }  // namespace shoehorn

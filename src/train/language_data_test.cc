@@ -83,7 +83,7 @@ TEST_F(LanguageDataTest, BlocksAreThoseOfRunClm) {
       args_.keep_linebreaks = expected["keep_linebreaks"];
       args_.block_size = expected["block_size"].get<int64_t>();
       args_.block_remainder = "run_clm";
-      args_.validation_split_percentage = expected["validation_split_percentage"];
+      args_.validation_split_percentage = expected["validation_split_percentage"].get<int64_t>();
       SCOPED_TRACE(fmt::format("{} of {}, {}% to evaluate on", expected["block_size"].dump(),
                                expected["file"].dump(), expected["validation_split_percentage"].dump()));
       const LanguageData data = load({.max_positions = 1024, .vocab_size = 400});

@@ -8,7 +8,10 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/rounding.h"
+#include "data/data_files.h"
+#include "data/data_format.h"
 #include "io/file.h"
+#include "io/input_stream.h"
 #include "train/evaluation.h"
 
 namespace shoehorn {
@@ -47,6 +50,25 @@ void check_metric_for_best_model(const TrainingArguments& args, const Task& task
   const std::string nearest = nearest_name(name, names);
   throw user_error("[metric_for_best_model] expected one of {}, got '{}'{}", fmt::join(names, ", "), name,
                    nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+}
+
+void check_data_files(const TrainingArguments& args) {
+  int64_t from_standard_input = 0;
+  const auto check = [&](std::string_view flag, const std::string& names) {
+    for (const std::filesystem::path& path : find_data_files(flag, names).paths()) {
+      if (is_standard_input(path)) {
+        if (++from_standard_input > 1)
+          throw user_error(
+              "[{}] expected a file, got standard input, which is read already; it can be read once", flag);
+        continue;
+      }
+      data_format_of(path);
+      open_input(path);
+    }
+  };
+  check("--train_file", args.train_file);
+  const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
+  if (evaluates && !args.validation_file.empty()) check("--validation_file", args.validation_file);
 }
 
 void check_files_can_be_written(const std::filesystem::path& directory,

@@ -20,6 +20,10 @@ namespace shoehorn {
 // `evaluation` has no labels. Call it if no metrics of the program's own are added.
 void check_metric_for_best_model(const TrainingArguments& args, const Task& task, const Dataset& evaluation);
 
+// Opens the files of texts that the run will read, which takes a while until it comes to the last one. UserError and
+// SystemError: those of find_data_files, data_format_of and open_input; standard input in more than one place.
+void check_data_files(const TrainingArguments& args);
+
 // UserError if something in `directory` that is not a regular file has one of the names; SystemError if a file cannot
 // be created there.
 void check_files_can_be_written(const std::filesystem::path& directory,

@@ -202,5 +202,31 @@ TEST_F(StartChecks, TheFreeBytesOfADisk) {
   EXPECT_THROW(free_disk_bytes(directory_.path() / "absent"), SystemError);
 }
 
+TEST_F(StartChecks, DataFilesAreOpenedBeforeTheFirstIsRead) {
+  TrainingArguments args = arguments();
+  args.train_file = directory_.write("train.csv", "text,label\na,1\n");
+  const auto refusal_with = [&](const std::string& validation_file) {
+    args.validation_file = validation_file;
+    return refusal_of([&] { check_data_files(args); });
+  };
+  EXPECT_EQ(refusal_with(args.train_file), "");
+  EXPECT_EQ(refusal_with(""), "");
+  EXPECT_EQ(refusal_with("-"), "");
+  EXPECT_TRUE(contains(refusal_with("/nonexistent/dev.csv"), "got nothing of that name"));
+  EXPECT_TRUE(contains(refusal_with(directory_.path() / "*.tsv"),
+                       "[--validation_file] expected files of the pattern"));
+  EXPECT_TRUE(
+      contains(refusal_with(directory_.path()), "[--validation_file] expected a file, got the directory"));
+  EXPECT_TRUE(contains(refusal_with(directory_.write("dev.csv.gz", "text,label\n")),
+                       "expected gzip, as it is named"));
+  EXPECT_TRUE(
+      contains(refusal_with(directory_.write("dev.parquet", "PAR1")), "got a Parquet file; convert it"));
+  args.do_eval = false;
+  EXPECT_EQ(refusal_with("/nonexistent/dev.csv"), "") << "it is not read";
+  args.do_eval = true;
+  args.train_file = "-";
+  EXPECT_TRUE(contains(refusal_with("-"), "[--validation_file] expected a file, got standard input"));
+}
+
 }  // namespace
 }  // namespace shoehorn

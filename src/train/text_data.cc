@@ -4,9 +4,11 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "base/content_hash.h"
+#include "data/part_source.h"
 #include "io/file.h"
 
 namespace shoehorn {
@@ -27,15 +29,15 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
   };
 }
 
-LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options) {
-  return load_dataset(path, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options);
+  return load_dataset(files, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options);
 }
 
-LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options, const DatasetCacheOptions& cache) {
-  if (cache.directory.empty()) return load_dataset(path, tokenizer, max_length, options);
-  return load_cached_dataset(path, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options,
+  if (cache.directory.empty()) return load_dataset(files, tokenizer, max_length, options);
+  return load_cached_dataset(files, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options,
                              cache);
 }
 
@@ -59,7 +61,20 @@ LoadOptions load_options_of(const TrainingArguments& args) {
   LoadOptions options;
   options.columns.text_column_names = text_columns_of(args);
   options.columns.label_column_name = args.label_column_name;
+  options.columns.id_column_name = args.id_column;
   return options;
+}
+
+int64_t samples_to_evaluate_on(const TrainingArguments& args, int64_t samples, int64_t standard_percentage) {
+  if (!args.validation_file.empty()) return 0;
+  const int64_t percentage = args.validation_split_percentage.value_or(standard_percentage);
+  return static_cast<int64_t>(std::nearbyint(static_cast<double>(percentage * samples) / 100.0));
+}
+
+Dataset part_of(const Dataset& dataset, int64_t begin, int64_t end) {
+  if (begin >= end) return {};
+  if (begin == 0 && end == dataset.size()) return dataset;
+  return Dataset(std::make_shared<const PartSource>(dataset.shared_source(), begin, end));
 }
 
 }  // namespace shoehorn

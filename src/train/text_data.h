@@ -18,11 +18,11 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
 
 // load_dataset (data/load_dataset.h) with a tokenizer, on all cores. max_length is in tokens and includes
 // special tokens; a model takes at most its max_positions().
-LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options = {});
 
 // The same from the cache (data/dataset_cache.h) where it has a directory; what it says of the tokenizer counts.
-LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
+LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options, const DatasetCacheOptions& cache);
 
 // The cache that the arguments name, for a tokenizer of these files, whose content it reads, and which cuts texts to
@@ -37,5 +37,14 @@ inline DatasetCacheOptions cache_options_of(const TrainingArguments& args,
 
 // Options of load_dataset from the arguments' column names.
 LoadOptions load_options_of(const TrainingArguments& args);
+
+// How many of `samples` from the start of the training file are not trained on, but evaluated on:
+// --validation_split_percentage percent, or `standard_percentage` where it is not given; none if there is a
+// --validation_file. Rounded as `datasets` rounds run_clm's split "train[:5%]": to the nearest, from the middle to the
+// even one.
+int64_t samples_to_evaluate_on(const TrainingArguments& args, int64_t samples, int64_t standard_percentage);
+
+// The samples [begin, end); without samples if that is empty.
+Dataset part_of(const Dataset& dataset, int64_t begin, int64_t end);
 
 }  // namespace shoehorn

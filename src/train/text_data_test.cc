@@ -57,6 +57,32 @@ TEST(TextData, ColumnsComeFromTheArguments) {
   args.label_column_name = "kind";
   EXPECT_EQ(load_options_of(args).columns.text_column_names, std::vector<std::string>{"body"});
   EXPECT_EQ(load_options_of(args).columns.label_column_name, "kind");
+  args.id_column = "key";
+  EXPECT_EQ(load_options_of(args).columns.id_column_name, "key");
+}
+
+// As run_clm's split "train[:5%]": datasets.Split rounds so.
+TEST(TextData, TheBeginningIsEvaluatedOn) {
+  TrainingArguments args;
+  EXPECT_EQ(samples_to_evaluate_on(args, 1000, 0), 0);
+  EXPECT_EQ(samples_to_evaluate_on(args, 1000, 5), 50);
+  args.validation_split_percentage = 5;
+  EXPECT_EQ(samples_to_evaluate_on(args, 50, 0), 2) << "2.5";
+  EXPECT_EQ(samples_to_evaluate_on(args, 70, 0), 4) << "3.5";
+  EXPECT_EQ(samples_to_evaluate_on(args, 51, 0), 3) << "2.55";
+  args.validation_split_percentage = 0;
+  EXPECT_EQ(samples_to_evaluate_on(args, 1000, 5), 0);
+  args.validation_split_percentage = 10;
+  args.validation_file = "dev.csv";
+  EXPECT_EQ(samples_to_evaluate_on(args, 1000, 5), 0);
+}
+
+TEST(TextData, PartsOfADataSet) {
+  const Dataset whole = Dataset::random_tokens({.count = 5, .length = 3});
+  EXPECT_EQ(part_of(whole, 2, 4).size(), 2);
+  EXPECT_EQ(part_of(whole, 2, 4).input_ids(1), whole.input_ids(3));
+  EXPECT_EQ(part_of(whole, 0, 5).shared_source(), whole.shared_source());
+  EXPECT_EQ(part_of(whole, 3, 3).size(), 0);
 }
 
 }  // namespace

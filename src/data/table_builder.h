@@ -1,0 +1,58 @@
+// Puts rows of one file after another into a table, whose columns are those of the first file. Rows stay in the table, or
+// are handed on in pieces.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/table.h"
+
+namespace shoehorn {
+
+// For each file: begin_file, set_columns, then for each row append() for each of its cells and end_row, then end_file.
+class TableBuilder {
+ public:
+  // `source` is the table's. The one table is what finish() returns.
+  explicit TableBuilder(std::string source);
+  // `take`, which must outlive this, gets tables of at most `rows` rows.
+  TableBuilder(std::string source, int64_t rows, const std::function<void(const Table& piece)>& take);
+
+  void begin_file(const std::string& name);
+  // The columns of the file, in its order, which its line `line` names. UserError: a column that comes twice; other
+  // columns than those of the first file.
+  void set_columns(const std::vector<std::string>& names, int64_t line);
+  // The cell of the row in the file's column `column`.
+  void append(size_t column, std::string_view text, CellKind kind) {
+    table_.columns[order_[column]].append(text, kind);
+  }
+  void end_row(int64_t line) {
+    table_.row_lines.push_back(line);
+    ++file_rows_;
+    if (table_.rows() >= rows_) hand_on();
+  }
+  void end_file(int64_t invalid_utf8) { table_.invalid_utf8 += invalid_utf8; }
+  // The table; without rows where they were handed on.
+  Table finish();
+
+  // Rows of this file so far.
+  int64_t file_rows() const { return file_rows_; }
+
+ private:
+  void hand_on();
+  // Places of the file's columns among the table's.
+  std::vector<size_t> places_of(const std::vector<std::string>& names, int64_t line) const;
+
+  Table table_;
+  int64_t rows_ = std::numeric_limits<int64_t>::max();
+  const std::function<void(const Table& piece)>* take_ = nullptr;
+  std::string first_file_;
+  std::string file_;
+  std::vector<size_t> order_;
+  int64_t file_rows_ = 0;
+};
+
+}  // namespace shoehorn

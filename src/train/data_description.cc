@@ -1,0 +1,96 @@
+#include "train/data_description.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/format.h"
+
+namespace shoehorn {
+namespace {
+
+// A name from a file, for a terminal.
+std::string shown_name(const std::string& name) {
+  constexpr size_t kMaxBytes = 60;
+  return printable(shorten(name, kMaxBytes), 2 * kMaxBytes);
+}
+
+std::string shown_names(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 6;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
+  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
+}
+
+std::string describe_classes(const LabelMap& labels, const std::vector<int64_t>& counts) {
+  constexpr size_t kAll = 8;
+  constexpr size_t kMostFrequent = 3;
+  std::vector<size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto shown = [&](size_t i) {
+    return fmt::format("{} {}", shown_name(labels.names[order[i]]), format_count(counts[order[i]]));
+  };
+  if (counts.size() > kAll)
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return counts[i]; });
+  std::string text = counts.size() > kAll ? fmt::format("{} classes: ", counts.size()) : "classes: ";
+  for (size_t i = 0; i < (counts.size() > kAll ? kMostFrequent : counts.size()); ++i)
+    text += (i > 0 ? ", " : "") + shown(i);
+  return counts.size() > kAll ? text + ", …, " + shown(counts.size() - 1) : text;
+}
+
+std::string describe_values(const Dataset& samples) {
+  float least = std::numeric_limits<float>::max();
+  float most = std::numeric_limits<float>::lowest();
+  for (int64_t i = 0; i < samples.size(); ++i) {
+    for (const float value : samples.value_labels(i)) {
+      least = std::min(least, value);
+      most = std::max(most, value);
+    }
+  }
+  return fmt::format("values: {:.6g} to {:.6g}", least, most);
+}
+
+}  // namespace
+
+std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels) {
+  if (labels.problem == ProblemType::kRegression || samples.label_kind() == LabelKind::kNone) return {};
+  std::vector<int64_t> counts(static_cast<size_t>(labels.num_labels()));
+  for (int64_t i = 0; i < samples.size(); ++i) {
+    if (samples.label_kind() == LabelKind::kClass) {
+      ++counts[static_cast<size_t>(samples.class_label(i))];
+      continue;
+    }
+    const std::vector<float> values = samples.value_labels(i);
+    for (size_t label = 0; label < values.size(); ++label) counts[label] += values[label] > 0 ? 1 : 0;
+  }
+  return counts;
+}
+
+std::string describe_columns(const LoadedDataset& data, const Dataset& samples) {
+  std::string line = fmt::format("text: {}", shown_names(data.text_columns));
+  if (data.label_columns.empty() || samples.size() == 0) return line + "\n";
+  line += fmt::format("; label{}: {}", data.label_columns.size() == 1 ? "" : "s",
+                      shown_names(data.label_columns));
+  const std::vector<int64_t> counts = class_counts(samples, data.labels);
+  return line + "; " + (counts.empty() ? describe_values(samples) : describe_classes(data.labels, counts)) +
+         "\n";
+}
+
+std::string describe_uneven_split(const LabelMap& labels, const Dataset& train, const Dataset& validation) {
+  const std::vector<int64_t> trained = class_counts(train, labels);
+  const std::vector<int64_t> evaluated = class_counts(validation, labels);
+  if (trained.empty() || evaluated.empty()) return {};
+  for (size_t i = 0; i < trained.size(); ++i) {
+    if ((trained[i] > 0) == (evaluated[i] > 0)) continue;
+    return fmt::format(
+        "class '{}' has {} sample{} to train on and {} to evaluate on, since the file is split behind its beginning; if "
+        "it is sorted, shuffle its rows, or give a --validation_file\n",
+        shown_name(labels.names[i]), format_count(trained[i]), trained[i] == 1 ? "" : "s",
+        format_count(evaluated[i]));
+  }
+  return {};
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,25 @@
+// Lines for people about data that was read: which columns were taken for what, how often each class occurs, and what in
+// the files looks like a slip.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/load_dataset.h"
+
+namespace shoehorn {
+
+// Samples of each class: of kClass one class a sample, of kValue with several classes a text those that it has. Empty for
+// numbers.
+std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels);
+
+// "text: premise, hypothesis; label: target; classes: different 150, same 250", with a line end. Of many classes the
+// three most frequent ones and the least; of numbers their range. `samples` are those that are counted.
+std::string describe_columns(const LoadedDataset& data, const Dataset& samples);
+
+// A line if a class of the file has samples in one of the two parts only, as where a file is sorted by its labels and
+// split behind its beginning; else nothing.
+std::string describe_uneven_split(const LabelMap& labels, const Dataset& train, const Dataset& validation);
+
+}  // namespace shoehorn

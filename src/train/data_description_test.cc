@@ -1,0 +1,66 @@
+#include "train/data_description.h"
+
+#include <gtest/gtest.h>
+
+#include "io/test_directory.h"
+
+namespace shoehorn {
+namespace {
+
+std::vector<TokenizedExample> one_token_each(std::span<const TextExample> texts) {
+  return std::vector<TokenizedExample>(texts.size(), {.input_ids = {1}, .token_type_ids = {}});
+}
+
+std::string description_of(const std::string& name, const std::string& content,
+                           const LoadOptions& options = {}) {
+  const TestDirectory directory;
+  const LoadedDataset loaded = load_dataset(directory.write(name, content), one_token_each, options);
+  return describe_columns(loaded, loaded.dataset);
+}
+
+TEST(DataDescription, ColumnsAndClasses) {
+  LoadOptions options;
+  options.columns.label_column_name = "target";
+  EXPECT_EQ(description_of("a.csv", "id,premise,hypothesis,target\n1,a,b,same\n2,c,d,different\n3,e,f,same\n",
+                           options),
+            "text: premise, hypothesis; label: target; classes: different 1, same 2\n");
+  EXPECT_EQ(
+      description_of("a.jsonl",
+                     "{\"text\": \"a\", \"label\": [\"x\", \"y\"]}\n{\"text\": \"b\", \"label\": [\"y\"]}\n"),
+      "text: text; label: label; classes: x 1, y 2\n");
+  options.columns.label_column_name = "a,b";
+  EXPECT_EQ(description_of("a.csv", "text,a,b\nt,0,1\nu,0,1\n", options),
+            "text: text; labels: a, b; classes: a 0, b 2\n");
+  EXPECT_EQ(description_of("a.csv", "text,label\nt,0.5\nu,-12.25\n"),
+            "text: text; label: label; values: -12.25 to 0.5\n");
+  EXPECT_EQ(description_of("a.csv", "text,label\nt,0.5\n", {.read_labels = false}), "text: text\n");
+}
+
+TEST(DataDescription, ManyClassesAreShortened) {
+  std::string csv = "text,label\n";
+  for (int label = 0; label < 12; ++label) {
+    for (int i = 0; i < 1000 + label * 100; ++i) csv += fmt::format("t,class {}\n", label);
+  }
+  EXPECT_EQ(
+      description_of("a.csv", csv),
+      "text: text; label: label; 12 classes: class 11 2,100, class 10 2,000, class 9 1,900, …, class 0 1,000\n");
+}
+
+TEST(DataDescription, NamesOfFilesAreMadeHarmless) {
+  EXPECT_TRUE(contains(description_of("a.csv", "te\x1bxt,label\nt,a\nu,b\n"), "te\\x1bxt"));
+}
+
+TEST(DataDescription, AnUnevenSplitIsNoticed) {
+  const auto classes = [](std::vector<int64_t> labels) {
+    return Dataset::from_columns({{"input_ids", Dataset::Rows(labels.size(), {1})}, {"labels", labels}});
+  };
+  const LabelMap labels{.names = {"down", "up"}};
+  EXPECT_EQ(describe_uneven_split(labels, classes({0, 1, 1}), classes({1, 0})), "");
+  EXPECT_TRUE(contains(describe_uneven_split(labels, classes({1, 1}), classes({0, 0, 0})),
+                       "class 'down' has 0 samples to train on and 3 to evaluate on"));
+  EXPECT_TRUE(contains(describe_uneven_split(labels, classes({1, 1, 0}), classes({0, 0})),
+                       "class 'up' has 2 samples to train on and 0 to evaluate on"));
+}
+
+}  // namespace
+}  // namespace shoehorn
