@@ -23,6 +23,7 @@
 #include "io/json_file.h"
 #include "session/batch_report.h"
 #include "session/precision_report.h"
+#include "state/checkpoint_record.h"
 #include "train/auto_find_batch_size.h"
 #include "train/results.h"
 #include "train/start_checks.h"
@@ -130,18 +131,24 @@ void check_data_files(const TrainingArguments& args) {
 void check_result_files(const TrainingArguments& args) {
   ensure_writable_directory(args.output_dir);
   check_files_can_be_written(args.output_dir, {"config.json", "model.safetensors", "trainer_state.json",
-                                               "train_results.json", "eval_results.json"});
+                                               kArgumentsFile, "train_results.json", "eval_results.json"});
   check_combined_results(args.output_dir);
 }
 
 }  // namespace
 
+CommandHelp help_of_train() {
+  return {
+      .name = "train",
+      .introduction =
+          "Fine-tunes a model of a Hugging Face directory on texts of yours; the Trainer's flags.\n\n"
+          "  shoehorn train --model_name_or_path DIR --train_file train.csv --validation_file dev.csv --output_dir "
+          "out\n",
+      .table = Command::kTrain};
+}
+
 int run_train(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kTrain, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kTrain));
-    return 0;
-  }
   TrainingArguments args = parsed.arguments;
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
@@ -169,6 +176,7 @@ int run_train(const std::vector<std::string>& words) {
              format_precision(args, trainer.session().backend().machine()),
              format_forecast(trainer.forecast()));
   std::fflush(text);
+  write_json_atomic(std::filesystem::path(args.output_dir) / kArgumentsFile, to_json(parsed.arguments));
   const TrainOutput output = trainer.train();
   if (output.stop_signal != 0) return end_stopped(trainer, output, words, text);
   trainer.save_model(args.output_dir);
