@@ -23,6 +23,8 @@ constexpr std::string_view kSharded =
 constexpr std::string_view kOnDevice =
     "training runs on the one device that there is, and nothing is moved between devices";
 constexpr std::string_view kAlwaysFused = "attention and the other fused kernels are our own, and always run";
+constexpr std::string_view kSmallStates =
+    "optimizers with small states are --optim adamw_8bit, adafactor, lomo and adalomo";
 constexpr std::string_view kOtherAdapters = "of adapters there is LoRA: --lora_rank";
 constexpr std::string_view kNoChat =
     "texts are trained on as they are: --task causal-lm reads plain texts, with --packing and --add_eos";
@@ -169,8 +171,10 @@ void append_of_kernels(std::vector<ArgumentSpec>& rows) {
 }
 
 void append_of_methods(std::vector<ArgumentSpec>& rows) {
-  for (const std::string_view name : {"use_dora", "use_rslora", "use_galore", "use_badam", "use_apollo"})
+  for (const std::string_view name : {"use_dora", "use_rslora"})
     rows.push_back(lacking(kNotYet, name, kFlag, kOtherAdapters, false));
+  for (const std::string_view name : {"use_galore", "use_badam", "use_apollo"})
+    rows.push_back(lacking(kNotYet, name, kFlag, kSmallStates, false));
   for (const std::string_view name :
        {"peft_type", "lora_task_type", "init_lora_weights", "loraplus_lr_ratio"})
     rows.push_back(lacking(kNotYet, name, kText, kOtherAdapters));

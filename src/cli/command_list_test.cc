@@ -23,6 +23,7 @@ const std::map<std::string, std::string>& same_in_other_words() {
       {"limits", "what is done with them"},
       {"quick", "which shape or task"},
       {"rungs", "what comes first"},
+      {"sequence_length", "of random tokens, which are all of one length"},
       {"json", "what the object is of"},
       {"text_column_name", "one column, an alias of the table's text_column_names"},
   };

@@ -31,7 +31,7 @@ constexpr const char* kEnd = R"bash(  esac
 }
 
 _shoehorn() {
-  local current=${COMP_WORDS[COMP_CWORD]} before= done=
+  local current=${COMP_WORDS[COMP_CWORD]} before=
   COMPREPLY=()
   if ((COMP_CWORD > 1)); then before=${COMP_WORDS[COMP_CWORD - 1]}; fi
   # --flag=value is three words to bash.
@@ -54,10 +54,12 @@ _shoehorn() {
   if [[ $before == --* && $current != --* ]] && _shoehorn_value "$before" "$current"; then return; fi
   if [[ $current == --no_* ]]; then
     COMPREPLY=($(compgen -P --no_ -W "$(_shoehorn_flags "$command" booleans)" -- "${current#--no_}"))
-  elif [[ $current == -* || -z $current ]];
-then COMPREPLY =
-    ($(compgen - W "$(_shoehorn_flags " $command " flags)" --"$current")) else compopt - o filenames 2 >
-    / dev / null COMPREPLY = ($(compgen - f-- "$current")) fi
+  elif [[ $current == -* || -z $current ]]; then
+    COMPREPLY=($(compgen -W "$(_shoehorn_flags "$command" flags)" -- "$current"))
+  else
+    compopt -o filenames 2> /dev/null
+    COMPREPLY=($(compgen -f -- "$current"))
+  fi
 }
 
 complete -F _shoehorn shoehorn

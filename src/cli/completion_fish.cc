@@ -40,8 +40,8 @@ std::string fish_completion() {
   std::string text =
       "# Completion of shoehorn's command lines in fish. Made by `shoehorn completion fish`.\n\n"
       "# Whether the words of the command line so far name the command.\n"
-      "function __shoehorn_command\n  set -l words (commandline -opc)\n  set -l count (count $argv)\n"
-      "  test (count $words) -gt $count; and test \"$words[2..(math $count + 1)]\" = \"$argv\"\nend\n\n"
+      "function __shoehorn_command\n  set -l words (commandline -opc)\n  set -l last (math (count $argv) + 1)\n"
+      "  test (count $words) -ge $last; and test \"$words[2..$last]\" = \"$argv\"\nend\n\n"
       "# Whether they are these and no more.\n"
       "function __shoehorn_only\n  set -l words (commandline -opc)\n  test \"$words[2..-1]\" = \"$argv\"\nend\n\n"
       "complete -c shoehorn -n '__shoehorn_only' -f\n"

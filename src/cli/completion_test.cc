@@ -123,6 +123,27 @@ TEST(Completion, FishReadsIt) {
   expect_shell_reads("fish", "--no-execute", fish_completion());
 }
 
+// What fish offers for a command line.
+TEST(Completion, FishOffersCommandsFlagsAndValues) {
+  if (!has_program("fish")) GTEST_SKIP() << "no fish";
+  const TestDirectory directory;
+  const std::string file = directory.write("completion.fish", fish_completion()).string();
+  const auto offered = [&](const std::string& line) {
+    const std::string script = "source " + file + "; complete -C '" + line + "'\n";
+    directory.write("script.fish", script);
+    std::istringstream lines(
+        output_of("fish --no-config '" + (directory.path() / "script.fish").string() + "' 2>&1"));
+    Words found;
+    for (std::string one; std::getline(lines, one);) found.insert(one.substr(0, one.find('\t')));
+    return found;
+  };
+  EXPECT_EQ(offered("shoehorn tr"), Words{"train"});
+  EXPECT_EQ(offered("shoehorn bench "), (Words{"batch", "ladder", "quality", "step"}));
+  EXPECT_EQ(offered("shoehorn train --lora_r"), Words{"--lora_rank"});
+  EXPECT_EQ(offered("shoehorn eval --lora_r"), Words{});
+  EXPECT_EQ(offered("shoehorn train --save_strategy e"), Words{"epoch"});
+}
+
 TEST(ManPage, HasAllCommandsAndFlags) {
   const std::string page = man_page();
   EXPECT_TRUE(page.starts_with(".\\\" Made by `shoehorn man`.\n.TH SHOEHORN 1 "));

@@ -113,7 +113,7 @@ std::string man_page() {
       ".TP\n.B OMP_NUM_THREADS\nthe number of threads\n"
       ".TP\n.B NO_COLOR\nno colours and no bold text on a terminal\n"
       ".TP\n.B COLUMNS\nthe width of the terminal\n",
-      escaped(commit_date()), escaped(program_version()), synopsis, command_sections(), shared_flags());
+      commit_date(), escaped(program_version()), synopsis, command_sections(), shared_flags());
 }
 
 }  // namespace shoehorn
