@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/stop_request.h"
+#include "cli/arguments_file.h"
 #include "cli/commands.h"
 #include "cli/evaluate_model.h"
 #include "cli/model_source.h"
@@ -171,12 +172,12 @@ int run_train(const std::vector<std::string>& words) {
                                      trainer_options(args, source, text));
   });
   Trainer& trainer = *planned;
+  trainer.add_callback(std::make_shared<ArgumentsFile>(parsed.arguments));
   fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
              format_batch(trainer.arguments(), trainer.steps()),
              format_precision(args, trainer.session().backend().machine()),
              format_forecast(trainer.forecast()));
   std::fflush(text);
-  write_json_atomic(std::filesystem::path(args.output_dir) / kArgumentsFile, to_json(parsed.arguments));
   const TrainOutput output = trainer.train();
   if (output.stop_signal != 0) return end_stopped(trainer, output, words, text);
   trainer.save_model(args.output_dir);
