@@ -59,12 +59,12 @@ def step(model, setting, minutes, memory_gib):
 def ladder(rung):
     memory_gib = 16 if "checkpointing" not in rung and rung != "accumulation" else 10
     needs = ("build/shoehorn", "peers", *(("compiler",) if "compile" in rung else ()))
-    command = f"build/shoehorn bench ladder --against huggingface --rungs {rung} --steps 3 --json -"
+    command = f"build/shoehorn bench ladder --against huggingface --rungs {rung} --steps 3 --json"
     return Entry(f"ladder_{rung}", command, 12 if "compile" in rung else 5, memory_gib, needs)
 
 
 def lowest(rung):
-    return Entry(f"lowest_{rung}", f"build/shoehorn bench ladder --rungs {rung} --steps 3 --json -", 2, 6, ("build/shoehorn",))
+    return Entry(f"lowest_{rung}", f"build/shoehorn bench ladder --rungs {rung} --steps 3 --json", 2, 6, ("build/shoehorn",))
 
 
 def plan(name, flags):
@@ -104,7 +104,7 @@ ENTRIES = [
     *(lowest(rung) for rung in LOWEST),
     Entry(
         "recompute",
-        "build/shoehorn bench ladder --model bert-base --rungs accumulation,checkpointing --steps 4 --json -",
+        "build/shoehorn bench ladder --model bert-base --rungs accumulation,checkpointing --steps 4 --json",
         2, 4, ("build/shoehorn",),
     ),
     text("fp32"),
@@ -121,10 +121,10 @@ ENTRIES = [
         "quality_minilm",
         f"build/shoehorn bench quality --model_name_or_path .cache/minilm --train_file {MRPC} --validation_file "
         f"{MRPC.replace('train', 'test')} {MRPC_COLUMNS} --max_train_samples 960 --max_eval_samples 400 "
-        "--num_train_epochs 1 --per_device_train_batch_size 16 --learning_rate 1e-4 --json -",
+        "--num_train_epochs 1 --per_device_train_batch_size 16 --learning_rate 1e-4 --json",
         75, 3, ("build/shoehorn", "minilm", "mrpc"), most_runs=1, exits=(0, 1),
     ),
-    Entry("quality_quick", "build/shoehorn bench quality --quick --json -", 2, needs=("build/shoehorn",), most_runs=1, exits=(0, 1)),
+    Entry("quality_quick", "build/shoehorn bench quality --quick --json", 2, needs=("build/shoehorn",), most_runs=1, exits=(0, 1)),
     anatomy("fp32"),
     anatomy("bf16"),
     microbench("products", EXEC_BENCH, "^(forward|input_gradient|weight_gradient)/", 1),

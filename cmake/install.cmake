@@ -30,3 +30,17 @@ cmake_path(RELATIVE_PATH pc_directory BASE_DIRECTORY "/" OUTPUT_VARIABLE pc_dept
 string(REGEX REPLACE "[^/]+" ".." PC_PREFIX ${pc_depth})
 configure_file(cmake/shoehorn.pc.in ${PROJECT_BINARY_DIR}/shoehorn.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/shoehorn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# What completes command lines, and the manual page: the program makes them when it is installed.
+set(made ${PROJECT_BINARY_DIR}/share)
+install(CODE "
+  file(MAKE_DIRECTORY \"${made}\")
+  foreach(shell bash zsh fish)
+    execute_process(COMMAND \"$<TARGET_FILE:shoehorn>\" completion \${shell}
+      OUTPUT_FILE \"${made}/completion.\${shell}\" COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  execute_process(COMMAND \"$<TARGET_FILE:shoehorn>\" man OUTPUT_FILE \"${made}/shoehorn.1\" COMMAND_ERROR_IS_FATAL ANY)")
+install(FILES ${made}/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME shoehorn)
+install(FILES ${made}/completion.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _shoehorn)
+install(FILES ${made}/completion.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME shoehorn.fish)
+install(FILES ${made}/shoehorn.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -52,7 +52,7 @@ TEST_F(CliAnatomy, MeasuredAccountsForEveryByteAndTimesEveryClass) {
 }
 
 TEST_F(CliAnatomy, InferenceIsMeasuredAsTrainingIs) {
-  const ProgramRun result = anatomy({"--inference", "--steps", "3", "--json", path("anatomy.json")});
+  const ProgramRun result = anatomy({"--inference", "--steps", "3", "--json_file", path("anatomy.json")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   for (const char* part : {"By component", "not accounted for", "x the floor"})
     EXPECT_TRUE(contains(result.output, part)) << result.output;

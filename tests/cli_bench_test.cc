@@ -37,7 +37,7 @@ double megabytes(const json& bytes) {
 TEST_F(CliBench, QuickLadder) {
   if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer; single rungs are run below";
   const ProgramRun result =
-      run({"bench", "ladder", "--quick", "--steps", "2", "--json", path("ladder.json")});
+      run({"bench", "ladder", "--quick", "--steps", "2", "--json_file", path("ladder.json")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(result.error, "");
   const json ladder = read_json(path("ladder.json"));
@@ -114,7 +114,7 @@ TEST_F(CliBench, Mistakes) {
   expect_failure({"bench", "ladder", "--python", "p"}, 2, {"--against huggingface"});
   expect_failure({"bench", "ladder", "--against", "huggingface", "--python", path("none")}, 2,
                  {"[--python]", "bench/peers/setup.sh"});
-  expect_failure({"bench", "ladder", "--quick", "--json", "/proc/none/x.json"}, 1, {"/proc/none"});
+  expect_failure({"bench", "ladder", "--quick", "--json_file", "/proc/none/x.json"}, 1, {"/proc/none"});
   expect_failure({"bench", "batch", "--max", "0"}, 2, {"[--max]"});
   expect_failure({"bench", "batch", "--report", "/proc/none/x.html"}, 1, {"/proc/none"});
   expect_failure({"bench", "batch", "--per_device_train_batch_size", "4"}, 2, {"bench batch tries them"});

@@ -16,9 +16,9 @@ class CliQuality : public CliTest {};
 TEST_F(CliQuality, QuickTask) {
   const ProgramRun result = run({"bench", "quality", "--quick", "--rungs",
                                  "checkpointing,accumulation,layer_major,update_in_backward,exact,bf16,"
-                                 "bf16_no_master,bf16_adamw_8bit_no_master,adamw_8bit_embeddings,sgd,lomo,"
-                                 "adalomo,lowest",
-                                 "--json", path("quality.json"), "--report", path("quality.html")});
+                                 "bf16_no_master,bf16_8bit_no_master,8bit_embeddings,sgd,lomo,"
+                                 "adalomo,exact_bf16_8bit_embeddings_no_master",
+                                 "--json_file", path("quality.json"), "--report", path("quality.html")});
   ASSERT_EQ(result.exit_code, 0) << result.output << result.error;
   EXPECT_EQ(result.error, "");
   const json quality = read_json(path("quality.json"));
@@ -115,7 +115,7 @@ TEST_F(CliQuality, Mistakes) {
   expect_failure(complete({"--lerning_rate", "1"}), 2, {"did you mean learning_rate?"});
   expect_failure({"bench", "quality", "--quick", "--train_file", path("train.csv")}, 2,
                  {"[--train_file]", "brings its own task"});
-  expect_failure({"bench", "quality", "--quick", "--json", "/proc/none/x.json"}, 1, {"/proc/none"});
+  expect_failure({"bench", "quality", "--quick", "--json_file", "/proc/none/x.json"}, 1, {"/proc/none"});
   const ProgramRun none = run(complete({"--rungs", "reference", "--memory_budget", "1MiB"}));
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_TRUE(contains(none.output, "does not fit"));

@@ -379,7 +379,8 @@ TEST_F(CliSignals, TokenizingEndsCleanly) {
 
 // The processes of a benchmark end with it, and what was measured is shown.
 TEST_F(CliSignals, ABenchmarkEndsWithItsProcesses) {
-  StartedProgram program({"bench", "quality", "--quick", "--json", path("quality.json")}, directory_.path());
+  StartedProgram program({"bench", "quality", "--quick", "--json_file", path("quality.json")},
+                         directory_.path());
   const auto start = std::chrono::steady_clock::now();
   while (!fs::exists(path("quality.json"))) {
     sleep_seconds(0.02);

@@ -35,7 +35,7 @@ TEST_F(CliTokenizer, EncodesEachLineAndDecodesItAgain) {
 TEST_F(CliTokenizer, JsonTextsAndOffsets) {
   directory_.write("texts.txt", "\"the\\n ferry\"\n");
   const std::string output =
-      output_of({"tokenizer", "encode", model(), path("texts.txt"), "--json", "--offsets"});
+      output_of({"tokenizer", "encode", model(), path("texts.txt"), "--json_lines", "--offsets"});
   EXPECT_NE(output.find(R"("offsets": [[0, 0], [0, 3], [5, 10], [0, 0]]})"), std::string::npos) << output;
   EXPECT_NE(output_of({"tokenizer", "--help"}).find("shoehorn tokenizer decode DIR FILE"), std::string::npos);
 }
@@ -49,7 +49,7 @@ TEST_F(CliTokenizer, Refusals) {
                  {"--offsets", "'--keep_special_tokens'"});
   expect_failure({"tokenizer", "encode", path("absent"), path("texts.txt")}, 2, {"absent", "tokenizer.json"});
   expect_failure({"tokenizer", "encode", model(), path("absent.txt")}, 2, {"absent.txt"});
-  expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--json"}, 2, {"texts.txt:1"});
+  expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--json_lines"}, 2, {"texts.txt:1"});
   directory_.write("ids.txt", "[2, 3]\n[2, -3]\n");
   expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2, {"ids.txt:2", "token ids"});
   directory_.write("ids.txt", "[99999]\n");

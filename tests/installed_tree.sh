@@ -44,3 +44,7 @@ else
   echo "no pkg-config: $(basename "$file") is not tried"
 fi
 "$scratch/prefix/bin/shoehorn" --version | grep -q '^shoehorn [0-9]'
+for file in bash-completion/completions/shoehorn zsh/site-functions/_shoehorn fish/vendor_completions.d/shoehorn.fish \
+  man/man1/shoehorn.1; do
+  grep -q learning_rate "$scratch/prefix/share/$file" || { echo "expected $file to name flags"; exit 1; }
+done

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "plan/memory_timeline.h"
 #include "report/trace_file.h"
 
@@ -219,9 +220,9 @@ void StepProfile::write(const std::filesystem::path& path) const {
 
 std::string format_profile(const StepProfile& profile) {
   const double all = profile.recorded_seconds();
-  std::string text =
-      fmt::format("Profile of {} steps, {:.3f} s\n  {:<36}{:>8}{:>12}{:>9}{:>11}{:>9}\n",
-                  profile.recorded_steps(), all, "op", "calls", "ms", "share", "GFLOP/s", "GB/s");
+  std::string text = fmt::format("Profile of {}, {:.3f} s\n  {:<36}{:>8}{:>12}{:>9}{:>11}{:>9}\n",
+                                 plural(profile.recorded_steps(), "step"), all, "op", "calls", "ms", "share",
+                                 "GFLOP/s", "GB/s");
   double in_ops = 0;
   for (const OpTime& op : profile.by_op()) {
     in_ops += op.seconds;

@@ -70,9 +70,10 @@ void assign(std::optional<T>& member, const ArgumentValue& value) {
 
 std::vector<ArgumentSpec> build_table() {
   std::vector<ArgumentSpec> table;
-  for (const auto& part : {argument_rows::model_and_data(), argument_rows::tasks(), argument_rows::training(),
-                           argument_rows::optimizer_and_schedule(), argument_rows::running(),
-                           argument_rows::not_built(), argument_rows::old_names()}) {
+  for (const auto& part :
+       {argument_rows::model_and_data(), argument_rows::tasks(), argument_rows::training(),
+        argument_rows::optimizer_and_schedule(), argument_rows::running(), argument_rows::not_built(),
+        argument_rows::old_names(), argument_rows::other_trainers()}) {
     table.insert(table.end(), part.begin(), part.end());
   }
   const TrainingArguments defaults;
@@ -112,14 +113,23 @@ bool is_off(const ArgumentSpec& spec, const ArgumentValue& value) {
   return false;
 }
 
+// What is said of a flag or a value that is not supported.
 std::string lacking_text(ArgumentStatus status, std::string_view why) {
-  return fmt::format("{}: {}", status == ArgumentStatus::kRefused ? "refused" : "not in this version yet",
-                     why);
+  switch (status) {
+    case ArgumentStatus::kNotYet:
+      return fmt::format("known, but not in this version yet: {}", why);
+    case ArgumentStatus::kRefused:
+      return fmt::format("known, but refused: {}", why);
+    case ArgumentStatus::kElsewhere:
+    case ArgumentStatus::kSupported:
+      break;
+  }
+  CHECK(false, "nothing is lacking where {}", why);
 }
 
 [[noreturn]] void throw_lacking(ArgumentStatus status, const std::string& message) {
-  if (status == ArgumentStatus::kRefused) throw UserError(message);
-  throw NotInThisVersion(message);
+  if (status == ArgumentStatus::kNotYet) throw NotInThisVersion(message);
+  throw UserError(message);
 }
 
 void check_choice(const ArgumentSpec& spec, const std::string& text, std::string_view source) {
@@ -131,8 +141,8 @@ void check_choice(const ArgumentSpec& spec, const std::string& text, std::string
   for (const ArgumentChoice& choice : spec.choices) {
     if (choice.value != text) continue;
     throw_lacking(choice.lacking,
-                  fmt::format("[{}] expected one of {}, got '{}'; known, but {}", source,
-                              fmt::join(supported, ", "), text, lacking_text(choice.lacking, choice.why)));
+                  fmt::format("[{}] expected one of {}, got '{}'; {}", source, fmt::join(supported, ", "),
+                              text, lacking_text(choice.lacking, choice.why)));
   }
   const std::string nearest = nearest_name(text, supported);
   throw user_error("[{}] expected one of {}, got '{}'{}", source, fmt::join(supported, ", "), text,
@@ -162,6 +172,31 @@ bool takes_group(Command command, ArgumentGroup group) {
   CHECK(false, "command {}", static_cast<int>(command));
 }
 
+// What is said of flags with these beginnings, however they go on.
+std::string_view hint_by_beginning(std::string_view name) {
+  struct Beginning {
+    std::string_view text;
+    std::string_view hint;
+  };
+  constexpr std::string_view kOneRank =
+      "; training runs on one rank, where nothing is sharded: give --memory_budget, "
+      "and see --help gradient_checkpointing and --help lora";
+  static constexpr std::array kBeginnings = {
+      Beginning{"fsdp_", kOneRank},
+      Beginning{"zero_", kOneRank},
+      Beginning{"zero3_", kOneRank},
+      Beginning{"deepspeed_", kOneRank},
+      Beginning{"megatron_lm_", kOneRank},
+      Beginning{"unsloth_", "; the fused kernels are our own, and always run"},
+      Beginning{"bnb_", "; base models are not quantized: see --help lora and --help 8bit"},
+      Beginning{"wandb_", "; nothing is sent to a service: --report_to tensorboard,html,jsonl writes files"},
+      Beginning{"hub_", "; nothing is sent over the network: upload output_dir yourself"}};
+  for (const Beginning& one : kBeginnings) {
+    if (name.starts_with(one.text)) return one.hint;
+  }
+  return {};
+}
+
 }  // namespace
 
 const std::vector<ArgumentSpec>& argument_table() {
@@ -179,11 +214,13 @@ const ArgumentSpec* find_argument(std::string_view name) {
 std::string did_you_mean(std::string_view name) {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const auto& [known, spec] : name_index()) all.push_back(known);
+    for (const auto& [known, spec] : name_index()) {
+      if (spec->status != ArgumentStatus::kElsewhere) all.push_back(known);
+    }
     return all;
   }();
   const std::string nearest = nearest_name(name, names);
-  return nearest.empty() ? "" : "; did you mean " + nearest + "?";
+  return nearest.empty() ? std::string(hint_by_beginning(name)) : "; did you mean " + nearest + "?";
 }
 
 std::string_view command_name(Command command) {
@@ -193,7 +230,7 @@ std::string_view command_name(Command command) {
 }
 
 std::string_view group_title(ArgumentGroup group) {
-  static constexpr std::array<std::string_view, 18> kTitles = {"General",
+  static constexpr std::array<std::string_view, 19> kTitles = {"General",
                                                                "Model and task",
                                                                "Data",
                                                                "Output",
@@ -210,7 +247,8 @@ std::string_view group_title(ArgumentGroup group) {
                                                                "Reproducibility and debugging",
                                                                "Distributed",
                                                                "Hub and trackers",
-                                                               "Machine"};
+                                                               "Machine",
+                                                               "Names of other trainers"};
   return kTitles.at(static_cast<size_t>(group));
 }
 
@@ -225,6 +263,14 @@ bool command_takes(Command command, const ArgumentSpec& spec) {
   const bool is_of_training =
       command != Command::kEval && command != Command::kPredict && command != Command::kEnv;
   return is_of_training ? takes_group(command, spec.group) : command_reads(command, spec);
+}
+
+std::string commands_that_take(const ArgumentSpec& spec) {
+  std::vector<std::string_view> names;
+  for (const Command command : kCommands) {
+    if (command_takes(command, spec)) names.push_back(command_name(command));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 ArgumentValue argument_value(const ArgumentSpec& spec, const TrainingArguments& args) {
@@ -251,11 +297,12 @@ void set_argument(const ArgumentSpec& spec, const ArgumentValue& value, Training
 }
 
 void check_argument(const ArgumentSpec& spec, const ArgumentValue& value, std::string_view source) {
+  if (spec.status == ArgumentStatus::kElsewhere && !is_off(spec, value))
+    throw user_error("[{}] expected a flag of Shoehorn, got one of {}", source, spec.why);
   if (spec.status != ArgumentStatus::kSupported && !is_off(spec, value)) {
-    throw_lacking(spec.status, fmt::format("[{}] expected {}, got {}; {}{}", source,
-                                           argument_to_text(spec.standard), argument_to_text(value),
-                                           spec.status == ArgumentStatus::kRefused ? "" : "known, but ",
-                                           lacking_text(spec.status, spec.why)));
+    throw_lacking(spec.status,
+                  fmt::format("[{}] expected {}, got {}; {}", source, argument_to_text(spec.standard),
+                              argument_to_text(value), lacking_text(spec.status, spec.why)));
   }
   if (spec.choices.empty()) return;
   if (const std::string* text = std::get_if<std::string>(&value); text != nullptr && value != spec.standard) {

@@ -1,9 +1,10 @@
 // The one table of flags. It drives parsing, configuration files, help, JSON, and the refusal of what this
 // version lacks. To add a flag, add a member to TrainingArguments and a row here.
 //
-// A row is supported, known but not built yet, or refused for a stated reason. A flag of the last two kinds
-// is accepted if its value is the default (or "off"), so that complete configurations carry over; any other
-// value is a UserError that names the flag. No flag is accepted and then ignored.
+// A row is supported, known but not built yet, refused for a stated reason, or a name of another trainer for what
+// has another name here. A flag of the last three kinds is accepted if its value is the default (or "off"), so that
+// complete configurations carry over; any other value is a UserError that names the flag. No flag is accepted and then
+// ignored.
 //
 // The table is immutable and thread-safe.
 #pragma once
@@ -72,11 +73,12 @@ enum class ArgumentGroup : uint8_t {
   kDistributed,
   kHub,
   kMachine,
+  kOtherTrainers,
 };
 
 enum class ArgumentKind : uint8_t { kFromField, kFlag, kInteger, kNumber, kText, kList, kBytes, kKwargs };
 
-enum class ArgumentStatus : uint8_t { kSupported, kNotYet, kRefused };
+enum class ArgumentStatus : uint8_t { kSupported, kNotYet, kRefused, kElsewhere };
 
 // What it means for a resumed run (state/resume_changes.h) if a flag differs from the interrupted run's.
 // Every supported row with a member states it.
@@ -115,14 +117,16 @@ using ArgumentRewrite = std::vector<std::pair<std::string_view, std::string>> (*
 struct ArgumentSpec {
   std::string_view name;
   ArgumentGroup group{};
+  bool is_common = false;    // among the flags that help shows first
   int read_by = kReadByAll;  // of the commands that take the group
   ArgumentField field = {};
   ResumeRole resume = ResumeRole::kUnclassed;
   ArgumentKind kind = ArgumentKind::kFromField;  // set only for rows without a field, and for bytes
   ArgumentValue standard = {};                   // default; with a field it comes from TrainingArguments
+  std::string_view value = {};                   // what help calls the value, as FILE; else by kind
   std::string_view help = {};
   ArgumentStatus status = ArgumentStatus::kSupported;
-  std::string_view why = {};  // why it is not supported
+  std::string_view why = {};  // why it is not supported, or what to give instead
   std::vector<std::string_view> aliases = {};
   std::vector<ArgumentChoice> choices = {};
   std::string_view true_text = {};   // for a text flag that may also be a boolean: what true means …
@@ -141,9 +145,11 @@ std::string did_you_mean(std::string_view name);
 // True if the command accepts the row. A command line of train can also be planned and measured, so plan,
 // anatomy and bench accept all rows of a run; eval, predict and env accept the rows that they read.
 bool command_takes(Command command, const ArgumentSpec& spec);
-// True if the row has an effect in the command, beyond being checked. help_text() marks rows that have none.
+// True if the row has an effect in the command, beyond being checked. --help all lists rows that have none.
 bool command_reads(Command command, const ArgumentSpec& spec);
 std::string_view command_name(Command command);
+// "train, plan": the commands that take the row.
+std::string commands_that_take(const ArgumentSpec& spec);
 std::string_view group_title(ArgumentGroup group);
 
 // The value of the member that a row with a field stands for.
@@ -171,10 +177,10 @@ void apply_text(const ArgumentSpec& spec, const std::string& text, std::string_v
                 TrainingArguments& args);
 
 struct ParsedArguments {
-  TrainingArguments arguments;          // resolved and valid for the command, unless `help`
-  bool help = false;                    // --help or -h: everything else was ignored
-  std::vector<std::string> given;       // the rows set on the command line, by name
-  std::vector<std::string> configured;  // the rows set in the configuration file, by name
+  TrainingArguments arguments;     // resolved and valid for the command
+  std::vector<std::string> given;  // the rows set on the command line, by name
+  std::vector<std::string>
+      configured;  // the rows that the configuration file gives another value than the default
 
   // True if either of the two set the row.
   bool sets(std::string_view name) const;
@@ -189,9 +195,5 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
 
 // Checks what a command needs besides valid arguments: its model and files.
 void validate_command(Command command, const TrainingArguments& args);
-
-// The command's flags by group, at most 100 columns wide; then the names of flags that are known but not
-// built.
-std::string help_text(Command command);
 
 }  // namespace shoehorn

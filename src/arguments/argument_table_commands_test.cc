@@ -1,4 +1,4 @@
-// Which command takes which flag, and what its help says of it.
+// Which command takes which flag.
 #include <gtest/gtest.h>
 
 #include "arguments/argument_table.h"
@@ -44,7 +44,6 @@ TEST(ArgumentTableCommands, CommandsTakeTheirGroups) {
   EXPECT_TRUE(contains(with({"--do_eval"}), "do_eval needs an evaluation set"));
   EXPECT_TRUE(contains(with({"--do_predict"}), "run shoehorn predict"));
   EXPECT_EQ(with({"--eval_strategy", "epoch", "--validation_file", "v.csv"}), "");
-  EXPECT_TRUE(parse_arguments(Command::kTrain, {"--nonsense", "--help"}).help);
 }
 
 // A command refuses what is of another one, by the name that was typed.
@@ -97,27 +96,6 @@ TEST(ArgumentTableCommands, TrainEvaluatesOnlyWhereItIsToldNotToTrain) {
                                          {"--model=m", "--validation_file=v", "--no_do_eval"});
                        }),
                        "[--do_eval] expected true for eval"));
-}
-
-TEST(ArgumentTableCommands, HelpIsAlignedAndComplete) {
-  for (const Command command : kCommands) {
-    const std::string help = help_text(command);
-    size_t begin = 0;
-    while (begin < help.size()) {
-      const size_t end = help.find('\n', begin);
-      ASSERT_NE(end, std::string::npos);
-      EXPECT_LE(end - begin, 100U) << help.substr(begin, end - begin);
-      begin = end + 1;
-    }
-    for (const ArgumentSpec& spec : argument_table()) {
-      if (spec.status != ArgumentStatus::kSupported) continue;
-      const bool shown = help.find("\n  --" + std::string(spec.name) + " ") != std::string::npos;
-      EXPECT_EQ(shown, command_reads(command, spec)) << command_name(command) << " " << spec.name;
-    }
-  }
-  EXPECT_TRUE(contains(help_text(Command::kTrain), "Optimizer and schedule:"));
-  EXPECT_TRUE(contains(help_text(Command::kTrain), "run_glue does"));
-  EXPECT_EQ(help_text(Command::kEnv).find("learning_rate"), std::string::npos);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "base/error_testing.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/test_directory.h"
 
 namespace shoehorn {
 namespace {
@@ -163,6 +164,49 @@ TEST(ArgumentTableGolden, EveryBooleanHasAllItsForms) {
     expect_same({{no_flag}, {flag, "0"}, {flag, "false"}, {flag + "=False"}, {flag, "no"}});
   }
   EXPECT_GT(booleans, 60);
+}
+
+// A file that transformers wrote means what the same words mean.
+TEST(ArgumentTableGolden, FilesOfTransformersMeanWhatTheirWordsMean) {
+  const TestDirectory directory;
+  const json golden_file = golden();
+  const auto of_file = [&](const json& object) {
+    const std::string file = directory.write("args.json", object.dump()).string();
+    return parsed({"--config", file});
+  };
+  const Outcome written = of_file(golden_file["written"]);
+  EXPECT_EQ(written.error, "");
+  const Words words = golden_file["written_of"].get<Words>();
+  TrainingArguments meant = parsed(words).args;
+  meant.dataloader_pin_memory =
+      golden_file["written"]["dataloader_pin_memory"];  // transformers looked for a GPU
+  meant.disable_tqdm = false;                           // and at the log level
+  EXPECT_EQ(written.args, meant);
+
+  json other = golden_file["written"];
+  other["report_to"] = {"wandb"};
+  EXPECT_TRUE(contains(of_file(other).error, "report_to] expected one of")) << of_file(other).error;
+  other = golden_file["written"];
+  other["accelerator_config"]["split_batches"] = true;
+  EXPECT_TRUE(contains(of_file(other).error, "accelerator_config] expected"));
+  other = golden_file["written"];
+  // Of transformers 4.
+  other.update({{"_n_gpu", 1},
+                {"past_index", -1},
+                {"ray_scope", "last"},
+                {"fsdp", json::array()},
+                {"mp_parameters", ""},
+                {"push_to_hub_token", "<PUSH_TO_HUB_TOKEN>"},
+                {"torchdynamo", nullptr},
+                {"average_tokens_across_devices", false},
+                {"no_cuda", false},
+                {"fp16_backend", "auto"},
+                {"fsdp_config", {{"min_num_params", 0}, {"xla", false}}}});
+  EXPECT_EQ(of_file(other).error, "");
+  other["of_the_future"] = 3;
+  EXPECT_TRUE(contains(of_file(other).error, "of_the_future] expected a known flag"));
+  // Where a person wrote it, false is meant.
+  EXPECT_TRUE(contains(of_file({{"average_tokens_across_devices", false}}).error, "refused"));
 }
 
 // What the guides' commands and older scripts say.

@@ -4,6 +4,15 @@
 namespace shoehorn::argument_rows {
 namespace {
 
+constexpr std::string_view kLowRankGradients =
+    "gradients are not projected to a low rank; adafactor and adamw_8bit have small states, --lora_rank trains few "
+    "weights, and lomo and adalomo keep no gradients";
+constexpr std::string_view kFewBits =
+    "adamw_8bit, with embedding_bits=8 in --optim_args, has the smallest states of AdamW";
+constexpr std::string_view kNoSchedule =
+    "adamw_torch with --lr_scheduler_type constant_with_warmup is nearest";
+constexpr std::string_view kOtherRule = "its rule is not built; adamw_torch and lion_32bit are nearest";
+
 constexpr std::string_view kNotPaged =
     "optimizer state is not moved out of memory; adamw_8bit and lion_8bit keep it "
     "small";
@@ -13,30 +22,19 @@ std::vector<ArgumentChoice> optimizers() {
       {"adamw_torch_fused"}, {"adamw_torch"}, {"adamw_hf"}, {"adamw_apex_fused"}, {"adamw_8bit"},
       {"adamw_bnb_8bit"},    {"adafactor"},   {"adagrad"},  {"lion_32bit"},       {"lion_8bit"},
       {"rmsprop"},           {"sgd"},         {"lomo"},     {"adalomo"}};
-  for (const std::string_view name : {"adamw_anyprecision",
-                                      "adamw_torch_4bit",
-                                      "adamw_torch_8bit",
-                                      "ademamix",
-                                      "ademamix_8bit",
-                                      "apollo_adamw",
-                                      "apollo_adamw_layerwise",
-                                      "galore_adafactor",
-                                      "galore_adafactor_layerwise",
-                                      "galore_adamw",
-                                      "galore_adamw_8bit",
-                                      "galore_adamw_8bit_layerwise",
-                                      "galore_adamw_layerwise",
-                                      "grokadamw",
-                                      "muon",
-                                      "rmsprop_bnb",
-                                      "rmsprop_bnb_32bit",
-                                      "rmsprop_bnb_8bit",
-                                      "schedule_free_adamw",
-                                      "schedule_free_radam",
-                                      "schedule_free_sgd",
-                                      "stable_adamw"}) {
-    choices.push_back({name, kNotBuilt});
-  }
+  const auto append = [&choices](std::string_view why, std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) choices.push_back({name, why});
+  };
+  append(kLowRankGradients,
+         {"apollo_adamw", "apollo_adamw_layerwise", "galore_adafactor", "galore_adafactor_layerwise",
+          "galore_adamw", "galore_adamw_8bit", "galore_adamw_8bit_layerwise", "galore_adamw_layerwise"});
+  append(kFewBits, {"adamw_torch_4bit", "adamw_torch_8bit"});
+  append("--bf16 --master_weights none with adamw_torch keeps weights in bfloat16 too",
+         {"adamw_anyprecision"});
+  append("rmsprop keeps its state in 32 bits, adamw_8bit in 8",
+         {"rmsprop_bnb", "rmsprop_bnb_32bit", "rmsprop_bnb_8bit"});
+  append(kNoSchedule, {"schedule_free_adamw", "schedule_free_radam", "schedule_free_sgd"});
+  append(kOtherRule, {"ademamix", "ademamix_8bit", "grokadamw", "muon", "stable_adamw"});
   for (const std::string_view name : {"paged_adamw_32bit", "paged_adamw_8bit", "paged_ademamix_32bit",
                                       "paged_ademamix_8bit", "paged_lion_32bit", "paged_lion_8bit"}) {
     choices.push_back({name, kNotPaged});
@@ -60,6 +58,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
   return {
       {.name = "optim",
        .group = kOptimizer,
+       .is_common = true,
        .field = &Args::optim,
        .resume = kState,
        .help = "all AdamW names without 8bit are one AdamW, those with it another",
@@ -74,6 +73,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
                "lion_8bit: embedding_bits (8 or 32, the default), min_8bit_size (4096)"},
       {.name = "learning_rate",
        .group = kOptimizer,
+       .is_common = true,
        .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::learning_rate,
        .resume = kFree,
@@ -93,6 +93,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .help = "the effective batch that learning_rate was tuned for"},
       {.name = "weight_decay",
        .group = kOptimizer,
+       .is_common = true,
        .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::weight_decay,
        .resume = kFree,
@@ -135,6 +136,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
            "noise on the embeddings in training, uniform within ± this / √(tokens of the sequence · hidden size)"},
       {.name = "lr_scheduler_type",
        .group = kOptimizer,
+       .is_common = true,
        .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::lr_scheduler_type,
        .resume = kFree,
@@ -156,6 +158,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .help = "steps of linear warm-up; below 1 a share of all steps"},
       {.name = "warmup_ratio",
        .group = kOptimizer,
+       .is_common = true,
        .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::warmup_ratio,
        .resume = kFree,

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/argument_table.h"
+#include "arguments/transformers_arguments.h"
 #include "arguments/word_reader.h"
 #include "base/error.h"
 #include "io/json_file.h"
@@ -12,12 +13,18 @@ namespace {
 
 void require_taken(Command command, const ArgumentSpec& spec, const std::string& source) {
   if (command_takes(command, spec)) return;
-  std::vector<std::string_view> takers;
-  for (const Command taker : kCommands) {
-    if (command_takes(taker, spec)) takers.push_back(command_name(taker));
-  }
   throw user_error("[{}] expected a flag of the command {}, got one of {}", source, command_name(command),
-                   fmt::join(takers, ", "));
+                   commands_that_take(spec));
+}
+
+// GLUE's parts are files here; `datasets` writes them.
+std::string missing_file_hint(const TrainingArguments& args, const char* usual) {
+  if (args.task_name.empty()) return usual;
+  return fmt::format(
+      "GLUE is not downloaded: python -c \"from datasets import load_dataset; [part.to_csv(f'{0}_{{name}}.csv') for name, "
+      "part in load_dataset('nyu-mll/glue', '{0}').items()]\" writes its parts as csv; then give --train_file "
+      "{0}_train.csv --validation_file {0}_validation{1}.csv",
+      args.task_name, args.task_name == "mnli" ? "_matched" : "");
 }
 
 }  // namespace
@@ -29,9 +36,6 @@ bool ParsedArguments::sets(std::string_view name) const {
 
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words) {
   ParsedArguments parsed;
-  parsed.help = asks_for_help(words);
-  if (parsed.help) return parsed;
-
   std::vector<GivenFlag> flags;
   for (WordReader reader(words, find_argument, did_you_mean); !reader.at_end();) {
     flags.push_back(reader.read_flag());
@@ -39,9 +43,15 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
   }
   for (const GivenFlag& flag : flags) {
     if (flag.spec->name != "config") continue;
-    const nlohmann::json object = read_json(flag.text);
+    nlohmann::json object = read_json(flag.text);
+    if (is_transformers_arguments(object)) object = without_transformers_defaults(std::move(object));
     apply_json(object, flag.text, parsed.arguments);
-    for (const auto& [key, value] : object.items()) parsed.configured.emplace_back(find_argument(key)->name);
+    for (const auto& [key, value] : object.items()) {
+      const ArgumentSpec& spec = *find_argument(key);
+      // Files that a program wrote have all keys.
+      if (spec.field.index() == 0 || argument_value(spec, parsed.arguments) != spec.standard)
+        parsed.configured.emplace_back(spec.name);
+    }
   }
   for (const GivenFlag& flag : flags) {
     if (flag.spec->name != "config") apply_text(*flag.spec, flag.text, flag.source, parsed.arguments);
@@ -95,7 +105,7 @@ void validate_command(Command command, const TrainingArguments& args) {
         require("validation_file", has_validation_file, "do_eval needs an evaluation set");
         return;
       }
-      require("train_file", !args.train_file.empty(), "give the file to train on");
+      require("train_file", !args.train_file.empty(), missing_file_hint(args, "give the file to train on"));
       require("output_dir", !args.output_dir.empty(), "give the directory for the result");
       if (args.eval_strategy != "no" && !has_validation) {
         throw user_error(
@@ -113,10 +123,11 @@ void validate_command(Command command, const TrainingArguments& args) {
     case Command::kEval:
       if (!args.do_eval.value_or(true))
         throw user_error("[--do_eval] expected true for eval, got false; nothing else is done");
-      require("validation_file", has_validation_file, "give the file to evaluate on");
+      require("validation_file", has_validation_file,
+              missing_file_hint(args, "give the file to evaluate on"));
       return;
     case Command::kPredict:
-      require("test_file", !args.test_file.empty(), "give the file to predict");
+      require("test_file", !args.test_file.empty(), missing_file_hint(args, "give the file to predict"));
       return;
     default:
       return;

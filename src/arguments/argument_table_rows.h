@@ -29,5 +29,6 @@ std::vector<ArgumentSpec> optimizer_and_schedule();
 std::vector<ArgumentSpec> running();
 std::vector<ArgumentSpec> not_built();
 std::vector<ArgumentSpec> old_names();
+std::vector<ArgumentSpec> other_trainers();
 
 }  // namespace shoehorn::argument_rows

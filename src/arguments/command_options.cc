@@ -40,9 +40,6 @@ const ArgumentValue& CommandOptions::value(std::string_view name) const {
 CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::vector<std::string>& words,
                              UnknownFlags unknown) {
   CommandOptions options(rows);
-  options.help = asks_for_help(words);
-  if (options.help) return options;
-
   const auto find = [&rows](std::string_view name) -> const ArgumentSpec* {
     std::string key(name);
     std::replace(key.begin(), key.end(), '-', '_');

@@ -36,7 +36,6 @@ class CommandOptions {
     return std::get<std::vector<std::string>>(value(name));
   }
 
-  bool help = false;              // --help or -h: everything else was ignored
   std::vector<std::string> rest;  // words of other flags, in order; see UnknownFlags
 
  private:
@@ -53,8 +52,5 @@ enum class UnknownFlags : uint8_t { kRefuse, kKeep };
 // UserError naming the flag.
 CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::vector<std::string>& words,
                              UnknownFlags unknown = UnknownFlags::kRefuse);
-
-// Help with one line per row, formatted like help_text().
-std::string options_help(const std::vector<ArgumentSpec>& rows);
 
 }  // namespace shoehorn

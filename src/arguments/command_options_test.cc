@@ -36,7 +36,6 @@ std::string refusal(const std::vector<std::string>& words) {
 
 TEST(CommandOptions, Standards) {
   const CommandOptions options = parse_options(rows(), {});
-  EXPECT_FALSE(options.help);
   EXPECT_FALSE(options.flag("quick"));
   EXPECT_EQ(options.integer("steps"), 3);
   EXPECT_TRUE(options.list("rungs").empty());
@@ -74,13 +73,6 @@ TEST(CommandOptions, OtherFlagsAreKeptInOrder) {
   EXPECT_EQ(options.rest, (std::vector<std::string>{"--bf16", "--optim", "sgd", "--no_tf32"}));
   EXPECT_EQ(options.integer("steps"), 5);
   EXPECT_TRUE(options.flag("quick"));
-}
-
-TEST(CommandOptions, Help) {
-  EXPECT_TRUE(parse_options(rows(), {"--nonsense", "--help"}).help);
-  const std::string text = options_help(rows());
-  EXPECT_NE(text.find("  --steps N                  how many (default 3)\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("  --against TEXT             whom\n"), std::string::npos) << text;
 }
 
 }  // namespace

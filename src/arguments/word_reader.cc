@@ -84,9 +84,4 @@ std::string WordReader::read_value(const ArgumentSpec& spec, const std::string& 
   return text;
 }
 
-bool asks_for_help(const std::vector<std::string>& words) {
-  return std::any_of(words.begin(), words.end(),
-                     [](const std::string& word) { return word == "--help" || word == "-h"; });
-}
-
 }  // namespace shoehorn

@@ -51,7 +51,4 @@ class WordReader {
   size_t at_ = 0;
 };
 
-// True if --help or -h is among the words.
-bool asks_for_help(const std::vector<std::string>& words);
-
 }  // namespace shoehorn

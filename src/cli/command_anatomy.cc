@@ -41,8 +41,10 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "report",
        .kind = kText,
        .standard = std::string(),
+       .value = "FILE",
        .help = "the same as a page with plots, in this file"},
       result_json_row(),
+      result_json_file_row(),
   };
   return rows;
 }
@@ -106,21 +108,23 @@ std::string page_of(const Anatomy& anatomy, const TrainingArguments& args, bool 
 
 }  // namespace
 
+CommandHelp help_of_anatomy() {
+  return {.name = "anatomy",
+          .introduction =
+              "Where the memory and the time of a training step go, for any model and flags of train.\n",
+          .own_rows = option_rows(),
+          .table = Command::kAnatomy};
+}
+
 int run_anatomy(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
-  if (options.help) {
-    fmt::print(
-        "Where the memory and the time of a training step go, for any model and flags of train.\n\n{}\n{}",
-        options_help(option_rows()), help_text(Command::kAnatomy));
-    return 0;
-  }
+  const CommandOptions options = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
   TrainingArguments args = anatomy_arguments(options, parsed.arguments);
   const ModelSource source = open_model(args, true, false);
   args.max_seq_length = random_length(parsed, *source.model);
   const bool is_inference = options.flag("inference");
   Dataset data = random_steps(args, *source.model, args.max_steps);
-  prepare_result_file(options.text("json"));
+  prepare_result_file(json_file_of(options));
   prepare_result_file(options.text("report"));
   const Anatomy anatomy =
       take_apart(args, *source.model, std::move(data), is_inference, options.flag("limits"));
@@ -130,7 +134,7 @@ int run_anatomy(const std::vector<std::string>& words) {
     result["memory_process_measured_bytes"] = anatomy.memory.measured_bytes;
   if (!options.text("report").empty())
     write_text_atomic(options.text("report"), page_of(anatomy, args, is_inference));
-  write_result(options.text("json"), result,
+  write_result(json_file_of(options), result,
                format_memory_anatomy(anatomy.memory) + "\n" + format_operation_anatomy(anatomy.operations));
   return 0;
 }

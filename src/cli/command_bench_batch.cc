@@ -25,11 +25,15 @@ namespace {
 using enum ArgumentKind;
 
 const std::vector<ArgumentSpec>& option_rows() {
+  // Rows hold views.
+  static const std::string model_help =
+      fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", "));
   static const std::vector<ArgumentSpec> rows = {
       {.name = "model_name_or_path",
        .kind = kText,
        .standard = std::string(kStepShape),
-       .help = fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", ")),
+       .value = "DIR",
+       .help = model_help,
        .aliases = {"model"}},
       {.name = "max", .kind = kInteger, .standard = int64_t{64}, .help = "largest batch that is tried"},
       {.name = "steps",
@@ -37,6 +41,7 @@ const std::vector<ArgumentSpec>& option_rows() {
        .standard = int64_t{3},
        .help = "optimizer steps of a process; the first does not count"},
       result_json_row(),
+      result_json_file_row(),
       result_report_row(),
   };
   return rows;
@@ -86,23 +91,25 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
 
 }  // namespace
 
+CommandHelp help_of_bench_batch() {
+  return {.name = "bench batch",
+          .introduction =
+              "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch,\n"
+              "and which of the model's sizes are multiples that the hardware likes.\n",
+          .own_rows = option_rows(),
+          .table = Command::kBenchBatch};
+}
+
 int run_bench_batch(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
-  if (given.help) {
-    fmt::print(
-        "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch,\n"
-        "and which of the model's sizes are multiples that the hardware likes.\n\n{}\n{}",
-        options_help(option_rows()), help_text(Command::kBenchBatch));
-    return 0;
-  }
+  const CommandOptions given = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
   const BatchSizesOptions options = batch_sizes_options(given);
-  prepare_result_file(given.text("json"));
+  prepare_result_file(json_file_of(given));
   prepare_result_file(given.text("report"));
   const StopSignals signals;
   const BatchSizesResult result = with_kept_text(
       "no result is written", [&] { return measure_batch_sizes(options, show_progress("batch sizes")); });
   if (!given.text("report").empty()) write_text_atomic(given.text("report"), batch_sizes_page(result));
-  write_result(given.text("json"), to_json(result), format_batch_sizes(result));
+  write_result(json_file_of(given), to_json(result), format_batch_sizes(result));
   return exit_code_of(result);
 }
 

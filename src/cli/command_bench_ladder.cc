@@ -28,16 +28,20 @@ Settings with 8-bit AdamW say which bits the states of embeddings have: 8 in the
 )";
 
 const std::vector<ArgumentSpec>& option_rows() {
+  // Rows hold views.
+  static const std::string model_help =
+      fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", "));
+  static const std::string quick_help =
+      fmt::format("{}, in a minute or two; against huggingface only some rungs", kQuickShape);
   static const std::vector<ArgumentSpec> rows = {
-      {.name = "model",
+      {.name = "model_name_or_path",
        .kind = kText,
        .standard = std::string(kLadderShape),
-       .help = fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", "))},
+       .value = "DIR",
+       .help = model_help,
+       .aliases = {"model"}},
       {.name = "sequence_length", .kind = kInteger, .standard = int64_t{512}, .help = "tokens in a sample"},
-      {.name = "quick",
-       .kind = kFlag,
-       .standard = false,
-       .help = fmt::format("{}, in a minute or two; against huggingface only some rungs", kQuickShape)},
+      {.name = "quick", .kind = kFlag, .standard = false, .help = quick_help},
       {.name = "rungs",
        .kind = kList,
        .standard = std::vector<std::string>(),
@@ -62,6 +66,7 @@ const std::vector<ArgumentSpec>& option_rows() {
                "bench/peers/setup.sh makes"},
       {.name = "memory_budget", .kind = kBytes, .help = "as for train; else what the machine has available"},
       result_json_row(),
+      result_json_file_row(),
       result_report_row(),
   };
   return rows;
@@ -102,7 +107,8 @@ std::filesystem::path find_peer_script() {
 LadderOptions ladder_options(const CommandOptions& given) {
   LadderOptions options;
   const bool quick = given.flag("quick");
-  options.model = quick && !given.is_given("model") ? std::string(kQuickShape) : given.text("model");
+  options.model = quick && !given.is_given("model_name_or_path") ? std::string(kQuickShape)
+                                                                 : given.text("model_name_or_path");
   options.sequence_length = given.integer_at_least("sequence_length", 1);
   options.steps = given.integer_at_least("steps", 2, "; the first one does not count");
   options.repeats = given.integer_at_least("repeats", 1);
@@ -120,22 +126,22 @@ LadderOptions ladder_options(const CommandOptions& given) {
 
 }  // namespace
 
+CommandHelp help_of_bench_ladder() {
+  return {.name = "bench ladder", .introduction = kIntroduction, .own_rows = option_rows()};
+}
+
 int run_bench_ladder(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(option_rows(), words);
-  if (given.help) {
-    fmt::print("{}{}", kIntroduction, options_help(option_rows()));
-    return 0;
-  }
+  const CommandOptions given = parse_result_options(option_rows(), words);
   const LadderOptions options = ladder_options(given);
   const StopSignals signals;
-  prepare_result_file(given.text("json"));
+  prepare_result_file(json_file_of(given));
   prepare_result_file(given.text("report"));
   const auto write_files = [&given](const LadderResult& so_far) {
     if (!given.text("report").empty()) write_text_atomic(given.text("report"), ladder_page(so_far));
-    write_result_file(given.text("json"), to_json(so_far));
+    write_result_file(json_file_of(given), to_json(so_far));
   };
   const auto print = [&given](const LadderResult& result) {
-    write_result(given.text("json"), to_json(result), format_ladder(result));
+    write_result(json_file_of(given), to_json(result), format_ladder(result));
   };
   const LadderResult result = walk_until_stopped<LadderResult>(
       [&](const auto& on_result) { return walk_ladder(options, show_progress("ladder"), on_result); },

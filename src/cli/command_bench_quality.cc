@@ -30,7 +30,6 @@ the reference's by more than twice the pooled standard error of the two means, a
 lowest run. Exact techniques are held to their promise: the reference's losses to the bit, or up to rounding (the
 losses of the first 3 steps within 1e-4 of theirs). Exit code: 0 also where settings lose; 1 where a run broke down
 or a promise was broken; 2 where the reference cannot run.
-
 )";
 
 // Flags of train that the command sets itself.
@@ -57,6 +56,7 @@ const std::vector<ArgumentSpec>& option_rows() {
        .help = "a made-up task and a small model, in a minute; 2 seeds of the reference and 1 of the others "
                "unless given"},
       result_json_row(),
+      result_json_file_row(),
       result_report_row(),
   };
   return rows;
@@ -109,26 +109,31 @@ QualityOptions quality_options(const CommandOptions& given, const ScratchDirecto
 
 }  // namespace
 
+CommandHelp help_of_bench_quality() {
+  std::string settings = "Settings, with a batch of 8:\n";
+  for (const QualityRung& rung : quality_rungs({}))
+    settings += fmt::format("  {:<38}{}\n", rung.name, rung.setting);
+  return {.name = "bench quality",
+          .introduction = kIntroduction,
+          .own_rows = option_rows(),
+          .table = Command::kBenchQuality,
+          .remarks = std::move(settings)};
+}
+
 int run_bench_quality(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
-  if (given.help) {
-    fmt::print("{}{}\nSettings, with a batch of 8:\n", kIntroduction, options_help(option_rows()));
-    for (const QualityRung& rung : quality_rungs({})) fmt::print("  {:<22}{}\n", rung.name, rung.setting);
-    fmt::print("\n{}", help_text(Command::kBenchQuality));
-    return 0;
-  }
+  const CommandOptions given = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
   const StopSignals signals;
   const ScratchDirectory scratch;
   const QualityOptions options = quality_options(given, scratch);
-  prepare_result_file(given.text("json"));
+  prepare_result_file(json_file_of(given));
   prepare_result_file(given.text("report"));
   if (given.flag("quick")) write_quick_task(scratch.path());
   const auto write_files = [&given](const QualityResults& so_far) {
     if (!given.text("report").empty()) write_text_atomic(given.text("report"), quality_page(so_far));
-    write_result_file(given.text("json"), to_json(so_far));
+    write_result_file(json_file_of(given), to_json(so_far));
   };
   const auto print = [&given](const QualityResults& results) {
-    write_result(given.text("json"), to_json(results), format_quality(results));
+    write_result(json_file_of(given), to_json(results), format_quality(results));
   };
   const QualityResults results = walk_until_stopped<QualityResults>(
       [&](const auto& on_result) { return walk_quality(options, show_progress("quality"), on_result); },

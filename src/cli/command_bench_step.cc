@@ -97,12 +97,16 @@ void print_table(const nlohmann::json& result) {
 
 }  // namespace
 
+CommandHelp help_of_bench_step() {
+  return {
+      .name = "bench step",
+      .introduction = "Speed and memory of the training step on random tokens, with any flags of train.\n",
+      .own_rows = option_rows(),
+      .table = Command::kBenchStep};
+}
+
 int run_bench_step(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
-  if (options.help) {
-    fmt::print("Timing:\n{}\n{}", options_help(option_rows()), help_text(Command::kBenchStep));
-    return 0;
-  }
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   TrainingArguments args = timed_arguments(parsed.arguments);
   const ModelSource source = open_model(args, true, false);

@@ -22,12 +22,14 @@ std::string peak_text(const ArithmeticPeak& peak) {
 
 }  // namespace
 
+CommandHelp help_of_env() {
+  return {.name = "env",
+          .introduction = "What was detected and measured about this machine.\n",
+          .table = Command::kEnv};
+}
+
 int run_env(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kEnv, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kEnv));
-    return 0;
-  }
   if (parsed.arguments.dtypes) {
     fmt::print("{}", parsed.arguments.json ? dtype_table_json() + "\n" : format_dtype_table());
     return 0;

@@ -60,12 +60,16 @@ int evaluate_model(const ParsedArguments& parsed) {
   return 0;
 }
 
+CommandHelp help_of_eval() {
+  return {.name = "eval",
+          .introduction =
+              "Loss and metrics of a model on a labelled file.\n\n"
+              "  shoehorn eval --model_name_or_path out --validation_file dev.csv\n",
+          .table = Command::kEval};
+}
+
 int run_eval(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kEval, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kEval));
-    return 0;
-  }
   return evaluate_model(parsed);
 }
 

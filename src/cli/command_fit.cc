@@ -11,14 +11,17 @@
 
 namespace shoehorn {
 
+CommandHelp help_of_fit() {
+  return {.name = "fit",
+          .introduction = "The fastest settings of a training run that fit the memory, and the flags that train with them. "
+                          "What is given stays; docs/fit.md tells more.\n\n"
+                          "  shoehorn fit --model bert-large --sequence_length 512 --memory_budget 6GiB\n",
+          .own_rows = fit_option_rows(),
+          .table = Command::kPlan};
+}
+
 int run_fit(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(fit_option_rows(), words, UnknownFlags::kKeep);
-  if (options.help) {
-    fmt::print(
-        "The fastest settings of a training run that fit the memory, and the flags that train with them.\n\n{}\n{}",
-        options_help(fit_option_rows()), help_text(Command::kPlan));
-    return 0;
-  }
   FoundFit found;
   find_fit(options, 0, found);
   fmt::print(found.is_json ? stderr : stdout, "{}", found.text);

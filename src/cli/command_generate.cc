@@ -23,6 +23,7 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "model_name_or_path",
        .kind = kText,
        .standard = std::string(),
+       .value = "DIR",
        .help = "directory of a language model with its tokenizer",
        .aliases = {"model"}},
       {.name = "prompt", .kind = kText, .standard = std::string(), .help = "the text to go on with"},
@@ -73,12 +74,16 @@ std::vector<int32_t> end_tokens_of(const std::filesystem::path& directory) {
 
 }  // namespace
 
+CommandHelp help_of_generate() {
+  return {.name = "generate",
+          .introduction =
+              "Goes on with a text, as a language model was trained to.\n\n"
+              "  shoehorn generate --model_name_or_path out --prompt \"Once upon a time\"\n\n",
+          .own_rows = option_rows()};
+}
+
 int run_generate(const std::vector<std::string>& words) {
   const CommandOptions given = parse_options(option_rows(), words);
-  if (given.help) {
-    fmt::print("Goes on with a text, as a language model was trained to.\n\n{}", options_help(option_rows()));
-    return 0;
-  }
   if (given.text("model_name_or_path").empty())
     throw user_error("[--model_name_or_path] expected a language model's directory, got nothing");
   const ModelSource source =

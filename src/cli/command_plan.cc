@@ -27,18 +27,25 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "machine_profile",
        .kind = ArgumentKind::kText,
        .standard = std::string(),
+       .value = "FILE",
        .help = "plan for another machine: the file that `shoehorn env --json` wrote there"}};
   return rows;
 }
 
 }  // namespace
 
+CommandHelp help_of_plan() {
+  return {
+      .name = "plan",
+      .introduction =
+          "What training would take, to the byte, without running it: give the flags of train. With --explain\n"
+          "also what each pass saves.\n",
+      .own_rows = option_rows(),
+      .table = Command::kPlan};
+}
+
 int run_plan(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
-  if (options.help) {
-    fmt::print("Machine:\n{}\n{}", options_help(option_rows()), help_text(Command::kPlan));
-    return 0;
-  }
   const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
   const std::string& profile = options.text("machine_profile");
   const std::shared_ptr<const Backend> backend =

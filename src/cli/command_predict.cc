@@ -31,12 +31,16 @@ std::filesystem::path prepare_output_file(const TrainingArguments& args) {
 
 }  // namespace
 
+CommandHelp help_of_predict() {
+  return {.name = "predict",
+          .introduction =
+              "Label and scores for each text of a file.\n\n"
+              "  shoehorn predict --model_name_or_path out --test_file new.csv --output_file labels.jsonl\n",
+          .table = Command::kPredict};
+}
+
 int run_predict(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kPredict, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kPredict));
-    return 0;
-  }
   TrainingArguments args = parsed.arguments;
   const StopSignals signals;
   const ModelSource source = open_trained_model(args);

@@ -22,15 +22,15 @@ namespace {
 constexpr const char* kUsage =
     R"(Texts to token ids and back, by the tokenizer of a Hugging Face directory; and tokenizers of one's own.
 
-  shoehorn tokenizer encode DIR FILE [--json] [--offsets]
-  shoehorn tokenizer decode DIR FILE [--json] [--keep_special_tokens]
+  shoehorn tokenizer encode DIR FILE [--json_lines] [--offsets]
+  shoehorn tokenizer decode DIR FILE [--json_lines] [--keep_special_tokens]
   shoehorn tokenizer train --output_dir DIR --vocab_size N [flags] FILE...
 
 encode prints a JSON array of ids for each line of FILE, with the special tokens that the tokenizer puts around a
 text; decode prints the text of each such array. FILE is - for standard input. train learns a byte-level BPE tokenizer
 from texts; shoehorn tokenizer train --help lists its flags.
 
-  --json                 texts are JSON strings, one a line, so that they can have line ends in them
+  --json_lines           texts are JSON strings, one a line, so that they can have line ends in them
   --offsets              encode prints {"ids": [...], "offsets": [[begin, end], ...]}: where each token stands in its
                          text, in characters; [0, 0] for the special tokens around it
   --keep_special_tokens  decode writes special tokens too
@@ -56,14 +56,14 @@ TokenizerCommand parse_words(const std::vector<std::string>& words) {
   const bool encodes = command.action == "encode";
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "--json")
+    if (word == "--json_lines")
       command.json = true;
     else if (word == "--offsets" && encodes)
       command.offsets = true;
     else if (word == "--keep_special_tokens" && !encodes)
       command.keep_special_tokens = true;
     else if (word.starts_with("--"))
-      throw user_error("[tokenizer {}] expected --json or {}, got '{}'", command.action,
+      throw user_error("[tokenizer {}] expected --json_lines or {}, got '{}'", command.action,
                        encodes ? "--offsets" : "--keep_special_tokens", word);
     else
       command.paths.push_back(word);
@@ -168,13 +168,11 @@ void encode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command,
 
 }  // namespace
 
+CommandHelp help_of_tokenizer() {
+  return {.name = "tokenizer", .introduction = kUsage};
+}
+
 int run_tokenizer(const std::vector<std::string>& words) {
-  if (!words.empty() && words[0] == "train") return run_tokenizer_train({words.begin() + 1, words.end()});
-  for (const std::string& word : words) {
-    if (word != "--help" && word != "-h" && word != "help") continue;
-    fmt::print("{}", kUsage);
-    return 0;
-  }
   const TokenizerCommand command = parse_words(words);
   const auto tokenizer = Tokenizer::load(command.paths[0]);
   const std::string& path = command.paths[1];

@@ -13,6 +13,7 @@
 #include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "cli/commands.h"
 #include "data/table.h"
 #include "io/file.h"
@@ -273,15 +274,15 @@ class TrainingBars {
 std::string to_text(const TrainedBpe& trained, const BpeTrainerOptions& options, const fs::path& directory,
                     size_t files) {
   std::string text = fmt::format(
-      "Tokenizer of {} tokens in {}: {} special, {} bytes, {} merges\n"
-      "Trained on {} of text from {} {}: {} words, {} different ones\n",
-      format_count(std::ssize(trained.tokens)), directory.string(), trained.special_tokens.size(),
-      trained.alphabet_size, format_count(std::ssize(trained.merges)), format_bytes(trained.text_bytes),
-      files, files == 1 ? "file" : "files", format_count(trained.words),
-      format_count(trained.different_words));
+      "Tokenizer of {} in {}: {} special, {}, {}\n"
+      "Trained on {} of text from {}: {}, {} different\n",
+      plural_count(std::ssize(trained.tokens), "token"), directory.string(), trained.special_tokens.size(),
+      plural(trained.alphabet_size, "byte"), plural_count(std::ssize(trained.merges), "merge"),
+      format_bytes(trained.text_bytes), plural(static_cast<int64_t>(files), "file"),
+      plural_count(trained.words, "word"), format_count(trained.different_words));
   if (std::ssize(trained.tokens) < options.vocab_size)
-    text += fmt::format("Fewer tokens than --vocab_size {}: no other pair occurs {} times\n",
-                        options.vocab_size, std::max<int64_t>(options.min_frequency, 1));
+    text += fmt::format("Fewer tokens than --vocab_size {}: no other pair occurs {}\n", options.vocab_size,
+                        plural(std::max<int64_t>(options.min_frequency, 1), "time"));
   if (trained.invalid_utf8 > 0)
     text += fmt::format("{} ill-formed {} of UTF-8 read as U+FFFD\n", format_count(trained.invalid_utf8),
                         trained.invalid_utf8 == 1 ? "stretch" : "stretches");
@@ -303,12 +304,12 @@ nlohmann::ordered_json to_json(const TrainedBpe& trained, const fs::path& direct
 
 }  // namespace
 
+CommandHelp help_of_tokenizer_train() {
+  return {.name = "tokenizer train", .introduction = kUsage, .own_rows = option_rows()};
+}
+
 int run_tokenizer_train(const std::vector<std::string>& words) {
   const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
-  if (given.help) {
-    fmt::print("{}{}", kUsage, options_help(option_rows()));
-    return 0;
-  }
   const std::vector<std::string> files = file_words(given);
   BpeTrainerOptions options = trainer_options(given);
   const TokenizerConfig config = tokenizer_config(given, options.special_tokens);

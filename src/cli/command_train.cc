@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/stop_request.h"
 #include "base/user_error_kinds.h"
+#include "cli/arguments_file.h"
 #include "cli/commands.h"
 #include "cli/evaluate_model.h"
 #include "cli/find_fit.h"
@@ -26,6 +27,7 @@
 #include "io/json_file.h"
 #include "session/batch_report.h"
 #include "session/precision_report.h"
+#include "state/checkpoint_record.h"
 #include "train/auto_find_batch_size.h"
 #include "train/results.h"
 #include "train/start_checks.h"
@@ -124,7 +126,7 @@ Metrics evaluate_trained(Trainer& trainer) {
 void check_result_files(const TrainingArguments& args) {
   ensure_writable_directory(args.output_dir);
   check_files_can_be_written(args.output_dir, {"config.json", "model.safetensors", "trainer_state.json",
-                                               "train_results.json", "eval_results.json"});
+                                               kArgumentsFile, "train_results.json", "eval_results.json"});
   check_combined_results(args.output_dir);
 }
 
@@ -146,6 +148,16 @@ int run_fitted(const std::vector<std::string>& words) {
 
 }  // namespace
 
+CommandHelp help_of_train() {
+  return {
+      .name = "train",
+      .introduction =
+          "Fine-tunes a model of a Hugging Face directory on texts of yours; the Trainer's flags.\n\n"
+          "  shoehorn train --model_name_or_path DIR --train_file train.csv --validation_file dev.csv --output_dir "
+          "out\n",
+      .table = Command::kTrain};
+}
+
 int run_train(const std::vector<std::string>& words) {
   if (std::find(words.begin(), words.end(), "--fit") != words.end()) {
     std::vector<std::string> others = words;
@@ -153,10 +165,6 @@ int run_train(const std::vector<std::string>& words) {
     return run_fitted(others);
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, words);
-  if (parsed.help) {
-    fmt::print("{}", help_text(Command::kTrain));
-    return 0;
-  }
   TrainingArguments args = parsed.arguments;
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
@@ -178,6 +186,7 @@ int run_train(const std::vector<std::string>& words) {
                                      trainer_options(args, source));
   });
   Trainer& trainer = *planned;
+  trainer.add_callback(std::make_shared<ArgumentsFile>(parsed.arguments));
   print_text(args, format_found_batch_size(args, trainer.arguments()) +
                        format_batch(trainer.arguments(), trainer.steps()) +
                        format_precision(args, trainer.session().backend().machine()) +

@@ -1,8 +1,11 @@
-// The commands of the program. Each parses its flags, calls the library and prints the result.
+// The commands of the program. Each parses its flags, calls the library and prints the result. command_list.h has all of
+// them in one list.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "arguments/argument_help.h"
 
 namespace shoehorn {
 
@@ -22,7 +25,27 @@ int run_bench_ladder(const std::vector<std::string>& words);
 int run_bench_quality(const std::vector<std::string>& words);
 int run_generate(const std::vector<std::string>& words);
 int run_tokenizer(const std::vector<std::string>& words);
-int run_tokenizer_train(const std::vector<std::string>& words);  // `tokenizer train`
+int run_tokenizer_train(const std::vector<std::string>& words);
 int run_env(const std::vector<std::string>& words);
+int run_completion(const std::vector<std::string>& words);
+int run_man(const std::vector<std::string>& words);
+
+// What the commands' help is made of.
+CommandHelp help_of_train();
+CommandHelp help_of_eval();
+CommandHelp help_of_predict();
+CommandHelp help_of_plan();
+CommandHelp help_of_fit();
+CommandHelp help_of_anatomy();
+CommandHelp help_of_bench_step();
+CommandHelp help_of_bench_batch();
+CommandHelp help_of_bench_ladder();
+CommandHelp help_of_bench_quality();
+CommandHelp help_of_generate();
+CommandHelp help_of_tokenizer();
+CommandHelp help_of_tokenizer_train();
+CommandHelp help_of_env();
+CommandHelp help_of_completion();
+CommandHelp help_of_man();
 
 }  // namespace shoehorn

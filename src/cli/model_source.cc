@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "io/file.h"
+#include "io/hub_name.h"
 #include "io/json_file.h"
 #include "io/model_directory.h"
 #include "io/safetensors.h"
@@ -115,10 +116,9 @@ ModelSource open_model(const std::string& name_or_path, const std::string& task,
   if (allow_shapes && !path_exists(name_or_path)) {
     const std::string nearest = nearest_name(name_or_path, shape_names());
     throw user_error(
-        "[--model_name_or_path {}] expected a directory with config.json or one of the shapes {}, got neither{}; "
-        "nothing is downloaded",
+        "[--model_name_or_path {}] expected a directory with config.json or one of the shapes {}, got neither{}",
         name_or_path, fmt::join(shape_names(), ", "),
-        nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest));
+        nearest.empty() ? download_hint(name_or_path) : fmt::format("; did you mean '{}'?", nearest));
   }
   if (is_adapter_directory(name_or_path)) {
     throw user_error(

@@ -1,100 +1,76 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <functional>
-#include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/format.h"
 #include "base/stop_request.h"
 #include "base/utf8.h"
+#include "cli/command_list.h"
 #include "cli/commands.h"
+#include "cli/program_help.h"
 #include "cli/terminal_lines.h"
+#include "cli/unknown_command.h"
+#include "cli/version.h"
+#include "io/json_file.h"
 #include "lab/error_report.h"
 
 namespace shoehorn {
 
 namespace {
 
-constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
-
-  shoehorn train         fine-tune a model of a Hugging Face directory
-  shoehorn eval          loss, accuracy and F1 of a model on a labelled file
-  shoehorn predict       label and scores for each text of a file
-  shoehorn generate      texts that a language model writes
-  shoehorn plan          what training would take, to the byte, without running it
-  shoehorn fit           the fastest settings that fit the memory, and the flags that train with them
-  shoehorn anatomy       where the memory and the time of a training step go
-  shoehorn bench step    speed and memory of the training step on random tokens
-  shoehorn bench batch   the same by batch size, and which is best
-  shoehorn bench ladder  the settings of the efficient-training guides, one by one; also against Hugging Face
-  shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
-  shoehorn tokenizer     texts to token ids and back; trains tokenizers
-  shoehorn env           what was detected and measured about this machine
-
-shoehorn COMMAND --help lists the flags of a command; shoehorn --version says which version this is.
-)";
-
-constexpr const char* kBenchUsage = R"(Measurements on this machine, on random tokens or on a task of yours.
-
-  shoehorn bench step    speed and memory of the training step with any flags of train
-  shoehorn bench batch   the same by batch size, which is best, and which sizes the hardware likes
-  shoehorn bench ladder  the settings of the efficient-training guides, one by one; also against Hugging Face
-  shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
-
-shoehorn bench COMMAND --help lists the flags of a command.
-)";
-
-using CommandMap = std::map<std::string, std::function<int(const std::vector<std::string>&)>>;
-
-// The command that the first word names, run with the words after it. `what` names the choice in errors.
-int dispatch_to(const CommandMap& commands, std::vector<std::string> words, const char* what) {
-  const std::string name = words.empty() ? "" : words[0];
-  const auto command = commands.find(name);
-  if (command == commands.end()) {
-    std::vector<std::string> names;
-    for (const auto& [known, run] : commands) names.push_back(known);
-    const std::string nearest = nearest_name(name, names);
-    throw user_error("[{}] expected one of the commands {}, got '{}'{}", what, fmt::join(names, ", "), name,
-                     nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
-  }
-  words.erase(words.begin());
-  return command->second(words);
-}
-
 bool asks_for_help(const std::string& word) {
   return word == "--help" || word == "-h" || word == "help";
 }
 
-int run_bench(const std::vector<std::string>& words) {
-  if (!words.empty() && asks_for_help(words[0])) {
-    fmt::print("{}", kBenchUsage);
-    return 0;
+// Everything else needs the kernels.
+void check_processor() {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return;
+  throw user_error(
+      "[processor] expected one with AVX2 and FMA, got one without; the kernels have no slower form");
+}
+
+// `shoehorn --version [--json]`.
+void print_version(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    fmt::print("{}", format_version());
+  } else if (words == std::vector<std::string>{"--json"}) {
+    fmt::print("{}", format_json(version_json(), {.sort_keys = false}));
+  } else {
+    throw user_error("[--version] expected --json or nothing behind it, got '{}'", fmt::join(words, " "));
   }
-  static const CommandMap commands = {{"batch", run_bench_batch},
-                                      {"ladder", run_bench_ladder},
-                                      {"quality", run_bench_quality},
-                                      {"step", run_bench_step}};
-  return dispatch_to(commands, words, "bench");
 }
 
 int dispatch(const std::vector<std::string>& words) {
-  if (words.empty() || asks_for_help(words[0])) {
-    fmt::print("{}", kUsage);
-    return words.empty() ? 2 : 0;
+  if (words.empty()) {
+    fmt::print("{}", program_usage());
+    return 2;
   }
-  if (words[0] == "--version") {
-    fmt::print("shoehorn {}\n", SHOEHORN_VERSION);
+  if (asks_for_help(words[0])) {
+    fmt::print("{}", format_help_command({words.begin() + 1, words.end()}));
     return 0;
   }
-  static const CommandMap commands = {
-      {"train", run_train},     {"eval", run_eval},   {"predict", run_predict},
-      {"plan", run_plan},       {"fit", run_fit},     {"generate", run_generate},
-      {"anatomy", run_anatomy}, {"bench", run_bench}, {"tokenizer", run_tokenizer},
-      {"env", run_env}};
-  return dispatch_to(commands, words, "shoehorn");
+  if (words[0] == "--version") {
+    print_version({words.begin() + 1, words.end()});
+    return 0;
+  }
+  const auto [entry, rest] = find_command(words);
+  if (entry == nullptr) {
+    if (words.size() == 1 || !asks_for_help(words[1]) || commands_in_group(words[0]).empty())
+      throw_unknown_command(words);
+    fmt::print("{}", group_usage(words[0]));
+    return 0;
+  }
+  if (const std::optional<std::string> word = help_word_of(rest)) {
+    fmt::print("{}", format_help(entry->help(), *word, help_style()));
+    return 0;
+  }
+  check_processor();
+  return entry->run(rest);
 }
 
 // What a full disk or a closed pipe keeps from being written shows only when the buffer is emptied.
@@ -119,10 +95,6 @@ void check_words(const std::vector<std::string>& words) {
 
 int run_program(const std::vector<std::string>& words) {
   try {
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-      throw user_error(
-          "[processor] expected one with AVX2 and FMA, got one without; the kernels have no slower form");
-    }
     check_words(words);
     const int exit_code = dispatch(words);
     flush_output();

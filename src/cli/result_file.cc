@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/error.h"
 #include "io/file.h"
 #include "io/json_file.h"
 
@@ -18,18 +19,45 @@ constexpr JsonFormat kFormat = {.sort_keys = false, .ensure_ascii = false};
 
 ArgumentSpec result_json_row() {
   return {.name = "json",
+          .kind = ArgumentKind::kFlag,
+          .standard = false,
+          .help = "write the result as JSON to standard output"};
+}
+
+ArgumentSpec result_json_file_row() {
+  return {.name = "json_file",
           .kind = ArgumentKind::kText,
           .standard = std::string(),
-          .help = "FILE, or - for standard output in place of the table: the result as JSON",
-          .true_text = "-",
-          .false_text = ""};
+          .value = "FILE",
+          .help = "write the result as JSON to this file, beside the table"};
 }
 
 ArgumentSpec result_report_row() {
   return {.name = "report",
           .kind = ArgumentKind::kText,
           .standard = std::string(),
+          .value = "FILE",
           .help = "write the table with plots as one HTML file"};
+}
+
+CommandOptions parse_result_options(const std::vector<ArgumentSpec>& rows,
+                                    const std::vector<std::string>& words, UnknownFlags unknown) {
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string& next = words[i + 1];
+    if (words[i] == "--json" && !next.starts_with("--") && !parse_boolean(next))
+      throw user_error("[--json] expected nothing behind it, got '{0}'; --json_file {0} writes a file", next);
+  }
+  CommandOptions options = parse_options(rows, words, unknown);
+  if (options.flag("json") && options.is_given("json_file")) {
+    throw user_error(
+        "[--json_file] expected no --json with it, got both; the file has what --json prints in place of the "
+        "table");
+  }
+  return options;
+}
+
+std::string json_file_of(const CommandOptions& options) {
+  return options.flag("json") ? "-" : options.text("json_file");
 }
 
 void prepare_result_file(const std::string& file) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/hub_name.h"
 #include "io/owner.h"
 
 namespace shoehorn {
@@ -58,11 +59,8 @@ void check_is_directory(const fs::path& path) {
   if (error && error.value() != ENOENT && error.value() != ENOTDIR)
     throw_system_error(path, "look into this directory", error.value());
   throw user_error(
-      "[{0}] expected a local directory with config.json and model.safetensors, got nothing of that name; "
-      "names on the Hugging "
-      "Face hub are not downloaded: fetch it first, for instance with 'hf download {0} --local-dir DIR', and "
-      "give DIR",
-      path.string());
+      "[{}] expected a local directory with config.json and model.safetensors, got nothing of that name{}",
+      path.string(), download_hint(path.string()));
 }
 
 }  // namespace

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/plural.h"
 #include "session/precision_report.h"
 
 namespace shoehorn {
 
 std::string format_machine(const MachineProfile& machine) {
-  return fmt::format("{}, {}, {} threads, {}{}", machine.cpu, machine.isa, machine.threads, machine.products,
-                     machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
+  return fmt::format("{}, {}, {}, {}{}", machine.cpu, machine.isa, plural(machine.threads, "thread"),
+                     machine.products, machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
 }
 
 nlohmann::ordered_json to_json(const MachineProfile& machine) {

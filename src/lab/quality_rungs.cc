@@ -67,8 +67,8 @@ std::vector<QualityRung> quality_rungs(const QualityBase& base) {
       {{"bf16_checkpointing", "bf16, checkpointing", bf16 + checkpointing}, kEveryBit, "bf16"},
       {{"bf16_no_master", "bf16 without masters", bf16 + no_masters}},
 
-      {{"adamw_8bit", "8-bit AdamW", optim("adamw_8bit")}},
-      {{"adamw_8bit_embeddings", "8-bit AdamW, embeddings too", optim("adamw_8bit") + embeddings_too}},
+      {{"8bit", "8-bit AdamW", optim("adamw_8bit")}},
+      {{"8bit_embeddings", "8-bit AdamW, embeddings too", optim("adamw_8bit") + embeddings_too}},
       {{"adafactor", "Adafactor", optim("adafactor")}},
       {{"lion", "Lion, learning rate / 10", optim("lion_32bit") + times(base, 0.1)}},
       {{"lion_8bit", "8-bit Lion, learning rate / 10", optim("lion_8bit") + times(base, 0.1)}},
@@ -91,14 +91,13 @@ std::vector<QualityRung> quality_rungs(const QualityBase& base) {
          fmt::format("0:{},{}:{},{}:{}", b, 16 * b, 2 * b, 48 * b, 4 * b), "--scale_learning_rate", "sqrt",
          "--reference_batch_size", std::to_string(b)}}},
 
-      {{"bf16_adamw_8bit", "bf16, 8-bit AdamW", bf16 + optim("adamw_8bit")}},
-      {{"bf16_adamw_8bit_no_master", "bf16 without masters, 8-bit AdamW",
-        bf16 + optim("adamw_8bit") + no_masters}},
-      {{"all_bf16", "all exact techniques, bf16", exact + bf16}},
-      {{"all_bf16_adamw_8bit", "all exact techniques, bf16, 8-bit AdamW",
-        exact + bf16 + optim("adamw_8bit")}},
-      {{"all_bf16_adafactor", "all exact techniques, bf16, Adafactor", exact + bf16 + optim("adafactor")}},
-      {{"lowest", "all exact techniques, bf16 without masters, 8-bit AdamW, embeddings too",
+      {{"bf16_8bit", "bf16, 8-bit AdamW", bf16 + optim("adamw_8bit")}},
+      {{"bf16_8bit_no_master", "bf16 without masters, 8-bit AdamW", bf16 + optim("adamw_8bit") + no_masters}},
+      {{"exact_bf16", "all exact techniques, bf16", exact + bf16}},
+      {{"exact_bf16_8bit", "all exact techniques, bf16, 8-bit AdamW", exact + bf16 + optim("adamw_8bit")}},
+      {{"exact_bf16_adafactor", "all exact techniques, bf16, Adafactor", exact + bf16 + optim("adafactor")}},
+      {{"exact_bf16_8bit_embeddings_no_master",
+        "all exact techniques, bf16 without masters, 8-bit AdamW, embeddings too",
         exact + bf16 + optim("adamw_8bit") + embeddings_too + no_masters}},
   };
 }

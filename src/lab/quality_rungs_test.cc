@@ -47,6 +47,35 @@ TEST(QualityRungs, AreTrainsFlagsAndDiffer) {
   EXPECT_TRUE(quality_rungs(base)[0].flags.empty());
 }
 
+// The flags of a rung besides batches and learning rates, which each benchmark has its own of.
+std::set<std::string> techniques(const std::vector<std::string>& flags) {
+  std::set<std::string> all;
+  for (size_t at = 0; at < flags.size(); ++at) {
+    std::string text = flags[at];
+    while (at + 1 < flags.size() && !flags[at + 1].starts_with("--")) text += " " + flags[++at];
+    const bool is_of_batch =
+        text.find("batch_size") != std::string::npos || text.starts_with("--learning_rate") ||
+        text.starts_with("--gradient_accumulation_steps") || text.starts_with("--scale_learning_rate");
+    if (text == "--optim adamw_bnb_8bit") text = "--optim adamw_8bit";
+    if (!is_of_batch) all.insert(text);
+  }
+  return all;
+}
+
+// A rung of both benchmarks has one name, and a name means one rung.
+TEST(QualityRungs, AreNamedAsTheLaddersAre) {
+  int64_t same = 0;
+  for (const QualityRung& rung : quality_rungs({})) {
+    for (const LadderRung& other : ladder_rungs()) {
+      const bool is_same = techniques(rung.flags) == techniques(other.flags);
+      if (techniques(rung.flags).empty()) continue;
+      EXPECT_EQ(rung.name == other.name, is_same) << rung.name << " " << other.name;
+      same += is_same ? 1 : 0;
+    }
+  }
+  EXPECT_GE(same, 10);
+}
+
 // What is promised to give the same numbers has the same effective batch, learning rate, optimizer and
 // precision.
 TEST(QualityRungs, APromiseIsOfTheSameTraining) {
@@ -88,19 +117,19 @@ TEST(QualityRungs, WithoutMastersAndWithEmbeddingsIn8Bits) {
   std::map<std::string, TrainingArguments> rungs;
   for (const QualityRung& rung : quality_rungs({})) rungs[rung.name] = parsed({}, rung);
   for (const auto& [name, args] : rungs) {
-    const bool is_without =
-        name == "bf16_no_master" || name == "bf16_adamw_8bit_no_master" || name == "lowest";
+    const bool is_without = name == "bf16_no_master" || name == "bf16_8bit_no_master" ||
+                            name == "exact_bf16_8bit_embeddings_no_master";
     EXPECT_EQ(args.master_weights == "none", is_without) << name;
-    const bool is_8_bits = name == "adamw_8bit_embeddings" || name == "lowest";
+    const bool is_8_bits = name == "8bit_embeddings" || name == "exact_bf16_8bit_embeddings_no_master";
     EXPECT_EQ(args.optim_args.contains("embedding_bits"), is_8_bits) << name;
   }
-  EXPECT_EQ(rungs["bf16_adamw_8bit_no_master"].optim, rungs["adamw_8bit"].optim);
+  EXPECT_EQ(rungs["bf16_8bit_no_master"].optim, rungs["8bit"].optim);
 }
 
 // Its flags are those of the ladder's, but for the batch and another name of the same optimizer.
 TEST(QualityRungs, TheLowestIsTheLaddersLowest) {
   const QualityBase base{.batch_size = 4};
-  const QualityRung ours = choose_quality_rungs(base, {"lowest"}).back();
+  const QualityRung ours = choose_quality_rungs(base, {"exact_bf16_8bit_embeddings_no_master"}).back();
   const LadderRung ladder = choose_rungs({"exact_bf16_8bit_embeddings_no_master"}).front();
   const TrainingArguments a = parsed(base, ours);
   const TrainingArguments b = parsed(base, {{ladder.name, ladder.setting, ladder.flags}});

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "lab/machine_text.h"
 #include "lab/quality.h"
 
@@ -123,8 +124,9 @@ TextTable quality_flags(const QualityResults& results) {
 
 std::string quality_title(const QualityResults& results) {
   const QualityOptions& options = results.options;
-  return fmt::format("{}; {} seeds of the reference, {} of other settings; {}", options.title, options.seeds,
-                     std::min(options.seeds, options.rung_seeds), format_machine(results.machine));
+  return fmt::format("{}; {} of the reference, {} of other settings; {}", options.title,
+                     plural(options.seeds, "seed"), std::min(options.seeds, options.rung_seeds),
+                     format_machine(results.machine));
 }
 
 std::vector<std::string> quality_remarks(const QualityResults& results) {

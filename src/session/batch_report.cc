@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "arguments/batch_size_ramp.h"
+#include "base/plural.h"
 
 namespace shoehorn {
 
@@ -19,13 +20,13 @@ std::string format_batch(const TrainingArguments& args, const TrainingSteps& ste
   std::string text = fmt::format("Effective batch {} = {} a device", effective_batch_size(args),
                                  args.per_device_train_batch_size);
   if (args.gradient_accumulation_steps > 1)
-    text += fmt::format(" x {} accumulation steps", args.gradient_accumulation_steps);
+    text += " x " + plural(args.gradient_accumulation_steps, "accumulation step");
   const std::vector<RampStage> ramp = batch_size_ramp_of(args);
   for (size_t s = 0; s + 1 < ramp.size(); ++s) {
     text += fmt::format("; {}{} up to sample {}", s == 0 ? "growing: " : "",
                         ramp[s].micro_batches * args.per_device_train_batch_size, ramp[s + 1].samples);
   }
-  text += fmt::format("; {} steps {} epoch, {} in all\n", steps.update_steps_per_epoch,
+  text += fmt::format("; {} {} epoch, {} in all\n", plural(steps.update_steps_per_epoch, "step"),
                       ramp.empty() ? "an" : "in the first", steps.max_steps);
   if (args.scale_learning_rate != "none") {
     const bool is_root = args.scale_learning_rate == "sqrt";
@@ -35,9 +36,9 @@ std::string format_batch(const TrainingArguments& args, const TrainingSteps& ste
   }
   if (steps.update_steps_per_epoch < kFewStepsAnEpoch) {
     text += fmt::format(
-        "Warning: an epoch updates the weights {} times only; a smaller batch or a larger --num_train_epochs "
+        "Warning: an epoch updates the weights {} only; a smaller batch or a larger --num_train_epochs "
         "trains further\n",
-        steps.update_steps_per_epoch);
+        plural(steps.update_steps_per_epoch, "time"));
   }
   return text;
 }

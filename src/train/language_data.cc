@@ -10,6 +10,7 @@
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "data/texts.h"
 #include "train/text_data.h"
 
@@ -78,26 +79,32 @@ struct Part {
 };
 
 std::string format_blocks(const Part& part, const BlockCounts& counts, const BlockOptions& options) {
-  std::string line = fmt::format("{}: {} tokens, {} blocks of {}{} tokens", part.name,
-                                 format_count(counts.tokens), format_count(counts.blocks),
-                                 counts.short_blocks > 0 ? "up to " : "", format_count(options.block_size));
-  const auto add = [&](int64_t count, std::string_view what) {
-    if (count > 0) line += fmt::format("; {} {}", format_count(count), what);
+  std::string line =
+      fmt::format("{}: {}, {} of {}{}", part.name, plural_count(counts.tokens, "token"),
+                  plural_count(counts.blocks, "block"), counts.short_blocks > 0 ? "up to " : "",
+                  plural_count(options.block_size, "token"));
+  const auto add = [&](int64_t count, std::string_view noun, std::string_view of_one,
+                       std::string_view of_many) {
+    if (count > 0) line += fmt::format("; {} {}", plural_count(count, noun), count == 1 ? of_one : of_many);
   };
   if (options.packing == BlockPacking::kDocuments && counts.blocks > 0) {
     line +=
         fmt::format(", {} on average", format_count(std::llround(static_cast<double>(counts.block_tokens) /
                                                                  static_cast<double>(counts.blocks))));
   }
-  add(counts.cut_texts, "texts longer than a block are cut into several");
-  add(counts.left_over_tokens, options.remainder == BlockRemainder::kRunClm
-                                   ? "tokens left over from each 1,000 texts are not used"
-                                   : "tokens left over at the end are not used");
-  add(counts.empty_texts, "texts have no token");
+  add(counts.cut_texts, "text", "longer than a block is cut into several",
+      "longer than a block are cut into several");
+  if (options.remainder == BlockRemainder::kRunClm)
+    add(counts.left_over_tokens, "token", "left over from each 1,000 texts is not used",
+        "left over from each 1,000 texts are not used");
+  else
+    add(counts.left_over_tokens, "token", "left over at the end is not used",
+        "left over at the end are not used");
+  add(counts.empty_texts, "text", "has no token", "have no token");
   if (counts.unused_blocks > 0) {
-    line +=
-        fmt::format("; {} blocks behind the first {} ({}) are not used", format_count(counts.unused_blocks),
-                    format_count(counts.blocks), part.max_blocks_flag);
+    line += fmt::format("; {} behind the first {} ({}) {} not used",
+                        plural_count(counts.unused_blocks, "block"), format_count(counts.blocks),
+                        part.max_blocks_flag, counts.unused_blocks == 1 ? "is" : "are");
   }
   return line + "\n";
 }
@@ -124,7 +131,7 @@ void check_has_blocks(const LanguageBlocks& blocks, const Part& part, int64_t bl
 
 Part whole_file(const std::string& file, const LoadedTexts& loaded) {
   return {.file = file,
-          .name = fmt::format("{}: {} texts", file, format_count(loaded.texts.size())),
+          .name = fmt::format("{}: {}", file, plural_count(loaded.texts.size(), "text")),
           .texts = loaded.texts.size()};
 }
 

@@ -5,6 +5,7 @@
 
 #include "arguments/step_settings.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "base/process.h"
 #include "base/stop_request.h"
 #include "io/checkpoint_directory.h"
@@ -376,13 +377,12 @@ TrainOutput Trainer::output_of(const TrainingLoop& loop, double seconds) {
 // The results and the reports. Those of a stopped run are no entry of its log, which goes on when it is resumed.
 void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds) {
   if (position_.nonfinite_losses > 0) {
-    say(fmt::format(
-        "{} of {} steps had a loss that is not finite; --detect_anomaly names the op that makes it",
-        position_.nonfinite_losses, state_.global_step));
+    say(fmt::format("{} of {} had a loss that is not finite; --detect_anomaly names the op that makes it",
+                    position_.nonfinite_losses, plural(state_.global_step, "step")));
   }
   if (position_.skipped_steps > 0) {
-    say(fmt::format("{} of {} steps were skipped: a gradient overflowed in fp16", position_.skipped_steps,
-                    state_.global_step));
+    say(fmt::format("{} of {} {} skipped: a gradient overflowed in fp16", position_.skipped_steps,
+                    plural(state_.global_step, "step"), position_.skipped_steps == 1 ? "was" : "were"));
   }
   if (output.stop_signal == 0) {
     const Metrics& logged = reports_->log(output.metrics);

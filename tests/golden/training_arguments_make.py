@@ -1,7 +1,8 @@
 """Writes training_arguments.json: what transformers' command line knows.
 
 "fields": of each field of TrainingArguments the default (null where unset) and `other`, another value as words of a
-command line that its argument parser accepts. "values": of each field with named values all of them.
+command line that its argument parser accepts. "values": of each field with named values all of them. "written": the file
+that to_json_string() makes of some arguments, "written_of" as words.
 
 Run: python training_arguments_make.py [OUTPUT]   (transformers 5.23)
 """
@@ -74,6 +75,10 @@ def other_value(field):
     return "something"
 
 
+WRITTEN_OF = ["--output_dir", "out", "--learning_rate", "0.001", "--per_device_train_batch_size", "16", "--optim", "adafactor",
+              "--gradient_checkpointing", "--max_steps", "12", "--seed", "7", "--use_cpu"]
+
+
 def main():
     parser = HfArgumentParser(TrainingArguments)
     fields = {}
@@ -91,7 +96,8 @@ def main():
     values = {name: [member.value for member in members] for name, members in VALUES.items()}
     values["report_to"] = sorted(INTEGRATION_TO_CALLBACK)
     path = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).with_name("training_arguments.json")
-    golden = {"fields": fields, "values": values}
+    written = json.loads(parser.parse_args_into_dataclasses(WRITTEN_OF)[0].to_json_string())
+    golden = {"fields": fields, "values": values, "written": written, "written_of": WRITTEN_OF}
     pathlib.Path(path).write_text(json.dumps(golden, indent=2, sort_keys=True) + "\n")
 
 

@@ -74,7 +74,7 @@ def random_texts(count, seed):
 def run(program, action, directory, lines, *flags):
     source = directory / "lines"
     source.write_text("".join(line + "\n" for line in lines))
-    words = [program, "tokenizer", action, str(directory), str(source), "--json", *flags]
+    words = [program, "tokenizer", action, str(directory), str(source), "--json_lines", *flags]
     return subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout.decode().split("\n")[:-1]
 
 
