@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/result_file.h"
+#include "cli/round_options.h"
 #include "cli/stopped_bench.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "lab/ladder.h"
 #include "lab/ladder_page.h"
@@ -46,10 +48,6 @@ const std::vector<ArgumentSpec>& option_rows() {
        .kind = kInteger,
        .standard = int64_t{3},
        .help = "optimizer steps of a process; the first does not count"},
-      {.name = "repeats",
-       .kind = kInteger,
-       .standard = int64_t{1},
-       .help = "processes a rung and side; their medians are shown"},
       {.name = "against",
        .kind = kText,
        .standard = std::string(),
@@ -61,9 +59,21 @@ const std::vector<ArgumentSpec>& option_rows() {
        .help = "a Python that has transformers; else $SHOEHORN_PEERS_PYTHON, else the one that "
                "bench/peers/setup.sh makes"},
       {.name = "memory_budget", .kind = kBytes, .help = "as for train; else what the machine has available"},
+      {.name = "num_threads", .kind = kInteger, .help = "as for train, of both sides"},
       result_json_row(),
       result_report_row(),
   };
+  return rows;
+}
+
+// The rows above, and those of the rounds.
+const std::vector<ArgumentSpec>& all_rows() {
+  static const std::vector<ArgumentSpec> rows = [] {
+    std::vector<ArgumentSpec> all = option_rows();
+    const std::vector<ArgumentSpec> more = round_rows(LadderOptions().rounds);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
   return rows;
 }
 
@@ -105,7 +115,9 @@ LadderOptions ladder_options(const CommandOptions& given) {
   options.model = quick && !given.is_given("model") ? std::string(kQuickShape) : given.text("model");
   options.sequence_length = given.integer_at_least("sequence_length", 1);
   options.steps = given.integer_at_least("steps", 2, "; the first one does not count");
-  options.repeats = given.integer_at_least("repeats", 1);
+  options.rounds = round_limits(given);
+  if (given.is_given("num_threads")) options.num_threads = given.integer_at_least("num_threads", 1);
+  use_threads(options.num_threads);  // the title says which
   if (given.is_given("memory_budget")) options.memory_budget_bytes = given.integer("memory_budget");
   if (given.text("against") == "huggingface") {
     options.python = find_python(given.text("python"));
@@ -121,9 +133,9 @@ LadderOptions ladder_options(const CommandOptions& given) {
 }  // namespace
 
 int run_bench_ladder(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(option_rows(), words);
+  const CommandOptions given = parse_options(all_rows(), words);
   if (given.help) {
-    fmt::print("{}{}", kIntroduction, options_help(option_rows()));
+    fmt::print("{}{}", kIntroduction, options_help(all_rows()));
     return 0;
   }
   const LadderOptions options = ladder_options(given);

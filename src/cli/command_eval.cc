@@ -12,6 +12,7 @@
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/text_task.h"
+#include "exec/backend/thread_count.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -23,6 +24,7 @@ namespace shoehorn {
 
 int evaluate_model(const ParsedArguments& parsed) {
   TrainingArguments args = parsed.arguments;
+  use_threads(args.num_threads);
   const StopSignals signals;
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
@@ -45,7 +47,7 @@ int evaluate_model(const ParsedArguments& parsed) {
                                 notices)
                  .dataset;
     }
-    fmt::print(args.json ? stderr : stdout, "{}{}", summary, notices);
+    fmt::print(args.json ? stderr : stdout, "{}{}{}\n", summary, notices, describe(thread_count()));
     TrainerOptions options;
     options.weights = source.directory;
     options.adapter = source.adapter;

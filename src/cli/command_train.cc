@@ -17,6 +17,7 @@
 #include "cli/resume_command.h"
 #include "cli/terminal_lines.h"
 #include "cli/text_task.h"
+#include "exec/backend/thread_count.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
@@ -143,6 +144,7 @@ int run_train(const std::vector<std::string>& words) {
     return 0;
   }
   TrainingArguments args = parsed.arguments;
+  use_threads(args.num_threads);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
@@ -164,8 +166,8 @@ int run_train(const std::vector<std::string>& words) {
                                      trainer_options(args, source, text));
   });
   Trainer& trainer = *planned;
-  fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
-             format_batch(trainer.arguments(), trainer.steps()),
+  fmt::print(text, "{}{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()),
+             format_batch(trainer.arguments(), trainer.steps()), describe(thread_count()),
              format_precision(args, trainer.session().backend().machine()),
              format_forecast(trainer.forecast()));
   std::fflush(text);

@@ -5,12 +5,19 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "exec/backend/thread_count.h"
 #include "session/precision_report.h"
 
 namespace shoehorn {
 
 std::string format_machine(const MachineProfile& machine) {
-  return fmt::format("{}, {}, {} threads, {}{}", machine.cpu, machine.isa, machine.threads, machine.products,
+  // Of this machine also what decided the number.
+  const ThreadCount here = thread_count();
+  const std::string threads =
+      machine == this_machine() && machine.threads == here.threads
+          ? describe(here)
+          : fmt::format("{} thread{}", machine.threads, machine.threads == 1 ? "" : "s");
+  return fmt::format("{}, {}, {}, {}{}", machine.cpu, machine.isa, threads, machine.products,
                      machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
 }
 

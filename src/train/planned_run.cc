@@ -21,6 +21,7 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
     : model_(model), args_(args), keeps_optimizer_(options.optimizer.has_value()) {
   SessionOptions session;
   session.backend = std::move(options.backend);
+  session.threads = static_cast<int>(args.num_threads.value_or(0));
   session.step = step_options_of(args);
   if (options.optimizer) session.step.optimizer = *options.optimizer;
   session.step.decay_of = decay_of_groups(options.optimizer_groups);

@@ -1,12 +1,12 @@
 #include "train/text_data.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <span>
 
 #include "base/content_hash.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 
 namespace shoehorn {
@@ -29,13 +29,13 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
 
 LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options) {
-  return load_dataset(path, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options);
+  return load_dataset(path, tokenize_with(tokenizer, max_length, thread_count().threads), options);
 }
 
 LoadedDataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options, const DatasetCacheOptions& cache) {
   if (cache.directory.empty()) return load_dataset(path, tokenizer, max_length, options);
-  return load_cached_dataset(path, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options,
+  return load_cached_dataset(path, tokenize_with(tokenizer, max_length, thread_count().threads), options,
                              cache);
 }
 
