@@ -22,6 +22,10 @@ namespace {
 
 using enum ArgumentKind;
 
+// With --quick: enough steps for a stable median in one process on a calm machine, and no long wait on another.
+constexpr int64_t kQuickSteps = 6;
+constexpr double kQuickSeconds = 5;
+
 constexpr const char* kIntroduction =
     R"(The settings of the efficient-training guides on this machine, each in a process of its own: random tokens,
 labels 0 and 1, an effective batch of 4. A setting that does not fit, or that this version lacks, is shown as such.
@@ -115,7 +119,9 @@ LadderOptions ladder_options(const CommandOptions& given) {
   options.model = quick && !given.is_given("model") ? std::string(kQuickShape) : given.text("model");
   options.sequence_length = given.integer_at_least("sequence_length", 1);
   options.steps = given.integer_at_least("steps", 2, "; the first one does not count");
+  if (quick && !given.is_given("steps")) options.steps = kQuickSteps;
   options.rounds = round_limits(given);
+  if (quick && !given.is_given("max_seconds")) options.rounds.most_seconds = kQuickSeconds;
   if (given.is_given("num_threads")) options.num_threads = given.integer_at_least("num_threads", 1);
   use_threads(options.num_threads);  // the title says which
   if (given.is_given("memory_budget")) options.memory_budget_bytes = given.integer("memory_budget");

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/median.h"
 #include "base/process.h"
+#include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "exec/backend/thread_count.h"
@@ -85,6 +86,7 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, cons
                            {"train_loss", output.training_loss},
                            {"threads", thread_count().threads},
                            {"threads_text", describe(thread_count())},
+                           {"thread_waits", thread_waits().setting},
                            {"step_samples", steps}};
   result["load"] = {{"average_before", load.average_before},
                     {"average_after", load.average_after},
