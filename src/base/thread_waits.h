@@ -20,7 +20,7 @@
 
 namespace shoehorn {
 
-// Measured: `bench/loaded.py --spins`; docs/measurements.md.
+// From `bench/loaded.py --spins`: shorter spins cost an idle machine more, longer ones a busy machine.
 inline constexpr double kSpinSeconds = 30e-6;
 
 // Call it first in main(). Unless the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, replaces the process by the same
