@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,8 @@ namespace {
 
 constexpr const char* kSpinVariable = "GOMP_SPINCOUNT";
 constexpr const char* kPolicyVariable = "OMP_WAIT_POLICY";
-// Marks the process that runs anew, and keeps it from doing so again.
+// Marks the process that runs anew, and keeps it from doing so again. Its value is the process's name, as ps shows it,
+// which would be "exe" otherwise.
 constexpr const char* kMarkVariable = "SHOEHORN_RUNS_ANEW";
 
 // The count that bound_thread_waits() put in force; empty if it did not.
@@ -47,7 +49,8 @@ int64_t spins_of_bounded_wait() {
 }
 
 void bound_thread_waits(char** argv) {
-  if (std::getenv(kMarkVariable) != nullptr) {
+  if (const char* name = std::getenv(kMarkVariable); name != nullptr) {
+    prctl(PR_SET_NAME, name);
     if (const char* spins = std::getenv(kSpinVariable); spins != nullptr) bounded_spins() = spins;
     unsetenv(kMarkVariable);
     unsetenv(kSpinVariable);
@@ -56,7 +59,9 @@ void bound_thread_waits(char** argv) {
   if (std::getenv(kSpinVariable) != nullptr || std::getenv(kPolicyVariable) != nullptr || !can_run_anew())
     return;
   setenv(kSpinVariable, std::to_string(spins_of_bounded_wait()).c_str(), 1);
-  setenv(kMarkVariable, "1", 1);
+  char name[16] = {};
+  prctl(PR_GET_NAME, name);
+  setenv(kMarkVariable, name, 1);
   execv("/proc/self/exe", argv);
   // It did not work, which harms nothing but the speed on a busy machine.
   unsetenv(kMarkVariable);

@@ -24,10 +24,10 @@ namespace shoehorn {
 inline constexpr double kSpinSeconds = 30e-6;
 
 // Call it first in main(). Unless the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, replaces the process by the same
-// program (execve of /proc/self/exe) with GOMP_SPINCOUNT as kSpinSeconds takes on this processor, once. Process id,
-// signals that are ignored, priority, limits and open files stay; it takes some milliseconds. In the new process it
-// removes the setting from the environment, so that programs started from here find the user's. Where the program
-// cannot be run anew (no /proc, started through the dynamic loader), it goes on as it is.
+// program (execve of /proc/self/exe) with GOMP_SPINCOUNT as kSpinSeconds takes on this processor, once. Process id and
+// name, signals that are ignored, priority, limits and open files stay; it takes some milliseconds. In the new process it
+// removes the setting from the environment, so that programs started from here find the user's. Where the program cannot
+// be run anew (no /proc, started through the dynamic loader), it goes on as it is.
 void bound_thread_waits(char** argv);
 
 struct ThreadWaits {

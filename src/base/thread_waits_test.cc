@@ -1,6 +1,7 @@
 #include "base/thread_waits.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -24,8 +25,11 @@ TEST(ThreadWaitsChild, DISABLED_PrintsWhatIsInForce) {
   char* argv[] = {program.data(), filter.data(), also.data(), nullptr};
   const bool was_set = std::getenv("GOMP_SPINCOUNT") != nullptr;
   bound_thread_waits(argv);
-  std::printf("at start: %s\nin force: %s\nleft for others: %s %s\n", was_set ? "set" : "unset",
-              describe(thread_waits()).c_str(), std::getenv("GOMP_SPINCOUNT") == nullptr ? "unset" : "set",
+  char name[16] = {};
+  prctl(PR_GET_NAME, name);
+  std::printf("name: %s\nat start: %s\nin force: %s\nleft for others: %s %s\n", name,
+              was_set ? "set" : "unset", describe(thread_waits()).c_str(),
+              std::getenv("GOMP_SPINCOUNT") == nullptr ? "unset" : "set",
               std::getenv("SHOEHORN_RUNS_ANEW") == nullptr ? "unmarked" : "marked");
 }
 
@@ -39,6 +43,7 @@ std::string run_child(const std::vector<std::string>& variables) {
 TEST(ThreadWaits, ProgramRunsAnewWithABoundedSpin) {
   const std::string output = run_child({});
   EXPECT_NE(output.find("at start: set\n"), std::string::npos) << "when libgomp was loaded: " << output;
+  EXPECT_NE(output.find("name: base_test\n"), std::string::npos) << output;
   EXPECT_NE(output.find("in force: spin for 30 µs, then sleep (GOMP_SPINCOUNT="), std::string::npos)
       << output;
   EXPECT_NE(output.find("left for others: unset unmarked\n"), std::string::npos) << output;
