@@ -107,6 +107,15 @@ ENTRIES = [
         "build/shoehorn bench ladder --model bert-base --rungs accumulation,checkpointing --steps 4 --json",
         2, 4, ("build/shoehorn",),
     ),
+    # Exit 1: a goal was missed, which is a measurement too.
+    Entry(
+        "loaded_bert_base", "bench/loaded.py --model bert-base --rounds 10 --json -", 40, 6, ("build/shoehorn", "peers"),
+        most_runs=1, exits=(0, 1),
+    ),
+    Entry(
+        "loaded_spins", "bench/loaded.py --model bert-mini --rounds 10 --steps 30 --spins 0 300 1000 3000 10000 300000 --json -",
+        15, 2, ("build/shoehorn",), most_runs=1,
+    ),
     text("fp32"),
     text("bf16"),
     Entry(

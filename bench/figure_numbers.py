@@ -137,6 +137,13 @@ def of_arena(name):
     ]
 
 
+# loaded.py: an output has the runs of each side, idle and loaded.
+
+
+def of_state(side, state, key):
+    return lambda record: [run.get(key) for output in r.outputs(record) for run in output["runs"].get(side, {}).get(state, [])]
+
+
 # Google Benchmark: an output has `benchmarks`, each with counters.
 
 

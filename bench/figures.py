@@ -11,7 +11,7 @@ import campaign_entries as entries
 import records as r
 from figure_numbers import (
     MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_rounds,
-    of_rung, of_seeds, of_side, prediction_error, processes_of_ladder, setting_of, shown, span, times,
+    of_rung, of_seeds, of_side, of_state, prediction_error, processes_of_ladder, setting_of, shown, span, times,
 )  # fmt: skip
 
 
@@ -57,6 +57,35 @@ def text_table(machine):
             row.append(times(found, of_side("ours", key), of_side("theirs", key)))
         rows.append([*row, *(middle(found, of_side(side, "loss"), 4) for side in ("ours", "theirs"))])
     return header, rows
+
+
+LOADED_STATES = (("idle", "alone"), ("loaded", "beside two busy loops"))
+
+
+def loaded_table(machine):
+    found = machine.of("loaded_bert_base")
+    rows = []
+    for state, label in LOADED_STATES:
+        speeds = [of_state(side, state, "samples_per_second") for side in ("ours", "theirs")]
+        row = [label, *(middle(found, speed, 2) for speed in speeds), times(found, *speeds)]
+        shares = [middle(found, at_path("of_the_share", side), 2) for side in ("ours", "theirs")]
+        rows.append(row + (shares if state == "loaded" else ["", ""]))
+    return ("BERT-base, 8 × 128 tokens, 2 threads", "samples/s", "Trainer", "speed", "of the share", "Trainer"), rows
+
+
+def spins_table(machine):
+    found = machine.of("loaded_spins")
+    sides = keys_in(found, lambda output: list(output["runs"]))
+    longest = max((side for side in sides if side.startswith("spins_")), key=lambda side: int(side.removeprefix("spins_")), default="ours")
+    rows = []
+    for side in sides:
+        label = f"{int(side.removeprefix('spins_')):,} spins" if side.startswith("spins_") else "as the program sets it"
+        row = [label]
+        for state, _ in LOADED_STATES:
+            seconds = of_state(side, state, "step_seconds")
+            row += [middle(found, seconds, 4), times(found, seconds, of_state(longest, state, "step_seconds"))]
+        rows.append(row)
+    return ("BERT-mini, 8 × 128 tokens, 2 threads", "step alone, s", "times", "beside two busy loops, s", "times"), rows
 
 
 SUMMARY = STEPS + TEXTS
@@ -332,6 +361,8 @@ FIGURES = [
     Figure("lowest", LOWEST, lowest_table),
     Figure("recompute", ("recompute",), recompute_table),
     Figure("text", TEXTS, text_table),
+    Figure("loaded", ("loaded_bert_base",), loaded_table),
+    Figure("loaded_spins", ("loaded_spins",), spins_table),
     Figure("data_wait", ("data_wait",), data_wait_table),
     Figure("quality_minilm", ("quality_minilm",), quality_table("quality_minilm")),
     Figure("quality_quick", ("quality_quick",), quality_table("quality_quick")),

@@ -12,6 +12,7 @@
 #include "arguments/training_arguments.h"
 #include "base/error.h"
 #include "base/stop_request.h"
+#include "base/thread_waits.h"
 #include "data/dataset.h"
 #include "data/load_dataset.h"
 #include "generate/text_generator.h"

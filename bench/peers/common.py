@@ -4,6 +4,7 @@ and one JSON object on standard output (everything else a library prints goes to
 import contextlib
 import json
 import os
+import resource
 import statistics
 import sys
 import tempfile
@@ -89,12 +90,14 @@ def train(args, model, train_dataset, data_collator=None):
     """
     import transformers
 
-    ends, cpu_seconds = [], []
+    ends, cpu_seconds, loads, switches = [], [], [], []
 
     class Clock(transformers.TrainerCallback):
         def on_step_end(self, arguments, state, control, **_):
             ends.append(now_seconds())
             cpu_seconds.append(time.process_time())
+            loads.append(os.getloadavg()[0])
+            switches.append(resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw)
 
     losses = []
 
@@ -147,6 +150,13 @@ def train(args, model, train_dataset, data_collator=None):
         "samples_per_second_mean": samples * len(steps) / sum(steps) if steps else None,
         "step_seconds": median,
         "step_cpu_seconds": statistics.median(b - a for a, b in zip(cpu_seconds, cpu_seconds[1:])) if steps else None,
+        "step_samples": steps,
+        "load": {
+            "average_before": loads[0],
+            "average_after": loads[-1],
+            "involuntary_switches": switches[-1] - switches[0],
+            "cpu_share": (cpu_seconds[-1] - cpu_seconds[0]) / (ends[-1] - ends[0]) / torch.get_num_threads() if steps else 0,
+        },
         "first_step_seconds": ends[0] - process_start_seconds(),
         "first_step_seconds_from_train": ends[0] - train_called,
         "peak_bytes": memory_bytes("VmHWM"),

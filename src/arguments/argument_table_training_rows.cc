@@ -143,6 +143,13 @@ std::vector<ArgumentSpec> memory_and_speed() {
        .resume = kIrrelevant,
        .kind = kBytes,
        .help = "most memory the whole process may take, as 6GiB; a plan beyond it is refused before it runs"},
+      {.name = "num_threads",
+       .group = kMemory,
+       .field = &Args::num_threads,
+       .resume = kFree,
+       .help =
+           "threads of kernels and tokenizers; else OMP_NUM_THREADS, else the processors that CPU affinity and "
+           "cgroup quota leave"},
       {.name = "gradient_checkpointing",
        .group = kMemory,
        .is_common = true,

@@ -102,8 +102,9 @@ struct TrainingArguments {
   int64_t hysteresis = 1;
   double min_loss_scale = 1;
 
-  // Memory and speed. memory_budget is in bytes for the whole process.
+  // Memory and speed. memory_budget is in bytes for the whole process. num_threads unset: exec/backend/thread_count.h.
   std::optional<int64_t> memory_budget = {};
+  std::optional<int64_t> num_threads = {};
   bool gradient_checkpointing = false;
   Kwargs gradient_checkpointing_kwargs = {};
   std::string accumulation_order = "micro_batch";

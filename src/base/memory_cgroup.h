@@ -1,16 +1,6 @@
-// The memory cgroups that contain this process: where they are mounted, and what they allow.
+// What the memory cgroups that contain this process (base/cgroup.h) allow.
 //
-// /proc/self/cgroup names one group per hierarchy, as seen from the process's cgroup namespace:
-//   4:memory:/docker/ab12     version 1
-//   0::/user.slice/x.scope    version 2
-// /proc/self/mountinfo says which part of a hierarchy is mounted where. For example, "/docker
-// /sys/fs/cgroup/memory" means that the group /docker and all groups below it appear under
-// /sys/fs/cgroup/memory. The process's folder is then the mount point plus the rest of the group's name.
-// Where the group's name does not begin with the mounted one (the namespace's root lies inside the mount, or
-// the group lies outside of the namespace), the folder is the one whose cgroup.procs lists the process.
-//
-// Sources: cgroups(7), cgroup_namespaces(7), proc(5), and the kernel's admin-guide/cgroup-v1/memory.rst and
-// admin-guide/cgroup-v2.rst.
+// Sources: cgroups(7) and the kernel's admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst.
 #pragma once
 
 #include <filesystem>

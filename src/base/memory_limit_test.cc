@@ -3,7 +3,6 @@
 #include "base/memory_limit.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +10,9 @@
 #include <limits>
 #include <map>
 
-#include "base/error.h"
 #include "base/memory_cgroup.h"
 #include "base/process.h"
+#include "base/recorded_tree_testing.h"
 
 namespace shoehorn {
 namespace {
@@ -22,32 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 const std::string kUnlimited = "9223372036854771712\n";  // version 1: the most that a page counter holds
-
-using Files = std::map<std::string, std::string>;
-
-// Files below a root of their own; removes itself.
-class RecordedTree {
- public:
-  explicit RecordedTree(const Files& files) {
-    std::string pattern = (fs::temp_directory_path() / "shoehorn-limits-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw system_error("[{}] expected a new directory", pattern);
-    root_ = pattern;
-    for (const auto& [name, text] : files) {
-      fs::create_directories((root_ / name).parent_path());
-      std::ofstream(root_ / name, std::ios::binary) << text;
-    }
-  }
-  RecordedTree(const RecordedTree&) = delete;
-  RecordedTree& operator=(const RecordedTree&) = delete;
-  ~RecordedTree() {
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
-  const fs::path& root() const { return root_; }
-
- private:
-  fs::path root_;
-};
 
 std::string mebibytes(int64_t count) {
   return std::to_string(count * kMebibyte) + "\n";

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/result_file.h"
+#include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/file.h"
 #include "lab/random_tokens.h"
@@ -120,6 +121,7 @@ int run_anatomy(const std::vector<std::string>& words) {
   const CommandOptions options = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
   TrainingArguments args = anatomy_arguments(options, parsed.arguments);
+  use_threads(args.num_threads);
   const ModelSource source = open_model(args, true, false);
   args.max_seq_length = random_length(parsed, *source.model);
   const bool is_inference = options.flag("inference");

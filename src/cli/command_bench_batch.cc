@@ -11,6 +11,8 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/result_file.h"
+#include "cli/round_options.h"
+#include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/file.h"
 #include "lab/batch_sizes.h"
@@ -38,12 +40,23 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "max", .kind = kInteger, .standard = int64_t{64}, .help = "largest batch that is tried"},
       {.name = "steps",
        .kind = kInteger,
-       .standard = int64_t{3},
+       .standard = int64_t{4},
        .help = "optimizer steps of a process; the first does not count"},
       result_json_row(),
       result_json_file_row(),
       result_report_row(),
   };
+  return rows;
+}
+
+// The rows above, and those of the rounds.
+const std::vector<ArgumentSpec>& all_rows() {
+  static const std::vector<ArgumentSpec> rows = [] {
+    std::vector<ArgumentSpec> all = option_rows();
+    const std::vector<ArgumentSpec> more = round_rows(BatchSizesOptions().rounds);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
   return rows;
 }
 
@@ -67,12 +80,14 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
   options.flags = given.rest;
   options.most = given.integer("max");
   options.steps = given.integer("steps");
+  options.rounds = round_limits(given);
   if (options.most < 1) throw user_error("[--max] expected 1 or more, got {}", options.most);
   if (options.steps < 2)
     throw user_error("[--steps] expected 2 or more, got {}; the first one does not count", options.steps);
   std::vector<std::string> words = {"--model", options.model};
   words.insert(words.end(), given.rest.begin(), given.rest.end());
   const ParsedArguments parsed = parse_arguments(Command::kBenchBatch, words);
+  use_threads(parsed.arguments.num_threads);
   const auto is_given = [&parsed](const char* name) {
     return std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end();
   };
@@ -96,12 +111,12 @@ CommandHelp help_of_bench_batch() {
           .introduction =
               "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch,\n"
               "and which of the model's sizes are multiples that the hardware likes.\n",
-          .own_rows = option_rows(),
+          .own_rows = all_rows(),
           .table = Command::kBenchBatch};
 }
 
 int run_bench_batch(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_options(all_rows(), words, UnknownFlags::kKeep);
   const BatchSizesOptions options = batch_sizes_options(given);
   prepare_result_file(json_file_of(given));
   prepare_result_file(given.text("report"));

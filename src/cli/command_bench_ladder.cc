@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/result_file.h"
+#include "cli/round_options.h"
 #include "cli/stopped_bench.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "lab/ladder.h"
 #include "lab/ladder_page.h"
@@ -19,6 +21,10 @@ namespace shoehorn {
 namespace {
 
 using enum ArgumentKind;
+
+// With --quick: enough steps for a stable median in one process on a calm machine, and no long wait on another.
+constexpr int64_t kQuickSteps = 6;
+constexpr double kQuickSeconds = 5;
 
 constexpr const char* kIntroduction =
     R"(The settings of the efficient-training guides on this machine, each in a process of its own: random tokens,
@@ -50,10 +56,6 @@ const std::vector<ArgumentSpec>& option_rows() {
        .kind = kInteger,
        .standard = int64_t{3},
        .help = "optimizer steps of a process; the first does not count"},
-      {.name = "repeats",
-       .kind = kInteger,
-       .standard = int64_t{1},
-       .help = "processes a rung and side; their medians are shown"},
       {.name = "against",
        .kind = kText,
        .standard = std::string(),
@@ -65,10 +67,22 @@ const std::vector<ArgumentSpec>& option_rows() {
        .help = "a Python that has transformers; else $SHOEHORN_PEERS_PYTHON, else the one that "
                "bench/peers/setup.sh makes"},
       {.name = "memory_budget", .kind = kBytes, .help = "as for train; else what the machine has available"},
+      {.name = "num_threads", .kind = kInteger, .help = "as for train, of both sides"},
       result_json_row(),
       result_json_file_row(),
       result_report_row(),
   };
+  return rows;
+}
+
+// The rows above, and those of the rounds.
+const std::vector<ArgumentSpec>& all_rows() {
+  static const std::vector<ArgumentSpec> rows = [] {
+    std::vector<ArgumentSpec> all = option_rows();
+    const std::vector<ArgumentSpec> more = round_rows(LadderOptions().rounds);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
   return rows;
 }
 
@@ -111,7 +125,11 @@ LadderOptions ladder_options(const CommandOptions& given) {
                                                                  : given.text("model_name_or_path");
   options.sequence_length = given.integer_at_least("sequence_length", 1);
   options.steps = given.integer_at_least("steps", 2, "; the first one does not count");
-  options.repeats = given.integer_at_least("repeats", 1);
+  if (quick && !given.is_given("steps")) options.steps = kQuickSteps;
+  options.rounds = round_limits(given);
+  if (quick && !given.is_given("max_seconds")) options.rounds.most_seconds = kQuickSeconds;
+  if (given.is_given("num_threads")) options.num_threads = given.integer_at_least("num_threads", 1);
+  use_threads(options.num_threads);  // the title says which
   if (given.is_given("memory_budget")) options.memory_budget_bytes = given.integer("memory_budget");
   if (given.text("against") == "huggingface") {
     options.python = find_python(given.text("python"));
@@ -127,11 +145,11 @@ LadderOptions ladder_options(const CommandOptions& given) {
 }  // namespace
 
 CommandHelp help_of_bench_ladder() {
-  return {.name = "bench ladder", .introduction = kIntroduction, .own_rows = option_rows()};
+  return {.name = "bench ladder", .introduction = kIntroduction, .own_rows = all_rows()};
 }
 
 int run_bench_ladder(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_result_options(option_rows(), words);
+  const CommandOptions given = parse_options(all_rows(), words);
   const LadderOptions options = ladder_options(given);
   const StopSignals signals;
   prepare_result_file(json_file_of(given));

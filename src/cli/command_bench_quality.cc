@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/result_file.h"
 #include "cli/stopped_bench.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "lab/quality.h"
 #include "lab/quick_task.h"
@@ -89,6 +90,7 @@ QualityOptions quality_options(const CommandOptions& given, const ScratchDirecto
   options.flags.insert(options.flags.end(), given.rest.begin(), given.rest.end());
   const ParsedArguments parsed = parse_arguments(Command::kBenchQuality, options.flags);
   const TrainingArguments& args = parsed.arguments;
+  use_threads(args.num_threads);
   if (args.validation_file.empty())
     throw user_error(
         "[--validation_file] expected a value for bench quality, got nothing; accuracy is measured on it");

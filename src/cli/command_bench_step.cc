@@ -10,11 +10,15 @@
 #include "base/format.h"
 #include "base/median.h"
 #include "base/process.h"
+#include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/file.h"
+#include "lab/median_interval.h"
 #include "lab/random_tokens.h"
+#include "lab/step_watch.h"
 #include "session/precision_report.h"
 #include "train/auto_find_batch_size.h"
 #include "train/trainer.h"
@@ -28,21 +32,44 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "limits",
        .kind = ArgumentKind::kFlag,
        .standard = true,
-       .help = "measure this machine's limits too, and say what share of them the step reaches"}};
+       .help = "measure this machine's limits too, and say what share of them the step reaches"},
+      {.name = "precision",
+       .kind = ArgumentKind::kNumber,
+       .standard = 0.02,
+       .help =
+           "without --max_steps: steps are repeated until half of the 90 % interval of their median is at most "
+           "this share of it"},
+      {.name = "max_seconds",
+       .kind = ArgumentKind::kNumber,
+       .standard = 60.0,
+       .help = "without --max_steps: or until they have taken this long"}};
   return rows;
 }
 
-// The run that is timed: no log, no report, no checkpoint; a few steps unless the arguments say how many.
+constexpr int64_t kFewestSteps = 4;
+constexpr int64_t kMostSteps = 40;
+
+// The run that is timed: no log, no report, no checkpoint. Unless the arguments say how many steps there are, they are
+// repeated until the median is stable (StepWatch); those of a profile are counted.
 TrainingArguments timed_arguments(const TrainingArguments& args) {
   TrainingArguments timed = without_files(args);
   // A profile begins after the first step.
-  if (timed.max_steps <= 0) timed.max_steps = std::max<int64_t>(4, timed.profile + 1);
+  if (timed.max_steps <= 0)
+    timed.max_steps = timed.profile > 0 ? std::max<int64_t>(kFewestSteps, timed.profile + 1) : kMostSteps;
   return timed;
+}
+
+std::shared_ptr<StepWatch> make_watch(const CommandOptions& options, const TrainingArguments& args) {
+  StepWatchOptions watching{.threads = thread_count().threads, .least_steps = kFewestSteps};
+  if (args.max_steps <= 0 && args.profile == 0) watching.precision = options.number("precision");
+  watching.max_seconds = options.number("max_seconds");
+  return std::make_shared<StepWatch>(std::move(watching));
 }
 
 // The measurements of the run. The first step counts from the start of the process to the step's end. The
 // trainer's memory is freed before the limits are measured.
-nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, double before_trainer_seconds) {
+nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, const StepLoad& load,
+                         double before_trainer_seconds) {
   std::vector<double> steps = trainer.step_seconds();
   const double first_step_seconds = before_trainer_seconds + trainer.seconds_to_first_step() + steps.front();
   if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
@@ -56,7 +83,15 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, doub
                            {"product_flops_per_step", trainer.session().step_product_flops()},
                            {"planning_seconds", trainer.session().planning_seconds()},
                            {"steps", trainer.step_seconds().size()},
-                           {"train_loss", output.training_loss}};
+                           {"train_loss", output.training_loss},
+                           {"threads", thread_count().threads},
+                           {"threads_text", describe(thread_count())},
+                           {"thread_waits", thread_waits().setting},
+                           {"step_samples", steps}};
+  result["load"] = {{"average_before", load.average_before},
+                    {"average_after", load.average_after},
+                    {"involuntary_switches", load.involuntary_switches},
+                    {"cpu_share", load.cpu_share}};
   for (const auto& [name, value] : output.metrics) {
     if (name.rfind("memory_", 0) == 0) result[name] = static_cast<int64_t>(metric_number(value));
   }
@@ -70,6 +105,24 @@ void add_limit(nlohmann::json& result, bool bf16) {
   result["limit_flops"] = limit;
   result["limit_share"] =
       result["product_flops_per_step"].get<double>() / result["step_seconds"].get<double>() / limit;
+}
+
+// How the step's time spreads, how well its median is known, and what else the machine did.
+void print_spread(const std::vector<double>& steps, const StepLoad& load, double precision) {
+  const MedianInterval interval = median_interval(steps);
+  fmt::print("  {:<34}{:>16}\n", "fastest and slowest step",
+             fmt::format("{:.3f}–{:.3f} s", interval.least, interval.most));
+  fmt::print("  {:<34}{:>16}\n", "median known to",
+             interval.has_confidence() ? fmt::format("{:.1f} %", 100 * interval.relative_half_width())
+                                       : std::string("too few steps"));
+  fmt::print("  {:<34}{:>16}\n", "processors' time that it got",
+             fmt::format("{:.0f} %", 100 * load.cpu_share));
+  if (interval.has_confidence() && !interval.is_stable(precision)) {
+    fmt::print(
+        "The steps differ by more than the precision of {:.1f} % allows: load average {:.1f} at first, {:.1f} at the "
+        "end, {} switches to other programs.\n",
+        100 * precision, load.average_before, load.average_after, load.involuntary_switches);
+  }
 }
 
 void print_table(const nlohmann::json& result) {
@@ -109,6 +162,8 @@ int run_bench_step(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   TrainingArguments args = timed_arguments(parsed.arguments);
+  use_threads(args.num_threads);
+  const std::shared_ptr<StepWatch> watch = make_watch(options, parsed.arguments);
   const ModelSource source = open_model(args, true, false);
   args.max_seq_length = random_length(parsed, *source.model);
   Dataset data = random_steps(args, *source.model, args.max_steps);
@@ -116,18 +171,19 @@ int run_bench_step(const std::vector<std::string>& words) {
   std::string profile;
   {
     TrainerOptions trainer_options;
+    trainer_options.callbacks = {watch};
     trainer_options.weights = source.directory.empty() || !path_exists(source.directory / "model.safetensors")
                                   ? std::filesystem::path()
                                   : source.directory;
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(trainer_options));
     if (!args.json) {
-      fmt::print("{}{}{}", format_found_batch_size(args, trainer.arguments()),
+      fmt::print("{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()), describe(thread_count()),
                  format_precision(args, trainer.session().backend().machine()),
                  format_forecast(trainer.forecast()));
     }
     const TrainOutput output = trainer.train();
-    result = result_of(trainer, output, before_trainer_seconds);
+    result = result_of(trainer, output, watch->load(), before_trainer_seconds);
     if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
   }
   if (options.flag("limits")) add_limit(result, args.bf16);
@@ -135,6 +191,8 @@ int run_bench_step(const std::vector<std::string>& words) {
     fmt::print("{}\n", result.dump());
   } else {
     print_table(result);
+    print_spread(result["step_samples"].get<std::vector<double>>(), watch->load(),
+                 options.number("precision"));
     fmt::print("{}", profile);
   }
   return 0;

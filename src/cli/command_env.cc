@@ -5,8 +5,10 @@
 #include "arguments/argument_table.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
+#include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/dtype_table.h"
+#include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "session/precision_report.h"
 
@@ -20,6 +22,15 @@ std::string peak_text(const ArithmeticPeak& peak) {
                      peak.flops_one_thread / 1e9);
 }
 
+nlohmann::json processors_to_json(const ThreadCount& count) {
+  nlohmann::json json = {{"machine", count.processors.machine},
+                         {"allowed", count.processors.allowed},
+                         {"quota", nullptr},
+                         {"text", describe(count)}};
+  if (count.processors.quota) json["quota"] = count.processors.quota->processors;
+  return json;
+}
+
 }  // namespace
 
 CommandHelp help_of_env() {
@@ -30,6 +41,7 @@ CommandHelp help_of_env() {
 
 int run_env(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kEnv, words);
+  use_threads(parsed.arguments.num_threads);
   if (parsed.arguments.dtypes) {
     fmt::print("{}", parsed.arguments.json ? dtype_table_json() + "\n" : format_dtype_table());
     return 0;
@@ -44,7 +56,10 @@ int run_env(const std::vector<std::string>& words) {
   const MachineLimits& limits = measured.limits;
   const std::vector<ArithmeticPeak> peaks = backend->measure_arithmetic_peaks();
   if (parsed.arguments.json) {
-    fmt::print("{}\n", to_json(measured, peaks, memory_limit_name(memory.kind)).dump(2));
+    nlohmann::json result = to_json(measured, peaks, memory_limit_name(memory.kind));
+    result["processors"] = processors_to_json(thread_count());
+    result["thread_waits"] = thread_waits().setting;
+    fmt::print("{}\n", result.dump(2));
     return 0;
   }
   const auto row = [](const char* what, const std::string& value) {
@@ -53,7 +68,8 @@ int run_env(const std::vector<std::string>& words) {
   fmt::print("This machine\n");
   row("processor", facts.cpu);
   row("kernels for", facts.isa);
-  row("threads", fmt::format("{}", facts.threads));
+  row("threads", describe(thread_count()));
+  row("waiting threads", describe(thread_waits()));
   row("products by", facts.products);
   row("bf16 products", half_products_text(false));
   row("fp16 products", half_products_text(true));

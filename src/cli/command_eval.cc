@@ -12,6 +12,7 @@
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/text_task.h"
+#include "exec/backend/thread_count.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -23,6 +24,7 @@ namespace shoehorn {
 
 int evaluate_model(const ParsedArguments& parsed) {
   TrainingArguments args = parsed.arguments;
+  use_threads(args.num_threads);
   const StopSignals signals;
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
@@ -46,7 +48,7 @@ int evaluate_model(const ParsedArguments& parsed) {
                                 args.max_eval_samples, notices)
                  .dataset;
     }
-    print_text(args, summary + notices);
+    print_text(args, fmt::format("{}{}{}\n", summary, notices, describe(thread_count())));
     TrainerOptions options;
     options.weights = source.directory;
     options.adapter = source.adapter;

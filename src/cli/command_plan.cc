@@ -4,6 +4,7 @@
 
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
@@ -12,8 +13,10 @@
 #include "cli/commands.h"
 #include "cli/pass_table.h"
 #include "cli/planned_task.h"
+#include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "lab/machine_text.h"
+#include "ops/dump.h"
 #include "session/memory_refusal.h"
 #include "train/auto_find_batch_size.h"
 #include "train/trainer.h"
@@ -32,6 +35,25 @@ const std::vector<ArgumentSpec>& option_rows() {
   return rows;
 }
 
+// The other machine, with the number of threads that is asked for.
+OtherMachine other_machine(const std::string& profile, const TrainingArguments& args) {
+  OtherMachine machine = load_other_machine(profile);
+  if (args.num_threads) machine.profile.threads = static_cast<int>(*args.num_threads);
+  return machine;
+}
+
+// Equal for two settings that run the same nodes as often on the same states: one program under two names.
+std::string program_hash(const Session& session) {
+  std::string text;
+  for (const Program& program : session.family().programs)
+    text += fmt::format("{}\ncalls {}\n", dump(program), session.calls_in_step(program));
+  for (const Storage& storage : session.state().storages())
+    text += fmt::format("{} {}\n", storage.name, type_name(storage.type));
+  ContentHash hash;
+  hash.add(std::as_bytes(std::span(text)));
+  return hash.hex();
+}
+
 }  // namespace
 
 CommandHelp help_of_plan() {
@@ -47,9 +69,10 @@ CommandHelp help_of_plan() {
 int run_plan(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
+  use_threads(parsed.arguments.num_threads);
   const std::string& profile = options.text("machine_profile");
   const std::shared_ptr<const Backend> backend =
-      profile.empty() ? make_backend() : make_backend_for(load_other_machine(profile));
+      profile.empty() ? make_backend() : make_backend_for(other_machine(profile, parsed.arguments));
   PlannedTask task = open_planned_task(parsed);
   const TrainingArguments& args = task.arguments;
   fmt::print(args.json ? stderr : stdout, "{}", task.text);
@@ -62,10 +85,13 @@ int run_plan(const std::vector<std::string>& words) {
     nlohmann::json result = to_json(forecast);
     if (args.explain) result["passes"] = to_json(effects);
     result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
+    result["program"] = program_hash(trainer.session());
+    result["threads"] = backend->machine().threads;
     if (!backend->can_run()) result["machine"] = absent_machine_to_json(backend->machine());
     fmt::print("{}\n", result.dump(2));
   } else {
     fmt::print("{}{}", format_found_batch_size(args, trainer.arguments()), format_forecast(forecast));
+    if (backend->can_run()) fmt::print("Planned for {}\n", describe(thread_count()));
     if (!backend->can_run()) fmt::print("{}", format_absent_machine(backend->machine()));
     if (args.explain) fmt::print("\n{}", format_passes(effects));
   }

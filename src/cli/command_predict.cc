@@ -12,6 +12,7 @@
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/text_task.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "model/task.h"
@@ -42,6 +43,7 @@ CommandHelp help_of_predict() {
 int run_predict(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kPredict, words);
   TrainingArguments args = parsed.arguments;
+  use_threads(args.num_threads);
   const StopSignals signals;
   const ModelSource source = open_trained_model(args);
   if (is_language_model(*source.model)) {
@@ -60,7 +62,7 @@ int run_predict(const std::vector<std::string>& words) {
     return load_labelled_file(args, source, *tokenizer, find_data_files("--test_file", args.test_file), false,
                               args.max_predict_samples, notices);
   });
-  print_text(args, notices);
+  print_text(args, fmt::format("{}{}\n", notices, describe(thread_count())));
   const int64_t samples = data.dataset.size();
   const Task& task = source.model->task();
   TrainerOptions options;

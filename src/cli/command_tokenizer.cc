@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <omp.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "tokenize/tokenizer.h"
@@ -161,7 +161,7 @@ void encode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command,
     }
     std::vector<TextPair> pairs;
     for (const std::string& text : texts) pairs.push_back({text, std::nullopt});
-    for (const Encoding& encoding : tokenizer.encode_batch(pairs, kNoTruncation, omp_get_max_threads()))
+    for (const Encoding& encoding : tokenizer.encode_batch(pairs, kNoTruncation, thread_count().threads))
       fmt::print("[{}]\n", fmt::join(encoding.input_ids, ", "));
   }
 }

@@ -1,5 +1,4 @@
 #include <fmt/ranges.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include "base/plural.h"
 #include "cli/commands.h"
 #include "data/table.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "tokenize/bpe_tokenizer_file.h"
@@ -211,7 +211,7 @@ BpeTrainerOptions trainer_options(const CommandOptions& given) {
       throw user_error("[--limit_alphabet] expected no value with --initial_alphabet bytes, got {}",
                        *options.limit_alphabet);
   }
-  options.threads = omp_get_max_threads();
+  options.threads = thread_count().threads;
   return options;
 }
 

@@ -21,6 +21,7 @@
 #include "cli/resume_command.h"
 #include "cli/terminal_lines.h"
 #include "cli/text_task.h"
+#include "exec/backend/thread_count.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
@@ -155,6 +156,10 @@ CommandHelp help_of_train() {
           "Fine-tunes a model of a Hugging Face directory on texts of yours; the Trainer's flags.\n\n"
           "  shoehorn train --model_name_or_path DIR --train_file train.csv --validation_file dev.csv --output_dir "
           "out\n",
+      .own_rows = {{.name = "fit",
+                    .kind = ArgumentKind::kFlag,
+                    .standard = false,
+                    .help = "finds the fastest settings that fit the memory and trains with them; takes fit's flags too"}},
       .table = Command::kTrain};
 }
 
@@ -166,6 +171,7 @@ int run_train(const std::vector<std::string>& words) {
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, words);
   TrainingArguments args = parsed.arguments;
+  use_threads(args.num_threads);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
@@ -187,10 +193,10 @@ int run_train(const std::vector<std::string>& words) {
   });
   Trainer& trainer = *planned;
   trainer.add_callback(std::make_shared<ArgumentsFile>(parsed.arguments));
-  print_text(args, format_found_batch_size(args, trainer.arguments()) +
-                       format_batch(trainer.arguments(), trainer.steps()) +
-                       format_precision(args, trainer.session().backend().machine()) +
-                       format_forecast(trainer.forecast()));
+  print_text(args, fmt::format("{}{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()),
+                               format_batch(trainer.arguments(), trainer.steps()), describe(thread_count()),
+                               format_precision(args, trainer.session().backend().machine()),
+                               format_forecast(trainer.forecast())));
   const TrainOutput output = trainer.train();
   if (output.stop_signal != 0) return end_stopped(trainer, output, words);
   trainer.save_model(args.output_dir);

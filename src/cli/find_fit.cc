@@ -13,6 +13,7 @@
 #include "base/memory_limit.h"
 #include "base/process.h"
 #include "cli/planned_task.h"
+#include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/json_file.h"
 #include "lab/measured_step.h"
@@ -156,6 +157,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found) 
   space.held.merge(degrees_of(options, "fix"));
   space.held.insert(forbidden.begin(), forbidden.end());
 
+  use_threads(parsed.arguments.num_threads);
   const PlannedTask task = open_planned_task(parsed);
   const std::shared_ptr<const Backend> backend = make_backend();
   FitReport& report = found.report;

@@ -14,15 +14,38 @@ std::vector<std::string> flags_for(const BatchSizesOptions& options, int64_t bat
   return words;
 }
 
+// Of the seconds per sample, so that sizes compare.
+MedianInterval sample_interval(const BatchSizeResult& size) {
+  StepRun run = size.run;
+  const double samples = run.samples_per_second * run.step_seconds;
+  run.step_seconds /= samples;
+  for (double& seconds : run.step_samples) seconds /= samples;
+  return interval_of(run);
+}
+
 }  // namespace
 
-const BatchSizeResult* BatchSizesResult::best() const {
-  const BatchSizeResult* best = nullptr;
+const BatchSizeResult* BatchSizesResult::fastest() const {
+  const BatchSizeResult* fastest = nullptr;
   for (const BatchSizeResult& size : sizes) {
     if (!size.run.is_measured()) continue;
-    if (best == nullptr || size.run.samples_per_second > best->run.samples_per_second) best = &size;
+    if (fastest == nullptr || size.run.samples_per_second > fastest->run.samples_per_second) fastest = &size;
   }
-  return best;
+  return fastest;
+}
+
+std::vector<const BatchSizeResult*> BatchSizesResult::alike() const {
+  const BatchSizeResult* first = fastest();
+  std::vector<const BatchSizeResult*> found;
+  for (const BatchSizeResult& size : sizes) {
+    if (&size == first || !size.run.is_measured()) continue;
+    if (!can_tell_apart(sample_interval(size), sample_interval(*first))) found.push_back(&size);
+  }
+  return found;
+}
+
+const BatchSizeResult* BatchSizesResult::best() const {
+  return alike().empty() ? fastest() : nullptr;
 }
 
 BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run) {
@@ -42,17 +65,18 @@ BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const Run
     result.sizes.push_back(size);
     if (size.plan.outcome != RunOutcome::kMeasured) break;
   }
-  const auto of = static_cast<int64_t>(result.sizes.size());
-  int64_t done = 0;
-  if (on_run) on_run(done, of, "");
+  std::vector<RoundSetting> settings;
+  std::vector<BatchSizeResult*> measured;
   for (BatchSizeResult& size : result.sizes) {
-    if (size.plan.outcome == RunOutcome::kMeasured)
-      size.run = measure_step(program, flags_for(options, size.batch_size), size.plan);
-    const std::string what = size.run.is_measured()
-                                 ? fmt::format("{:.3f} samples/s", size.run.samples_per_second)
-                                 : outcome_text(size.run.outcome);
-    if (on_run) on_run(++done, of, fmt::format("batch {}: {}", size.batch_size, what));
+    if (size.plan.outcome != RunOutcome::kMeasured) continue;
+    measured.push_back(&size);
+    settings.push_back({fmt::format("batch {}", size.batch_size),
+                        [&program, &size, words = flags_for(options, size.batch_size)] {
+                          return measure_step(program, words, size.plan);
+                        }});
   }
+  measure_in_rounds(settings, options.rounds, on_run);
+  for (size_t i = 0; i < measured.size(); ++i) measured[i]->run = pooled_run(settings[i].runs);
   return result;
 }
 
@@ -60,7 +84,7 @@ int exit_code_of(const BatchSizesResult& result) {
   for (const BatchSizeResult& size : result.sizes) {
     if (size.run.outcome == RunOutcome::kFailed) return 1;
   }
-  return result.best() == nullptr ? 2 : 0;
+  return result.fastest() == nullptr ? 2 : 0;
 }
 
 }  // namespace shoehorn

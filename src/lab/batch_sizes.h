@@ -9,6 +9,7 @@
 #include "lab/hardware_multiples.h"
 #include "lab/measured_step.h"
 #include "lab/process_progress.h"
+#include "lab/rounds.h"
 
 namespace shoehorn {
 
@@ -17,7 +18,8 @@ struct BatchSizesOptions {
   std::vector<std::string> flags;  // of `shoehorn bench step`, without model, batch size and steps
   int64_t sequence_length = 0;
   int64_t most = 64;                     // the largest batch to try
-  int64_t steps = 3;                     // per process; the first is not in its median
+  int64_t steps = 4;                     // per process; the first is not in the median
+  RoundLimits rounds = {.least = 2};     // how often a size is measured
   int64_t preferred_token_multiple = 1;  // the kernels prefer multiples of this many tokens per micro-batch
   std::string preferred_why;
   std::vector<HardwareMultiple> multiples = {};
@@ -38,11 +40,16 @@ struct BatchSizesResult {
   std::vector<BatchSizeResult> sizes;
 
   // The size with the most samples per second; null if none was measured.
+  const BatchSizeResult* fastest() const;
+  // The sizes whose time per sample cannot be told apart from the fastest one's by the steps that were measured
+  // (can_tell_apart), the fastest one not among them.
+  std::vector<const BatchSizeResult*> alike() const;
+  // The fastest one, if no other is like it; else null: it is not known which is best.
   const BatchSizeResult* best() const;
 };
 
-// Measures 1, 2, 4, … up to `most`, or to the first that does not fit, which is the last result. UserError if
-// a flag is refused.
+// Measures 1, 2, 4, … up to `most`, or to the first that does not fit, which is the last result, in turns
+// (lab/rounds.h). UserError if a flag is refused.
 BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run);
 
 // The parts of the result, for each way of showing it.

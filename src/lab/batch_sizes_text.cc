@@ -1,5 +1,6 @@
 // The tables and the JSON of `bench batch`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -18,12 +19,14 @@ std::vector<std::string> row_of(const BatchSizeResult& size, bool is_best) {
   std::vector<std::string> row = {fmt::format("{}", size.batch_size), fmt::format("{}", size.tokens)};
   const StepRun& run = size.run;
   if (!run.is_measured()) {
-    row.insert(row.end(), {"-", "-", "-", fmt::format("{:.0f}", mib(size.plan.peak_bytes)), "",
+    row.insert(row.end(), {"-", "-", "-", "-", fmt::format("{:.0f}", mib(size.plan.peak_bytes)), "",
                            outcome_text(run.outcome)});
     return row;
   }
   row.push_back(fmt::format("{:.3f}", run.samples_per_second));
   row.push_back(fmt::format("{:.3f}", run.step_seconds));
+  const MedianInterval interval = interval_of(run);
+  row.push_back(fmt::format("{:.3f}–{:.3f}", interval.least, interval.most));
   row.push_back(fmt::format("{:.0f}", mib(run.memory.training_bytes)));
   row.push_back(fmt::format("{:.0f}", mib(run.predicted_bytes)));
   row.push_back(size.is_preferred ? "yes" : "");
@@ -45,7 +48,7 @@ std::vector<NamedSize> checked_sizes(const BatchSizesResult& result) {
 std::string batch_sizes_title(const BatchSizesResult& result) {
   const BatchSizesOptions& options = result.options;
   return fmt::format("{}, sequences of {} tokens, by batch size; {}{}{}; {}", options.model,
-                     options.sequence_length, counted(options.steps, 1), options.flags.empty() ? "" : "; ",
+                     options.sequence_length, counted_steps(options.steps), options.flags.empty() ? "" : "; ",
                      fmt::join(options.flags, " "), format_machine(options.machine));
 }
 
@@ -54,6 +57,7 @@ TextTable batch_sizes_table(const BatchSizesResult& result) {
                               {"tokens", true},
                               {"samples/s", true},
                               {"step s", true},
+                              {"fastest–slowest", true},
                               {"memory MiB", true},
                               {"predicted", true},
                               {"preferred"},
@@ -73,7 +77,20 @@ std::vector<std::string> batch_sizes_remarks(const BatchSizesResult& result) {
   if (const BatchSizeResult* best = result.best(); best != nullptr) {
     lines.push_back(fmt::format("best: --per_device_train_batch_size {}, {:.3f} samples/s", best->batch_size,
                                 best->run.samples_per_second));
+  } else if (const BatchSizeResult* fastest = result.fastest(); fastest != nullptr) {
+    std::vector<std::string> names = {std::to_string(fastest->batch_size)};
+    for (const BatchSizeResult* size : result.alike()) names.push_back(std::to_string(size->batch_size));
+    lines.push_back(
+        fmt::format("best: not known. The batches {} cannot be told apart by these steps; a calmer machine, "
+                    "more --steps or a larger --max_repeats may tell",
+                    fmt::join(names, ", ")));
   }
+  for (const BatchSizeResult& size : result.sizes) {
+    if (size.run.is_measured())
+      lines.push_back(
+          fmt::format("batch {}: {}", size.batch_size, describe_spread(size.run, options.rounds.precision)));
+  }
+  lines.push_back(fmt::format("measured in turns, {}", describe(options.rounds)));
   for (const BatchSizeResult& size : result.sizes) {
     if (!size.run.is_measured())
       lines.push_back(fmt::format("batch {}: {}", size.batch_size, size.run.reason));
@@ -98,6 +115,10 @@ nlohmann::ordered_json to_json(const BatchSizesResult& result) {
       {"flags", options.flags},
       {"sequence_length", options.sequence_length},
       {"steps", options.steps},
+      {"precision", options.rounds.precision},
+      {"repeats", options.rounds.least},
+      {"max_repeats", options.rounds.most},
+      {"max_seconds", options.rounds.most_seconds},
       {"machine", to_json(options.machine)},
       {"preferred", {{"tokens_multiple", options.preferred_token_multiple}, {"why", options.preferred_why}}},
       {"hardware_multiples", multiples_to_json(options.multiples)},
@@ -116,6 +137,8 @@ nlohmann::ordered_json to_json(const BatchSizesResult& result) {
   const BatchSizeResult* best = result.best();
   json["best_batch_size"] =
       best == nullptr ? nlohmann::ordered_json() : nlohmann::ordered_json(best->batch_size);
+  json["not_told_apart"] = nlohmann::ordered_json::array();
+  for (const BatchSizeResult* size : result.alike()) json["not_told_apart"].push_back(size->batch_size);
   return json;
 }
 

@@ -19,10 +19,8 @@ void append(std::vector<std::string>& words, const std::vector<std::string>& mor
   words.insert(words.end(), more.begin(), more.end());
 }
 
-std::string line_of(const LadderRung& rung, const char* who, const StepRun& run) {
-  if (!run.is_measured()) return fmt::format("{}, {}: {}", rung.setting, who, outcome_text(run.outcome));
-  return fmt::format("{}, {}: {:.3f} samples/s, {} MiB", rung.setting, who, run.samples_per_second,
-                     run.memory.training_bytes >> 20);
+bool fits(const RungResult& rung) {
+  return rung.plan.outcome == RunOutcome::kMeasured;
 }
 
 class Walk {
@@ -42,43 +40,66 @@ class Walk {
       planned.plan = plan_step(program_, step_flags(options_, rung));
       result_.rungs.push_back(std::move(planned));
     }
-    for (const RungResult& rung : result_.rungs)
-      of_ += options_.repeats * ((fits(rung) ? 1 : 0) + (options_.has_peer() ? 1 : 0));
-    if (on_run_) on_run_(0, of_, "");
-    for (size_t i = 0; i < result_.rungs.size(); ++i) {
-      measure(result_.rungs[i]);
-      if (!on_rung_) continue;
-      LadderResult so_far = result_;
-      so_far.rungs.resize(i + 1);
+    name_same_programs(result_);
+    for (size_t i = 0; i < result_.rungs.size(); ++i) add_settings(i);
+    measure_in_rounds(settings_, options_.rounds, on_run_, [this] {
+      if (!on_rung_) return;
+      LadderResult so_far = with_runs();
+      std::erase_if(so_far.rungs, [](const RungResult& rung) { return !has_result(rung); });
       on_rung_(so_far);
-    }
-    return std::move(result_);
+    });
+    LadderResult result = with_runs();
+    if (on_rung_) on_rung_(result);
+    return result;
   }
 
  private:
-  static bool fits(const RungResult& rung) { return rung.plan.outcome == RunOutcome::kMeasured; }
+  // Where the runs of a rung and side are in settings_.
+  struct Place {
+    std::optional<size_t> ours;
+    std::optional<size_t> theirs;
+  };
 
-  void measure(RungResult& rung) {
-    std::vector<StepRun> ours;
-    std::vector<StepRun> theirs;
-    for (int64_t repeat = 0; repeat < options_.repeats; ++repeat) {
-      if (fits(rung)) {
-        ours.push_back(measure_step(program_, step_flags(options_, rung.rung), rung.plan));
-        tell(line_of(rung.rung, "shoehorn", ours.back()));
-      }
-      if (options_.has_peer()) {
-        theirs.push_back(
-            measure_peer_step(options_.python, options_.peer_script, peer_step_flags(options_, rung.rung)));
-        tell(line_of(rung.rung, "huggingface", theirs.back()));
-      }
+  void add_settings(size_t index) {
+    const RungResult& rung = result_.rungs[index];
+    Place place;
+    if (fits(rung) && rung.same_as.empty()) {
+      place.ours = settings_.size();
+      settings_.push_back({rung.rung.setting + ", shoehorn",
+                           [this, words = step_flags(options_, rung.rung), plan = rung.plan] {
+                             return measure_step(program_, words, plan);
+                           }});
     }
-    rung.ours = ours.empty() ? forbidden_run(rung.plan) : median_run(ours);
-    if (!theirs.empty()) rung.theirs = median_run(theirs);
+    if (options_.has_peer()) {
+      place.theirs = settings_.size();
+      settings_.push_back(
+          {rung.rung.setting + ", huggingface", [this, words = peer_step_flags(options_, rung.rung)] {
+             return measure_peer_step(options_.python, options_.peer_script, words);
+           }});
+    }
+    places_.push_back(place);
   }
 
-  void tell(const std::string& line) {
-    ++done_;
-    if (on_run_) on_run_(done_, of_, line);
+  static bool has_result(const RungResult& rung) {
+    return !fits(rung) || rung.ours.is_measured() || !rung.ours.reason.empty() || rung.theirs;
+  }
+
+  // The result with what the processes have measured so far.
+  LadderResult with_runs() const {
+    LadderResult result = result_;
+    for (size_t i = 0; i < places_.size(); ++i) {
+      RungResult& rung = result.rungs[i];
+      const Place& place = places_[i];
+      if (!fits(rung)) rung.ours = forbidden_run(rung.plan);
+      if (place.ours && !settings_[*place.ours].runs.empty())
+        rung.ours = pooled_run(settings_[*place.ours].runs);
+      if (place.theirs && !settings_[*place.theirs].runs.empty())
+        rung.theirs = pooled_run(settings_[*place.theirs].runs);
+      for (size_t j = 0; j < i && !rung.same_as.empty(); ++j) {
+        if (result.rungs[j].rung.setting == rung.same_as) rung.ours = result.rungs[j].ours;
+      }
+    }
+    return result;
   }
 
   const LadderOptions& options_;
@@ -86,8 +107,8 @@ class Walk {
   const OnRung& on_rung_;
   std::filesystem::path program_;
   LadderResult result_;
-  int64_t done_ = 0;
-  int64_t of_ = 0;
+  std::vector<RoundSetting> settings_;
+  std::vector<Place> places_;  // of each rung
 };
 
 }  // namespace
@@ -109,14 +130,33 @@ std::vector<std::string> step_flags(const LadderOptions& options, const LadderRu
   std::vector<std::string> words = run_flags(options, "--max_steps");
   if (options.memory_budget_bytes)
     append(words, {"--memory_budget", std::to_string(*options.memory_budget_bytes)});
+  if (options.num_threads) append(words, {"--num_threads", std::to_string(*options.num_threads)});
   append(words, rung.flags);
   return words;
 }
 
 std::vector<std::string> peer_step_flags(const LadderOptions& options, const LadderRung& rung) {
   std::vector<std::string> words = run_flags(options, "--steps");
+  if (options.num_threads) append(words, {"--threads", std::to_string(*options.num_threads)});
   append(words, peer_flags(rung.flags).flags);
   return words;
+}
+
+void name_same_programs(LadderResult& result) {
+  for (size_t i = 0; i < result.rungs.size(); ++i) {
+    RungResult& rung = result.rungs[i];
+    for (size_t j = 0; j < i && fits(rung) && rung.same_as.empty(); ++j) {
+      const RungResult& earlier = result.rungs[j];
+      if (!rung.plan.program.empty() && earlier.plan.program == rung.plan.program && earlier.same_as.empty())
+        rung.same_as = earlier.rung.setting;
+    }
+  }
+}
+
+int64_t processes_of(const LadderResult& result) {
+  int64_t most = 0;
+  for (const RungResult& rung : result.rungs) most = std::max(most, std::ssize(rung.ours.loads));
+  return most;
 }
 
 LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run,

@@ -11,6 +11,7 @@
 #include "lab/ladder_rungs.h"
 #include "lab/measured_step.h"
 #include "lab/process_progress.h"
+#include "lab/rounds.h"
 #include "lab/text_table.h"
 #include "models/registry.h"
 #include "plan/machine_profile.h"
@@ -20,8 +21,9 @@ namespace shoehorn {
 struct LadderOptions {
   std::string model = std::string(kLadderShape);
   int64_t sequence_length = 512;
-  int64_t steps = 3;    // per process; the first is not in its median
-  int64_t repeats = 1;  // processes per rung and side
+  int64_t steps = 3;                        // per process; the first is not in the median
+  RoundLimits rounds = {};                  // how often a rung and side is measured
+  std::optional<int64_t> num_threads = {};  // of both sides
   std::optional<int64_t> memory_budget_bytes = {};
   std::vector<LadderRung> rungs;
   // For the Hugging Face Trainer's side; it is not run if both are empty.
@@ -38,6 +40,8 @@ struct RungResult {
   StepPlan plan;
   StepRun ours;
   std::optional<StepRun> theirs = {};
+  // The setting of an earlier rung that is the same program, whose measurement this is; empty if it has its own.
+  std::string same_as = {};
 
   // The forecast of the measured run, or else of the plan; 0 if there is neither.
   int64_t predicted_bytes() const;
@@ -54,9 +58,16 @@ std::vector<std::string> step_flags(const LadderOptions& options, const LadderRu
 // The same for bench/peers/train_step.py.
 std::vector<std::string> peer_step_flags(const LadderOptions& options, const LadderRung& rung);
 
-// Plans every rung, then measures those that fit, ours and theirs in turns. Calls `on_run` before the first
-// of these processes and after each, with the number done, the number in all and the last one's outcome.
-// Calls `on_rung` after each rung with the results so far, in case the command does not reach its end.
+// Sets same_as of each rung whose plan has the program of an earlier one.
+void name_same_programs(LadderResult& result);
+
+// The most processes that one of our rungs was measured with.
+int64_t processes_of(const LadderResult& result);
+
+// Plans every rung, then measures those that fit, ours and theirs, all in turns (lab/rounds.h). Of rungs whose plans are
+// one program the first is measured for all. Calls `on_run` before the first of these processes and after each, with the
+// number done, the number in all and the last one's outcome. Calls `on_rung` after each process with the rungs that have
+// results so far, in case the command does not reach its end.
 LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run,
                          const std::function<void(const LadderResult&)>& on_rung = {});
 
@@ -64,6 +75,9 @@ LadderResult walk_ladder(const LadderOptions& options, const RunProgress& on_run
 // second, memory in MiB; then the forecast, time and memory relative to the first measured rung, the time to
 // the end of the first step, and, if the Trainer ran, its columns and the ratio.
 TextTable ladder_table(const LadderResult& result);
+
+// How far the steps of each rung spread, and how well its median is known.
+TextTable ladder_spreads(const LadderResult& result);
 
 // The memory of each rung at the guides' three stages: the process, with weights, at the peak of training.
 TextTable ladder_stages(const LadderResult& result);

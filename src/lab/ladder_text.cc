@@ -45,7 +45,7 @@ std::vector<TextColumn> columns_of(const LadderResult& result) {
 }
 
 std::vector<std::string> row_of(const RungResult& rung, const RungResult* reference) {
-  std::vector<std::string> row = {rung.rung.setting};
+  std::vector<std::string> row = {rung.rung.setting + (rung.same_as.empty() ? "" : " (=)")};
   const StepRun& ours = rung.ours;
   if (ours.is_measured()) {
     row.push_back(fmt::format("{:.3f}", ours.samples_per_second));
@@ -94,6 +94,8 @@ nlohmann::ordered_json to_json(const RungResult& rung, const RungResult* referen
                     {"budget_bytes", rung.plan.budget_bytes},
                     {"fits", rung.plan.outcome == RunOutcome::kMeasured}};
   }
+  if (!rung.plan.program.empty()) json["program"] = rung.plan.program;
+  if (!rung.same_as.empty()) json["same_program_as"] = rung.same_as;
   json["ours"] = to_json(rung.ours);
   if (rung.ours.is_measured()) {
     json["ours"]["memory"]["planned"] = nlohmann::ordered_json::array({"with_weights_bytes"});
@@ -110,7 +112,40 @@ nlohmann::ordered_json to_json(const RungResult& rung, const RungResult* referen
   return json;
 }
 
+// The rungs that cannot be told apart from the fastest one; empty if there are none.
+std::string alike_text(const LadderResult& result) {
+  const RungResult* fastest = nullptr;
+  for (const RungResult& rung : result.rungs) {
+    if (!rung.ours.is_measured()) continue;
+    if (fastest == nullptr || rung.ours.step_seconds < fastest->ours.step_seconds) fastest = &rung;
+  }
+  if (fastest == nullptr) return "";
+  std::vector<std::string> alike;
+  for (const RungResult& rung : result.rungs) {
+    if (&rung == fastest || !rung.ours.is_measured() || !rung.same_as.empty()) continue;
+    if (!can_tell_apart(interval_of(rung.ours), interval_of(fastest->ours)))
+      alike.push_back(fmt::format("\"{}\"", rung.rung.setting));
+  }
+  if (alike.empty()) return "";
+  return fmt::format("not told apart from the fastest, \"{}\", by these steps: {}", fastest->rung.setting,
+                     fmt::join(alike, ", "));
+}
+
 }  // namespace
+
+TextTable ladder_spreads(const LadderResult& result) {
+  TextTable table{.columns = {{"spread of the steps"}, {"shoehorn"}}};
+  if (result.options.has_peer()) table.columns.push_back({"HF"});
+  const auto text = [&](const StepRun& run) {
+    return run.is_measured() ? describe_spread(run, result.options.rounds.precision) : std::string(kNothing);
+  };
+  for (const RungResult& rung : result.rungs) {
+    std::vector<std::string> row = {rung.rung.setting, text(rung.ours)};
+    if (result.options.has_peer()) row.push_back(text(rung.theirs.value_or(StepRun{})));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
 
 TextTable ladder_table(const LadderResult& result) {
   TextTable table{columns_of(result), {}};
@@ -144,7 +179,7 @@ TextTable ladder_flags(const LadderResult& result) {
 std::string ladder_title(const LadderResult& result) {
   const LadderOptions& options = result.options;
   return fmt::format("{}, random tokens, sequences of {}, effective batch {}; {}; {}", options.model,
-                     options.sequence_length, kLadderEffectiveBatch, counted(options.steps, options.repeats),
+                     options.sequence_length, kLadderEffectiveBatch, counted_steps(options.steps),
                      format_machine(result.machine));
 }
 
@@ -153,11 +188,18 @@ std::vector<std::string> ladder_remarks(const LadderResult& result) {
   if (const RungResult* reference = reference_rung(result); reference != nullptr) {
     lines.push_back(
         fmt::format("time x and memory x: how many times those of \"{}\"", reference->rung.setting));
+    lines.push_back(fmt::format("measured in turns, {}", describe(result.options.rounds)));
     lines.push_back("first step s: from the start of the process to the end of its first step");
     lines.push_back(
         "stages: shoehorn reserves everything at once, so that its process is the measured peak less the "
         "arenas, and its weights are as planned");
   }
+  for (const RungResult& rung : result.rungs) {
+    if (!rung.same_as.empty())
+      lines.push_back(fmt::format("(=) \"{}\" is the same program as \"{}\": one measurement for both",
+                                  rung.rung.setting, rung.same_as));
+  }
+  if (const std::string text = alike_text(result); !text.empty()) lines.push_back(text);
   std::vector<const Rung*> measured;
   for (const RungResult& rung : result.rungs) {
     if (rung.ours.is_measured()) measured.push_back(&rung.rung);
@@ -182,8 +224,8 @@ std::vector<LadderNote> ladder_notes(const LadderResult& result) {
 }
 
 std::string format_ladder(const LadderResult& result) {
-  std::string text =
-      ladder_title(result) + "\n" + format_table(ladder_table(result)) + format_table(ladder_stages(result));
+  std::string text = ladder_title(result) + "\n" + format_table(ladder_table(result)) +
+                     format_table(ladder_spreads(result)) + format_table(ladder_stages(result));
   for (const std::string& line : ladder_remarks(result)) text += line + "\n";
   const std::vector<LadderNote> notes = ladder_notes(result);
   if (!notes.empty()) text += "Not run, or (*) run otherwise\n";
@@ -198,7 +240,10 @@ nlohmann::ordered_json to_json(const LadderResult& result) {
                                  {"sequence_length", options.sequence_length},
                                  {"effective_batch_size", kLadderEffectiveBatch},
                                  {"steps", options.steps},
-                                 {"repeats", options.repeats}};
+                                 {"repeats", processes_of(result)},
+                                 {"precision", options.rounds.precision},
+                                 {"max_repeats", options.rounds.most},
+                                 {"max_seconds", options.rounds.most_seconds}};
   json["machine"] = to_json(result.machine);
   json["left_out"] = options.left_out();
   nlohmann::ordered_json rungs = nlohmann::ordered_json::array();

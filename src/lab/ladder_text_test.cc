@@ -112,6 +112,47 @@ TEST(LadderText, TheTableAligns) {
   }
 }
 
+TEST(LadderText, RungsOfOneProgramAreOneMeasurement) {
+  LadderResult result = ladder_by_hand(false);
+  for (RungResult& rung : result.rungs) rung.plan.outcome = RunOutcome::kMeasured;
+  result.rungs[0].plan.program = "a";
+  result.rungs[1].plan.program = "b";
+  result.rungs[2].plan.program = "";
+  result.rungs[3].plan.program = "b";
+  name_same_programs(result);
+  EXPECT_EQ(result.rungs[1].same_as, "");
+  EXPECT_EQ(result.rungs[2].same_as, "") << "not known";
+  EXPECT_EQ(result.rungs[3].same_as, "1 x 4 accumulation");
+  const std::string text = format_ladder(result);
+  EXPECT_FALSE(line_with(text, "all exact techniques (=)").empty()) << text;
+  EXPECT_NE(text.find("is the same program as \"1 x 4 accumulation\": one measurement for both"),
+            std::string::npos);
+  EXPECT_EQ(to_json(result)["rungs"][3]["same_program_as"], "1 x 4 accumulation");
+  EXPECT_FALSE(to_json(result)["rungs"][1].contains("same_program_as"));
+}
+
+TEST(LadderText, SpreadOfTheStepsAndWhatIsAlike) {
+  LadderResult result = ladder_by_hand(false);
+  result.rungs[1].ours.step_samples = {19, 20, 21};
+  result.rungs[1].ours.loads = {
+      {.average_before = 0.5, .average_after = 2.5, .involuntary_switches = 7, .cpu_share = 0.9}};
+  result.rungs[3].ours.step_samples = {20.5, 40, 41};
+  const std::string text = format_ladder(result);
+  EXPECT_NE(text.find("0.19–0.211 samples/s in 3 steps, too few to know the median"), std::string::npos)
+      << text;
+  EXPECT_NE(
+      text.find(
+          "not told apart from the fastest, \"1 x 4 accumulation\", by these steps: \"all exact techniques\""),
+      std::string::npos)
+      << text;
+  const nlohmann::ordered_json ours = to_json(result)["rungs"][1]["ours"];
+  EXPECT_EQ(ours["step_samples"].size(), 3U);
+  EXPECT_EQ(ours["step_interval"]["most"], 21);
+  EXPECT_EQ(ours["load"][0]["involuntary_switches"], 7);
+  result.rungs[3].ours.step_samples = {39, 40, 41};
+  EXPECT_EQ(format_ladder(result).find("not told apart"), std::string::npos);
+}
+
 TEST(LadderText, Json) {
   const nlohmann::ordered_json json = to_json(ladder_by_hand(true));
   ASSERT_EQ(json["rungs"].size(), 4U);

@@ -6,13 +6,19 @@
 #include <nlohmann/json.hpp>
 
 #include "base/plural.h"
+#include "exec/backend/thread_count.h"
 #include "session/precision_report.h"
 
 namespace shoehorn {
 
 std::string format_machine(const MachineProfile& machine) {
-  return fmt::format("{}, {}, {}, {}{}", machine.cpu, machine.isa, plural(machine.threads, "thread"),
-                     machine.products, machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
+  // Of this machine also what decided the number.
+  const ThreadCount here = thread_count();
+  const std::string threads = machine == this_machine() && machine.threads == here.threads
+                                  ? describe(here)
+                                  : plural(machine.threads, "thread");
+  return fmt::format("{}, {}, {}, {}{}", machine.cpu, machine.isa, threads, machine.products,
+                     machine.bf16_products ? "" : " (bf16 products run as fp32 panels)");
 }
 
 nlohmann::ordered_json to_json(const MachineProfile& machine) {

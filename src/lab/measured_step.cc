@@ -70,6 +70,15 @@ bool read_speed(const Json& object, StepRun& run) {
   run.samples_per_second = number_of(object, "samples_per_second");
   run.step_seconds = number_of(object, "step_seconds");
   run.first_step_seconds = number_of(object, "first_step_seconds");
+  if (const auto samples = object.find("step_samples"); samples != object.end() && samples->is_array()) {
+    for (const Json& sample : *samples) {
+      if (sample.is_number()) run.step_samples.push_back(sample.get<double>());
+    }
+  }
+  if (const auto load = object.find("load"); load != object.end() && load->is_object()) {
+    run.loads.push_back({number_of(*load, "average_before"), number_of(*load, "average_after"),
+                         bytes_of(*load, "involuntary_switches"), number_of(*load, "cpu_share")});
+  }
   return run.samples_per_second > 0 && run.step_seconds > 0;
 }
 
@@ -142,6 +151,7 @@ StepPlan read_plan(const FinishedProcess& finished) {
   plan.budget_bytes = bytes_of(json, "budget_bytes");
   if (const auto roles = json.find("by_role"); roles != json.end())
     plan.weight_bytes = bytes_of(*roles, "weight");
+  plan.program = json.value("program", "");
   return plan;
 }
 
@@ -196,7 +206,7 @@ StepRun forbidden_run(const StepPlan& plan) {
   return run;
 }
 
-StepRun median_run(const std::vector<StepRun>& runs) {
+StepRun pooled_run(const std::vector<StepRun>& runs) {
   CHECK(!runs.empty(), "there is no run");
   for (const StepRun& run : runs) {
     if (!run.is_measured()) return run;
@@ -208,8 +218,17 @@ StepRun median_run(const std::vector<StepRun>& runs) {
     return median_of<int64_t>(runs, [member](const StepRun& run) { return run.memory.*member; });
   };
   StepRun result = runs[0];
-  result.samples_per_second = number(&StepRun::samples_per_second);
-  result.step_seconds = number(&StepRun::step_seconds);
+  result.step_samples.clear();
+  result.loads.clear();
+  for (const StepRun& run : runs) {
+    result.step_samples.insert(result.step_samples.end(), run.step_samples.begin(), run.step_samples.end());
+    result.loads.insert(result.loads.end(), run.loads.begin(), run.loads.end());
+  }
+  const double samples_in_step = runs[0].samples_per_second * runs[0].step_seconds;
+  result.step_seconds =
+      result.step_samples.empty() ? number(&StepRun::step_seconds) : median(result.step_samples);
+  result.samples_per_second =
+      result.step_seconds > 0 ? samples_in_step / result.step_seconds : number(&StepRun::samples_per_second);
   result.first_step_seconds = number(&StepRun::first_step_seconds);
   result.memory = {bytes(&MemoryStages::process_bytes), bytes(&MemoryStages::with_weights_bytes),
                    bytes(&MemoryStages::training_bytes)};
@@ -217,10 +236,24 @@ StepRun median_run(const std::vector<StepRun>& runs) {
   return result;
 }
 
-std::string counted(int64_t steps, int64_t processes) {
-  const int64_t measured = steps - 1;
-  const std::string of_a_process = measured == 1 ? "one step" : fmt::format("median of {} steps", measured);
-  return processes == 1 ? of_a_process : fmt::format("{}, median of {} processes", of_a_process, processes);
+MedianInterval interval_of(const StepRun& run) {
+  return median_interval(run.step_samples.empty() ? std::vector<double>{run.step_seconds} : run.step_samples);
+}
+
+std::string describe_spread(const StepRun& run, double precision) {
+  const MedianInterval interval = interval_of(run);
+  const double samples_in_step = run.samples_per_second * run.step_seconds;
+  const std::string range =
+      fmt::format("{:.3g}–{:.3g} samples/s in {} step{}", samples_in_step / interval.most,
+                  samples_in_step / interval.least, interval.count, interval.count == 1 ? "" : "s");
+  if (!interval.has_confidence()) return range + ", too few to know the median";
+  const double percent = 100 * interval.relative_half_width();
+  return fmt::format("{}, median known to {:.2g} %{}", range, percent,
+                     interval.is_stable(precision) ? "" : ", which is less well than asked for");
+}
+
+std::string counted_steps(int64_t steps) {
+  return fmt::format("{} step{} a process after its first", steps - 1, steps == 2 ? "" : "s");
 }
 
 nlohmann::ordered_json to_json(const StepRun& run) {
@@ -236,6 +269,18 @@ nlohmann::ordered_json to_json(const StepRun& run) {
                     {"with_weights_bytes", run.memory.with_weights_bytes},
                     {"training_bytes", run.memory.training_bytes}};
   if (run.predicted_bytes > 0) json["predicted_bytes"] = run.predicted_bytes;
+  const MedianInterval interval = interval_of(run);
+  json["step_samples"] = run.step_samples;
+  json["step_interval"] = {
+      {"low", interval.low},     {"high", interval.high}, {"confidence", interval.confidence},
+      {"least", interval.least}, {"most", interval.most}, {"outliers", interval.outliers}};
+  json["load"] = nlohmann::ordered_json::array();
+  for (const StepLoad& load : run.loads) {
+    json["load"].push_back({{"average_before", load.average_before},
+                            {"average_after", load.average_after},
+                            {"involuntary_switches", load.involuntary_switches},
+                            {"cpu_share", load.cpu_share}});
+  }
   if (!run.ran.empty()) json["ran"] = run.ran;
   return json;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/child_process.h"
+#include "lab/median_interval.h"
 
 namespace shoehorn {
 
@@ -37,9 +38,18 @@ struct StepPlan {
   int64_t peak_bytes = 0;
   int64_t budget_bytes = 0;
   int64_t weight_bytes = 0;
+  std::string program;  // a hash of the programs of the step: settings that have one hash are one program
 };
 
-// The measurements of one process. The numbers are set for kMeasured.
+// What else the machine did while a process was timed.
+struct StepLoad {
+  double average_before = 0;  // /proc/loadavg, one minute, before the first step and after the last
+  double average_after = 0;
+  int64_t involuntary_switches = 0;  // times that a thread had to leave its processor to others
+  double cpu_share = 0;  // processor time ÷ (wall time × threads): 1 if the threads had all of theirs
+};
+
+// The measurements of one process, or of several of one setting. The numbers are set for kMeasured.
 struct StepRun {
   RunOutcome outcome = RunOutcome::kFailed;
   std::string reason;
@@ -47,8 +57,10 @@ struct StepRun {
   double step_seconds = 0;
   double first_step_seconds = 0;  // from the start of the process to the end of step 1
   MemoryStages memory;
-  int64_t predicted_bytes = 0;  // ours: for the whole process
-  std::string ran;              // theirs: the type it multiplied in, and why if another was requested
+  int64_t predicted_bytes = 0;       // ours: for the whole process
+  std::string ran;                   // theirs: the type it multiplied in, and why if another was requested
+  std::vector<double> step_samples;  // seconds of every step that counts, in order; of all processes
+  std::vector<StepLoad> loads;       // of each process
 
   bool is_measured() const { return outcome == RunOutcome::kMeasured; }
 };
@@ -79,13 +91,18 @@ StepPlan read_plan(const FinishedProcess& finished);
 StepRun read_step(const FinishedProcess& finished, const StepPlan& plan);
 StepRun read_peer_step(const FinishedProcess& finished);
 
-// The medians of the measured runs; or, if one was not measured, that run with its reason. `runs` is not
-// empty.
-StepRun median_run(const std::vector<StepRun>& runs);
+// The runs of a setting as one: the median over the steps of all processes, and over processes where a process has one
+// number; or, if one was not measured, that run with its reason. `runs` is not empty.
+StepRun pooled_run(const std::vector<StepRun>& runs);
 
-// "median of 2 steps, median of 3 processes": how a figure from `steps` steps was made, the first step not
-// counted.
-std::string counted(int64_t steps, int64_t processes);
+// Of a measured run: how well its median is known. A run without samples has its median as the only one.
+MedianInterval interval_of(const StepRun& run);
+
+// "4.2–5.3 samples/s in 10 steps of 2 processes", and whether the median is known as well as `precision` asks.
+std::string describe_spread(const StepRun& run, double precision);
+
+// "median of the steps after the first of each process": how a figure was made.
+std::string counted_steps(int64_t steps);
 
 // A run as JSON: outcome, reason, numbers.
 nlohmann::ordered_json to_json(const StepRun& run);

@@ -18,7 +18,8 @@ using nlohmann::json;
 constexpr int64_t kMaxThreads = 1 << 16;
 
 // Keys of the file that no plan depends on.
-constexpr std::array<std::string_view, 2> kKeysOfNoPlan = {"arithmetic_peaks", "memory_limit"};
+constexpr std::array<std::string_view, 4> kKeysOfNoPlan = {"arithmetic_peaks", "memory_limit", "processors",
+                                                           "thread_waits"};
 
 // Reads keys of an object, each once, and refuses those that nobody read.
 class ProfileReader {

@@ -31,7 +31,7 @@ struct SessionOptions {
   AddressSpace staging_space = AddressSpace::kPinnedHost;
   // The backend to plan for and run on; null: the default backend (exec/backends.h) of this machine.
   std::shared_ptr<const Backend> backend = {};
-  int threads = 0;  // of the default backend; 0: OpenMP's default
+  int threads = 0;  // of the default backend; 0: thread_count() decides
 };
 
 class Session {

@@ -1,7 +1,5 @@
 #include "train/language_data.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,6 +10,7 @@
 #include "base/format.h"
 #include "base/plural.h"
 #include "data/texts.h"
+#include "exec/backend/thread_count.h"
 #include "train/text_data.h"
 
 namespace shoehorn {
@@ -54,7 +53,7 @@ LoadedTexts load_files(const TrainingArguments& args, const LanguageReader& read
   options.keep_linebreaks = args.keep_linebreaks;
   options.end_token = end_token_of(args, reader.tokenizer);
   options.on_progress = reader.on_progress;
-  const TokenizeFunction tokenize = tokenize_with(reader.tokenizer, kNoTruncation, omp_get_max_threads());
+  const TokenizeFunction tokenize = tokenize_with(reader.tokenizer, kNoTruncation, thread_count().threads);
   const DatasetCacheOptions cache = cache_options_of(args, reader.tokenizer_files, kNoTruncation);
   LoadedTexts loaded = cache.directory.empty() ? load_texts(files, tokenize, options)
                                                : load_cached_texts(files, tokenize, options, cache);

@@ -19,6 +19,7 @@ bool has_samples(const Dataset* dataset) {
 SessionOptions session_options_of(const TrainingArguments& args, const RunData& data,
                                   const WindowIterator* windows) {
   SessionOptions session;
+  session.threads = static_cast<int>(args.num_threads.value_or(0));
   session.step = step_options_of(args);
   if (windows != nullptr) {
     make_room_for(*windows, args, session);

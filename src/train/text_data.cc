@@ -1,7 +1,6 @@
 #include "train/text_data.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "base/content_hash.h"
 #include "data/part_source.h"
+#include "exec/backend/thread_count.h"
 #include "io/file.h"
 
 namespace shoehorn {
@@ -31,13 +31,13 @@ TokenizeFunction tokenize_with(const Tokenizer& tokenizer, int64_t max_length, i
 
 LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options) {
-  return load_dataset(files, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options);
+  return load_dataset(files, tokenize_with(tokenizer, max_length, thread_count().threads), options);
 }
 
 LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options, const DatasetCacheOptions& cache) {
   if (cache.directory.empty()) return load_dataset(files, tokenizer, max_length, options);
-  return load_cached_dataset(files, tokenize_with(tokenizer, max_length, omp_get_max_threads()), options,
+  return load_cached_dataset(files, tokenize_with(tokenizer, max_length, thread_count().threads), options,
                              cache);
 }
 

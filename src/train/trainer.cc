@@ -8,6 +8,7 @@
 #include "base/plural.h"
 #include "base/process.h"
 #include "base/stop_request.h"
+#include "exec/backend/thread_count.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
@@ -18,6 +19,7 @@
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
 #include "train/early_stopping.h"
+#include "train/load_notice.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/starting_weights.h"
@@ -62,6 +64,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     args_.per_device_train_batch_size = next_batch_size(args_.per_device_train_batch_size);
     plan();
   }
+  add_load_notice();
 }
 
 bool Trainer::may_shrink_batch() const {
@@ -76,6 +79,15 @@ void Trainer::add_early_stopping() {
       EarlyStoppingOptions{.patience = *args_.early_stopping_patience,
                            .threshold = args_.early_stopping_threshold,
                            .on_line = [this](const std::string& line) { log_line(line); }}));
+}
+
+void Trainer::add_load_notice() {
+  if (!run_->trains() || !options_.on_line) return;
+  add_callback(std::make_shared<LoadNotice>(
+      LoadNoticeOptions{.threads = session().backend().machine().threads,
+                        .processors = thread_count().processors.machine,
+                        .steps_are_alike = args_.batch_size_ramp.empty(),
+                        .on_line = [this](const std::string& line) { log_line(line); }}));
 }
 
 // Calls call(callback, arguments, state, control) for each callback.

@@ -147,6 +147,7 @@ class Trainer {
   bool saves_checkpoints() const;
   bool writes_output_dir() const;
   void add_early_stopping();
+  void add_load_notice();
   void check_start() const;
   void prepare();
   void load_start();

@@ -7,6 +7,7 @@
 import contextlib
 import io
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ import campaign  # noqa: E402
 import campaign_entries  # noqa: E402
 import compare  # noqa: E402
 import figures  # noqa: E402
+import loaded  # noqa: E402
 import records  # noqa: E402
 import tables  # noqa: E402
 
@@ -79,6 +81,11 @@ def example_output(name):
         return compared(2.0, 1.0)
     if name.startswith(("ladder_", "lowest_")):
         return {"repeats": 1, "rungs": [rung(name, 2.0)]}
+    if name.startswith("loaded_"):
+        sides = ("ours", "theirs") if name == "loaded_bert_base" else ("ours", "spins_0", "spins_300000")
+        run = {"samples_per_second": 2.0, "step_seconds": 0.5}
+        runs = {side: {state: [run, run] for state in ("idle", "loaded")} for side in sides}
+        return {"runs": runs, "of_the_share": {side: 0.9 for side in sides}}
     if name.startswith("plan_"):
         arenas = [{"name": "persistent", "bytes": 2**20}, {"name": "transient", "bytes": 2**21}]
         sizes = {"trainable_parameters": 7, "process_peak_bytes": 2**23, "planning_seconds": 0.1, "planning_peak_bytes": 2**22}
@@ -212,6 +219,8 @@ class Tables(unittest.TestCase):
             "| 1 × 4, ladder_fp16 * | 2 / 1 | 2.000 | 2.000 | 1.00 | 1,024 | 1,024 | 1.00 | 1.0 | 3 | 3 |",
             "\\* The Trainer runs fp32: fp16 is skipped; or it runs without --optim_args embedding_bits=8.",
             "| the same, every layer recomputed | 3.00 | 1.50 |",
+            "| beside two busy loops | 2.00 | 2.00 | 1.00 | 0.90 | 0.90 |",
+            "| 300,000 spins | 0.5000 | 1.00 | 0.5000 | 1.00 |",
             "| pairs, 1 thread | 40 | 1 | 2 | 20.0 |",
             "| forward, bf16, 768 × 768 | 100 | 0.25 |",
             "| checkpointing | 4 | 0.7000 (0.7000) | 0.6000 | 1.00 | 256 | every bit of `reference` |",
@@ -412,6 +421,37 @@ class Compare(unittest.TestCase):
         with self.assertRaises(SystemExit) as end, contextlib.redirect_stderr(io.StringIO()) as err:
             compare.run_main(fail)
         self.assertEqual((end.exception.code, err.getvalue()), (2, "nothing to compare\n"))
+
+
+class Loaded(unittest.TestCase):
+    def test_share_of_processors(self):
+        # Two threads beside two loops on two processors have one of the two; on four they have what they have alone.
+        self.assertEqual(loaded.share_of_processors(2, 2, 2), 0.5)
+        self.assertEqual(loaded.share_of_processors(4, 2, 2), 1.0)
+        self.assertEqual(loaded.share_of_processors(2, 2, 0), 1.0)
+        self.assertEqual(loaded.share_of_processors(2, 1, 3), 0.5)
+
+    def test_both_states_in_turns(self):
+        with tempfile.TemporaryDirectory() as directory:
+            log = pathlib.Path(directory) / "log"
+            program = pathlib.Path(directory) / "program"
+            run = {"samples_per_second": 2.0, "step_seconds": 1.0, "first_step_seconds": 3.0, "peak_bytes": 4}
+            program.write_text(f"#!/bin/sh\necho \"$1 ${{GOMP_SPINCOUNT-none}}\" >> {log}\necho '{json.dumps(run)}'\n")
+            program.chmod(0o755)
+            flags = ["--shoehorn", str(program), "--python", str(program), "--rounds", "2", "--busy_loops", "1", "--json", "-"]
+            command = [sys.executable, "-B", str(ROOT / "bench/loaded.py"), *flags]
+            environment = {**os.environ, "GOMP_SPINCOUNT": "7"}
+            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            measured = json.loads(done.stdout)
+            order = [line.split()[0].rsplit("/")[-1] for line in log.read_text().splitlines()]
+            self.assertEqual(order, ["bench", "train_step.py"] * 2 + ["train_step.py", "bench"] * 2)
+            self.assertNotIn(" 7", log.read_text())  # what the user's shell says does not count
+            self.assertEqual(measured["ratio"], {"idle": 1.0, "loaded": 1.0})
+            self.assertEqual(len(measured["runs"]["theirs"]["loaded"]), 2)
+            spins = subprocess.run([*command, "--spins", "0", "5"], capture_output=True, text=True, env=environment)
+            self.assertEqual(set(json.loads(spins.stdout)["runs"]), {"ours", "spins_0", "spins_5"}, spins.stderr)
+            self.assertIn("bench 5\n", log.read_text())
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 #include "exec/cpu/cpu_backend.h"
 
-#include <omp.h>
-
 #include <array>
 
 #include "exec/backend/host_backend.h"
+#include "exec/backend/thread_count.h"
 #include "exec/cpu/arithmetic_peak.h"
 #include "exec/cpu/kernel_entry.h"
 #include "exec/cpu/machine_limits.h"
@@ -27,8 +26,7 @@ namespace {
 
 class CpuBackend final : public HostBackend {
  public:
-  explicit CpuBackend(int threads) : threads_(threads > 0 ? threads : omp_get_max_threads()) {
-    omp_set_num_threads(threads_);
+  explicit CpuBackend(int threads) : threads_((threads > 0 ? use_threads(threads) : thread_count()).threads) {
     machine_ = machine_profile(threads_);
     for (const auto& family :
          {movement_kernels(), rowwise_kernels(), column_kernels(), rotary_kernels(), matmul_kernels(),

@@ -7,7 +7,7 @@
 
 namespace shoehorn {
 
-// `threads` is the size of the OpenMP team (0: OpenMP's default). It is set for the whole process.
+// `threads` is the size of the OpenMP team (0: exec/backend/thread_count.h decides). It is set for the whole process.
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace shoehorn

@@ -1,0 +1,84 @@
+#include "exec/backend/thread_count.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace shoehorn {
+
+namespace {
+
+// The last decision. A decision that the program has overruled since is none.
+std::optional<ThreadCount>& decided() {
+  static std::optional<ThreadCount> count;
+  return count;
+}
+
+// What nobody asked for otherwise.
+ThreadCount count_of_processors(Processors processors) {
+  ThreadCount count;
+  count.threads = static_cast<int>(processors.usable());
+  count.source = processors.usable() < processors.allowed  ? ThreadSource::kQuota
+                 : processors.allowed < processors.machine ? ThreadSource::kAffinity
+                                                           : ThreadSource::kMachine;
+  count.processors = std::move(processors);
+  return count;
+}
+
+ThreadCount decide(std::optional<int64_t> num_threads) {
+  Processors found = processors();
+  const int set = omp_get_max_threads();
+  if (num_threads) return {static_cast<int>(*num_threads), ThreadSource::kArgument, std::move(found)};
+  // libgomp ignores a variable that is no number, and then has a thread a processor.
+  const char* variable = std::getenv("OMP_NUM_THREADS");
+  if (!decided() && variable != nullptr && std::atoi(variable) == set)
+    return {set, ThreadSource::kEnvironment, std::move(found)};
+  if (set != (decided() ? decided()->threads : omp_get_num_procs()))
+    return {set, ThreadSource::kProgram, std::move(found)};
+  if (decided()) return *decided();
+  return count_of_processors(std::move(found));
+}
+
+std::string reason_of(const ThreadCount& count) {
+  switch (count.source) {
+    case ThreadSource::kArgument:
+      return " (--num_threads)";
+    case ThreadSource::kEnvironment:
+      return " (OMP_NUM_THREADS)";
+    case ThreadSource::kProgram:
+      return " (omp_set_num_threads)";
+    case ThreadSource::kQuota:
+      return fmt::format(" (cgroup quota {:.1f})", count.processors.quota->processors);
+    case ThreadSource::kAffinity:
+      return " (CPU affinity)";
+    case ThreadSource::kMachine:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+ThreadCount use_threads(std::optional<int64_t> num_threads) {
+  ThreadCount count = decide(num_threads);
+  count.threads = std::clamp(count.threads, 1, omp_get_thread_limit());
+  omp_set_num_threads(count.threads);
+  decided() = count;
+  return count;
+}
+
+ThreadCount thread_count() {
+  return decided() && omp_get_max_threads() == decided()->threads ? *decided() : use_threads();
+}
+
+std::string describe(const ThreadCount& count) {
+  const auto counted = [](int64_t number, const char* what) {
+    return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+  };
+  return fmt::format("{} of {}{}", counted(count.threads, "thread"),
+                     counted(count.processors.machine, "processor"), reason_of(count));
+}
+
+}  // namespace shoehorn
