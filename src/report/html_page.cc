@@ -1,9 +1,17 @@
 #include "report/html_page.h"
 
+#include <chrono>
+
 #include "base/error.h"
 #include "report/html_style.h"
 
 namespace shoehorn {
+
+namespace {
+
+constexpr size_t kMostColumnsThatWrap = 3;  // a table of more may scroll
+
+}  // namespace
 
 std::string escape_html(std::string_view text) {
   std::string escaped;
@@ -49,6 +57,17 @@ void HtmlPage::add_paragraph(std::string_view text) {
   body_ += fmt::format("<p>{}</p>\n", escape_html(text));
 }
 
+void HtmlPage::add_status(std::string_view text, bool is_alive) {
+  is_alive_ = is_alive;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::string age = is_alive
+                              ? fmt::format(" <span id=\"age\" data-written=\"{}\"></span>",
+                                            std::chrono::duration_cast<std::chrono::seconds>(now).count())
+                              : "";
+  body_ += fmt::format("<p class=\"status{}\" role=\"status\">{}{}</p>\n", is_alive ? " alive" : "",
+                       escape_html(text), age);
+}
+
 void HtmlPage::add_facts(const std::vector<std::pair<std::string, std::string>>& facts) {
   body_ += "<dl class=\"facts\">\n";
   for (const auto& [name, value] : facts) {
@@ -62,7 +81,10 @@ void HtmlPage::add_table(const HtmlTable& table) {
     return fmt::format("<{}{}>{}</{}>", tag, column.is_number ? " class=\"number\"" : "", escape_html(text),
                        tag);
   };
-  body_ += "<div class=\"scroll\"><table>\n";
+  // A scrolling table takes the keyboard's arrows.
+  const bool is_wide = table.columns.size() > kMostColumnsThatWrap;
+  body_ +=
+      is_wide ? "<div class=\"scroll wide\" tabindex=\"0\"><table>\n" : "<div class=\"scroll\"><table>\n";
   if (!table.caption.empty()) body_ += fmt::format("<caption>{}</caption>\n", escape_html(table.caption));
   body_ += "<thead><tr>";
   for (const TableColumn& column : table.columns) body_ += cell("th", column, column.title);
@@ -90,8 +112,9 @@ void HtmlPage::add_preformatted(std::string_view text) {
 std::string HtmlPage::html() const {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n{}<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n<body>\n{}<script>{}</script>\n</body>\n</html>\n",
+      is_alive_ ? fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", kPageRefreshSeconds) : "",
       title_, page_style(), body_, page_script());
 }
 
