@@ -22,6 +22,7 @@ int run_bench_quality(const std::vector<std::string>& words);
 int run_generate(const std::vector<std::string>& words);
 int run_tokenizer(const std::vector<std::string>& words);
 int run_tokenizer_train(const std::vector<std::string>& words);  // `tokenizer train`
+int run_compare(const std::vector<std::string>& words);
 int run_env(const std::vector<std::string>& words);
 
 }  // namespace shoehorn

@@ -30,6 +30,7 @@ constexpr const char* kUsage = R"(shoehorn: fit a bigger model, train it faster
   shoehorn bench batch   the same by batch size, and which is best
   shoehorn bench ladder  the settings of the efficient-training guides, one by one; also against Hugging Face
   shoehorn bench quality one task trained to its end under each technique: accuracy, time and memory
+  shoehorn compare       runs beside each other: losses, metrics, memory, time, arguments that differ
   shoehorn tokenizer     texts to token ids and back; trains tokenizers
   shoehorn env           what was detected and measured about this machine
 
@@ -88,10 +89,11 @@ int dispatch(const std::vector<std::string>& words) {
     fmt::print("shoehorn {}\n", SHOEHORN_VERSION);
     return 0;
   }
-  static const CommandMap commands = {
-      {"train", run_train}, {"eval", run_eval},           {"predict", run_predict},
-      {"plan", run_plan},   {"generate", run_generate},   {"anatomy", run_anatomy},
-      {"bench", run_bench}, {"tokenizer", run_tokenizer}, {"env", run_env}};
+  static const CommandMap commands = {{"train", run_train},         {"eval", run_eval},
+                                      {"predict", run_predict},     {"plan", run_plan},
+                                      {"generate", run_generate},   {"anatomy", run_anatomy},
+                                      {"bench", run_bench},         {"compare", run_compare},
+                                      {"tokenizer", run_tokenizer}, {"env", run_env}};
   return dispatch_to(commands, words, "shoehorn");
 }
 

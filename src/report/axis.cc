@@ -72,8 +72,9 @@ std::string format_minutes(double value) {
 std::string format_share(double value) {
   const double percent = 100 * value;
   if (percent != 0 && std::abs(percent) < 0.05) return percent < 0 ? "> -0.1 %" : "< 0.1 %";
-  const std::string text = fmt::format("{:.1f}", percent);
-  return (text.ends_with(".0") ? text.substr(0, text.size() - 2) : text) + " %";
+  const double tenths = std::round(10 * percent);
+  if (std::fmod(tenths, 10) == 0) return fmt::format("{:.0f} %", percent);
+  return fmt::format("{:.1f} %", percent);
 }
 
 double nice_step(double span, int64_t most) {
@@ -156,6 +157,11 @@ std::string format_value(double value, Unit unit) {
       return without_leading_zero(fmt::format("{:.4g}", value));
   }
   return {};
+}
+
+std::string format_difference(double value, Unit unit) {
+  const char* sign = value > 0 ? "+" : value < 0 ? "-" : "";
+  return fmt::format("{}{}", sign, format_value(std::abs(value), unit));
 }
 
 double AxisTicks::position(double value) const {

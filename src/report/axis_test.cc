@@ -104,6 +104,9 @@ TEST(AxisTest, ValuesAreSaidInTheirUnit) {
   EXPECT_EQ(format_value(0.0125, Unit::kSeconds), "12.5 ms");
   EXPECT_EQ(format_value(3.25e-5, Unit::kSeconds), "32.5 µs");
   EXPECT_EQ(format_value(2.5, Unit::kSeconds), "2.5 s");
+  EXPECT_EQ(format_difference(-949504, Unit::kBytes), "-927.25 KiB");
+  EXPECT_EQ(format_difference(1536, Unit::kBytes), "+1.50 KiB");
+  EXPECT_EQ(format_difference(0, Unit::kBytes), "0 B");
   EXPECT_EQ(format_value(125.4, Unit::kSeconds), "2 min 05 s");
   EXPECT_EQ(format_value(12345, Unit::kSeconds), "3 h 26 min");
   EXPECT_EQ(format_value(0.256, Unit::kShare), "25.6 %");

@@ -1,5 +1,6 @@
 #include "report/html_page.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -10,6 +11,20 @@ namespace shoehorn {
 namespace {
 
 constexpr size_t kMostColumnsThatWrap = 3;  // a table of more may scroll
+
+// The escaped text of a cell. A flag in it is not broken behind its dashes.
+std::string cell_text(std::string_view text) {
+  std::string html;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    html += word.starts_with("--") ? fmt::format("<span class=\"flag\">{}</span>", escape_html(word))
+                                   : escape_html(word);
+    if (end < text.size()) html += ' ';
+    begin = end + 1;
+  }
+  return html;
+}
 
 }  // namespace
 
@@ -78,7 +93,7 @@ void HtmlPage::add_facts(const std::vector<std::pair<std::string, std::string>>&
 
 void HtmlPage::add_table(const HtmlTable& table) {
   const auto cell = [](const char* tag, const TableColumn& column, const std::string& text) {
-    return fmt::format("<{}{}>{}</{}>", tag, column.is_number ? " class=\"number\"" : "", escape_html(text),
+    return fmt::format("<{}{}>{}</{}>", tag, column.is_number ? " class=\"number\"" : "", cell_text(text),
                        tag);
   };
   // A scrolling table takes the keyboard's arrows.

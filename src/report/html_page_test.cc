@@ -71,6 +71,15 @@ TEST(HtmlPageTest, ATableOfManyColumnsKeepsItsEndsInSight) {
   EXPECT_NE(page.html().find(".wide td:last-child{position:sticky"), std::string::npos);
 }
 
+TEST(HtmlPageTest, AFlagInATableIsNotBrokenBehindItsDashes) {
+  HtmlPage page("x");
+  page.add_table({.columns = {{"a"}}, .rows = {{"with --fp16  --optim <sgd>"}}});
+  EXPECT_NE(
+      page.html().find("<td>with <span class=\"flag\">--fp16</span>  <span class=\"flag\">--optim</span> "
+                       "&lt;sgd&gt;</td>"),
+      std::string::npos);
+}
+
 TEST(HtmlPageTest, OneDrawingOfAPlotIsShownForEachWidthOfTheWindow) {
   const std::string style = page_style();
   EXPECT_NE(style.find(".plot{display:none"), std::string::npos);

@@ -60,6 +60,7 @@ th,td{padding:4px 8px;text-align:left;vertical-align:top;border-bottom:1px solid
 th:first-child,td:first-child{padding-left:0}
 th{color:var(--muted);font-weight:600;vertical-align:bottom}
 td{overflow-wrap:anywhere}
+.wide td{overflow-wrap:break-word}
 th.number,td.number{text-align:right}
 td.number{white-space:nowrap}
 .wide td:not(.number){min-width:8em}
@@ -67,6 +68,7 @@ td.number{white-space:nowrap}
  background:var(--surface)}
 .wide th:first-child,.wide td:first-child{left:0;max-width:min(34vw,20em);min-width:min(34vw,8em)}
 .wide th:last-child,.wide td:last-child{right:0;max-width:min(30vw,24em);min-width:0;padding-right:0}
+.flag{display:inline-block;max-width:100%}
 figure{margin:16px 0 24px}
 figcaption{font-size:13px;margin-top:2px;max-width:75ch}
 pre{background:var(--panel);border-radius:8px;padding:12px;overflow-x:auto;font-size:13px;line-height:1.4}

@@ -31,6 +31,8 @@ enum class Unit : uint8_t { kNumber, kCount, kBytes, kSeconds, kShare };
 
 // "1.50 GiB", "12.5 ms", "2 min 05 s", "0.0001", "12.5 %", "< 0.1 %", …
 std::string format_value(double value, Unit unit);
+// "+1.50 MiB", "-12.5 ms", "0 B".
+std::string format_difference(double value, Unit unit);
 
 struct PlotAxis {
   std::string title = {};

@@ -10,7 +10,8 @@ namespace shoehorn {
 namespace {
 
 constexpr double kDotRadius = 4;
-constexpr double kNameHeight = 13;
+constexpr double kNameHeight = 15;
+constexpr double kNameAscent = 12;
 constexpr double kNameGap = 8;     // between a dot and its name
 constexpr int64_t kMaxShift = 24;  // rows that a name may stand apart from its dot
 
@@ -29,7 +30,7 @@ struct Name {
 };
 
 Box name_box(double left, double baseline, double width) {
-  return {left, baseline - 10, left + width, baseline + 3};
+  return {left, baseline - kNameAscent, left + width, baseline - kNameAscent + kNameHeight};
 }
 
 // Right of its dot or left of it, at its height or further up or down: where nothing else stands. False if there is no
@@ -39,7 +40,7 @@ bool find_place(const svg::Frame& frame, const Dot& dot, const std::vector<Box>&
   for (int64_t shift = 0; shift < kMaxShift; ++shift) {
     const double down = kNameHeight * static_cast<double>((shift + 1) / 2) * (shift % 2 == 0 ? -1 : 1);
     const double baseline = dot.y + 4 + down;
-    if (baseline < frame.top + 10 || baseline > frame.bottom - 3) continue;
+    if (baseline < frame.top + kNameAscent || baseline > frame.bottom - 3) continue;
     for (const double left : {dot.x + kNameGap, dot.x - kNameGap - width}) {
       if (left < frame.left || left + width > frame.width) continue;
       name.box = name_box(left, baseline, width);
@@ -119,7 +120,7 @@ std::string draw_dot(const svg::Frame& frame, const ScatterChart& chart, const D
 }
 
 std::string draw_name(const Dot& dot, const Name& name) {
-  const double baseline = name.box.top + 10;
+  const double baseline = name.box.top + kNameAscent;
   std::string body;
   if (std::abs(baseline - dot.y - 4) >= kNameHeight) {  // it stands apart and is led to
     const double end = name.box.left > dot.x ? name.box.left - 2 : name.box.right + 2;

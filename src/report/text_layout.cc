@@ -8,7 +8,7 @@ namespace shoehorn {
 
 namespace {
 
-constexpr double kAscent = 10;  // of a line, above its baseline
+constexpr double kAscent = 11.5;  // of a line, above its baseline
 constexpr double kDescent = 3;
 
 // The width of a character in units of the font's size.
