@@ -155,9 +155,13 @@ nlohmann::ordered_json to_json(const RunComparison& comparison) {
   }
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   for (const std::string& name : differing_arguments(comparison)) {
-    for (const ComparedRun& run : comparison.runs)
-      arguments[name].push_back(run.arguments.is_null() ? nlohmann::json()
-                                                        : run.arguments.value(name, nlohmann::json()));
+    nlohmann::ordered_json values = nlohmann::ordered_json::array();
+    for (const ComparedRun& run : comparison.runs) {
+      const auto found = run.arguments.find(name);
+      values.push_back(found == run.arguments.end() ? nlohmann::ordered_json()
+                                                    : nlohmann::ordered_json(*found));
+    }
+    arguments[name] = std::move(values);
   }
   return {{"runs", std::move(runs)}, {"differing_arguments", std::move(arguments)}};
 }

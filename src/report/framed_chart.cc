@@ -27,7 +27,7 @@ std::string grid_and_axes(const Frame& frame) {
     // Labels at the ends stay within the element.
     const double half = text_width(frame.x.labels[i]) / 2;
     const double centre = std::clamp(x, half + 2, std::max(half + 2, frame.width - half - 2));
-    body += text(centre, frame.bottom + 18, frame.x.labels[i], Anchor::kMiddle, "tick");
+    body += text(centre, frame.bottom + 20, frame.x.labels[i], Anchor::kMiddle, "tick");
   }
   return body + line(frame.left, frame.bottom, frame.right, frame.bottom, "axis");
 }
@@ -86,7 +86,7 @@ std::string framed(const FramedChart& chart, double width,
   frame.bottom = frame.top + kPlotHeight;
   const FramedBody inside = body(frame);
   drawn += grid_and_axes(frame) + inside.below + draw_marks(marks, frame) + inside.above;
-  y = frame.bottom + 26;
+  y = frame.bottom + 28;
   if (!chart.x_axis.title.empty()) {
     const std::vector<std::string> lines = wrapped(chart.x_axis.title, width);
     const double half = widest(lines) / 2;

@@ -61,12 +61,13 @@ th:first-child,td:first-child{padding-left:0}
 th{color:var(--muted);font-weight:600;vertical-align:bottom}
 td{overflow-wrap:anywhere}
 .wide td{overflow-wrap:break-word}
+.wide th:first-child,.wide th:last-child{overflow-wrap:anywhere}
 th.number,td.number{text-align:right}
 td.number{white-space:nowrap}
 .wide td:not(.number){min-width:8em}
 .wide th:first-child,.wide td:first-child,.wide th:last-child,.wide td:last-child{position:sticky;z-index:1;
  background:var(--surface)}
-.wide th:first-child,.wide td:first-child{left:0;max-width:min(34vw,20em);min-width:min(34vw,8em)}
+.wide th:first-child,.wide td:first-child{left:0;max-width:min(34vw,20em);min-width:min(24vw,8em)}
 .wide th:last-child,.wide td:last-child{right:0;max-width:min(30vw,24em);min-width:0;padding-right:0}
 .flag{display:inline-block;max-width:100%}
 figure{margin:16px 0 24px}

@@ -101,6 +101,33 @@ void add_training(HtmlPage& page, const RunView& run) {
   page.add_figure(draw(speed), "Of the steps since the last log entry, without evaluation and checkpoints.");
 }
 
+// What is a share is in one plot; of the rest each has its own scale.
+void draw_metrics(HtmlPage& page, const RunView& run, const std::vector<std::string>& names) {
+  constexpr std::string_view kCaption = "A dot is an evaluation.";
+  static const std::set<std::string> kNotDrawn = {"eval_loss", "eval_runtime", "eval_samples_per_second",
+                                                  "eval_steps_per_second"};
+  LineChart shares{.title = "Metrics", .x = kSteps};
+  std::vector<LineChart> others;
+  for (const std::string& name : names) {
+    if (kNotDrawn.contains(name)) continue;
+    LineSeries series = series_of(run.state, name, readable(name));
+    const bool is_share = std::all_of(series.points.begin(), series.points.end(), [](const PlotPoint& point) {
+      return !std::isfinite(point.y) || std::abs(point.y) <= 1;
+    });
+    if (!is_share) {
+      LineChart& chart = others.emplace_back();
+      chart.title = series.name;
+      chart.x = kSteps;
+    }
+    (is_share ? shares : others.back()).series.push_back(std::move(series));
+  }
+  if (!shares.series.empty()) others.insert(others.begin(), std::move(shares));
+  for (LineChart& chart : others) {
+    chart.marks = best_mark(run);
+    page.add_figure(draw(chart), kCaption);
+  }
+}
+
 // Metrics of evaluations besides the loss, and how fast they were.
 void add_evaluation(HtmlPage& page, const RunView& run) {
   std::vector<std::string> names;
@@ -115,16 +142,9 @@ void add_evaluation(HtmlPage& page, const RunView& run) {
   }
   if (entries.empty()) return;
   page.add_heading("Evaluation");
-  LineChart chart{.title = "Metrics", .x = kSteps};
-  chart.marks = best_mark(run);
-  const std::set<std::string> not_drawn = {"eval_loss", "eval_runtime", "eval_samples_per_second",
-                                           "eval_steps_per_second"};
-  for (const std::string& name : names) {
-    if (!not_drawn.contains(name)) chart.series.push_back(series_of(run.state, name, readable(name)));
-  }
-  if (!chart.series.empty() && entries.size() > 1) page.add_figure(draw(chart), "A dot is an evaluation.");
+  if (entries.size() > 1) draw_metrics(page, run, names);
   HtmlTable table{.columns = {{"step", true}}};
-  for (const std::string& name : names) table.columns.push_back({name, true});
+  for (const std::string& name : names) table.columns.push_back({readable(name), true});
   for (const Metrics* entry : entries) {
     std::vector<std::string> row = {format_value(metric_number(entry->at("step")), Unit::kCount)};
     for (const std::string& name : names) {

@@ -95,7 +95,7 @@ TEST(Trainer, ReportsTheRun) {
   EXPECT_GT(waited, 0);
   EXPECT_LT(waited, 1);
   const std::string html = read_text_file(directory.path() / "report.html");
-  for (const char* part : {"<h1>a &lt;run&gt;</h1>", "Learning rate", "eval_accuracy", "peak ", "By role",
+  for (const char* part : {"<h1>a &lt;run&gt;</h1>", "Learning rate", ">accuracy</th>", "peak ", "By role",
                            "logging_steps", "fuse_update", "Ended: step 4 of 4", "<dt>accuracy</dt>",
                            "<dt>best step</dt>", ">best, step ", "class=\"dot c1\""})
     EXPECT_NE(html.find(part), std::string::npos) << part;
