@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh          what building, testing and the demo need
 #   scripts/setup.sh --dev    that, and what a developer needs: formatter, linter, compiler cache, fuzzers, micro-benchmarks,
-#                             empty machines to try the set-up on
+#                             empty machines to try the set-up on. Not installed: a browser, which is large; where there is
+#                             one (apt-get install chromium) the test page_layout looks at the pages
 set -eu
 
 # The CMake files of libdnnl-dev ask for OpenCL, whose package they only recommend.

@@ -18,8 +18,7 @@ void add_memory(HtmlPage& page, const AreaChart& along_step, const MemoryAnatomy
   HtmlTable parts{.caption = "At the peak of the step",
                   .columns = {{"part"}, {"memory", true}, {"bytes a parameter", true}, {"share", true}}};
   const auto share = [&](int64_t bytes) {
-    return fmt::format("{:.1f} %",
-                       100 * static_cast<double>(bytes) / static_cast<double>(memory.total_bytes));
+    return format_value(static_cast<double>(bytes) / static_cast<double>(memory.total_bytes), Unit::kShare);
   };
   const auto add = [&](const std::string& name, int64_t bytes) {
     parts.rows.push_back(
@@ -47,6 +46,34 @@ void add_memory(HtmlPage& page, const AreaChart& along_step, const MemoryAnatomy
   page.add_table(alive);
 }
 
+HtmlTable operations_table(const OperationAnatomy& operations) {
+  const ClassWork total = total_of(operations);
+  HtmlTable table{.caption = fmt::format(
+                      "Operations of a step: {:.3g} Tflop, {} read and written{}", total.flops / 1e12,
+                      format_bytes(static_cast<int64_t>(total.bytes)),
+                      operations.is_measured ? ", " + format_value(total.seconds, Unit::kSeconds) : ""),
+                  .columns = {{"class"}, {"flops", true}, {"bytes", true}}};
+  if (operations.has_floor) table.columns.push_back({"at least", true});
+  if (operations.is_measured) table.columns.push_back({"time", true});
+  const bool compares = operations.is_measured && operations.has_floor;
+  if (compares) table.columns.push_back({"times the floor", true});
+  const auto share = [](double part, double whole) {
+    return format_value(part / std::max(whole, 1e-300), Unit::kShare);
+  };
+  const auto add = [&](std::string_view name, const ClassWork& work) {
+    std::vector<std::string> row = {std::string(name), share(work.flops, total.flops),
+                                    share(work.bytes, total.bytes)};
+    if (operations.has_floor) row.push_back(format_value(work.floor_seconds, Unit::kSeconds));
+    if (operations.is_measured) row.push_back(share(work.seconds, total.seconds));
+    if (compares)
+      row.push_back(work.floor_seconds > 0 ? fmt::format("{:.1f}", work.seconds / work.floor_seconds) : "");
+    table.rows.push_back(std::move(row));
+  };
+  for (const ClassWork& work : operations.classes) add(op_class_name(work.op_class), work);
+  add("the step", total);
+  return table;
+}
+
 void add_operations(HtmlPage& page, const OperationAnatomy& operations) {
   page.add_heading("Operations");
   const ClassWork total = total_of(operations);
@@ -62,7 +89,17 @@ void add_operations(HtmlPage& page, const OperationAnatomy& operations) {
     shares.series.push_back(std::move(series));
   }
   page.add_figure(draw(shares), "Bytes cross the memory bus once for each operand where nothing is cached.");
-  page.add_preformatted(format_operation_anatomy(operations));
+  page.add_table(operations_table(operations));
+  if (operations.has_floor)
+    page.add_paragraph(
+        "At least: flops at the rate that large products reach on this machine, bytes at the memory's.");
+  if (operations.backward.flops > 0) {
+    std::string text = fmt::format("Contractions, backward to forward: {:.2f} × the flops",
+                                   operations.backward.flops / operations.forward.flops);
+    if (operations.is_measured && operations.forward.seconds > 0)
+      text += fmt::format(", {:.2f} × the time", operations.backward.seconds / operations.forward.seconds);
+    page.add_paragraph(text + ".");
+  }
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ CommandHelp help_of_bench_batch() {
 }
 
 int run_bench_batch(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(all_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_result_options(all_rows(), words, UnknownFlags::kKeep);
   const BatchSizesOptions options = batch_sizes_options(given);
   prepare_result_file(json_file_of(given));
   prepare_result_file(given.text("report"));

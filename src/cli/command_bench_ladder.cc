@@ -149,7 +149,7 @@ CommandHelp help_of_bench_ladder() {
 }
 
 int run_bench_ladder(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(all_rows(), words);
+  const CommandOptions given = parse_result_options(all_rows(), words);
   const LadderOptions options = ladder_options(given);
   const StopSignals signals;
   prepare_result_file(json_file_of(given));

@@ -35,6 +35,8 @@ const std::vector<CommandEntry>& command_list() {
       {"tokenizer", "texts to token ids and back", run_tokenizer, help_of_tokenizer, {"encode", "decode"}},
       {"tokenizer train", "a tokenizer of one's own, from files of text", run_tokenizer_train,
        help_of_tokenizer_train},
+      {"compare", "runs beside each other: losses, metrics, memory, time, arguments that differ", run_compare,
+       help_of_compare},
       {"env", "what was detected and measured about this machine", run_env, help_of_env},
       {"completion",
        "what completes command lines in bash, zsh and fish",

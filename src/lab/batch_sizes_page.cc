@@ -27,7 +27,7 @@ void add_facts(HtmlPage& page, const BatchSizesResult& result) {
 void add_speed(HtmlPage& page, const BatchSizesResult& result) {
   LineChart chart{
       .title = "samples a second", .x = batch_axis(), .y = {"samples a second", Unit::kNumber, false, true}};
-  LineSeries measured{"measured", {}};
+  LineSeries measured{.name = "measured", .points = {}, .has_dots = true};
   for (const BatchSizeResult& size : result.sizes) {
     if (size.run.is_measured())
       measured.points.push_back({static_cast<double>(size.batch_size), size.run.samples_per_second});
@@ -36,14 +36,14 @@ void add_speed(HtmlPage& page, const BatchSizesResult& result) {
   if (const BatchSizeResult* best = result.best(); best != nullptr)
     chart.marks.push_back({static_cast<double>(best->batch_size), "best"});
   page.add_heading("Speed");
-  page.add_figure(draw(chart));
+  page.add_figure(draw(chart), "Each dot is a batch size that was measured.");
 }
 
 void add_memory(HtmlPage& page, const BatchSizesResult& result) {
   LineChart chart{
       .title = "peak of the whole process", .x = batch_axis(), .y = {"bytes", Unit::kBytes, false, true}};
-  LineSeries measured{"measured", {}};
-  LineSeries predicted{"predicted", {}};
+  LineSeries measured{.name = "measured", .points = {}, .has_dots = true};
+  LineSeries predicted{.name = "predicted", .points = {}, .has_dots = true};
   for (const BatchSizeResult& size : result.sizes) {
     const auto batch = static_cast<double>(size.batch_size);
     if (size.run.is_measured())

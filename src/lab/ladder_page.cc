@@ -69,7 +69,8 @@ void add_speed(HtmlPage& page, const LadderResult& result) {
   std::vector<BarSeries> series = {ours};
   if (result.options.has_peer()) series.push_back(theirs);
   page.add_heading("Speed");
-  page.add_figure(draw_bars(result, "samples a second", Unit::kNumber, series));
+  page.add_figure(draw_bars(result, "samples a second", Unit::kNumber, series),
+                  "Longer is faster. The line is the setting that the others are compared with.");
 }
 
 void add_memory(HtmlPage& page, const LadderResult& result) {
@@ -85,7 +86,7 @@ void add_memory(HtmlPage& page, const LadderResult& result) {
   if (result.options.has_peer()) series.push_back(theirs);
   page.add_heading("Memory");
   page.add_figure(draw_bars(result, "peak of the whole process", Unit::kBytes, series),
-                  "What was measured, and what the plan said before the run.");
+                  "Shorter is better. What was measured, and what the plan said before the run.");
 }
 
 void add_notes(HtmlPage& page, const LadderResult& result) {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "lab/ladder_testing.h"
+#include "report/plot.h"
 
 namespace shoehorn {
 namespace {
@@ -17,12 +20,14 @@ int64_t count_of(const std::string& text, const std::string& piece) {
 TEST(LadderPage, EveryRungIsInEachPart) {
   const LadderResult result = ladder_by_hand(true);
   const std::string page = ladder_page(result);
-  EXPECT_EQ(count_of(page, "<svg"), 2);
-  EXPECT_EQ(count_of(page, "class=\"mark\""), 2) << "the reference, in both plots";
+  EXPECT_EQ(count_of(page, "<figure>"), 2);
+  EXPECT_EQ(count_of(page, "class=\"marktext\""), 2 * std::ssize(kPlotWidths))
+      << "the reference, in both plots";
+  const std::string text = std::regex_replace(page, std::regex("</?span[^>]*>"), "");
   for (const RungResult& rung : result.rungs) {
     // Two plots, the table and the flags; where it was not run also the reasons.
     EXPECT_GE(count_of(page, rung.rung.setting), 4) << rung.rung.name;
-    EXPECT_EQ(count_of(page, fmt::format("{}", fmt::join(rung.rung.flags, " ")) + "</td>"), 1)
+    EXPECT_EQ(count_of(text, fmt::format("{}", fmt::join(rung.rung.flags, " ")) + "</td>"), 1)
         << rung.rung.name;
   }
   for (const char* title : {"time x", "memory x", "HF first step s", "+ weights, planned", "HF + weights"})
@@ -42,7 +47,7 @@ TEST(LadderPage, NothingMeasured) {
     rung.plan.peak_bytes = 0;
   }
   const std::string page = ladder_page(result);
-  EXPECT_EQ(count_of(page, "no values"), 2);
+  EXPECT_EQ(count_of(page, "no values"), 2 * std::ssize(kPlotWidths));
   EXPECT_NE(page.find("planned more"), std::string::npos);
 }
 

@@ -71,7 +71,8 @@ std::string quality_page(const QualityResults& results) {
                                      {"peak of the whole process", Unit::kBytes}, memory_of)),
                   "Means over the seeds; a line from the lowest to the highest run where there are several.");
   page.add_figure(
-      draw(accuracy_over(results, "accuracy over time", {"training time", Unit::kSeconds}, time_of)));
+      draw(accuracy_over(results, "accuracy over time", {"training time", Unit::kSeconds}, time_of)),
+      "Medians of the time, means of the accuracy, over the seeds.");
   page.add_heading("Table");
   page.add_table(html_table(quality_table(results)));
   for (const std::string& line : quality_remarks(results)) page.add_paragraph(line);

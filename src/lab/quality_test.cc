@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "report/plot.h"
+
 namespace shoehorn {
 namespace {
 
@@ -168,9 +170,10 @@ TEST(QualityTest, PageHasEveryRungInBothPlots) {
     for (size_t at = page.find(piece); at != std::string::npos; at = page.find(piece, at + 1)) ++found;
     return found;
   };
-  EXPECT_EQ(count("<svg"), 2);
-  EXPECT_EQ(count("class=\"dot c0\""), 4);
-  EXPECT_EQ(count("class=\"dot c1\""), 2) << "what loses has a colour of its own";
+  EXPECT_EQ(count("<figure>"), 2);
+  constexpr int64_t kDrawings = std::size(kPlotWidths);
+  EXPECT_EQ(count("class=\"dot c0\""), 4 * kDrawings);
+  EXPECT_EQ(count("class=\"dot c1\""), 2 * kDrawings) << "what loses has a colour of its own";
   EXPECT_GE(count("SGD, momentum 0.9"), 4);
 }
 

@@ -2,12 +2,14 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "report/framed_chart.h"
 #include "report/html_page.h"
-#include "report/svg.h"
 
 namespace shoehorn {
 
 namespace {
+
+constexpr double kBandWidth = 8;  // least width of a stretch that shows its values
 
 // Where position i begins and where the last one ends.
 double edge(const AreaChart& chart, size_t i) {
@@ -45,29 +47,75 @@ std::vector<Step> steps_of(const AreaChart& chart, const svg::Frame& frame) {
   return steps;
 }
 
+// The outline of a layer along the steps, to the right or back to the left.
+std::string outline(const svg::Frame& frame, const std::vector<Step>& steps,
+                    const std::vector<double>& heights, bool is_forward) {
+  std::string path;
+  double last_y = 0;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const size_t i = is_forward ? k : steps.size() - 1 - k;
+    const double y = frame.y_at(heights[i]);
+    const double from = is_forward ? steps[i].left : steps[i].right;
+    if (k == 0) {
+      path += fmt::format("{}{} {}", is_forward ? 'M' : 'L', svg::number(from), svg::number(y));
+    } else if (y != last_y) {
+      path += fmt::format("H{}V{}", svg::number(from), svg::number(y));
+    }
+    last_y = y;
+  }
+  const double end = is_forward ? steps.back().right : steps.front().left;
+  return path + "H" + svg::number(end);
+}
+
 std::string draw_layer(const AreaChart& chart, const svg::Frame& frame, const std::vector<Step>& steps,
                        std::vector<double>& base, size_t index) {
   const AreaLayer& layer = chart.layers[index];
-  std::string upper;
-  std::string lower;
+  std::vector<double> top = base;
   for (size_t i = 0; i < steps.size(); ++i) {
     const double value = layer.values[steps[i].position];
-    const double top = base[i] + (std::isfinite(value) ? value : 0);
-    const auto point = [&](double x, double y) {
-      return fmt::format("{} {}", svg::number(x), svg::number(frame.y_at(y)));
-    };
-    upper +=
-        fmt::format("{}{}L{}", i == 0 ? 'M' : 'L', point(steps[i].left, top), point(steps[i].right, top));
-    lower.insert(0, fmt::format("L{}L{}", point(steps[i].right, base[i]), point(steps[i].left, base[i])));
-    base[i] = top;
+    if (std::isfinite(value)) top[i] += value;
   }
-  return fmt::format("<path d=\"{}{}Z\" class=\"area {}\"><title>{}</title></path>\n", upper, lower,
-                     svg::color_class(index), escape_html(layer.name));
+  std::string path = outline(frame, steps, top, true) + outline(frame, steps, base, false);
+  base = std::move(top);
+  return fmt::format("<path d=\"{}Z\" class=\"area {}\"/>\n", path, svg::color_class(index));
+}
+
+std::string tooltip(const AreaChart& chart, size_t position) {
+  std::string text =
+      fmt::format("{} {}: {}", chart.x_axis.title, format_value(chart.x[position], chart.x_axis.unit),
+                  format_value(sum_at(chart, position), chart.y_axis.unit));
+  for (auto layer = chart.layers.rbegin(); layer != chart.layers.rend();
+       ++layer) {  // as they lie on each other
+    const double value = layer->values[position];
+    if (std::isfinite(value) && value > 0)
+      text += fmt::format("\n{}: {}", layer->name, format_value(value, chart.y_axis.unit));
+  }
+  return text;
+}
+
+// Stretches of the x axis; each tells the largest of its steps.
+std::string bands(const AreaChart& chart, const svg::Frame& frame, const std::vector<Step>& steps) {
+  std::string body;
+  for (size_t begin = 0; begin < steps.size();) {
+    size_t end = begin;
+    size_t largest = steps[begin].position;
+    while (end < steps.size() && (end == begin || steps[end].right <= steps[begin].left + kBandWidth)) {
+      if (sum_at(chart, steps[end].position) > sum_at(chart, largest)) largest = steps[end].position;
+      ++end;
+    }
+    body += svg::band(frame, steps[begin].left, steps[end - 1].right, tooltip(chart, largest));
+    begin = end;
+  }
+  return body;
 }
 
 }  // namespace
 
 std::string draw(const AreaChart& chart) {
+  return svg::for_each_width([&chart](double width) { return draw(chart, width); });
+}
+
+std::string draw(const AreaChart& chart, double width) {
   AxisRange x_range(chart.x_axis);
   AxisRange y_range(chart.y_axis);
   std::vector<std::string> names;
@@ -84,12 +132,13 @@ std::string draw(const AreaChart& chart) {
   }
   return svg::framed({chart.title, fmt::format("Layers, from below: {}", fmt::join(names, ", ")), names,
                       chart.x_axis, chart.y_axis, x_range, y_range, chart.marks},
-                     [&](const svg::Frame& frame) {
+                     width, [&](const svg::Frame& frame) {
                        const std::vector<Step> steps = steps_of(chart, frame);
                        std::vector<double> base(steps.size(), 0);
-                       std::string body;
+                       svg::FramedBody body;
                        for (size_t i = 0; i < chart.layers.size(); ++i)
-                         body += draw_layer(chart, frame, steps, base, i);
+                         body.below += draw_layer(chart, frame, steps, base, i);
+                       body.above = bands(chart, frame, steps);
                        return body;
                      });
 }

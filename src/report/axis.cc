@@ -59,6 +59,24 @@ std::string plain_number(double value) {
   return without_leading_zero(fmt::format("{:.6g}", value));
 }
 
+// "2 min 05 s", "3 h 20 min".
+std::string format_minutes(double value) {
+  const char* sign = value < 0 ? "-" : "";
+  const int64_t seconds = std::llround(std::abs(value));
+  if (seconds < 3600) return fmt::format("{}{} min {:02} s", sign, seconds / 60, seconds % 60);
+  const int64_t minutes = (seconds + 30) / 60;
+  return fmt::format("{}{} h {:02} min", sign, format_count(minutes / 60), minutes % 60);
+}
+
+// To a tenth of a percent at most: nobody wants to know 0.000749 %.
+std::string format_share(double value) {
+  const double percent = 100 * value;
+  if (percent != 0 && std::abs(percent) < 0.05) return percent < 0 ? "> -0.1 %" : "< 0.1 %";
+  const double tenths = std::round(10 * percent);
+  if (std::fmod(tenths, 10) == 0) return fmt::format("{:.0f} %", percent);
+  return fmt::format("{:.1f} %", percent);
+}
+
 double nice_step(double span, int64_t most) {
   const double least = span / static_cast<double>(most);
   const double decade = std::pow(10.0, std::floor(std::log10(least)));
@@ -129,16 +147,21 @@ std::string format_value(double value, Unit unit) {
       return value == std::floor(value) && std::abs(value) < 9e15 ? format_count(static_cast<int64_t>(value))
                                                                   : fmt::format("{:.4g}", value);
     case Unit::kSeconds: {
-      if (std::abs(value) >= 1000) return format_count(std::llround(value)) + " s";
+      if (std::abs(value) >= 120) return format_minutes(value);
       const UnitScale scale = scale_of(unit, std::abs(value));
       return fmt::format("{:.3g}{}", value / scale.size, scale.suffix);
     }
     case Unit::kShare:
-      return fmt::format("{:.3g} %", 100 * value);
+      return format_share(value);
     case Unit::kNumber:
       return without_leading_zero(fmt::format("{:.4g}", value));
   }
   return {};
+}
+
+std::string format_difference(double value, Unit unit) {
+  const char* sign = value > 0 ? "+" : value < 0 ? "-" : "";
+  return fmt::format("{}{}", sign, format_value(std::abs(value), unit));
 }
 
 double AxisTicks::position(double value) const {

@@ -104,7 +104,15 @@ TEST(AxisTest, ValuesAreSaidInTheirUnit) {
   EXPECT_EQ(format_value(0.0125, Unit::kSeconds), "12.5 ms");
   EXPECT_EQ(format_value(3.25e-5, Unit::kSeconds), "32.5 µs");
   EXPECT_EQ(format_value(2.5, Unit::kSeconds), "2.5 s");
+  EXPECT_EQ(format_difference(-949504, Unit::kBytes), "-927.25 KiB");
+  EXPECT_EQ(format_difference(1536, Unit::kBytes), "+1.50 KiB");
+  EXPECT_EQ(format_difference(0, Unit::kBytes), "0 B");
+  EXPECT_EQ(format_value(125.4, Unit::kSeconds), "2 min 05 s");
+  EXPECT_EQ(format_value(12345, Unit::kSeconds), "3 h 26 min");
   EXPECT_EQ(format_value(0.256, Unit::kShare), "25.6 %");
+  EXPECT_EQ(format_value(0.5, Unit::kShare), "50 %");
+  EXPECT_EQ(format_value(0, Unit::kShare), "0 %");
+  EXPECT_EQ(format_value(7.49e-6, Unit::kShare), "< 0.1 %");
   EXPECT_EQ(format_value(1234567, Unit::kCount), "1,234,567");
   EXPECT_EQ(format_value(5e-5, Unit::kNumber), "5e-5");
   EXPECT_EQ(format_value(-std::nan(""), Unit::kBytes), "nan");

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "report/axis.h"
+#include "report/mark_labels.h"
 #include "report/svg.h"
 
 namespace shoehorn {
@@ -11,7 +13,9 @@ namespace {
 constexpr double kBarHeight = 15;
 constexpr double kBarGap = 2;
 constexpr double kCategoryGap = 12;
-constexpr double kMaxLabelWidth = 300;
+constexpr double kLeastWidthOfTwoColumns = 480;  // below it names stand above their bars
+constexpr double kLabelShare = 0.34;             // of the width, at most, for names beside the bars
+constexpr double kTickRoom = 16;                 // least distance of two labels of the axis
 
 double amount(double value, const PlotAxis& axis) {
   return has_place(value, axis) ? std::max(0.0, value) : 0;
@@ -25,127 +29,207 @@ double sum_of(const BarChart& chart, size_t category) {
 
 std::string tooltip(const BarChart& chart, size_t category, size_t series) {
   const BarSeries& of = chart.series[series];
-  return fmt::format("{}{}{}: {}", chart.categories[category], of.name.empty() ? "" : ", ", of.name,
+  return fmt::format("{}\n{}{}{}", chart.categories[category], of.name, of.name.empty() ? "" : ": ",
                      format_value(of.values[category], chart.axis.unit));
 }
 
-struct Rows {
-  double left, right;  // of the bars
-  AxisTicks ticks;
-  double x_at(double value) const {
-    return left + (right - left) * std::clamp(ticks.position(value), 0.0, 1.0);
-  }
+// A category: its name and its bars.
+struct Row {
+  std::vector<std::string> name;
+  double name_y = 0;  // first baseline
+  double bars_y = 0;
 };
 
-std::string stacked_row(const BarChart& chart, const Rows& rows, size_t category, double y) {
-  std::string body;
-  double sum = 0;
-  for (size_t s = 0; s < chart.series.size(); ++s) {
-    const double value = amount(chart.series[s].values[category], chart.axis);
-    if (value == 0) continue;
-    const double from = sum == 0 ? rows.left : rows.x_at(sum);
-    sum += value;
-    body += svg::rectangle(from, y, rows.x_at(sum) - from, kBarHeight, "bar " + svg::color_class(s),
-                           tooltip(chart, category, s));
-  }
-  const double end = sum == 0 ? rows.left : rows.x_at(sum);
-  return body + svg::text(end + 6, y + 12, format_value(sum, chart.axis.unit), svg::Anchor::kStart, "value");
-}
+class BarDrawing {
+ public:
+  BarDrawing(const BarChart& chart, double width) : chart_(chart), width_(width) {}
 
-std::string grouped_rows(const BarChart& chart, const Rows& rows, size_t category, double y) {
-  std::string body;
-  for (size_t s = 0; s < chart.series.size(); ++s) {
-    const double value = chart.series[s].values[category];
-    const bool is_drawn = has_place(value, chart.axis);
-    const double end = is_drawn ? rows.x_at(value) : rows.left;
-    if (is_drawn) {
-      body += svg::rectangle(rows.left, y, std::max(1.0, end - rows.left), kBarHeight,
-                             "bar " + svg::color_class(s), tooltip(chart, category, s));
+  std::string draw() {
+    measure();
+    const std::string description = fmt::format("Bars of {}", fmt::join(chart_.categories, ", "));
+    if (range_.is_empty()) return svg::nothing(width_, chart_.title, description);
+    place();
+    std::string bars;
+    for (size_t c = 0; c < rows_.size(); ++c) bars += is_stacked() ? stacked_row(c) : grouped_rows(c);
+    return svg::element(width_, height_, chart_.title, description, heading_ + lines() + bars + names());
+  }
+
+ private:
+  bool is_stacked() const { return chart_.layout == BarLayout::kStacked; }
+  bool has_names_above() const { return width_ < kLeastWidthOfTwoColumns; }
+
+  double x_at(double value) const {
+    return left_ + (right_ - left_) * std::clamp(ticks_.position(value), 0.0, 1.0);
+  }
+
+  void measure() {
+    for (const BarSeries& series : chart_.series) {
+      CHECK(series.values.size() == chart_.categories.size(), "series {} has {} values for {} categories",
+            series.name, series.values.size(), chart_.categories.size());
+      for (size_t c = 0; c < series.values.size(); ++c) {
+        const double value = is_stacked() ? sum_of(chart_, c) : series.values[c];
+        range_.add(value);
+        value_width_ = std::max(value_width_, text_width(format_value(value, chart_.axis.unit)));
+      }
     }
-    body += svg::text(end + 6, y + 12, is_drawn ? format_value(value, chart.axis.unit) : "–",
-                      svg::Anchor::kStart, "value");
-    y += kBarHeight + kBarGap;
+    for (const PlotMark& mark : chart_.marks) range_.add(mark.x);
   }
-  return body;
-}
 
-// Lines behind the bars from `top` to `bottom`, each with its text above it.
-std::string marks_behind(const BarChart& chart, const Rows& rows, double top, double bottom) {
-  std::string body;
-  for (const PlotMark& mark : chart.marks) {
-    if (!has_place(mark.x, chart.axis)) continue;
-    const double x = rows.x_at(mark.x);
-    const double half = svg::text_width(mark.label) / 2;
-    body += svg::line(x, top, x, bottom, "mark");
-    body += svg::text(
-        std::clamp(x, std::min(half, svg::kWidth / 2), std::max(svg::kWidth - half, svg::kWidth / 2)),
-        top - 4, mark.label, svg::Anchor::kMiddle, "marktext");
+  // As many ticks as there is room for.
+  void fit_ticks() {
+    PlotAxis axis = chart_.axis;
+    axis.from_zero = true;
+    for (int64_t most = 6; most >= 2; --most) {
+      ticks_ = make_ticks(range_.low(), range_.high(), axis, most);
+      if (static_cast<double>(ticks_.labels.size()) * (widest(ticks_.labels) + kTickRoom) <= right_ - left_)
+        return;
+    }
   }
-  return body;
-}
+
+  void place() {
+    std::vector<std::string> series;
+    for (const BarSeries& bars : chart_.series) series.push_back(bars.name);
+    const svg::Part title = svg::title(chart_.title, width_);
+    const svg::Part keys = svg::legend(series, width_, title.height);
+    heading_ = title.body + keys.body;
+    double name_room = width_;
+    left_ = 1;
+    if (!has_names_above()) {
+      name_room = std::min(widest(chart_.categories), kLabelShare * width_);
+      left_ = name_room + 10;
+    }
+    right_ = width_ - value_width_ - 10;
+    fit_ticks();
+    std::vector<MarkAt> marks;
+    for (const PlotMark& mark : chart_.marks) {
+      if (has_place(mark.x, chart_.axis)) marks.push_back({x_at(mark.x), mark.label});
+    }
+    marks_ = place_marks(std::move(marks), width_);
+    top_ = title.height + keys.height + marks_.height();
+    place_rows(name_room);
+    height_ = bottom_ + 24;
+    if (!chart_.axis.title.empty()) height_ += kTextLine + 3;
+  }
+
+  void place_rows(double name_room) {
+    const double bars = is_stacked() ? 1 : static_cast<double>(chart_.series.size());
+    const double bars_height = bars * kBarHeight + (bars - 1) * kBarGap;
+    double y = top_;
+    for (const std::string& category : chart_.categories) {
+      Row row{.name = wrapped(category, name_room)};
+      const double name_height = kTextLine * static_cast<double>(row.name.size());
+      if (has_names_above()) {
+        row.name_y = y + kCategoryGap / 2 + 11;
+        row.bars_y = y + kCategoryGap / 2 + name_height + 2;
+        y = row.bars_y + bars_height + kCategoryGap / 2;
+      } else {
+        const double height = std::max(bars_height, name_height);
+        row.name_y = y + kCategoryGap / 2 + (height - name_height) / 2 + 12;
+        row.bars_y = y + kCategoryGap / 2 + (height - bars_height) / 2;
+        y += height + kCategoryGap;
+      }
+      if (has_names_above()) avoid(box_of(row.name, 0, row.name_y));
+      rows_.push_back(std::move(row));
+    }
+    bottom_ = y;
+  }
+
+  void avoid(Box box) { obstacles_.push_back({box.left - 3, box.top - 1, box.right + 3, box.bottom + 1}); }
+
+  // A value behind the end of its bar.
+  std::string value_text(double end, double y, const std::string& value) {
+    avoid(box_of({value}, end + 6, y + 12));
+    return svg::text(end + 6, y + 12, value, svg::Anchor::kStart, "value");
+  }
+
+  std::string stacked_row(size_t category) {
+    const double y = rows_[category].bars_y;
+    std::string body;
+    double sum = 0;
+    for (size_t s = 0; s < chart_.series.size(); ++s) {
+      const double value = amount(chart_.series[s].values[category], chart_.axis);
+      if (value == 0) continue;
+      const double from = sum == 0 ? left_ : x_at(sum);
+      sum += value;
+      body += svg::rectangle(from, y, x_at(sum) - from, kBarHeight, "bar " + svg::color_class(s),
+                             tooltip(chart_, category, s));
+    }
+    const double end = sum == 0 ? left_ : x_at(sum);
+    return body + value_text(end, y, format_value(sum, chart_.axis.unit));
+  }
+
+  std::string grouped_rows(size_t category) {
+    double y = rows_[category].bars_y;
+    std::string body;
+    for (size_t s = 0; s < chart_.series.size(); ++s) {
+      const double value = chart_.series[s].values[category];
+      const bool is_drawn = has_place(value, chart_.axis);
+      const double end = is_drawn ? x_at(value) : left_;
+      if (is_drawn) {
+        body += svg::rectangle(left_, y, std::max(1.0, end - left_), kBarHeight, "bar " + svg::color_class(s),
+                               tooltip(chart_, category, s));
+      }
+      body += value_text(end, y, is_drawn ? format_value(value, chart_.axis.unit) : "–");
+      y += kBarHeight + kBarGap;
+    }
+    return body;
+  }
+
+  // What lies behind the bars, around the texts.
+  std::string lines() const {
+    std::string body;
+    for (size_t i = 0; i < ticks_.at.size(); ++i) {
+      const double x = x_at(ticks_.at[i]);
+      const double half = text_width(ticks_.labels[i]) / 2;
+      body += svg::line_around(x, top_, bottom_, "grid", obstacles_);
+      body += svg::text(std::clamp(x, half, std::max(half, width_ - half)), bottom_ + 16, ticks_.labels[i],
+                        svg::Anchor::kMiddle, "tick");
+    }
+    for (const MarkLabel& mark : marks_.labels) {
+      const double text_top = marks_.box(mark, top_).top;
+      body += svg::line_around(mark.x, text_top, bottom_, "mark", obstacles_);
+      body += svg::text_lines(mark.left, text_top + 11, mark.lines, svg::Anchor::kStart, "marktext");
+    }
+    return body;
+  }
+
+  std::string names() const {
+    std::string body = svg::line_around(left_, top_, bottom_, "axis", obstacles_);
+    for (const Row& row : rows_) {
+      body += has_names_above()
+                  ? svg::text_lines(0, row.name_y, row.name, svg::Anchor::kStart, "category")
+                  : svg::text_lines(left_ - 8, row.name_y, row.name, svg::Anchor::kEnd, "category");
+    }
+    if (!chart_.axis.title.empty()) {
+      body +=
+          svg::text((left_ + right_) / 2, bottom_ + 34, chart_.axis.title, svg::Anchor::kMiddle, "axistitle");
+    }
+    return body;
+  }
+
+  const BarChart& chart_;
+  const double width_;
+  AxisRange range_{chart_.axis};
+  double value_width_ = text_width("–");
+  std::string heading_;
+  AxisTicks ticks_;
+  MarkLabels marks_;
+  std::vector<Row> rows_;
+  std::vector<Box> obstacles_;                          // of vertical lines
+  double left_ = 0, right_ = 0, top_ = 0, bottom_ = 0;  // of the bars
+  double height_ = 0;
+};
 
 }  // namespace
 
 std::string draw(const BarChart& chart) {
-  const bool stacked = chart.layout == BarLayout::kStacked;
-  CHECK(!stacked || !chart.axis.logarithmic, "parts of a sum have no logarithmic axis");
-  std::vector<std::string> names;
-  AxisRange range(chart.axis);
-  double value_width = svg::text_width("–");
-  for (const BarSeries& series : chart.series) {
-    CHECK(series.values.size() == chart.categories.size(), "series {} has {} values for {} categories",
-          series.name, series.values.size(), chart.categories.size());
-    names.push_back(series.name);
-    for (size_t c = 0; c < series.values.size(); ++c) {
-      const double value = stacked ? sum_of(chart, c) : series.values[c];
-      range.add(value);
-      value_width = std::max(value_width, svg::text_width(format_value(value, chart.axis.unit)));
-    }
-  }
-  for (const PlotMark& mark : chart.marks) range.add(mark.x);
-  const std::string description = fmt::format("Bars of {}", fmt::join(chart.categories, ", "));
-  std::string body = svg::text(0, 14, chart.title, svg::Anchor::kStart, "title");
-  if (range.is_empty()) {
-    body += svg::text(0, 40, "no values", svg::Anchor::kStart, "tick");
-    return svg::element(56, chart.title, description, body);
-  }
+  return svg::for_each_width([&chart](double width) { return draw(chart, width); });
+}
 
-  double label_width = 0;
-  for (const std::string& category : chart.categories)
-    label_width = std::max(label_width, svg::text_width(category));
-  PlotAxis axis = chart.axis;
-  axis.from_zero = true;
-  Rows rows{.left = std::min(label_width, kMaxLabelWidth) + 10,
-            .right = svg::kWidth - value_width - 10,
-            .ticks = make_ticks(range.low(), range.high(), axis, 6)};
-
-  const svg::Legend keys = svg::legend(names, 0, 26);
-  body += keys.body;
-  const double top = 26 + keys.height + (chart.marks.empty() ? 4 : svg::kLineHeight);
-  const double bars = stacked ? 1 : static_cast<double>(chart.series.size());
-  const double row_height = bars * kBarHeight + (bars - 1) * kBarGap + kCategoryGap;
-  const double bottom = top + row_height * static_cast<double>(chart.categories.size());
-  for (size_t i = 0; i < rows.ticks.at.size(); ++i) {
-    const double x = rows.x_at(rows.ticks.at[i]);
-    body += svg::line(x, top, x, bottom, "grid");
-    body += svg::text(x, bottom + 16, rows.ticks.labels[i], svg::Anchor::kMiddle, "tick");
-  }
-  body += marks_behind(chart, rows, top, bottom);
-  for (size_t c = 0; c < chart.categories.size(); ++c) {
-    const double y = top + row_height * static_cast<double>(c) + kCategoryGap / 2;
-    const double middle = y + (row_height - kCategoryGap) / 2;
-    body += svg::text(rows.left - 8, middle + 4, svg::shortened(chart.categories[c], kMaxLabelWidth),
-                      svg::Anchor::kEnd, "category");
-    body += stacked ? stacked_row(chart, rows, c, y) : grouped_rows(chart, rows, c, y);
-  }
-  body += svg::line(rows.left, top, rows.left, bottom, "axis");
-  double height = bottom + 24;
-  if (!chart.axis.title.empty()) {
-    body += svg::text((rows.left + rows.right) / 2, bottom + 34, chart.axis.title, svg::Anchor::kMiddle,
-                      "axistitle");
-    height += svg::kLineHeight;
-  }
-  return svg::element(height, chart.title, description, body);
+std::string draw(const BarChart& chart, double width) {
+  CHECK(chart.layout == BarLayout::kGrouped || !chart.axis.logarithmic,
+        "parts of a sum have no logarithmic axis");
+  return BarDrawing(chart, width).draw();
 }
 
 }  // namespace shoehorn

@@ -1,9 +1,32 @@
 #include "report/html_page.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/error.h"
 #include "report/html_style.h"
 
 namespace shoehorn {
+
+namespace {
+
+constexpr size_t kMostColumnsThatWrap = 3;  // a table of more may scroll
+
+// The escaped text of a cell. A flag in it is not broken behind its dashes.
+std::string cell_text(std::string_view text) {
+  std::string html;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    html += word.starts_with("--") ? fmt::format("<span class=\"flag\">{}</span>", escape_html(word))
+                                   : escape_html(word);
+    if (end < text.size()) html += ' ';
+    begin = end + 1;
+  }
+  return html;
+}
+
+}  // namespace
 
 std::string escape_html(std::string_view text) {
   std::string escaped;
@@ -49,6 +72,17 @@ void HtmlPage::add_paragraph(std::string_view text) {
   body_ += fmt::format("<p>{}</p>\n", escape_html(text));
 }
 
+void HtmlPage::add_status(std::string_view text, bool is_alive) {
+  is_alive_ = is_alive;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::string age = is_alive
+                              ? fmt::format(" <span id=\"age\" data-written=\"{}\"></span>",
+                                            std::chrono::duration_cast<std::chrono::seconds>(now).count())
+                              : "";
+  body_ += fmt::format("<p class=\"status{}\" role=\"status\">{}{}</p>\n", is_alive ? " alive" : "",
+                       escape_html(text), age);
+}
+
 void HtmlPage::add_facts(const std::vector<std::pair<std::string, std::string>>& facts) {
   body_ += "<dl class=\"facts\">\n";
   for (const auto& [name, value] : facts) {
@@ -59,10 +93,13 @@ void HtmlPage::add_facts(const std::vector<std::pair<std::string, std::string>>&
 
 void HtmlPage::add_table(const HtmlTable& table) {
   const auto cell = [](const char* tag, const TableColumn& column, const std::string& text) {
-    return fmt::format("<{}{}>{}</{}>", tag, column.is_number ? " class=\"number\"" : "", escape_html(text),
+    return fmt::format("<{}{}>{}</{}>", tag, column.is_number ? " class=\"number\"" : "", cell_text(text),
                        tag);
   };
-  body_ += "<div class=\"scroll\"><table>\n";
+  // A scrolling table takes the keyboard's arrows.
+  const bool is_wide = table.columns.size() > kMostColumnsThatWrap;
+  body_ +=
+      is_wide ? "<div class=\"scroll wide\" tabindex=\"0\"><table>\n" : "<div class=\"scroll\"><table>\n";
   if (!table.caption.empty()) body_ += fmt::format("<caption>{}</caption>\n", escape_html(table.caption));
   body_ += "<thead><tr>";
   for (const TableColumn& column : table.columns) body_ += cell("th", column, column.title);
@@ -90,8 +127,9 @@ void HtmlPage::add_preformatted(std::string_view text) {
 std::string HtmlPage::html() const {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n{}<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n<body>\n{}<script>{}</script>\n</body>\n</html>\n",
+      is_alive_ ? fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", kPageRefreshSeconds) : "",
       title_, page_style(), body_, page_script());
 }
 

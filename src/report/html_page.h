@@ -8,12 +8,15 @@
 //   write_text_atomic("report.html", page.html());
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace shoehorn {
+
+inline constexpr int64_t kPageRefreshSeconds = 5;
 
 // Escapes & < > " ' for elements and quoted attributes; control characters other than tab and newline become
 // U+FFFD.
@@ -36,10 +39,14 @@ class HtmlPage {
 
   void add_heading(std::string_view text);
   void add_paragraph(std::string_view text);
+  // How far what the page shows has come. A page that `is_alive` loads itself anew every few seconds until it is written
+  // without this; it says how long ago it was written.
+  void add_status(std::string_view text, bool is_alive);
   // A row of tiles with a name and a value each: the main facts.
   void add_facts(const std::vector<std::pair<std::string, std::string>>& facts);
+  // A table that is wider than the page scrolls within it; its first and last columns stay.
   void add_table(const HtmlTable& table);
-  // An <svg> element made by plot.h; it is inserted unchanged.
+  // What draw() of plot.h returns; it is inserted unchanged.
   void add_figure(std::string_view svg, std::string_view caption = {});
   // Text in a fixed-width font, with its line breaks.
   void add_preformatted(std::string_view text);
@@ -49,6 +56,7 @@ class HtmlPage {
  private:
   std::string title_;
   std::string body_;
+  bool is_alive_ = false;
 };
 
 }  // namespace shoehorn

@@ -51,6 +51,42 @@ TEST(HtmlPageTest, FollowsTheSystemAndTheButton) {
   EXPECT_NE(html.find("id=\"theme\""), std::string::npos);
 }
 
+TEST(HtmlPageTest, OnlyAPageThatIsAliveLoadsItselfAnew) {
+  HtmlPage alive("x");
+  alive.add_status("running, step 4 of <9>", true);
+  EXPECT_NE(alive.html().find("http-equiv=\"refresh\" content=\"5\""), std::string::npos);
+  EXPECT_NE(alive.html().find("running, step 4 of &lt;9&gt;"), std::string::npos);
+  HtmlPage over("x");
+  over.add_status("ended", false);
+  EXPECT_EQ(over.html().find("http-equiv"), std::string::npos);
+  EXPECT_EQ(over.html().find("data-written"), std::string::npos);
+}
+
+TEST(HtmlPageTest, ATableOfManyColumnsKeepsItsEndsInSight) {
+  HtmlPage page("x");
+  page.add_table({.columns = {{"a"}, {"b"}, {"c"}}});
+  EXPECT_EQ(page.html().find("class=\"scroll wide\""), std::string::npos);
+  page.add_table({.columns = {{"a"}, {"b"}, {"c"}, {"d"}}});
+  EXPECT_NE(page.html().find("class=\"scroll wide\" tabindex=\"0\""), std::string::npos);
+  EXPECT_NE(page.html().find(".wide td:last-child{position:sticky"), std::string::npos);
+}
+
+TEST(HtmlPageTest, AFlagInATableIsNotBrokenBehindItsDashes) {
+  HtmlPage page("x");
+  page.add_table({.columns = {{"a"}}, .rows = {{"with --fp16  --optim <sgd>"}}});
+  EXPECT_NE(
+      page.html().find("<td>with <span class=\"flag\">--fp16</span>  <span class=\"flag\">--optim</span> "
+                       "&lt;sgd&gt;</td>"),
+      std::string::npos);
+}
+
+TEST(HtmlPageTest, OneDrawingOfAPlotIsShownForEachWidthOfTheWindow) {
+  const std::string style = page_style();
+  EXPECT_NE(style.find(".plot{display:none"), std::string::npos);
+  for (const double width : kPlotWidths)
+    EXPECT_NE(style.find(fmt::format(".w{}{{display:block", width)), std::string::npos) << width;
+}
+
 TEST(HtmlPageTest, EscapesControlCharacters) {
   EXPECT_EQ(escape_html(std::string("a\0b\x1b\x7f", 5)),
             "a\xEF\xBF\xBD"

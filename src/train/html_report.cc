@@ -18,7 +18,7 @@ namespace {
 const PlotAxis kSteps = {"step", Unit::kCount};
 
 LineSeries series_of(const TrainerState& state, const std::string& key, const std::string& name) {
-  LineSeries series{name, {}};
+  LineSeries series{.name = name, .points = {}, .has_dots = key.starts_with("eval_")};
   for (const Metrics& entry : state.log_history) {
     const auto found = entry.find(key);
     if (found != entry.end())
@@ -27,30 +27,105 @@ LineSeries series_of(const TrainerState& state, const std::string& key, const st
   return series;
 }
 
+// "learning rate" of "learning_rate", "accuracy" of "eval_accuracy".
+std::string readable(std::string_view name) {
+  if (name.starts_with("eval_")) name.remove_prefix(5);
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+bool has_entries(const RunView& run, const std::string& key) {
+  const std::vector<Metrics>& log = run.state.log_history;
+  return std::any_of(log.begin(), log.end(), [&key](const Metrics& entry) { return entry.contains(key); });
+}
+
+// The metric that says which evaluation is the best: the one that chooses the best model, else accuracy, else the loss.
+std::string main_metric(const RunView& run) {
+  if (!run.arguments.metric_for_best_model.empty())
+    return full_metric_name(run.arguments.metric_for_best_model);
+  return has_entries(run, "eval_accuracy") ? "eval_accuracy" : "eval_loss";
+}
+
+struct BestEvaluation {
+  std::string metric;
+  int64_t step;
+  double value;
+};
+
+// As the run keeps it, else by the main metric.
+std::optional<BestEvaluation> best_evaluation(const RunView& run) {
+  const std::string metric = main_metric(run);
+  if (run.state.best_metric && run.state.best_global_step)
+    return BestEvaluation{metric, *run.state.best_global_step, *run.state.best_metric};
+  std::optional<BestEvaluation> best;
+  for (const PlotPoint& point : series_of(run.state, metric, metric).points) {
+    const bool is_better = !best || (metric == "eval_loss" ? point.y < best->value : point.y > best->value);
+    if (std::isfinite(point.y) && is_better) best = {metric, static_cast<int64_t>(point.x), point.y};
+  }
+  return best;
+}
+
+std::vector<PlotMark> best_mark(const RunView& run) {
+  const std::optional<BestEvaluation> best = best_evaluation(run);
+  if (!best) return {};
+  return {{static_cast<double>(best->step), fmt::format("best, step {}", format_count(best->step))}};
+}
+
 void add_curve(HtmlPage& page, const RunView& run, const std::string& title, const std::string& key,
                const PlotAxis& axis, std::string_view caption = {}) {
   LineChart chart{.title = title, .x = kSteps, .y = axis};
-  chart.series.push_back(series_of(run.state, key, key));
+  chart.series.push_back(series_of(run.state, key, readable(key)));
   if (!chart.series[0].points.empty()) page.add_figure(draw(chart), caption);
 }
 
 void add_training(HtmlPage& page, const RunView& run) {
   page.add_heading("Training");
   LineChart loss{.title = "Loss", .x = kSteps};
+  loss.marks = best_mark(run);
   for (const auto& [key, name] : {std::pair("loss", "training"), std::pair("eval_loss", "evaluation")}) {
     LineSeries series = series_of(run.state, key, name);
     if (!series.points.empty()) loss.series.push_back(std::move(series));
   }
   page.add_figure(
       draw(loss),
-      "Training: mean over the steps since the last log entry. A gap is a loss that is not finite.");
-  add_curve(page, run, "Learning rate", "learning_rate", {.from_zero = true});
-  add_curve(page, run, "Norm of the gradient, before clipping", "grad_norm", {.from_zero = true});
+      "Training: mean over the steps since the last log entry. A dot is an evaluation. A gap is a loss that is not finite.");
+  add_curve(page, run, "Learning rate", "learning_rate", {.from_zero = true},
+            "Of the last step before a log entry.");
+  add_curve(page, run, "Norm of the gradient, before clipping", "grad_norm", {.from_zero = true},
+            "Of the last step before a log entry.");
   LineChart speed{.title = "Samples a second", .x = kSteps, .y = {.from_zero = true}};
   speed.series.push_back({"samples a second", {}});
   for (const Throughput& entry : run.throughput)
     speed.series[0].points.push_back({static_cast<double>(entry.step), entry.samples_per_second});
   page.add_figure(draw(speed), "Of the steps since the last log entry, without evaluation and checkpoints.");
+}
+
+// What is a share is in one plot; of the rest each has its own scale.
+void draw_metrics(HtmlPage& page, const RunView& run, const std::vector<std::string>& names) {
+  constexpr std::string_view kCaption = "A dot is an evaluation.";
+  static const std::set<std::string> kNotDrawn = {"eval_loss", "eval_runtime", "eval_samples_per_second",
+                                                  "eval_steps_per_second"};
+  LineChart shares{.title = "Metrics", .x = kSteps};
+  std::vector<LineChart> others;
+  for (const std::string& name : names) {
+    if (kNotDrawn.contains(name)) continue;
+    LineSeries series = series_of(run.state, name, readable(name));
+    const bool is_share = std::all_of(series.points.begin(), series.points.end(), [](const PlotPoint& point) {
+      return !std::isfinite(point.y) || std::abs(point.y) <= 1;
+    });
+    if (!is_share) {
+      LineChart& chart = others.emplace_back();
+      chart.title = series.name;
+      chart.x = kSteps;
+    }
+    (is_share ? shares : others.back()).series.push_back(std::move(series));
+  }
+  if (!shares.series.empty()) others.insert(others.begin(), std::move(shares));
+  for (LineChart& chart : others) {
+    chart.marks = best_mark(run);
+    page.add_figure(draw(chart), kCaption);
+  }
 }
 
 // Metrics of evaluations besides the loss, and how fast they were.
@@ -67,15 +142,9 @@ void add_evaluation(HtmlPage& page, const RunView& run) {
   }
   if (entries.empty()) return;
   page.add_heading("Evaluation");
-  LineChart chart{.title = "Metrics", .x = kSteps};
-  const std::set<std::string> not_drawn = {"eval_loss", "eval_runtime", "eval_samples_per_second",
-                                           "eval_steps_per_second"};
-  for (const std::string& name : names) {
-    if (!not_drawn.contains(name)) chart.series.push_back(series_of(run.state, name, name));
-  }
-  if (!chart.series.empty() && entries.size() > 1) page.add_figure(draw(chart));
+  if (entries.size() > 1) draw_metrics(page, run, names);
   HtmlTable table{.columns = {{"step", true}}};
-  for (const std::string& name : names) table.columns.push_back({name, true});
+  for (const std::string& name : names) table.columns.push_back({readable(name), true});
   for (const Metrics* entry : entries) {
     std::vector<std::string> row = {format_value(metric_number(entry->at("step")), Unit::kCount)};
     for (const std::string& name : names) {
@@ -87,12 +156,6 @@ void add_evaluation(HtmlPage& page, const RunView& run) {
   page.add_table(table);
 }
 
-std::string spaced(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
-
 HtmlTable bytes_table(const std::string& caption, const std::string& what,
                       const std::map<std::string, int64_t>& bytes) {
   HtmlTable table{.caption = caption, .columns = {{what}, {"memory", true}, {"share", true}}};
@@ -102,8 +165,8 @@ HtmlTable bytes_table(const std::string& caption, const std::string& what,
   double sum = 0;
   for (const auto& [name, amount] : rows) sum += static_cast<double>(amount);
   for (const auto& [name, amount] : rows) {
-    table.rows.push_back({spaced(name), format_bytes(amount),
-                          fmt::format("{:.1f} %", 100 * static_cast<double>(amount) / std::max(1.0, sum))});
+    table.rows.push_back({readable(name), format_bytes(amount),
+                          format_value(static_cast<double>(amount) / std::max(1.0, sum), Unit::kShare)});
   }
   return table;
 }
@@ -120,8 +183,9 @@ void add_memory(HtmlPage& page, const RunView& run) {
   HtmlTable agreement{.caption = "Predicted and measured",
                       .columns = {{""}, {"predicted", true}, {"measured", true}, {"difference", true}}};
   const auto add = [&](const char* what, int64_t predicted, std::optional<int64_t> found) {
-    agreement.rows.push_back({what, format_bytes(predicted), found ? format_bytes(*found) : "",
-                              found ? fmt::format("{:+} B", *found - predicted) : ""});
+    agreement.rows.push_back(
+        {what, format_bytes(predicted), found ? format_bytes(*found) : "",
+         found ? format_difference(static_cast<double>(*found - predicted), Unit::kBytes) : ""});
   };
   add("arenas", run.forecast.arena_bytes(), measured("memory_arena_measured_bytes"));
   add("whole process", run.forecast.process_peak_bytes(), measured("memory_process_measured_bytes"));
@@ -143,7 +207,7 @@ void add_profile(HtmlPage& page, const StepProfile& profile) {
                               {"GB/s", true}}};
   for (const OpTime& op : profile.by_op()) {
     table.rows.push_back({op.name, format_count(op.calls), format_value(op.seconds, Unit::kSeconds),
-                          fmt::format("{:.1f} %", 100 * op.seconds / profile.recorded_seconds()),
+                          format_value(op.seconds / profile.recorded_seconds(), Unit::kShare),
                           fmt::format("{:.1f}", op.flops / op.seconds / 1e9),
                           fmt::format("{:.1f}", op.bytes / op.seconds / 1e9)});
   }
@@ -171,16 +235,38 @@ void add_settings(HtmlPage& page, const RunView& run) {
   page.add_table(passes);
 }
 
-}  // namespace
+// "Running: step 42 of 100, about 3 min 20 s of steps to go."
+std::string status_text(const RunView& run) {
+  const std::string steps =
+      fmt::format("step {} of {}", format_count(run.state.global_step), format_count(run.state.max_steps));
+  switch (run.status) {
+    case RunStatus::kRunning: {
+      const double left = static_cast<double>(run.state.max_steps - run.state.global_step) * run.step_seconds;
+      return fmt::format(
+          "Running: {}{}", steps,
+          left > 0 ? fmt::format(", about {} of steps to go", format_value(left, Unit::kSeconds)) : "");
+    }
+    case RunStatus::kEnded:
+      return "Ended: " + steps;
+    case RunStatus::kStopped:
+      return fmt::format("Stopped after {}; --resume_from_checkpoint goes on", steps);
+    case RunStatus::kFailed:
+      return fmt::format("Broken off by an error after {}", steps);
+  }
+  return steps;
+}
 
-std::string html_report(const RunView& run) {
-  const std::string& name = run.arguments.run_name;
-  HtmlPage page(
-      name.empty() ? run.arguments.output_dir : name,
-      fmt::format("{} parameters, {} trained; {} of {} steps{}", format_count(run.forecast.parameters),
-                  format_count(run.forecast.trainable_parameters), format_count(run.state.global_step),
-                  format_count(run.state.max_steps), run.metrics.empty() ? "; not finished" : ""));
+void add_facts(HtmlPage& page, const RunView& run) {
   std::vector<std::pair<std::string, std::string>> facts;
+  for (const std::string& name : std::set<std::string>{"eval_accuracy", "eval_loss", main_metric(run)}) {
+    if (!has_entries(run, name)) continue;
+    facts.emplace_back(name == "eval_loss" ? "evaluation loss" : readable(name),
+                       format_value(series_of(run.state, name, name).points.back().y, Unit::kNumber));
+  }
+  if (const std::optional<BestEvaluation> best = best_evaluation(run)) {
+    facts.emplace_back("best step", fmt::format("{}: {} {}", format_count(best->step), readable(best->metric),
+                                                format_value(best->value, Unit::kNumber)));
+  }
   const auto add = [&](const char* label, const char* key, Unit unit) {
     const auto found = run.metrics.find(key);
     if (found != run.metrics.end())
@@ -194,6 +280,17 @@ std::string html_report(const RunView& run) {
   facts.emplace_back("predicted peak",
                      format_value(static_cast<double>(run.forecast.process_peak_bytes()), Unit::kBytes));
   page.add_facts(facts);
+}
+
+}  // namespace
+
+std::string html_report(const RunView& run) {
+  const std::string& name = run.arguments.run_name;
+  HtmlPage page(name.empty() ? run.arguments.output_dir : name,
+                fmt::format("{} parameters, {} trained", format_count(run.forecast.parameters),
+                            format_count(run.forecast.trainable_parameters)));
+  page.add_status(status_text(run), run.status == RunStatus::kRunning);
+  add_facts(page, run);
   add_training(page, run);
   add_evaluation(page, run);
   add_memory(page, run);

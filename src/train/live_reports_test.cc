@@ -8,6 +8,8 @@
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "train/test_support.h"
+#include "train/trainer_callback.h"
+#include "train/writing_pace.h"
 
 namespace shoehorn {
 namespace {
@@ -93,14 +95,63 @@ TEST(Trainer, ReportsTheRun) {
   EXPECT_GT(waited, 0);
   EXPECT_LT(waited, 1);
   const std::string html = read_text_file(directory.path() / "report.html");
-  for (const char* part : {"<h1>a &lt;run&gt;</h1>", "Learning rate", "eval_accuracy", "peak ", "By role",
-                           "logging_steps", "fuse_update", "4 of 4 steps"})
+  for (const char* part : {"<h1>a &lt;run&gt;</h1>", "Learning rate", ">accuracy</th>", "peak ", "By role",
+                           "logging_steps", "fuse_update", "Ended: step 4 of 4", "<dt>accuracy</dt>",
+                           "<dt>best step</dt>", ">best, step ", "class=\"dot c1\""})
     EXPECT_NE(html.find(part), std::string::npos) << part;
-  EXPECT_EQ(html.find("not finished"), std::string::npos);
+  EXPECT_EQ(html.find("http-equiv"), std::string::npos) << "a run that is over is not watched";
   std::string lines = read_text_file(directory.path() / "log.jsonl");
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'),
             static_cast<int64_t>(trainer.state().log_history.size()));
   EXPECT_TRUE(fs::exists(directory.path() / "runs"));
+}
+
+// Keeps what report.html shows while the run goes on.
+class Watcher : public TrainerCallback {
+ public:
+  explicit Watcher(fs::path page) : page_(std::move(page)) {}
+  void on_step_begin(const TrainingArguments&, const TrainerState& state, TrainerControl&) override {
+    if (state.global_step == 0) first_ = read_text_file(page_);
+  }
+  void on_save(const TrainingArguments&, const TrainerState&, TrainerControl&) override {
+    later_ = read_text_file(page_);
+  }
+
+  fs::path page_;
+  std::string first_, later_;
+};
+
+TEST(Trainer, ARunCanBeWatched) {
+  const TestDirectory directory;
+  TrainingArguments args = quiet_arguments(8);
+  args.max_steps = 4;
+  args.output_dir = directory.path().string();
+  args.report_to = {"html"};
+  args.save_strategy = "steps";
+  args.save_steps = 2;
+  const BertForSequenceClassification model(tiny_bert());
+  Trainer trainer(model, args, tiny_samples(28, 5), {});
+  const auto watcher = std::make_shared<Watcher>(directory.path() / "report.html");
+  trainer.add_callback(watcher);
+  trainer.train();
+  EXPECT_NE(watcher->first_.find("Running: step 0 of 4"), std::string::npos);
+  EXPECT_NE(watcher->first_.find("http-equiv=\"refresh\""), std::string::npos);
+  EXPECT_NE(watcher->later_.find("of 4, about "), std::string::npos) << "the time that the steps left take";
+  EXPECT_NE(watcher->later_.find("http-equiv=\"refresh\""), std::string::npos);
+  const std::string last = read_text_file(directory.path() / "report.html");
+  EXPECT_NE(last.find("Ended: step 4 of 4"), std::string::npos);
+  EXPECT_EQ(last.find("http-equiv"), std::string::npos);
+}
+
+TEST(WritingPace, WritesSeldomAndTakesLittle) {
+  WritingPace pace;
+  EXPECT_TRUE(pace.is_due(0));
+  pace.written(10, 10.01);
+  EXPECT_FALSE(pace.is_due(10.01 + 0.9 * kLeastSecondsBetweenPages));
+  EXPECT_TRUE(pace.is_due(10.01 + kLeastSecondsBetweenPages));
+  pace.written(20, 22);
+  EXPECT_FALSE(pace.is_due(22 + 199));
+  EXPECT_TRUE(pace.is_due(22 + 200.001));
 }
 
 }  // namespace

@@ -2,23 +2,29 @@
 
 #include <filesystem>
 
+#include "base/error.h"
 #include "io/file.h"
 
 namespace shoehorn {
 
 void RunReports::open(const std::string& model_config) {
   live_.emplace(args_, model_config, state_.global_step);
+  status_ = RunStatus::kRunning;
+  write_page();
 }
 
 const Metrics& RunReports::log(Metrics entry) {
   const Metrics& logged = state_.log(std::move(entry));
   if (live_) live_->log(logged);
+  write_page_if_due();
   return logged;
 }
 
 void RunReports::add_step(double seconds, int64_t samples) {
   seconds_since_log_ += seconds;
   samples_since_log_ += samples;
+  step_seconds_ += seconds;
+  ++steps_;
 }
 
 void RunReports::end_throughput() {
@@ -28,14 +34,35 @@ void RunReports::end_throughput() {
   samples_since_log_ = 0;
 }
 
-void RunReports::write_page() const {
-  if (!reports_to(args_, "html")) return;
-  write_text_atomic(std::filesystem::path(args_.output_dir) / "report.html",
-                    html_report({args_, state_, run_.session(), run_.forecast(), end_metrics_, throughput_,
-                                 run_.profile()}));
+// A page that cannot be written now is written later: it does not end the training.
+void RunReports::write_page_if_due() {
+  if (status_ != RunStatus::kRunning || !page_pace_.is_due(now_seconds())) return;
+  try {
+    write_page();
+  } catch (const SystemError&) {
+    page_pace_.written(now_seconds(), now_seconds());
+  }
 }
 
-void RunReports::write_page(Metrics end_metrics) {
+void RunReports::write_page() {
+  if (!reports_to(args_, "html")) return;
+  const double begin = now_seconds();
+  write_text_atomic(
+      std::filesystem::path(args_.output_dir) / "report.html",
+      html_report({.arguments = args_,
+                   .state = state_,
+                   .session = run_.session(),
+                   .forecast = run_.forecast(),
+                   .metrics = end_metrics_,
+                   .throughput = throughput_,
+                   .status = status_,
+                   .step_seconds = steps_ == 0 ? 0 : step_seconds_ / static_cast<double>(steps_),
+                   .profile = run_.profile()}));
+  page_pace_.written(begin, now_seconds());
+}
+
+void RunReports::end_page(RunStatus status, Metrics end_metrics) {
+  status_ = status;
   end_metrics_ = std::move(end_metrics);
   write_page();
 }

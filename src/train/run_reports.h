@@ -1,5 +1,8 @@
 // What a run writes about itself beside its checkpoints: log entries into the live reports as they are made
-// (live_reports.h), the page of --report_to html at each checkpoint and at the end, and the profile.
+// (live_reports.h), the page of --report_to html, and the profile.
+//
+// The page is written when training begins, at each checkpoint and at the end, and with log entries between: at most every
+// three seconds, and so seldom that writing it takes at most 1% of the time (writing_pace.h).
 #pragma once
 
 #include <cstdint>
@@ -13,6 +16,7 @@
 #include "train/html_report.h"
 #include "train/live_reports.h"
 #include "train/planned_run.h"
+#include "train/writing_pace.h"
 
 namespace shoehorn {
 
@@ -22,7 +26,8 @@ class RunReports {
   RunReports(const TrainingArguments& args, const PlannedRun& run, TrainerState& state)
       : args_(args), run_(run), state_(state) {}
 
-  // Opens the live reports. `model_config` is the model's config.json. Errors of LiveReports.
+  // Opens the live reports and writes the page for the first time. `model_config` is the model's config.json. Errors of
+  // LiveReports.
   void open(const std::string& model_config);
 
   // Adds an entry to the state's log_history and to the live reports; returns it with its epoch and step.
@@ -34,11 +39,13 @@ class RunReports {
   void end_throughput();
 
   // Writes the page, if it is asked for, with what there is so far. SystemError if it cannot be written.
-  void write_page() const;
-  // The same at the end of training, and then each time.
-  void write_page(Metrics end_metrics);
+  void write_page();
+  // The same, and the page says from now on that the run is over.
+  void end_page(RunStatus status, Metrics end_metrics);
 
  private:
+  void write_page_if_due();
+
   const TrainingArguments& args_;
   const PlannedRun& run_;
   TrainerState& state_;
@@ -46,7 +53,11 @@ class RunReports {
   std::vector<Throughput> throughput_;
   double seconds_since_log_ = 0;
   int64_t samples_since_log_ = 0;
+  double step_seconds_ = 0;  // of all steps that were added
+  int64_t steps_ = 0;
+  RunStatus status_ = RunStatus::kEnded;  // running from open() on
   Metrics end_metrics_;
+  WritingPace page_pace_;
 };
 
 }  // namespace shoehorn

@@ -296,7 +296,7 @@ TrainOutput Trainer::train() {
   } catch (...) {
     progress_ = nullptr;
     try {
-      reports_->write_page();  // as far as the run got
+      reports_->end_page(RunStatus::kFailed, {});
     } catch (const std::exception& error) {
       say(fmt::format("the report was not written: {}", error.what()));
     }
@@ -402,7 +402,7 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
   }
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
-  reports_->write_page(output.metrics);
+  reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics);
   if (run_->profile() != nullptr && options_.write_profile)
     run_->profile()->write(std::filesystem::path(args_.output_dir) / "profile.json");
 }
