@@ -15,6 +15,7 @@
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/resume_command.h"
+#include "cli/score_text.h"
 #include "cli/terminal_lines.h"
 #include "cli/text_task.h"
 #include "io/checkpoint_directory.h"
@@ -164,8 +165,8 @@ int run_train(const std::vector<std::string>& words) {
                                      trainer_options(args, source, text));
   });
   Trainer& trainer = *planned;
-  fmt::print(text, "{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
-             format_batch(trainer.arguments(), trainer.steps()),
+  fmt::print(text, "{}{}{}{}{}", format_found_batch_size(args, trainer.arguments()),
+             format_batch(trainer.arguments(), trainer.steps()), shown_class_weights(trainer),
              format_precision(args, trainer.session().backend().machine()),
              format_forecast(trainer.forecast()));
   std::fflush(text);
@@ -174,19 +175,22 @@ int run_train(const std::vector<std::string>& words) {
   trainer.save_model(args.output_dir);
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
-  Metrics results = output.metrics;
+  nlohmann::json results = to_json(output.metrics);
   fmt::print(text, "{}", format_metrics("train", output.metrics));
   if (evaluates) {
     const Metrics metrics = evaluate_trained(trainer);
     trainer.report_evaluation(metrics);
-    save_metrics(args.output_dir, "eval", metrics);
-    results.insert(metrics.begin(), metrics.end());
-    fmt::print(text, "{}", format_metrics("eval", metrics));
+    nlohmann::json evaluation = to_json(metrics);
+    evaluation.update(to_json(trainer.evaluation_details(), "eval"));
+    save_results(args.output_dir, "eval", evaluation);
+    results.update(evaluation);
+    fmt::print(text, "{}{}", format_metrics("eval", metrics),
+               format_details(trainer.evaluation_details(), score_text_options()));
   }
   fmt::print(text, "{}", format_memory_agreement(output.metrics));
   if (trainer.profile() != nullptr) fmt::print(text, "{}", format_profile(*trainer.profile()));
   fmt::print(text, "Saved in {}\n", args.output_dir);
-  if (args.json) fmt::print("{}", format_json(to_json(results)));
+  if (args.json) fmt::print("{}", format_json(results));
   return 0;
 }
 

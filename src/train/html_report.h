@@ -26,10 +26,11 @@ struct RunView {
   const MemoryForecast& forecast;
   const Metrics& metrics;  // at the end of training; empty: the run goes on or was interrupted
   std::span<const Throughput> throughput;
-  const StepProfile* profile = nullptr;  // null: no profile
+  const StepProfile* profile = nullptr;      // null: no profile
+  const ScoreDetails* evaluation = nullptr;  // of the last evaluation; null: there was none
 };
 
-// Shows loss, learning rate, gradient norm, throughput and evaluations; the planned memory of the step, and
+// Shows loss, learning rate, gradient norm, throughput and evaluations, and of the last one its classes; the planned memory of the step, and
 // predicted against measured; the arguments that differ from their defaults, the passes, and time by op.
 std::string html_report(const RunView& run);
 

@@ -4,6 +4,7 @@
 #include "base/user_error_kinds.h"
 #include "session/batching.h"
 #include "session/memory_refusal.h"
+#include "train/class_weights.h"
 #include "train/evaluation.h"
 
 namespace shoehorn {
@@ -24,8 +25,10 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   session.step = step_options_of(args);
   if (options.optimizer) session.step.optimizer = *options.optimizer;
   session.step.decay_of = decay_of_groups(options.optimizer_groups);
+  session.step.class_weights = class_weights_of(args, model.task(), data.train);
   if (has_samples(data.train)) {
     windows_ = make_windows(args, *data.train);
+    windows_->set_class_weights(session.step.class_weights);
     make_room_for(*windows_, args, session);
   } else {
     session.kind = RunKind::kEvaluate;
@@ -33,6 +36,7 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   if (has_samples(data.evaluation)) {
     session.evaluation =
         batch_capacity_of(*data.evaluation, args.per_device_eval_batch_size, padding_of(args));
+    session.score_bytes = model.task().score_bytes(data.evaluation->size());
   }
   session_ = std::make_unique<Session>(model, std::move(session));
   const ProgramFamily& family = session_->family();

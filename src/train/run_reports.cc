@@ -32,7 +32,7 @@ void RunReports::write_page() const {
   if (!reports_to(args_, "html")) return;
   write_text_atomic(std::filesystem::path(args_.output_dir) / "report.html",
                     html_report({args_, state_, run_.session(), run_.forecast(), end_metrics_, throughput_,
-                                 run_.profile()}));
+                                 run_.profile(), &evaluation_}));
 }
 
 void RunReports::write_page(Metrics end_metrics) {
