@@ -111,7 +111,7 @@ std::vector<ArgumentSpec> tasks() {
        .help = "share of the target spread over all classes, where a text has one",
        .aliases = {"label_smoothing"}},
       {.name = "class_weights",
-       .group = kOptimizer,
+       .group = kData,
        .read_by = kReadByTrain | kReadByPlan | kReadByEval,
        .field = &Args::class_weights,
        .resume = kNumerics,
