@@ -25,30 +25,42 @@ std::string shaded(double x, double y, double size, double share, const std::str
                      svg::rectangle(x, y, size, size, "bar " + svg::color_class(0), tooltip));
 }
 
+// A text that is read upwards from its place.
+std::string on_end(double x, double y, const std::string& content) {
+  return fmt::format("<g transform=\"rotate(-90 {} {})\">{}</g>", svg::number(x), svg::number(y),
+                     svg::text(x, y, content, svg::Anchor::kStart, "category"));
+}
+
 }  // namespace
 
 std::string draw(const HeatMap& map) {
   const size_t count = map.names.size();
   CHECK(map.counts.size() == count * count, "{} counts of {} names", map.counts.size(), count);
-  double widest = kLeastNameWidth;
+  double widest = 0;
   for (const std::string& name : map.names) widest = std::max(widest, svg::text_width(name));
-  const double left = std::min(kMostNameWidth, widest) + 16;
+  const double name_width = std::clamp(widest, kLeastNameWidth, kMostNameWidth);
+  const double left = name_width + 16;
   const double cell = std::clamp((svg::kWidth - left) / static_cast<double>(std::max<size_t>(1, count)),
                                  kLeastCell, kMostCell);
-  const double top = kTop + 2 * svg::kLineHeight;
-  const bool names_rows = cell >= kTextHeight;
-  std::string body = svg::text(left, kTop + svg::kLineHeight - 4,
-                               fmt::format("{} across, {} down", map.column_title, map.row_title),
-                               svg::Anchor::kStart, "tick");
+  const bool shows_names = cell >= kTextHeight;
+  const bool is_level = widest + 4 <= cell;  // names over the columns, which otherwise stand on end
+  const double top =
+      kTop + svg::kLineHeight + (is_level || !shows_names ? svg::kLineHeight : name_width + 12);
+  const double side = cell * static_cast<double>(count);
+  std::string body =
+      svg::text(0, 14, map.title, svg::Anchor::kStart, "title") +
+      svg::text(0, kTop + 10, fmt::format("{} down, {} across", map.row_title, map.column_title),
+                svg::Anchor::kStart, "tick");
   for (size_t row = 0; row < count; ++row) {
     const std::span<const int64_t> counts = std::span(map.counts).subspan(row * count, count);
     const auto whole = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
     const double y = top + cell * static_cast<double>(row);
-    if (names_rows) {
-      body += svg::text(left - 8, y + cell / 2 + 4, svg::shortened(map.names[row], left - 16),
-                        svg::Anchor::kEnd, "category");
-      body += svg::text(left + cell * (static_cast<double>(row) + 0.5), top - 6,
-                        svg::shortened(map.names[row], cell - 4), svg::Anchor::kMiddle, "tick");
+    if (shows_names) {
+      const std::string name = svg::shortened(map.names[row], name_width);
+      const double x = left + cell * (static_cast<double>(row) + 0.5);
+      body += svg::text(left - 8, y + cell / 2 + 4, name, svg::Anchor::kEnd, "category");
+      body += is_level ? svg::text(x, top - 6, name, svg::Anchor::kMiddle, "category")
+                       : on_end(x + 4, top - 8, name);
     }
     for (size_t column = 0; column < count; ++column) {
       const double x = left + cell * static_cast<double>(column);
@@ -58,11 +70,16 @@ std::string draw(const HeatMap& map) {
                  fmt::format("{} {}, {} {}: {} ({:.1f} %)", map.row_title, map.names[row], map.column_title,
                              map.names[column], format_count(counts[column]), 100 * share));
       const std::string number = format_count(counts[column]);
-      if (counts[column] > 0 && names_rows && svg::text_width(number) + 4 <= cell)
+      if (counts[column] > 0 && shows_names && svg::text_width(number) + 4 <= cell)
         body += svg::text(x + cell / 2, y + cell / 2 + 4, number, svg::Anchor::kMiddle, "value");
     }
   }
-  return svg::element(top + cell * static_cast<double>(count) + 8, map.title,
+  for (size_t i = 0; shows_names && i <= count; ++i) {
+    const double at = cell * static_cast<double>(i);
+    body += svg::line(left, top + at, left + side, top + at, "grid");
+    body += svg::line(left + at, top, left + at, top + side, "grid");
+  }
+  return svg::element(top + side + 8, map.title,
                       fmt::format("{} by {}, {} names", map.row_title, map.column_title, count), body);
 }
 

@@ -18,12 +18,22 @@ TEST(HeatMap, ShadesAreSharesOfARow) {
                                        .names = {"a<b", "other"},
                                        .counts = {3, 1, 0, 1200}});
   for (const char* part :
-       {"Confusion matrix", "prediction across, label down", "fill-opacity=\"0.750\"",
+       {"Confusion matrix", "label down, prediction across", "fill-opacity=\"0.750\"",
         "fill-opacity=\"0.250\"", "fill-opacity=\"0.000\"", "fill-opacity=\"1.000\"",
         "label a&lt;b, prediction other: 1 (25.0 %)", "label other, prediction other: 1,200 (100.0 %)"}) {
     EXPECT_TRUE(contains(svg, part)) << part << "\n" << svg;
   }
   EXPECT_FALSE(contains(svg, "a<b"));
+}
+
+// Names that begin alike stay whole: they stand on end where a column is narrow.
+TEST(HeatMap, NamesAreNotCutWhereTheyDiffer) {
+  HeatMap map{.names = {"not_equivalent_a", "not_equivalent_b"}, .counts = {1, 2, 3, 4}};
+  const std::string svg = draw(map);
+  EXPECT_TRUE(contains(svg, "rotate(-90"));
+  EXPECT_FALSE(contains(svg, "…"));
+  map.names = {"a", "b"};
+  EXPECT_FALSE(contains(draw(map), "rotate"));
 }
 
 TEST(HeatMap, ARowWithoutCountsHasNoShade) {
