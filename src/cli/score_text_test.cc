@@ -33,7 +33,7 @@ TEST(FormatDetails, TheDiagonalIsBoldOnATerminal) {
 
 TEST(FormatDetails, NumbersStandForNamesWhereTheLineIsNarrow) {
   const std::string text = format_details(two_classes(), {.width = 24});
-  EXPECT_NE(text.find("                   1  2\n    1 different  3  2\n    2 same       1  2\n"),
+  EXPECT_NE(text.find("                 1  2\n    1 different  3  2\n    2 same       1  2\n"),
             std::string::npos)
       << text;
   EXPECT_NE(format_details(two_classes(), {.width = 10}).find("2 classes are wider than this terminal"),
