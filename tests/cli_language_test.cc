@@ -67,6 +67,9 @@ TEST_F(CliLanguageTest, ANewModelLearnsIsMeasuredAndWrites) {
   EXPECT_LT(log[11]["loss"].get<double>(), 0.7 * log[0]["loss"].get<double>());
   const json results = read_json(output() / "eval_results.json");
   EXPECT_NEAR(results["eval_perplexity"].get<double>(), std::exp(results["eval_loss"].get<double>()), 1e-6);
+  EXPECT_GT(results["eval_accuracy"].get<double>(), 0.1)
+      << "the next token is found more often than by chance";
+  EXPECT_LE(results["eval_accuracy"].get<double>(), 1);
   const json config = read_json(output() / "config.json");
   EXPECT_EQ(config["architectures"][0], "GPT2LMHeadModel");
   EXPECT_EQ(config["n_embd"], 32);
@@ -78,6 +81,7 @@ TEST_F(CliLanguageTest, ANewModelLearnsIsMeasuredAndWrites) {
   ASSERT_EQ(evaluated.exit_code, 0) << evaluated.error;
   const json again = json::parse(evaluated.output);
   EXPECT_EQ(again["eval_loss"], results["eval_loss"]);
+  EXPECT_EQ(again["eval_accuracy"], results["eval_accuracy"]);
 
   const std::vector<std::string> words = {"generate",
                                           "--model_name_or_path",

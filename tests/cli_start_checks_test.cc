@@ -32,8 +32,8 @@ class CliStartChecks : public CliTest {
 
 TEST_F(CliStartChecks, AnUnknownMetric) {
   expect_refused(
-      evaluating({"--metric_for_best_model", "mcc"}), 2,
-      {"[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_loss", "got 'eval_mcc'"});
+      evaluating({"--metric_for_best_model", "kappa"}), 2,
+      {"[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_f1_macro", "got 'eval_kappa'"});
   expect_refused(evaluating({"--early_stopping_patience", "2", "--metric_for_best_model", "acuracy"}), 2,
                  {"did you mean eval_accuracy?"});
 }

@@ -44,6 +44,11 @@ class Graph {
     integers_.emplace_back(id, values);
     return program_.read_state(id);
   }
+  ValueId floats(const std::vector<float>& values) {
+    const StorageId id = add({DType::kF32, {Dim(static_cast<int64_t>(values.size()))}}, Role::kScalar);
+    floats_.emplace_back(id, values);
+    return program_.read_state(id);
+  }
   ValueId scalar(float value) {
     const StorageId id = add({DType::kF32, {1}}, Role::kScalar);
     scalars_.emplace_back(id, value);
@@ -57,6 +62,7 @@ class Graph {
   const std::vector<StorageId>& frozen() const { return frozen_; }
   void write_constants(Executor& executor) const {
     for (const auto& [id, values] : integers_) set_values(executor, id, values);
+    for (const auto& [id, values] : floats_) set_values(executor, id, values);
     for (const auto& [id, value] : scalars_) executor.write_scalar(id, value);
   }
 
@@ -74,6 +80,7 @@ class Graph {
   OpBuilder builder_;
   std::vector<StorageId> parameters_, frozen_;
   std::vector<std::pair<StorageId, std::vector<int32_t>>> integers_;
+  std::vector<std::pair<StorageId, std::vector<float>>> floats_;
   std::vector<std::pair<StorageId, float>> scalars_;
 };
 
@@ -92,6 +99,7 @@ struct OpCase {
   int32_t ignored_row = -1;
   OpKind loss = OpKind::kCrossEntropy;  // what the backward begins with
   double z_loss = 0;
+  std::vector<float> class_weights = {};  // of the loss; none: all alike
   // Whether the loss multiplies y itself, with the last input; and whether it computes its gradients with it.
   bool makes_logits() const { return loss == OpKind::kLinearCrossEntropy; }
   bool joins_gradients = false;
@@ -637,22 +645,35 @@ inline void add_attention(std::vector<OpCase>& cases, int64_t rows, int64_t head
 
 // Of the case's own input.
 inline void add_losses(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
-  for (const auto& [name, loss] : {std::pair{"mean_squared_error", OpKind::kMeanSquaredError},
-                                   {"binary_cross_entropy", OpKind::kBinaryCrossEntropy}}) {
-    cases.push_back(
-        {.name = name + size,
-         .rows = rows,
-         .columns = columns,
-         .shapes = {{rows, columns}},
-         .build = [](Graph& graph,
-                     const auto& x) { return graph.op(OpKind::kScale, {x[0]}, ScaleAttributes{2.0F}); },
-         .reference =
-             [](const Inputs& x) {
-               Doubles y = x[0];
-               for (double& value : y) value *= 2;
-               return y;
-             },
-         .loss = loss});
+  const auto doubled = [](Graph& graph, const auto& x) {
+    return graph.op(OpKind::kScale, {x[0]}, ScaleAttributes{2.0F});
+  };
+  const auto doubled_reference = [](const Inputs& x) {
+    Doubles y = x[0];
+    for (double& value : y) value *= 2;
+    return y;
+  };
+  const std::vector<float> weights = {0.5F, 3, 0, 1, 1.75F};
+  struct Loss {
+    const char* name;
+    OpKind kind;
+    std::vector<float> class_weights = {};
+    double smoothing = 0;
+  };
+  for (const Loss& loss : {Loss{"mean_squared_error", OpKind::kMeanSquaredError},
+                           {"binary_cross_entropy", OpKind::kBinaryCrossEntropy},
+                           {"binary_cross_entropy_weighted", OpKind::kBinaryCrossEntropy, weights},
+                           {"cross_entropy_weighted", OpKind::kCrossEntropy, weights},
+                           {"cross_entropy_weighted_smoothed", OpKind::kCrossEntropy, weights, 0.125}}) {
+    cases.push_back({.name = loss.name + size,
+                     .rows = rows,
+                     .columns = columns,
+                     .shapes = {{rows, columns}},
+                     .build = doubled,
+                     .reference = doubled_reference,
+                     .smoothing = loss.smoothing,
+                     .loss = loss.kind,
+                     .class_weights = loss.class_weights});
   }
   for (const bool joins : {false, true}) {
     for (const double smoothing : {0.0, 0.125}) {

@@ -224,7 +224,8 @@ inline Doubles attention_reference(const Doubles& q, const Doubles& k, const Dou
 // Sum over rows of the smoothed cross-entropy and of z_loss times the square of the log-sum-exp, over the number of
 // targets; labels below zero are ignored.
 inline double cross_entropy_reference(const Doubles& logits, const std::vector<int32_t>& labels,
-                                      double target_count, double smoothing, double z_loss = 0) {
+                                      double target_count, double smoothing, double z_loss = 0,
+                                      const Doubles& class_weights = {}) {
   const size_t classes = logits.size() / labels.size();
   double loss = 0;
   for (size_t row = 0; row < labels.size(); ++row) {
@@ -232,12 +233,15 @@ inline double cross_entropy_reference(const Doubles& logits, const std::vector<i
     const double* x = &logits[row * classes];
     double largest = x[0];
     double sum = 0;
+    const auto weight = [&](size_t c) { return class_weights.empty() ? 1 : class_weights[c]; };
     double mean = 0;
     for (size_t c = 0; c < classes; ++c) largest = std::max(largest, x[c]);
     for (size_t c = 0; c < classes; ++c) sum += std::exp(x[c] - largest);
-    for (size_t c = 0; c < classes; ++c) mean += x[c] / static_cast<double>(classes);
     const double log_sum = largest + std::log(sum);
-    loss += log_sum - (1 - smoothing) * x[labels[row]] - smoothing * mean + z_loss * log_sum * log_sum;
+    for (size_t c = 0; c < classes; ++c) mean += weight(c) * (log_sum - x[c]) / static_cast<double>(classes);
+    const auto label = static_cast<size_t>(labels[row]);
+    loss += (1 - smoothing) * weight(label) * (log_sum - x[label]) + smoothing * mean +
+            z_loss * log_sum * log_sum;
   }
   return loss / target_count;
 }
@@ -250,10 +254,13 @@ inline double mean_squared_error_reference(const Doubles& logits, const Doubles&
 }
 
 inline double binary_cross_entropy_reference(const Doubles& logits, const Doubles& values,
-                                             double target_count) {
+                                             double target_count, const Doubles& positive_weights = {}) {
   double loss = 0;
-  for (size_t i = 0; i < logits.size(); ++i)
-    loss += values[i] * std::log1p(std::exp(-logits[i])) + (1 - values[i]) * std::log1p(std::exp(logits[i]));
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double weight = positive_weights.empty() ? 1 : positive_weights[i % positive_weights.size()];
+    loss += weight * values[i] * std::log1p(std::exp(-logits[i])) +
+            (1 - values[i]) * std::log1p(std::exp(logits[i]));
+  }
   return loss / target_count;
 }
 

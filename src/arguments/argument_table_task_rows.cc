@@ -119,6 +119,15 @@ std::vector<ArgumentSpec> tasks() {
        .resume = kNumerics,
        .help = "share of the target spread over all classes, where a text has one",
        .aliases = {"label_smoothing"}},
+      {.name = "class_weights",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval,
+       .field = &Args::class_weights,
+       .resume = kNumerics,
+       .help =
+           "how much each class counts in the loss: balanced, so that all classes of the training file count alike; "
+           "a number for each class, in their order; or name=number for some, and 1 for the others. Of a text with "
+           "several classes, how much those that it has count"},
   };
   for (ArgumentSpec& row : blocks()) rows.push_back(std::move(row));
   return rows;

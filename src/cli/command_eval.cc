@@ -11,6 +11,7 @@
 #include "cli/evaluate_model.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
+#include "cli/score_text.h"
 #include "cli/text_task.h"
 #include "exec/backend/thread_count.h"
 #include "io/directory_lock.h"
@@ -36,6 +37,7 @@ int evaluate_model(const ParsedArguments& parsed) {
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string summary;
   std::string notices;
+  ScoreDetails details;
   const Metrics metrics = with_kept_text("no results are written", [&] {
     Dataset data;
     if (is_language_model(*source.model)) {
@@ -54,11 +56,21 @@ int evaluate_model(const ParsedArguments& parsed) {
     options.adapter = source.adapter;
     options.on_line = notice_printer(args);
     options.progress = progress_options(args);
-    return Trainer(*source.model, args, {}, std::move(data), std::move(options)).evaluate();
+    Trainer trainer(*source.model, args, {}, std::move(data), std::move(options));
+    print_text(args, shown_class_weights(trainer));
+    Metrics measured = trainer.evaluate();
+    details = trainer.evaluation_details();
+    return measured;
   });
-  fmt::print("{}", args.json ? format_json(to_json(metrics)) : format_metrics("eval", metrics));
+  nlohmann::json results = to_json(metrics);
+  results.update(to_json(details, "eval"));
+  if (args.json) {
+    fmt::print("{}", format_json(results));
+  } else {
+    fmt::print("{}{}", format_metrics("eval", metrics), format_details(details, score_text_options()));
+  }
   ensure_writable_directory(args.output_dir);
-  save_metrics(args.output_dir, "eval", metrics);
+  save_results(args.output_dir, "eval", results);
   return 0;
 }
 

@@ -19,6 +19,7 @@
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/resume_command.h"
+#include "cli/score_text.h"
 #include "cli/terminal_lines.h"
 #include "cli/text_task.h"
 #include "exec/backend/thread_count.h"
@@ -193,8 +194,9 @@ int run_train(const std::vector<std::string>& words) {
   });
   Trainer& trainer = *planned;
   trainer.add_callback(std::make_shared<ArgumentsFile>(parsed.arguments));
-  print_text(args, fmt::format("{}{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()),
-                               format_batch(trainer.arguments(), trainer.steps()), describe(thread_count()),
+  print_text(args, fmt::format("{}{}{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()),
+                               format_batch(trainer.arguments(), trainer.steps()), shown_class_weights(trainer),
+                               describe(thread_count()),
                                format_precision(args, trainer.session().backend().machine()),
                                format_forecast(trainer.forecast())));
   const TrainOutput output = trainer.train();
@@ -202,19 +204,22 @@ int run_train(const std::vector<std::string>& words) {
   trainer.save_model(args.output_dir);
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
-  Metrics results = output.metrics;
+  nlohmann::json results = to_json(output.metrics);
   print_text(args, format_metrics("train", output.metrics));
   if (evaluates) {
     const Metrics metrics = evaluate_trained(trainer);
     trainer.report_evaluation(metrics);
-    save_metrics(args.output_dir, "eval", metrics);
-    results.insert(metrics.begin(), metrics.end());
-    print_text(args, format_metrics("eval", metrics));
+    nlohmann::json evaluation = to_json(metrics);
+    evaluation.update(to_json(trainer.evaluation_details(), "eval"));
+    save_results(args.output_dir, "eval", evaluation);
+    results.update(evaluation);
+    print_text(args, format_metrics("eval", metrics) +
+                         format_details(trainer.evaluation_details(), score_text_options()));
   }
   print_text(args, format_memory_agreement(output.metrics));
   if (trainer.profile() != nullptr) print_text(args, format_profile(*trainer.profile()));
   print_text(args, fmt::format("Saved in {}\n", args.output_dir));
-  if (args.json) fmt::print("{}", format_json(to_json(results)));
+  if (args.json) fmt::print("{}", format_json(results));
   return 0;
 }
 

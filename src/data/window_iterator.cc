@@ -41,6 +41,11 @@ WindowIterator::~WindowIterator() {
   worker_.join();
 }
 
+void WindowIterator::set_class_weights(std::vector<float> weights) {
+  CHECK(!worker_.joinable(), "weights of classes while windows are made");
+  class_weights_ = std::move(weights);
+}
+
 int64_t WindowIterator::stage_micro_batches() const {
   return std::min(options_.gradient_accumulation_steps, schedule_.micro_batches_per_epoch());
 }
@@ -86,6 +91,7 @@ Window WindowIterator::describe(int64_t update_step) const {
       ++window.samples;
       window.tokens += dataset_.length(sample);
       window.target_items += dataset_.target_items(sample);
+      window.target_weight += target_weight(dataset_, sample, class_weights_);
     }
   }
   return window;

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "data/class_weights.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "data/window_schedule.h"
@@ -42,6 +43,7 @@ struct Window {
   int64_t samples = 0;
   int64_t tokens = 0;        // real tokens of the input
   int64_t target_items = 0;  // labels that count, over the whole window
+  double target_weight = 0;  // the sum of their classes' weights; their number where classes have none
   bool last_of_epoch = false;
 };
 
@@ -53,6 +55,9 @@ class WindowIterator {
   ~WindowIterator();
   WindowIterator(const WindowIterator&) = delete;
   WindowIterator& operator=(const WindowIterator&) = delete;
+
+  // Weights of the classes that labels name, one a class, for the windows' target_weight. Call it before the first epoch.
+  void set_class_weights(std::vector<float> weights);
 
   const WindowSchedule& schedule() const { return schedule_; }
   const BatchCapacity& capacity() const { return capacity_; }
@@ -96,6 +101,7 @@ class WindowIterator {
   BatchOptions options_;
   BatchCapacity capacity_;
   WindowSchedule schedule_;
+  std::vector<float> class_weights_;
 
   std::vector<int64_t> order_;  // the epoch's order; the worker reads it while busy_
   int64_t epoch_ = 0;

@@ -64,7 +64,7 @@ PlanSearch::PlanSearch(const Model& model, RunData data, PlanSearchOptions optio
 
 std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
   const std::unique_ptr<WindowIterator> windows = make_windows(run.arguments, *data_.train);
-  SessionOptions session = session_options_of(run.arguments, data_, windows.get());
+  SessionOptions session = session_options_of(model_, run.arguments, data_, windows.get());
   session.backend = options_.backend;
   return std::make_unique<Session>(model_, std::move(session));
 }

@@ -61,8 +61,11 @@ StorageId add_scalar(StateTable& state, const std::string& name, DType dtype) {
 }
 
 ScalarStorages add_scalar_storages(StateTable& state) {
-  return {add_scalar(state, "step", DType::kI32), add_scalar(state, "applied_updates", DType::kI32),
-          add_scalar(state, "learning_rate", DType::kF32), add_scalar(state, "target_count", DType::kF32)};
+  return {add_scalar(state, "step", DType::kI32),
+          add_scalar(state, "applied_updates", DType::kI32),
+          add_scalar(state, "learning_rate", DType::kF32),
+          add_scalar(state, "target_count", DType::kF32),
+          {}};
 }
 
 }  // namespace shoehorn

@@ -53,7 +53,8 @@ struct ScalarStorages {
   StorageId step;             // i32[1] optimizer step, from 0: selects the dropout masks
   StorageId applied_updates;  // i32[1] updates applied so far: bias correction
   StorageId learning_rate;    // f32[1]
-  StorageId target_count;     // f32[1] targets in the effective batch
+  StorageId target_count;     // f32[1] targets in the effective batch, or the sum of their classes' weights
+  StorageId class_weights;    // f32[C], written once; invalid: classes have no weights
 };
 
 // Adds a persistent storage of one element.

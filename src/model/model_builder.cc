@@ -234,26 +234,44 @@ Tensor ModelBuilder::last_tokens(Tensor x) {
   return op(OpKind::kGatherRows, {x.id(), last.id()}, {}, "last_tokens");
 }
 
-Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing) {
-  const BatchAxis axis = axis_of_rows(logits);
-  const BatchColumn labels = counts_tokens(axis) ? token_columns(axis).labels : BatchColumn::kClassLabels;
-  return op(OpKind::kCrossEntropy, {logits.id(), input(labels).id(), read(scalars_.target_count).id()},
-            LossAttributes{label_smoothing}, "loss");
+namespace {
+
+// The weights stand behind the accumulator, which a pass adds.
+void append_weights(std::vector<ValueId>& inputs, const Tensor& weights) {
+  if (weights.id().valid()) inputs.insert(inputs.end(), {ValueId{}, weights.id()});
 }
 
-Tensor ModelBuilder::value_loss(OpKind kind, Tensor logits) {
+}  // namespace
+
+Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing, Tensor class_weights) {
+  const BatchAxis axis = axis_of_rows(logits);
+  const BatchColumn labels = counts_tokens(axis) ? token_columns(axis).labels : BatchColumn::kClassLabels;
+  std::vector<ValueId> inputs = {logits.id(), input(labels).id(), read(scalars_.target_count).id()};
+  append_weights(inputs, class_weights);
+  return op(OpKind::kCrossEntropy, std::move(inputs), LossAttributes{label_smoothing}, "loss");
+}
+
+Tensor ModelBuilder::right_targets(Tensor loss) const {
+  const NodeId maker = program_.value(loss.id()).producer;
+  CHECK(maker.valid() && program_.node(maker).kind == OpKind::kCrossEntropy,
+        "right targets of what is no cross-entropy");
+  return wrap(program_.node(maker).outputs[3]);
+}
+
+Tensor ModelBuilder::value_loss(OpKind kind, Tensor logits, Tensor positive_weights) {
   const int64_t width = logits.shape().back().maximum;
-  return op(kind,
-            {logits.id(), input(BatchColumn::kValueLabels, width).id(), read(scalars_.target_count).id()}, {},
-            "loss");
+  std::vector<ValueId> inputs = {logits.id(), input(BatchColumn::kValueLabels, width).id(),
+                                 read(scalars_.target_count).id()};
+  append_weights(inputs, positive_weights);
+  return op(kind, std::move(inputs), {}, "loss");
 }
 
 Tensor ModelBuilder::mean_squared_error(Tensor predictions) {
   return value_loss(OpKind::kMeanSquaredError, predictions);
 }
 
-Tensor ModelBuilder::binary_cross_entropy(Tensor logits) {
-  return value_loss(OpKind::kBinaryCrossEntropy, logits);
+Tensor ModelBuilder::binary_cross_entropy(Tensor logits, Tensor positive_weights) {
+  return value_loss(OpKind::kBinaryCrossEntropy, logits, positive_weights);
 }
 
 }  // namespace shoehorn

@@ -91,12 +91,17 @@ class ModelBuilder {
   Tensor first_tokens(Tensor x);
   Tensor last_tokens(Tensor x);
   // Mean over the effective batch's targets of the cross-entropy of logits with the labels of their rows: [S, C] with
-  // those of samples, [N, C] or [M, C] with those of tokens.
-  Tensor cross_entropy(Tensor logits, float label_smoothing);
+  // those of samples, [N, C] or [M, C] with those of tokens. `class_weights` f32[C], or none: see LossOptions.
+  Tensor cross_entropy(Tensor logits, float label_smoothing, Tensor class_weights = {});
   // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels
-  // [S, C]. The loss of a row is the mean over its C values.
+  // [S, C]. The loss of a row is the mean over its C values. `positive_weights` f32[C], or none: factors of the loss
+  // where a label is 1.
   Tensor mean_squared_error(Tensor predictions);
-  Tensor binary_cross_entropy(Tensor logits);
+  Tensor binary_cross_entropy(Tensor logits, Tensor positive_weights = {});
+  // Of a loss that cross_entropy() made: f32[1], how many targets have the first of the largest logits.
+  Tensor right_targets(Tensor loss) const;
+  // The weights of the run's classes, f32[C]; a tensor that is none if it has none.
+  Tensor class_weights() { return scalars_.class_weights.valid() ? read(scalars_.class_weights) : Tensor(); }
 
  private:
   Tensor wrap(ValueId id) const { return {id, program_.type(id)}; }
@@ -107,7 +112,7 @@ class ModelBuilder {
   static BatchAxis axis_of_rows(Tensor x);
   static BatchAxis token_axis_of(Tensor x);
   Tensor dropout(Tensor x, float p, BatchColumn sample, BatchColumn position);
-  Tensor value_loss(OpKind kind, Tensor logits);
+  Tensor value_loss(OpKind kind, Tensor logits, Tensor positive_weights = {});
   void mark_embedding(Tensor table);
   Tensor read(StorageId storage) { return wrap(program_.read_state(storage)); }
   uint32_t next_stream() { return next_stream_++; }

@@ -1,8 +1,11 @@
-// Evaluation metrics that accumulate batch by batch; no outputs are kept.
+// Evaluation metrics that accumulate batch by batch. Outputs are kept only where a metric needs all of them at once, in
+// memory that the session lends.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -19,6 +22,33 @@ using Metrics = std::map<std::string, MetricValue>;
 
 double metric_number(const MetricValue& value);
 
+// What evaluations say of one class.
+struct ClassMetrics {
+  std::string name;
+  double precision = 0;
+  double recall = 0;
+  double f1 = 0;
+  int64_t support = 0;  // samples with this label
+};
+
+// How often samples of one class were taken for another. C classes.
+struct ConfusionMatrix {
+  std::vector<std::string> names;  // C
+  std::vector<int64_t> counts;     // [C, C], row-major: a label's row, a prediction's column
+
+  int64_t at(size_t label, size_t prediction) const { return counts[label * names.size() + prediction]; }
+};
+
+// What is too much for each line of a log.
+struct ScoreDetails {
+  Metrics averages;                          // further ones, with names without "eval_"
+  std::vector<ClassMetrics> classes;         // none: the task has no classes
+  std::optional<ConfusionMatrix> confusion;  // none: not of this task, or of too many classes
+
+  // averages and, unless an average has the name, precision_NAME, recall_NAME, f1_NAME and support_NAME of each class.
+  Metrics metrics() const;
+};
+
 // Not thread-safe.
 class Score {
  public:
@@ -31,6 +61,11 @@ class Score {
   virtual Metrics metrics() const = 0;
   // The names that metrics() may have, whatever the samples are. Those of metrics(), unless some depend on the samples.
   virtual std::vector<std::string> metric_names() const;
+  // What the metrics leave out. `names`: of the classes, the task's.
+  virtual ScoreDetails details(std::span<const std::string> names) const;
+  // Keeps what it keeps of outputs in `memory`, Task::score_bytes() of the samples to come, which outlives this object.
+  // Call it before the first batch; otherwise the score allocates as it grows.
+  virtual void keep_in(std::span<std::byte> memory);
 };
 
 // Downcasts a score to the class of the model's task. UserError if it is another class.

@@ -22,10 +22,16 @@ struct EvaluationLoss {
   double mean = 0;  // over its targets
   double mean_of_batches =
       0;  // of the means of its batches, weighted by their samples: the Trainer's eval_loss
+  int64_t targets = 0;
+  int64_t right = 0;  // targets that have the first of the largest logits, where the task counts them
 };
 
 struct LossOptions {
   float label_smoothing = 0;  // [0, 1]
+  // f32[C], or none. Of one class a text: the factor of its loss, as torch's CrossEntropyLoss(weight=), whose mean is
+  // over the sum of the targets' weights. Of any number of classes: the factor of the loss of texts that have the class,
+  // as torch's BCEWithLogitsLoss(pos_weight=).
+  Tensor class_weights = {};
 };
 
 // Immutable.
@@ -50,6 +56,10 @@ class Task {
   // the loss alone.
   virtual std::optional<std::string> scored_output() const { return "logits"; }
   virtual std::unique_ptr<Score> make_score() const = 0;
+  // Bytes that the score keeps of the outputs of so many samples (Score::keep_in).
+  virtual int64_t score_bytes(int64_t /*samples*/) const { return 0; }
+  // Whether the loss counts the targets that it finds right (EvaluationLoss::right): a cross-entropy does.
+  virtual bool counts_right_targets() const { return false; }
   // Metrics of the evaluation's loss, with names without "eval_".
   virtual Metrics loss_metrics(const EvaluationLoss& loss) const { return {{"loss", loss.mean}}; }
   // The prediction for one sample, as a line with a JSON object. `raw`: the outputs themselves instead of

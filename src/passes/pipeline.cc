@@ -62,7 +62,11 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
   ModelBuilder builder(program, family.batch_of(program), capacity, family.scalars, training, options.seed);
   const Task& task = model.task();
   const Outputs outputs = model.forward(builder);
-  program.add_result("loss", task.loss(builder, outputs, {.label_smoothing = options.label_smoothing}).id());
+  const Tensor loss =
+      task.loss(builder, outputs,
+                {.label_smoothing = options.label_smoothing, .class_weights = builder.class_weights()});
+  program.add_result("loss", loss.id());
+  if (task.counts_right_targets() && !training) program.add_result("right", builder.right_targets(loss).id());
   if (const auto scored = task.scored_output(); scored && !training)
     program.add_result(*scored, outputs.at(*scored).id());
   return program;
@@ -214,6 +218,16 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBucket
   family.adapters.default_targets = model.lora_targets();
   family.adapters.default_modules_to_save = model.lora_modules_to_save();
   family.scalars = add_scalar_storages(*family.state);
+  if (!options.class_weights.empty()) {
+    const auto classes = static_cast<int64_t>(options.class_weights.size());
+    CHECK(classes == model.task().num_labels(), "{} weights of {} classes", classes,
+          model.task().num_labels());
+    Storage weights;
+    weights.name = "class_weights";
+    weights.type = {DType::kF32, {classes}};
+    weights.role = Role::kScalar;
+    family.scalars.class_weights = family.state->add_storage(std::move(weights));
+  }
   family.loss = add_scalar(*family.state, "loss", DType::kF32);
   if (kind == RunKind::kTrain) {
     if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm", DType::kF32);

@@ -33,6 +33,14 @@ Session::Session(const Model& model, SessionOptions options)
     ahead.space = options_.staging_space;
     staging_ = family_.state->add_storage(std::move(ahead));
   }
+  if (options_.score_bytes > 0) {
+    Storage scored;
+    scored.name = "scored_outputs";
+    scored.type = {DType::kU8, {options_.score_bytes}};
+    scored.role = Role::kInput;
+    scored.space = AddressSpace::kHost;
+    score_memory_ = family_.state->add_storage(std::move(scored));
+  }
   options_.executor.host_staging =
       add_host_staging(*family_.state, backend_->machine(), host_staging_bytes());
   plan_ = plan_memory(*family_.state, family_.programs, *backend_);
@@ -54,11 +62,19 @@ void Session::reserve() {
   executor_.emplace(*family_.state, family_.programs, plan_, *backend_, options_.executor);
   if (family_.loss_scale.scale.valid())
     write_loss_scale(*executor_, family_.loss_scale, first_loss_scale(options_.step.loss_scale));
+  if (family_.scalars.class_weights.valid()) {
+    executor_->write(family_.scalars.class_weights, 0, std::as_bytes(std::span(options_.step.class_weights)));
+  }
 }
 
 std::span<std::byte> Session::staging() const {
   if (!staging_.valid()) return {};
   return executor_->host_storage(staging_);
+}
+
+std::span<std::byte> Session::score_memory() const {
+  if (!score_memory_.valid()) return {};
+  return executor_->host_storage(score_memory_);
 }
 
 // What is viewed at the same time: a micro-batch and the results of a program, or a micro-batch and a piece.

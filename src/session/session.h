@@ -29,6 +29,8 @@ struct SessionOptions {
   // that a device reads directly, or plain memory.
   int64_t staging_bytes = 0;
   AddressSpace staging_space = AddressSpace::kPinnedHost;
+  // What evaluations keep of outputs (Task::score_bytes of the evaluation's samples), in the host's memory.
+  int64_t score_bytes = 0;
   // The backend to plan for and run on; null: the default backend (exec/backends.h) of this machine.
   std::shared_ptr<const Backend> backend = {};
   int threads = 0;  // of the default backend; 0: thread_count() decides
@@ -52,13 +54,15 @@ class Session {
 
   // Makes the code that the nodes run, so that a caller can measure what the process holds before reserve().
   void compile();
-  // Reserves the arenas, binds every node and writes the initial loss scale. SystemError if the memory cannot
+  // Reserves the arenas, binds every node and writes the initial loss scale and the classes' weights. SystemError if the memory cannot
   // be had; UserError if the backend only plans for another machine.
   void reserve();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }
   // The staging for batches that are packed ahead. The session must be reserved.
   std::span<std::byte> staging() const;
+  // The memory of SessionOptions::score_bytes, for one evaluation at a time. The session must be reserved.
+  std::span<std::byte> score_memory() const;
 
   // How often a program of the family runs in an optimizer step whose micro-batches are as large as any; in an
   // evaluation run, in such a batch.
@@ -79,6 +83,7 @@ class Session {
   std::vector<PassRecord> passes_;
   ProgramFamily family_;
   StorageId staging_;
+  StorageId score_memory_;
   MemoryPlan plan_;
   double planning_seconds_ = 0;
   std::optional<Executor> executor_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/model_builder.h"
+#include "tasks/ratio.h"
 #include "tasks/task_checks.h"
 
 namespace shoehorn {
@@ -38,6 +39,7 @@ void CausalLanguageModeling::check_labels(const Dataset& dataset, const char* wh
 
 Tensor CausalLanguageModeling::loss(ModelBuilder& builder, const Outputs& outputs,
                                     const LossOptions& options) const {
+  expect_no_class_weights(*this, options);
   return builder.cross_entropy(outputs.at("logits"), options.label_smoothing);
 }
 
@@ -47,6 +49,7 @@ std::unique_ptr<Score> CausalLanguageModeling::make_score() const {
 
 Metrics CausalLanguageModeling::loss_metrics(const EvaluationLoss& loss) const {
   return {{"loss", loss.mean_of_batches},
+          {"accuracy", ratio(loss.right, loss.targets)},
           {"perplexity", std::exp(loss.mean_of_batches)},
           {"token_loss", loss.mean},
           {"token_perplexity", std::exp(loss.mean)}};

@@ -19,7 +19,9 @@ class CausalLanguageModeling : public Task {
   // Its evaluation is the loss.
   std::optional<std::string> scored_output() const override { return std::nullopt; }
   std::unique_ptr<Score> make_score() const override;
-  // loss, as the Trainer has it, and perplexity, its exponential, as run_clm; token_loss and token_perplexity of the mean
+  bool counts_right_targets() const override { return true; }
+  // loss, as the Trainer has it, and perplexity, its exponential, and accuracy, the share of tokens that the largest
+  // logit predicts, as run_clm; token_loss and token_perplexity of the mean
   // over all targets, which differs where batches have different numbers of them.
   Metrics loss_metrics(const EvaluationLoss& loss) const override;
   std::string prediction_line(std::span<const float> outputs, bool raw) const override;

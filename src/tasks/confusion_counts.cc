@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "data/dataset.h"
@@ -24,6 +26,7 @@ ConfusionCounts::ConfusionCounts(int64_t num_labels)
       predicted_(labelled_.size()),
       correct_(labelled_.size()) {
   CHECK(num_labels >= 1, "{} labels", num_labels);
+  if (num_labels <= kMaxConfusionClasses) table_.resize(static_cast<size_t>(num_labels * num_labels));
 }
 
 void ConfusionCounts::add(int64_t label, int64_t prediction) {
@@ -36,6 +39,7 @@ void ConfusionCounts::add(int64_t label, int64_t prediction) {
   ++labelled_[static_cast<size_t>(label)];
   ++predicted_[static_cast<size_t>(prediction)];
   if (label == prediction) ++correct_[static_cast<size_t>(label)];
+  if (has_table()) ++table_[static_cast<size_t>(label * num_labels_ + prediction)];
 }
 
 void ConfusionCounts::add_batch(std::span<const float> logits, std::span<const int32_t> labels) {
@@ -57,6 +61,7 @@ void ConfusionCounts::merge(const ConfusionCounts& other) {
     predicted_[i] += other.predicted_[i];
     correct_[i] += other.correct_[i];
   }
+  for (size_t i = 0; i < table_.size(); ++i) table_[i] += other.table_[i];
 }
 
 int64_t ConfusionCounts::total() const {
@@ -75,6 +80,12 @@ int64_t ConfusionCounts::correct(int64_t label) const {
   return correct_.at(static_cast<size_t>(label));
 }
 
+int64_t ConfusionCounts::count(int64_t label, int64_t prediction) const {
+  CHECK(has_table() && prediction >= 0 && prediction < num_labels_, "prediction {} of {} labels", prediction,
+        num_labels_);
+  return table_.at(static_cast<size_t>(label * num_labels_ + prediction));
+}
+
 double ConfusionCounts::accuracy() const {
   return ratio(std::accumulate(correct_.begin(), correct_.end(), int64_t{0}), total());
 }
@@ -91,28 +102,79 @@ double ConfusionCounts::f1(int64_t label) const {
   return ratio(2 * correct(label), labelled(label) + predicted(label));
 }
 
-double ConfusionCounts::macro_f1() const {
+double ConfusionCounts::macro(OfClass of) const {
   double sum = 0;
   int64_t classes = 0;
   for (int64_t label = 0; label < num_labels_; ++label) {
     if (labelled(label) + predicted(label) == 0) continue;
-    sum += f1(label);
+    sum += (this->*of)(label);
     ++classes;
   }
   return classes == 0 ? 0.0 : sum / static_cast<double>(classes);
 }
 
-double ConfusionCounts::weighted_f1() const {
+double ConfusionCounts::weighted(OfClass of) const {
   double sum = 0;
   for (int64_t label = 0; label < num_labels_; ++label)
-    sum += f1(label) * static_cast<double>(labelled(label));
+    sum += (this->*of)(label) * static_cast<double>(labelled(label));
   return total() == 0 ? 0.0 : sum / static_cast<double>(total());
 }
 
+double ConfusionCounts::macro_f1() const {
+  return macro(&ConfusionCounts::f1);
+}
+
+double ConfusionCounts::weighted_f1() const {
+  return weighted(&ConfusionCounts::f1);
+}
+
+double ConfusionCounts::matthews_correlation() const {
+  const auto samples = static_cast<double>(total());
+  double correct = 0;
+  double labels_by_predictions = 0, labels_squared = 0, predictions_squared = 0;
+  for (size_t i = 0; i < labelled_.size(); ++i) {
+    const auto labels = static_cast<double>(labelled_[i]);
+    const auto predictions = static_cast<double>(predicted_[i]);
+    correct += static_cast<double>(correct_[i]);
+    labels_by_predictions += labels * predictions;
+    labels_squared += labels * labels;
+    predictions_squared += predictions * predictions;
+  }
+  const double variances = (samples * samples - labels_squared) * (samples * samples - predictions_squared);
+  return variances == 0 ? 0.0 : (correct * samples - labels_by_predictions) / std::sqrt(variances);
+}
+
 Metrics ConfusionCounts::metrics() const {
-  Metrics metrics = {{"accuracy", accuracy()}, {"f1", num_labels_ == 2 ? f1(1) : macro_f1()}};
+  const auto of_task = [&](OfClass of) { return num_labels_ == 2 ? (this->*of)(1) : macro(of); };
+  Metrics metrics = {{"accuracy", accuracy()},
+                     {"f1", of_task(&ConfusionCounts::f1)},
+                     {"precision", of_task(&ConfusionCounts::precision)},
+                     {"recall", of_task(&ConfusionCounts::recall)},
+                     {"matthews_correlation", matthews_correlation()}};
   if (num_labels_ > 2) metrics["f1_weighted"] = weighted_f1();
   return metrics;
+}
+
+ScoreDetails ConfusionCounts::details(std::span<const std::string> names) const {
+  CHECK(std::ssize(names) == num_labels_, "{} names of {} classes", names.size(), num_labels_);
+  ScoreDetails details;
+  for (const auto& [name, of] : {std::pair<std::string, OfClass>("precision", &ConfusionCounts::precision),
+                                 {"recall", &ConfusionCounts::recall},
+                                 {"f1", &ConfusionCounts::f1}}) {
+    details.averages[name + "_macro"] = macro(of);
+    details.averages[name + "_micro"] = accuracy();
+    details.averages[name + "_weighted"] = weighted(of);
+  }
+  for (int64_t label = 0; label < num_labels_; ++label) {
+    details.classes.push_back({.name = names[static_cast<size_t>(label)],
+                               .precision = precision(label),
+                               .recall = recall(label),
+                               .f1 = f1(label),
+                               .support = labelled(label)});
+  }
+  if (has_table())
+    details.confusion = ConfusionMatrix{.names = {names.begin(), names.end()}, .counts = table_};
+  return details;
 }
 
 }  // namespace shoehorn

@@ -39,7 +39,7 @@ TEST(ConfusionCounts, BinaryF1IsThatOfClassOne) {
   EXPECT_DOUBLE_EQ(counts.precision(1), 0.75);
   EXPECT_DOUBLE_EQ(counts.recall(1), 0.75);
   const Metrics metrics = counts.metrics();
-  EXPECT_EQ(metrics.size(), 2U);
+  EXPECT_EQ(metrics.size(), 5U);
   EXPECT_DOUBLE_EQ(metric_number(metrics.at("f1")), 0.75);
   EXPECT_DOUBLE_EQ(metric_number(metrics.at("accuracy")), 5.0 / 7.0);
 }
@@ -112,6 +112,9 @@ TEST(ConfusionCounts, MillionClasses) {
   counts.add(0, kClasses - 1);
   EXPECT_EQ(counts.accuracy(), 0.5);
   EXPECT_DOUBLE_EQ(counts.macro_f1(), (2.0 / 3.0 + 0.0) / 2.0);
+  EXPECT_FALSE(counts.has_table());
+  EXPECT_EQ(counts.matthews_correlation(), 0.0) << "always the same prediction";
+  EXPECT_TRUE(ConfusionCounts(kMaxConfusionClasses).has_table());
 }
 
 TEST(ConfusionCounts, WrongLabelsAreTheUsersError) {

@@ -20,11 +20,16 @@ void Regression::check_labels(const Dataset& dataset, const char* which) const {
 
 Tensor Regression::loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const {
   expect_no_smoothing(*this, options);
+  expect_no_class_weights(*this, options);
   return builder.mean_squared_error(outputs.at("logits"));
 }
 
 std::unique_ptr<Score> Regression::make_score() const {
   return std::make_unique<RegressionErrors>(num_labels());
+}
+
+int64_t Regression::score_bytes(int64_t samples) const {
+  return num_labels() == 1 ? samples * RegressionErrors::kBytesPerSample : 0;
 }
 
 std::string Regression::prediction_line(std::span<const float> values, bool /*raw*/) const {

@@ -15,10 +15,11 @@ class Regression final : public Task {
   LabelShape label_shape() const override { return {LabelKind::kValue, num_labels()}; }
   // Label values must be finite.
   void check_labels(const Dataset& dataset, const char* which) const override;
-  // UserError: label smoothing.
+  // UserError: label smoothing, class weights.
   Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
   // RegressionErrors.
   std::unique_ptr<Score> make_score() const override;
+  int64_t score_bytes(int64_t samples) const override;
   // {"value": number}, or {"values": {name: number, …}} if there are several.
   std::string prediction_line(std::span<const float> values, bool raw) const override;
 };

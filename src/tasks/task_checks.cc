@@ -57,4 +57,11 @@ void expect_no_smoothing(const Task& task, const LossOptions& options) {
       problem_type_name(task.label_map().problem), options.label_smoothing);
 }
 
+void expect_no_class_weights(const Task& task, const LossOptions& options) {
+  if (!options.class_weights.id().valid()) return;
+  const bool is_language = task.label_shape().kind == LabelKind::kNextToken;
+  throw user_error("[class_weights] expected a task whose texts have classes, got {}",
+                   is_language ? "a language model" : problem_type_name(task.label_map().problem));
+}
+
 }  // namespace shoehorn

@@ -142,18 +142,22 @@ TEST(RegressionErrors, AgainstTheDefinitions) {
   EXPECT_NEAR(errors.mean_squared_error(), static_cast<double>(mse), tolerance);
   EXPECT_NEAR(errors.mean_absolute_error(), static_cast<double>(mae), tolerance);
   EXPECT_NEAR(errors.pearson(), static_cast<double>(pl / std::sqrt(pp * ll)), tolerance);
-  EXPECT_EQ(errors.metrics().size(), 3U);
+  EXPECT_EQ(errors.metrics().size(), 5U);
 }
 
 TEST(RegressionErrors, NoCorrelationOfWhatDoesNotVary) {
   RegressionErrors flat(1);
   flat.add_batch(std::vector<float>{1, 1}, std::vector<float>{0, 2});
   EXPECT_TRUE(std::isnan(flat.pearson()));
-  EXPECT_EQ(flat.metrics(), (Metrics{{"mse", 1.0}, {"mae", 1.0}}));
+  EXPECT_TRUE(std::isnan(flat.spearman()));
+  EXPECT_TRUE(std::isnan(metric_number(flat.metrics().at("pearson")))) << "as the Trainer writes it";
   RegressionErrors two(2);
   two.add_batch(std::vector<float>{1, 2, 3, 4}, std::vector<float>{1, 2, 3, 8});
   EXPECT_EQ(two.total(), 2);
-  EXPECT_EQ(two.metrics(), (Metrics{{"mse", 4.0}, {"mae", 1.0}})) << "of all values";
+  EXPECT_EQ(two.metrics(), (Metrics{{"mse", 4.0}, {"rmse", 2.0}, {"mae", 1.0}})) << "of all values";
+  RegressionErrors broken(1);
+  broken.add_batch(std::vector<float>{1, std::nanf(""), 3}, std::vector<float>{1, 2, 3});
+  EXPECT_TRUE(std::isnan(broken.spearman())) << "what is no number has no rank";
 }
 
 TEST(Score, AsItsOwnClass) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
 #include "analysis/step_profile.h"
 #include "base/error.h"
+#include "data/class_weights.h"
 #include "session/batch_feed.h"
 #include "train/results.h"
 
@@ -37,8 +39,11 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
   std::vector<int64_t> counts;
   double loss_sum = 0;
   double loss_of_samples = 0;
-  int64_t labelled = 0;
+  double weight_sum = 0;
   const std::optional<std::string> scored = task.scored_output();
+  const std::vector<float>& class_weights = session.options().step.class_weights;
+  const std::span<std::byte> memory = session.score_memory();
+  if (std::ssize(memory) >= task.score_bytes(dataset.size())) result.score->keep_in(memory);
   for (int64_t from = 0; from < dataset.size(); from += options.batch_size) {
     const auto size = static_cast<size_t>(std::min(options.batch_size, dataset.size() - from));
     const double begin = now_seconds();
@@ -50,10 +55,14 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
     inputs.send();
     if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
     int64_t targets = 0;
-    for (const int64_t sample : samples) targets += dataset.target_items(sample);
+    double weight = 0;
+    for (const int64_t sample : samples) {
+      targets += dataset.target_items(sample);
+      weight += target_weight(dataset, sample, class_weights);
+    }
     counts.clear();
     append_counts(batch, counts);
-    executor.write_scalar(family.scalars.target_count, static_cast<float>(std::max<int64_t>(1, targets)));
+    executor.write_scalar(family.scalars.target_count, weight > 0 ? static_cast<float>(weight) : 1.0F);
     const ProgramId program =
         family.find(ProgramKind::kEvaluate, family.evaluation_buckets.smallest_for(needed_capacity(batch)));
     if (profile != nullptr) profile->begin_run(program, counts);
@@ -66,9 +75,14 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
                       static_cast<int64_t>(size * sizeof(float)) * task.num_labels());
     }
     const std::span<const float> rows = outputs ? outputs->as<float>() : std::span<const float>();
-    loss_sum += static_cast<double>(loss) * static_cast<double>(targets);
+    if (task.counts_right_targets()) {
+      const ValueId count = family.program(program).result("right");
+      result.loss.right += std::llround(executor.read_scalar<float>(program, count));
+    }
+    loss_sum += static_cast<double>(loss) * weight;
     loss_of_samples += static_cast<double>(loss) * static_cast<double>(size);
-    labelled += targets;
+    result.loss.targets += targets;
+    weight_sum += weight;
     if (dataset.label_kind() != LabelKind::kNone) result.score->add(rows, batch);
     if (options.on_outputs) options.on_outputs(rows);
     result.samples += static_cast<int64_t>(size);
@@ -76,9 +90,9 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
     if (profile != nullptr) profile->end_step();
     if (options.on_progress) options.on_progress(result.samples);
   }
-  if (labelled > 0) {
-    result.loss = {.mean = loss_sum / static_cast<double>(labelled),
-                   .mean_of_batches = loss_of_samples / static_cast<double>(result.samples)};
+  if (result.loss.targets > 0) {
+    result.loss.mean = weight_sum > 0 ? loss_sum / weight_sum : 0;
+    result.loss.mean_of_batches = loss_of_samples / static_cast<double>(result.samples);
     result.loss_metrics = task.loss_metrics(result.loss);
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -90,11 +104,22 @@ std::vector<std::string> evaluation_metric_names(const Task& task, bool loss_onl
   std::vector<std::string> names = {"runtime", "samples_per_second", "steps_per_second"};
   for (const auto& [name, value] : task.loss_metrics({})) names.push_back(name);
   if (!loss_only) {
-    for (std::string& name : task.make_score()->metric_names()) names.push_back(std::move(name));
+    const std::unique_ptr<Score> score = task.make_score();
+    for (std::string& name : score->metric_names()) names.push_back(std::move(name));
+    for (const auto& [name, value] : score->details(task.label_map().names).averages) names.push_back(name);
   }
   for (std::string& name : names) name = prefix + name;
   std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+std::string common_metric_name(const std::string& metric) {
+  const std::string prefix = metric.starts_with("eval_") ? "eval_" : "";
+  const std::string name = metric.substr(prefix.size());
+  if (name == "mcc") return prefix + "matthews_correlation";
+  if (name == "spearman") return prefix + "spearmanr";
+  return metric;
 }
 
 Metrics evaluation_metrics(const EvaluationResult& result, bool loss_only, const std::string& prefix) {

@@ -41,9 +41,14 @@ EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& 
 Metrics evaluation_metrics(const EvaluationResult& result, bool loss_only = false,
                            const std::string& prefix = "eval_");
 
-// The names that evaluation_metrics() may have for labelled samples of the task, in alphabetical order.
+// The names that evaluation_metrics() may have for labelled samples of the task, and those of the further averages of its
+// score's details, in alphabetical order.
 std::vector<std::string> evaluation_metric_names(const Task& task, bool loss_only = false,
                                                  const std::string& prefix = "eval_");
+
+// GLUE's name of a metric that people know by another: matthews_correlation for mcc, spearmanr for spearman. Other names
+// as they are, all with or without "eval_".
+std::string common_metric_name(const std::string& metric);
 
 // The capacity that the evaluation program needs for any batch of the data set.
 BatchCapacity batch_capacity_of(const Dataset& dataset, int64_t batch_size, int64_t pad_to_max_length);

@@ -108,5 +108,48 @@ TEST_F(Evaluation, MetricsHaveTransformersNames) {
   }
 }
 
+// What a metric needs of all outputs is kept in the planned memory.
+TEST(EvaluationOfARegression, RanksArePlanned) {
+  BertConfig config = tiny_bert();
+  config.labels = {.problem = ProblemType::kRegression, .names = {"value"}};
+  const BertForSequenceClassification model(config);
+  Dataset::Rows ids;
+  std::vector<float> values;
+  for (int64_t i = 0; i < 13; ++i) {
+    ids.push_back({1 + i % 5, 2 + i});
+    values.push_back(static_cast<float>(i % 4));
+  }
+  const Dataset data = Dataset::from_columns({{"input_ids", ids}, {"labels", values}});
+  SessionOptions options;
+  options.kind = RunKind::kEvaluate;
+  options.evaluation = batch_capacity_of(data, 4, 0);
+  double expected = 0;
+  for (const bool is_planned : {false, true}) {
+    options.score_bytes = is_planned ? model.task().score_bytes(data.size()) : 0;
+    Session session(model, options);
+    session.reserve();
+    initialize_weights(session.state(), session.executor(), 4);
+    EXPECT_EQ(std::ssize(session.score_memory()), options.score_bytes);
+    const EvaluationResult result = evaluate(session, data, model.task(), {.batch_size = 4});
+    const double found = metric_number(result.score->metrics().at("spearmanr"));
+    if (is_planned) {
+      EXPECT_EQ(found, expected);
+      EXPECT_EQ(options.score_bytes, 13 * 16);
+      const auto bytes = session.score_memory();
+      EXPECT_TRUE(
+          std::any_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte != std::byte{}; }));
+    }
+    expected = found;
+  }
+  EXPECT_TRUE(std::abs(expected) <= 1) << expected;
+}
+
+TEST(CommonMetricName, IsGlues) {
+  EXPECT_EQ(common_metric_name("mcc"), "matthews_correlation");
+  EXPECT_EQ(common_metric_name("eval_spearman"), "eval_spearmanr");
+  EXPECT_EQ(common_metric_name("eval_loss"), "eval_loss");
+  EXPECT_EQ(common_metric_name("mccabe"), "mccabe");
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -8,6 +8,7 @@
 #include "arguments/argument_table.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "report/heat_map.h"
 #include "report/html_page.h"
 #include "report/plot.h"
 
@@ -156,6 +157,27 @@ void add_evaluation(HtmlPage& page, const RunView& run) {
   page.add_table(table);
 }
 
+// Of the last evaluation.
+void add_classes(HtmlPage& page, const ScoreDetails& details) {
+  if (details.classes.empty()) return;
+  HtmlTable table{
+      .caption = "Classes of the last evaluation",
+      .columns = {{"class"}, {"precision", true}, {"recall", true}, {"F1", true}, {"samples", true}}};
+  for (const ClassMetrics& of : details.classes) {
+    table.rows.push_back({of.name, fmt::format("{:.4f}", of.precision), fmt::format("{:.4f}", of.recall),
+                          fmt::format("{:.4f}", of.f1), format_count(of.support)});
+  }
+  page.add_table(table);
+  if (!details.confusion) return;
+  page.add_figure(
+      draw(HeatMap{.title = "Confusion matrix",
+                   .row_title = "label",
+                   .column_title = "prediction",
+                   .names = details.confusion->names,
+                   .counts = details.confusion->counts}),
+      "How many samples of each label had each prediction; shade is the share of the label's samples.");
+}
+
 HtmlTable bytes_table(const std::string& caption, const std::string& what,
                       const std::map<std::string, int64_t>& bytes) {
   HtmlTable table{.caption = caption, .columns = {{what}, {"memory", true}, {"share", true}}};
@@ -293,6 +315,7 @@ std::string html_report(const RunView& run) {
   add_facts(page, run);
   add_training(page, run);
   add_evaluation(page, run);
+  if (run.evaluation != nullptr) add_classes(page, *run.evaluation);
   add_memory(page, run);
   if (run.profile != nullptr && run.profile->recorded_steps() > 0) add_profile(page, *run.profile);
   add_settings(page, run);

@@ -29,12 +29,14 @@ struct RunView {
   const Metrics& metrics;  // at the end of training; empty: the run goes on or was interrupted
   std::span<const Throughput> throughput;
   RunStatus status = RunStatus::kEnded;
-  double step_seconds = 0;               // mean of the steps so far; 0: none yet
-  const StepProfile* profile = nullptr;  // null: no profile
+  double step_seconds = 0;                   // mean of the steps so far; 0: none yet
+  const StepProfile* profile = nullptr;      // null: no profile
+  const ScoreDetails* evaluation = nullptr;  // of the last evaluation; null: there was none
 };
 
 // The page of a run that goes on loads itself anew every few seconds. Shows how far the run is, its accuracy (or what the
-// task has) and its best evaluation; loss, learning rate, gradient norm, throughput and evaluations; the planned memory of the step, and
+// task has) and its best evaluation; loss, learning rate, gradient norm, throughput and evaluations, and of the last one
+// its classes; the planned memory of the step, and
 // predicted against measured; the arguments that differ from their defaults, the passes, and time by op.
 std::string html_report(const RunView& run);
 

@@ -4,6 +4,7 @@
 #include "base/user_error_kinds.h"
 #include "session/batching.h"
 #include "session/memory_refusal.h"
+#include "train/class_weights.h"
 #include "train/evaluation.h"
 
 namespace shoehorn {
@@ -16,12 +17,14 @@ bool has_samples(const Dataset* dataset) {
 
 }  // namespace
 
-SessionOptions session_options_of(const TrainingArguments& args, const RunData& data,
-                                  const WindowIterator* windows) {
+SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data,
+                                  WindowIterator* windows) {
   SessionOptions session;
   session.threads = static_cast<int>(args.num_threads.value_or(0));
   session.step = step_options_of(args);
+  session.step.class_weights = class_weights_of(args, model.task(), data.train);
   if (windows != nullptr) {
+    windows->set_class_weights(session.step.class_weights);
     make_room_for(*windows, args, session);
   } else {
     session.kind = RunKind::kEvaluate;
@@ -29,6 +32,7 @@ SessionOptions session_options_of(const TrainingArguments& args, const RunData& 
   if (has_samples(data.evaluation)) {
     session.evaluation =
         batch_capacity_of(*data.evaluation, args.per_device_eval_batch_size, padding_of(args));
+    session.score_bytes = model.task().score_bytes(data.evaluation->size());
   }
   return session;
 }
@@ -37,7 +41,7 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
                        PlannedRunOptions options)
     : model_(model), args_(args), keeps_optimizer_(options.optimizer.has_value()) {
   if (has_samples(data.train)) windows_ = make_windows(args, *data.train);
-  SessionOptions session = session_options_of(args, data, windows_.get());
+  SessionOptions session = session_options_of(model, args, data, windows_.get());
   session.backend = std::move(options.backend);
   if (options.optimizer) session.step.optimizer = *options.optimizer;
   session.step.decay_of = decay_of_groups(options.optimizer_groups);

@@ -39,9 +39,10 @@ struct PlannedRunOptions {
   bool has_smaller_plan = false;
 };
 
-// The session of a run; `windows` are the effective batches of one that trains, else null.
-SessionOptions session_options_of(const TrainingArguments& args, const RunData& data,
-                                  const WindowIterator* windows);
+// The session of a run; `windows` are the effective batches of one that trains, which are told the weights of classes,
+// else null.
+SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data,
+                                  WindowIterator* windows);
 
 class PlannedRun {
  public:

@@ -86,6 +86,28 @@ nlohmann::json to_json(const Metrics& metrics) {
   return object;
 }
 
+nlohmann::json to_json(const ScoreDetails& details, const std::string& split) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const auto& [name, value] : details.averages)
+    object[split + "_" + name] = std::visit([](auto number) { return nlohmann::json(number); }, value);
+  for (const ClassMetrics& of : details.classes) {
+    object[split + "_classes"][of.name] = {
+        {"precision", of.precision}, {"recall", of.recall}, {"f1", of.f1}, {"support", of.support}};
+  }
+  if (!details.confusion) return object;
+  const ConfusionMatrix& confusion = *details.confusion;
+  nlohmann::json& matrix = object[split + "_confusion_matrix"];
+  matrix["labels"] = confusion.names;
+  matrix["counts"] = nlohmann::json::array();
+  for (size_t label = 0; label < confusion.names.size(); ++label) {
+    nlohmann::json row = nlohmann::json::array();
+    for (size_t prediction = 0; prediction < confusion.names.size(); ++prediction)
+      row.push_back(confusion.at(label, prediction));
+    matrix["counts"].push_back(std::move(row));
+  }
+  return object;
+}
+
 std::string format_metrics(std::string_view split, const Metrics& metrics) {
   std::vector<std::pair<std::string, std::string>> lines;
   size_t key_width = 0;
@@ -108,12 +130,17 @@ void check_combined_results(const std::filesystem::path& output_dir) {
 
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined) {
+  save_results(output_dir, split, to_json(metrics), combined);
+}
+
+void save_results(const std::filesystem::path& output_dir, const std::string& split,
+                  const nlohmann::json& results, bool combined) {
   const DirectoryLock lock(output_dir);  // all_results.json is read and written
-  write_json_atomic(output_dir / (split + "_results.json"), to_json(metrics), kResultFormat);
+  write_json_atomic(output_dir / (split + "_results.json"), results, kResultFormat);
   if (!combined) return;
   const std::filesystem::path path = output_dir / "all_results.json";
   nlohmann::json all = combined_results(path);
-  all.update(to_json(metrics));
+  all.update(results);
   write_json_atomic(path, all, kResultFormat);
 }
 

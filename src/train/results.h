@@ -30,12 +30,20 @@ std::string format_metrics(std::string_view split, const Metrics& metrics);
 // An object by name, as in the result files.
 nlohmann::json to_json(const Metrics& metrics);
 
+// What details add to the results of a split, whose averages and classes' metrics are named as metrics are: the averages,
+// SPLIT_classes {name: {precision, recall, f1, support}} and SPLIT_confusion_matrix {labels: [name], counts: [[number]]}
+// with a row for each label and a column for each prediction.
+nlohmann::json to_json(const ScoreDetails& details, const std::string& split);
+
 // Writes output_dir/SPLIT_results.json. With `combined` it also updates output_dir/all_results.json, whose
 // other entries stay. The bytes are those of Trainer.save_metrics. UserError if all_results.json is malformed
 // or another run has the directory (io/directory_lock.h); SystemError if a file cannot be written. Each file
 // is replaced at once or not at all.
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined = true);
+// The same of any object of results.
+void save_results(const std::filesystem::path& output_dir, const std::string& split,
+                  const nlohmann::json& results, bool combined = true);
 
 // UserError if save_metrics would refuse output_dir/all_results.json. Call it before the work whose result goes there.
 void check_combined_results(const std::filesystem::path& output_dir);

@@ -57,7 +57,8 @@ void RunReports::write_page() {
                    .throughput = throughput_,
                    .status = status_,
                    .step_seconds = steps_ == 0 ? 0 : step_seconds_ / static_cast<double>(steps_),
-                   .profile = run_.profile()}));
+                   .profile = run_.profile(),
+                   .evaluation = &evaluation_}));
   page_pace_.written(begin, now_seconds());
 }
 

@@ -22,9 +22,10 @@ namespace shoehorn {
 
 class RunReports {
  public:
-  // All three must outlive the reports.
-  RunReports(const TrainingArguments& args, const PlannedRun& run, TrainerState& state)
-      : args_(args), run_(run), state_(state) {}
+  // All of them must outlive the reports. `evaluation`: details of the last evaluation so far.
+  RunReports(const TrainingArguments& args, const PlannedRun& run, TrainerState& state,
+             const ScoreDetails& evaluation)
+      : args_(args), run_(run), state_(state), evaluation_(evaluation) {}
 
   // Opens the live reports and writes the page for the first time. `model_config` is the model's config.json. Errors of
   // LiveReports.
@@ -49,6 +50,7 @@ class RunReports {
   const TrainingArguments& args_;
   const PlannedRun& run_;
   TrainerState& state_;
+  const ScoreDetails& evaluation_;
   std::optional<LiveReports> live_;
   std::vector<Throughput> throughput_;
   double seconds_since_log_ = 0;

@@ -47,6 +47,12 @@ void check_metric_for_best_model(const TrainingArguments& args, const Task& task
   const std::vector<std::string> names = evaluation_metric_names(task, args.prediction_loss_only);
   const std::string name = full_metric_name(args.metric_for_best_model);
   if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (!args.prediction_loss_only) {
+    const ScoreDetails details = task.make_score()->details(task.label_map().names);
+    for (const auto& [of_class, value] : details.metrics()) {
+      if ("eval_" + of_class == name) return;
+    }
+  }
   const std::string nearest = nearest_name(name, names);
   throw user_error("[metric_for_best_model] expected one of {}, got '{}'{}", fmt::join(names, ", "), name,
                    nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));

@@ -54,14 +54,16 @@ class StartChecks : public ::testing::Test {
 
 TEST_F(StartChecks, AMetricThatNoEvaluationHasIsRefusedBeforeTheFirstStep) {
   TrainingArguments args = arguments();
-  args.metric_for_best_model = "mcc";
+  args.metric_for_best_model = "kappa";
   EXPECT_EQ(
       refusal(args),
-      "[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_f1_weighted, eval_loss, eval_runtime, "
-      "eval_samples_per_second, eval_steps_per_second, got 'eval_mcc'");
+      "[metric_for_best_model] expected one of eval_accuracy, eval_f1, eval_f1_macro, eval_f1_micro, eval_f1_weighted, "
+      "eval_loss, eval_matthews_correlation, eval_precision, eval_precision_macro, eval_precision_micro, "
+      "eval_precision_weighted, eval_recall, eval_recall_macro, eval_recall_micro, eval_recall_weighted, eval_runtime, "
+      "eval_samples_per_second, eval_steps_per_second, got 'eval_kappa'");
   args.metric_for_best_model = "acuracy";
   EXPECT_TRUE(contains(refusal(args), "did you mean eval_accuracy?"));
-  for (const char* known : {"accuracy", "eval_f1", "loss", "runtime"}) {
+  for (const char* known : {"accuracy", "eval_f1", "loss", "runtime", "mcc", "f1_macro", "recall_LABEL_1"}) {
     args.metric_for_best_model = known;
     EXPECT_EQ(refusal(args), "") << known;
     fs::remove_all(args.output_dir);

@@ -19,7 +19,8 @@ void StepRunner::begin(const StepStart& start) {
   Executor& executor = session_.executor();
   executor.write_scalar(scalars.step, static_cast<uint32_t>(start.step));
   executor.write_scalar(scalars.applied_updates, static_cast<uint32_t>(start.applied_updates));
-  executor.write_scalar(scalars.target_count, static_cast<float>(std::max<int64_t>(1, start.target_items)));
+  executor.write_scalar(scalars.target_count,
+                        start.target_weight > 0 ? static_cast<float>(start.target_weight) : 1.0F);
   counts_.clear();
   needed_ = {};
 }

@@ -1,7 +1,7 @@
 // Runs one optimizer step on the planned programs of a session. The Trainer and hand-written loops
 // (accelerator.h) share it.
 //
-//   runner.begin({.step = 0, .applied_updates = 0, .target_items = 32});
+//   runner.begin({.step = 0, .applied_updates = 0, .target_weight = 32});
 //   for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(windows, m);
 //   const StepResult result = runner.finish(learning_rate);
 //
@@ -25,7 +25,7 @@ namespace shoehorn {
 struct StepStart {
   int64_t step = 0;             // optimizer steps so far: selects the dropout masks
   int64_t applied_updates = 0;  // updates applied so far: for bias correction
-  int64_t target_items = 0;     // of the whole effective batch; the loss is divided by it
+  double target_weight = 0;     // of the whole effective batch (Window); the loss is divided by it
 };
 
 struct StepResult {

@@ -52,8 +52,10 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   }
   if (args_.eval_on_start && eval_dataset_.size() == 0)
     throw user_error("[--eval_on_start] expected an evaluation set, got none; give --validation_file");
-  if (train_dataset_.size() > 0 && !options_.compute_metrics)
+  if (train_dataset_.size() > 0 && !options_.compute_metrics) {
+    args_.metric_for_best_model = common_metric_name(args_.metric_for_best_model);
     check_metric_for_best_model(args_, model.task(), eval_dataset_);
+  }
   add_early_stopping();
   for (std::shared_ptr<TrainerCallback>& callback : options_.callbacks) add_callback(std::move(callback));
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
@@ -255,7 +257,7 @@ TrainOutput Trainer::train() {
     for (const std::filesystem::path& removed : remove_checkpoints(args_.output_dir))
       say(fmt::format("removed {}", removed.string()));
   }
-  reports_.emplace(args_, *run_, state_);
+  reports_.emplace(args_, *run_, state_, evaluation_details_);
   reports_->open(model_.config_json());
   if (run_->profile() != nullptr) record_nodes();
   TrainingLoop loop({.args = args_,
@@ -464,11 +466,15 @@ Metrics Trainer::measure(const EvaluationOptions& options) {
   if (options_.compute_metrics) {
     for (const auto& [name, value] : options_.compute_metrics(*result.score)) metrics["eval_" + name] = value;
   }
-  // A metric that these samples do not define (a correlation with a constant) is not the best, and ends no run.
+  evaluation_details_ = args_.prediction_loss_only || result.score->total() == 0
+                            ? ScoreDetails()
+                            : result.score->details(task.label_map().names);
+  // One of the details, if it decides what is best.
   if (const std::string best = full_metric_name(args_.metric_for_best_model);
       run_->trains() && !metrics.contains(best)) {
-    const std::vector<std::string> names = evaluation_metric_names(task, args_.prediction_loss_only);
-    if (std::find(names.begin(), names.end(), best) != names.end()) metrics[best] = std::nan("");
+    for (const auto& [name, value] : evaluation_details_.metrics()) {
+      if ("eval_" + name == best) metrics[best] = value;
+    }
   }
   return metrics;
 }
@@ -518,7 +524,7 @@ void Trainer::save_state() const {
 }
 
 void Trainer::report_evaluation(Metrics metrics) {
-  if (!reports_) reports_.emplace(args_, *run_, state_);
+  if (!reports_) reports_.emplace(args_, *run_, state_, evaluation_details_);
   const Metrics& logged = reports_->log(std::move(metrics));
   tell([&](TrainerCallback& callback, auto&... event) { callback.on_log(event..., logged); });
   reports_->write_page();

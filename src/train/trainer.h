@@ -113,6 +113,9 @@ class Trainer {
   // Evaluates on the evaluation data set. Metrics that need labels are left out if no sample has one.
   // UserError without an evaluation data set; Stopped if a stop is requested.
   Metrics evaluate();
+  // What the metrics of the last evaluation leave out: further averages, classes, the confusion matrix. Empty before the
+  // first.
+  const ScoreDetails& evaluation_details() const { return evaluation_details_; }
 
   // Calls on_outputs for each batch of the evaluation data set, in order, with the outputs that the task
   // scores ([S, C] logits or values). UserError without an evaluation data set; Stopped if a stop is requested.
@@ -127,6 +130,8 @@ class Trainer {
   // Writes trainer_state.json to output_dir.
   void save_state() const;
 
+  // Of the model's classes or values, in order.
+  const std::vector<std::string>& label_names() const { return model_.task().label_map().names; }
   const Session& session() const { return run_->session(); }
   Session& session() { return run_->session(); }
   const TrainerState& state() const { return state_; }
@@ -182,6 +187,7 @@ class Trainer {
   RunIdentity identity_;                      // of a run that is resumed or saved
   bool is_prepared_ = false;                  // reserved, and the weights are there
   std::optional<OriginalWeights> originals_;  // the files of the weights
+  ScoreDetails evaluation_details_;           // of the last evaluation
   std::optional<RunReports> reports_;
   // The newest checkpoint of this run in output_dir, and the state that it has.
   struct Saved {

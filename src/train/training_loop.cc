@@ -177,7 +177,7 @@ void TrainingLoop::take_step(const Window& window) {
   RunPosition& position = parts_.position;
   StepRunner& runner = parts_.run.runner();
   last_learning_rate_ = parts_.learning_rate.next(position);
-  runner.begin({state.global_step, position.applied_updates, window.target_items});
+  runner.begin({state.global_step, position.applied_updates, window.target_weight});
   for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(parts_.run.windows(), m);
   const StepResult result = runner.finish(last_learning_rate_);
   if (!std::isfinite(result.loss)) ++position.nonfinite_losses;

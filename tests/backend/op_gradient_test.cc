@@ -52,8 +52,9 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     const auto elements = static_cast<double>(op_.rows * kClasses);
     if (op_.loss == OpKind::kMeanSquaredError) return mean_squared_error_reference(logits, values_, elements);
     if (op_.loss == OpKind::kBinaryCrossEntropy)
-      return binary_cross_entropy_reference(logits, values_, elements);
-    return cross_entropy_reference(logits, labels_, static_cast<double>(op_.rows), op_.smoothing, op_.z_loss);
+      return binary_cross_entropy_reference(logits, values_, elements, weights_);
+    return cross_entropy_reference(logits, labels_, static_cast<double>(op_.rows), op_.smoothing, op_.z_loss,
+                                   weights_);
   }
   Inputs differences(Inputs x) const {
     Inputs gradients = x;
@@ -98,8 +99,10 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
     const bool of_classes = op_.loss == OpKind::kCrossEntropy;
     const ValueId targets =
         of_classes ? graph_.integers(labels_) : graph_.parameter({op_.rows, kClasses}, false);
-    return graph_.op(op_.loss, {logits, targets, target_count()},
-                     of_classes ? Attributes(settings()) : Attributes());
+    std::vector<ValueId> inputs = {logits, targets, target_count()};
+    if (!op_.class_weights.empty())
+      inputs.insert(inputs.end(), {ValueId{}, graph_.floats(op_.class_weights)});
+    return graph_.op(op_.loss, std::move(inputs), of_classes ? Attributes(settings()) : Attributes());
   }
   ValueId loss_of_vocabulary(ValueId y, ValueId weight) {
     return graph_.op(op_.loss, {y, weight, graph_.integers(labels_), target_count()}, settings());
@@ -132,6 +135,7 @@ class OpGradient : public ::testing::TestWithParam<OpCase> {
   ProgramFamily family_;
   Graph graph_{family_};
   std::vector<int32_t> labels_;
+  Doubles weights_ = Doubles(op_.class_weights.begin(), op_.class_weights.end());
   Doubles mixing_ = random(kClasses * op_.columns, 5);
   Doubles values_ = random(op_.rows * kClasses, 6);
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 
 #include "exec/cpu/parallel.h"
 #include "exec/cpu/storage.h"
@@ -29,8 +30,14 @@ HWY_INLINE float row_maximum(const T* x, int64_t classes) {
   return max_lanes(largest);
 }
 
+// Of the classes' weights, or their number.
+float sum_of_weights(const float* weights, int64_t classes) {
+  if (weights == nullptr) return static_cast<float>(classes);
+  return static_cast<float>(std::accumulate(weights, weights + classes, 0.0));
+}
+
 template <class T>
-HWY_INLINE float row_loss(const CrossEntropyForward& g, const T* x, int64_t row) {
+HWY_INLINE float row_loss(const CrossEntropyForward& g, const T* x, int64_t row, float weights_sum) {
   const float maximum = row_maximum(x, g.classes);
   const FloatVector shift = set(maximum);
   FloatVector exponentials = hn::Zero(FloatTag());
@@ -38,7 +45,10 @@ HWY_INLINE float row_loss(const CrossEntropyForward& g, const T* x, int64_t row)
   for_columns(0, g.classes, [&](int64_t i, auto lanes) {
     const FloatVector difference = hn::Sub(load(x + i, lanes), shift);
     exponentials = hn::Add(exponentials, keep_live(exp(difference), lanes));
-    if (g.label_smoothing != 0.0F) differences = hn::Add(differences, keep_live(difference, lanes));
+    if (g.label_smoothing == 0.0F) return;
+    const FloatVector term =
+        g.class_weights == nullptr ? difference : hn::Mul(difference, load(g.class_weights + i, lanes));
+    differences = hn::Add(differences, keep_live(term, lanes));
   });
   const float sum = sum_lanes(exponentials);
   g.row_maximum[row] = maximum;
@@ -47,18 +57,21 @@ HWY_INLINE float row_loss(const CrossEntropyForward& g, const T* x, int64_t row)
   const float log_sum = std::log(sum);
   const float log_sum_exp = maximum + log_sum;
   const float z_loss = g.z_loss * log_sum_exp * log_sum_exp;
-  const float label_loss = log_sum - (read_element(x + g.labels[row]) - maximum);
+  const float weight = g.class_weights == nullptr ? 1.0F : g.class_weights[g.labels[row]];
+  const float label_loss = weight * (log_sum - (read_element(x + g.labels[row]) - maximum));
   if (g.label_smoothing == 0.0F) return label_loss + z_loss;
-  const float mean_loss = log_sum - sum_lanes(differences) / static_cast<float>(g.classes);
+  const auto classes = static_cast<float>(g.classes);
+  const float mean_loss = log_sum * (weights_sum / classes) - sum_lanes(differences) / classes;
   return (1.0F - g.label_smoothing) * label_loss + g.label_smoothing * mean_loss + z_loss;
 }
 
 void forward_rows(const CrossEntropyForward& g, int64_t begin, int64_t end) {
+  const float weights_sum = sum_of_weights(g.class_weights, g.classes);
   with_storage(g.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = begin; row < end; ++row) {
       static_cast<float*>(g.workspace)[row] =
-          row_loss(g, static_cast<const T*>(g.logits) + row * g.classes, row);
+          row_loss(g, static_cast<const T*>(g.logits) + row * g.classes, row, weights_sum);
     }
   });
 }
@@ -66,6 +79,8 @@ void forward_rows(const CrossEntropyForward& g, int64_t begin, int64_t end) {
 void backward_rows(const CrossEntropyBackward& g, int64_t begin, int64_t end) {
   const float factor = (g.gradient_scale == nullptr ? 1.0F : *g.gradient_scale) / *g.target_count;
   const float spread = g.label_smoothing / static_cast<float>(g.classes);
+  const float* weights = g.class_weights;
+  const float weights_sum = sum_of_weights(weights, g.classes);
   with_storage(g.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = begin; row < end; ++row) {
@@ -77,7 +92,10 @@ void backward_rows(const CrossEntropyBackward& g, int64_t begin, int64_t end) {
         continue;
       }
       const FloatVector shift = set(g.row_maximum[row]);
-      const float pull = z_loss_factor(g.z_loss, g.row_maximum[row], g.row_sum[row]);
+      const float weight = weights == nullptr ? 1.0F : weights[label];
+      const float mass =
+          weights == nullptr ? 1.0F : (1.0F - g.label_smoothing) * weight + spread * weights_sum;
+      const float pull = z_loss_factor(g.z_loss, g.row_maximum[row], g.row_sum[row]) + (mass - 1.0F);
       const FloatVector scale = set(factor * pull / g.row_sum[row]);
       const FloatVector even_share = set(factor * spread);
       // Before the row is overwritten, should dlogits be logits.
@@ -85,9 +103,12 @@ void backward_rows(const CrossEntropyBackward& g, int64_t begin, int64_t end) {
           pull * std::exp(read_element(x + label) - g.row_maximum[row]) / g.row_sum[row];
       for_columns(0, g.classes, [&](int64_t i, auto lanes) {
         const FloatVector exponential = exp(hn::Sub(load(x + i, lanes), shift));
-        store(hn::MulSub(exponential, scale, even_share), dx + i, lanes);
+        const FloatVector share =
+            weights == nullptr ? even_share : hn::Mul(even_share, load(weights + i, lanes));
+        store(hn::MulSub(exponential, scale, share), dx + i, lanes);
       });
-      write_element(factor * (probability - (1.0F - g.label_smoothing) - spread), dx + label);
+      write_element(factor * (probability - weight * (1.0F - g.label_smoothing) - weight * spread),
+                    dx + label);
     }
   });
 }
@@ -117,6 +138,28 @@ void binary_cross_entropy_gradients(const ValueLossBackward& g, int64_t begin, i
   value_loss_gradients(g, begin, end, [](FloatVector x, FloatVector y) { return hn::Sub(sigmoid(x), y); });
 }
 
+// Rows begin to end.
+void weighted_binary_cross_entropy_gradients(const ValueLossBackward& g, int64_t begin, int64_t end) {
+  const float factor = (g.gradient_scale == nullptr ? 1.0F : *g.gradient_scale) / *g.target_count;
+  const FloatVector scale = set(factor / static_cast<float>(g.columns));
+  const FloatVector one = set(1.0F);
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = static_cast<const T*>(g.logits) + row * g.columns;
+      const float* values = g.values + row * g.columns;
+      T* dx = static_cast<T*>(g.dlogits) + row * g.columns;
+      for_columns(0, g.columns, [&](int64_t i, auto lanes) {
+        const FloatVector weight = load(g.positive_weights + i, lanes);
+        const FloatVector y = load(values + i, lanes);
+        const FloatVector pull = hn::MulAdd(hn::Sub(weight, one), y, one);
+        const FloatVector gradient = hn::MulSub(pull, sigmoid(load(x + i, lanes)), hn::Mul(weight, y));
+        store(hn::Mul(gradient, scale), dx + i, lanes);
+      });
+    }
+  });
+}
+
 }  // namespace shoehorn::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -128,6 +171,7 @@ HWY_EXPORT(forward_rows);
 HWY_EXPORT(backward_rows);
 HWY_EXPORT(squared_error_gradients);
 HWY_EXPORT(binary_cross_entropy_gradients);
+HWY_EXPORT(weighted_binary_cross_entropy_gradients);
 
 // Behind the forward. Logits that are not numbers are no label's.
 bool is_right(const CrossEntropyForward& g, int64_t row) {
@@ -153,7 +197,7 @@ void finish_loss(const Forward& g) {
   *g.loss = g.accumulate ? *g.loss + mean : mean;
 }
 
-// `loss(x, y)`: of one logit and its value.
+// `loss(x, y, column)`: of one logit and its value.
 template <typename Loss>
 void value_loss_forward(const ValueLossForward& g, const Loss& loss) {
   parallel_ranges(g.rows, row_grain(g.columns), [&](int64_t begin, int64_t end) {
@@ -161,8 +205,10 @@ void value_loss_forward(const ValueLossForward& g, const Loss& loss) {
       const auto* x = static_cast<const decltype(type)*>(g.logits);
       for (int64_t row = begin; row < end; ++row) {
         double sum = 0;
-        for (int64_t i = row * g.columns; i < (row + 1) * g.columns; ++i)
-          sum += loss(static_cast<double>(read_element(x + i)), static_cast<double>(g.values[i]));
+        for (int64_t column = 0; column < g.columns; ++column) {
+          const int64_t i = row * g.columns + column;
+          sum += loss(static_cast<double>(read_element(x + i)), static_cast<double>(g.values[i]), column);
+        }
         static_cast<float*>(g.workspace)[row] = static_cast<float>(sum / static_cast<double>(g.columns));
       }
     });
@@ -208,7 +254,7 @@ void cross_entropy_backward(const CrossEntropyBackward& g) {
 
 void mean_squared_error_forward(const ValueLossForward& g) {
   check_storage(g.dtype, "mean_squared_error");
-  value_loss_forward(g, [](double x, double y) { return (x - y) * (x - y); });
+  value_loss_forward(g, [](double x, double y, int64_t) { return (x - y) * (x - y); });
 }
 
 void mean_squared_error_backward(const ValueLossBackward& g) {
@@ -220,12 +266,22 @@ void mean_squared_error_backward(const ValueLossBackward& g) {
 
 void binary_cross_entropy_forward(const ValueLossForward& g) {
   check_storage(g.dtype, "binary_cross_entropy");
-  value_loss_forward(
-      g, [](double x, double y) { return std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x))); });
+  value_loss_forward(g, [&g](double x, double y, int64_t column) {
+    const double of_others = std::log1p(std::exp(-std::abs(x)));  // log(1 + e^-|x|)
+    if (g.positive_weights == nullptr) return std::max(x, 0.0) - x * y + of_others;
+    const double pull = 1 + (static_cast<double>(g.positive_weights[column]) - 1) * y;
+    return (1 - y) * x + pull * (of_others + std::max(-x, 0.0));
+  });
 }
 
 void binary_cross_entropy_backward(const ValueLossBackward& g) {
   check_storage(g.dtype, "binary_cross_entropy");
+  if (g.positive_weights != nullptr) {
+    parallel_ranges(g.rows, row_grain(g.columns), [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(weighted_binary_cross_entropy_gradients)(g, begin, end);
+    });
+    return;
+  }
   parallel_ranges(g.rows * g.columns, kElementsPerChunk, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(binary_cross_entropy_gradients)(g, begin, end);
   });

@@ -14,6 +14,7 @@ PreparedNode bind_cross_entropy(const OpContext& node, const NodeBuffers& buffer
                            .logits = buffers.inputs[0],
                            .labels = input<const int32_t>(buffers, 1),
                            .target_count = input<const float>(buffers, 2),
+                           .class_weights = input<const float>(buffers, 4),
                            .row_maximum = output<float>(buffers, 1),
                            .row_sum = output<float>(buffers, 2),
                            .loss = output<float>(buffers, 0),
@@ -35,6 +36,7 @@ PreparedNode bind_cross_entropy_grad(const OpContext& node, const NodeBuffers& b
                             .row_maximum = input<const float>(buffers, 3),
                             .row_sum = input<const float>(buffers, 4),
                             .gradient_scale = input<const float>(buffers, 5),
+                            .class_weights = input<const float>(buffers, 6),
                             .dlogits = buffers.outputs[0]};
   return run_by_rows<cross_entropy_backward>(call, rows(node.type(0)));
 }
@@ -47,6 +49,7 @@ PreparedNode bind_value_loss(const OpContext& node, const NodeBuffers& buffers, 
                         .logits = buffers.inputs[0],
                         .values = input<const float>(buffers, 1),
                         .target_count = input<const float>(buffers, 2),
+                        .positive_weights = input<const float>(buffers, 4),
                         .loss = output<float>(buffers, 0),
                         .accumulate = node.has(3),
                         .workspace = buffers.workspace};
@@ -62,6 +65,7 @@ PreparedNode bind_value_loss_grad(const OpContext& node, const NodeBuffers& buff
                          .values = input<const float>(buffers, 1),
                          .target_count = input<const float>(buffers, 2),
                          .gradient_scale = input<const float>(buffers, 3),
+                         .positive_weights = input<const float>(buffers, 4),
                          .dlogits = buffers.outputs[0]};
   return run_by_rows<kBackward>(call, rows(node.type(0)));
 }
