@@ -22,7 +22,9 @@ class CausalLanguageModeling : public Task {
   // loss, as the Trainer has it, and perplexity, its exponential, as run_clm; token_loss and token_perplexity of the mean
   // over all targets, which differs where batches have different numbers of them.
   Metrics loss_metrics(const EvaluationLoss& loss) const override;
-  std::string prediction_line(std::span<const float> outputs, bool raw) const override;
+  // UserError: texts are not classified.
+  PredictionForm prediction_form() const override;
+  Prediction prediction(std::span<const float> outputs) const override;
 };
 
 }  // namespace shoehorn

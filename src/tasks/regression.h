@@ -19,8 +19,8 @@ class Regression final : public Task {
   Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
   // RegressionErrors.
   std::unique_ptr<Score> make_score() const override;
-  // {"value": number}, or {"values": {name: number, …}} if there are several.
-  std::string prediction_line(std::span<const float> values, bool raw) const override;
+  PredictionForm prediction_form() const override { return PredictionForm::kValues; }
+  Prediction prediction(std::span<const float> values) const override;
 };
 
 }  // namespace shoehorn
