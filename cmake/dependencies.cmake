@@ -7,4 +7,7 @@ find_package(fmt REQUIRED)
 shoehorn_system_library(utf8proc utf8proc.h utf8proc)
 shoehorn_system_library(xxhash xxhash.h xxhash)
 shoehorn_system_library(pcre2 pcre2.h pcre2-8)
-set(SHOEHORN_DEPENDENCIES DNNL::dnnl hwy::hwy fmt::fmt utf8proc::utf8proc xxhash::xxhash pcre2::pcre2 OpenMP::OpenMP_CXX)
+shoehorn_system_library(zlib zlib.h z)
+shoehorn_system_library(zstd zstd.h zstd)
+set(SHOEHORN_DEPENDENCIES DNNL::dnnl hwy::hwy fmt::fmt utf8proc::utf8proc xxhash::xxhash pcre2::pcre2 zlib::zlib zstd::zstd
+  OpenMP::OpenMP_CXX)

@@ -9,7 +9,7 @@ set -eu
 # The CMake files of libdnnl-dev ask for OpenCL, whose package they only recommend.
 packages="g++ cmake ninja-build
   libdnnl-dev ocl-icd-opencl-dev libhwy-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev
-  libxxhash-dev libpcre2-dev libgtest-dev
+  libxxhash-dev libpcre2-dev zlib1g-dev libzstd-dev libgtest-dev
   python3 python3-pip unzip fortunes"
 
 # The formatter and the linter by version: each version formats and warns differently. Clang itself is for `make fuzz`.

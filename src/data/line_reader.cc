@@ -11,29 +11,30 @@
 namespace shoehorn {
 namespace {
 
-constexpr int64_t kBufferBytes = int64_t{256} << 10;
+constexpr size_t kBufferBytes = size_t{256} << 10;
 
 }  // namespace
 
 LineReader::LineReader(const std::filesystem::path& path, int64_t max_line_bytes)
-    : file_(ReadOnlyFile::open(path)),
-      source_(path.string()),
+    : stream_(open_input(path)),
+      source_(input_name(path)),
       max_line_bytes_(max_line_bytes),
-      buffer_(static_cast<size_t>(std::min(kBufferBytes, file_.bytes()))) {
+      buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {
   skip_byte_order_mark();
 }
 
 bool LineReader::refill() {
   at_ = 0;
-  end_ = static_cast<size_t>(std::min<int64_t>(kBufferBytes, file_.bytes() - offset_));
-  file_.read_at(offset_, std::as_writable_bytes(std::span(buffer_).first(end_)));
-  offset_ += static_cast<int64_t>(end_);
+  end_ = stream_->read(std::as_writable_bytes(std::span(buffer_.get(), kBufferBytes)));
   return end_ > 0;
 }
 
 void LineReader::skip_byte_order_mark() {
-  refill();
-  const std::string_view start(buffer_.data(), end_);
+  constexpr size_t kMarkBytes = 3;
+  // A pipe may give them one by one.
+  for (size_t got = 1; got > 0 && end_ < kMarkBytes; end_ += got)
+    got = stream_->read(std::as_writable_bytes(std::span(buffer_.get() + end_, kBufferBytes - end_)));
+  const std::string_view start(buffer_.get(), end_);
   if (start.starts_with("\xef\xbb\xbf")) at_ = 3;
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
     throw user_error("[{}] expected UTF-8, got a UTF-16 byte order mark; convert the file to UTF-8", source_);
@@ -46,7 +47,7 @@ bool LineReader::next(std::string& line) {
   bool any = false;
   while (!found && (at_ < end_ || refill())) {
     any = true;
-    const char* begin = buffer_.data() + at_;
+    const char* begin = buffer_.get() + at_;
     const auto* newline = static_cast<const char*>(std::memchr(begin, '\n', end_ - at_));
     found = newline != nullptr;
     const size_t count = found ? static_cast<size_t>(newline - begin) : end_ - at_;

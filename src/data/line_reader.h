@@ -1,24 +1,24 @@
-// Reads the lines of a file through a fixed buffer, with line numbers and a limit on their length. It reads
-// as many bytes as the file had when it was opened.
+// Reads the lines of a data file (io/input_stream.h: compressed files and standard input too) through a fixed buffer,
+// with line numbers and a limit on their length.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "io/file.h"
+#include "io/input_stream.h"
 
 namespace shoehorn {
 
 class LineReader {
  public:
-  // Errors: those of ReadOnlyFile::open; UserError for UTF-16. A UTF-8 byte order mark is skipped.
+  // Errors: those of open_input; UserError for UTF-16. A UTF-8 byte order mark is skipped.
   LineReader(const std::filesystem::path& path, int64_t max_line_bytes);
 
   // Replaces `line` by the next line without its LF (a CR stays). Ill-formed UTF-8 becomes U+FFFD. Returns
   // false at the end of the file; a last line without LF counts as a line. UserError: a line over the limit.
-  // SystemError: the file cannot be read, or has become shorter.
+  // Other errors: those of InputStream::read.
   bool next(std::string& line);
 
   // False if the last line that next() returned is the last one of the file and has no LF.
@@ -33,13 +33,12 @@ class LineReader {
   bool refill();
   void skip_byte_order_mark();
 
-  ReadOnlyFile file_;
+  std::unique_ptr<InputStream> stream_;
   std::string source_;
   int64_t max_line_bytes_;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;
   size_t at_ = 0;
   size_t end_ = 0;
-  int64_t offset_ = 0;  // in the file: of the first byte behind the buffer
   bool ended_in_newline_ = false;
   int64_t line_number_ = 0;
   int64_t invalid_utf8_ = 0;
