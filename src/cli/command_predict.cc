@@ -6,27 +6,62 @@
 
 #include "arguments/argument_table.h"
 #include "base/error.h"
-#include "base/rounding.h"
 #include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/text_task.h"
+#include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "model/task.h"
+#include "predict/predict_file.h"
 #include "train/results.h"
-#include "train/trainer.h"
+#include "train/start_checks.h"
 
 namespace shoehorn {
 
 namespace {
 
-// --output_file, or predictions.jsonl in --output_dir.
-std::filesystem::path prepare_output_file(const TrainingArguments& args) {
-  if (!args.output_file.empty()) return args.output_file;
+// Where a run writes: predictions, and into output_dir its results unless only a file of predictions is named.
+struct Destination {
+  std::filesystem::path predictions;
+  bool has_results = false;
+
+  bool is_standard_output() const { return shoehorn::is_standard_output(predictions); }
+};
+
+Destination destination_of(const ParsedArguments& parsed) {
+  const TrainingArguments& args = parsed.arguments;
+  if (args.output_file.empty()) {
+    const std::string extension = args.output_file_format.empty() ? "jsonl" : args.output_file_format;
+    return {std::filesystem::path(args.output_dir) / ("predictions." + extension), true};
+  }
+  return {args.output_file, parsed.sets("output_dir")};
+}
+
+// What can be known before the work.
+void check_destination(const TrainingArguments& args, const Destination& destination) {
+  if (args.json && destination.is_standard_output()) {
+    throw user_error(
+        "[--json] expected a file for the predictions, got --output_file -; both would be on standard output");
+  }
+  if (!destination.has_results) return;
+  DirectoryLock::require_free(args.output_dir);
   ensure_writable_directory(args.output_dir);
-  return std::filesystem::path(args.output_dir) / "predictions.jsonl";
+  check_files_can_be_written(args.output_dir, {"predict_results.json"});
+  check_combined_results(args.output_dir);
+}
+
+std::string kept_text(const Destination& destination) {
+  if (destination.is_standard_output()) return "the predictions so far are on standard output";
+  return fmt::format("{} is not written", destination.predictions.string());
+}
+
+// For people: what the labels say of the predictions, without the bytes.
+std::string format_scores(const Metrics& metrics) {
+  Metrics scores = metrics;
+  std::erase_if(scores, [](const auto& metric) { return metric.first.starts_with("predict_memory_"); });
+  return format_metrics("predict", scores);
 }
 
 }  // namespace
@@ -46,43 +81,35 @@ int run_predict(const std::vector<std::string>& words) {
         "shoehorn generate goes on with a text, shoehorn eval gives its loss",
         args.model_name_or_path);
   }
-  const std::filesystem::path output = prepare_output_file(args);
-  AtomicFile file(output);
+  const Destination destination = destination_of(parsed);
+  const PredictionFormat format = prediction_format_of(destination.predictions, args.output_file_format);
+  check_destination(args, destination);
+  std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
+  PredictionOutput output(destination.predictions);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  std::string notices =
-      fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-  const std::string kept = fmt::format("{} is not written", output.string());
-  LoadedDataset data = with_kept_text(kept, [&] {
-    return load_labelled_file(args, source, *tokenizer, args.test_file, false, args.max_predict_samples,
-                              notices);
+  fmt::print(people, "{}",
+             fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length")));
+  const PredictedFile predicted = with_kept_text(kept_text(destination), [&] {
+    return predict_file(*source.model, args, *tokenizer, format, output,
+                        {.predictor = {.weights = source.directory,
+                                       .adapter = source.adapter,
+                                       .on_line = notice_printer(args, people)}});
   });
-  fmt::print(args.json ? stderr : stdout, "{}", notices);
-  const int64_t samples = data.dataset.size();
-  const Task& task = source.model->task();
-  TrainerOptions options;
-  options.weights = source.directory;
-  options.adapter = source.adapter;
-  options.on_line = notice_printer(args);
-  Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
-  const double start = now_seconds();
-  const auto width = static_cast<size_t>(task.num_labels());
-  with_kept_text(kept, [&] {
-    trainer.predict([&](std::span<const float> outputs) {
-      for (size_t at = 0; at < outputs.size(); at += width)
-        file.write(task.prediction_line(outputs.subspan(at, width), args.logits));
-    });
-  });
-  const double seconds = now_seconds() - start;
-  file.commit();
+  output.finish();
+  fmt::print(people, "{}",
+             notices_of(args.test_file, {.labels = source.model->task().label_map(),
+                                         .invalid_utf8 = predicted.invalid_utf8,
+                                         .labels_are_ids = predicted.labels_are_ids}));
   if (args.json) {
-    const int64_t batch = args.per_device_eval_batch_size;
-    nlohmann::json result = to_json(speed_metrics("predict", seconds, samples, ceil_divide(samples, batch)));
-    result["predict_samples"] = samples;
-    result["output_file"] = output.string();
+    nlohmann::json result = to_json(predicted.metrics);
+    result["output_file"] = destination.predictions.string();
     fmt::print("{}", format_json(result));
   } else {
-    fmt::print("{} predictions in {}\n", samples, output.string());
+    if (predicted.is_scored) fmt::print(people, "{}", format_scores(predicted.metrics));
+    fmt::print(people, "{} predictions in {}\n", predicted.rows,
+               destination.is_standard_output() ? "standard output" : destination.predictions.string());
   }
+  if (destination.has_results) save_metrics(args.output_dir, "predict", predicted.metrics);
   return 0;
 }
 
