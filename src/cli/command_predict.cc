@@ -11,7 +11,6 @@
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/text_task.h"
-#include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "predict/predict_file.h"
@@ -45,11 +44,10 @@ void check_destination(const TrainingArguments& args, const Destination& destina
     throw user_error(
         "[--json] expected a file for the predictions, got --output_file -; both would be on standard output");
   }
-  if (!destination.has_results) return;
-  DirectoryLock::require_free(args.output_dir);
-  ensure_writable_directory(args.output_dir);
-  check_files_can_be_written(args.output_dir, {"predict_results.json"});
-  check_combined_results(args.output_dir);
+  const bool is_there = path_exists(args.output_dir);
+  if (args.output_file.empty() || (destination.has_results && is_there)) ensure_writable_directory(args.output_dir);
+  if (destination.has_results && is_there)
+    check_files_can_be_written(args.output_dir, {"predict_results.json"});
 }
 
 std::string kept_text(const Destination& destination) {
@@ -109,7 +107,10 @@ int run_predict(const std::vector<std::string>& words) {
     fmt::print(people, "{} predictions in {}\n", predicted.rows,
                destination.is_standard_output() ? "standard output" : destination.predictions.string());
   }
-  if (destination.has_results) save_metrics(args.output_dir, "predict", predicted.metrics);
+  if (destination.has_results) {
+    ensure_writable_directory(args.output_dir);
+    save_metrics(args.output_dir, "predict", predicted.metrics, false);  // a run may be training there
+  }
   return 0;
 }
 

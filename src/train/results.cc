@@ -108,7 +108,8 @@ void check_combined_results(const std::filesystem::path& output_dir) {
 
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined) {
-  const DirectoryLock lock(output_dir);  // all_results.json is read and written
+  std::optional<DirectoryLock> lock;
+  if (combined) lock.emplace(output_dir);  // all_results.json is read and written
   write_json_atomic(output_dir / (split + "_results.json"), to_json(metrics), kResultFormat);
   if (!combined) return;
   const std::filesystem::path path = output_dir / "all_results.json";
