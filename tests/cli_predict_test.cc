@@ -125,11 +125,11 @@ TEST_F(CliPredict, MetricsAreThoseOfEval) {
   EXPECT_TRUE(contains(result.output, "***** predict metrics *****"));
   EXPECT_FALSE(contains(result.output, "memory"));
   succeed({"eval", "--model_name_or_path", model(), "--validation_file", path("texts.csv"), "--output_dir",
-           path("evaluated"), "--text_column_names", "key,text"});
+           path("evaluated"), "--text_column_names", "text"});
   const json predicted = read_json(output() / "predict_results.json");
   for (const auto& [name, value] : read_json(path("evaluated") / "eval_results.json").items()) {
     if (name.ends_with("_runtime") || name.ends_with("_per_second")) continue;
-    EXPECT_TRUE(predicted.contains("predict_" + name.substr(5))) << name;
+    EXPECT_EQ(predicted.value("predict_" + name.substr(5), json()), value) << name;
   }
   EXPECT_FALSE(fs::exists(output() / "all_results.json")) << "it is a training run's";
   EXPECT_EQ(written(), (std::vector<std::string>{"predict_results.json", "predictions.jsonl"}));
