@@ -230,7 +230,8 @@ TEST_F(CliCommands, PredictAndEval) {
   const std::vector<json> alone =
       predict(path("validation.csv"), {"--logits", "--per_device_eval_batch_size", "1"});
   for (size_t i = 0; i < lines.size(); ++i) {
-    EXPECT_NEAR(alone[i]["logits"]["down"].get<double>(), raw[i]["logits"]["down"].get<double>(), 1e-5) << "line " << i;
+    EXPECT_NEAR(alone[i]["logits"]["down"].get<double>(), raw[i]["logits"]["down"].get<double>(), 1e-5)
+        << "line " << i;
   }
 
   const ProgramRun result = run({"eval", "--model_name_or_path", output(), "--validation_file",
@@ -261,8 +262,8 @@ TEST_F(CliCommands, HalfPrecisionFromTrainingToPrediction) {
     const std::vector<json> half = predict(path("validation.csv"), {"--logits", flag});
     double difference = 0;
     for (size_t i = 0; i < full.size(); ++i) {
-      difference = std::max(
-          difference, std::abs(half[i]["logits"]["down"].get<double>() - full[i]["logits"]["down"].get<double>()));
+      difference = std::max(difference, std::abs(half[i]["logits"]["down"].get<double>() -
+                                                 full[i]["logits"]["down"].get<double>()));
     }
     EXPECT_GT(difference, 0) << flag;
     EXPECT_LT(difference, tolerance) << flag;

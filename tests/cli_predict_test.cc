@@ -87,8 +87,7 @@ TEST_F(CliPredict, FormatsByTheName) {
 
 TEST_F(CliPredict, StandardOutputHasPredictionsAlone) {
   succeed(words({"--output_file", path("p.csv"), "--logits"}));
-  const ProgramRun result =
-      succeed(words({"--output_file", "-", "--output_file_format", "csv", "--logits"}));
+  const ProgramRun result = succeed(words({"--output_file", "-", "--output_file_format", "csv", "--logits"}));
   EXPECT_EQ(result.output, file("p.csv"));
   EXPECT_TRUE(contains(result.error, "24 predictions in standard output"));
   EXPECT_TRUE(contains(result.error, "predict_accuracy"));
@@ -108,14 +107,15 @@ TEST_F(CliPredict, StandardInputIsAFile) {
   directory_.write("lines", R"({"text": "glea stat", "id": 7}
 {"text": "hust", "id": "x"}
 )");
-  const ProgramRun objects =
-      run_in_shell("", words({"--test_file", "-", "--test_file_format", "jsonl", "--output_file", "-",
-                              "--id_column", "id"}),
-                   "< '" + path("lines").string() + "'");
+  const ProgramRun objects = run_in_shell(
+      "",
+      words({"--test_file", "-", "--test_file_format", "jsonl", "--output_file", "-", "--id_column", "id"}),
+      "< '" + path("lines").string() + "'");
   EXPECT_EQ(objects.exit_code, 0) << objects.error;
   EXPECT_TRUE(objects.output.starts_with("{\"id\": 7, \"label\"")) << objects.output;
   EXPECT_TRUE(contains(objects.output, "\n{\"id\": \"x\", \"label\"")) << objects.output;
-  const ProgramRun nothing = run_in_shell("", words({"--test_file", "-", "--output_file", path("none.csv")}), "< /dev/null");
+  const ProgramRun nothing =
+      run_in_shell("", words({"--test_file", "-", "--output_file", path("none.csv")}), "< /dev/null");
   EXPECT_EQ(nothing.exit_code, 2) << nothing.error;
   EXPECT_FALSE(fs::exists(path("none.csv")));
 }
@@ -135,7 +135,8 @@ TEST_F(CliPredict, MetricsAreThoseOfEval) {
   EXPECT_EQ(written(), (std::vector<std::string>{"predict_results.json", "predictions.jsonl"}));
   // Without labels there are none.
   directory_.write("plain.csv", "text\nglea stat\nhust\n");
-  const ProgramRun plain = succeed(words({"--test_file", path("plain.csv"), "--output_dir", output(), "--json"}));
+  const ProgramRun plain =
+      succeed(words({"--test_file", path("plain.csv"), "--output_dir", output(), "--json"}));
   EXPECT_FALSE(parse_json(plain.output, "output").contains("predict_loss"));
   EXPECT_EQ(parse_json(plain.output, "output")["predict_samples"], 2);
   // A label that the model has not is an error if the user named the column.

@@ -175,9 +175,8 @@ std::vector<ArgumentSpec> supported() {
        .group = kPrediction,
        .field = &Args::output_file,
        .resume = kIrrelevant,
-       .help =
-           "where predictions go, as JSON lines, csv or tsv by the name; - is standard output; "
-           "output_dir/predictions.jsonl unless given"},
+       .help = "where predictions go, as JSON lines, csv or tsv by the name; - is standard output; "
+               "output_dir/predictions.jsonl unless given"},
       {.name = "output_file_format",
        .group = kPrediction,
        .field = &Args::output_file_format,
@@ -188,7 +187,8 @@ std::vector<ArgumentSpec> supported() {
        .group = kPrediction,
        .field = &Args::id_column,
        .resume = kIrrelevant,
-       .help = "column of test_file that is copied beside each prediction; the row's index, from 0, unless given"},
+       .help =
+           "column of test_file that is copied beside each prediction; the row's index, from 0, unless given"},
       {.name = "write_texts",
        .group = kPrediction,
        .field = &Args::write_texts,

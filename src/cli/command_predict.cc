@@ -45,7 +45,8 @@ void check_destination(const TrainingArguments& args, const Destination& destina
         "[--json] expected a file for the predictions, got --output_file -; both would be on standard output");
   }
   const bool is_there = path_exists(args.output_dir);
-  if (args.output_file.empty() || (destination.has_results && is_there)) ensure_writable_directory(args.output_dir);
+  if (args.output_file.empty() || (destination.has_results && is_there))
+    ensure_writable_directory(args.output_dir);
   if (destination.has_results && is_there)
     check_files_can_be_written(args.output_dir, {"predict_results.json"});
 }

@@ -57,8 +57,8 @@ class FilePredictor {
   PredictedFile run() {
     PredictedFile result;
     try {
-      result.invalid_utf8 = read_table_in_pieces(args_.test_file, {}, rows_at_once_,
-                                                 [&](const Table& part) { take(part); });
+      result.invalid_utf8 =
+          read_table_in_pieces(args_.test_file, {}, rows_at_once_, [&](const Table& part) { take(part); });
     } catch (const EnoughRows&) {
     }
     result.metrics = metrics_of(predictor_->finish());
@@ -99,7 +99,8 @@ class FilePredictor {
   void find_columns(const Table& part) {
     columns_.label_column_name = args_.label_column_name;
     columns_.text_column_names = text_columns_of(args_);
-    PredictionFields fields{.id_column = args_.id_column, .top_k = args_.top_k.value_or(0), .logits = args_.logits};
+    PredictionFields fields{
+        .id_column = args_.id_column, .top_k = args_.top_k.value_or(0), .logits = args_.logits};
     if (!args_.id_column.empty()) find_id_column(part);
     const TextColumns found = find_text_columns(part, columns_);
     texts_ = {found.text};
@@ -155,10 +156,10 @@ class FilePredictor {
     const bool is_whole = first.size() < rows_at_once_;
     const int64_t batch = args_.per_device_eval_batch_size;
     if (!is_whole) options.caller_bytes = rows_at_once_ * args_.max_seq_length * kBytesPerToken;
-    predictor_.emplace(model_, args_,
-                       is_whole ? first
-                                : Dataset::alike(batch, args_.max_seq_length, model_.task().label_shape()),
-                       std::move(options));
+    predictor_.emplace(
+        model_, args_,
+        is_whole ? first : Dataset::alike(batch, args_.max_seq_length, model_.task().label_shape()),
+        std::move(options));
     predictor_->prepare();
     start_seconds_ += now_seconds() - start;
   }

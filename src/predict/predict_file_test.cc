@@ -139,7 +139,8 @@ TEST_F(PredictFileTest, IdsAreNoTexts) {
   args_.id_column = "key";
   std::vector<json> with_ids = lines_of(predict().text);
   std::vector<json> without = lines_of(named);
-  for (size_t row = 0; row < without.size(); ++row) EXPECT_EQ(with_ids[row]["scores"], without[row]["scores"]);
+  for (size_t row = 0; row < without.size(); ++row)
+    EXPECT_EQ(with_ids[row]["scores"], without[row]["scores"]);
   args_.id_column = "kye";
   EXPECT_TRUE(contains(message_of<UserError>([&] { predict(); }), "did you mean 'key'?"));
 }
@@ -169,7 +170,8 @@ TEST_F(PredictFileTest, LabelsMayBeAbsentOrOthers) {
   EXPECT_TRUE(contains(others.notices.back(), "texts.csv:32")) << others.notices.back();
   EXPECT_TRUE(contains(others.notices.back(), "sideways")) << others.notices.back();
   args_.label_column_name = "label";
-  EXPECT_TRUE(contains(message_of<UserError>([&] { predict(8); }), "sideways")) << "the user named the column";
+  EXPECT_TRUE(contains(message_of<UserError>([&] { predict(8); }), "sideways"))
+      << "the user named the column";
 
   // Numbers of the classes, and where they are mixed with names.
   const Outcome ids = with_labels("label", [](int64_t row) { return row % 3 == 0 ? "1" : "0"; });

@@ -36,7 +36,8 @@ std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
 }
 
 std::string json_text(const Json& value) {
-  return format_json(value, {.indent = -1, .sort_keys = false, .ensure_ascii = false, .final_newline = false});
+  return format_json(value,
+                     {.indent = -1, .sort_keys = false, .ensure_ascii = false, .final_newline = false});
 }
 
 // What both kinds of format share: the fields' names, and what a row has for them.

@@ -76,8 +76,7 @@ TEST(PredictionWriter, ClassesByName) {
 TEST(PredictionWriter, TheBestClassesOnly) {
   const auto task = task_of(ProblemType::kSingleLabel, {"a", "b", "c"});
   const std::vector<Row> rows = {{.outputs = {0, 2, 1}}, {.outputs = {5, 5, -5}}};
-  const std::string lines =
-      text_of(PredictionFormat::kJsonLines, *task, {.top_k = 2, .logits = true}, rows);
+  const std::string lines = text_of(PredictionFormat::kJsonLines, *task, {.top_k = 2, .logits = true}, rows);
   EXPECT_TRUE(contains(lines, R"("logits": {"b": 2.0, "c": 1.0})")) << lines;
   EXPECT_TRUE(contains(lines, R"("logits": {"a": 5.0, "b": 5.0})")) << "of equals the first: " << lines;
   const std::string table = text_of(PredictionFormat::kTsv, *task, {.top_k = 2, .logits = true}, rows);
@@ -87,10 +86,9 @@ TEST(PredictionWriter, TheBestClassesOnly) {
   EXPECT_TRUE(contains(text_of(PredictionFormat::kCsv, *task, {.top_k = 9}, rows), "class_3,score_3\n"))
       << "all there are";
   const auto numbers = task_of(ProblemType::kRegression, {"x"});
-  EXPECT_TRUE(contains(message_of<UserError>([&] {
-                         make_prediction_writer(PredictionFormat::kCsv, *numbers, {.top_k = 1});
-                       }),
-                       "[--top_k]"));
+  EXPECT_TRUE(contains(
+      message_of<UserError>([&] { make_prediction_writer(PredictionFormat::kCsv, *numbers, {.top_k = 1}); }),
+      "[--top_k]"));
 }
 
 TEST(PredictionWriter, SeveralClassesAndNumbers) {
@@ -153,8 +151,8 @@ TEST(PredictionWriter, FieldsHaveDifferentNames) {
   const std::string table = text_of(PredictionFormat::kCsv, *task, {}, {});
   EXPECT_EQ(table, "index,label,score_x,score_other (1),score_other (2)\n");
   for (const PredictionFormat format : {PredictionFormat::kCsv, PredictionFormat::kJsonLines}) {
-    const std::string message = message_of<UserError>(
-        [&] { make_prediction_writer(format, *task, {.text_columns = {"label"}}); });
+    const std::string message =
+        message_of<UserError>([&] { make_prediction_writer(format, *task, {.text_columns = {"label"}}); });
     EXPECT_TRUE(contains(message, "got 'label' twice")) << message;
   }
 }

@@ -20,8 +20,7 @@ void ScoredLabels::add(const Table& part, const std::vector<int64_t>& columns, D
   } catch (const UserError& error) {
     if (is_required_) throw;
     is_given_up_ = true;
-    if (on_line_)
-      on_line_(fmt::format("no metrics, because labels cannot be scored: {}", error.what()));
+    if (on_line_) on_line_(fmt::format("no metrics, because labels cannot be scored: {}", error.what()));
   }
 }
 

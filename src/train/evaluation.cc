@@ -48,9 +48,9 @@ void Evaluation::add_batch(const Dataset& dataset, int64_t from, int64_t size) {
       std::span<const int64_t>(order_).subspan(static_cast<size_t>(from), static_cast<size_t>(size));
   MicroBatch& batch = inputs_.batch();
   inputs_.wait_until_free();
-  pack_micro_batch(
-      dataset, samples, 0,
-      {.micro_batch_size = options_.batch_size, .pad_to_max_length = options_.pad_to_max_length}, batch);
+  pack_micro_batch(dataset, samples, 0,
+                   {.micro_batch_size = options_.batch_size, .pad_to_max_length = options_.pad_to_max_length},
+                   batch);
   inputs_.send();
   if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
   int64_t targets = 0;

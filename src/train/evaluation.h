@@ -32,7 +32,7 @@ struct EvaluationResult {
   Metrics loss_metrics = {};  // the task's
   int64_t samples = 0;
   int64_t batches = 0;
-  double seconds = 0;  // of the batches alone
+  double seconds = 0;            // of the batches alone
   std::unique_ptr<Score> score;  // of the labelled samples
 };
 
