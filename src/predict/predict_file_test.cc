@@ -199,13 +199,14 @@ TEST_F(PredictFileTest, EnoughRows) {
   }
 }
 
-TEST_F(PredictFileTest, ProgressCountsRows) {
+// Parts of 6 rows would be batches of 4 and 2.
+TEST_F(PredictFileTest, PartsAreWholeBatches) {
   args_.text_column_names = {"text"};
   std::vector<int64_t> rows;
   PredictionOutput output(directory_.path() / "p");
   predict_file(*model_, args_, *tokenizer_, PredictionFormat::kCsv, output,
                {.on_progress = [&](const PredictFileProgress& progress) { rows.push_back(progress.rows); },
-                .rows_at_once = 8});
+                .rows_at_once = 6});
   ASSERT_EQ(rows.size(), static_cast<size_t>((kRows + 3) / 4));
   EXPECT_EQ(rows.front(), 4);
   EXPECT_EQ(rows.back(), kRows);
