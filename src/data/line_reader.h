@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "io/input_stream.h"
 
@@ -21,6 +22,8 @@ class LineReader {
   // Other errors: those of InputStream::read.
   bool next(std::string& line);
 
+  // The bytes that are in the buffer and not yet read; not empty before the first line, unless the file is.
+  std::string_view beginning() const { return {buffer_.get() + at_, end_ - at_}; }
   // False if the last line that next() returned is the last one of the file and has no LF.
   bool ended_in_newline() const { return ended_in_newline_; }
   // Number of the last line that next() returned; the first is 1.

@@ -6,7 +6,9 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "data/data_format.h"
 #include "data/table_formats.h"
+#include "io/input_stream.h"
 
 namespace shoehorn {
 namespace {
@@ -57,6 +59,12 @@ std::string Table::place(int64_t row) const {
   return fmt::format("{}:{}", source, row_lines[static_cast<size_t>(row)]);
 }
 
+int64_t Table::text_bytes() const {
+  int64_t bytes = 0;
+  for (const Column& column : columns) bytes += column.text_bytes();
+  return bytes;
+}
+
 int64_t Table::memory_bytes() const {
   auto bytes = static_cast<int64_t>(row_lines.capacity() * sizeof(int64_t));
   for (const Column& column : columns) bytes += column.memory_bytes();
@@ -99,24 +107,30 @@ std::string lower_case_extension(const std::filesystem::path& path) {
 
 namespace {
 
+DataFormat format_of(const std::filesystem::path& path, const TableOptions& options,
+                     const LineReader& lines) {
+  if (options.format) return *options.format;
+  return is_standard_input(path) ? table_format_of_bytes(lines.beginning()) : data_format_of(path);
+}
+
 Table read_rows(const std::filesystem::path& path, const TableOptions& options, RowPieces& pieces) {
-  const std::string extension = lower_case_extension(path);
-  const bool csv = extension == ".csv";
-  const bool tabs = extension == ".tsv" || extension == ".txt";
-  if (!csv && !tabs && extension != ".json" && extension != ".jsonl") {
-    throw user_error(
-        "[{}] expected a file named .csv, .tsv, .txt, .json or .jsonl, got '{}'; rename or convert it",
-        path.string(), extension);
-  }
+  const bool says_nothing = options.format || is_standard_input(path);
+  if (!says_nothing) data_format_of(path);  // rather than that it is no text
   LineReader lines(path, options.max_record_bytes);
   Table table;
   table.source = lines.source();
-  if (csv) {
-    read_delimited(lines, ',', Quoting::kQuoted, options, pieces, table);
-  } else if (tabs) {
-    read_delimited(lines, '\t', Quoting::kLiteral, options, pieces, table);
-  } else {
-    read_json_rows(lines, pieces, table);
+  switch (format_of(path, options, lines)) {
+    case DataFormat::kCommas:
+      read_delimited(lines, ',', Quoting::kQuoted, options, pieces, table);
+      break;
+    case DataFormat::kTabs:
+    case DataFormat::kText:
+      read_delimited(lines, '\t', Quoting::kLiteral, options, pieces, table);
+      break;
+    case DataFormat::kObjects:
+      table.has_types = true;
+      read_json_rows(lines, pieces, table);
+      break;
   }
   pieces.finish(table);
   table.invalid_utf8 = lines.invalid_utf8();
@@ -130,9 +144,9 @@ Table read_table(const std::filesystem::path& path, const TableOptions& options)
   return read_rows(path, options, whole);
 }
 
-int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
-                             const std::function<void(const Table& piece)>& take) {
-  RowPieces pieces(rows, take);
+int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options,
+                             PieceLimits limits, const std::function<void(const Table& piece)>& take) {
+  RowPieces pieces(limits, take);
   return read_rows(path, options, pieces).invalid_utf8;
 }
 

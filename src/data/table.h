@@ -8,6 +8,7 @@
 //   .jsonl .json   one JSON object a line, or a file that is one array of objects. The first object's keys
 //                  are the columns; each object has the same keys, in any order, with scalar values or lists
 //                  of them.
+//   -              standard input: one of these, by its first line (data/data_format.h)
 //
 // Lines end with LF or CRLF; empty lines are skipped; a UTF-8 byte order mark is skipped. A header field
 // without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8
@@ -19,9 +20,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/data_format.h"
 
 namespace shoehorn {
 
@@ -40,6 +45,7 @@ class Column {
   // Keeps the first `rows` rows.
   void truncate(int64_t rows);
   int64_t memory_bytes() const;
+  int64_t text_bytes() const { return static_cast<int64_t>(bytes_.size()); }
 
  private:
   std::string bytes_;
@@ -53,6 +59,7 @@ struct Table {
   std::vector<Column> columns;     // one per name, all of the same size
   std::vector<int64_t> row_lines;  // the line of the file, from 1, where each row begins
   int64_t invalid_utf8 = 0;        // ill-formed UTF-8 sequences in the file
+  bool has_types = false;          // as JSON: the kinds of cells are the file's, and not what texts look like
 
   int64_t rows() const { return static_cast<int64_t>(row_lines.size()); }
   void clear_rows();
@@ -61,10 +68,12 @@ struct Table {
   // "train.csv:17", for messages.
   std::string place(int64_t row) const;
   int64_t memory_bytes() const;
+  int64_t text_bytes() const;  // of all cells
 };
 
 struct TableOptions {
   int64_t max_record_bytes = int64_t{64} << 20;  // the longest line, and the longest quoted record
+  std::optional<DataFormat> format = {};         // in place of what the file's name, or its first line, says
 };
 
 // Reads a whole file. UserError naming file and line: no such file, not a regular file (a directory, a pipe),
@@ -74,11 +83,21 @@ struct TableOptions {
 // opened or read to its end.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
-// The same file in pieces: `take` is given a table of at most `rows` rows, again and again, so that memory
+// The size of a piece of a table.
+struct PieceLimits {
+  PieceLimits(int64_t most_rows) : rows(most_rows) {}  // not `explicit`: mostly there is no other limit
+
+  int64_t rows;
+  // A piece that has so many bytes of cells ends at the next multiple of `row_multiple` rows.
+  int64_t bytes = std::numeric_limits<int64_t>::max();
+  int64_t row_multiple = 1;
+};
+
+// The same file in pieces: `take` is given a table within the limits, again and again, so that memory
 // holds no more than one. What it throws ends the reading. Returns the ill-formed stretches of bytes in the
 // whole file.
-int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options, int64_t rows,
-                             const std::function<void(const Table& piece)>& take);
+int64_t read_table_in_pieces(const std::filesystem::path& path, const TableOptions& options,
+                             PieceLimits limits, const std::function<void(const Table& piece)>& take);
 
 // ".txt" of "A.TXT".
 std::string lower_case_extension(const std::filesystem::path& path);

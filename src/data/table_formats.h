@@ -14,12 +14,15 @@ namespace shoehorn {
 class RowPieces {
  public:
   RowPieces() = default;
-  RowPieces(int64_t rows, const std::function<void(const Table& piece)>& take) : rows_(rows), take_(&take) {}
+  RowPieces(PieceLimits limits, const std::function<void(const Table& piece)>& take)
+      : limits_(limits), take_(&take) {}
 
   // After each row that was appended.
   void row_added(Table& table) {
     ++total_;
-    if (table.rows() >= rows_) hand_on(table);
+    if (take_ == nullptr) return;
+    const bool is_large = table.text_bytes() >= limits_.bytes && table.rows() % limits_.row_multiple == 0;
+    if (table.rows() >= limits_.rows || is_large) hand_on(table);
   }
   // After the last one.
   void finish(Table& table) {
@@ -33,7 +36,7 @@ class RowPieces {
     table.clear_rows();
   }
 
-  int64_t rows_ = std::numeric_limits<int64_t>::max();
+  PieceLimits limits_ = std::numeric_limits<int64_t>::max();
   const std::function<void(const Table& piece)>* take_ = nullptr;
   int64_t total_ = 0;
 };

@@ -28,6 +28,9 @@ struct EnoughRows {};
 
 constexpr size_t kWrittenAtOnceBytes = size_t{64} << 10;
 
+// Of the cells of a part. A part with longer rows ends after the batch that reaches this.
+constexpr int64_t kPartBytes = int64_t{4} << 20;
+
 // Of a token of a part, at most: its id and type in an encoding, and in a data set that grows by doubling.
 constexpr int64_t kBytesPerToken = 24;
 
@@ -37,6 +40,13 @@ const Column& column_of(const Table& table, int64_t column) {
 
 const std::string& name_of(const Table& table, int64_t column) {
   return table.column_names[static_cast<size_t>(column)];
+}
+
+// "csv", "tsv" or "jsonl"; nothing where no name is given.
+std::optional<DataFormat> format_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "csv") return DataFormat::kCommas;
+  return name == "tsv" ? DataFormat::kTabs : DataFormat::kObjects;
 }
 
 class FilePredictor {
@@ -49,10 +59,13 @@ class FilePredictor {
         output_(output),
         options_(options),
         tokenize_(tokenize_with(tokenizer, args.max_seq_length, omp_get_max_threads())),
-        rows_at_once_(round_up(options.rows_at_once, args.per_device_eval_batch_size)),
+        limits_(round_up(options.rows_at_once, args.per_device_eval_batch_size)),
         most_rows_(args.max_predict_samples.value_or(std::numeric_limits<int64_t>::max())),
         labels_(model.task().label_map(), !args.label_column_name.empty(), options.predictor.on_line),
-        start_seconds_(now_seconds()) {}
+        start_seconds_(now_seconds()) {
+    limits_.bytes = kPartBytes;
+    limits_.row_multiple = args.per_device_eval_batch_size;
+  }
 
   PredictedFile run() {
     PredictedFile result;
@@ -83,7 +96,7 @@ class FilePredictor {
   void predict(const Table& part) {
     if (!predictor_) find_columns(part);
     const Dataset samples = samples_of(part);
-    if (!predictor_) make_predictor(samples);
+    if (!predictor_) make_predictor(samples, part.text_bytes());
     int64_t row = 0;
     predictor_->predict(samples, [&](std::span<const float> outputs) {
       const auto width = static_cast<size_t>(model_.task().num_labels());
@@ -122,8 +135,6 @@ class FilePredictor {
                        args_.id_column, nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
                        fmt::join(part.column_names, ", "));
     }
-    const std::string extension = lower_case_extension(args_.test_file);
-    ids_are_typed_ = extension == ".json" || extension == ".jsonl";
     if (!columns_.text_column_names.empty()) return;
     Table others = part;
     others.columns.erase(others.columns.begin() + id_);
@@ -149,13 +160,16 @@ class FilePredictor {
     return builder.finish();
   }
 
-  // A first part that is not full is the whole file, and nothing longer comes.
-  void make_predictor(const Dataset& first) {
+  // A first part that is not full is the whole file, and nothing longer comes. `first_bytes`: those of its cells.
+  void make_predictor(const Dataset& first, int64_t first_bytes) {
     const double start = now_seconds();
     PredictorOptions options = options_.predictor;
-    const bool is_whole = first.size() < rows_at_once_;
+    const bool is_whole = first.size() < limits_.rows && first_bytes < limits_.bytes;
     const int64_t batch = args_.per_device_eval_batch_size;
-    if (!is_whole) options.caller_bytes = rows_at_once_ * args_.max_seq_length * kBytesPerToken;
+    if (!is_whole) {
+      options.caller_bytes = std::max<int64_t>(0, limits_.bytes - first_bytes) +
+                             limits_.rows * args_.max_seq_length * kBytesPerToken;
+    }
     predictor_.emplace(
         model_, args_,
         is_whole ? first : Dataset::alike(batch, args_.max_seq_length, model_.task().label_shape()),
@@ -172,7 +186,7 @@ class FilePredictor {
     PredictedRow predicted{.index = rows_ + row, .texts = cells_, .outputs = outputs};
     if (id_ >= 0) {
       predicted.id = column_of(part, id_).text(row);
-      if (ids_are_typed_) predicted.id_kind = column_of(part, id_).kind(row);
+      if (part.has_types) predicted.id_kind = column_of(part, id_).kind(row);
     }
     writer_->append_row(predicted, text_);
   }
@@ -203,13 +217,12 @@ class FilePredictor {
   PredictionOutput& output_;
   const PredictFileOptions& options_;
   TokenizeFunction tokenize_;
-  int64_t rows_at_once_;
+  PieceLimits limits_;
   int64_t most_rows_;
   ScoredLabels labels_;
   double start_seconds_;
   ColumnOptions columns_;
   int64_t id_ = -1;
-  bool ids_are_typed_ = false;  // as in JSON; digits of a csv are a text, whose zeros count
   std::vector<int64_t> texts_, label_columns_;
   std::unique_ptr<PredictionWriter> writer_;
   std::optional<Predictor> predictor_;
