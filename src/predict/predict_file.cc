@@ -71,7 +71,8 @@ class FilePredictor {
     PredictedFile result;
     try {
       result.invalid_utf8 =
-          read_table_in_pieces(args_.test_file, {}, rows_at_once_, [&](const Table& part) { take(part); });
+          read_table_in_pieces(args_.test_file, {.format = format_named(args_.test_file_format)}, limits_,
+                               [&](const Table& part) { take(part); });
     } catch (const EnoughRows&) {
     }
     result.metrics = metrics_of(predictor_->finish());
