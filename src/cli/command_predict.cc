@@ -56,6 +56,15 @@ std::string kept_text(const Destination& destination) {
   return fmt::format("{} is not written", destination.predictions.string());
 }
 
+// What notices_of() reads.
+LoadedDataset loaded_as(const PredictedFile& predicted, const Model& model) {
+  LoadedDataset loaded;
+  loaded.labels = model.task().label_map();
+  loaded.invalid_utf8 = predicted.invalid_utf8;
+  loaded.labels_are_ids = predicted.labels_are_ids;
+  return loaded;
+}
+
 // For people: what the labels say of the predictions, without the bytes.
 std::string format_scores(const Metrics& metrics) {
   Metrics scores = metrics;
@@ -95,10 +104,7 @@ int run_predict(const std::vector<std::string>& words) {
                                        .on_line = notice_printer(args, people)}});
   });
   output.finish();
-  fmt::print(people, "{}",
-             notices_of(args.test_file, {.labels = source.model->task().label_map(),
-                                         .invalid_utf8 = predicted.invalid_utf8,
-                                         .labels_are_ids = predicted.labels_are_ids}));
+  fmt::print(people, "{}", notices_of(args.test_file, loaded_as(predicted, *source.model)));
   if (args.json) {
     nlohmann::json result = to_json(predicted.metrics);
     result["output_file"] = destination.predictions.string();
