@@ -59,4 +59,4 @@ echo "== Texts of your own: put them into a file, a line {\"text\": \"…\"} eac
 echo "$shoehorn predict --model_name_or_path $output --test_file $data/mine.jsonl --output_file $data/labels.jsonl"
 "$shoehorn" predict --model_name_or_path "$output" --test_file "$data/mine.jsonl" --output_file "$data/labels.jsonl"
 paste -d '\n' "$data/mine.jsonl" "$data/labels.jsonl" |
-  sed -n 's/^{"text": "\(.*\)"}$/  \1/p; s/^{"label": *"\([^"]*\)".*/      -> \1/p'
+  sed -n 's/^{"text": "\(.*\)"}$/  \1/p; s/^{"index": [0-9]*, "label": *"\([^"]*\)".*/      -> \1/p'

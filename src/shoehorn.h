@@ -21,6 +21,7 @@
 #include "model/model_builder.h"
 #include "models/architectures.h"
 #include "models/registry.h"
+#include "predict/predict_file.h"
 #include "tasks/causal_language_modeling.h"
 #include "tasks/confusion_counts.h"
 #include "tasks/multi_label_classification.h"

@@ -227,22 +227,23 @@ TEST_F(CliCommands, PredictAndEval) {
     std::getline(csv, row);
     EXPECT_EQ(line["label"], row.substr(row.find(',') + 1));
     ASSERT_EQ(line["scores"].size(), 2U);
-    const double down = line["scores"][0].get<double>();
-    const double up = line["scores"][1].get<double>();
+    const double down = line["scores"]["down"].get<double>();
+    const double up = line["scores"]["up"].get<double>();
     EXPECT_NEAR(down + up, 1, 1e-12);
     EXPECT_EQ(line["label"], up > down ? "up" : "down");
   }
 
   const std::vector<json> raw = predict(path("validation.csv"), {"--logits"});
   for (size_t i = 0; i < lines.size(); ++i) {
-    const double difference = raw[i]["scores"][1].get<double>() - raw[i]["scores"][0].get<double>();
-    EXPECT_NEAR(lines[i]["scores"][1].get<double>(), 1 / (1 + std::exp(-difference)), 1e-12);
+    const double difference = raw[i]["logits"]["up"].get<double>() - raw[i]["logits"]["down"].get<double>();
+    EXPECT_NEAR(lines[i]["scores"]["up"].get<double>(), 1 / (1 + std::exp(-difference)), 1e-12);
   }
   // Other batches, the same numbers up to rounding: each text is its own.
   const std::vector<json> alone =
       predict(path("validation.csv"), {"--logits", "--per_device_eval_batch_size", "1"});
   for (size_t i = 0; i < lines.size(); ++i) {
-    EXPECT_NEAR(alone[i]["scores"][0].get<double>(), raw[i]["scores"][0].get<double>(), 1e-5) << "line " << i;
+    EXPECT_NEAR(alone[i]["logits"]["down"].get<double>(), raw[i]["logits"]["down"].get<double>(), 1e-5)
+        << "line " << i;
   }
 
   const ProgramRun result = run({"eval", "--model_name_or_path", output(), "--validation_file",
@@ -265,7 +266,7 @@ TEST_F(CliCommands, HalfPrecisionFromTrainingToPrediction) {
   expect_memory_agrees(results);
   const std::vector<json> full = predict(path("validation.csv"), {"--logits"});
   double largest = 0;
-  for (const json& line : full) largest = std::max(largest, std::abs(line["scores"][0].get<double>()));
+  for (const json& line : full) largest = std::max(largest, std::abs(line["logits"]["down"].get<double>()));
   for (const char* flag : {"--fp16_full_eval", "--bf16_full_eval", "--fp16", "--bf16"}) {
     // Some 25 ops in a row round what they store, by half a step each; four standard deviations of their sum.
     const double half_step = std::string_view(flag).starts_with("--fp16") ? 0x1p-11 : 0x1p-8;
@@ -273,8 +274,8 @@ TEST_F(CliCommands, HalfPrecisionFromTrainingToPrediction) {
     const std::vector<json> half = predict(path("validation.csv"), {"--logits", flag});
     double difference = 0;
     for (size_t i = 0; i < full.size(); ++i) {
-      difference = std::max(
-          difference, std::abs(half[i]["scores"][0].get<double>() - full[i]["scores"][0].get<double>()));
+      difference = std::max(difference, std::abs(half[i]["logits"]["down"].get<double>() -
+                                                 full[i]["logits"]["down"].get<double>()));
     }
     EXPECT_GT(difference, 0) << flag;
     EXPECT_LT(difference, tolerance) << flag;

@@ -123,7 +123,7 @@ TEST_F(HostileFiles, NamesOfClassesThatAreNumbers) {
       run({"predict", "--model", model(), "--test_file", path("labels.csv"), "--output_dir", output()});
   EXPECT_EQ(predicted.exit_code, 0) << predicted.error;
   const std::string lines = read_text_file(output() / "predictions.jsonl");
-  EXPECT_TRUE(contains(lines, R"({"label": "0")") || contains(lines, R"({"label": "1")")) << lines;
+  EXPECT_TRUE(contains(lines, R"("label": "0")") || contains(lines, R"("label": "1")")) << lines;
 }
 
 TEST_F(HostileFiles, NumbersAsLabelsAreIdsOfTheModelsClasses) {

@@ -26,13 +26,13 @@ class CliLora : public CliTest {
 {"text": "chai trou prea vous"}
 )");
   }
-  // The scores of all lines.
-  std::vector<double> scores(const std::string& output) const {
+  // The logits of all lines.
+  std::vector<double> logits(const std::string& output) const {
     std::ifstream file(path(output));
     std::vector<double> all;
     for (std::string line; std::getline(file, line);) {
       const nlohmann::json prediction = parse_json(line, "line");
-      for (const auto& score : prediction.at("scores")) all.push_back(score.get<double>());
+      for (const auto& logit : prediction.at("logits")) all.push_back(logit.get<double>());
     }
     return all;
   }
@@ -63,7 +63,7 @@ TEST_F(CliLora, TrainsSavesAndAnswersFromTheAdapter) {
       << "the adapter that was saved is the one that was trained";
   const ProgramRun predicted = predict(output(), "labels.jsonl");
   ASSERT_EQ(predicted.exit_code, 0) << predicted.error;
-  EXPECT_EQ(scores("labels.jsonl").size(), 4U);
+  EXPECT_EQ(logits("labels.jsonl").size(), 4U);
   EXPECT_TRUE(contains(read_text_file(path("labels.jsonl")), "\"down\"") ||
               contains(read_text_file(path("labels.jsonl")), "\"up\""));
 }
@@ -79,8 +79,8 @@ TEST_F(CliLora, MergedModelAnswersAsTheAdapter) {
   EXPECT_TRUE(fs::exists(merged / "model.safetensors"));
   EXPECT_FALSE(fs::exists(merged / "adapter_config.json"));
   ASSERT_EQ(predict(merged, "merged.jsonl").exit_code, 0);
-  const std::vector<double> expected = scores("adapter.jsonl");
-  const std::vector<double> found = scores("merged.jsonl");
+  const std::vector<double> expected = logits("adapter.jsonl");
+  const std::vector<double> found = logits("merged.jsonl");
   ASSERT_EQ(expected.size(), 4U);
   ASSERT_EQ(found.size(), 4U);
   // Two fp32 programs of one function: sums of up to 64 terms, 2 layers deep.

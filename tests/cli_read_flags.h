@@ -112,6 +112,7 @@ class CliReadFlags : public CliTest {
         {"save_total_limit", "1"},
         {"seed", "7"},
         {"skip_pass", "fuse"},
+        {"test_file_format", "tsv"},
         {"torch_compile_backend", "eager"}};
     if (spec.name == "config") return path("flags.json");
     if (spec.name == "model_name_or_path") return path("nowhere");

@@ -26,7 +26,6 @@ TEST_F(CliReadFlags, Predict) {
       {{"detect_anomaly", "there is no anomaly; CliFlags.AnomalyOfAnEvaluationIsNamed has one"},
        {"debug", "another name of detect_anomaly"},
        {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
-       kNoCache,
        kSameTask});
 }
 

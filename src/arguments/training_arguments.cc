@@ -27,6 +27,7 @@ void validate_numbers(const TrainingArguments& args) {
   require_positive("max_train_samples", args.max_train_samples);
   require_positive("max_eval_samples", args.max_eval_samples);
   require_positive("max_predict_samples", args.max_predict_samples);
+  require_positive("top_k", args.top_k);
   require_positive("save_total_limit", args.save_total_limit);
   require_positive("reference_batch_size", args.reference_batch_size);
   require_positive("memory_budget", args.memory_budget);

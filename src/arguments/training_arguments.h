@@ -50,10 +50,11 @@ struct TrainingArguments {
   // (run_glue: true).
   std::string train_file = {};
   std::string validation_file = {};
-  std::string test_file = {};
+  std::string test_file = {};         // "-": standard input
+  std::string test_file_format = {};  // csv, tsv or jsonl; empty: by the name, or of "-" by the first bytes
   std::vector<std::string> text_column_names = {};
   std::string label_column_name = {};
-  std::string id_column = {};
+  std::string id_column = {};  // carried to the predictions; empty: their index
   int64_t max_seq_length = 128;
   bool pad_to_max_length = false;
   std::string dataset_cache = {};  // a directory for tokenized data; empty: they are held in memory
@@ -72,9 +73,12 @@ struct TrainingArguments {
 
   // Output.
   std::string output_dir = "trainer_output";
-  std::string output_file = {};
+  std::string output_file = {};         // "-": standard output
+  std::string output_file_format = {};  // csv, tsv or jsonl; empty: by the name, of "-" JSON lines
   bool overwrite_output_dir = false;
   bool logits = false;
+  bool write_texts = false;
+  std::optional<int64_t> top_k = {};  // unset: the scores of all classes
   bool json = false;
   bool dtypes = false;
 

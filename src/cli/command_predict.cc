@@ -6,7 +6,7 @@
 
 #include "arguments/argument_table.h"
 #include "base/error.h"
-#include "base/rounding.h"
+#include "base/plural.h"
 #include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
@@ -15,19 +15,63 @@
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "model/task.h"
+#include "predict/predict_file.h"
 #include "train/results.h"
-#include "train/trainer.h"
+#include "train/start_checks.h"
 
 namespace shoehorn {
 
 namespace {
 
-// --output_file, or predictions.jsonl in --output_dir.
-std::filesystem::path prepare_output_file(const TrainingArguments& args) {
-  if (!args.output_file.empty()) return args.output_file;
-  ensure_writable_directory(args.output_dir);
-  return std::filesystem::path(args.output_dir) / "predictions.jsonl";
+// Where a run writes: predictions, and into output_dir its results unless only a file of predictions is named.
+struct Destination {
+  std::filesystem::path predictions;
+  bool has_results = false;
+
+  bool is_standard_output() const { return shoehorn::is_standard_output(predictions); }
+};
+
+Destination destination_of(const ParsedArguments& parsed) {
+  const TrainingArguments& args = parsed.arguments;
+  if (args.output_file.empty()) {
+    const std::string extension = args.output_file_format.empty() ? "jsonl" : args.output_file_format;
+    return {std::filesystem::path(args.output_dir) / ("predictions." + extension), true};
+  }
+  return {args.output_file, parsed.sets("output_dir")};
+}
+
+// What can be known before the work.
+void check_destination(const TrainingArguments& args, const Destination& destination) {
+  if (args.json && destination.is_standard_output()) {
+    throw user_error(
+        "[--json] expected a file for the predictions, got --output_file -; both would be on standard output");
+  }
+  const bool is_there = path_exists(args.output_dir);
+  if (args.output_file.empty() || (destination.has_results && is_there))
+    ensure_writable_directory(args.output_dir);
+  if (destination.has_results && is_there)
+    check_files_can_be_written(args.output_dir, {"predict_results.json"});
+}
+
+std::string kept_text(const Destination& destination) {
+  if (destination.is_standard_output()) return "the predictions so far are on standard output";
+  return fmt::format("{} is not written", destination.predictions.string());
+}
+
+// What notices_of() reads.
+LoadedDataset loaded_as(const PredictedFile& predicted, const Model& model) {
+  LoadedDataset loaded;
+  loaded.labels = model.task().label_map();
+  loaded.invalid_utf8 = predicted.invalid_utf8;
+  loaded.labels_are_ids = predicted.labels_are_ids;
+  return loaded;
+}
+
+// For people: what the labels say of the predictions, without the bytes.
+std::string format_scores(const Metrics& metrics) {
+  Metrics scores = metrics;
+  std::erase_if(scores, [](const auto& metric) { return metric.first.starts_with("predict_memory_"); });
+  return format_metrics("predict", scores);
 }
 
 }  // namespace
@@ -52,43 +96,39 @@ int run_predict(const std::vector<std::string>& words) {
         "shoehorn generate goes on with a text, shoehorn eval gives its loss",
         args.model_name_or_path);
   }
-  const std::filesystem::path output = prepare_output_file(args);
-  AtomicFile file(output);
+  const Destination destination = destination_of(parsed);
+  const PredictionFormat format = prediction_format_of(destination.predictions, args.output_file_format);
+  check_destination(args, destination);
+  std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
+  PredictionOutput output(destination.predictions);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  std::string notices =
-      fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-  const std::string kept = fmt::format("{} is not written", output.string());
-  LoadedDataset data = with_kept_text(kept, [&] {
-    return load_labelled_file(args, source, *tokenizer, find_data_files("--test_file", args.test_file), false,
-                              args.max_predict_samples, notices);
+  print_text(args, fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length")), people);
+  // Of a file that is read as it is predicted the number of rows is not known.
+  Progress bar("predict", 0, 0, beside_main_work(progress_options(args), ProgressUnit::kTexts));
+  const PredictedFile predicted = with_kept_text(kept_text(destination), [&] {
+    return predict_file(*source.model, args, *tokenizer, format, output,
+                        {.predictor = {.weights = source.directory,
+                                       .adapter = source.adapter,
+                                       .on_line = notice_printer(args, people)},
+                         .on_progress = [&](const PredictFileProgress& done) { bar.update(done.rows, done.rows); }});
   });
-  print_text(args, fmt::format("{}{}\n", notices, describe(thread_count())));
-  const int64_t samples = data.dataset.size();
-  const Task& task = source.model->task();
-  TrainerOptions options;
-  options.weights = source.directory;
-  options.adapter = source.adapter;
-  options.on_line = notice_printer(args);
-  options.progress = progress_options(args);
-  Trainer trainer(*source.model, args, {}, std::move(data.dataset), std::move(options));
-  const double start = now_seconds();
-  const auto width = static_cast<size_t>(task.num_labels());
-  with_kept_text(kept, [&] {
-    trainer.predict([&](std::span<const float> outputs) {
-      for (size_t at = 0; at < outputs.size(); at += width)
-        file.write(task.prediction_line(outputs.subspan(at, width), args.logits));
-    });
-  });
-  const double seconds = now_seconds() - start;
-  file.commit();
+  bar.finish();
+  output.finish();
+  print_text(args, fmt::format("{}{}\n", notices_of(args.test_file, loaded_as(predicted, *source.model)), describe(thread_count())), people);
   if (args.json) {
-    const int64_t batch = args.per_device_eval_batch_size;
-    nlohmann::json result = to_json(speed_metrics("predict", seconds, samples, ceil_divide(samples, batch)));
-    result["predict_samples"] = samples;
-    result["output_file"] = output.string();
+    nlohmann::json result = to_json(predicted.metrics);
+    result["output_file"] = destination.predictions.string();
     fmt::print("{}", format_json(result));
   } else {
-    print_text(args, fmt::format("{} predictions in {}\n", samples, output.string()));
+    if (predicted.is_scored) print_text(args, format_scores(predicted.metrics), people);
+    print_text(args,
+               fmt::format("{} in {}\n", plural(predicted.rows, "prediction"),
+                           destination.is_standard_output() ? "standard output" : destination.predictions.string()),
+               people);
+  }
+  if (destination.has_results) {
+    ensure_writable_directory(args.output_dir);
+    save_metrics(args.output_dir, "predict", predicted.metrics, false);  // a run may be training there
   }
   return 0;
 }

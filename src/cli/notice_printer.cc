@@ -22,14 +22,22 @@ std::FILE* text_file(const TrainingArguments& args) {
 }  // namespace
 
 std::function<void(const std::string& line)> notice_printer(const TrainingArguments& args) {
+  return notice_printer(args, text_file(args));
+}
+
+std::function<void(const std::string& line)> notice_printer(const TrainingArguments& args, std::FILE* file) {
   if (is_quiet(args)) return {};
-  return [text = text_file(args)](const std::string& line) { print_line(text, line); };
+  return [file](const std::string& line) { print_line(file, line); };
 }
 
 void print_text(const TrainingArguments& args, const std::string& text) {
+  print_text(args, text, text_file(args));
+}
+
+void print_text(const TrainingArguments& args, const std::string& text, std::FILE* file) {
   if (is_quiet(args)) return;
-  fmt::print(text_file(args), "{}", text);
-  std::fflush(text_file(args));
+  fmt::print(file, "{}", text);
+  std::fflush(file);
 }
 
 ProgressOptions progress_options(const TrainingArguments& args) {

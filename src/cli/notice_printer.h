@@ -1,6 +1,7 @@
 // What a run shows besides its result: notices, text for people, bars. With log_level error nothing of it appears.
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <string>
 
@@ -12,9 +13,13 @@ namespace shoehorn {
 // A function that prints lines to standard output; with --json, to standard error, since the result is on
 // standard output. Empty if log_level leaves notices out.
 std::function<void(const std::string& line)> notice_printer(const TrainingArguments& args);
+// The same to `file`.
+std::function<void(const std::string& line)> notice_printer(const TrainingArguments& args, std::FILE* file);
 
 // Prints such text at once, to where notice_printer prints lines.
 void print_text(const TrainingArguments& args, const std::string& text);
+// The same to `file`.
+void print_text(const TrainingArguments& args, const std::string& text, std::FILE* file);
 
 // Bars on standard error: none with disable_tqdm.
 ProgressOptions progress_options(const TrainingArguments& args);

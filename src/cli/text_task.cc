@@ -43,24 +43,6 @@ std::string shown_name(const std::string& name) {
   return printable(shorten(name, kMaxBytes), 2 * kMaxBytes);
 }
 
-std::string notices_of(const std::string& file, const LoadedDataset& data) {
-  std::string notices;
-  if (data.invalid_utf8 > 0) {
-    notices +=
-        fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
-  }
-  for (const std::string& notice : data.notices) notices += notice + "\n";
-  if (!data.files.empty())
-    notices += fmt::format("{}: tokenized samples are read from {}\n", file, data.files.string());
-  if (data.labels_are_ids) {
-    const std::vector<std::string>& names = data.labels.names;
-    notices += fmt::format("{}: labels are numbers of the model's classes: 0 is {}{}{}\n", file,
-                           shown_name(names[0]), names.size() > 1 ? ", 1 is " + shown_name(names[1]) : "",
-                           names.size() > 2 ? ", …" : "");
-  }
-  return notices;
-}
-
 bool are_default_names(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] != fmt::format("LABEL_{}", i)) return false;
@@ -129,6 +111,23 @@ std::function<void(int64_t texts)> texts_progress(const TrainingArguments& args)
 }
 
 }  // namespace
+
+std::string notices_of(const std::string& file, const LoadedDataset& data) {
+  std::string notices;
+  if (data.invalid_utf8 > 0) {
+    notices +=
+        fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
+  }
+  if (!data.files.empty())
+    notices += fmt::format("{}: tokenized samples are read from {}\n", file, data.files.string());
+  if (data.labels_are_ids) {
+    const std::vector<std::string>& names = data.labels.names;
+    notices += fmt::format("{}: labels are numbers of the model's classes: 0 is {}{}{}\n", file,
+                           shown_name(names[0]), names.size() > 1 ? ", 1 is " + shown_name(names[1]) : "",
+                           names.size() > 2 ? ", …" : "");
+  }
+  return notices;
+}
 
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
                                bool gives_length) {

@@ -33,6 +33,9 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
                                bool gives_length);
 
+// Lines for people on how a file was read: bytes that are no text, labels that are numbers of classes.
+std::string notices_of(const std::string& file, const LoadedDataset& data);
+
 // Whether the model predicts next tokens.
 bool is_language_model(const Model& model);
 

@@ -61,6 +61,12 @@ std::string Table::place(int64_t row) const {
                      row_lines[static_cast<size_t>(row)]);
 }
 
+int64_t Table::text_bytes() const {
+  int64_t bytes = 0;
+  for (const Column& column : columns) bytes += column.text_bytes();
+  return bytes;
+}
+
 int64_t Table::memory_bytes() const {
   auto bytes = static_cast<int64_t>(row_lines.capacity() * sizeof(int64_t));
   for (const Column& column : columns) bytes += column.memory_bytes();
@@ -83,15 +89,18 @@ CellKind classify_field(std::string_view text) {
 
 namespace {
 
-DataFormat format_of(const std::filesystem::path& path, const LineReader& lines) {
+DataFormat format_of(const std::filesystem::path& path, const TableOptions& options,
+                     const LineReader& lines) {
+  if (options.format) return *options.format;
   return is_standard_input(path) ? table_format_of_bytes(lines.beginning()) : data_format_of(path);
 }
 
 void read_file(const std::filesystem::path& path, const TableOptions& options, TableBuilder& builder) {
-  if (!is_standard_input(path)) data_format_of(path);  // rather than that it is no text
+  const bool says_nothing = options.format || is_standard_input(path);
+  if (!says_nothing) data_format_of(path);  // rather than that it is no text
   LineReader lines(path, options.max_record_bytes);
   builder.begin_file(lines.source());
-  switch (format_of(path, lines)) {
+  switch (format_of(path, options, lines)) {
     case DataFormat::kCommas:
       read_delimited(lines, ',', Quoting::kQuoted, options, builder);
       break;
@@ -100,6 +109,7 @@ void read_file(const std::filesystem::path& path, const TableOptions& options, T
       read_delimited(lines, '\t', Quoting::kLiteral, options, builder);
       break;
     case DataFormat::kObjects:
+      builder.types_are_stated();
       read_json_rows(lines, builder);
       break;
   }
@@ -118,9 +128,9 @@ Table read_table(const DataFiles& files, const TableOptions& options) {
   return read_files(files, options, whole);
 }
 
-int64_t read_table_in_pieces(const DataFiles& files, const TableOptions& options, int64_t rows,
+int64_t read_table_in_pieces(const DataFiles& files, const TableOptions& options, PieceLimits limits,
                              const std::function<void(const Table& piece)>& take) {
-  TableBuilder pieces(files.name(), rows, take);
+  TableBuilder pieces(files.name(), limits, take);
   return read_files(files, options, pieces).invalid_utf8;
 }
 

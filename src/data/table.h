@@ -21,11 +21,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "data/data_files.h"
+#include "data/data_format.h"
 
 namespace shoehorn {
 
@@ -44,6 +47,7 @@ class Column {
   // Keeps the first `rows` rows.
   void truncate(int64_t rows);
   int64_t memory_bytes() const;
+  int64_t text_bytes() const { return static_cast<int64_t>(bytes_.size()); }
 
  private:
   std::string bytes_;
@@ -64,6 +68,7 @@ struct Table {
   std::vector<int64_t> row_lines;  // the line of its file, from 1, where each row begins
   std::vector<File> files = {};    // in their order
   int64_t invalid_utf8 = 0;        // ill-formed UTF-8 sequences in the files
+  bool has_types = false;          // as JSON: the kinds of cells are the file's, and not what texts look like
 
   int64_t rows() const { return static_cast<int64_t>(row_lines.size()); }
   // The last file stays, of which more rows may come.
@@ -73,10 +78,12 @@ struct Table {
   // "train.csv:17", for messages.
   std::string place(int64_t row) const;
   int64_t memory_bytes() const;
+  int64_t text_bytes() const;  // of all cells
 };
 
 struct TableOptions {
   int64_t max_record_bytes = int64_t{64} << 20;  // the longest line, and the longest quoted record
+  std::optional<DataFormat> format = {};         // in place of what the file's name, or its first line, says
 };
 
 // Reads whole files. UserError naming file and line: those of open_input and data_format_of, an empty file, a header
@@ -85,10 +92,20 @@ struct TableOptions {
 // of lists, a line over the limit, UTF-16. SystemError: a file cannot be opened or read to its end.
 Table read_table(const DataFiles& files, const TableOptions& options = {});
 
-// The same files in pieces: `take` is given a table of at most `rows` rows, again and again, so that memory
+// The size of a piece of a table.
+struct PieceLimits {
+  PieceLimits(int64_t most_rows) : rows(most_rows) {}  // not `explicit`: mostly there is no other limit
+
+  int64_t rows;
+  // A piece that has so many bytes of cells ends at the next multiple of `row_multiple` rows.
+  int64_t bytes = std::numeric_limits<int64_t>::max();
+  int64_t row_multiple = 1;
+};
+
+// The same files in pieces: `take` is given a table within the limits, again and again, so that memory
 // holds no more than one. A piece may have rows of several files. What it throws ends the reading. Returns the
 // ill-formed stretches of bytes in all files.
-int64_t read_table_in_pieces(const DataFiles& files, const TableOptions& options, int64_t rows,
+int64_t read_table_in_pieces(const DataFiles& files, const TableOptions& options, PieceLimits limits,
                              const std::function<void(const Table& piece)>& take);
 
 // The kind of a csv or tsv field: spaces around a number do not count.

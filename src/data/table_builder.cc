@@ -11,9 +11,9 @@ TableBuilder::TableBuilder(std::string source) {
   table_.source = std::move(source);
 }
 
-TableBuilder::TableBuilder(std::string source, int64_t rows,
+TableBuilder::TableBuilder(std::string source, PieceLimits limits,
                            const std::function<void(const Table& piece)>& take)
-    : rows_(rows), take_(&take) {
+    : limits_(limits), take_(&take) {
   table_.source = std::move(source);
 }
 

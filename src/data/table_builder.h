@@ -18,8 +18,8 @@ class TableBuilder {
  public:
   // `source` is the table's. The one table is what finish() returns.
   explicit TableBuilder(std::string source);
-  // `take`, which must outlive this, gets tables of at most `rows` rows.
-  TableBuilder(std::string source, int64_t rows, const std::function<void(const Table& piece)>& take);
+  // `take`, which must outlive this, gets tables within the limits.
+  TableBuilder(std::string source, PieceLimits limits, const std::function<void(const Table& piece)>& take);
 
   void begin_file(const std::string& name);
   // The columns of the file, in its order, which its line `line` names. UserError: a column that comes twice; other
@@ -32,8 +32,10 @@ class TableBuilder {
   void end_row(int64_t line) {
     table_.row_lines.push_back(line);
     ++file_rows_;
-    if (table_.rows() >= rows_) hand_on();
+    if (take_ != nullptr && is_full()) hand_on();
   }
+  // The kinds of cells are the file's, and not what texts look like.
+  void types_are_stated() { table_.has_types = true; }
   void end_file(int64_t invalid_utf8) { table_.invalid_utf8 += invalid_utf8; }
   // The table; without rows where they were handed on.
   Table finish();
@@ -42,12 +44,16 @@ class TableBuilder {
   int64_t file_rows() const { return file_rows_; }
 
  private:
+  bool is_full() const {
+    const bool is_large = table_.text_bytes() >= limits_.bytes && table_.rows() % limits_.row_multiple == 0;
+    return table_.rows() >= limits_.rows || is_large;
+  }
   void hand_on();
   // Places of the file's columns among the table's.
   std::vector<size_t> places_of(const std::vector<std::string>& names, int64_t line) const;
 
   Table table_;
-  int64_t rows_ = std::numeric_limits<int64_t>::max();
+  PieceLimits limits_ = std::numeric_limits<int64_t>::max();
   const std::function<void(const Table& piece)>* take_ = nullptr;
   std::string first_file_;
   std::string file_;

@@ -409,5 +409,35 @@ TEST(OtherSeparators, MayBePartOfANameOrOfTexts) {
   EXPECT_EQ(read("a.tsv", "a,b\tc\n1,2\t3\n").columns.size(), 2U);
 }
 
+TEST(ReadTable, PiecesHaveALimitOfBytes) {
+  const TestDirectory directory;
+  std::string text = "text\n";
+  for (const int64_t bytes : {10, 10, 10, 500, 10, 10, 10, 10, 10}) text += std::string(bytes, 'x') + "\n";
+  const auto path = directory.write("t.csv", text);
+  const auto sizes = [&](PieceLimits limits) {
+    std::vector<int64_t> rows;
+    read_table_in_pieces(path, {}, limits, [&](const Table& piece) { rows.push_back(piece.rows()); });
+    return rows;
+  };
+  EXPECT_EQ(sizes(4), (std::vector<int64_t>{4, 4, 1}));
+  PieceLimits limits = 100;
+  limits.bytes = 25;
+  EXPECT_EQ(sizes(limits), (std::vector<int64_t>{3, 1, 3, 2}));
+  limits.row_multiple = 2;
+  EXPECT_EQ(sizes(limits), (std::vector<int64_t>{4, 4, 1})) << "whole batches";
+}
+
+TEST(ReadTable, AFormatMayBeNamed) {
+  const TestDirectory directory;
+  const auto path = directory.write("rows", "a\tb,c\n1\t2\n");
+  EXPECT_EQ(read_table(path, {.format = DataFormat::kTabs}).column_names,
+            (std::vector<std::string>{"a", "b,c"}));
+  EXPECT_EQ(read_table(path, {.format = DataFormat::kCommas}).column_names,
+            (std::vector<std::string>{"a\tb", "c"}));
+  EXPECT_THROW(read_table(path), UserError);
+  EXPECT_FALSE(read_table(path, {.format = DataFormat::kTabs}).has_types);
+  EXPECT_TRUE(read_table(directory.write("o", "{\"a\": 1}\n"), {.format = DataFormat::kObjects}).has_types);
+}
+
 }  // namespace
 }  // namespace shoehorn

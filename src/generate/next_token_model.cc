@@ -17,7 +17,8 @@ class NextToken final : public Task {
     return builder.cross_entropy(outputs.at("logits"), 0);
   }
   std::unique_ptr<Score> make_score() const override { return nullptr; }
-  std::string prediction_line(std::span<const float> /*outputs*/, bool /*raw*/) const override { return {}; }
+  PredictionForm prediction_form() const override { return PredictionForm::kValues; }
+  Prediction prediction(std::span<const float> /*outputs*/) const override { return {}; }
 };
 
 }  // namespace

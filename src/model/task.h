@@ -10,6 +10,7 @@
 
 #include "data/dataset.h"
 #include "data/labels.h"
+#include "model/prediction.h"
 #include "model/score.h"
 #include "model/tensor.h"
 
@@ -62,11 +63,11 @@ class Task {
   virtual bool counts_right_targets() const { return false; }
   // Metrics of the evaluation's loss, with names without "eval_".
   virtual Metrics loss_metrics(const EvaluationLoss& loss) const { return {{"loss", loss.mean}}; }
-  // The prediction for one sample, as a line with a JSON object. `raw`: the outputs themselves instead of
-  // probabilities.
-  virtual std::string prediction_line(std::span<const float> outputs, bool raw) const = 0;
   // What PEFT calls the task in adapter_config.json.
   virtual std::string peft_task_type() const { return "SEQ_CLS"; }
+  virtual PredictionForm prediction_form() const = 0;
+  // What the outputs of one sample, num_labels() of them, mean.
+  virtual Prediction prediction(std::span<const float> outputs) const = 0;
 
  protected:
   explicit Task(LabelMap label_map) : label_map_(std::move(label_map)) {}

@@ -55,7 +55,11 @@ Metrics CausalLanguageModeling::loss_metrics(const EvaluationLoss& loss) const {
           {"token_perplexity", std::exp(loss.mean)}};
 }
 
-std::string CausalLanguageModeling::prediction_line(std::span<const float> /*outputs*/, bool /*raw*/) const {
+PredictionForm CausalLanguageModeling::prediction_form() const {
+  throw user_error("[predict] expected a model that classifies texts, got a language model");
+}
+
+Prediction CausalLanguageModeling::prediction(std::span<const float> /*outputs*/) const {
   throw user_error("[predict] expected a model that classifies texts, got a language model");
 }
 

@@ -24,8 +24,10 @@ class CausalLanguageModeling : public Task {
   // logit predicts, as run_clm; token_loss and token_perplexity of the mean
   // over all targets, which differs where batches have different numbers of them.
   Metrics loss_metrics(const EvaluationLoss& loss) const override;
-  std::string prediction_line(std::span<const float> outputs, bool raw) const override;
   std::string peft_task_type() const override { return "CAUSAL_LM"; }
+  // UserError: texts are not classified.
+  PredictionForm prediction_form() const override;
+  Prediction prediction(std::span<const float> outputs) const override;
 };
 
 }  // namespace shoehorn

@@ -1,11 +1,9 @@
 #include "tasks/multi_label_classification.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "model/model_builder.h"
 #include "tasks/multi_label_counts.h"
-#include "tasks/prediction_json.h"
 #include "tasks/task_checks.h"
 
 namespace shoehorn {
@@ -38,15 +36,13 @@ std::unique_ptr<Score> MultiLabelClassification::make_score() const {
   return std::make_unique<MultiLabelCounts>(num_labels());
 }
 
-std::string MultiLabelClassification::prediction_line(std::span<const float> logits, bool raw) const {
-  nlohmann::ordered_json line;
-  line["labels"] = nlohmann::ordered_json::array();
-  line["scores"] = nlohmann::ordered_json::array();
+Prediction MultiLabelClassification::prediction(std::span<const float> logits) const {
+  Prediction prediction;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (is_predicted(logits[i])) line["labels"].push_back(label_map().names[i]);
-    line["scores"].push_back(raw ? static_cast<double>(logits[i]) : sigmoid(logits[i]));
+    if (is_predicted(logits[i])) prediction.classes.push_back(static_cast<int64_t>(i));
+    prediction.scores.push_back(sigmoid(logits[i]));
   }
-  return format_prediction(line);
+  return prediction;
 }
 
 }  // namespace shoehorn

@@ -19,8 +19,9 @@ class MultiLabelClassification final : public Task {
   Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
   // MultiLabelCounts.
   std::unique_ptr<Score> make_score() const override;
-  // {"labels": [the classes with a probability above 0.5], "scores": [the probability of each class]}
-  std::string prediction_line(std::span<const float> logits, bool raw) const override;
+  PredictionForm prediction_form() const override { return PredictionForm::kClasses; }
+  // Predicts the classes with a probability above 0.5.
+  Prediction prediction(std::span<const float> logits) const override;
 };
 
 }  // namespace shoehorn

@@ -1,10 +1,8 @@
 #include "tasks/regression.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "model/model_builder.h"
-#include "tasks/prediction_json.h"
 #include "tasks/regression_errors.h"
 #include "tasks/task_checks.h"
 
@@ -32,15 +30,8 @@ int64_t Regression::score_bytes(int64_t samples) const {
   return num_labels() == 1 ? samples * RegressionErrors::kBytesPerSample : 0;
 }
 
-std::string Regression::prediction_line(std::span<const float> values, bool /*raw*/) const {
-  nlohmann::ordered_json line;
-  if (values.size() == 1) {
-    line["value"] = static_cast<double>(values[0]);
-  } else {
-    for (size_t i = 0; i < values.size(); ++i)
-      line["values"][label_map().names[i]] = static_cast<double>(values[i]);
-  }
-  return format_prediction(line);
+Prediction Regression::prediction(std::span<const float> values) const {
+  return {.scores = std::vector<double>(values.begin(), values.end())};
 }
 
 }  // namespace shoehorn

@@ -20,8 +20,8 @@ class Regression final : public Task {
   // RegressionErrors.
   std::unique_ptr<Score> make_score() const override;
   int64_t score_bytes(int64_t samples) const override;
-  // {"value": number}, or {"values": {name: number, …}} if there are several.
-  std::string prediction_line(std::span<const float> values, bool raw) const override;
+  PredictionForm prediction_form() const override { return PredictionForm::kValues; }
+  Prediction prediction(std::span<const float> values) const override;
 };
 
 }  // namespace shoehorn

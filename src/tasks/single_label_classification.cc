@@ -1,12 +1,10 @@
 #include "tasks/single_label_classification.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "model/model_builder.h"
 #include "tasks/confusion_counts.h"
-#include "tasks/prediction_json.h"
 #include "tasks/task_checks.h"
 
 namespace shoehorn {
@@ -51,11 +49,8 @@ std::unique_ptr<Score> SingleLabelClassification::make_score() const {
   return std::make_unique<ConfusionCounts>(num_labels());
 }
 
-std::string SingleLabelClassification::prediction_line(std::span<const float> logits, bool raw) const {
-  nlohmann::ordered_json line;
-  line["label"] = label_map().names[static_cast<size_t>(predicted_class(logits))];
-  line["scores"] = raw ? std::vector<double>(logits.begin(), logits.end()) : softmax(logits);
-  return format_prediction(line);
+Prediction SingleLabelClassification::prediction(std::span<const float> logits) const {
+  return {.classes = {predicted_class(logits)}, .scores = softmax(logits)};
 }
 
 }  // namespace shoehorn

@@ -20,8 +20,9 @@ class SingleLabelClassification final : public Task {
   Tensor loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const override;
   // ConfusionCounts.
   std::unique_ptr<Score> make_score() const override;
-  // {"label": name, "scores": [the probability of each class]}
-  std::string prediction_line(std::span<const float> logits, bool raw) const override;
+  PredictionForm prediction_form() const override { return PredictionForm::kClass; }
+  // Scores are the softmax of the logits.
+  Prediction prediction(std::span<const float> logits) const override;
 };
 
 }  // namespace shoehorn

@@ -2,12 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/error.h"
 #include "base/error_testing.h"
-#include "io/json_file.h"
 #include "tasks/make_task.h"
 #include "tasks/multi_label_counts.h"
 #include "tasks/regression_errors.h"
@@ -23,12 +21,6 @@ std::shared_ptr<const Task> task_of(ProblemType problem, std::vector<std::string
 
 std::string refusal(const Task& task, const Dataset& dataset) {
   return message_of<UserError>([&] { task.check_labels(dataset, "training"); });
-}
-
-nlohmann::json prediction(const Task& task, const std::vector<float>& outputs, bool raw = false) {
-  const std::string line = task.prediction_line(outputs, raw);
-  EXPECT_EQ(line.find('\n'), line.size() - 1);
-  return parse_json(line, "line");
 }
 
 TEST(Tasks, NumbersOfLabels) {
@@ -70,22 +62,26 @@ TEST(Tasks, LabelsOfADataSetHaveToFit) {
 
 TEST(Tasks, Predictions) {
   const auto single = task_of(ProblemType::kSingleLabel, {"down", "up"});
-  const nlohmann::json one = prediction(*single, {0, std::log(3.0F)});
-  EXPECT_EQ(one["label"], "up");
-  EXPECT_NEAR(one["scores"][0].get<double>(), 0.25, 1e-7);
-  EXPECT_NEAR(one["scores"][1].get<double>(), 0.75, 1e-7);
-  EXPECT_EQ(prediction(*single, {0, -2}, true)["scores"], nlohmann::json({0.0, -2.0}));
+  EXPECT_EQ(single->prediction_form(), PredictionForm::kClass);
+  const Prediction one = single->prediction(std::vector{0.0F, std::log(3.0F)});
+  EXPECT_EQ(one.classes, std::vector<int64_t>{1});
+  ASSERT_EQ(one.scores.size(), 2U);
+  EXPECT_NEAR(one.scores[0], 0.25, 1e-7);
+  EXPECT_NEAR(one.scores[1], 0.75, 1e-7);
   const auto multi = task_of(ProblemType::kMultiLabel, {"a", "b", "c"});
-  const nlohmann::json some = prediction(*multi, {std::log(3.0F), 0, -1000});
-  EXPECT_EQ(some["labels"], nlohmann::json({"a"})) << "a half is not above a half";
-  EXPECT_NEAR(some["scores"][0].get<double>(), 0.75, 1e-7);
-  EXPECT_EQ(some["scores"][1], 0.5);
-  EXPECT_EQ(some["scores"][2], 0.0);
-  EXPECT_EQ(prediction(*multi, {-1, -1, -1})["labels"], nlohmann::json::array());
-  EXPECT_EQ(prediction(*multi, {1, 2, 3}, true)["scores"], nlohmann::json({1.0, 2.0, 3.0}));
-  EXPECT_EQ(prediction(*task_of(ProblemType::kRegression, {"score"}), {1.5F})["value"], 1.5);
-  EXPECT_EQ(prediction(*task_of(ProblemType::kRegression, {"joy", "anger"}), {1, -2})["values"],
-            nlohmann::json({{"joy", 1.0}, {"anger", -2.0}}));
+  EXPECT_EQ(multi->prediction_form(), PredictionForm::kClasses);
+  const Prediction some = multi->prediction(std::vector{std::log(3.0F), 0.0F, -1000.0F});
+  EXPECT_EQ(some.classes, std::vector<int64_t>{0}) << "a half is not above a half";
+  ASSERT_EQ(some.scores.size(), 3U);
+  EXPECT_NEAR(some.scores[0], 0.75, 1e-7);
+  EXPECT_EQ(some.scores[1], 0.5);
+  EXPECT_EQ(some.scores[2], 0.0);
+  EXPECT_TRUE(multi->prediction(std::vector{-1.0F, -1.0F, -1.0F}).classes.empty());
+  const auto values = task_of(ProblemType::kRegression, {"joy", "anger"});
+  EXPECT_EQ(values->prediction_form(), PredictionForm::kValues);
+  const Prediction numbers = values->prediction(std::vector{1.5F, -2.0F});
+  EXPECT_EQ(numbers.scores, (std::vector<double>{1.5, -2}));
+  EXPECT_TRUE(numbers.classes.empty());
 }
 
 // scikit-learn 1.5 of y = [[1,0,1],[0,1,0],[1,1,0],[0,0,0]], p = [[1,0,0],[0,1,0],[1,1,1],[0,0,0]]: accuracy_score

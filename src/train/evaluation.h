@@ -3,10 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "data/dataset.h"
 #include "model/task.h"
+#include "session/batch_feed.h"
 #include "session/session.h"
 
 namespace shoehorn {
@@ -28,11 +32,48 @@ struct EvaluationResult {
   Metrics loss_metrics = {};  // the task's
   int64_t samples = 0;
   int64_t batches = 0;
-  double seconds = 0;
+  double seconds = 0;            // of the batches alone
   std::unique_ptr<Score> score;  // of the labelled samples
 };
 
-// `session` is reserved and has an evaluation program with room for the batches. `task` is its model's.
+// An evaluation whose samples come in parts. Each part is cut into batches of its own, so that parts whose sizes are
+// multiples of the batch size, but for the last, are evaluated bit for bit as they would be in one.
+//
+//   Evaluation evaluation(session, task, options);
+//   while (…) evaluation.add(part);
+//   const EvaluationResult result = evaluation.finish();
+class Evaluation {
+ public:
+  // `session` is reserved and has an evaluation program with room for the batches; it outlives this object, as does
+  // `task`, its model's.
+  Evaluation(Session& session, const Task& task, EvaluationOptions options);
+
+  // Lets the score keep outputs in the session's memory, if that has room for those of so many samples in all. Otherwise,
+  // and without this call, memory grows with what the score keeps. Before the first part.
+  void lend_memory(int64_t samples);
+  // Counts the samples' labels if they have any.
+  void add(const Dataset& samples);
+  // Call it once, after the last part.
+  EvaluationResult finish();
+
+ private:
+  void add_batch(const Dataset& samples, int64_t from, int64_t size);
+
+  Session& session_;
+  const Task& task_;
+  EvaluationOptions options_;
+  std::optional<std::string> scored_;
+  MicroBatchInputs inputs_;
+  EvaluationResult result_;
+  std::vector<int64_t> order_, counts_;
+  double loss_sum_ = 0;
+  double loss_of_samples_ = 0;
+  double weight_sum_ = 0;
+  int64_t samples_with_labels_ = 0;
+};
+
+// The same of one data set. `session` is reserved and has an evaluation program with room for the batches. `task` is its
+// model's.
 EvaluationResult evaluate(Session& session, const Dataset& dataset, const Task& task,
                           const EvaluationOptions& options);
 

@@ -55,9 +55,11 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   if (trains()) runner_.emplace(*session_, profile_.get());
   if (options.has_smaller_plan) {
     forecast_ = forecast_least_memory(*session_, args.memory_budget);
+    forecast_.process_overhead_bytes += options.caller_bytes;
     if (!forecast_.fits()) return;
   }
   forecast_ = forecast_memory(*session_, args.memory_budget);
+  forecast_.process_overhead_bytes += options.caller_bytes;
 }
 
 PlannedRun::~PlannedRun() = default;

@@ -35,6 +35,8 @@ struct PlannedRunOptions {
   std::vector<ParameterGroup> optimizer_groups = {};  // in place of the two of the Trainer
   std::shared_ptr<const Backend> backend = {};        // null: the CPU (exec/backends.h)
   int64_t profile_steps = 0;  // that the profile records (analysis/step_profile.h); 0: no profile
+  // The most that the caller will hold besides what it holds when the run is planned. The forecast counts it.
+  int64_t caller_bytes = 0;
   // True if a smaller plan is tried when this one does not fit. Its forecast then stops where that is clear.
   bool has_smaller_plan = false;
 };

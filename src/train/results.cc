@@ -135,7 +135,8 @@ void save_metrics(const std::filesystem::path& output_dir, const std::string& sp
 
 void save_results(const std::filesystem::path& output_dir, const std::string& split,
                   const nlohmann::json& results, bool combined) {
-  const DirectoryLock lock(output_dir);  // all_results.json is read and written
+  std::optional<DirectoryLock> lock;
+  if (combined) lock.emplace(output_dir);  // all_results.json is read and written
   write_json_atomic(output_dir / (split + "_results.json"), results, kResultFormat);
   if (!combined) return;
   const std::filesystem::path path = output_dir / "all_results.json";

@@ -36,8 +36,8 @@ nlohmann::json to_json(const Metrics& metrics);
 nlohmann::json to_json(const ScoreDetails& details, const std::string& split);
 
 // Writes output_dir/SPLIT_results.json. With `combined` it also updates output_dir/all_results.json, whose
-// other entries stay. The bytes are those of Trainer.save_metrics. UserError if all_results.json is malformed
-// or another run has the directory (io/directory_lock.h); SystemError if a file cannot be written. Each file
+// other entries stay, for which no other run may have the directory (io/directory_lock.h). The bytes are those of
+// Trainer.save_metrics. UserError if all_results.json is malformed or another run has the directory; SystemError if a file cannot be written. Each file
 // is replaced at once or not at all.
 void save_metrics(const std::filesystem::path& output_dir, const std::string& split, const Metrics& metrics,
                   bool combined = true);

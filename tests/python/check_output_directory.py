@@ -4,8 +4,8 @@
   check_output_directory.py OUTPUT_DIR --texts FILE --predictions FILE.jsonl [--max_seq_length N] [--tolerance 1e-4]
 
 Loads OUTPUT_DIR with AutoModelForSequenceClassification and AutoTokenizer, runs every text, and compares with the lines
-of `shoehorn predict --logits`: {"label": name or id, "scores": [logit of each id] or {name: logit}}; of any number of
-labels a text {"labels": [names], "scores": …}, of a regression {"value": number} or {"values": {name: number}}.
+of `shoehorn predict --logits`: {"label": name, "logits": {name: logit}, …}; of any number of
+labels a text {"labels": [names], "logits": …}, of a regression {"value": number} or {"values": {name: number}}.
 
 --texts: a text a line; a tab separates a pair. With the suffix .jsonl, {"text": …, "text_pair": …} a line instead.
 Exit: 0 the same, 1 different or unreadable, 77 no transformers here (CTest's SKIP_RETURN_CODE).
@@ -42,13 +42,13 @@ def logits_of(model, tokenizer, text, pair, max_seq_length):
 
 def problems_of(index, prediction, logits, labels, tolerance):
     """What is wrong with one prediction line, as texts (none when nothing is), and its largest difference."""
-    scores = [prediction["value"]] if "value" in prediction else prediction.get("values", prediction.get("scores"))
+    scores = [prediction["value"]] if "value" in prediction else prediction.get("values", prediction.get("logits"))
     if isinstance(scores, dict):
         if sorted(scores) != sorted(labels):
-            return [f"line {index}: expected scores of {labels}, got {sorted(scores)}"], 0.0
+            return [f"line {index}: expected logits of {labels}, got {sorted(scores)}"], 0.0
         scores = [scores[name] for name in labels]
     if len(scores) != len(logits):
-        return [f"line {index}: expected {len(logits)} scores, got {len(scores)}"], 0.0
+        return [f"line {index}: expected {len(logits)} logits, got {len(scores)}"], 0.0
     problems = []
     for name, ours, theirs in zip(labels, scores, logits):
         # Written so that a NaN on either side fails.

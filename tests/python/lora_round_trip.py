@@ -33,7 +33,7 @@ def predict(shoehorn, model, directory, name):
     )  # fmt: skip
     if finished.returncode != 0:
         return None
-    return [json.loads(line)["scores"] for line in predictions.read_text(encoding="utf-8").splitlines()]
+    return [list(json.loads(line)["logits"].values()) for line in predictions.read_text(encoding="utf-8").splitlines()]
 
 
 def logits_of(model, directory):
