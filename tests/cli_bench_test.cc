@@ -36,8 +36,8 @@ double megabytes(const json& bytes) {
 
 TEST_F(CliBench, QuickLadder) {
   if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer; single rungs are run below";
-  const ProgramRun result =
-      run({"bench", "ladder", "--quick", "--steps", "2", "--repeats", "1", "--json_file", path("ladder.json")});
+  const ProgramRun result = run(
+      {"bench", "ladder", "--quick", "--steps", "2", "--repeats", "1", "--json_file", path("ladder.json")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(result.error, "");
   const json ladder = read_json(path("ladder.json"));

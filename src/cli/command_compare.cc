@@ -39,12 +39,13 @@ std::vector<std::string> directories_of(const CommandOptions& options) {
 }  // namespace
 
 CommandHelp help_of_compare() {
-  return {.name = "compare",
-          .introduction =
-              "Runs beside each other, each the output directory of a training: losses, metrics, memory, time, and the\n"
-              "arguments in which they differ. Of a run that goes on the newest checkpoint counts.\n\n"
-              "  shoehorn compare RUN RUN …\n",
-          .own_rows = option_rows()};
+  return {
+      .name = "compare",
+      .introduction =
+          "Runs beside each other, each the output directory of a training: losses, metrics, memory, time, and the\n"
+          "arguments in which they differ. Of a run that goes on the newest checkpoint counts.\n\n"
+          "  shoehorn compare RUN RUN …\n",
+      .own_rows = option_rows()};
 }
 
 int run_compare(const std::vector<std::string>& words) {

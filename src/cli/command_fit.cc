@@ -12,12 +12,14 @@
 namespace shoehorn {
 
 CommandHelp help_of_fit() {
-  return {.name = "fit",
-          .introduction = "The fastest settings of a training run that fit the memory, and the flags that train with them. "
-                          "What is given stays; docs/fit.md tells more.\n\n"
-                          "  shoehorn fit --model bert-large --sequence_length 512 --memory_budget 6GiB\n",
-          .own_rows = fit_option_rows(),
-          .table = Command::kPlan};
+  return {
+      .name = "fit",
+      .introduction =
+          "The fastest settings of a training run that fit the memory, and the flags that train with them. "
+          "What is given stays; docs/fit.md tells more.\n\n"
+          "  shoehorn fit --model bert-large --sequence_length 512 --memory_budget 6GiB\n",
+      .own_rows = fit_option_rows(),
+      .table = Command::kPlan};
 }
 
 int run_fit(const std::vector<std::string>& words) {

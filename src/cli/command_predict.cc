@@ -102,29 +102,35 @@ int run_predict(const std::vector<std::string>& words) {
   std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
   PredictionOutput output(destination.predictions);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  print_text(args, fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length")), people);
+  print_text(args, fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length")),
+             people);
   // Of a file that is read as it is predicted the number of rows is not known.
   Progress bar("predict", 0, 0, beside_main_work(progress_options(args), ProgressUnit::kTexts));
   const PredictedFile predicted = with_kept_text(kept_text(destination), [&] {
-    return predict_file(*source.model, args, *tokenizer, format, output,
-                        {.predictor = {.weights = source.directory,
-                                       .adapter = source.adapter,
-                                       .on_line = notice_printer(args, people)},
-                         .on_progress = [&](const PredictFileProgress& done) { bar.update(done.rows, done.rows); }});
+    return predict_file(
+        *source.model, args, *tokenizer, format, output,
+        {.predictor = {.weights = source.directory,
+                       .adapter = source.adapter,
+                       .on_line = notice_printer(args, people)},
+         .on_progress = [&](const PredictFileProgress& done) { bar.update(done.rows, done.rows); }});
   });
   bar.finish();
   output.finish();
-  print_text(args, fmt::format("{}{}\n", notices_of(args.test_file, loaded_as(predicted, *source.model)), describe(thread_count())), people);
+  print_text(args,
+             fmt::format("{}{}\n", notices_of(args.test_file, loaded_as(predicted, *source.model)),
+                         describe(thread_count())),
+             people);
   if (args.json) {
     nlohmann::json result = to_json(predicted.metrics);
     result["output_file"] = destination.predictions.string();
     fmt::print("{}", format_json(result));
   } else {
     if (predicted.is_scored) print_text(args, format_scores(predicted.metrics), people);
-    print_text(args,
-               fmt::format("{} in {}\n", plural(predicted.rows, "prediction"),
-                           destination.is_standard_output() ? "standard output" : destination.predictions.string()),
-               people);
+    print_text(
+        args,
+        fmt::format("{} in {}\n", plural(predicted.rows, "prediction"),
+                    destination.is_standard_output() ? "standard output" : destination.predictions.string()),
+        people);
   }
   if (destination.has_results) {
     ensure_writable_directory(args.output_dir);

@@ -157,10 +157,12 @@ CommandHelp help_of_train() {
           "Fine-tunes a model of a Hugging Face directory on texts of yours; the Trainer's flags.\n\n"
           "  shoehorn train --model_name_or_path DIR --train_file train.csv --validation_file dev.csv --output_dir "
           "out\n",
-      .own_rows = {{.name = "fit",
-                    .kind = ArgumentKind::kFlag,
-                    .standard = false,
-                    .help = "finds the fastest settings that fit the memory and trains with them; takes fit's flags too"}},
+      .own_rows =
+          {{.name = "fit",
+            .kind = ArgumentKind::kFlag,
+            .standard = false,
+            .help =
+                "finds the fastest settings that fit the memory and trains with them; takes fit's flags too"}},
       .table = Command::kTrain};
 }
 
@@ -195,8 +197,8 @@ int run_train(const std::vector<std::string>& words) {
   Trainer& trainer = *planned;
   trainer.add_callback(std::make_shared<ArgumentsFile>(parsed.arguments));
   print_text(args, fmt::format("{}{}{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()),
-                               format_batch(trainer.arguments(), trainer.steps()), shown_class_weights(trainer),
-                               describe(thread_count()),
+                               format_batch(trainer.arguments(), trainer.steps()),
+                               shown_class_weights(trainer), describe(thread_count()),
                                format_precision(args, trainer.session().backend().machine()),
                                format_forecast(trainer.forecast())));
   const TrainOutput output = trainer.train();

@@ -70,9 +70,9 @@ class FilePredictor {
   PredictedFile run() {
     PredictedFile result;
     try {
-      result.invalid_utf8 =
-          read_table_in_pieces(find_data_files("--test_file", args_.test_file), {.format = format_named(args_.test_file_format)}, limits_,
-                               [&](const Table& part) { take(part); });
+      result.invalid_utf8 = read_table_in_pieces(find_data_files("--test_file", args_.test_file),
+                                                 {.format = format_named(args_.test_file_format)}, limits_,
+                                                 [&](const Table& part) { take(part); });
     } catch (const EnoughRows&) {
     }
     result.metrics = metrics_of(predictor_->finish());
