@@ -27,6 +27,9 @@ using Reasons = std::map<std::string, std::string>;
 // Of every command that reads texts.
 inline const std::pair<const std::string, std::string> kNoCache = {
     "overwrite_cache", "nothing is cached; CliDatasetCache has its tests"};
+// Of every command that trains or plans.
+inline const std::pair<const std::string, std::string> kNotSplit = {
+    "validation_split_percentage", "there is a validation_file; TextTaskTest has none"};
 // Of every command that opens a model.
 inline const std::pair<const std::string, std::string> kSameTask = {
     "task", "it is what the model's config names; CliLanguageTest has another"};

@@ -38,6 +38,7 @@ TEST_F(CliReadFlags, Plan) {
       {{"auto_find_batch_size", "the batch fits; AutoFindBatchSize has its tests"},
        {"profile", "its bytes are among those that are measured of the process"},
        kNoCache,
+       kNotSplit,
        kSameTask});
 }
 

@@ -50,6 +50,7 @@ TEST_F(CliReadFlags, Train) {
             {"disable_tqdm", "there is no terminal"},
             {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
             kNoCache,
+            kNotSplit,
             kSameTask,
             {"enable_jit_checkpoint", "no signal comes; CliSignals has some"},
             {"overwrite_output_dir",
