@@ -125,7 +125,7 @@ TEST_F(LanguageDataTest, DocumentsEndWithTheirToken) {
   EXPECT_EQ(data.train.dataset.source().document_count(0), 2);
   EXPECT_EQ(data.train.dataset.source().document_length(0, 0), std::ssize(first) + 1);
   EXPECT_EQ(data.train.dataset.target_items(0), std::ssize(all) - 2);
-  EXPECT_TRUE(contains(data.summary, fmt::format("1 blocks of up to 64 tokens, {} on average", all.size())));
+  EXPECT_TRUE(contains(data.summary, fmt::format("1 block of up to 64 tokens, {} on average", all.size())));
 }
 
 TEST_F(LanguageDataTest, NothingIsLeftOutInSilence) {
@@ -145,7 +145,7 @@ TEST_F(LanguageDataTest, NothingIsLeftOutInSilence) {
   args_.packing = "documents";
   args_.train_file = directory_.write("b.csv", "text\n\"\"\n" + std::string(40, 'z') + "\n");
   EXPECT_TRUE(
-      contains(load().summary, "1 texts longer than a block are cut into several; 1 texts have no token"));
+      contains(load().summary, "1 text longer than a block is cut into several; 1 text has no token"));
 }
 
 TEST_F(LanguageDataTest, TheFirstTextsAreToEvaluateOn) {
