@@ -114,7 +114,7 @@ class Watcher : public TrainerCallback {
     if (state.global_step == 0) first_ = read_text_file(page_);
   }
   void on_save(const TrainingArguments&, const TrainerState&, TrainerControl&) override {
-    later_ = read_text_file(page_);
+    if (later_.empty()) later_ = read_text_file(page_);
   }
 
   fs::path page_;

@@ -188,7 +188,7 @@ def make_pages(program, directory):
     run("compare", "first", "second", "--output_file", "compare.html")
     run("anatomy", "--model", "bert-mini", "--per_device_train_batch_size", 2, "--sequence_length", 32, "--steps", 1,
         "--no_limits", "--report", "anatomy.html")
-    run("bench", "batch", "--model", "bert-mini", "--sequence_length", 16, "--most", 4, "--report", "batch.html")
+    run("bench", "batch", "--model", "bert-mini", "--sequence_length", 16, "--max", 4, "--report", "batch.html")
     run("bench", "ladder", "--quick", "--sequence_length", 16, "--rungs", "batch_4,checkpointing,adafactor", "--report",
         "ladder.html")
     run("bench", "quality", "--quick", "--rungs", "bf16,sgd,layer_major", "--report", "quality.html")
