@@ -56,6 +56,8 @@ class CliReadFlags : public CliTest {
       if (spec.status != ArgumentStatus::kSupported || !command_reads(command, spec)) continue;
       if (spec.help.starts_with("accepted")) continue;
       const std::string name(spec.name);
+      // What it changes is times, and workspaces of some kernels: CliBench.StepSaysItsThreads has its test.
+      if (name == "num_threads") continue;
       std::vector<std::string> beside = words;
       const auto companion = companions.find(name);
       if (companion != companions.end())
@@ -230,9 +232,18 @@ class CliReadFlags : public CliTest {
   // Whether no two runs have it alike: times, what is measured of the process and of the machine, and forecasts that
   // start from it. `flags` are the words of the command line again.
   static bool is_of_the_run(const std::string& key) {
-    static const std::set<std::string> keys = {
-        "budget_bytes", "flags",          "planned_bytes",     "planning_peak_bytes", "predicted_bytes",
-        "total_bytes",  "training_bytes", "unexplained_bytes", "with_weights_bytes"};
+    static const std::set<std::string> keys = {"budget_bytes",
+                                               "flags",
+                                               "load",
+                                               "planned_bytes",
+                                               "planning_peak_bytes",
+                                               "predicted_bytes",
+                                               "step_interval",
+                                               "step_samples",
+                                               "total_bytes",
+                                               "training_bytes",
+                                               "unexplained_bytes",
+                                               "with_weights_bytes"};
     return key.ends_with("_runtime") || key.ends_with("_per_second") || key.ends_with("seconds") ||
            key.ends_with("_wait_share") || contains(key, "process_") || contains(key, "_measured_") ||
            keys.contains(key);
