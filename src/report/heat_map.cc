@@ -12,74 +12,69 @@ namespace shoehorn {
 
 namespace {
 
-constexpr double kMostNameWidth = 200;
-constexpr double kLeastNameWidth = 40;
+constexpr double kNameShare = 0.4;  // of the width, at most, for the names of rows
 constexpr double kMostCell = 64;
-constexpr double kLeastCell = 4;
-constexpr double kTop = 24;         // the title
 constexpr double kTextHeight = 16;  // a cell's least height with a text
 
 // The rectangle with its share of the full shade.
-std::string shaded(double x, double y, double size, double share, const std::string& tooltip) {
+std::string shaded(double x, double y, double width, double height, double share, const std::string& tooltip) {
   return fmt::format("<g fill-opacity=\"{:.3f}\">{}</g>", share,
-                     svg::rectangle(x, y, size, size, "bar " + svg::color_class(0), tooltip));
+                     svg::rectangle(x, y, width, height, "bar " + svg::color_class(0), tooltip));
 }
 
-// A text that is read upwards from its place.
-std::string on_end(double x, double y, const std::string& content) {
-  return fmt::format("<g transform=\"rotate(-90 {} {})\">{}</g>", svg::number(x), svg::number(y),
-                     svg::text(x, y, content, svg::Anchor::kStart, "category"));
+// "3  name": columns have only the numbers, for which there is room.
+std::string numbered(const HeatMap& map, size_t index) {
+  return fmt::format("{}  {}", index + 1, map.names[index]);
 }
 
 }  // namespace
 
 std::string draw(const HeatMap& map) {
+  return svg::for_each_width([&map](double width) { return draw(map, width); });
+}
+
+std::string draw(const HeatMap& map, double width) {
   const size_t count = map.names.size();
   CHECK(map.counts.size() == count * count, "{} counts of {} names", map.counts.size(), count);
-  double widest = 0;
-  for (const std::string& name : map.names) widest = std::max(widest, svg::text_width(name));
-  const double name_width = std::clamp(widest, kLeastNameWidth, kMostNameWidth);
-  const double left = name_width + 16;
-  const double cell = std::clamp((svg::kWidth - left) / static_cast<double>(std::max<size_t>(1, count)),
-                                 kLeastCell, kMostCell);
-  const bool shows_names = cell >= kTextHeight;
-  const bool is_level = widest + 4 <= cell;  // names over the columns, which otherwise stand on end
-  const double top =
-      kTop + svg::kLineHeight + (is_level || !shows_names ? svg::kLineHeight : name_width + 12);
-  const double side = cell * static_cast<double>(count);
-  std::string body =
-      svg::text(0, 14, map.title, svg::Anchor::kStart, "title") +
-      svg::text(0, kTop + 10, fmt::format("{} down, {} across", map.row_title, map.column_title),
-                svg::Anchor::kStart, "tick");
+  double name_room = 0;
+  for (size_t i = 0; i < count; ++i) name_room = std::max(name_room, text_width(numbered(map, i)));
+  name_room = std::min(name_room, kNameShare * width);
+  const double left = name_room + 10;
+  const double cell = std::min(kMostCell, (width - left) / static_cast<double>(std::max<size_t>(1, count)));
+  const bool has_names = cell >= kTextHeight;
+  const svg::Part title = svg::title(map.title, width);
+  std::string body = title.body;
+  const std::vector<std::string> axes =
+      wrapped(fmt::format("{} down, {} across", map.row_title, map.column_title), width);
+  body += svg::text_lines(0, title.height + 11, axes, svg::Anchor::kStart, "axistitle");
+  double y = title.height + kTextLine * static_cast<double>(axes.size()) + kTextHeight + 4;
+  for (size_t column = 0; has_names && column < count; ++column) {
+    body += svg::text(left + cell * (static_cast<double>(column) + 0.5), y - 5, std::to_string(column + 1),
+                      svg::Anchor::kMiddle, "tick");
+  }
   for (size_t row = 0; row < count; ++row) {
     const std::span<const int64_t> counts = std::span(map.counts).subspan(row * count, count);
     const auto whole = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
-    const double y = top + cell * static_cast<double>(row);
-    if (shows_names) {
-      const std::string name = svg::shortened(map.names[row], name_width);
-      const double x = left + cell * (static_cast<double>(row) + 0.5);
-      body += svg::text(left - 8, y + cell / 2 + 4, name, svg::Anchor::kEnd, "category");
-      body += is_level ? svg::text(x, top - 6, name, svg::Anchor::kMiddle, "category")
-                       : on_end(x + 4, top - 8, name);
+    double height = cell;
+    if (has_names) {
+      const std::vector<std::string> name = wrapped(numbered(map, row), name_room);
+      const double name_height = kTextLine * static_cast<double>(name.size());
+      height = std::max(cell, name_height + 4);
+      body += svg::text_lines(left - 8, y + (height - name_height) / 2 + 12, name, svg::Anchor::kEnd, "category");
     }
     for (size_t column = 0; column < count; ++column) {
       const double x = left + cell * static_cast<double>(column);
       const double share = whole == 0 ? 0 : static_cast<double>(counts[column]) / whole;
-      body +=
-          shaded(x, y, cell, share,
-                 fmt::format("{} {}, {} {}: {} ({:.1f} %)", map.row_title, map.names[row], map.column_title,
-                             map.names[column], format_count(counts[column]), 100 * share));
+      body += shaded(x, y, cell, height, share,
+                     fmt::format("{} {}, {} {}: {} ({:.1f} %)", map.row_title, map.names[row], map.column_title,
+                                 map.names[column], format_count(counts[column]), 100 * share));
       const std::string number = format_count(counts[column]);
-      if (counts[column] > 0 && shows_names && svg::text_width(number) + 4 <= cell)
-        body += svg::text(x + cell / 2, y + cell / 2 + 4, number, svg::Anchor::kMiddle, "value");
+      if (counts[column] > 0 && has_names && text_width(number) + 4 <= cell)
+        body += svg::text(x + cell / 2, y + height / 2 + 4, number, svg::Anchor::kMiddle, "value");
     }
+    y += height;
   }
-  for (size_t i = 0; shows_names && i <= count; ++i) {
-    const double at = cell * static_cast<double>(i);
-    body += svg::line(left, top + at, left + side, top + at, "grid");
-    body += svg::line(left + at, top, left + at, top + side, "grid");
-  }
-  return svg::element(top + side + 8, map.title,
+  return svg::element(width, y + 8, map.title,
                       fmt::format("{} by {}, {} names", map.row_title, map.column_title, count), body);
 }
 

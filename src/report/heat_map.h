@@ -20,4 +20,7 @@ struct HeatMap {
 // CHECKs the number of counts. Texts are escaped.
 std::string draw(const HeatMap& map);
 
+// One drawing of plot.h's widths.
+std::string draw(const HeatMap& map, double width);
+
 }  // namespace shoehorn

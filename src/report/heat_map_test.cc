@@ -26,16 +26,6 @@ TEST(HeatMap, ShadesAreSharesOfARow) {
   EXPECT_FALSE(contains(svg, "a<b"));
 }
 
-// Names that begin alike stay whole: they stand on end where a column is narrow.
-TEST(HeatMap, NamesAreNotCutWhereTheyDiffer) {
-  HeatMap map{.names = {"not_equivalent_a", "not_equivalent_b"}, .counts = {1, 2, 3, 4}};
-  const std::string svg = draw(map);
-  EXPECT_TRUE(contains(svg, "rotate(-90"));
-  EXPECT_FALSE(contains(svg, "…"));
-  map.names = {"a", "b"};
-  EXPECT_FALSE(contains(draw(map), "rotate"));
-}
-
 TEST(HeatMap, ARowWithoutCountsHasNoShade) {
   const std::string svg = draw(HeatMap{.names = {"a", "b"}, .counts = {0, 0, 1, 1}});
   EXPECT_TRUE(contains(svg, "fill-opacity=\"0.000\""));
