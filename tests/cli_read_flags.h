@@ -232,18 +232,11 @@ class CliReadFlags : public CliTest {
   // Whether no two runs have it alike: times, what is measured of the process and of the machine, and forecasts that
   // start from it. `flags` are the words of the command line again.
   static bool is_of_the_run(const std::string& key) {
-    static const std::set<std::string> keys = {"budget_bytes",
-                                               "flags",
-                                               "load",
-                                               "planned_bytes",
-                                               "planning_peak_bytes",
-                                               "predicted_bytes",
-                                               "step_interval",
-                                               "step_samples",
-                                               "total_bytes",
-                                               "training_bytes",
-                                               "unexplained_bytes",
-                                               "with_weights_bytes"};
+    static const std::set<std::string> keys = {
+        "budget_bytes",        "flags",           "load",           "planned_bytes",
+        "planning_peak_bytes", "predicted_bytes", "step_interval",  "step_samples",
+        "thread_waits",        "total_bytes",     "training_bytes", "unexplained_bytes",
+        "with_weights_bytes"};
     return key.ends_with("_runtime") || key.ends_with("_per_second") || key.ends_with("seconds") ||
            key.ends_with("_wait_share") || contains(key, "process_") || contains(key, "_measured_") ||
            keys.contains(key);

@@ -97,15 +97,16 @@ TEST_F(CliReadFlags, BenchStep) {
 
 TEST_F(CliReadFlags, BenchBatch) {
   const std::string only_measured = "it changes times and bytes that are measured";
-  expect_every_flag_is_read(Command::kBenchBatch,
-                            {"bench", "batch", "--model_name_or_path", model(), "--output_dir", output(),
-                             "--max_seq_length=8", "--max=1", "--steps=2", "--gradient_accumulation_steps=2",
-                             "--dataloader_num_workers=1", "--dump_program", path("dump"), "--json"},
-                            with(kNotMet, {{"dataloader_num_workers", only_measured},
-                                           {"dataloader_pin_memory", only_measured},
-                                           {"dataloader_prefetch_factor", only_measured},
-                                           {"gradient_accumulation_steps", only_measured}}),
-                            {{"loss_scale", {"--fp16"}}, {"output_dir", {"--profile=1"}}});
+  expect_every_flag_is_read(
+      Command::kBenchBatch,
+      {"bench", "batch", "--model_name_or_path", model(), "--output_dir", output(), "--max_seq_length=8",
+       "--max=1", "--steps=2", "--repeats=1", "--gradient_accumulation_steps=2", "--dataloader_num_workers=1",
+       "--dump_program", path("dump"), "--json"},
+      with(kNotMet, {{"dataloader_num_workers", only_measured},
+                     {"dataloader_pin_memory", only_measured},
+                     {"dataloader_prefetch_factor", only_measured},
+                     {"gradient_accumulation_steps", only_measured}}),
+      {{"loss_scale", {"--fp16"}}, {"output_dir", {"--profile=1"}}});
 }
 
 }  // namespace
