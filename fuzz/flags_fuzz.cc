@@ -35,7 +35,7 @@ void read(std::string_view input) {
   const CommandOptions options = parse_options(rows_of_a_command(), words, UnknownFlags::kKeep);
   CHECK(options.rest.size() <= words.size(), "words appear from nowhere");
   const ParsedArguments parsed = parse_arguments(command, words);
-  if (!parsed.help) check_arguments(parsed.arguments);
+  check_arguments(parsed.arguments);
 }
 
 const Registration kRegistration("flags", read);

@@ -17,7 +17,8 @@ constexpr double kMostCell = 64;
 constexpr double kTextHeight = 16;  // a cell's least height with a text
 
 // The rectangle with its share of the full shade.
-std::string shaded(double x, double y, double width, double height, double share, const std::string& tooltip) {
+std::string shaded(double x, double y, double width, double height, double share,
+                   const std::string& tooltip) {
   return fmt::format("<g fill-opacity=\"{:.3f}\">{}</g>", share,
                      svg::rectangle(x, y, width, height, "bar " + svg::color_class(0), tooltip));
 }
@@ -60,14 +61,16 @@ std::string draw(const HeatMap& map, double width) {
       const std::vector<std::string> name = wrapped(numbered(map, row), name_room);
       const double name_height = kTextLine * static_cast<double>(name.size());
       height = std::max(cell, name_height + 4);
-      body += svg::text_lines(left - 8, y + (height - name_height) / 2 + 12, name, svg::Anchor::kEnd, "category");
+      body +=
+          svg::text_lines(left - 8, y + (height - name_height) / 2 + 12, name, svg::Anchor::kEnd, "category");
     }
     for (size_t column = 0; column < count; ++column) {
       const double x = left + cell * static_cast<double>(column);
       const double share = whole == 0 ? 0 : static_cast<double>(counts[column]) / whole;
-      body += shaded(x, y, cell, height, share,
-                     fmt::format("{} {}, {} {}: {} ({:.1f} %)", map.row_title, map.names[row], map.column_title,
-                                 map.names[column], format_count(counts[column]), 100 * share));
+      body +=
+          shaded(x, y, cell, height, share,
+                 fmt::format("{} {}, {} {}: {} ({:.1f} %)", map.row_title, map.names[row], map.column_title,
+                             map.names[column], format_count(counts[column]), 100 * share));
       const std::string number = format_count(counts[column]);
       if (counts[column] > 0 && has_names && text_width(number) + 4 <= cell)
         body += svg::text(x + cell / 2, y + height / 2 + 4, number, svg::Anchor::kMiddle, "value");
