@@ -34,7 +34,9 @@ TEST(ThreadWaitsChild, DISABLED_PrintsWhatIsInForce) {
 }
 
 std::string run_child(const std::vector<std::string>& variables) {
-  std::vector<std::string> words = {"/usr/bin/env", "-u", "GOMP_SPINCOUNT", "-u", "OMP_WAIT_POLICY"};
+  std::vector<std::string> words = {"/usr/bin/env",     "-u", "GOMP_SPINCOUNT",     "-u",
+                                    "OMP_WAIT_POLICY",  "-u", "GTEST_TOTAL_SHARDS", "-u",
+                                    "GTEST_SHARD_INDEX"};
   words.insert(words.end(), variables.begin(), variables.end());
   words.insert(words.end(), {own_program().string(), kFilter, kAlsoDisabled});
   return run_process(words).output;

@@ -20,7 +20,7 @@ TEST(CommandCompare, PrintsATableOrJsonAndWritesThePage) {
   const std::string page = (directory.path() / "compare.html").string();
   const std::string json = (directory.path() / "compare.json").string();
   testing::internal::CaptureStdout();
-  EXPECT_EQ(run_compare({a, b, "--output_file", page, "--json", json}), 0);
+  EXPECT_EQ(run_compare({a, b, "--output_file", page, "--json_file", json}), 0);
   const std::string text = testing::internal::GetCapturedStdout();
   EXPECT_NE(text.find("training loss"), std::string::npos) << text;
   EXPECT_NE(text.find("a has no training_args.json"), std::string::npos) << text;

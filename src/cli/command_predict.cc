@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
+#include "cli/score_text.h"
 #include "cli/text_task.h"
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
@@ -120,12 +121,18 @@ int run_predict(const std::vector<std::string>& words) {
              fmt::format("{}{}\n", notices_of(args.test_file, loaded_as(predicted, *source.model)),
                          describe(thread_count())),
              people);
+  nlohmann::json results = to_json(predicted.metrics);
+  results.update(to_json(predicted.details, "predict"));
   if (args.json) {
-    nlohmann::json result = to_json(predicted.metrics);
+    nlohmann::json result = results;
     result["output_file"] = destination.predictions.string();
     fmt::print("{}", format_json(result));
   } else {
-    if (predicted.is_scored) print_text(args, format_scores(predicted.metrics), people);
+    if (predicted.is_scored) {
+      print_text(args,
+                 format_scores(predicted.metrics) + format_details(predicted.details, score_text_options()),
+                 people);
+    }
     print_text(
         args,
         fmt::format("{} in {}\n", plural(predicted.rows, "prediction"),
@@ -134,7 +141,7 @@ int run_predict(const std::vector<std::string>& words) {
   }
   if (destination.has_results) {
     ensure_writable_directory(args.output_dir);
-    save_metrics(args.output_dir, "predict", predicted.metrics, false);  // a run may be training there
+    save_results(args.output_dir, "predict", results, false);  // a run may be training there
   }
   return 0;
 }

@@ -87,6 +87,18 @@ std::optional<double> measure(const std::vector<std::string>& flags) {
   return run.is_measured() ? std::optional(run.step_seconds) : std::nullopt;
 }
 
+// What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the
+// smallest plans are known to the byte.
+void add_least(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitResult& result) {
+  for (const auto& [tier, plan] : result.least) {
+    if (!allowed.contains(tier)) return;  // those above it use it, too
+    const bool is_known =
+        std::any_of(result.fitting.begin(), result.fitting.end(),
+                    [&](const PlannedCandidate& other) { return other.run.flags == plan.run.flags; });
+    if (plan.process_bytes <= budget_bytes && !is_known) result.fitting.push_back(plan);
+  }
+}
+
 // The best plans whose processes fit, too, which only a process of their own tells to the byte; of them the fastest, if
 // they are to be run.
 void choose(const FitResult& result, size_t verified, FitReport& report) {
@@ -152,8 +164,8 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found) 
 
   const std::set<Degree> forbidden = degrees_of(options, "forbid");
   check_unused(parsed.arguments, forbidden);
-  FitSpace space{allowed_changes(options),
-                 given_degrees([&](std::string_view row) { return asked.sets(row); })};
+  const std::set<MathsChange> allowed = allowed_changes(options);
+  FitSpace space{allowed, given_degrees([&](std::string_view row) { return asked.sets(row); })};
   space.held.merge(degrees_of(options, "fix"));
   space.held.insert(forbidden.begin(), forbidden.end());
 
@@ -161,7 +173,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found) 
   const PlannedTask task = open_planned_task(parsed);
   const std::shared_ptr<const Backend> backend = make_backend();
   FitReport& report = found.report;
-  report.tier = *space.allowed.rbegin();
+  report.tier = *allowed.rbegin();
   report.given = std::move(given);
   report.samples = effective_batch_size(task.arguments);
   report.samples_in_epoch = task.has_samples ? task.train.size() : 0;
@@ -179,6 +191,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found) 
   found.is_json = asked.arguments.json;
   for (auto& [tier, plan] : found.result.least)
     plan.process_bytes = peak_of(plan_in_process(report.given, plan.run.flags));
+  add_least(allowed, report.budget_bytes, found.result);
   choose(found.result, static_cast<size_t>(verified), report);
 }
 

@@ -118,6 +118,7 @@ std::string notices_of(const std::string& file, const LoadedDataset& data) {
     notices +=
         fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
   }
+  for (const std::string& notice : data.notices) notices += notice + "\n";
   if (!data.files.empty())
     notices += fmt::format("{}: tokenized samples are read from {}\n", file, data.files.string());
   if (data.labels_are_ids) {

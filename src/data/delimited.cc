@@ -111,10 +111,10 @@ class DelimitedReader {
   int64_t first_line_ = 0;
 };
 
-// The hint for a file whose columns are separated by something else than its name says.
-std::string other_separator_hint(const std::string& source, char separator) {
-  if (separator == '\t') return "name it .tsv";
-  if (separator == ',') return "name it .csv";
+// The hint for a file whose columns are separated by something else than its name, or the format that was given, says.
+std::string other_separator_hint(const std::string& source, char separator, bool has_format) {
+  if (separator == '\t') return has_format ? "give the format tsv" : "name it .tsv";
+  if (separator == ',') return has_format ? "give the format csv" : "name it .csv";
   return fmt::format(
       "convert it: python3 -c \"import pandas; pandas.read_csv('{}', sep='{}').to_csv('{}', index=False)\"",
       source, separator, without_compression(source).replace_extension(".commas.csv").string());
@@ -122,18 +122,22 @@ std::string other_separator_hint(const std::string& source, char separator) {
 
 // A header that is one name with the separator of another format in it, above a row that has it too.
 void check_separator(const std::string& source, int64_t line, char delimiter, const std::string& name,
-                     const DelimitedReader& first_row) {
+                     const DelimitedReader& first_row, bool has_format) {
   for (const char separator : {',', ';', '\t', '|'}) {
     if (separator == delimiter || name.find(separator) == std::string::npos) continue;
     bool is_in_row = false;
     for (size_t i = 0; i < first_row.count(); ++i)
       is_in_row |= first_row.field(i).find(separator) != std::string::npos;
     if (!is_in_row) continue;
-    throw user_error("[{}:{}] expected {} between columns, as in its name, got {}: '{}'; {}{}", source, line,
-                     delimiter == ',' ? "commas" : "tabs",
+    const bool is_csv = delimiter == ',';
+    throw user_error("[{}:{}] expected {} between columns, as {}, got {}: '{}'; {}{}", source, line,
+                     is_csv ? "commas" : "tabs",
+                     !has_format ? "in its name"
+                     : is_csv    ? "the format csv has them"
+                                 : "the format tsv has them",
                      separator == '\t' ? "tabs" : fmt::format("'{}'", separator), shorten(name, 100),
-                     other_separator_hint(source, separator),
-                     delimiter == ',' ? ", or put the name of a single column in double quotes" : "");
+                     other_separator_hint(source, separator, has_format),
+                     is_csv ? ", or put the name of a single column in double quotes" : "");
   }
 }
 
@@ -154,7 +158,7 @@ void read_delimited(LineReader& lines, char delimiter, Quoting quoting, const Ta
 
   while (reader.next()) {
     if (builder.file_rows() == 0 && names.size() == 1 && !is_quoted)
-      check_separator(lines.source(), header_line, delimiter, names[0], reader);
+      check_separator(lines.source(), header_line, delimiter, names[0], reader, options.format.has_value());
     if (reader.count() != names.size()) {
       throw user_error("[{}:{}] expected {} fields as in the header, got {}; {}", lines.source(),
                        reader.first_line(), names.size(), reader.count(),

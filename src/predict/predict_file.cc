@@ -75,7 +75,10 @@ class FilePredictor {
                                                  [&](const Table& part) { take(part); });
     } catch (const EnoughRows&) {
     }
-    result.metrics = metrics_of(predictor_->finish());
+    const EvaluationResult evaluated = predictor_->finish();
+    result.metrics = metrics_of(evaluated);
+    if (labels_.are_whole() && !args_.prediction_loss_only && evaluated.score->total() > 0)
+      result.details = evaluated.score->details(model_.task().label_map().names);
     result.rows = rows_;
     result.is_scored = labels_.are_whole();
     result.labels_are_ids = labels_.are_ids();

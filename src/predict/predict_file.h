@@ -42,6 +42,7 @@ struct PredictedFile {
   // predicting and writing; where the file has labels also predict_loss and what the task scores; and four
   // predict_memory_* keys, as training has them.
   Metrics metrics = {};
+  ScoreDetails details = {};    // of labelled files
   bool is_scored = false;       // all rows had labels
   int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes that were read as U+FFFD
   bool labels_are_ids = false;  // the labels are numbers of the model's classes, which have other names

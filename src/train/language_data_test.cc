@@ -138,7 +138,7 @@ TEST_F(LanguageDataTest, NothingIsLeftOutInSilence) {
   EXPECT_TRUE(
       contains(load().summary,
                "a.txt: 25 texts: 50 tokens, 2 blocks of 15 tokens; 5 tokens left over at the end are not "
-               "used; 1 blocks behind the first 2 (--max_train_samples) are not used\n"));
+               "used; 1 block behind the first 2 (--max_train_samples) is not used\n"));
   args_.block_remainder = "run_clm";
   EXPECT_TRUE(contains(load().summary, "5 tokens left over from each 1,000 texts are not used"));
   args_.block_remainder = "keep";

@@ -47,7 +47,8 @@ TEST(ThreadCountChild, DISABLED_PrintsWhatIsInForce) {
 }
 
 std::string run_child(const std::vector<std::string>& words) {
-  std::vector<std::string> all = {"/usr/bin/env", "-u", "OMP_NUM_THREADS"};
+  std::vector<std::string> all = {"/usr/bin/env",       "-u", "OMP_NUM_THREADS",  "-u",
+                                  "GTEST_TOTAL_SHARDS", "-u", "GTEST_SHARD_INDEX"};
   all.insert(all.end(), words.begin(), words.end());
   all.insert(all.end(), {own_program().string(), "--gtest_filter=ThreadCountChild.*",
                          "--gtest_also_run_disabled_tests"});
