@@ -124,7 +124,7 @@ TEST_F(CliBench, Mistakes) {
                  {"[--python]", "bench/peers/setup.sh"});
   expect_failure({"bench", "ladder", "--quick", "--json_file", "/proc/none/x.json"}, 1, {"/proc/none"});
   expect_failure({"bench", "ladder", "--repeats", "3", "--max_repeats", "2"}, 2, {"[--max_repeats]"});
-  expect_failure({"bench", "ladder", "--precision", "0"}, 2, {"[--precision]"});
+  expect_failure({"bench", "ladder", "--median_error", "0"}, 2, {"[--median_error]"});
   expect_failure({"bench", "batch", "--max", "0"}, 2, {"[--max]"});
   expect_failure({"bench", "batch", "--report", "/proc/none/x.html"}, 1, {"/proc/none"});
   expect_failure({"bench", "batch", "--per_device_train_batch_size", "4"}, 2, {"bench batch tries them"});

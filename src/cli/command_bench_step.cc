@@ -33,7 +33,7 @@ const std::vector<ArgumentSpec>& option_rows() {
        .kind = ArgumentKind::kFlag,
        .standard = true,
        .help = "measure this machine's limits too, and say what share of them the step reaches"},
-      {.name = "precision",
+      {.name = "median_error",
        .kind = ArgumentKind::kNumber,
        .standard = 0.02,
        .help =
@@ -61,7 +61,7 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
 
 std::shared_ptr<StepWatch> make_watch(const CommandOptions& options, const TrainingArguments& args) {
   StepWatchOptions watching{.threads = thread_count().threads, .least_steps = kFewestSteps};
-  if (args.max_steps <= 0 && args.profile == 0) watching.precision = options.number("precision");
+  if (args.max_steps <= 0 && args.profile == 0) watching.precision = options.number("median_error");
   watching.max_seconds = options.number("max_seconds");
   return std::make_shared<StepWatch>(std::move(watching));
 }
@@ -192,7 +192,7 @@ int run_bench_step(const std::vector<std::string>& words) {
   } else {
     print_table(result);
     print_spread(result["step_samples"].get<std::vector<double>>(), watch->load(),
-                 options.number("precision"));
+                 options.number("median_error"));
     fmt::print("{}", profile);
   }
   return 0;

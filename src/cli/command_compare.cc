@@ -14,11 +14,7 @@ namespace {
 
 const std::vector<ArgumentSpec>& option_rows() {
   static const std::vector<ArgumentSpec> rows = {
-      {.name = "output_file",
-       .kind = ArgumentKind::kText,
-       .standard = std::string(),
-       .value = "FILE",
-       .help = "write the comparison with plots as one HTML file"},
+      result_report_row(),
       result_json_row(),
       result_json_file_row(),
   };
@@ -29,7 +25,7 @@ std::vector<std::string> directories_of(const CommandOptions& options) {
   for (const std::string& word : options.rest) {
     if (!word.starts_with("--")) continue;
     const std::string nearest =
-        nearest_name(word.substr(2, word.find('=') - 2), {"output_file", "json", "json_file"});
+        nearest_name(word.substr(2, word.find('=') - 2), {"report", "json", "json_file"});
     throw user_error("[{}] expected a flag of compare or the output directory of a run{}", word,
                      nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest));
   }
@@ -52,9 +48,8 @@ int run_compare(const std::vector<std::string>& words) {
   const CommandOptions options = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
   const RunComparison comparison = read_runs(directories_of(options));
   prepare_result_file(json_file_of(options));
-  prepare_result_file(options.text("output_file"));
-  if (!options.text("output_file").empty())
-    write_text_atomic(options.text("output_file"), comparison_page(comparison));
+  prepare_result_file(options.text("report"));
+  if (!options.text("report").empty()) write_text_atomic(options.text("report"), comparison_page(comparison));
   write_result(json_file_of(options), to_json(comparison), format_comparison(comparison));
   return 0;
 }

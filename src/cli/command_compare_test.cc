@@ -20,7 +20,7 @@ TEST(CommandCompare, PrintsATableOrJsonAndWritesThePage) {
   const std::string page = (directory.path() / "compare.html").string();
   const std::string json = (directory.path() / "compare.json").string();
   testing::internal::CaptureStdout();
-  EXPECT_EQ(run_compare({a, b, "--output_file", page, "--json_file", json}), 0);
+  EXPECT_EQ(run_compare({a, b, "--report", page, "--json_file", json}), 0);
   const std::string text = testing::internal::GetCapturedStdout();
   EXPECT_NE(text.find("training loss"), std::string::npos) << text;
   EXPECT_NE(text.find("a has no training_args.json"), std::string::npos) << text;
@@ -30,11 +30,10 @@ TEST(CommandCompare, PrintsATableOrJsonAndWritesThePage) {
 
 TEST(CommandCompare, AnUnknownFlagIsNoRun) {
   try {
-    run_compare({"a", "b", "--output_fil", "x"});
+    run_compare({"a", "b", "--repor", "x"});
     FAIL() << "expected a UserError";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean --output_file?"), std::string::npos)
-        << error.what();
+    EXPECT_NE(std::string(error.what()).find("did you mean --report?"), std::string::npos) << error.what();
   }
 }
 

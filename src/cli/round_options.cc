@@ -14,7 +14,7 @@ std::vector<ArgumentSpec> round_rows(const RoundLimits& limits) {
            .kind = kInteger,
            .standard = limits.most,
            .help = "the most processes of a setting whose median is not stable"},
-          {.name = "precision",
+          {.name = "median_error",
            .kind = kNumber,
            .standard = limits.precision,
            .help = "a median is stable when half of its 90 % interval is at most this share of it"},
@@ -29,12 +29,12 @@ RoundLimits round_limits(const CommandOptions& given) {
   limits.least = given.integer_at_least("repeats", 1);
   const bool is_exact = given.is_given("repeats") && !given.is_given("max_repeats");
   limits.most = is_exact ? limits.least : given.integer_at_least("max_repeats", 1);
-  limits.precision = given.number("precision");
+  limits.precision = given.number("median_error");
   limits.most_seconds = given.number("max_seconds");
   if (limits.most < limits.least)
     throw user_error("[--max_repeats] expected --repeats ({}) or more, got {}", limits.least, limits.most);
   if (!(limits.precision > 0))
-    throw user_error("[--precision] expected more than 0, got {}", limits.precision);
+    throw user_error("[--median_error] expected more than 0, got {}", limits.precision);
   return limits;
 }
 

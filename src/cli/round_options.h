@@ -8,7 +8,7 @@
 
 namespace shoehorn {
 
-// --repeats, --max_repeats, --precision and --max_seconds, with the defaults of `limits`.
+// --repeats, --max_repeats, --median_error and --max_seconds, with the defaults of `limits`.
 std::vector<ArgumentSpec> round_rows(const RoundLimits& limits);
 
 // What the flags say. --repeats alone says exactly how many processes there are. UserError for limits that leave none.

@@ -115,7 +115,7 @@ nlohmann::ordered_json to_json(const BatchSizesResult& result) {
       {"flags", options.flags},
       {"sequence_length", options.sequence_length},
       {"steps", options.steps},
-      {"precision", options.rounds.precision},
+      {"median_error", options.rounds.precision},
       {"repeats", options.rounds.least},
       {"max_repeats", options.rounds.most},
       {"max_seconds", options.rounds.most_seconds},

@@ -241,7 +241,7 @@ nlohmann::ordered_json to_json(const LadderResult& result) {
                                  {"effective_batch_size", kLadderEffectiveBatch},
                                  {"steps", options.steps},
                                  {"repeats", processes_of(result)},
-                                 {"precision", options.rounds.precision},
+                                 {"median_error", options.rounds.precision},
                                  {"max_repeats", options.rounds.most},
                                  {"max_seconds", options.rounds.most_seconds}};
   json["machine"] = to_json(result.machine);

@@ -185,7 +185,7 @@ def make_pages(program, directory):
             "--train_file", "corpus.txt", "--validation_file", "corpus.txt", "--output_dir", name, "--max_steps", 12,
             "--logging_steps", 1, "--eval_strategy", "steps", "--eval_steps", 3, "--save_strategy", "steps", "--save_steps", 6,
             "--learning_rate", rate, "--report_to", "html", "--profile", 2)
-    run("compare", "first", "second", "--output_file", "compare.html")
+    run("compare", "first", "second", "--report", "compare.html")
     run("anatomy", "--model", "bert-mini", "--per_device_train_batch_size", 2, "--sequence_length", 32, "--steps", 1,
         "--no_limits", "--report", "anatomy.html")
     run("bench", "batch", "--model", "bert-mini", "--sequence_length", 16, "--max", 4, "--report", "batch.html")
