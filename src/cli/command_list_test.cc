@@ -26,6 +26,7 @@ const std::map<std::string, std::string>& same_in_other_words() {
       {"sequence_length", "of random tokens, which are all of one length"},
       {"json", "what the object is of"},
       {"top_k", "of tokens or of classes, as transformers' pipelines have it"},
+      {"median_error", "of several settings, or of the step's one"},
       {"max_seconds", "of a process, or of the step's one"},
       {"num_threads", "of a ladder, both sides"},
       {"text_column_name", "one column, an alias of the table's text_column_names"},
