@@ -209,13 +209,15 @@ TEST_F(CliSignals, TheResultOnStandardOutputIsOneJsonObject) {
   EXPECT_TRUE(contains(stopped.error, "To go on from there:"));
 }
 
-// `timeout` signals its child and then the group of both: that is one stop.
+// `timeout` signals its child and then the group of both: that is one stop. Of signals that wait together the one with
+// the least number comes first.
 TEST_F(CliSignals, TwoSignalsOfOneEventAreOne) {
   StartedProgram program(endless_words(), directory_.path());
   wait_for(program, "step 2 ");
   for (int i = 0; i < 3; ++i) kill(program.pid(), SIGTERM);
   kill(program.pid(), SIGHUP);
-  EXPECT_EQ(program.wait().exit_code, 143);
+  const int exit_code = program.wait().exit_code;
+  EXPECT_TRUE(exit_code == 143 || exit_code == 129) << exit_code;
   EXPECT_GE(newest(output()), 2);
 }
 
@@ -236,7 +238,9 @@ TEST_F(CliSignals, ASecondSignalEndsItAtOnceAndLosesNoFinishedCheckpoint) {
     kill(program.pid(), SIGINT);
     kill(program.pid(), SIGCONT);
     const ProgramRun ended = program.wait();
-    EXPECT_TRUE(ended.exit_code == 130 || ended.exit_code == 143) << ended.exit_code << ended.error;
+    // -1: by the signal itself, behind the last line of the program, when all is saved.
+    EXPECT_TRUE(ended.exit_code == 130 || ended.exit_code == 143 || ended.exit_code == -1)
+        << ended.exit_code << ended.error;
     at_once += ended.error.find("by a second signal") == std::string::npos ? 0 : 1;
     EXPECT_GE(newest(output()), known);
     std::vector<std::string> more = endless_words({"--resume_from_checkpoint"});
