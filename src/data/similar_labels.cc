@@ -1,5 +1,7 @@
 #include "data/similar_labels.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <unordered_map>
