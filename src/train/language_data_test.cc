@@ -69,7 +69,7 @@ void expect_blocks(const LanguageBlocks& blocks, const nlohmann::json& expected)
   const auto tokens = std::min<int64_t>(8, std::ssize(all));
   EXPECT_EQ(Ints(all.begin(), all.begin() + tokens), expected["first_tokens"].get<Ints>());
   EXPECT_EQ(Ints(all.end() - tokens, all.end()), expected["last_tokens"].get<Ints>());
-  EXPECT_EQ(fnv1a(all), expected["fnv1a"]);
+  EXPECT_EQ(expected["fnv1a"], fnv1a(all));
 }
 
 // From memory and from files.
