@@ -41,9 +41,8 @@ std::string resume_command(const std::string& program, const std::vector<std::st
                                                [](const std::string& word) { return flag_of(word).empty(); });
   kept = without_flag(kept, "overwrite_output_dir",
                       [](const std::string& word) { return parse_boolean(word).has_value(); });
-  std::string command = shell_word(program);
-  for (const std::string& word : kept) command.append(" ").append(shell_word(word));
-  return command + " --resume_from_checkpoint";
+  kept.insert(kept.begin(), program);
+  return shell_words(kept) + " --resume_from_checkpoint";
 }
 
 }  // namespace shoehorn

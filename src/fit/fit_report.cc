@@ -77,13 +77,17 @@ std::string format_techniques(const FitResult& result) {
   return text;
 }
 
-nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, std::optional<size_t> index) {
+std::vector<std::string> all_flags(const FitReport& report, const PlannedCandidate& plan) {
   std::vector<std::string> flags = report.given;
   flags.insert(flags.end(), plan.run.flags.begin(), plan.run.flags.end());
+  return flags;
+}
+
+nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, std::optional<size_t> index) {
   const MeasuredStep* measured = index ? measured_of(report, *index) : nullptr;
   const double seconds = measured == nullptr ? plan.least_seconds : measured->seconds;
   nlohmann::json json = {
-      {"flags", flags},
+      {"flags", all_flags(report, plan)},
       {"added_flags", plan.run.flags},
       {"step_seconds", seconds},
       {"step_seconds_are", measured == nullptr ? "lower bound" : "measured"},
@@ -99,10 +103,7 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
 }  // namespace
 
 std::vector<std::string> chosen_flags(const FitReport& report) {
-  std::vector<std::string> flags = report.given;
-  const std::vector<std::string>& added = report.best[*report.chosen].run.flags;
-  flags.insert(flags.end(), added.begin(), added.end());
-  return flags;
+  return all_flags(report, report.best[*report.chosen]);
 }
 
 std::string format_fit(const FitReport& report) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "session/smaller_forms.h"
 
 namespace shoehorn {
 
@@ -15,9 +16,6 @@ namespace {
 constexpr std::array<std::string_view, kDegrees> kDegreeNames = {
     "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters"};
 constexpr std::array<std::string_view, 4> kTierNames = {"exact", "rounding", "numerics", "adapters"};
-
-// A step in layer-major order holds the nodes of every micro-batch; beyond this many it takes long to plan.
-constexpr int64_t kMaxUnrolledMicroBatches = 32;
 
 constexpr std::string_view kLayerMajor = "layer_major";
 

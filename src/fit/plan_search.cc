@@ -8,6 +8,7 @@
 #include "analysis/operation_anatomy.h"
 #include "base/error.h"
 #include "session/batching.h"
+#include "session/smaller_forms.h"
 
 namespace shoehorn {
 
@@ -19,14 +20,6 @@ constexpr double kSameTime = 0.01;
 // Segments of layers that are recomputed together: where one layer at a time does not fit, longer ones keep fewer
 // inputs.
 constexpr int64_t kLongestSegment = 4;
-
-std::vector<int64_t> divisors_of(int64_t number) {
-  std::vector<int64_t> divisors;
-  for (int64_t divisor = number; divisor >= 1; --divisor) {
-    if (number % divisor == 0) divisors.push_back(divisor);
-  }
-  return divisors;
-}
 
 // Sorts plans that fit: fastest first, in classes of equal times.
 void sort_by_preference(std::vector<PlannedCandidate>& plans) {
@@ -74,13 +67,16 @@ std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
   const auto known = std::find_if(planned_.begin(), planned_.end(),
                                   [&](const PlannedCandidate& one) { return one.run.flags == run.flags; });
   if (known != planned_.end()) return *known;
-  std::unique_ptr<Session> session;
   try {
-    validate(run.arguments);
-    session = session_of(run);
+    return plan_or_throw(run);
   } catch (const UserError&) {
     return std::nullopt;
   }
+}
+
+PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
+  validate(run.arguments);
+  const std::unique_ptr<Session> session = session_of(run);
   const OperationAnatomy work = operation_anatomy(planned_work(*session), options_.limits);
   PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes,
                            total_of(work).floor_seconds};
@@ -190,8 +186,7 @@ MemoryAnatomy PlanSearch::binding(const std::vector<PlannedCandidate>& fitting) 
 }
 
 FitResult PlanSearch::find(const FitCandidate& run) {
-  validate(run.arguments);
-  session_of(run);  // for its error, if it cannot be planned at all
+  plan_or_throw(run);
   for (const FitCandidate& form : numeric_forms(run, options_.space)) search_form(form);
   FitResult result;
   std::vector<PlannedCandidate> searched = planned_;

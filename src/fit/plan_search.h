@@ -62,6 +62,7 @@ class PlanSearch {
  private:
   std::unique_ptr<Session> session_of(const FitCandidate& run) const;
   std::optional<PlannedCandidate> plan(const FitCandidate& run);
+  PlannedCandidate plan_or_throw(const FitCandidate& run);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
   void search_form(const FitCandidate& form);
   bool search_micro_batch(const FitCandidate& run);

@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "analysis/step_profile.h"
 #include "lab/median_interval.h"
 
 namespace shoehorn {
 
 namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string line_of(const RoundSetting& setting) {
   const StepRun& run = setting.runs.back();

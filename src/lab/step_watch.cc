@@ -1,16 +1,11 @@
 #include "lab/step_watch.h"
 
-#include <chrono>
-
+#include "analysis/step_profile.h"
 #include "lab/median_interval.h"
 
 namespace shoehorn {
 
 namespace {
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double load_average() {
   const std::optional<MachineLoad> load = machine_load();
@@ -20,7 +15,7 @@ double load_average() {
 }  // namespace
 
 StepWatch::StepWatch(StepWatchOptions options) : options_(std::move(options)) {
-  if (!options_.clock_seconds) options_.clock_seconds = steady_seconds;
+  if (!options_.clock_seconds) options_.clock_seconds = now_seconds;
 }
 
 void StepWatch::on_step_begin(const TrainingArguments&, const TrainerState&, TrainerControl&) {

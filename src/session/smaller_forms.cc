@@ -14,9 +14,6 @@ namespace shoehorn {
 
 namespace {
 
-// A layer-major step holds every micro-batch's nodes; beyond this many it is no longer worth offering.
-constexpr int64_t kMaxUnrolledMicroBatches = 32;
-
 // The code of other products is not made to be measured: the process may be short of memory. Of an encoder of
 // 24 layers of 1024, that of bf16 makes the process's overhead a sixth larger with 1024 tokens, a third with
 // 32768; this is half.
@@ -44,7 +41,15 @@ BatchCapacity with_sequences(const BatchCapacity& whole, int64_t sequences) {
           .longest_decoder_sequence = whole.longest_decoder_sequence};
 }
 
-// Largest first.
+bool can_be_run(const StepOptions& step) {
+  if (step.gradient_accumulation_steps == 1) return true;
+  // A gradient that is used at once must be complete.
+  if (!is_by_layer(step)) return !step.update_in_backward;
+  return step.gradient_accumulation_steps <= kMaxUnrolledMicroBatches;
+}
+
+}  // namespace
+
 std::vector<int64_t> divisors_of(int64_t number) {
   std::vector<int64_t> divisors;
   for (int64_t small = 1; small <= number / small; ++small) {
@@ -55,15 +60,6 @@ std::vector<int64_t> divisors_of(int64_t number) {
   std::sort(divisors.rbegin(), divisors.rend());
   return divisors;
 }
-
-bool can_be_run(const StepOptions& step) {
-  if (step.gradient_accumulation_steps == 1) return true;
-  // A gradient that is used at once must be complete.
-  if (!is_by_layer(step)) return !step.update_in_backward;
-  return step.gradient_accumulation_steps <= kMaxUnrolledMicroBatches;
-}
-
-}  // namespace
 
 std::string recompute_flags(const StepOptions& step) {
   if (step.recompute_every_n_layers == 1) return "";

@@ -12,6 +12,12 @@
 
 namespace shoehorn {
 
+// A layer-major step holds every micro-batch's nodes; beyond this many it is no longer worth offering.
+inline constexpr int64_t kMaxUnrolledMicroBatches = 32;
+
+// Largest first.
+std::vector<int64_t> divisors_of(int64_t number);
+
 // The flags that recompute every layer; empty if the step already does.
 std::string recompute_flags(const StepOptions& step);
 

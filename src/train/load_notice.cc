@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
+#include "analysis/step_profile.h"
 #include "base/median.h"
+#include "base/plural.h"
 
 namespace shoehorn {
 
@@ -15,10 +16,6 @@ namespace {
 
 constexpr size_t kStepsCompared = 8;
 constexpr double kSlowerBy = 2;
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -29,7 +26,7 @@ int64_t others_in(const MachineLoad& load) {
 
 LoadNotice::LoadNotice(LoadNoticeOptions options) : options_(std::move(options)) {
   if (!options_.load) options_.load = [] { return machine_load(); };
-  if (!options_.clock_seconds) options_.clock_seconds = steady_seconds;
+  if (!options_.clock_seconds) options_.clock_seconds = now_seconds;
   recent_seconds_.reserve(kStepsCompared);
 }
 
@@ -54,8 +51,7 @@ void LoadNotice::say(const std::string& what, int64_t others) {
   if (options_.on_line) {
     options_.on_line(fmt::format(
         "{}: {} of other programs and {} of this run want {}; wait until the others have ended{}", what,
-        others == 1 ? "1 thread" : fmt::format("{} threads", others), options_.threads,
-        options_.processors == 1 ? "1 processor" : fmt::format("{} processors", options_.processors), fewer));
+        plural(others, "thread"), options_.threads, plural(options_.processors, "processor"), fewer));
   }
 }
 

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
 
+#include "analysis/step_profile.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -38,10 +38,6 @@ int64_t terminal_columns(int descriptor) {
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultColumns;
   return size.ws_col;
-}
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void repeat(std::string& text, std::string_view piece, int64_t count) {
@@ -86,7 +82,7 @@ Progress::Progress(std::string label, int64_t first_step, int64_t total_steps, P
       total_steps_(total_steps),
       options_(std::move(options)),
       step_(first_step) {
-  if (!options_.clock_seconds) options_.clock_seconds = steady_seconds;
+  if (!options_.clock_seconds) options_.clock_seconds = now_seconds;
   if (!options_.work_of) options_.work_of = [](int64_t step) { return static_cast<double>(step); };
   if (!options_.columns) options_.columns = [] { return kDefaultColumns; };
   start_seconds_ = options_.clock_seconds();
