@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs every GoogleTest program of a build, one after the other, its tests shared among as many processes as there are
-# processors; and whatever else is registered with CTest. Prints the output of those that fail, and why a test was
-# skipped. The last line is the sum: "N passed, N failed, N skipped".
+# processors; and whatever else is registered with CTest. Prints the output of those that fail, and in the end why a test
+# was skipped, what a failed one said first, and the sum: "N passed, N failed, N skipped".
 #
 #   [TEST_PROCESSES=N] scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
 #
@@ -14,8 +14,10 @@ build=$1
 sanitized=${2:-}
 processes=${TEST_PROCESSES:-$(nproc)}
 logs=$(mktemp -d)
-reasons=$logs/reasons  # of the tests that were skipped, a line each
+reasons=$logs/reasons    # of the tests that were skipped, a line each
+failures=$logs/failures  # of those that failed
 : > "$reasons"
+: > "$failures"
 trap 'rm -rf "$logs"' EXIT
 passed=0
 failed=0
@@ -50,7 +52,7 @@ run_program() {
     program_passed=$((program_passed + ${p:-0}))
     program_failed=$((program_failed + ${f:-0}))
     program_skipped=$((program_skipped + ${s:-0}))
-    [ "${f:-0}" -eq 0 ] || show_failures
+    [ "${f:-0}" -eq 0 ] || { show_failures; failure_lines >> "$failures"; }
     [ "$counts_passed" -ne 1 ] || skip_reasons >> "$reasons"
   done
   echo "$program: $program_passed passed, $program_failed failed, $program_skipped skipped ($(($(date +%s) - start)) s)"
@@ -69,13 +71,32 @@ skip_reasons() {
        collects && NF { reason = reason (reason == "" ? "" : " ") $0 }' "$log"
 }
 
-# The log without the tests that passed and said nothing.
+# The log without the tests that passed or were skipped; of a long one its begin and its end.
 show_failures() {
-  awk '/^\[ RUN / { run = $0; next }
-       /^\[       OK \]/ { run = ""; next }
-       /^\[-*\]/ { next }
-       run != "" { print "  | " run; run = "" }
-       { print "  | " $0 }' "$log"
+  awk 'function show(   i) {
+         for (i = 1; i <= lines; ++i) {
+           if (lines > 80 && i == 41) { print "  | … " lines - 80 " lines …"; i = lines - 39 }
+           print "  | " line[i]
+         }
+         lines = 0
+       }
+       /^\[ RUN / { inside = 1; lines = 0 }
+       inside { line[++lines] = $0 }
+       /^\[  FAILED  \] [^ ]+ \(/ { if (inside) show(); inside = 0; next }
+       /^\[ +OK \]/ || /^\[  SKIPPED \] [^ ]+ \(/ { if (inside) lines = 0; inside = 0; next }
+       !inside && NF && !/^\[[-=]*\]/ && !/^\[  SKIPPED/ { print "  | " $0 }
+       END { show() }' "$log"
+}
+
+# "TEST: what GoogleTest said first" of each test that failed or did not end, in a line.
+failure_lines() {
+  awk 'function show() { print "  " test ": " (reason == "" ? "ended the program" : substr(reason, 1, 300)); test = "" }
+       /^\[ RUN / { test = $4; reason = ""; collects = 0; next }
+       /^\[  FAILED  \] [^ ]+ \(/ { if (test != "") show(); next }
+       /^\[ +OK \]/ || /^\[  SKIPPED \] [^ ]+ \(/ { test = ""; next }
+       / Failure$/ && reason == "" { sub(/^.*\//, ""); reason = $0; collects = 5; next }
+       collects && NF { reason = reason " | " $0; --collects }
+       END { if (test != "") show() }' "$log"
 }
 
 # Every program of a folder; the second argument as run_program's.
@@ -102,6 +123,7 @@ f=$(($(grep -c '^ *[0-9]*/[0-9]* Test ' "$log") - p - s))
 if [ "$code" -ne 0 ]; then
   [ "$f" -gt 0 ] || f=1
   sed 's/^/  | /' "$log"
+  sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\).*\*\*\*\([^0-9]*\).*/  \1: \2/p' "$log" | grep -v ': Skipped' >> "$failures"
 fi
 # Lines of a test begin with its number; those of several mingle.
 awk '/^[0-9]+: skipped: / { number = $1; sub(/:$/, "", number); sub(/^[0-9]+: skipped: /, ""); reason[number] = $0 }
@@ -122,6 +144,10 @@ fi
 if [ "$skipped" -gt 0 ]; then
   echo "skipped:"
   cat "$reasons"
+fi
+if [ -s "$failures" ]; then
+  echo "failed:"
+  cat "$failures"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

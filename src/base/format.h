@@ -33,7 +33,6 @@ int64_t edit_distance(std::string_view a, std::string_view b, int64_t bound);
 
 // The candidate with the smallest edit distance to `name`. Empty if that is more than 2 and more than a third
 // of the length of `name`.
-// edits).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace shoehorn

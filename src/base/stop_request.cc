@@ -16,6 +16,7 @@ namespace {
 
 std::atomic<int> requested_signal{0};
 std::atomic<int64_t> request_nanoseconds{0};
+std::atomic<bool> handlers_stay{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
 int64_t monotonic_nanoseconds() noexcept {
@@ -85,7 +86,12 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  if (handlers_stay) return;
   for (const Installed& installed : installed_) sigaction(installed.signal, &installed.before, nullptr);
+}
+
+void keep_stop_signals() noexcept {
+  handlers_stay = true;
 }
 
 }  // namespace shoehorn

@@ -90,4 +90,8 @@ class StopSignals {
   std::vector<Installed> installed_;
 };
 
+// From now on an object of StopSignals leaves its handlers behind. For a program whose last work it guards: a signal that
+// comes between the work's end and the process's then changes neither the exit code nor what was said.
+void keep_stop_signals() noexcept;
+
 }  // namespace shoehorn

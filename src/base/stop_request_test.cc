@@ -71,6 +71,19 @@ TEST_F(StopRequest, SignalsRequestItWhileTheObjectLives) {
   }
 }
 
+// The exit code of a program that is done stays what it is.
+TEST_F(StopRequest, ASignalBehindTheLastWorkChangesNothing) {
+  const int code = exit_code_of([] {
+    keep_stop_signals();
+    {
+      const StopSignals signals;
+    }
+    raise(SIGTERM);
+    _exit(3);
+  });
+  EXPECT_EQ(code, 3);
+}
+
 // nohup ignores SIGHUP; a shell without job control ignores SIGINT of what it starts in the background.
 TEST_F(StopRequest, AnIgnoredSignalStaysIgnored) {
   const int code = exit_code_of([] {

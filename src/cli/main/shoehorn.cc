@@ -1,9 +1,11 @@
 // The program. Exit codes: 0 done, 1 failed, 2 the user's mistake; 130, 143 and 129 stopped by SIGINT (Ctrl-C), SIGTERM
 // and SIGHUP.
+#include "base/stop_request.h"
 #include "base/thread_waits.h"
 #include "cli/commands.h"
 
 int main(int argc, char** argv) {
   shoehorn::bound_thread_waits(argv);
+  shoehorn::keep_stop_signals();
   return shoehorn::run_program({argv + 1, argv + argc});
 }
