@@ -29,6 +29,7 @@ import time
 
 import campaign_entries
 import compare
+import llm_c
 import records
 
 ROOT = records.ROOT
@@ -71,6 +72,12 @@ def lacks_compiler():
     return None if shutil.which("g++") else "expected a C++ compiler for torch.compile; install g++"
 
 
+def lacks_llm_c():
+    if not (llm_c.cached_checkout() / "train_gpt2.c").exists():
+        return "expected a clone of llm.c in ~/.cache/shoehorn/llm.c; bench/llm_c.py makes it"
+    return None
+
+
 def lacks_root():
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         return "expected root and debootstrap; run make setup-dev"
@@ -83,6 +90,7 @@ REQUIREMENTS = {
     "mrpc": lacks_mrpc,
     "fortunes": lacks_fortunes,
     "compiler": lacks_compiler,
+    "llm_c": lacks_llm_c,
     "root": lacks_root,
 }
 

@@ -49,11 +49,17 @@ class Entry:
     exits: tuple = (0,)  # exit codes of a measurement that was made
 
 
-def step(model, setting, minutes, memory_gib):
-    name = f"step_{model.replace('-', '_')}_{setting}"
-    command = f"bench/compare.py --models {model} --settings {setting} --steps 4 --repeats 1 --json -"
+def step(model, setting, minutes, memory_gib, batch=4):
+    name = f"step_{model.replace('-', '_').replace('.', '_')}_{setting}"
+    of_batch = "" if batch == 4 else f"--per_device_train_batch_size {batch} "
+    command = f"bench/compare.py --models {model} --settings {setting} {of_batch}--steps 4 --repeats 1 --json -"
     # Exit 1: a goal was missed, which is a measurement too.
     return Entry(name, command, minutes, memory_gib, ("build/shoehorn", "peers"), exits=(0, 1))
+
+
+def llm_c(sequence_length):
+    command = f"bench/llm_c.py --sequence_length {sequence_length} --rounds 1 --json -"
+    return Entry(f"llm_c_{sequence_length}", command, 2, 3, ("build/shoehorn", "llm_c"), exits=(0, 1))
 
 
 def ladder(rung):
@@ -99,6 +105,16 @@ ENTRIES = [
     step("bert-base", "bf16", 2, 8),
     step("bert-large", "fp32", 7, 17),
     step("bert-large", "bf16", 6, 16),
+    step("gpt2", "fp32", 4, 10),
+    step("gpt2", "bf16", 4, 9),
+    step("gpt2", "bf16_compile", 6, 7),
+    step("llama-135m", "fp32", 4, 8),
+    step("llama-135m", "bf16", 4, 8),
+    step("qwen2-0.5b", "fp32", 6, 14, batch=1),
+    step("qwen2-0.5b", "bf16", 6, 14, batch=1),
+    step("qwen2-0.5b", "lora_bf16", 5, 6, batch=1),
+    llm_c(64),
+    llm_c(256),
     *(ladder(rung) for rung in LADDER_OF_THE_GUIDES),
     *(ladder(rung) for rung in LADDER_BESIDE),
     *(lowest(rung) for rung in LOWEST),

@@ -29,7 +29,13 @@ SETTINGS = {
     "bf16_checkpointing": ["--bf16", "--gradient_checkpointing"],
     "adafactor": ["--optim", "adafactor"],
     "sgd": ["--optim", "sgd", "--optim_args", "momentum=0.9"],
+    "bf16_compile": ["--bf16", "--torch_compile"],
+    # LoRA on weights of bfloat16.
+    "lora_bf16": ["--bf16", "--lora_rank", "8", "--lora_target", "all-linear", "--gradient_checkpointing"],
 }
+# What one side needs besides, to do the same.
+OURS_ONLY = {"lora_bf16": ["--lora_alpha", "16", "--master_weights", "none"]}
+THEIRS_ONLY = {"lora_bf16": ["--bf16_weights"]}
 # Keys whose medians go into the table; both sides print them.
 MEASURES = ("samples_per_second", "step_seconds", "first_step_seconds", "peak_bytes")
 PROCESS_SLACK_BYTES = 8 << 20
@@ -111,8 +117,8 @@ def commands_for(args, model, setting):
         *shlex.split(args.extra),
     ]  # fmt: skip
     return {
-        "ours": [args.shoehorn, "bench", "step", *flags, "--max_steps", str(args.steps), "--json", *shlex.split(args.extra_ours)],
-        "theirs": [args.python, str(HERE / "peers" / "train_step.py"), *flags, "--steps", str(args.steps), *shlex.split(args.extra_theirs)],
+        "ours": [args.shoehorn, "bench", "step", *flags, "--max_steps", str(args.steps), "--json", *OURS_ONLY.get(setting, []), *shlex.split(args.extra_ours)],
+        "theirs": [args.python, str(HERE / "peers" / "train_step.py"), *flags, "--steps", str(args.steps), *THEIRS_ONLY.get(setting, []), *shlex.split(args.extra_theirs)],
     }
 
 
@@ -231,7 +237,7 @@ def run_main(main):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=["bert-base"], help="bert-base, bert-large, or directories")
+    parser.add_argument("--models", nargs="+", default=["bert-base"], help="named shapes (bert-base, gpt2, llama-135m …) or directories")
     parser.add_argument("--settings", nargs="+", default=["fp32"], choices=sorted(SETTINGS))
     parser.add_argument("--per_device_train_batch_size", type=int, default=4)
     parser.add_argument("--sequence_length", type=int, default=512)

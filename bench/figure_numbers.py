@@ -6,6 +6,7 @@ the campaign's ratio, for only what ran in turns may be compared.
 """
 
 import dataclasses
+import statistics
 
 import records as r
 
@@ -68,6 +69,15 @@ def of_side(side, key):
     def numbers(record):
         measurements = [m for output in r.outputs(record) for m in (output if isinstance(output, list) else [output])]
         return [run.get(key) for measurement in measurements for run in measurement["runs"][side]]
+
+    return numbers
+
+
+def of_steps(side):
+    """llm_c.py: the median step of each process."""
+
+    def numbers(record):
+        return [statistics.median(run["step_seconds"]) for output in r.outputs(record) for run in output["runs"][side]]
 
     return numbers
 

@@ -11,7 +11,7 @@ import campaign_entries as entries
 import records as r
 from figure_numbers import (
     MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_rounds,
-    of_rung, of_seeds, of_side, of_state, prediction_error, processes_of_ladder, setting_of, shown, span, times,
+    of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
 )  # fmt: skip
 
 
@@ -27,20 +27,51 @@ STEPS = tuple(f"step_{model}_{setting}" for model in ("bert_base", "bert_large")
 STEP_LABELS = dict(zip(STEPS, ("BERT-base, fp32", "BERT-base, bf16", "BERT-large, fp32", "BERT-large, bf16")))
 
 
-def step_table(machine):
+DECODER_LABELS = {
+    "step_gpt2_fp32": "GPT-2 124M, 4 × 512, fp32",
+    "step_gpt2_bf16": "GPT-2 124M, 4 × 512, bf16",
+    "step_gpt2_bf16_compile": "GPT-2 124M, 4 × 512, bf16, torch.compile",
+    "step_llama_135m_fp32": "Llama 135M, 4 × 512, fp32",
+    "step_llama_135m_bf16": "Llama 135M, 4 × 512, bf16",
+    "step_qwen2_0_5b_fp32": "Qwen2 0.5B, 1 × 512, fp32",
+    "step_qwen2_0_5b_bf16": "Qwen2 0.5B, 1 × 512, bf16",
+    "step_qwen2_0_5b_lora_bf16": "Qwen2 0.5B, 1 × 512, LoRA on bf16 weights, checkpointing",
+}
+DECODER_STEPS = tuple(DECODER_LABELS)
+LABELS = {**STEP_LABELS, **DECODER_LABELS}
+LLM_C = {"llm_c_64": "4 × 64 tokens", "llm_c_256": "4 × 256 tokens"}
+
+
+def step_table(machine, names=STEPS):
     header = (
         "", "runs / campaigns", "samples/s", "Trainer", "speed", "first step", "Trainer", "MiB", "Trainer", "memory", "of the limit"
     )  # fmt: skip
     rows = []
-    for name in machine.names(STEPS):
+    for name in machine.names(names):
         found = machine.of(name)
-        row = [STEP_LABELS[name], count_runs(found, of_side("ours", "samples_per_second"))]
+        row = [LABELS[name], count_runs(found, of_side("ours", "samples_per_second"))]
         for key, digits, unit in (("samples_per_second", 3, 1), ("first_step_seconds", 1, 1), ("peak_bytes", 0, MIB)):
             row += [middle(found, of_side(side, key), digits, unit) for side in ("ours", "theirs")]
             if key != "first_step_seconds":
                 row.append(times(found, of_side("ours", key), of_side("theirs", key)))
         rows.append([*row, middle(found, of_side("ours", "limit_share"), 2)])
     return header, rows
+
+
+def decoder_table(machine):
+    return step_table(machine, DECODER_STEPS)
+
+
+def llm_c_table(machine):
+    rows = []
+    for name in machine.names(tuple(LLM_C)):
+        found = machine.of(name)
+        row = [LLM_C[name], count_runs(found, of_side("ours", "peak_bytes"))]
+        row += [middle(found, of_steps(side), 3) for side in ("ours", "theirs")]
+        row.append(times(found, of_steps("theirs"), of_steps("ours")))
+        row += [middle(found, of_side(side, "peak_bytes"), 0, MIB) for side in ("ours", "theirs")]
+        rows.append(row)
+    return ("GPT-2 124M, fp32", "runs / campaigns", "step, s", "llm.c", "speed", "MiB", "llm.c"), rows
 
 
 TEXTS = ("text_minilm_fp32", "text_minilm_bf16")
@@ -357,6 +388,8 @@ FIGURES = [
     Figure("limits", ("limits",), limits_table),
     Figure("summary", SUMMARY, summary_table),
     Figure("step", STEPS, step_table),
+    Figure("decoders", DECODER_STEPS, decoder_table),
+    Figure("llm_c", tuple(LLM_C), llm_c_table),
     Figure("ladder", LADDER, ladder_table, ladder_footnote),
     Figure("lowest", LOWEST, lowest_table),
     Figure("recompute", ("recompute",), recompute_table),

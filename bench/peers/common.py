@@ -69,9 +69,16 @@ def add_trainer_arguments(parser):
     parser.add_argument("--attn_implementation", default="sdpa", choices=("sdpa", "eager"))
 
 
+DROPOUTS = {
+    "gpt2": ("embd_pdrop", "resid_pdrop", "attn_pdrop"),
+    "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"),
+}
+
+
 def set_dropout(config, dropout):
-    if dropout is not None:
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.classifier_dropout = dropout
+    """Sets every dropout of the configuration; other decoders have that of the attention alone."""
+    for name in DROPOUTS.get(config.model_type, ("attention_dropout",)) if dropout is not None else ():
+        setattr(config, name, dropout)
 
 
 def product_dtype(trainer):

@@ -79,6 +79,9 @@ def example_output(name):
     """What an entry's command prints, as small as the figures allow."""
     if name.startswith(("step_", "text_")):
         return compared(2.0, 1.0)
+    if name.startswith("llm_c_"):
+        run = {"step_seconds": [1.0, 2.0, 3.0], "peak_bytes": 2**20}
+        return {"runs": {side: [run] for side in ("ours", "theirs")}}
     if name.startswith(("ladder_", "lowest_")):
         return {"repeats": 1, "rungs": [rung(name, 2.0)]}
     if name.startswith("loaded_"):
