@@ -37,6 +37,9 @@ TEST_F(CliTokenizer, JsonTextsAndOffsets) {
   const std::string output =
       output_of({"tokenizer", "encode", model(), path("texts.txt"), "--json_lines", "--offsets"});
   EXPECT_NE(output.find(R"("offsets": [[0, 0], [0, 3], [5, 10], [0, 0]]})"), std::string::npos) << output;
+  EXPECT_EQ(output_of({"tokenizer", "encode", "--json_lines", "--offsets", "--num_threads", "1", model(),
+                       path("texts.txt")}),
+            output);
   EXPECT_NE(output_of({"tokenizer", "--help"}).find("shoehorn tokenizer decode DIR FILE"), std::string::npos);
 }
 
@@ -50,6 +53,7 @@ TEST_F(CliTokenizer, Refusals) {
   expect_failure({"tokenizer", "encode", path("absent"), path("texts.txt")}, 2, {"absent", "tokenizer.json"});
   expect_failure({"tokenizer", "encode", model(), path("absent.txt")}, 2, {"absent.txt"});
   expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--json_lines"}, 2, {"texts.txt:1"});
+  expect_failure({"tokenizer", "decode", model(), path("texts.txt"), "--offset"}, 2, {"'--offset'"});
   directory_.write("ids.txt", "[2, 3]\n[2, -3]\n");
   expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2, {"ids.txt:2", "token ids"});
   directory_.write("ids.txt", "[99999]\n");

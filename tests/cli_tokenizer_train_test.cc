@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli_support.h"
+#include "io/compress_testing.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -88,6 +89,20 @@ TEST_F(CliTokenizerTrain, ReadsColumnsOfTables) {
                  {"b.jsonl", "expected a column 'text', got body, url", "--text_column_name"});
 }
 
+TEST_F(CliTokenizerTrain, ReadsCompressedFiles) {
+  succeed({path("prose.txt")});
+  const std::string expected = tokenizer_file();
+  directory_.write("prose.txt.gz", gzip(read_text_file(path("prose.txt"))));
+  succeed({"--overwrite_output_dir", "--num_threads", "1", path("prose.txt.gz")});
+  EXPECT_EQ(tokenizer_file(), expected);
+  directory_.write("a.csv", "text\nthe ferry\nthe lamps\n");
+  succeed({"--overwrite_output_dir", path("a.csv")});
+  const std::string of_rows = tokenizer_file();
+  directory_.write("a.csv.zst", zstandard(read_text_file(path("a.csv"))));
+  succeed({"--overwrite_output_dir", path("a.csv.zst")});
+  EXPECT_EQ(tokenizer_file(), of_rows);
+}
+
 TEST_F(CliTokenizerTrain, CountsIllFormedText) {
   directory_.write("bad.txt", "the \xff ferry\xe2\x82\nthe ferry\n");
   EXPECT_TRUE(contains(succeed({path("bad.txt"), path("prose.txt")}).output,
@@ -121,6 +136,8 @@ TEST_F(CliTokenizerTrain, Refusals) {
   refuse({file, "--eos_token", "</s>"}, {"[--eos_token]", "got '</s>'", "--special_tokens"});
   refuse({file, "--pre_tokenizer", "gpt4"}, {"--pre_tokenizer", "gpt4"});
   refuse({file, "--limit_alphabet", "9"}, {"--limit_alphabet", "--initial_alphabet"});
+  refuse({file, "--num_threads", "0"}, {"[--num_threads] expected 1 or more, got 0"});
+  refuse({file, "--num_threads", "65537"}, {"[--num_threads] expected at most 65536, got 65537"});
   refuse({file, "--min_frequencies", "9"}, {"'--min_frequencies'", "did you mean --min_frequency?"});
   EXPECT_TRUE(written().empty());
   expect_failure({"tokenizer", "train", "--output_dir", output(), file}, 2,

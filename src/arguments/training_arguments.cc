@@ -11,13 +11,12 @@
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/processors.h"
 #include "base/user_error_kinds.h"
 #include "passes/step_options.h"
 
 namespace shoehorn {
 namespace {
-
-constexpr int64_t kMaxThreads = 1 << 16;
 
 void validate_numbers(const TrainingArguments& args) {
   require_positive("per_device_train_batch_size", args.per_device_train_batch_size);
@@ -32,7 +31,7 @@ void validate_numbers(const TrainingArguments& args) {
   require_positive("reference_batch_size", args.reference_batch_size);
   require_positive("memory_budget", args.memory_budget);
   require_positive("num_threads", args.num_threads);
-  require(args.num_threads.value_or(1) <= kMaxThreads, "num_threads", "at most 65536",
+  require(args.num_threads.value_or(1) <= kMostThreads, "num_threads", "at most 65536",
           static_cast<double>(args.num_threads.value_or(1)));
   require_positive("eval_accumulation_steps", args.eval_accumulation_steps);
   require(args.max_steps == -1 || args.max_steps > 0, "max_steps", "more than 0, or -1 for none",

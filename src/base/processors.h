@@ -15,6 +15,9 @@
 
 namespace shoehorn {
 
+// The most threads that may be asked for: more than any machine has processors.
+inline constexpr int64_t kMostThreads = 1 << 16;
+
 // The processors' time per time that a cgroup grants: cpu.max (version 2), or cpu.cfs_quota_us of cpu.cfs_period_us.
 struct CpuQuota {
   double processors = 0;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/thread_option.h"
 #include "generate/text_generator.h"
 #include "io/json_file.h"
 #include "io/model_directory.h"
@@ -52,6 +53,7 @@ const std::vector<ArgumentSpec>& option_rows() {
        .kind = kInteger,
        .standard = int64_t{42},
        .help = "the same seed gives the same texts"},
+      num_threads_row(),
       {.name = "json", .kind = kFlag, .standard = false, .help = "a JSON object a text, with the token ids"}};
   return rows;
 }
@@ -84,6 +86,7 @@ CommandHelp help_of_generate() {
 
 int run_generate(const std::vector<std::string>& words) {
   const CommandOptions given = parse_options(option_rows(), words);
+  use_given_threads(given);
   if (given.text("model_name_or_path").empty())
     throw user_error("[--model_name_or_path] expected a language model's directory, got nothing");
   const ModelSource source =

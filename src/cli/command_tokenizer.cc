@@ -5,11 +5,14 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
+#include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
+#include "cli/thread_option.h"
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -30,11 +33,29 @@ encode prints a JSON array of ids for each line of FILE, with the special tokens
 text; decode prints the text of each such array. FILE is - for standard input. train learns a byte-level BPE tokenizer
 from texts; shoehorn tokenizer train --help lists its flags.
 
-  --json_lines           texts are JSON strings, one a line, so that they can have line ends in them
-  --offsets              encode prints {"ids": [...], "offsets": [[begin, end], ...]}: where each token stands in its
-                         text, in characters; [0, 0] for the special tokens around it
-  --keep_special_tokens  decode writes special tokens too
 )";
+
+const std::vector<ArgumentSpec>& option_rows() {
+  using enum ArgumentKind;
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "json_lines",
+       .kind = kFlag,
+       .standard = false,
+       .help = "texts are JSON strings, one a line, so that they can have line ends in them"},
+      {.name = "offsets",
+       .kind = kFlag,
+       .standard = false,
+       .help =
+           "encode prints {\"ids\": [...], \"offsets\": [[begin, end], ...]}: where each token stands in its "
+           "text, in characters; [0, 0] for the special tokens around it"},
+      {.name = "keep_special_tokens",
+       .kind = kFlag,
+       .standard = false,
+       .help = "decode writes special tokens too"},
+      num_threads_row(),
+  };
+  return rows;
+}
 
 // Lines that are tokenized at a time, by all threads.
 constexpr size_t kLinesAtATime = 8192;
@@ -48,26 +69,27 @@ struct TokenizerCommand {
 };
 
 TokenizerCommand parse_words(const std::vector<std::string>& words) {
+  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  use_given_threads(given);
   TokenizerCommand command;
-  command.action = words.empty() ? "" : words[0];
+  command.action = given.rest.empty() ? "" : given.rest[0];
   if (command.action != "encode" && command.action != "decode")
     throw user_error("[tokenizer] expected encode, decode or train, got '{}'; see shoehorn tokenizer --help",
                      command.action);
   const bool encodes = command.action == "encode";
-  for (size_t i = 1; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "--json_lines")
-      command.json = true;
-    else if (word == "--offsets" && encodes)
-      command.offsets = true;
-    else if (word == "--keep_special_tokens" && !encodes)
-      command.keep_special_tokens = true;
-    else if (word.starts_with("--"))
-      throw user_error("[tokenizer {}] expected --json_lines or {}, got '{}'", command.action,
-                       encodes ? "--offsets" : "--keep_special_tokens", word);
-    else
-      command.paths.push_back(word);
+  const auto refuse_flag = [&](const std::string& word) {
+    throw user_error("[tokenizer {}] expected --json_lines, --num_threads or {}, got '{}'", command.action,
+                     encodes ? "--offsets" : "--keep_special_tokens", word);
+  };
+  const std::string of_the_other = encodes ? "keep_special_tokens" : "offsets";
+  if (given.is_given(of_the_other)) refuse_flag("--" + of_the_other);
+  for (const std::string& word : std::span(given.rest).subspan(1)) {
+    if (word.starts_with("--")) refuse_flag(word);
+    command.paths.push_back(word);
   }
+  command.json = given.flag("json_lines");
+  command.offsets = given.flag("offsets");
+  command.keep_special_tokens = given.flag("keep_special_tokens");
   if (command.paths.size() != 2)
     throw user_error(
         "[tokenizer {}] expected a directory and a file, got {} words; see shoehorn tokenizer --help",
@@ -169,7 +191,7 @@ void encode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command,
 }  // namespace
 
 CommandHelp help_of_tokenizer() {
-  return {.name = "tokenizer", .introduction = kUsage};
+  return {.name = "tokenizer", .introduction = kUsage, .own_rows = option_rows()};
 }
 
 int run_tokenizer(const std::vector<std::string>& words) {

@@ -14,9 +14,10 @@
 #include "base/format.h"
 #include "base/plural.h"
 #include "cli/commands.h"
+#include "cli/thread_option.h"
 #include "data/table.h"
-#include "exec/backend/thread_count.h"
 #include "io/file.h"
+#include "io/input_stream.h"
 #include "io/json_file.h"
 #include "tokenize/bpe_tokenizer_file.h"
 #include "tokenize/bpe_trainer.h"
@@ -35,8 +36,8 @@ constexpr const char* kUsage =
   shoehorn tokenizer train --output_dir DIR --vocab_size N [flags] FILE...
 
 Each line of a FILE is a text. Of .csv, .tsv, .jsonl and .json each row is one: its column "text", or the only one, or
---text_column_name. Files may be larger than memory, which holds the different words of the texts. All threads are used
-(OMP_NUM_THREADS). DIR gets tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer reads too.
+--text_column_name. A FILE may be compressed (.gz, .zst), or - for standard input, and larger than memory, which holds
+the different words of the texts. DIR gets tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer reads too.
 
 )";
 
@@ -100,13 +101,14 @@ const std::vector<ArgumentSpec>& option_rows() {
        .kind = kText,
        .standard = std::string(),
        .help = "the column of the texts, in files that have columns"},
+      num_threads_row(),
       {.name = "json", .kind = kFlag, .standard = false, .help = "print the result as a JSON object"},
   };
   return rows;
 }
 
 bool is_table(const fs::path& path) {
-  const std::string extension = path.extension().string();
+  const std::string extension = without_compression(path).extension().string();
   return extension == ".csv" || extension == ".tsv" || extension == ".jsonl" || extension == ".json";
 }
 
@@ -150,20 +152,23 @@ class TableTexts final : public TextSource {
 struct Sources {
   std::vector<std::unique_ptr<TextSource>> owned;
   std::vector<TextSource*> all;
-  int64_t file_bytes = 0;
+  int64_t text_bytes = 0;  // 0: not known before they are read
 };
 
 // Every file is opened before the first is read.
 Sources open_sources(const std::vector<std::string>& paths, const std::string& column_name) {
   Sources sources;
+  bool is_known = true;
   for (const std::string& path : paths) {
-    sources.file_bytes += ReadOnlyFile::open(path).bytes();
+    is_known = is_known && !is_standard_input(path) && without_compression(path) == path;
+    if (is_known) sources.text_bytes += ReadOnlyFile::open(path).bytes();
     if (is_table(path))
       sources.owned.push_back(std::make_unique<TableTexts>(path, column_name));
     else
       sources.owned.push_back(open_text_file(path));
     sources.all.push_back(sources.owned.back().get());
   }
+  if (!is_known) sources.text_bytes = 0;
   return sources;
 }
 
@@ -211,7 +216,7 @@ BpeTrainerOptions trainer_options(const CommandOptions& given) {
       throw user_error("[--limit_alphabet] expected no value with --initial_alphabet bytes, got {}",
                        *options.limit_alphabet);
   }
-  options.threads = thread_count().threads;
+  options.threads = use_given_threads(given);
   return options;
 }
 
@@ -252,7 +257,7 @@ void check_directory(const fs::path& directory, bool overwrite) {
 // A bar for each stage, on a terminal.
 class TrainingBars {
  public:
-  TrainingBars(int64_t file_bytes, int64_t vocab_size) : totals_{file_bytes, vocab_size} {}
+  TrainingBars(int64_t text_bytes, int64_t vocab_size) : totals_{text_bytes, vocab_size} {}
 
   void update(const BpeTrainingProgress& progress) {
     if (!bar_ || progress.stage != stage_) {
@@ -261,8 +266,8 @@ class TrainingBars {
       bar_.emplace(counts ? "words" : "merges", 0, totals_[counts ? 0 : 1],
                    detect_terminal(stderr, std::cerr));
     }
-    bar_->update(
-        std::min(progress.done, totals_[stage_ == BpeTrainingProgress::Stage::kCountingWords ? 0 : 1]), 0);
+    const int64_t total = totals_[stage_ == BpeTrainingProgress::Stage::kCountingWords ? 0 : 1];
+    bar_->update(total > 0 ? std::min(progress.done, total) : progress.done, 0);
   }
 
  private:
@@ -317,7 +322,7 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   const fs::path directory = given.text("output_dir");
   check_directory(directory, given.flag("overwrite_output_dir"));
 
-  std::optional<TrainingBars> bars(std::in_place, sources.file_bytes, options.vocab_size);
+  std::optional<TrainingBars> bars(std::in_place, sources.text_bytes, options.vocab_size);
   options.on_progress = [&](const BpeTrainingProgress& progress) { bars->update(progress); };
   const auto start = std::chrono::steady_clock::now();
   const TrainedBpe trained = train_byte_level_bpe(options, sources.all);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/processors.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -14,8 +15,6 @@ namespace shoehorn {
 namespace {
 
 using nlohmann::json;
-
-constexpr int64_t kMaxThreads = 1 << 16;
 
 // Keys of the file that no plan depends on.
 constexpr std::array<std::string_view, 4> kKeysOfNoPlan = {"arithmetic_peaks", "memory_limit", "processors",
@@ -55,8 +54,8 @@ class ProfileReader {
   int read_threads() {
     int64_t threads = 0;
     read("threads", threads);
-    if (threads < 1 || threads > kMaxThreads)
-      throw wrong("threads", fmt::format("a number from 1 to {}", kMaxThreads), object_.at("threads"));
+    if (threads < 1 || threads > kMostThreads)
+      throw wrong("threads", fmt::format("a number from 1 to {}", kMostThreads), object_.at("threads"));
     return static_cast<int>(threads);
   }
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
-#include "io/file.h"
+#include "io/input_stream.h"
 
 namespace shoehorn {
 namespace {
@@ -12,33 +13,29 @@ namespace {
 class TextFile final : public TextSource {
  public:
   TextFile(const std::filesystem::path& path, int64_t batch_bytes)
-      : file_(ReadOnlyFile::open(path)), batch_bytes_(static_cast<size_t>(batch_bytes)) {
-    std::string start(static_cast<size_t>(std::min<int64_t>(2, file_.bytes())), '\0');
-    file_.read_at(0, std::as_writable_bytes(std::span(start)));
-    if (start == "\xff\xfe" || start == "\xfe\xff")
-      throw user_error("[{}] expected UTF-8, got a UTF-16 byte order mark; convert the file to UTF-8",
-                       path.string());
+      : input_(open_input(path)), name_(input_name(path)), batch_bytes_(static_cast<size_t>(batch_bytes)) {
+    constexpr size_t kMarkBytes = 2;
+    append_bytes(start_, kMarkBytes);
+    if (start_ == "\xff\xfe" || start_ == "\xfe\xff")
+      throw user_error("[{}] expected UTF-8, got a UTF-16 byte order mark; convert the file to UTF-8", name_);
   }
 
   int64_t read(const std::function<void(const TextBatch& batch)>& take) override {
     TextBatch batch;
-    std::string rest;  // the beginning of a line that goes on
-    for (int64_t offset = 0; offset < file_.bytes();) {
+    std::string rest = std::exchange(start_, {});  // the beginning of a line that goes on
+    size_t searched = 0;                           // bytes of it that have no line end
+    for (bool has_more = true; has_more;) {
       batch.clear();
       batch.bytes.swap(rest);
-      const size_t searched = batch.bytes.size();
-      const int64_t count =
-          std::min(file_.bytes() - offset, static_cast<int64_t>(std::max(batch_bytes_, searched)));
-      batch.bytes.resize(searched + static_cast<size_t>(count));
-      file_.read_at(offset, std::as_writable_bytes(std::span(batch.bytes).subspan(searched)));
-      offset += count;
+      has_more = append_bytes(batch.bytes, std::max(batch_bytes_, batch.bytes.size()));
       find_lines(batch, searched);
       const size_t end = batch.ends.empty() ? 0 : batch.ends.back();
       rest.assign(batch.bytes, end);
+      searched = rest.size();
       batch.bytes.resize(end);
       if (static_cast<int64_t>(rest.size()) > kMaxLineBytes)
         throw user_error("[{}] expected lines of at most {} bytes, got a longer one; is this a text file?",
-                         file_.path().string(), kMaxLineBytes);
+                         name_, kMaxLineBytes);
       if (!batch.ends.empty()) take(batch);
     }
     if (rest.empty()) return 0;
@@ -49,14 +46,30 @@ class TextFile final : public TextSource {
   }
 
  private:
+  // Appends the next `count` bytes, or those that are left. Returns whether there may be more.
+  bool append_bytes(std::string& text, size_t count) {
+    size_t size = text.size();
+    const size_t wanted = size + count;
+    text.resize(wanted);
+    while (size < wanted) {
+      const size_t got = input_->read(std::as_writable_bytes(std::span(text).subspan(size)));
+      if (got == 0) break;
+      size += got;
+    }
+    text.resize(size);
+    return size == wanted;
+  }
+
   // Up to `searched` there is no line end.
   static void find_lines(TextBatch& batch, size_t searched) {
     for (size_t at = searched; (at = batch.bytes.find('\n', at)) != std::string::npos;)
       batch.ends.push_back(++at);
   }
 
-  ReadOnlyFile file_;
+  std::unique_ptr<InputStream> input_;
+  std::string name_;
   size_t batch_bytes_;
+  std::string start_;  // bytes that were read to look for a byte order mark
 };
 
 class TextsInMemory final : public TextSource {

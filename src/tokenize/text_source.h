@@ -39,8 +39,9 @@ class TextSource {
 };
 
 // Each line of a file is a text, with its line end, as in train() of Hugging Face's `tokenizers`. A byte order mark
-// of UTF-8 is text too. UserError: no regular file, or UTF-16; in read(): a line of more than kMaxLineBytes. SystemError:
-// the file cannot be read.
+// of UTF-8 is text too. The file may be compressed, or standard input (io/input_stream.h), so read() may be called once.
+// UserError: as open_input(), or UTF-16; in read(): a line of more than kMaxLineBytes, or damaged compressed bytes.
+// SystemError: the file cannot be read.
 constexpr int64_t kMaxLineBytes = int64_t{1} << 30;
 std::unique_ptr<TextSource> open_text_file(const std::filesystem::path& path,
                                            int64_t batch_bytes = TextSource::kBatchBytes);
