@@ -47,6 +47,10 @@ class Executor {
   using Observer = std::function<void(ProgramId, size_t node, std::span<const int64_t> counts)>;
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
+  // If set, called before each node is issued: for the progress of long steps. It must not use the executor.
+  using NodeHook = std::function<void(ProgramId, size_t node)>;
+  void set_before_node(NodeHook before_node) { before_node_ = std::move(before_node); }
+
   // If set, called with the bytes of each range of a storage that the host asks for: for the progress of loading and
   // saving.
   using HostAccessObserver = std::function<void(int64_t bytes)>;
@@ -141,6 +145,7 @@ class Executor {
   std::unique_ptr<Event> reached_;  // used by the host to wait for a stream
   std::vector<Bound> programs_;
   mutable HostStaging staging_;
+  NodeHook before_node_;
   Observer observer_;
   HostAccessObserver host_access_observer_;
   std::vector<std::unique_ptr<Stream>> streams_;  // by lane; destroyed first, since they may still have work

@@ -17,6 +17,8 @@ namespace shoehorn {
 namespace {
 
 constexpr int64_t kDefaultColumns = 80;
+// As long as people like to wait without a word.
+constexpr double kPatienceSeconds = 2;
 constexpr int64_t kShortestBar = 5;
 constexpr int64_t kLongestBar = 40;
 
@@ -70,7 +72,7 @@ ProgressOptions detect_terminal(std::FILE* file, std::ostream& stream) {
 
 ProgressOptions beside_main_work(ProgressOptions options, ProgressUnit unit) {
   options.unit = unit;
-  options.delay_seconds = 2;  // as long as people like to wait without a word
+  options.delay_seconds = kPatienceSeconds;
   options.vanishes = true;
   options.work_of = {};
   return options;
@@ -86,6 +88,7 @@ Progress::Progress(std::string label, int64_t first_step, int64_t total_steps, P
   if (!options_.work_of) options_.work_of = [](int64_t step) { return static_cast<double>(step); };
   if (!options_.columns) options_.columns = [] { return kDefaultColumns; };
   start_seconds_ = options_.clock_seconds();
+  updated_seconds_ = start_seconds_;
   shown_seconds_ = options_.terminal ? -std::numeric_limits<double>::infinity() : start_seconds_;
 }
 
@@ -100,11 +103,23 @@ Progress::~Progress() {
 void Progress::update(int64_t step, int64_t samples, std::optional<double> loss) {
   if (is_finished_) return;
   step_ = step;
+  within_step_ = 0;
   samples_ = samples;
   if (loss) loss_ = loss;
+  updated_seconds_ = options_.clock_seconds();
+  show(updated_seconds_, total_steps_ > 0 && step >= total_steps_);
+}
+
+void Progress::move_within_step(double share) {
+  if (is_finished_ || options_.stream == nullptr) return;
   const double now = options_.clock_seconds();
+  if (now - updated_seconds_ < kPatienceSeconds) return;
+  within_step_ = share;
+  show(now, false);
+}
+
+void Progress::show(double now, bool is_last) {
   if (options_.stream == nullptr || now - start_seconds_ < options_.delay_seconds) return;
-  const bool is_last = total_steps_ > 0 && step >= total_steps_;
   if (options_.terminal && (is_last || now - shown_seconds_ >= options_.refresh_seconds)) draw(now);
   if (!options_.terminal && now - shown_seconds_ >= options_.line_seconds) print_line(now);
 }
@@ -163,8 +178,13 @@ void Progress::erase() {
   is_drawn_ = false;
 }
 
+double Progress::work_done() const {
+  const double done = options_.work_of(step_);
+  return within_step_ > 0 ? done + within_step_ * (options_.work_of(step_ + 1) - done) : done;
+}
+
 double Progress::share_done() const {
-  return std::clamp(options_.work_of(step_) / options_.work_of(total_steps_), 0.0, 1.0);
+  return std::clamp(work_done() / options_.work_of(total_steps_), 0.0, 1.0);
 }
 
 std::string Progress::head() const {
@@ -179,6 +199,8 @@ std::string Progress::tail_at(double now) const {
   switch (options_.unit) {
     case ProgressUnit::kSamples:
       tail = fmt::format(" {}/{}", step_, total_steps_);
+      if (within_step_ > 0)
+        tail += fmt::format("  step {} {:.0f}%", step_ + 1, std::floor(100 * within_step_));
       if (rate > 0) tail += fmt::format("  {:.1f} samples/s", rate);
       break;
     case ProgressUnit::kTexts:
@@ -193,8 +215,8 @@ std::string Progress::tail_at(double now) const {
   if (elapsed <= 0 || total_steps_ <= 0) return tail;
   if (step_ >= total_steps_) {
     tail += "  " + format_seconds(elapsed);
-  } else if (step_ > first_step_) {
-    const double done = options_.work_of(step_);
+  } else if (step_ > first_step_ || within_step_ > 0) {
+    const double done = work_done();
     const double left =
         elapsed * (options_.work_of(total_steps_) - done) / (done - options_.work_of(first_step_));
     tail += "  " + format_seconds(left) + " left";

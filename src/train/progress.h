@@ -56,6 +56,9 @@ class Progress {
   // `step` steps of the total are done; this run has done `samples` samples.
   void update(int64_t step, int64_t samples, std::optional<double> loss = std::nullopt);
 
+  // Share `share` (0 to 1) of the step behind the last finished one is done. Shown once that step has taken two seconds.
+  void move_within_step(double share);
+
   // Prints a line above the bar; without a terminal it goes to on_log_line.
   void log_line(const std::string& line);
 
@@ -72,6 +75,8 @@ class Progress {
   std::string head() const;
   std::string tail_at(double now) const;
   std::string bar_line_at(double now) const;
+  void show(double now, bool is_last);
+  double work_done() const;
   double share_done() const;
 
   std::string label_;
@@ -79,10 +84,12 @@ class Progress {
   int64_t total_steps_;
   ProgressOptions options_;
   int64_t step_;
+  double within_step_ = 0;  // what is shown of the step behind it
   int64_t samples_ = 0;
   std::optional<double> loss_;
   double start_seconds_;
-  double shown_seconds_;  // when the bar was drawn or a line was printed
+  double shown_seconds_;    // when the bar was drawn or a line was printed
+  double updated_seconds_;  // when the last step was finished
   bool is_drawn_ = false;
   bool is_finished_ = false;
 };

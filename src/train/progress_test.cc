@@ -155,6 +155,26 @@ TEST_F(ProgressTest, ALineEveryHalfMinuteWhereThereIsNoTerminal) {
   EXPECT_EQ(lines_, std::vector<std::string>{"loss 0.5"});
 }
 
+TEST_F(ProgressTest, ALongStepShowsItsShare) {
+  Progress bar("train", 0, 4, options(true));
+  now_ = 101.5;
+  bar.move_within_step(0.3);
+  EXPECT_EQ(written(), "") << "a step of a second is not taken apart";
+  now_ = 110.0;
+  bar.move_within_step(0.5);
+  EXPECT_EQ(written(), "train  12% #####----------------------------------- 0/4  step 1 50%  1:10 left");
+  now_ = 120.0;
+  bar.update(1, 8);
+  EXPECT_EQ(written(), "\r\x1b[Ktrain  25% #########----------------------------- 1/4  0.4 samples/s  1:00 left");
+}
+
+TEST_F(ProgressTest, ALineOfALongStepWhereThereIsNoTerminal) {
+  Progress progress("train", 0, 2, options(false));
+  for (now_ = 100; now_ < 165; now_ += 1) progress.move_within_step((now_ - 100) / 100);
+  EXPECT_EQ(written(),
+            "train  15% 0/2  step 1 30%  2:50 left\ntrain  30% 0/2  step 1 60%  2:20 left\n");
+}
+
 TEST_F(ProgressTest, WithoutAStreamThereIsNothing) {
   ProgressOptions silent = options(true);
   silent.stream = nullptr;

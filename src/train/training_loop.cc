@@ -45,10 +45,27 @@ std::string log_text(const Metrics& entry) {
   return text;
 }
 
+// While it lives, a progress shows how far the running step is.
+class StepWatch {
+ public:
+  StepWatch(Executor& executor, StepShare& share, Progress& progress) : executor_(executor) {
+    executor_.set_before_node([&share, &progress](ProgramId program, size_t node) {
+      if (const auto done = share.before(program, node)) progress.move_within_step(*done);
+    });
+  }
+  ~StepWatch() { executor_.set_before_node({}); }
+  StepWatch(const StepWatch&) = delete;
+  StepWatch& operator=(const StepWatch&) = delete;
+
+ private:
+  Executor& executor_;
+};
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(TrainingLoopParts parts)
     : parts_(std::move(parts)),
+      share_(parts_.run.session().family().programs),
       first_step_(parts_.state.global_step),
       // Forward and backward take six operations a token and weight that is no embedding.
       flops_a_token_(6.0 * static_cast<double>(weights_beside_embeddings(parts_.run.session().state()))) {}
@@ -58,6 +75,7 @@ void TrainingLoop::evaluate_untrained(Progress& progress) {
 }
 
 void TrainingLoop::run(Progress& progress) {
+  const StepWatch watch(parts_.run.executor(), share_, progress);
   finish_last_step(progress);
   const WindowSchedule& schedule = parts_.run.windows().schedule();
   for (ResumePoint point = schedule.resume_point(scheduled_steps()); !is_over(point);
@@ -177,6 +195,7 @@ void TrainingLoop::take_step(const Window& window) {
   RunPosition& position = parts_.position;
   StepRunner& runner = parts_.run.runner();
   last_learning_rate_ = parts_.learning_rate.next(position);
+  share_.begin_step(window.micro_batches);
   runner.begin({state.global_step, position.applied_updates, window.target_weight});
   for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(parts_.run.windows(), m);
   const StepResult result = runner.finish(last_learning_rate_);

@@ -23,6 +23,7 @@
 #include "train/planned_run.h"
 #include "train/progress.h"
 #include "train/run_reports.h"
+#include "train/step_share.h"
 #include "train/trainer_callback.h"
 
 namespace shoehorn {
@@ -83,6 +84,7 @@ class TrainingLoop {
   void save(Progress& progress);
 
   TrainingLoopParts parts_;
+  StepShare share_;
   int64_t first_step_;
   double flops_a_token_;  // as transformers counts them
   int64_t samples_ = 0;
