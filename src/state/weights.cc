@@ -65,8 +65,8 @@ void check_head_size(const TensorFiles& files, const std::string& name, const St
   const std::vector<int64_t>& shape = files.tensor(name).shape;
   if (!is_of_head(state, parameter) || shape == parameter.shape) return;
   throw user_error(
-      "[{}: {}] expected shape {} for the labels of this run, got {}; 'train' with --ignore_mismatched_sizes has a new "
-      "head in its place",
+      "[{}: {}] expected shape {} for the labels of this run, got {}; give train "
+      "--ignore_mismatched_sizes for a new head in its place",
       files.path_of(name).string(), name, shape_text(parameter.shape), shape_text(shape));
 }
 
