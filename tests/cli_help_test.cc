@@ -76,8 +76,8 @@ TEST_F(CliHelp, FlagsOfOtherTrainersNameTheWay) {
   const std::vector<Case> cases = {
       {{"--load_in_4bit"}, "not in this version yet: base models are not quantized; --lora_rank"},
       {{"--load_in_8bit", "true"}, "--optim adamw_8bit"},
-      {{"--torch_dtype", "bfloat16"}, "--bf16 computes in bfloat16"},
-      {{"--dtype=float16"}, "--bf16"},
+      {{"--torch_dtype", "auto"}, "give float32 or bfloat16 for what is saved"},
+      {{"--dtype=float16"}, "--fp16 computes in it"},
       {{"--attn_implementation", "eager"}, "--skip_pass fuse"},
       {{"--fsdp", "full_shard auto_wrap"}, "training runs on one rank"},
       {{"--fsdp_transformer_layer_cls_to_wrap", "BertLayer"}, "--memory_budget"},
@@ -100,6 +100,7 @@ TEST_F(CliHelp, FlagsOfOtherTrainersNameTheWay) {
   // What asks for nothing passes, and so does what means the same here.
   for (const std::vector<std::string>& words : {std::vector<std::string>{"--no_load_in_4bit"},
                                                 {"--torch_dtype", "float32"},
+                                                {"--dtype", "bfloat16"},
                                                 {"--attn_implementation", "sdpa"},
                                                 {"--target_modules", "query", "value", "--lora_rank", "2"},
                                                 {"--cutoff_len", "16"},

@@ -95,6 +95,7 @@ class CliReadFlags : public CliTest {
         {"data_seed", "9"},
         {"dataloader_num_workers", "0"},
         {"do_train", "false"},
+        {"dtype", "bfloat16"},
         {"eval_delay", "2"},
         {"eval_strategy", "epoch"},
         {"evaluate_during_training", "false"},

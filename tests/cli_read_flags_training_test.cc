@@ -52,6 +52,7 @@ TEST_F(CliReadFlags, Train) {
             kNoCache,
             kNotSplit,
             kSameTask,
+            {"ignore_mismatched_sizes", "the labels are the model's; CliHeadSize has others"},
             {"enable_jit_checkpoint", "no signal comes; CliSignals has some"},
             {"overwrite_output_dir",
              "there are no checkpoints of an earlier run; CliFlags.CheckpointsOfAnEarlierRun has some"}}),

@@ -261,6 +261,12 @@ Pairs precision(const std::string& text, const Args&) {
   return {{"bf16", bf16 ? "true" : "false"}, {"fp16", fp16 ? "true" : "false"}};
 }
 
+// The type of weights without masters. float32 takes nothing back: --bf16 computes in bfloat16 beside such weights.
+Pairs weights_dtype(const std::string& text, const Args& args) {
+  if (text == "bfloat16") return {{"bf16", "true"}, {"master_weights", "none"}};
+  return args.master_weights == "none" ? Pairs{{"master_weights", "fp32"}} : Pairs{};
+}
+
 }  // namespace
 
 std::vector<ArgumentSpec> not_built() {
@@ -315,6 +321,19 @@ std::vector<ArgumentSpec> old_names() {
                    {"bf16-true", "--bf16 --master_weights none keeps no fp32 weights either"},
                    {"64-true", kNotBuilt}},
        .rewrite = precision},
+      {.name = "dtype",
+       .group = kPrecision,
+       .read_by = kReadByTrain | kReadByPlan | kReadByBench,
+       .kind = kText,
+       .help =
+           "run_clm's type of the weights, here and in what is saved; bfloat16: --bf16 --master_weights none",
+       .aliases = {"torch_dtype"},
+       .choices = {{"float32"},
+                   {"bfloat16"},
+                   {"float16", "updates are lost in it: --fp16 computes in it and saves float32", kRefused},
+                   {"auto", "files of any type are read; give float32 or bfloat16 for what is saved",
+                    kRefused}},
+       .rewrite = weights_dtype},
       {.name = "debug",
        .group = kDebugging,
        .read_by = kReadByTrain | kReadByBench | kReadByEval | kReadByPredict,

@@ -92,13 +92,6 @@ std::vector<OtherName> names_of_language_trainers() {
   return {
       {"use_peft", kFlag, "TRL; give --lora_rank", false},
       {"dataset_text_field", kText, "TRL; give --text_column_names"},
-      {"torch_dtype", kText,
-       "TRL; weights are fp32: --bf16 computes in bfloat16, with --master_weights none weights are bfloat16 alone",
-       std::string("float32")},
-      {"dtype", kText,
-       "TRL and torchtune; weights are fp32: --bf16 computes in bfloat16, with --master_weights none weights are "
-       "bfloat16 alone",
-       std::string("float32")},
       {"num_labels", kInteger, "many scripts; the classes are those of the training file"},
       {"finetuning_type", kText, "LLaMA-Factory; --lora_rank trains adapters, --freeze a part of the model",
        std::string("full")},

@@ -90,6 +90,13 @@ std::vector<ArgumentSpec> tasks() {
        .resume = kTokens,
        .help = "what the labels are to be; otherwise the training file says, and then the model",
        .choices = {{"single_label_classification"}, {"multi_label_classification"}, {"regression"}}},
+      {.name = "ignore_mismatched_sizes",
+       .group = kModel,
+       .read_by = kReadByTrain,
+       .field = &Args::ignore_mismatched_sizes,
+       .resume = kFree,
+       .help =
+           "where the files have the head for another number of labels, a new one is trained in its place"},
       {.name = "text_column_names",
        .group = kData,
        .is_common = true,

@@ -233,6 +233,11 @@ TEST(ArgumentTable, OldSpellings) {
   EXPECT_EQ(parse({"--per_gpu_train_batch_size", "3"}).per_device_train_batch_size, 3);
   EXPECT_EQ(parse({"--task_name", "mrpc"}).task_name, "mrpc");
   EXPECT_TRUE(parse({"--mixed_precision", "bf16"}).bf16);
+  for (const char* name : {"--dtype", "--torch_dtype"}) {
+    EXPECT_TRUE(parse({name, "bfloat16"}).bf16);
+    EXPECT_EQ(parse({name, "bfloat16"}).master_weights, "none");
+    EXPECT_EQ(parse({name, "bfloat16", name, "float32"}).master_weights, "fp32");
+  }
   EXPECT_TRUE(parse({"--precision", "bf16-mixed"}).bf16);
   EXPECT_TRUE(parse({"--precision", "16-mixed"}).fp16);
   EXPECT_TRUE(parse({"--mixed_precision", "fp16"}).fp16);

@@ -45,6 +45,7 @@ struct TrainingArguments {
   std::optional<bool> do_train = {};  // unset: the command train trains
   std::optional<bool> do_eval = {};   // unset: if there is a validation set
   bool do_predict = false;
+  bool ignore_mismatched_sizes = false;  // a head of another size in the files is made anew
 
   // Data. max_seq_length is in tokens. With pad_to_max_length false, sequences are packed without padding
   // (run_glue: true).

@@ -227,10 +227,15 @@ Tensor ModelBuilder::first_tokens(Tensor x) {
   return op(OpKind::kGatherRows, {x.id(), start}, {}, "first_tokens");
 }
 
-Tensor ModelBuilder::last_tokens(Tensor x) {
+Tensor ModelBuilder::last_tokens(Tensor x, int64_t padding_token) {
   const TokenColumns& columns = token_columns(token_axis_of(x));
-  const Tensor last =
-      op(OpKind::kLastRows, {input(columns.start).id(), input(columns.length).id()}, {}, "last_rows");
+  std::vector<ValueId> inputs = {input(columns.start).id(), input(columns.length).id()};
+  Attributes attributes;
+  if (padding_token >= 0) {
+    inputs.push_back(input(columns.ids).id());
+    attributes = EmbeddingAttributes{.padding_index = padding_token};
+  }
+  const Tensor last = op(OpKind::kLastRows, std::move(inputs), attributes, "last_rows");
   return op(OpKind::kGatherRows, {x.id(), last.id()}, {}, "last_tokens");
 }
 

@@ -87,9 +87,10 @@ class ModelBuilder {
   // decoder's queries [M, …] and an encoder's keys [N, …]), or to keys of its own: q [N, A · D], k and v
   // [N of the keys, K · D] -> [N, A · D]. UserError: widths, heads or a mask that do not go together.
   Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
-  // The first and the last token of each sequence: [N, H] -> [S, H]. Padding is no token.
+  // The first and the last token of each sequence: [N, H] -> [S, H]. Padding is no token. With a `padding_token` the last
+  // one that has another id, and the first where none has, as transformers' decoders classify.
   Tensor first_tokens(Tensor x);
-  Tensor last_tokens(Tensor x);
+  Tensor last_tokens(Tensor x, int64_t padding_token = -1);
   // Mean over the effective batch's targets of the cross-entropy of logits with the labels of their rows: [S, C] with
   // those of samples, [N, C] or [M, C] with those of tokens. `class_weights` f32[C], or none: see LossOptions.
   Tensor cross_entropy(Tensor logits, float label_smoothing, Tensor class_weights = {});

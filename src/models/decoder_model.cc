@@ -44,7 +44,7 @@ DecoderForSequenceClassification::DecoderForSequenceClassification(
     : TextClassifier(std::move(labels), std::move(config_json)), decoder_(std::move(decoder)) {}
 
 Outputs DecoderForSequenceClassification::forward(ModelBuilder& builder) const {
-  const Tensor last = builder.last_tokens(decoder_->hidden_states(builder));
+  const Tensor last = builder.last_tokens(decoder_->hidden_states(builder), decoder_->facts().pad_token_id);
   builder.set_region(-1, Component::kHead);
   return linear_layer_without_bias(builder, "score", last, num_labels(), decoder_->facts().initializer_range);
 }

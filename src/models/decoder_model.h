@@ -26,6 +26,7 @@ struct DecoderFacts {
   bool ties_word_embeddings = false;  // the head of a language model is the table of the embeddings
   std::vector<NamedSize> product_sizes;
   std::vector<std::string> lora_targets;  // PEFT's defaults
+  int64_t pad_token_id = -1;              // of config.json; -1: none
 };
 
 // Everything below the head. Immutable.
@@ -74,7 +75,8 @@ class CausalLanguageModel : public Model {
   std::shared_ptr<const Task> task_;
 };
 
-// A classifier of texts by their last token: "logits" [S, C]. The head is the parameter score.weight.
+// A classifier of texts by their last token, which is the last one that is not pad_token_id: "logits" [S, C]. The head is the
+// parameter score.weight.
 class DecoderForSequenceClassification : public TextClassifier {
  public:
   // As above. Throws UserError as make_task does.

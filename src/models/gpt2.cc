@@ -34,6 +34,8 @@ Gpt2Config Gpt2Config::from_json(const json& source, const std::string& file) {
   config.scale_attn_by_inverse_layer_idx =
       reader.flag("scale_attn_by_inverse_layer_idx", config.scale_attn_by_inverse_layer_idx);
   config.tie_word_embeddings = reader.flag("tie_word_embeddings", config.tie_word_embeddings);
+  // No row of the table is its own: it may be beyond the vocabulary.
+  config.pad_token_id = reader.padding_token(config.pad_token_id, kMaxRows);
   config.labels = reader.label_map();
   reader.expect_multiple("n_embd", config.n_embd, "n_head", config.n_head);
   return config;
@@ -74,7 +76,8 @@ class Gpt2 final : public DecoderStack {
                               {"feed-forward", inner(config)},
                               {"head", config.n_embd / config.n_head},
                               {"vocabulary", config.vocab_size}},
-            .lora_targets = {"c_attn"}};
+            .lora_targets = {"c_attn"},
+            .pad_token_id = config.pad_token_id};
   }
 
   static int64_t inner(const Gpt2Config& config) {

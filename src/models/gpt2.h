@@ -26,6 +26,7 @@ struct Gpt2Config {
   bool scale_attn_weights = true;
   bool scale_attn_by_inverse_layer_idx = false;
   bool tie_word_embeddings = true;
+  int64_t pad_token_id = -1;  // -1: none
   LabelMap labels = classes(2);
 
   // UserError naming `file`, the key, what was expected and what was found; also for another architecture.

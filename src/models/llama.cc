@@ -100,7 +100,8 @@ class Llama final : public DecoderStack {
                               {"feed-forward", config.intermediate_size},
                               {"head", config.head_dim},
                               {"vocabulary", config.vocab_size}},
-            .lora_targets = {"q_proj", "v_proj"}};
+            .lora_targets = {"q_proj", "v_proj"},
+            .pad_token_id = config.pad_token_id};
   }
 
   Tensor norm(ModelBuilder& builder, const std::string& name, Tensor x) const {

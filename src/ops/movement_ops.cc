@@ -74,11 +74,16 @@ void gradient_scatter(GradientContext& context) {
                                          "scatter_gradient"));
 }
 
-// last_rows: (start i32[S], length i32[S]) -> i32[S], the last row of each sequence
+// last_rows: (start i32[S], length i32[S]) -> i32[S], the last row of each sequence; with ids i32[N] its last row that has
+// not the padding's id, and the first where all have
 std::vector<TensorType> infer_last_rows(const OpContext& context) {
   expect_dtype(context, 0, DType::kI32);
   expect_rank(context, 0, 1);
   expect_same_type(context, 1, 0);
+  if (context.has(2)) {
+    expect_dtype(context, 2, DType::kI32);
+    expect_rank(context, 2, 1);
+  }
   return {context.type(0)};
 }
 
@@ -140,7 +145,7 @@ std::vector<OpInfo> movement_ops() {
        .name = "last_rows",
        .op_class = OpClass::kMovement,
        .min_inputs = 2,
-       .max_inputs = 2,
+       .max_inputs = 3,
        .infer = infer_last_rows,
        .cost = stream},
   };

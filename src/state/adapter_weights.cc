@@ -223,6 +223,11 @@ void load_adapter(const fs::path& directory, const ProgramFamily& family, Execut
   load_verified(tensors, [&] { load_adapter_tensors(tensors, family, executor); });
 }
 
+bool replaces_head(const ProgramFamily& family, const Parameter& parameter) {
+  const auto is_this = [&](ParameterId id) { return family.state->parameter(id).name == parameter.name; };
+  return is_of_head(*family.state, parameter) && std::ranges::any_of(family.adapters.saved, is_this);
+}
+
 void save_merged_weights(const fs::path& directory, const OriginalWeights* base, const ProgramFamily& family,
                          const Executor& executor) {
   require_base(base != nullptr);

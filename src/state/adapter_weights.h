@@ -26,6 +26,10 @@ void save_adapter(const std::filesystem::path& directory, const std::filesystem:
 // has another shape (another rank), or belongs nowhere.
 void load_adapter(const std::filesystem::path& directory, const ProgramFamily& family, Executor& executor);
 
+// Whether the adapter's files have this parameter of the head whole, in place of the base model's, which may then be of
+// another size.
+bool replaces_head(const ProgramFamily& family, const Parameter& parameter);
+
 // Writes model.safetensors (or shards) of the base model with the adapters merged in: W + scale·B·A in fp32,
 // rounded once to the type that W has in the base's files. Other weights are copied from there; modules saved
 // whole are as trained. UserError if there is no base; SystemError if it has changed since the start of the

@@ -112,8 +112,10 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
         (checkpoint / kRunStateFile).string(), kReduceLrOnPlateau);
   }
   const bool adapts = !session.family().adapters.empty();
-  StartedWeights weights = adapts ? start_weights(base, session.state(), session.executor(), arguments.seed)
-                                  : load_whole_model(checkpoint, arguments, session);
+  StartedWeights weights =
+      adapts ? start_weights(base, session.state(), session.executor(), arguments.seed,
+                             [&](const Parameter& each) { return replaces_head(session.family(), each); })
+             : load_whole_model(checkpoint, arguments, session);
   run.originals = std::move(weights.originals);
   run.unused = std::move(weights.unused);
   if (adapts) load_adapter(checkpoint, session.family(), session.executor());

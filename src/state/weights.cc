@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/content_hash.h"
@@ -56,6 +57,17 @@ void read_elements(VerifiedTensorFiles& tensors, const std::string& name, const 
       std::span(staging().bytes).first(values.size() * static_cast<size_t>(dtype_bytes(dtype)));
   tensors.read_slice(name, slice, first, raw);
   convert_elements(dtype, raw, values);
+}
+
+// A head has the size that the labels ask for, so that its refusal says another way out.
+void check_head_size(const TensorFiles& files, const std::string& name, const StateTable& state,
+                     const Parameter& parameter) {
+  const std::vector<int64_t>& shape = files.tensor(name).shape;
+  if (!is_of_head(state, parameter) || shape == parameter.shape) return;
+  throw user_error(
+      "[{}: {}] expected shape {} for the labels of this run, got {}; give train "
+      "--ignore_mismatched_sizes for a new head in its place",
+      files.path_of(name).string(), name, shape_text(parameter.shape), shape_text(shape));
 }
 
 // A process that has all of a model vouches for every file; of several each for those that it reads.
@@ -378,16 +390,36 @@ void load_parameter(VerifiedTensorFiles& tensors, const std::string& name, const
   });
 }
 
+bool is_of_head(const StateTable& state, const Parameter& parameter) {
+  return state.storage(parameter.storage).region.component == Component::kHead;
+}
+
+std::string format_dropped(const std::vector<DroppedTensor>& dropped) {
+  if (dropped.empty()) return {};
+  std::vector<std::string> each;
+  for (const DroppedTensor& tensor : dropped) {
+    each.push_back(fmt::format("{} has {} in the files and {} here", tensor.parameter,
+                               shape_text(tensor.shape_in_file), shape_text(tensor.shape)));
+  }
+  return fmt::format("not read, of another size: {}", fmt::join(each, ", "));
+}
+
 LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Executor& executor,
-                           TorchGenerator& generator) {
+                           TorchGenerator& generator, const MayBeDropped& may_be_dropped) {
   LoadedWeights loaded;
   std::map<std::string, const Parameter*> parameter_of;  // by the name of a tensor
+  std::set<std::string, std::less<>> dropped;            // tensors
   for (const Parameter& parameter : state.parameters()) {
     if (parameter.is_adapter) continue;
-    const std::string name = name_in_files(files, state, parameter.name);
+    std::string name = name_in_files(files, state, parameter.name);
+    if (!name.empty() && files.tensor(name).shape != parameter.shape && may_be_dropped &&
+        may_be_dropped(parameter)) {
+      loaded.dropped.push_back({parameter.name, files.tensor(name).shape, parameter.shape});
+      dropped.insert(std::exchange(name, {}));
+    }
     if (!name.empty()) {
       parameter_of[name] = &parameter;
-    } else if (state.storage(parameter.storage).region.component == Component::kHead) {
+    } else if (is_of_head(state, parameter)) {
       initialize_as_torch(executor, parameter, generator);
       loaded.initialized.push_back(parameter.name);
     } else {
@@ -405,9 +437,10 @@ LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Ex
     for (const std::string& name : files.names_in_files()) {
       const auto found = parameter_of.find(name);
       if (found == parameter_of.end()) {
-        if (!twins.contains(name)) loaded.unused.push_back(name);
+        if (!twins.contains(name) && !dropped.contains(name)) loaded.unused.push_back(name);
       } else {
         ContentHash content;
+        check_head_size(files, name, state, *found->second);
         load_parameter(tensors, name, *found->second, "config.json says", executor, &content);
         loaded.contents[name] = content.hex();
       }
@@ -439,19 +472,19 @@ void initialize_weights(const StateTable& state, Executor& executor, uint64_t se
 }
 
 StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
-                             Executor& executor, int64_t seed) {
+                             Executor& executor, int64_t seed, const MayBeDropped& may_be_dropped) {
   if (directory.empty()) {
     initialize_weights(state, executor, static_cast<uint64_t>(seed));
     return {};
   }
   TorchGenerator generator(static_cast<uint64_t>(seed));
   TensorFiles files = TensorFiles::open_weights(directory);
-  LoadedWeights loaded = load_weights(files, state, executor, generator);
+  LoadedWeights loaded = load_weights(files, state, executor, generator, may_be_dropped);
   for (size_t i = 0; i < state.parameters().size(); ++i) {
     if (state.parameters()[i].is_adapter)
       initialize_parameter(state, i, executor, static_cast<uint64_t>(seed));
   }
-  return {std::move(loaded.initialized), std::move(loaded.unused),
+  return {std::move(loaded.initialized), std::move(loaded.unused), std::move(loaded.dropped),
           OriginalWeights{std::move(files), std::move(loaded.contents)}};
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -24,11 +25,29 @@
 
 namespace shoehorn {
 
+// A tensor of the files that was not read, since its parameter has another shape.
+struct DroppedTensor {
+  std::string parameter;
+  std::vector<int64_t> shape_in_file;
+  std::vector<int64_t> shape;  // the parameter's
+};
+
 struct LoadedWeights {
-  std::vector<std::string> initialized;  // parameters that are missing in the files; they were initialized
-  std::vector<std::string> unused;       // tensors without a parameter in the model
+  std::vector<std::string>
+      initialized;  // parameters that are missing in the files or dropped; they were initialized
+  std::vector<std::string> unused;  // tensors without a parameter in the model
+  std::vector<DroppedTensor> dropped;
   std::map<std::string, std::string> contents;  // as of OriginalWeights
 };
+
+// Whether a parameter may have another shape than its tensor in the files: it is initialized then. Empty: none may.
+using MayBeDropped = std::function<bool(const Parameter& parameter)>;
+
+// Whether this is a parameter of the head.
+bool is_of_head(const StateTable& state, const Parameter& parameter);
+
+// A line for people that names them with their shapes, empty if there are none.
+std::string format_dropped(const std::vector<DroppedTensor>& dropped);
 
 // A line for people that names unused tensors (the first ones, if there are many). Empty if there are none,
 // or only buffers that older versions of transformers saved (position_ids, GPT-2's masks, rotary frequencies).
@@ -40,7 +59,7 @@ std::string format_unused(const std::vector<std::string>& tensors);
 // naming file and tensor: another shape, a missing tensor; DamagedFile where a file is not what its manifest
 // says.
 LoadedWeights load_weights(const TensorFiles& files, const StateTable& state, Executor& executor,
-                           TorchGenerator& generator);
+                           TorchGenerator& generator, const MayBeDropped& may_be_dropped = {});
 
 // The name under which the files have a parameter of the model, by the rules above; empty if they have not.
 std::string name_in_files(const TensorFiles& files, const StateTable& state, const std::string& parameter);
@@ -58,12 +77,13 @@ void initialize_weights(const StateTable& state, Executor& executor, uint64_t se
 // The starting weights of a run: those in `directory` or, if that is empty, new ones; both as above with this
 // seed. Adapters are always new.
 struct StartedWeights {
-  std::vector<std::string> initialized;      // parameters missing in the files, except adapters
-  std::vector<std::string> unused;           // tensors without a parameter in the model
+  std::vector<std::string> initialized;  // parameters missing in the files or dropped, except adapters
+  std::vector<std::string> unused;       // tensors without a parameter in the model
+  std::vector<DroppedTensor> dropped;
   std::optional<OriginalWeights> originals;  // the files of the others; nullopt: all are new
 };
 StartedWeights start_weights(const std::filesystem::path& directory, const StateTable& state,
-                             Executor& executor, int64_t seed);
+                             Executor& executor, int64_t seed, const MayBeDropped& may_be_dropped = {});
 
 // The names, dtypes in files and whole shapes of all parameters, in the order of the state table. There are no
 // adapters among them: those are saved by state/adapter_weights.h. A weight is written in the type that holds

@@ -86,6 +86,45 @@ TEST(Weights, RoundTripThroughEveryLayout) {
   }
 }
 
+// A head that may be dropped is initialized as one that is missing; all else is read, and nothing else may differ.
+TEST(Weights, ADroppedHeadIsAsOneThatIsMissing) {
+  const TestDirectory directory;
+  ReservedSession source;
+  source.initialize(3);
+  const NamedWeights weights = weights_of(source.get());
+  const auto load = [&](const std::vector<TensorSpec>& heads, LoadedWeights& loaded) {
+    std::vector<TensorSpec> specs;
+    for (const TensorSpec& spec : weight_specs(source.state())) {
+      if (!spec.name.starts_with("classifier")) specs.push_back(spec);
+    }
+    specs.insert(specs.end(), heads.begin(), heads.end());
+    NamedWeights values = weights;
+    for (const TensorSpec& head : heads)
+      values[head.name].assign(static_cast<size_t>(tensor_bytes(head) / 4), 7.0F);
+    write_file(directory.path() / "model.safetensors", specs, values,
+               [](const std::string& name) { return name; });
+    ReservedSession session;
+    TorchGenerator generator(1);
+    loaded =
+        load_weights(SafetensorsModel::open(directory.path()), session.state(), session.executor(), generator,
+                     [&](const Parameter& parameter) { return is_of_head(session.state(), parameter); });
+    return weights_of(session.get());
+  };
+  LoadedWeights missing;
+  const NamedWeights without = load({}, missing);
+  EXPECT_TRUE(missing.dropped.empty());
+  LoadedWeights loaded;
+  const int64_t hidden = tiny_bert().hidden_size;
+  EXPECT_TRUE(load({{"classifier.weight", DType::kF32, {9, hidden}}, {"classifier.bias", DType::kF32, {9}}},
+                   loaded) == without);
+  EXPECT_EQ(loaded.initialized, missing.initialized);
+  EXPECT_TRUE(loaded.unused.empty());
+  ASSERT_EQ(loaded.dropped.size(), 2U);
+  EXPECT_EQ(loaded.dropped[0].parameter, "classifier.weight");
+  EXPECT_EQ(loaded.dropped[0].shape_in_file, (std::vector<int64_t>{9, hidden}));
+  EXPECT_FALSE(loaded.contents.contains("classifier.weight"));
+}
+
 // What bf16 lacks of a weight that is not trained comes from the files that it was read from, also where the
 // new files take their place.
 TEST(FrozenWeights, AreSavedAsTheyWereLoaded) {

@@ -132,7 +132,10 @@ void Accelerator::reserve() {
   require_prepared();
   if (is_started_) return;
   run_->reserve();
-  originals_ = start_run({.weights = options_.weights, .seed = args_.seed, .on_line = options_.on_line},
+  originals_ = start_run({.weights = options_.weights,
+                          .seed = args_.seed,
+                          .ignore_mismatched_sizes = args_.ignore_mismatched_sizes,
+                          .on_line = options_.on_line},
                          run_->session());
   is_started_ = true;
 }

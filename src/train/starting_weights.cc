@@ -24,7 +24,7 @@ void refuse_frozen(const std::vector<std::string>& drawn, const StateTable& stat
   for (const std::string& name : drawn) {
     if (state.parameter(state.find_parameter(name)).trainable) continue;
     throw user_error(
-        "[{}] expected a tensor '{}', which is frozen, got none of that name: it would stay random; name it in "
+        "[{}] expected a tensor '{}', which is frozen, got none of that name and size: it would stay random; name it in "
         "--lora_modules_to_save, or leave it out of --freeze",
         directory.string(), name);
   }
@@ -49,14 +49,22 @@ std::optional<OriginalWeights> start_run(const RunStart& start, Session& session
   };
   if (!start.weights.empty() && is_float16(session.options().step))
     say(fp16_overflow_warning(TensorFiles::open_weights(start.weights)));
-  StartedWeights started = start_weights(start.weights, session.state(), session.executor(), start.seed);
+  const bool loads_adapter = !start.adapter.empty();
+  StartedWeights started = start_weights(
+      start.weights, session.state(), session.executor(), start.seed, [&](const Parameter& parameter) {
+        return (start.ignore_mismatched_sizes && is_of_head(session.state(), parameter)) ||
+               (loads_adapter && replaces_head(session.family(), parameter));
+      });
   if (started.originals) say_without_checksums(started.originals->files, start.on_line);
   say(format_unused(started.unused));
   std::vector<std::string> drawn = std::move(started.initialized);
-  if (!start.adapter.empty()) {
+  if (loads_adapter) {
     load_adapter(start.adapter, session.family(), session.executor());
-    for (const ParameterId id : session.family().adapters.saved)
-      std::erase(drawn, session.state().parameter(id).name);
+    for (const ParameterId id : session.family().adapters.saved) {
+      const std::string& name = session.state().parameter(id).name;
+      std::erase(drawn, name);
+      std::erase_if(started.dropped, [&](const DroppedTensor& tensor) { return tensor.parameter == name; });
+    }
   }
   if (!drawn.empty()) {
     if (session.options().kind == RunKind::kEvaluate) {
@@ -66,6 +74,7 @@ std::optional<OriginalWeights> start_run(const RunStart& start, Session& session
           start.weights.string(), fmt::join(drawn, ", "));
     }
     refuse_frozen(drawn, session.state(), start.weights);
+    say(format_dropped(started.dropped));
     say(fmt::format("new weights, to be trained: {}", fmt::join(drawn, ", ")));
   }
   return std::move(started.originals);

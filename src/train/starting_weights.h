@@ -17,8 +17,10 @@ struct RunStart {
   std::filesystem::path weights = {};  // a directory; empty: new weights from the initializers
   std::filesystem::path adapter = {};  // in PEFT's format; empty: new ones
   int64_t seed = 0;
+  // Whether a head in `weights` may have another size: it is not read then, and a new one is made.
+  bool ignore_mismatched_sizes = false;
   // Called with notices: where float16 may overflow (state/fp16_checkpoint.h), which parameters are new,
-  // which files have no checksum. Unset: no notices.
+  // which were not read, which files have no checksum. Unset: no notices.
   std::function<void(const std::string& line)> on_line = {};
 };
 

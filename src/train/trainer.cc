@@ -164,6 +164,7 @@ void Trainer::load_start() {
     originals_ = start_run({.weights = options_.weights,
                             .adapter = options_.adapter,
                             .seed = args_.seed,
+                            .ignore_mismatched_sizes = args_.ignore_mismatched_sizes,
                             .on_line = [&](const std::string& line) { notices.push_back(line); }},
                            session());
   }

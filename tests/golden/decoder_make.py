@@ -104,7 +104,7 @@ def build_model(class_name, keys):
 
 
 def build_samples(classes):
-    """Texts with the padding's id inside; classified ones end in another, since Transformers looks for the last that is not."""
+    """Texts with the padding's id inside. Classified ones end in it, one by two and one, of a single token, as a whole."""
     generator = torch.Generator().manual_seed(SEED)
     input_ids = torch.randint(4, VOCABULARY, (len(LENGTHS), max(LENGTHS)), generator=generator)
     attended = torch.arange(max(LENGTHS))[None, :] < torch.tensor(LENGTHS)[:, None]
@@ -114,6 +114,7 @@ def build_samples(classes):
     # would be no number.
     samples = {"input_ids": input_ids}
     if classes:
+        input_ids[1, 30:] = input_ids[2, 0] = PAD
         samples["labels"] = torch.randint(0, classes, (len(LENGTHS),), generator=generator)
     else:
         samples["labels"] = torch.where(attended, input_ids, -100)

@@ -5,7 +5,8 @@
 
 Makes a small model of each architecture with a byte-level tokenizer, evaluates it with both programs, trains it for some
 steps with both (the Trainer's AdamW, no dropout, the same blocks in the same order) and compares the losses; then Transformers
-evaluates what Shoehorn saved, its config's keys are looked for, and one is trained as a classifier. The tolerances are those of float32
+evaluates what Shoehorn saved, its config's keys are looked for, and one is trained as a classifier. Files of bfloat16 and float16
+are read, and bfloat16 is written where the run asks for it. The tolerances are those of float32
 sums of a few hundred terms, and grow with the steps that feed on them.
 Exit: 0 the same, 1 different or a program failed, 77 no Transformers here (CTest's SKIP_RETURN_CODE).
 """
@@ -194,6 +195,46 @@ def classifies(shoehorn, directory):
     return good
 
 
+def keeps_types(shoehorn, directory, name):
+    """Files of 16 bits are read; what is saved has float32, or with --dtype bfloat16 what Transformers loads as that."""
+    import torch
+    import transformers
+
+    blocks = blocks_of(transformers.AutoTokenizer.from_pretrained(directory / name), directory / "validation.txt")
+    texts = ["--block_size", BLOCK, "--per_device_eval_batch_size", BATCH]
+    good = True
+
+    def same_loss(what, model):
+        evaluated = run(shoehorn, "eval", "--model_name_or_path", model, "--validation_file", directory / "validation.txt", *texts, "--json",
+                        "--output_dir", directory / "typed-eval")  # fmt: skip
+        if evaluated.returncode != 0:
+            return False
+        metrics = json.loads(evaluated.stdout[evaluated.stdout.index("{") :])
+        return close(name, what, metrics["eval_loss"], loss_of(model, blocks), 1e-5)
+
+    for stored in (torch.bfloat16, torch.float16):
+        source = directory / f"{name}-{stored}"
+        transformers.AutoModelForCausalLM.from_pretrained(directory / name, dtype=stored).save_pretrained(source)
+        for companion in ("tokenizer.json", "tokenizer_config.json"):
+            (source / companion).write_bytes((directory / name / companion).read_bytes())
+        good &= same_loss(f"eval_loss of a file of {stored}", source)
+        for flags, kept in ((["--dtype", "bfloat16"], torch.bfloat16), ([], torch.float32)):
+            output = directory / f"{name}-{stored}-as-{kept}"
+            trained = run(
+                shoehorn, "train", "--model_name_or_path", source, "--train_file", directory / "train.txt", *texts, "--max_steps", 2,
+                "--per_device_train_batch_size", BATCH, "--save_strategy", "no", "--output_dir", output, *flags,
+            )  # fmt: skip
+            if trained.returncode != 0:
+                return False
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(output)
+            if loaded.dtype != kept:
+                print(f"{name}: expected a model of {kept}, got {loaded.dtype}")
+                good = False
+            good &= same_loss(f"eval_loss of {stored} saved as {kept}", output)
+    print(f"{name}, 16 bits: {'the same' if good else 'DIFFERENT'}")
+    return good
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -209,6 +250,7 @@ def main():
         write_texts(directory / "validation.txt", 20, 100)
         tokenizer = make_tokenizer(directory / "tokenizer", directory / "train.txt")
         good = [trip(sys.argv[1], directory, each, tokenizer) for each in MODELS]
+        good += [keeps_types(sys.argv[1], directory, name) for name in ("gpt2", "llama")]
         return 0 if all([*good, classifies(sys.argv[1], directory)]) else 1
 
 

@@ -121,7 +121,11 @@ void gather_rows(const GatherRows& g) {
 }
 
 void last_rows(const LastRows& g) {
-  for (int64_t s = 0; s < g.sequences; ++s) g.last[s] = g.start[s] + g.length[s] - 1;
+  for (int64_t s = 0; s < g.sequences; ++s) {
+    int32_t row = g.start[s] + g.length[s] - 1;
+    while (g.ids != nullptr && row > g.start[s] && g.ids[row] == g.padding_index) --row;
+    g.last[s] = row;
+  }
 }
 
 void scatter_rows(const ScatterRows& g) {

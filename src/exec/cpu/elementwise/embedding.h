@@ -53,12 +53,15 @@ struct GatherRows {
 };
 void gather_rows(const GatherRows& arguments);
 
-// last[s] = start[s] + length[s] - 1, the last row of a sequence; no sequence is empty
+// last[s] = start[s] + length[s] - 1, the last row of a sequence; no sequence is empty. With `ids` the last one whose id is
+// not the padding's, or start[s].
 struct LastRows {
   int64_t sequences;
-  const int32_t* start;   // [S]
-  const int32_t* length;  // [S]
-  int32_t* last;          // [S]
+  const int32_t* start;          // [S]
+  const int32_t* length;         // [S]
+  const int32_t* ids = nullptr;  // [N]
+  int64_t padding_index = -1;
+  int32_t* last;  // [S]
 };
 void last_rows(const LastRows& arguments);
 

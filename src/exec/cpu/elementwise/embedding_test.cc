@@ -181,6 +181,20 @@ TEST(Rows, NumbersOfRowsAreGatheredToo) {
   EXPECT_EQ(y, (std::vector<int32_t>{8, 15, 42}));
 }
 
+TEST(Rows, TheLastOneThatIsNoPadding) {
+  const std::vector<int32_t> ids = {9, 7, 9, 9, 9, 9, 5, 6, 9};
+  const std::vector<int32_t> start = {0, 4, 6};
+  const std::vector<int32_t> length = {4, 2, 3};
+  std::vector<int32_t> last(3);
+  last_rows({.sequences = 3,
+             .start = start.data(),
+             .length = length.data(),
+             .ids = ids.data(),
+             .padding_index = 9,
+             .last = last.data()});
+  EXPECT_EQ(last, (std::vector<int32_t>{1, 4, 7})) << "all of the second is padding: its first";
+}
+
 TEST(Rows, RefusesAnIndexOutside) {
   const std::vector<int32_t> index{3};
   Tensor x(DType::kF32, 3), y(DType::kF32, 1);

@@ -62,6 +62,10 @@ PreparedNode bind_last_rows(const OpContext& node, const NodeBuffers& buffers, i
                 .start = input<const int32_t>(buffers, 0),
                 .length = input<const int32_t>(buffers, 1),
                 .last = output<int32_t>(buffers, 0)};
+  if (node.has(2)) {
+    call.ids = input<const int32_t>(buffers, 2);
+    call.padding_index = node.attributes<EmbeddingAttributes>().padding_index;
+  }
   return [call, sequences = rows(node.type(0))](const int64_t* counts) mutable {
     call.sequences = sequences(counts);
     last_rows(call);
