@@ -182,7 +182,8 @@ std::vector<ArgumentSpec> memory_and_speed() {
        .field = &Args::recompute_set,
        .resume = kFree,
        .value = "FILE",
-       .help = "recompute these values: names in JSON, such as plan --activation_budget --json prints; bit-identical"},
+       .help =
+           "recompute these values: names in JSON, such as plan --activation_budget --json prints; bit-identical"},
       {.name = "freeze",
        .group = kMemory,
        .read_by = kReadByTrain | kReadByPlan | kReadByBench,

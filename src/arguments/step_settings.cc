@@ -74,7 +74,8 @@ std::optional<ActivationBudget> activation_budget_of(const TrainingArguments& ar
   if (is_number && fraction >= 0 && fraction <= 1) return ActivationBudget{.fraction = fraction};
   const int64_t bytes = parse_bytes(text, "--activation_budget");
   if (bytes < 1)
-    throw user_error("[--activation_budget] expected bytes, as 1.5GiB, or a fraction from 0 to 1, got {}", text);
+    throw user_error("[--activation_budget] expected bytes, as 1.5GiB, or a fraction from 0 to 1, got {}",
+                     text);
   return ActivationBudget{.bytes = bytes};
 }
 

@@ -124,7 +124,8 @@ std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitS
 
 std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers,
                                            const FitSpace& space) {
-  if (recomputes(run.arguments) || !space.is_open(Degree::kRecompute, MathsChange::kExact)) return std::nullopt;
+  if (recomputes(run.arguments) || !space.is_open(Degree::kRecompute, MathsChange::kExact))
+    return std::nullopt;
   FitCandidate less = run;
   less.arguments.gradient_checkpointing = true;
   std::vector<std::string> flags = {"--gradient_checkpointing"};
@@ -138,7 +139,8 @@ std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t ever
 
 std::optional<FitCandidate> with_activation_budget(const FitCandidate& run, const std::string& budget,
                                                    const FitSpace& space) {
-  if (recomputes(run.arguments) || !space.is_open(Degree::kRecompute, MathsChange::kExact)) return std::nullopt;
+  if (recomputes(run.arguments) || !space.is_open(Degree::kRecompute, MathsChange::kExact))
+    return std::nullopt;
   FitCandidate less = run;
   less.arguments.activation_budget = budget;
   return changed(std::move(less), MathsChange::kExact, {"--activation_budget", budget});

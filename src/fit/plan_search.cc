@@ -119,8 +119,7 @@ void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandida
   if (is_beaten) return;
   const int64_t left_bytes = options_.budget_bytes - (whole.process_bytes - whole.step_bytes);
   if (left_bytes >= kMiB) {
-    const auto chosen =
-        with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
+    const auto chosen = with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
     if (!chosen) return;
     const std::optional<PlannedCandidate> planned = plan(*chosen);
     if (planned && fits(*planned)) return;

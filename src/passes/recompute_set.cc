@@ -53,12 +53,10 @@ std::vector<NodeId> nodes_read_later(const Program& program) {
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const Node& node = program.nodes()[i];
     if (node.region.phase != Phase::kForward || is_weight_cast(program, node)) continue;
-    const bool is_read =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
-          return std::any_of(readers[output.at()].begin(), readers[output.at()].end(), [&](NodeId reader) {
-            return program.node(reader).region.phase != Phase::kForward;
-          });
-        });
+    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+      return std::any_of(readers[output.at()].begin(), readers[output.at()].end(),
+                         [&](NodeId reader) { return program.node(reader).region.phase != Phase::kForward; });
+    });
     if (is_read) nodes.push_back(NodeId{static_cast<int32_t>(i)});
   }
   return nodes;

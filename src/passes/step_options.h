@@ -62,7 +62,8 @@ struct StepOptions {
   // What the forward makes and the backward makes again instead of keeping it, by name (passes/recompute_set.h). Not
   // with recompute_every_n_layers.
   std::set<std::string> recompute_set = {};
-  std::optional<ActivationBudget> activation_budget = {};  // a session chooses the set; not with either of these
+  std::optional<ActivationBudget> activation_budget =
+      {};  // a session chooses the set; not with either of these
   bool update_in_backward = false;
   LoraOptions lora;
   std::vector<std::string> freeze;  // regular expressions; parameters with a match are frozen

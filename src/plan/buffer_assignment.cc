@@ -128,10 +128,9 @@ AssignedBuffers assign_buffers(const Program& program, const PlanTarget& target)
     assigned.workspace_bytes.push_back(bytes);
     assigned.workspace_buffer.push_back(bytes == 0 ? -1 : std::ssize(assigned.buffers));
     if (bytes == 0) continue;
-    assigned.buffers.push_back({static_cast<int64_t>(at), assignment.last_running(at), bytes, 0,
-                                Role::kWorkspace, node.region,
-                                fmt::format("{} workspace", op_info(node.kind).name),
-                                output_space(program, node)});
+    assigned.buffers.push_back(
+        {static_cast<int64_t>(at), assignment.last_running(at), bytes, 0, Role::kWorkspace, node.region,
+         fmt::format("{} workspace", op_info(node.kind).name), output_space(program, node)});
   }
   return assigned;
 }

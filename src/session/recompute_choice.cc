@@ -108,8 +108,9 @@ class Chooser {
     std::optional<std::set<std::string>> grouped = by_groups(found);
     if (grouped) found = std::move(grouped);
     if (!found) {
-      throw user_error("[--activation_budget] expected at least {}, got {}: no set of recomputed values needs less",
-                       format_bytes(least_bytes_), format_bytes(budget_bytes_));
+      throw user_error(
+          "[--activation_budget] expected at least {}, got {}: no set of recomputed values needs less",
+          format_bytes(least_bytes_), format_bytes(budget_bytes_));
     }
     keep_what_fits(*found);
     return result(std::move(*found));
@@ -145,15 +146,14 @@ class Chooser {
 
   // The groups of layers that are within the budget and faster than `found`.
   std::optional<std::set<std::string>> by_groups(const std::optional<std::set<std::string>>& found) {
-    double least_seconds =
-        found ? trial_.recompute_seconds(*found) : std::numeric_limits<double>::infinity();
+    double least_seconds = found ? trial_.recompute_seconds(*found) : std::numeric_limits<double>::infinity();
     int64_t live_before = std::numeric_limits<int64_t>::max();
     std::optional<std::set<std::string>> best;
     const int32_t last_layer = options_.layers.empty() ? -1 : options_.layers.back().layer;
     for (int32_t every = 1; every <= last_layer; ++every) {
       std::set<std::string> names = recompute_set_of_groups(trial_.step(), every);
       const double seconds = trial_.recompute_seconds(names);
-      if (seconds >= least_seconds) continue;
+      if (seconds >= least_seconds || kept_.live_bytes - freed_bytes(names) > budget_bytes_) continue;
       const TrialOutcome outcome = trial_.with_set(names);
       if (!found && !best && outcome.live_bytes > live_before) break;  // longer groups hold more at once
       live_before = outcome.live_bytes;
@@ -162,6 +162,17 @@ class Chooser {
       best = std::move(names);
     }
     return best;
+  }
+
+  // What a set frees at the position where the step without one has its peak.
+  int64_t freed_bytes(const std::set<std::string>& names) const {
+    int64_t freed = 0;
+    for (const std::string& name : names) {
+      const auto bytes = options_.kept_bytes.find(name);
+      if (bytes != options_.kept_bytes.end() && kept_.across_peak.contains(name))
+        freed += trial_.copies() * bytes->second;
+    }
+    return freed;
   }
 
   // True if the step cannot hold what a name stands for: at some position where neither it nor what replaces it is alive
@@ -201,7 +212,8 @@ class Chooser {
       fewer.erase(name);
       saved.emplace_back(all - trial_.recompute_seconds(fewer), name);
     }
-    std::stable_sort(saved.begin(), saved.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::stable_sort(saved.begin(), saved.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<std::string> sorted;
     for (auto& [seconds, name] : saved) sorted.push_back(std::move(name));
     return sorted;

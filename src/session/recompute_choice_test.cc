@@ -130,22 +130,22 @@ TEST_P(RecomputeChoiceOf, IsWhatASessionPlans) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Settings, RecomputeChoiceOf,
-    ::testing::Values(Setting{"fp32", [](StepOptions&) {}},
-                      Setting{"bf16_update_in_backward",
-                              [](StepOptions& o) {
-                                o.precision = Precision::kBfloat16;
-                                o.update_in_backward = true;
-                                o.max_grad_norm = 0;
-                              }},
-                      Setting{"accumulated", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }},
-                      Setting{"layer_major",
-                              [](StepOptions& o) {
-                                o.gradient_accumulation_steps = 2;
-                                o.accumulation_order = AccumulationOrder::kLayer;
-                              }}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Settings, RecomputeChoiceOf,
+                         ::testing::Values(Setting{"fp32", [](StepOptions&) {}},
+                                           Setting{"bf16_update_in_backward",
+                                                   [](StepOptions& o) {
+                                                     o.precision = Precision::kBfloat16;
+                                                     o.update_in_backward = true;
+                                                     o.max_grad_norm = 0;
+                                                   }},
+                                           Setting{"accumulated",
+                                                   [](StepOptions& o) { o.gradient_accumulation_steps = 3; }},
+                                           Setting{"layer_major",
+                                                   [](StepOptions& o) {
+                                                     o.gradient_accumulation_steps = 2;
+                                                     o.accumulation_order = AccumulationOrder::kLayer;
+                                                   }}),
+                         [](const auto& info) { return info.param.name; });
 
 // The fastest of all sets, by trying each.
 double least_seconds(StepTrial& trial, int64_t budget) {
@@ -183,7 +183,8 @@ TEST(RecomputeChoice, IsWithinThreePercentOfTheOptimum) {
 
 TEST(RecomputeChoice, NamesTheLeastBudget) {
   TrialOf of(3, {});
-  EXPECT_TRUE(contains(refusal_of([&] { choose_recompute_set(of.trial, {.bytes = 1000}); }), "--activation_budget"));
+  EXPECT_TRUE(
+      contains(refusal_of([&] { choose_recompute_set(of.trial, {.bytes = 1000}); }), "--activation_budget"));
 }
 
 TEST(RecomputeChoice, LeavesTheFamilyAsItWas) {

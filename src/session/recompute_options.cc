@@ -81,7 +81,7 @@ class OptionBuilder {
   }
 
   int64_t bytes_at_peak(const KeptNode& node) const {
-    return kept_.across_peak.contains(names_[node.id.at()]) ? node.bytes : 0;
+    return kept_.across_peak.contains(names_[node.id.at()]) ? trial_.copies() * node.bytes : 0;
   }
 
   double seconds_to_run(const std::set<NodeId>& run) const {
@@ -117,9 +117,9 @@ class OptionBuilder {
     for (const NodeId id : nodes_read_later(probe)) {
       int64_t& sum = bytes[names[id.at()]];
       for (const ValueId output : probe.node(id).outputs) {
-        const bool is_kept = std::any_of(
-            readers[output.at()].begin(), readers[output.at()].end(),
-            [&](NodeId reader) { return probe.node(reader).region.phase != Phase::kForward; });
+        const bool is_kept =
+            std::any_of(readers[output.at()].begin(), readers[output.at()].end(),
+                        [&](NodeId reader) { return probe.node(reader).region.phase != Phase::kForward; });
         if (is_kept) sum += round_up(probe.type(output).bytes(), kArenaAlignment);
       }
     }
@@ -167,10 +167,11 @@ class OptionBuilder {
 
   // Kept nodes of other layers that this one starts from stay kept.
   void look_behind(NodeId id) {
-    walk({id}, [](NodeId) {},
-         [&](NodeId base) {
-           if (step_.node(base).region.layer != step_.node(id).region.layer) bases_.insert(base);
-         });
+    walk(
+        {id}, [](NodeId) {},
+        [&](NodeId base) {
+          if (step_.node(base).region.layer != step_.node(id).region.layer) bases_.insert(base);
+        });
   }
 
   std::vector<RecomputeOption> options_of(const std::vector<KeptNode>& nodes) const {

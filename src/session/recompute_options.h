@@ -28,7 +28,7 @@ struct LayerOptions {
 
 struct RecomputeOptions {
   std::vector<LayerOptions> layers;  // lowest first
-  // Of everything that is kept without a set, by name: the bytes that wait for the backward.
+  // Of everything that is kept without a set, by name: the bytes that wait for the backward, of one micro-batch.
   std::map<std::string, int64_t> kept_bytes;
   // Of these, what other layers start from: it is in no option.
   std::set<std::string> bases;

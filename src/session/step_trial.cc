@@ -22,8 +22,7 @@ constexpr MachineLimits kOrdinaryMachine = {
 std::vector<Interval> device_intervals(const std::vector<Buffer>& buffers) {
   std::vector<Interval> intervals;
   for (const Buffer& buffer : buffers) {
-    if (buffer.space == AddressSpace::kDevice)
-      intervals.push_back({buffer.first, buffer.last, buffer.bytes});
+    if (buffer.space == AddressSpace::kDevice) intervals.push_back({buffer.first, buffer.last, buffer.bytes});
   }
   return intervals;
 }

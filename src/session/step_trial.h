@@ -24,8 +24,9 @@ using NodeCost = std::function<double(const Program& program, const Node& node)>
 double nominal_node_seconds(const Program& program, const Node& node);
 
 struct TrialOutcome {
-  int64_t live_bytes = 0;     // the largest sum of live bytes in a program that trains, in the device's transient arena
-  double seconds = 0;         // of a step
+  int64_t live_bytes =
+      0;  // the largest sum of live bytes in a program that trains, in the device's transient arena
+  double seconds = 0;  // of a step
   // Of nodes of a layer's forward in that program, by name: the most live bytes between the last reader in the forward and the
   // layer's own backward.
   std::map<std::string, int64_t> gap_bytes;
@@ -53,6 +54,11 @@ class StepTrial {
 
   // The step before anything is recomputed, of the largest batches.
   const Program& step() const { return step_; }
+  // The micro-batches whose values wait for the backward together.
+  int64_t copies() const {
+    return options_.accumulation_order == AccumulationOrder::kLayer ? options_.gradient_accumulation_steps
+                                                                    : 1;
+  }
   double seconds_of(const Node& node) const { return cost_(step_, node); }
   int64_t trials() const { return trials_; }
 
