@@ -169,6 +169,30 @@ TEST_F(CliCommands, PlanFindsABatchThatFits) {
   EXPECT_TRUE(contains(plan({"48", "--memory_budget", budget}), "a device in place of 48"));
 }
 
+// The set of a plan is taken as it was printed, and trains the same weights.
+TEST_F(CliCommands, ARecomputeSetIsPrintedAndTaken) {
+  const auto plan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = train_words(more);
+    words[0] = "plan";
+    words.emplace_back("--json");
+    const ProgramRun result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return parse_json(result.output, "output");
+  };
+  const json chosen = plan({"--activation_budget", "0.25"});
+  EXPECT_FALSE(chosen["recompute_set"].empty());
+  const std::string file = path("plan.json");
+  write_text_atomic(file, chosen.dump());
+  EXPECT_EQ(plan({"--recompute_set", file})["program"], chosen["program"]);
+  EXPECT_LT(chosen["arena_bytes"].get<int64_t>(), plan({})["arena_bytes"].get<int64_t>());
+  expect_failure(train_words({"--recompute_set", file, "--gradient_checkpointing"}), 2,
+                 {"--recompute_set", "--gradient_checkpointing"});
+  expect_failure(train_words({"--activation_budget", "1KiB"}), 2,
+                 {"--activation_budget", "expected at least"});
+  const ProgramRun trained = run(train_words({"--recompute_set", file}));
+  EXPECT_EQ(trained.exit_code, 0) << trained.error;
+}
+
 TEST_F(CliCommands, PlanSaysWhatTrainWillTake) {
   const std::vector<std::string> settings = {"--gradient_accumulation_steps", "2", "--gradient_checkpointing",
                                              "--validation_file", path("validation.csv")};

@@ -1,5 +1,6 @@
 // Passes that call themselves exact, on against off: three AdamW steps with dropout leave bit-identical
 // losses and weights.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -129,6 +130,25 @@ void noise_layer_major(StepOptions& o) {
   layer_major(o);
 }
 
+void accumulated(StepOptions& o) {
+  o.gradient_accumulation_steps = 3;
+}
+void half_the_values(StepOptions& o) {
+  o.activation_budget = {.fraction = 0.5};
+}
+void least_values(StepOptions& o) {
+  o.activation_budget = {.fraction = 0};
+}
+// Back to the ids.
+void every_value(StepOptions& o) {
+  for (int layer = 0; layer < 3; ++layer) {
+    for (const char* name : {"attention.qkv", "attention.attention", "attention.residual_norm",
+                             "feed_forward.product", "feed_forward.residual_norm"})
+      o.recompute_set.insert(fmt::format("layer.{}.{}", layer, name));
+  }
+  o.recompute_set.insert("embeddings.layer_norm");
+}
+
 // The same masks fall on the same elements: another would move the loss in its second digit.
 TEST(RoundingOnlyPass, KeepsTheDropoutOfTheFirstStep) {
   for (const auto& set : {std::function<void(StepOptions&)>(nothing), {layer_major}, {adapters}}) {
@@ -155,6 +175,18 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"recompute_unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; },
                  [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
             Case{"recompute_layer_major", layer_major, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"recompute_set_of_half", nothing, half_the_values},
+            Case{"recompute_set_of_least", nothing, least_values},
+            Case{"recompute_set_of_everything", nothing, every_value},
+            Case{"recompute_set_layer_major", layer_major, half_the_values},
+            Case{"recompute_set_accumulated", accumulated, half_the_values},
+            Case{"recompute_set_update_in_backward", no_clipping,
+                 [](StepOptions& o) {
+                   every_value(o);
+                   o.update_in_backward = true;
+                 }},
+            Case{"recompute_set_unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }, least_values},
+            Case{"lora_recompute_set", adapters, half_the_values},
             Case{"rematerialize", nothing, [](StepOptions& o) { o.skip_passes = {"rematerialize"}; }},
             Case{"fuse_update", nothing, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
             Case{"update_in_backward", no_clipping, [](StepOptions& o) { o.update_in_backward = true; }},

@@ -1,5 +1,6 @@
 // A run that stops at a checkpoint and goes on is the run that never stopped: every byte of weights,
 // optimizer state, log and position, in the middle of an epoch, with dropout.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "io/checkpoint_directory.h"
@@ -44,6 +45,30 @@ TEST_P(TrainResume, GoesOnBitForBit) {
   const TrainerState state = load_trainer_state(resumed / "checkpoint-12" / "trainer_state.json");
   EXPECT_EQ(logged(state, "loss").size(), 4U);
   EXPECT_EQ(logged(state, "step"), (std::vector<double>{3, 6, 9, 12}));
+}
+
+// What is recomputed changes no bit, so that a run may go on with another set, or with none.
+TEST(TrainResumeWithAnotherRecomputeSet, GoesOnBitForBit) {
+  const TestDirectory directory;
+  const fs::path whole = directory.path() / "whole";
+  const auto args_in = [](const fs::path& output, const std::string& budget) {
+    return arguments_of({"", [&](TrainingArguments& a) { a.activation_budget = budget; }}, output);
+  };
+  train(args_in(whole, "0.5"), {});
+  int number = 0;
+  for (const char* budget : {"0.25", ""}) {
+    const fs::path resumed = directory.path() / fmt::format("resumed-{}", number++);
+    fs::create_directories(resumed);
+    fs::copy(whole / "checkpoint-5", resumed / "checkpoint-5", fs::copy_options::recursive);
+    TrainingArguments args = args_in(resumed, budget);
+    args.resume_from_checkpoint = "true";
+    train(args, {});
+    for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+      EXPECT_TRUE(read_text_file(whole / "checkpoint-12" / file) ==
+                  read_text_file(resumed / "checkpoint-12" / file))
+          << file << " with '" << budget << "'";
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -28,6 +28,7 @@ std::vector<PassEffect> explain_passes(const Model& model, const SessionOptions&
                                        const MachineLimits& limits) {
   SessionOptions base = options;
   base.step.dump_directory.clear();
+  base.step.activation_budget.reset();  // the set that it chose stays
   const StepWork as_asked = work_of(model, base, limits);
   std::vector<PassEffect> effects;
   for (const Pass& pass : pass_list()) {
@@ -40,6 +41,7 @@ std::vector<PassEffect> explain_passes(const Model& model, const SessionOptions&
     if (!effect.is_skipped) {
       SessionOptions skipping = base;
       skipping.step.skip_passes.insert(pass.name);
+      if (pass.name == "rematerialize") skipping.step.recompute_set.clear();
       effect.without = work_of(model, skipping, limits);
     }
     effects.push_back(std::move(effect));

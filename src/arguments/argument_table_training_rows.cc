@@ -167,6 +167,23 @@ std::vector<ArgumentSpec> memory_and_speed() {
            "every_n_layers=N: keep the input of each Nth layer only; sqrt: N is the root of their number, "
            "rounded",
        .aliases = {"activation_checkpointing_kwargs"}},
+      {.name = "activation_budget",
+       .group = kMemory,
+       .read_by = kReadByTrain | kReadByPlan | kReadByBench,
+       .field = &Args::activation_budget,
+       .resume = kFree,
+       .value = "BYTES|FRACTION",
+       .help =
+           "recompute what costs least time, value by value: most bytes that a step makes (activations, gradients, "
+           "workspaces), as 1.5GiB, or a fraction between the plan that recomputes every layer (0) and none (1); bit-identical"},
+      {.name = "recompute_set",
+       .group = kMemory,
+       .read_by = kReadByTrain | kReadByPlan | kReadByBench,
+       .field = &Args::recompute_set,
+       .resume = kFree,
+       .value = "FILE",
+       .help =
+           "recompute these values: names in JSON, such as plan --activation_budget --json prints; bit-identical"},
       {.name = "freeze",
        .group = kMemory,
        .read_by = kReadByTrain | kReadByPlan | kReadByBench,

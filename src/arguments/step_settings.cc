@@ -1,6 +1,12 @@
 #include "arguments/step_settings.h"
 
+#include <charconv>
 #include <cmath>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "passes/recompute_set.h"
 
 namespace shoehorn {
 
@@ -28,6 +34,8 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.accumulation_order =
       args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
+  if (!args.recompute_set.empty()) step.recompute_set = load_recompute_set(args.recompute_set);
+  step.activation_budget = activation_budget_of(args);
   step.update_in_backward = args.update_in_backward;
   step.lora = {.rank = args.lora_rank,
                .alpha = static_cast<float>(args.lora_alpha),
@@ -45,6 +53,30 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.dump_directory = args.dump_program;
   step.optimizer = {optimizer_settings_of(args), static_cast<float>(args.weight_decay)};
   return step;
+}
+
+std::optional<ActivationBudget> activation_budget_of(const TrainingArguments& args) {
+  const std::string& text = args.activation_budget;
+  if (!text.empty() && !args.recompute_set.empty()) {
+    throw user_error(
+        "[--activation_budget] expected without --recompute_set, got both; the budget chooses what the set says");
+  }
+  if (args.gradient_checkpointing && !(text.empty() && args.recompute_set.empty())) {
+    throw user_error(
+        "[--{}] expected without --gradient_checkpointing, got both; whole layers and chosen values are two ways to say "
+        "what is recomputed",
+        text.empty() ? "recompute_set" : "activation_budget");
+  }
+  if (text.empty()) return std::nullopt;
+  double fraction = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fraction);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (is_number && fraction >= 0 && fraction <= 1) return ActivationBudget{.fraction = fraction};
+  const int64_t bytes = parse_bytes(text, "--activation_budget");
+  if (bytes < 1)
+    throw user_error("[--activation_budget] expected bytes, as 1.5GiB, or a fraction from 0 to 1, got {}",
+                     text);
+  return ActivationBudget{.bytes = bytes};
 }
 
 std::function<float(const std::string& name, float standard)> decay_of_groups(

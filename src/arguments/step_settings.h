@@ -10,8 +10,12 @@
 
 namespace shoehorn {
 
-// UserError if a kwarg is unknown or out of range.
+// UserError if a kwarg is unknown or out of range, or a recompute set's file is not one.
 StepOptions step_options_of(const TrainingArguments& args);
+
+// activation_budget; nullopt where there is none. UserError for what is no fraction and no number of bytes, and together with
+// gradient checkpointing or a recompute set.
+std::optional<ActivationBudget> activation_budget_of(const TrainingArguments& args);
 
 // The weight decay of the parameters whose names `matches` accepts. The first matching group counts.
 struct ParameterGroup {

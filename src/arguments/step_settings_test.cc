@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/error_testing.h"
+#include "io/file.h"
+#include "io/test_directory.h"
 
 namespace shoehorn {
 namespace {
@@ -41,6 +43,47 @@ TEST(StepSettings, TheLossScaleArrives) {
   EXPECT_EQ(step.loss_scale.minimum, 2);
   args.loss_scale = 64;
   EXPECT_EQ(step_options_of(args).loss_scale.fixed, 64);
+}
+
+TEST(StepSettings, ActivationBudgetIsAFractionOrBytes) {
+  TrainingArguments args;
+  EXPECT_EQ(step_options_of(args).activation_budget, std::nullopt);
+  const auto budget = [&](const std::string& text) {
+    args.activation_budget = text;
+    return *step_options_of(args).activation_budget;
+  };
+  EXPECT_EQ(budget("0.25"), (ActivationBudget{.fraction = 0.25}));
+  EXPECT_EQ(budget("0"), (ActivationBudget{.fraction = 0}));
+  EXPECT_EQ(budget("1.5MiB"), (ActivationBudget{.bytes = 3 << 19}));
+  EXPECT_EQ(budget("4096"), (ActivationBudget{.bytes = 4096}));
+  for (const char* text : {"half", "-0.5", "0.5B"}) {
+    args.activation_budget = text;
+    EXPECT_TRUE(contains(refusal_of([&] { step_options_of(args); }), "--activation_budget")) << text;
+  }
+  args.activation_budget = "0.5";
+  args.gradient_checkpointing = true;
+  EXPECT_TRUE(contains(refusal_of([&] { step_options_of(args); }), "--gradient_checkpointing"));
+  args.gradient_checkpointing = false;
+  args.recompute_set = "set.json";
+  EXPECT_TRUE(contains(refusal_of([&] { step_options_of(args); }), "--recompute_set"));
+}
+
+TEST(StepSettings, RecomputeSetIsAListOrAPlan) {
+  const TestDirectory directory;
+  TrainingArguments args;
+  args.recompute_set = (directory.path() / "set.json").string();
+  EXPECT_TRUE(contains(refusal_of([&] { step_options_of(args); }), "set.json")) << "there is no file";
+  const std::set<std::string> names = {"layer.0.attention.qkv", "layer.1.attention.qkv"};
+  for (const char* text :
+       {R"(["layer.1.attention.qkv", "layer.0.attention.qkv"])",
+        R"({"fits": true, "recompute_set": ["layer.0.attention.qkv", "layer.1.attention.qkv"]})"}) {
+    write_text_atomic(args.recompute_set, text);
+    EXPECT_EQ(step_options_of(args).recompute_set, names) << text;
+  }
+  for (const char* text : {"{}", "[1]", R"({"recompute_set": "all"})"}) {
+    write_text_atomic(args.recompute_set, text);
+    EXPECT_TRUE(contains(refusal_of([&] { step_options_of(args); }), "JSON array of names")) << text;
+  }
 }
 
 TEST(StepSettings, EveryArgumentArrives) {

@@ -112,6 +112,8 @@ struct TrainingArguments {
   std::optional<int64_t> num_threads = {};
   bool gradient_checkpointing = false;
   Kwargs gradient_checkpointing_kwargs = {};
+  std::string activation_budget = {};  // as 1.5GiB, or a fraction from 0 to 1
+  std::string recompute_set = {};      // file
   std::string accumulation_order = "micro_batch";
   bool update_in_backward = false;
   bool torch_compile = false;

@@ -86,6 +86,8 @@ int run_plan(const std::vector<std::string>& words) {
     if (args.explain) result["passes"] = to_json(effects);
     result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
     result["program"] = program_hash(trainer.session());
+    const StepOptions& step = trainer.session().options().step;
+    if (!step.recompute_set.empty()) result["recompute_set"] = step.recompute_set;
     result["threads"] = backend->machine().threads;
     if (!backend->can_run()) result["machine"] = absent_machine_to_json(backend->machine());
     fmt::print("{}\n", result.dump(2));

@@ -45,6 +45,10 @@ bool scales_loss(const TrainingArguments& args) {
   return args.fp16;
 }
 
+bool recomputes(const TrainingArguments& args) {
+  return args.gradient_checkpointing || !args.activation_budget.empty() || !args.recompute_set.empty();
+}
+
 bool is_layer_major(const TrainingArguments& args) {
   return args.accumulation_order == kLayerMajor;
 }
@@ -68,13 +72,15 @@ MathsChange tier_of(const std::string& name, std::string_view what) {
 }
 
 std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets) {
-  static constexpr std::array<std::pair<std::string_view, Degree>, 16> kRows = {{
+  static constexpr std::array<std::pair<std::string_view, Degree>, 18> kRows = {{
       {"per_device_train_batch_size", Degree::kBatch},
       {"gradient_accumulation_steps", Degree::kBatch},
       {"batch_size_ramp", Degree::kBatch},
       {"accumulation_order", Degree::kOrder},
       {"gradient_checkpointing", Degree::kRecompute},
       {"gradient_checkpointing_kwargs", Degree::kRecompute},
+      {"activation_budget", Degree::kRecompute},
+      {"recompute_set", Degree::kRecompute},
       {"update_in_backward", Degree::kUpdateInBackward},
       {"max_grad_norm", Degree::kUpdateInBackward},
       {"max_grad_value", Degree::kUpdateInBackward},
@@ -118,7 +124,7 @@ std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitS
 
 std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers,
                                            const FitSpace& space) {
-  if (run.arguments.gradient_checkpointing || !space.is_open(Degree::kRecompute, MathsChange::kExact))
+  if (recomputes(run.arguments) || !space.is_open(Degree::kRecompute, MathsChange::kExact))
     return std::nullopt;
   FitCandidate less = run;
   less.arguments.gradient_checkpointing = true;
@@ -129,6 +135,15 @@ std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t ever
                  {"--gradient_checkpointing_kwargs", fmt::format("every_n_layers={}", every_n_layers)});
   }
   return changed(std::move(less), MathsChange::kExact, std::move(flags));
+}
+
+std::optional<FitCandidate> with_activation_budget(const FitCandidate& run, const std::string& budget,
+                                                   const FitSpace& space) {
+  if (recomputes(run.arguments) || !space.is_open(Degree::kRecompute, MathsChange::kExact))
+    return std::nullopt;
+  FitCandidate less = run;
+  less.arguments.activation_budget = budget;
+  return changed(std::move(less), MathsChange::kExact, {"--activation_budget", budget});
 }
 
 std::optional<FitCandidate> with_update_in_backward(const FitCandidate& run, const FitSpace& space) {
@@ -192,7 +207,7 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
   const std::array<std::pair<Degree, bool>, kDegrees> used = {{
       {Degree::kBatch, args.gradient_accumulation_steps > 1},
       {Degree::kOrder, is_layer_major(args)},
-      {Degree::kRecompute, args.gradient_checkpointing},
+      {Degree::kRecompute, recomputes(args)},
       {Degree::kUpdateInBackward, args.update_in_backward},
       {Degree::kPrecision, args.bf16 || args.fp16},
       {Degree::kMasters, args.master_weights != TrainingArguments{}.master_weights},

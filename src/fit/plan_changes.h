@@ -19,7 +19,7 @@ namespace shoehorn {
 enum class Degree : uint8_t {
   kBatch,             // per_device_train_batch_size × gradient_accumulation_steps
   kOrder,             // accumulation_order
-  kRecompute,         // gradient_checkpointing
+  kRecompute,         // gradient_checkpointing, activation_budget, recompute_set
   kUpdateInBackward,  // update_in_backward; where it needs that, without clipping
   kPrecision,         // bf16
   kMasters,           // master_weights
@@ -66,6 +66,9 @@ std::optional<FitCandidate> with_micro_batch(const FitCandidate& run, int64_t si
 std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitSpace& space);
 std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers,
                                            const FitSpace& space);
+// `budget` as --activation_budget has it; what is recomputed is chosen value by value.
+std::optional<FitCandidate> with_activation_budget(const FitCandidate& run, const std::string& budget,
+                                                   const FitSpace& space);
 std::optional<FitCandidate> with_update_in_backward(const FitCandidate& run, const FitSpace& space);
 std::optional<FitCandidate> with_bf16(const FitCandidate& run, const FitSpace& space);
 std::optional<FitCandidate> without_masters(const FitCandidate& run, const FitSpace& space);

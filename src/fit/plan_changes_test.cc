@@ -39,6 +39,9 @@ std::vector<FitCandidate> all_changes(const FitCandidate& run, const FitSpace& s
         if (auto less = with_recompute(forms[i], layers, space)) forms.push_back(std::move(*less));
       }
     }
+    for (const char* budget : {"0.5", "300MiB"}) {
+      if (auto less = with_activation_budget(form, budget, space)) forms.push_back(std::move(*less));
+    }
     all.insert(all.end(), forms.begin(), forms.end());
   }
   return all;
@@ -68,6 +71,7 @@ TEST(PlanChanges, TheEffectiveBatchStays) {
 TEST(PlanChanges, ATierIsTheMostThatChanges) {
   const FitCandidate run{parsed({})};
   EXPECT_EQ(with_recompute(run, 1, kOpen)->tier, MathsChange::kExact);
+  EXPECT_EQ(with_activation_budget(run, "0.5", kOpen)->tier, MathsChange::kExact);
   const auto split = with_micro_batch(run, 2, kOpen);
   EXPECT_EQ(split->tier, MathsChange::kRounding);
   EXPECT_EQ(with_recompute(*split, 1, kOpen)->tier, MathsChange::kRounding);
@@ -106,6 +110,7 @@ TEST(PlanChanges, WhatTheUserGaveIsHeld) {
   EXPECT_EQ(held({"--per_device_train_batch_size", "4"}), std::set{Degree::kBatch});
   EXPECT_EQ(held({"--optim", "adamw_torch"}), std::set{Degree::kOptimizer});
   EXPECT_EQ(held({"--no_gradient_checkpointing"}), std::set{Degree::kRecompute});
+  EXPECT_EQ(held({"--activation_budget", "0.5"}), std::set{Degree::kRecompute});
   EXPECT_EQ(held({"--max_grad_norm", "1"}), std::set{Degree::kUpdateInBackward});
 }
 

@@ -1,5 +1,7 @@
 #include "fit/plan_search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -20,6 +22,8 @@ constexpr double kSameTime = 0.01;
 // Segments of layers that are recomputed together: where one layer at a time does not fit, longer ones keep fewer
 // inputs.
 constexpr int64_t kLongestSegment = 4;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
 
 // Sorts plans that fit: fastest first, in classes of equal times.
 void sort_by_preference(std::vector<PlannedCandidate>& plans) {
@@ -80,6 +84,7 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   const OperationAnatomy work = operation_anatomy(planned_work(*session), options_.limits);
   PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes,
                            total_of(work).floor_seconds};
+  planned.step_bytes = session->plan().device().transient_bytes;
   planned_.push_back(planned);
   return planned;
 }
@@ -100,14 +105,38 @@ bool PlanSearch::search_micro_batch(const FitCandidate& run) {
       keeps_all = true;
       continue;
     }
-    for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
-      const auto recomputed = with_recompute(form, layers, options_.space);
-      if (!recomputed) break;
-      const std::optional<PlannedCandidate> smaller = plan(*recomputed);
-      if (!smaller || fits(*smaller)) break;
-    }
+    search_recompute(form, *whole);
   }
   return keeps_all;
+}
+
+// Recomputes as little of what does not fit as the budget asks for, value by value; where that does not suffice, groups of
+// layers. Gives up where something that fits is as fast as the form when it recomputes nothing.
+void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandidate& whole) {
+  const bool is_beaten = std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
+    return other.run.tier <= form.tier && fits(other) && other.least_seconds <= whole.least_seconds;
+  });
+  if (is_beaten) return;
+  const int64_t left_bytes = options_.budget_bytes - (whole.process_bytes - whole.step_bytes);
+  if (left_bytes >= kMiB) {
+    const auto chosen = with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
+    if (!chosen) return;
+    const std::optional<PlannedCandidate> planned = plan(*chosen);
+    if (planned && fits(*planned)) return;
+  }
+  for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
+    const auto recomputed = with_recompute(form, layers, options_.space);
+    if (!recomputed) break;
+    const std::optional<PlannedCandidate> smaller = plan(*recomputed);
+    if (!smaller || fits(*smaller)) break;
+  }
+}
+
+// Points of the frontier between the run as asked for and the same with every layer recomputed.
+void PlanSearch::plan_between(const FitCandidate& asked) {
+  for (const char* fraction : {"0.75", "0.5", "0.25"}) {
+    if (const auto between = with_activation_budget(asked, fraction, options_.space)) plan(*between);
+  }
 }
 
 // Gives up where nothing of the form can be faster than what fits already with less of a change.
@@ -159,6 +188,7 @@ std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidat
   };
   add("as asked for", asked);
   add("recompute every layer", with_recompute(asked, 1, open));
+  add("recompute values, half of what every layer saves", with_activation_budget(asked, "0.5", open));
   const auto split = with_micro_batch(asked, 1, open);
   add("micro-batches of 1, accumulated", split);
   if (split) add("the same in layer-major order", with_layer_order(*split, open));
@@ -188,6 +218,7 @@ MemoryAnatomy PlanSearch::binding(const std::vector<PlannedCandidate>& fitting) 
 FitResult PlanSearch::find(const FitCandidate& run) {
   plan_or_throw(run);
   for (const FitCandidate& form : numeric_forms(run, options_.space)) search_form(form);
+  plan_between(run);
   FitResult result;
   std::vector<PlannedCandidate> searched = planned_;
   for (const PlannedCandidate& candidate : searched) {

@@ -24,6 +24,7 @@ struct PlannedCandidate {
   // No step is shorter: each operation's arithmetic at the machine's rate of products, or its bytes at the memory's
   // rate, whichever takes longer.
   double least_seconds = 0;
+  int64_t step_bytes = 0;  // of the process's: what programs make while they run
 };
 
 // What one technique changes about the run as it was asked for.
@@ -66,6 +67,8 @@ class PlanSearch {
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
   void search_form(const FitCandidate& form);
   bool search_micro_batch(const FitCandidate& run);
+  void search_recompute(const FitCandidate& form, const PlannedCandidate& whole);
+  void plan_between(const FitCandidate& asked);
   void plan_smallest(const FitCandidate& asked);
   std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
   MemoryAnatomy binding(const std::vector<PlannedCandidate>& fitting) const;

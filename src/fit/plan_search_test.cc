@@ -108,6 +108,27 @@ TEST_F(PlanSearchTest, TheFrontierHasNoPlanThatAnotherBeats) {
   }
 }
 
+// Between the run that recomputes nothing and the one that recomputes every layer there is something.
+TEST_F(PlanSearchTest, RecomputesAsMuchAsTheBudgetAsksFor) {
+  const FitSpace exact{{MathsChange::kExact}};
+  const FitResult all = find(int64_t{1} << 40, exact);
+  const PlannedCandidate& asked = all.techniques[0].plan;
+  const PlannedCandidate& every = all.techniques[1].plan;
+  EXPECT_GT(all.frontier.size(), 3U);
+  double before = asked.least_seconds;
+  for (const int64_t quarters : {3, 2, 1}) {
+    const int64_t budget = every.process_bytes + (asked.process_bytes - every.process_bytes) * quarters / 4;
+    const FitResult found = find(budget, exact);
+    ASSERT_FALSE(found.fitting.empty());
+    const PlannedCandidate& chosen = found.fitting.front();
+    EXPECT_FALSE(chosen.run.arguments.activation_budget.empty());
+    EXPECT_LE(chosen.process_bytes, budget);
+    EXPECT_LT(chosen.least_seconds, every.least_seconds);
+    EXPECT_GE(chosen.least_seconds, before);
+    before = chosen.least_seconds;
+  }
+}
+
 TEST_F(PlanSearchTest, TechniquesAreComparedWithTheRunAsAskedFor) {
   const FitResult result = find(int64_t{1} << 40);
   ASSERT_GE(result.techniques.size(), 8U);

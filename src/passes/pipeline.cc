@@ -23,6 +23,7 @@
 #include "passes/mixed_precision.h"
 #include "passes/neftune.h"
 #include "passes/recompute.h"
+#include "passes/recompute_set.h"
 #include "passes/update.h"
 
 namespace shoehorn {
@@ -93,6 +94,17 @@ void check_options(const StepOptions& options) {
     const bool known = std::find(names.begin(), names.end(), skipped) != names.end();
     if (!known)
       throw user_error("[--skip_pass] expected one of {}, got '{}'", fmt::join(names, ", "), skipped);
+  }
+  const bool has_set = !options.recompute_set.empty() || options.activation_budget.has_value();
+  if (has_set && options.recompute_every_n_layers != 0) {
+    throw user_error(
+        "[--recompute_set, --activation_budget] expected a run without --gradient_checkpointing, got both; whole layers "
+        "and chosen values are two ways to say what is recomputed");
+  }
+  if (has_set && options.skip_passes.contains("rematerialize")) {
+    throw user_error(
+        "[--skip_pass rematerialize] expected neither --recompute_set nor --activation_budget with it, got one: this pass "
+        "makes their values again");
   }
   if (options.update_in_backward && options.max_grad_norm > 0) {
     throw user_error(
@@ -204,7 +216,63 @@ bool is_skipped(const Pass& pass, const StepOptions& options) {
          (!pass.group.empty() && options.skip_passes.contains(pass.group));
 }
 
+namespace {
+
+constexpr std::string_view kFirstOfFinish = "recompute";
+
+// The passes from number `first` to before number `last`, counted from 0.
+void run_passes(ProgramFamily& family, const StepOptions& options, size_t first, size_t last,
+                std::vector<PassRecord>* records) {
+  for (size_t i = first; i < last; ++i) {
+    const Pass& pass = pass_list()[i];
+    if (is_skipped(pass, options)) continue;
+    const auto start = std::chrono::steady_clock::now();
+    pass.run(family, options);
+    name_new_nodes(family, pass.name);
+    for (const Program& program : family.programs) verify(program);
+    if (records != nullptr) {
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      records->push_back(
+          {pass.name, elapsed.count(), static_cast<int64_t>(family.programs[0].nodes().size())});
+    }
+    if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, i + 1, pass.name);
+  }
+}
+
+size_t first_of_finish() {
+  const auto& list = pass_list();
+  const auto found =
+      std::find_if(list.begin(), list.end(), [](const Pass& pass) { return pass.name == kFirstOfFinish; });
+  return static_cast<size_t>(found - list.begin());
+}
+
+}  // namespace
+
 ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBuckets& train,
+                             const BatchBuckets& evaluation, const StepOptions& options,
+                             std::vector<PassRecord>* records) {
+  ProgramFamily family = begin_programs(model, kind, train, evaluation, options, records);
+  finish_programs(family, options, records);
+  return family;
+}
+
+void finish_programs(ProgramFamily& family, const StepOptions& options, std::vector<PassRecord>* records) {
+  // Where fusions are skipped, the names of what they make are not there.
+  if (options.skip_passes.empty()) {
+    for (const ProgramId step : family.all(ProgramKind::kTrainStep))
+      check_recompute_set(family.program(step), options.recompute_set);
+  }
+  run_passes(family, options, first_of_finish(), pass_list().size(), records);
+}
+
+void finish_programs_unchecked(ProgramFamily& family, const StepOptions& options) {
+  for (size_t i = first_of_finish(); i < pass_list().size(); ++i) {
+    const Pass& pass = pass_list()[i];
+    if (!is_skipped(pass, options)) pass.run(family, options);
+  }
+}
+
+ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBuckets& train,
                              const BatchBuckets& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records) {
   check_options(options);
@@ -245,21 +313,7 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBucket
   name_new_nodes(family, "model");
   assign_weight_decay(*family.state, options);
   if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, 0, "capture");
-  size_t number = 0;
-  for (const Pass& pass : pass_list()) {
-    ++number;
-    if (is_skipped(pass, options)) continue;
-    const auto start = std::chrono::steady_clock::now();
-    pass.run(family, options);
-    name_new_nodes(family, pass.name);
-    for (const Program& program : family.programs) verify(program);
-    if (records != nullptr) {
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-      records->push_back(
-          {pass.name, elapsed.count(), static_cast<int64_t>(family.programs[0].nodes().size())});
-    }
-    if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, number, pass.name);
-  }
+  run_passes(family, options, 0, first_of_finish(), records);
   return family;
 }
 

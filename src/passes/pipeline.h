@@ -45,4 +45,14 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBucket
                              const BatchBuckets& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records = nullptr);
 
+// The same in two parts. Between them the backward is there, and nothing is recomputed yet: begin_programs ends before the
+// pass `recompute`, and finish_programs begins with it.
+ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBuckets& train,
+                             const BatchBuckets& evaluation, const StepOptions& options,
+                             std::vector<PassRecord>* records = nullptr);
+void finish_programs(ProgramFamily& family, const StepOptions& options,
+                     std::vector<PassRecord>* records = nullptr);
+// Without verification, records and dumps: to look at what becomes of other options.
+void finish_programs_unchecked(ProgramFamily& family, const StepOptions& options);
+
 }  // namespace shoehorn

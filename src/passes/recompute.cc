@@ -11,6 +11,7 @@
 #include "ops/op_info.h"
 #include "ops/weight_cast.h"
 #include "passes/place_nodes.h"
+#include "passes/recompute_set.h"
 
 namespace shoehorn {
 
@@ -59,11 +60,16 @@ class Cloner {
   std::vector<NodeId> made_;
 };
 
-// Makes values of the forward again from what the backward reads, where the op table says how.
+// Makes values of the forward again from what the backward reads: where the op table says how, and those of the
+// recompute set by the nodes that made them.
 class Remaker {
  public:
-  explicit Remaker(Program& program)
-      : program_(program), readers_(program.readers()), nodes_(program.nodes().size()) {}
+  // `dropped`: the nodes of the set.
+  Remaker(Program& program, std::vector<bool> dropped)
+      : program_(program),
+        dropped_(std::move(dropped)),
+        readers_(program.readers()),
+        nodes_(program.nodes().size()) {}
 
   // The value made again by nodes at the program's end; invalid where nothing makes it, or where it would be
   // made from what had to be kept for its sake alone.
@@ -86,7 +92,10 @@ class Remaker {
  private:
   ValueId make(ValueId id, NodeId producer) {
     const Node original = program_.node(producer);
-    if (original.region.phase != Phase::kForward || id != original.outputs[0]) return {};
+    if (original.region.phase != Phase::kForward) return {};
+    if (dropped_[producer.at()]) return clone(id, producer);
+    if (original.kind == OpKind::kView && again(original.inputs[0]).valid()) return clone(id, producer);
+    if (id != original.outputs[0]) return {};
     OpBuilder builder = builder_of_clones(program_, original);
     for (const auto recompute : op_info(original.kind).recompute) {
       const ValueId made = recompute(builder, original);
@@ -95,6 +104,27 @@ class Remaker {
       if (has_sources(maker)) return made;  // else it stays without a place, and is dropped
     }
     return {};
+  }
+
+  // Runs a node again, and those before it back to what is kept.
+  ValueId clone(ValueId id, NodeId producer) {
+    const Node original = program_.node(producer);
+    std::vector<ValueId> inputs;
+    for (const ValueId input : original.inputs) inputs.push_back(source_of_clone(input));
+    const NodeId copy = builder_of_clones(program_, original)
+                            .add(original.kind, std::move(inputs), original.attributes,
+                                 program_.value(original.outputs[0]).name + ".again");
+    program_.node(copy).clone_of = producer;
+    for (size_t i = 0; i < original.outputs.size(); ++i)
+      again_[original.outputs[i]] = program_.node(copy).outputs[i];
+    return again_.at(id);
+  }
+
+  ValueId source_of_clone(ValueId input) {
+    if (!input.valid()) return input;
+    if (const ValueId made = again(input); made.valid()) return made;
+    if (is_kept(input) || is_weight_cast(program_, input)) return input;
+    return clone(input, program_.value(input).producer);
   }
 
   // Whether the backward has what a node reads; what is made again for it becomes its input.
@@ -112,13 +142,16 @@ class Remaker {
 
   // Whether a value is there in the backward anyway.
   bool is_kept(ValueId id) const {
-    if (!program_.value(id).producer.valid()) return true;
+    const NodeId producer = program_.value(id).producer;
+    if (!producer.valid()) return true;
+    if (dropped_[producer.at()]) return false;
     const std::vector<NodeId>& list = readers_[id.at()];
     return std::any_of(list.begin(), list.end(),
                        [&](NodeId reader) { return program_.node(reader).region.phase != Phase::kForward; });
   }
 
   Program& program_;
+  std::vector<bool> dropped_;
   std::vector<std::vector<NodeId>> readers_;  // before anything is made again
   size_t nodes_;
   std::map<ValueId, ValueId> again_;
@@ -150,38 +183,46 @@ int64_t layers_of_a_group(const Program& program, const StepOptions& options) {
 
 namespace {
 
+int64_t group_of(const Node& node, int64_t every_n_layers) {
+  return node.region.layer < 0 ? int64_t{-1} : node.region.layer / every_n_layers;
+}
+
+// The nodes of a group that are to run again. A node whose outputs are alive in the backward anyway needs no clone.
+std::vector<bool> recomputed_of_group(const Program& program, int64_t group, int64_t every_n_layers) {
+  const size_t nodes = program.nodes().size();
+  const auto readers = program.readers();
+  std::vector<bool> members(nodes, false);
+  for (size_t i = 0; i < nodes; ++i) {
+    const Node& node = program.nodes()[i];
+    if (group_of(node, every_n_layers) == group && node.region.phase == Phase::kForward)
+      members[i] = !is_weight_cast(program, node);
+  }
+  std::vector<bool> recomputed = members;
+  for (size_t i = 0; i < nodes; ++i) {
+    if (!members[i]) continue;
+    for (const ValueId output : program.nodes()[i].outputs) {
+      if (leaves_group(program, readers[output.at()], members)) recomputed[i] = false;
+    }
+  }
+  return recomputed;
+}
+
 void recompute_groups(Program& program, const StepOptions& options) {
   const int64_t every = layers_of_a_group(program, options);
   if (every <= 0) return;
-  const int64_t last_layer = last_layer_of(program);
-  const auto group_of = [&](const Node& node) {
-    return node.region.layer < 0 ? int64_t{-1} : node.region.layer / every;
-  };
-  const int64_t last_group = last_layer / every;
   const size_t nodes = program.nodes().size();
-  const auto readers = program.readers();
+  const int64_t last_group = last_layer_of(program) / every;
 
   NewNodes before;
   for (int64_t group = 0; group < last_group; ++group) {
-    std::vector<bool> members(nodes, false);
     NodeId first_backward;
-    for (size_t i = 0; i < nodes; ++i) {
+    for (size_t i = 0; i < nodes && !first_backward.valid(); ++i) {
       const Node& node = program.nodes()[i];
-      if (group_of(node) != group) continue;
-      if (node.region.phase == Phase::kForward)
-        members[i] = !is_weight_cast(program, node);
-      else if (!first_backward.valid())
+      if (group_of(node, every) == group && node.region.phase != Phase::kForward)
         first_backward = NodeId{static_cast<int32_t>(i)};
     }
     if (!first_backward.valid()) continue;
-    // Nodes all of whose readers in the backward find their value alive anyway need no clone.
-    std::vector<bool> cloned = members;
-    for (size_t i = 0; i < nodes; ++i) {
-      if (!members[i]) continue;
-      for (const ValueId output : program.nodes()[i].outputs) {
-        if (leaves_group(program, readers[output.at()], members)) cloned[i] = false;
-      }
-    }
+    const std::vector<bool> cloned = recomputed_of_group(program, group, every);
     Cloner cloner(program, cloned);
     for (size_t i = 0; i < nodes; ++i) {
       if (program.nodes()[i].region.phase != Phase::kBackward) continue;
@@ -199,9 +240,11 @@ void recompute_groups(Program& program, const StepOptions& options) {
   place_before(program, nodes, before);
 }
 
-void make_cheap_values_again(Program& program) {
+}  // namespace
+
+void make_values_again(Program& program, const std::set<std::string>& recompute_set) {
   const size_t nodes = program.nodes().size();
-  Remaker remaker(program);
+  Remaker remaker(program, nodes_of_set(program, recompute_set));
   NewNodes before;
   for (size_t i = 0; i < nodes; ++i) {
     if (program.nodes()[i].region.phase == Phase::kForward) continue;
@@ -216,16 +259,28 @@ void make_cheap_values_again(Program& program) {
   place_before(program, nodes, before);
 }
 
-}  // namespace
+std::set<std::string> recompute_set_of_groups(const Program& program, int64_t every_n_layers) {
+  std::vector<bool> recomputed(program.nodes().size(), false);
+  for (int64_t group = 0; group < last_layer_of(program) / every_n_layers; ++group) {
+    const std::vector<bool> of_group = recomputed_of_group(program, group, every_n_layers);
+    for (size_t i = 0; i < recomputed.size(); ++i) recomputed[i] = recomputed[i] || of_group[i];
+  }
+  const std::vector<std::string> names = forward_names(program);
+  std::set<std::string> set;
+  for (const NodeId node : nodes_read_later(program)) {
+    if (recomputed[node.at()]) set.insert(names[node.at()]);
+  }
+  return set;
+}
 
 void recompute(ProgramFamily& family, const StepOptions& options) {
   for (const ProgramId step : family.all(ProgramKind::kTrainStep))
     recompute_groups(family.program(step), options);
 }
 
-void rematerialize(ProgramFamily& family, const StepOptions&) {
+void rematerialize(ProgramFamily& family, const StepOptions& options) {
   for (const ProgramId step : family.all(ProgramKind::kTrainStep))
-    make_cheap_values_again(family.program(step));
+    make_values_again(family.program(step), options.recompute_set);
 }
 
 }  // namespace shoehorn

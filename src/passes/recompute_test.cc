@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <set>
 
+#include "base/error_testing.h"
 #include "ops/dump.h"
 #include "ops/op_info.h"
 #include "passes/passes_testing.h"
+#include "passes/recompute_set.h"
 
 namespace shoehorn {
 namespace {
 
 using testing::build;
 using testing::count;
+using testing::kCapacity;
+using testing::small_bert;
 
 class RecomputeTest : public ::testing::TestWithParam<int64_t> {};
 
@@ -161,6 +165,84 @@ TEST(Rematerialize, KeepsWhatNothingGivesAgain) {
     }
   }
   EXPECT_EQ(kept_norms, 1);
+}
+
+// The values of a set are read by nobody behind the forward; what runs again for them stands before its first reader.
+TEST(RecomputeSet, IsNotKept) {
+  StepOptions options;
+  options.recompute_set = {"layer.0.feed_forward.product", "layer.1.attention.attention",
+                           "layer.1.attention.residual_norm", "layer.2.attention.qkv"};
+  const ProgramFamily family = build(options);
+  const Program& program = family.programs[0];
+  const auto readers = program.readers();
+  const std::vector<std::string> names = forward_names(program);
+  size_t found = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!options.recompute_set.contains(names[i])) continue;
+    ++found;
+    for (const ValueId output : program.nodes()[i].outputs) {
+      for (const NodeId reader : readers[output.at()])
+        EXPECT_EQ(program.node(reader).region.phase, Phase::kForward) << names[i];
+    }
+  }
+  EXPECT_EQ(found, options.recompute_set.size());
+  // The feed-forward's, the output projection in front of layer 1's norm, and the one of layer 2.
+  EXPECT_EQ(count(program, OpKind::kMatmul, Phase::kRecompute), 3);
+  EXPECT_EQ(count(program, OpKind::kAttention, Phase::kRecompute), 1);
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    const Node& node = program.nodes()[i];
+    if (node.region.phase != Phase::kRecompute) continue;
+    size_t first = program.nodes().size();
+    for (const ValueId output : node.outputs) {
+      for (const NodeId reader : readers[output.at()]) first = std::min(first, reader.at());
+    }
+    for (size_t between = i + 1; between < first; ++between)
+      EXPECT_EQ(program.nodes()[between].region.phase, Phase::kRecompute) << "made before it is needed";
+  }
+}
+
+TEST(RecomputeSet, OfGroupsRunsWhatTheyRun) {
+  for (const int64_t every : {1, 2}) {
+    StepOptions groups;
+    groups.recompute_every_n_layers = every;
+    const ProgramFamily grouped = build(groups);
+    const ProgramFamily begun =
+        begin_programs(small_bert(), RunKind::kTrain, kCapacity, kCapacity, StepOptions{});
+    StepOptions set;
+    set.recompute_set = recompute_set_of_groups(begun.programs[0], every);
+    EXPECT_FALSE(set.recompute_set.empty());
+    const ProgramFamily chosen = build(set);
+    for (const OpKind kind : {OpKind::kMatmul, OpKind::kAttention, OpKind::kBiasActivation})
+      EXPECT_EQ(count(chosen.programs[0], kind, Phase::kRecompute),
+                count(grouped.programs[0], kind, Phase::kRecompute))
+          << every << " " << op_info(kind).name;
+  }
+}
+
+TEST(RecomputeSet, NamesDependOnNoSizes) {
+  StepOptions half;
+  half.precision = Precision::kBfloat16;
+  const auto names = [](const StepOptions& options, const BatchCapacity& capacity) {
+    const ProgramFamily family =
+        begin_programs(small_bert(), RunKind::kTrain, capacity, BatchBuckets{}, options);
+    std::set<std::string> read;
+    const std::vector<std::string> all = forward_names(family.programs[0]);
+    for (const NodeId node : nodes_read_later(family.programs[0])) read.insert(all[node.at()]);
+    return read;
+  };
+  EXPECT_EQ(names(half, {32, 2, 16}), names({}, kCapacity));
+}
+
+TEST(RecomputeSet, RefusesWhatTheModelHasNot) {
+  StepOptions options;
+  options.recompute_set = {"layer.3.attention.qkv"};
+  EXPECT_TRUE(contains(refusal_of([&] { build(options); }), "layer.3.attention.qkv"));
+  options.recompute_set = {"layer.0.attention.qkv"};
+  options.recompute_every_n_layers = 1;
+  EXPECT_TRUE(contains(refusal_of([&] { build(options); }), "--gradient_checkpointing"));
+  options.recompute_every_n_layers = 0;
+  options.skip_passes = {"rematerialize"};
+  EXPECT_TRUE(contains(refusal_of([&] { build(options); }), "--skip_pass rematerialize"));
 }
 
 }  // namespace

@@ -18,6 +18,15 @@ enum class Precision : uint8_t { kFloat32, kBfloat16, kFloat16 };
 enum class MasterWeights : uint8_t { kFloat32, kNone };
 enum class AccumulationOrder : uint8_t { kMicroBatch, kLayer };
 
+// The most that a training step may make while it runs: activations, gradients, temporaries and workspaces, packed.
+struct ActivationBudget {
+  int64_t bytes = 0;  // 0: the fraction
+  // Between the plan that recomputes every layer (0) and the one that recomputes none (1).
+  double fraction = 1;
+
+  bool operator==(const ActivationBudget&) const = default;
+};
+
 // Options of float16 training. The scale grows by 2 and shrinks by 0.5, as in torch.amp.GradScaler.
 struct LossScaleOptions {
   float fixed = 0;  // 0: dynamic, with the settings below
@@ -50,6 +59,11 @@ struct StepOptions {
   int64_t gradient_accumulation_steps = 1;
   AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;
   int64_t recompute_every_n_layers = 0;  // 0: off; kRootOfLayers: √L
+  // What the forward makes and the backward makes again instead of keeping it, by name (passes/recompute_set.h). Not
+  // with recompute_every_n_layers.
+  std::set<std::string> recompute_set = {};
+  std::optional<ActivationBudget> activation_budget =
+      {};  // a session chooses the set; not with either of these
   bool update_in_backward = false;
   LoraOptions lora;
   std::vector<std::string> freeze;  // regular expressions; parameters with a match are frozen

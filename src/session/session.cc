@@ -7,6 +7,7 @@
 #include "exec/backends.h"
 #include "ops/op_info.h"
 #include "session/loss_scale_state.h"
+#include "session/recompute_choice.h"
 
 namespace shoehorn {
 
@@ -22,9 +23,16 @@ Session::Session(const Model& model, SessionOptions options)
       backend_(options_.backend ? options_.backend : make_backend(kDefaultBackend, options_.threads)) {
   const auto start = std::chrono::steady_clock::now();
   StepOptions& step = options_.step;
-  if (step.recompute_every_n_layers == 0) step.recompute_every_n_layers = model.recompute_every_n_layers();
-  family_ = build_programs(model, options_.kind, {options_.train, options_.smaller_train},
-                           {options_.evaluation, options_.smaller_evaluation}, options_.step, &passes_);
+  const bool has_set = !step.recompute_set.empty() || step.activation_budget.has_value();
+  if (step.recompute_every_n_layers == 0 && !has_set)
+    step.recompute_every_n_layers = model.recompute_every_n_layers();
+  family_ = begin_programs(model, options_.kind, {options_.train, options_.smaller_train},
+                           {options_.evaluation, options_.smaller_evaluation}, step, &passes_);
+  if (options_.kind == RunKind::kTrain && step.activation_budget) {
+    StepTrial trial(family_, step, *backend_);
+    step.recompute_set = choose_recompute_set(trial, *step.activation_budget).names;
+  }
+  finish_programs(family_, step, &passes_);
   if (options_.staging_bytes > 0) {
     Storage ahead;
     ahead.name = "batches_ahead";

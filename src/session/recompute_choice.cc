@@ -1,0 +1,248 @@
+#include "session/recompute_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "passes/recompute.h"
+#include "session/recompute_options.h"
+
+namespace shoehorn {
+
+namespace {
+
+// What is freed is raised this often until the step of a choice is within the budget.
+constexpr int kMostCorrections = 8;
+// Sums of layers that are remembered between two of them.
+constexpr size_t kMostSums = 2048;
+
+// A choice for the layers so far.
+struct Sum {
+  int64_t freed_bytes = 0;
+  double seconds = 0;
+  size_t before = 0;  // the sum without the last layer
+  size_t option = 0;  // of the last layer
+};
+
+// Leaves those sums that no other one beats, cheapest first; of more than can be kept, evenly spread ones.
+std::vector<Sum> best_of(std::vector<Sum> sums) {
+  std::stable_sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
+    return a.seconds != b.seconds ? a.seconds < b.seconds : a.freed_bytes > b.freed_bytes;
+  });
+  std::vector<Sum> best;
+  for (const Sum& sum : sums) {
+    if (best.empty() || sum.freed_bytes > best.back().freed_bytes) best.push_back(sum);
+  }
+  if (best.size() <= kMostSums) return best;
+  std::vector<Sum> spread;
+  for (size_t i = 0; i < kMostSums; ++i) spread.push_back(best[i * (best.size() - 1) / (kMostSums - 1)]);
+  return spread;
+}
+
+// The least seconds that free as many bytes; nothing if all options together free less. Of each layer one option.
+std::optional<std::vector<size_t>> choose_options(const std::vector<LayerOptions>& layers,
+                                                  int64_t needed_bytes) {
+  std::vector<std::vector<Sum>> sums = {{Sum{}}};
+  for (const LayerOptions& layer : layers) {
+    std::vector<Sum> longer;
+    for (size_t before = 0; before < sums.back().size(); ++before) {
+      for (size_t option = 0; option < layer.options.size(); ++option) {
+        const Sum& sum = sums.back()[before];
+        const RecomputeOption& added = layer.options[option];
+        longer.push_back({std::min(needed_bytes, sum.freed_bytes + added.freed_bytes),
+                          sum.seconds + added.seconds, before, option});
+      }
+    }
+    sums.push_back(best_of(std::move(longer)));
+  }
+  const auto enough = std::find_if(sums.back().begin(), sums.back().end(),
+                                   [&](const Sum& sum) { return sum.freed_bytes >= needed_bytes; });
+  if (enough == sums.back().end()) return std::nullopt;
+  std::vector<size_t> chosen(layers.size());
+  auto at = static_cast<size_t>(enough - sums.back().begin());
+  for (size_t layer = layers.size(); layer-- > 0;) {
+    chosen[layer] = sums[layer + 1][at].option;
+    at = sums[layer + 1][at].before;
+  }
+  return chosen;
+}
+
+// Of layers that are alike the lower ones get what frees more: their values wait longer.
+void sink(const std::vector<LayerOptions>& layers, std::vector<size_t>& chosen) {
+  std::map<size_t, std::vector<size_t>> alike;
+  for (size_t i = 0; i < layers.size(); ++i) alike[layers[i].alike].push_back(i);
+  for (const auto& [kind, members] : alike) {
+    std::vector<size_t> options;
+    for (const size_t layer : members) options.push_back(chosen[layer]);
+    std::sort(options.rbegin(), options.rend());
+    for (size_t i = 0; i < members.size(); ++i) chosen[members[i]] = options[i];
+  }
+}
+
+std::set<std::string> names_of(const std::vector<LayerOptions>& layers, const std::vector<size_t>& chosen) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::vector<std::string>& of_layer = layers[i].options[chosen[i]].names;
+    names.insert(of_layer.begin(), of_layer.end());
+  }
+  return names;
+}
+
+class Chooser {
+ public:
+  Chooser(StepTrial& trial, int64_t budget_bytes)
+      : trial_(trial),
+        budget_bytes_(budget_bytes),
+        kept_(trial.with_set({})),
+        options_(recompute_options(trial, kept_)) {}
+
+  RecomputeChoice choose() {
+    if (is_within(trial_.with_set({}))) return result({});
+    std::optional<std::set<std::string>> found = by_options();
+    std::optional<std::set<std::string>> grouped = by_groups(found);
+    if (grouped) found = std::move(grouped);
+    if (!found) {
+      throw user_error(
+          "[--activation_budget] expected at least {}, got {}: no set of recomputed values needs less",
+          format_bytes(least_bytes_), format_bytes(budget_bytes_));
+    }
+    keep_what_fits(*found);
+    return result(std::move(*found));
+  }
+
+ private:
+  // Whether the step that was tried last is within the budget.
+  bool is_within(const TrialOutcome& outcome) {
+    least_bytes_ = std::min(least_bytes_, outcome.live_bytes);
+    tried_bytes_ = outcome.live_bytes;
+    if (tried_bytes_ > budget_bytes_) return false;
+    tried_bytes_ = trial_.packed_bytes(budget_bytes_);
+    return tried_bytes_ <= budget_bytes_;
+  }
+
+  RecomputeChoice result(std::set<std::string> names) {
+    const TrialOutcome outcome = trial_.with_set(names);
+    return {std::move(names), outcome.live_bytes, budget_bytes_, outcome.seconds};
+  }
+
+  std::optional<std::set<std::string>> by_options() {
+    int64_t needed_bytes = std::max<int64_t>(1, kept_.live_bytes - budget_bytes_);
+    for (int i = 0; i < kMostCorrections; ++i) {
+      std::optional<std::vector<size_t>> chosen = choose_options(options_.layers, needed_bytes);
+      if (!chosen) break;
+      sink(options_.layers, *chosen);
+      std::set<std::string> names = names_of(options_.layers, *chosen);
+      if (is_within(trial_.with_set(names))) return names;
+      needed_bytes += tried_bytes_ - budget_bytes_;
+    }
+    return std::nullopt;
+  }
+
+  // The groups of layers that are within the budget and faster than `found`.
+  std::optional<std::set<std::string>> by_groups(const std::optional<std::set<std::string>>& found) {
+    double least_seconds = found ? trial_.recompute_seconds(*found) : std::numeric_limits<double>::infinity();
+    int64_t live_before = std::numeric_limits<int64_t>::max();
+    std::optional<std::set<std::string>> best;
+    const int32_t last_layer = options_.layers.empty() ? -1 : options_.layers.back().layer;
+    for (int32_t every = 1; every <= last_layer; ++every) {
+      std::set<std::string> names = recompute_set_of_groups(trial_.step(), every);
+      const double seconds = trial_.recompute_seconds(names);
+      if (seconds >= least_seconds || kept_.live_bytes - freed_bytes(names) > budget_bytes_) continue;
+      const TrialOutcome outcome = trial_.with_set(names);
+      if (!found && !best && outcome.live_bytes > live_before) break;  // longer groups hold more at once
+      live_before = outcome.live_bytes;
+      if (!is_within(outcome)) continue;
+      least_seconds = seconds;
+      best = std::move(names);
+    }
+    return best;
+  }
+
+  // What a set frees at the position where the step without one has its peak.
+  int64_t freed_bytes(const std::set<std::string>& names) const {
+    int64_t freed = 0;
+    for (const std::string& name : names) {
+      const auto bytes = options_.kept_bytes.find(name);
+      if (bytes != options_.kept_bytes.end() && kept_.across_peak.contains(name))
+        freed += trial_.copies() * bytes->second;
+    }
+    return freed;
+  }
+
+  // True if the step cannot hold what a name stands for: at some position where neither it nor what replaces it is alive
+  // there is no room.
+  bool has_no_room(const std::string& name, const TrialOutcome& outcome) const {
+    const auto gap = outcome.gap_bytes.find(name);
+    const auto bytes = options_.kept_bytes.find(name);
+    return gap != outcome.gap_bytes.end() && bytes != options_.kept_bytes.end() &&
+           !options_.bases.contains(name) && gap->second + bytes->second > budget_bytes_;
+  }
+
+  // Takes out of the set, the most expensive first, what the budget has room for.
+  void keep_what_fits(std::set<std::string>& names) {
+    TrialOutcome outcome = trial_.with_set(names);
+    for (bool changes = true; changes;) {
+      changes = false;
+      for (const std::string& name : most_expensive_first(names, outcome)) {
+        std::set<std::string> fewer = names;
+        fewer.erase(name);
+        TrialOutcome without = trial_.with_set(fewer);
+        if (without.seconds > outcome.seconds || !is_within(without)) continue;
+        names = std::move(fewer);
+        outcome = std::move(without);
+        changes = true;
+      }
+    }
+  }
+
+  // Those of the names that there may be room for.
+  std::vector<std::string> most_expensive_first(const std::set<std::string>& names,
+                                                const TrialOutcome& outcome) const {
+    const double all = trial_.recompute_seconds(names);
+    std::vector<std::pair<double, std::string>> saved;
+    for (const std::string& name : names) {
+      if (has_no_room(name, outcome)) continue;
+      std::set<std::string> fewer = names;
+      fewer.erase(name);
+      saved.emplace_back(all - trial_.recompute_seconds(fewer), name);
+    }
+    std::stable_sort(saved.begin(), saved.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<std::string> sorted;
+    for (auto& [seconds, name] : saved) sorted.push_back(std::move(name));
+    return sorted;
+  }
+
+  StepTrial& trial_;
+  int64_t budget_bytes_;
+  TrialOutcome kept_;
+  RecomputeOptions options_;
+  int64_t tried_bytes_ = 0;  // of the step that was tried last
+  int64_t least_bytes_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace
+
+int64_t bytes_of_budget(StepTrial& trial, const ActivationBudget& budget) {
+  if (budget.bytes > 0) return budget.bytes;
+  const int64_t none = trial.with_set({}).live_bytes;
+  const int64_t least = trial.with_groups(1).live_bytes;
+  const int64_t every_layer = std::min(none, trial.packed_bytes(least));
+  return every_layer + std::llround(budget.fraction * static_cast<double>(none - every_layer));
+}
+
+RecomputeChoice choose_recompute_set(StepTrial& trial, const ActivationBudget& budget) {
+  if (budget.bytes == 0 && budget.fraction >= 1) {
+    const TrialOutcome kept = trial.with_set({});
+    return {{}, kept.live_bytes, kept.live_bytes, kept.seconds};
+  }
+  return Chooser(trial, bytes_of_budget(trial, budget)).choose();
+}
+
+}  // namespace shoehorn

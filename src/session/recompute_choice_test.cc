@@ -1,0 +1,205 @@
+// What is chosen to be recomputed: within the budget at every position, nothing too much, and hardly slower than the best.
+#include "session/recompute_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "base/error_testing.h"
+#include "exec/backends.h"
+#include "models/bert.h"
+#include "passes/pipeline.h"
+#include "passes/recompute_set.h"
+#include "session/recompute_options.h"
+#include "session/session.h"
+
+namespace shoehorn {
+namespace {
+
+constexpr BatchCapacity kCapacity{512, 4, 128};
+
+BertForSequenceClassification bert(int64_t layers) {
+  BertConfig config;
+  config.vocab_size = 100;
+  config.hidden_size = 64;
+  config.num_hidden_layers = layers;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 256;
+  config.max_position_embeddings = 128;
+  return BertForSequenceClassification(config);
+}
+
+// A step to try settings on.
+struct TrialOf {
+  TrialOf(int64_t layers, const StepOptions& step)
+      : options(step),
+        backend(make_backend()),
+        family(begin_programs(bert(layers), RunKind::kTrain, kCapacity, {}, options)),
+        trial(family, options, *backend) {}
+
+  StepOptions options;
+  std::shared_ptr<const Backend> backend;
+  ProgramFamily family;
+  StepTrial trial;
+};
+
+struct Setting {
+  std::string name;
+  std::function<void(StepOptions&)> set;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.name;
+}
+
+class RecomputeChoiceOf : public ::testing::TestWithParam<Setting> {
+ protected:
+  static StepOptions step() {
+    StepOptions options;
+    GetParam().set(options);
+    return options;
+  }
+};
+
+std::vector<int64_t> budgets_between(StepTrial& trial, int count) {
+  const int64_t most = trial.with_set({}).live_bytes;
+  const int64_t least = bytes_of_budget(trial, {.fraction = 0});
+  std::vector<int64_t> budgets;
+  for (int i = 0; i < count; ++i) budgets.push_back(least + (most - least) * i / (count - 1));
+  return budgets;
+}
+
+TEST_P(RecomputeChoiceOf, HoldsTheBudgetAndKeepsWhatFits) {
+  TrialOf of(5, step());
+  for (const int64_t budget : budgets_between(of.trial, 7)) {
+    const RecomputeChoice choice = choose_recompute_set(of.trial, {.bytes = budget});
+    EXPECT_LE(choice.live_bytes, budget);
+    EXPECT_EQ(of.trial.with_set(choice.names).live_bytes, choice.live_bytes);
+    EXPECT_LE(of.trial.packed_bytes(budget), budget);
+    EXPECT_EQ(choose_recompute_set(of.trial, {.bytes = budget}).names, choice.names) << "deterministic";
+    for (const std::string& name : choice.names) {
+      std::set<std::string> fewer = choice.names;
+      fewer.erase(name);
+      const TrialOutcome without = of.trial.with_set(fewer);
+      EXPECT_TRUE(without.live_bytes > budget || of.trial.packed_bytes(budget) > budget ||
+                  without.seconds > choice.seconds)
+          << name << " could be kept within " << budget;
+    }
+  }
+}
+
+TEST_P(RecomputeChoiceOf, MoreBudgetIsNeverSlower) {
+  TrialOf of(5, step());
+  double before = std::numeric_limits<double>::infinity();
+  for (const int64_t budget : budgets_between(of.trial, 20)) {
+    const RecomputeChoice choice = choose_recompute_set(of.trial, {.bytes = budget});
+    EXPECT_LE(choice.seconds, before * (1 + 1e-12)) << budget;
+    before = choice.seconds;
+  }
+  EXPECT_EQ(before, of.trial.with_set({}).seconds) << "with all the bytes nothing is recomputed";
+}
+
+TEST_P(RecomputeChoiceOf, IsNeverSlowerThanGroupsOfLayers) {
+  TrialOf of(6, step());
+  for (int64_t every = 1; every <= 5; ++every) {
+    const TrialOutcome grouped = of.trial.with_groups(every);
+    const int64_t budget = of.trial.packed_bytes(grouped.live_bytes);
+    EXPECT_LE(choose_recompute_set(of.trial, {.bytes = budget}).seconds, grouped.seconds * (1 + 1e-12))
+        << "every " << every;
+  }
+}
+
+// The plan of a session is that of the trial.
+TEST_P(RecomputeChoiceOf, IsWhatASessionPlans) {
+  StepOptions options = step();
+  TrialOf of(5, options);
+  for (const double fraction : {0.0, 0.3, 0.7}) {
+    const RecomputeChoice choice = choose_recompute_set(of.trial, {.fraction = fraction});
+    EXPECT_FALSE(choice.names.empty());
+    options.activation_budget = {.fraction = fraction};
+    SessionOptions session_options;
+    session_options.train = kCapacity;
+    session_options.step = options;
+    session_options.backend = of.backend;
+    const Session session(bert(5), session_options);
+    EXPECT_EQ(session.options().step.recompute_set, choice.names);
+    EXPECT_EQ(session.plan().device().transient_lower_bound_bytes, choice.live_bytes);
+    EXPECT_LE(session.plan().device().transient_bytes, choice.budget_bytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, RecomputeChoiceOf,
+                         ::testing::Values(Setting{"fp32", [](StepOptions&) {}},
+                                           Setting{"bf16_update_in_backward",
+                                                   [](StepOptions& o) {
+                                                     o.precision = Precision::kBfloat16;
+                                                     o.update_in_backward = true;
+                                                     o.max_grad_norm = 0;
+                                                   }},
+                                           Setting{"accumulated",
+                                                   [](StepOptions& o) { o.gradient_accumulation_steps = 3; }},
+                                           Setting{"layer_major",
+                                                   [](StepOptions& o) {
+                                                     o.gradient_accumulation_steps = 2;
+                                                     o.accumulation_order = AccumulationOrder::kLayer;
+                                                   }}),
+                         [](const auto& info) { return info.param.name; });
+
+// The fastest of all sets, by trying each.
+double least_seconds(StepTrial& trial, int64_t budget) {
+  const TrialOutcome kept = trial.with_set({});
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : recompute_options(trial, kept).kept_bytes) {
+    if (bytes > 4096) names.push_back(name);  // not the rows of the classifier
+  }
+  EXPECT_LE(names.size(), 11U);
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t mask = 0; mask < size_t{1} << names.size(); ++mask) {
+    std::set<std::string> set;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if ((mask >> i & 1) != 0) set.insert(names[i]);
+    }
+    const TrialOutcome outcome = trial.with_set(set);
+    if (outcome.live_bytes <= budget) least = std::min(least, outcome.seconds);
+  }
+  return least;
+}
+
+TEST(RecomputeChoice, IsWithinThreePercentOfTheOptimum) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    StepOptions step;
+    step.precision = precision;
+    step.update_in_backward = true;
+    step.max_grad_norm = 0;
+    TrialOf of(2, step);
+    for (const int64_t budget : budgets_between(of.trial, 4)) {
+      const double best = least_seconds(of.trial, budget);
+      EXPECT_LE(choose_recompute_set(of.trial, {.bytes = budget}).seconds, 1.03 * best) << budget;
+    }
+  }
+}
+
+TEST(RecomputeChoice, NamesTheLeastBudget) {
+  TrialOf of(3, {});
+  EXPECT_TRUE(
+      contains(refusal_of([&] { choose_recompute_set(of.trial, {.bytes = 1000}); }), "--activation_budget"));
+}
+
+TEST(RecomputeChoice, LeavesTheFamilyAsItWas) {
+  StepOptions step;
+  const auto backend = make_backend();
+  ProgramFamily family = begin_programs(bert(3), RunKind::kTrain, kCapacity, {}, step);
+  const size_t nodes = family.programs[0].nodes().size();
+  const size_t storages = family.state->storages().size();
+  {
+    StepTrial trial(family, step, *backend);
+    EXPECT_FALSE(choose_recompute_set(trial, {.fraction = 0.5}).names.empty());
+  }
+  EXPECT_EQ(family.programs[0].nodes().size(), nodes);
+  EXPECT_EQ(family.state->storages().size(), storages);
+}
+
+}  // namespace
+}  // namespace shoehorn
