@@ -72,8 +72,8 @@ std::vector<ArgumentSpec> build_table() {
   std::vector<ArgumentSpec> table;
   for (const auto& part :
        {argument_rows::model_and_data(), argument_rows::tasks(), argument_rows::training(),
-        argument_rows::optimizer_and_schedule(), argument_rows::running(), argument_rows::not_built(),
-        argument_rows::old_names(), argument_rows::other_trainers()}) {
+        argument_rows::optimizer_and_schedule(), argument_rows::running(), argument_rows::ranks(),
+        argument_rows::not_built(), argument_rows::old_names(), argument_rows::other_trainers()}) {
     table.insert(table.end(), part.begin(), part.end());
   }
   const TrainingArguments defaults;
@@ -178,15 +178,15 @@ std::string_view hint_by_beginning(std::string_view name) {
     std::string_view text;
     std::string_view hint;
   };
-  constexpr std::string_view kOneRank =
-      "; training runs on one rank, where nothing is sharded: give --memory_budget, "
+  constexpr std::string_view kNotSharded =
+      "; nothing is sharded over ranks: give --memory_budget, "
       "and see --help gradient_checkpointing and --help lora";
   static constexpr std::array kBeginnings = {
-      Beginning{"fsdp_", kOneRank},
-      Beginning{"zero_", kOneRank},
-      Beginning{"zero3_", kOneRank},
-      Beginning{"deepspeed_", kOneRank},
-      Beginning{"megatron_lm_", kOneRank},
+      Beginning{"fsdp_", kNotSharded},
+      Beginning{"zero_", kNotSharded},
+      Beginning{"zero3_", kNotSharded},
+      Beginning{"deepspeed_", kNotSharded},
+      Beginning{"megatron_lm_", kNotSharded},
       Beginning{"unsloth_", "; the fused kernels are our own, and always run"},
       Beginning{"bnb_", "; base models are not quantized: see --help lora and --help 8bit"},
       Beginning{"wandb_", "; nothing is sent to a service: --report_to tensorboard,html,jsonl writes files"},

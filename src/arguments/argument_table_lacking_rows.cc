@@ -7,14 +7,19 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string_view, std::string>>;
 
-constexpr std::string_view kOneRank = "training runs on one rank";
+constexpr std::string_view kNotSharded =
+    "nothing is sharded; `shoehorn launch --nproc_per_node N train` trains data parallel";
+constexpr std::string_view kRanksOfMpi =
+    "ranks are MPI's: `shoehorn launch` or mpirun starts and numbers them";
+constexpr std::string_view kMainRank = "the first rank logs and saves";
+constexpr std::string_view kWholeGradients = "every gradient is exchanged, once a step";
 constexpr std::string_view kNoNetwork = "nothing is sent over the network; upload output_dir yourself";
 constexpr std::string_view kOwnKernels =
     "the fused kernels are our own, and run unless --skip_pass leaves them out";
 constexpr std::string_view kCountsOnly =
     "metrics are counted from labels and outputs, and see no inputs or losses";
 constexpr std::string_view kDeepspeed =
-    "training runs on one rank, and its state stays in memory; of such a file one device can have fp16 "
+    "nothing is sharded, and state stays in memory; of such a file a rank can have fp16 "
     "(--fp16 with --loss_scale, --initial_scale_power, --loss_scale_window, --hysteresis and "
     "--min_loss_scale), bf16 (--bf16), gradient_clipping (--max_grad_norm) and the batch sizes "
     "(--per_device_train_batch_size, --gradient_accumulation_steps)";
@@ -26,17 +31,17 @@ std::vector<ArgumentSpec> distributed() {
        .field = &Args::deepspeed,
        .status = kNotYet,
        .why = kDeepspeed},
-      {.name = "fsdp", .group = kDistributed, .field = &Args::fsdp, .status = kNotYet, .why = kOneRank},
+      {.name = "fsdp", .group = kDistributed, .field = &Args::fsdp, .status = kNotYet, .why = kNotSharded},
       {.name = "fsdp_config",
        .group = kDistributed,
        .field = &Args::fsdp_config,
        .status = kNotYet,
-       .why = kOneRank},
+       .why = kNotSharded},
       {.name = "parallelism_config",
        .group = kDistributed,
        .field = &Args::parallelism_config,
        .status = kNotYet,
-       .why = kOneRank},
+       .why = kNotSharded},
       {.name = "accelerator_config",
        .group = kDistributed,
        .kind = kKwargs,
@@ -47,47 +52,41 @@ std::vector<ArgumentSpec> distributed() {
        .kind = kInteger,
        .standard = int64_t{-1},
        .status = kNotYet,
-       .why = kOneRank},
-      {.name = "ddp_backend", .group = kDistributed, .kind = kText, .status = kNotYet, .why = kOneRank},
-      {.name = "ddp_bucket_cap_mb",
-       .group = kDistributed,
-       .field = &Args::ddp_bucket_cap_mb,
-       .status = kNotYet,
-       .why = kOneRank},
-      {.name = "ddp_timeout",
-       .group = kDistributed,
-       .field = &Args::ddp_timeout,
-       .status = kNotYet,
-       .why = kOneRank},
+       .why = kRanksOfMpi},
+      {.name = "ddp_backend", .group = kDistributed, .kind = kText, .status = kNotYet, .why = kRanksOfMpi},
       {.name = "ddp_find_unused_parameters",
        .group = kDistributed,
        .kind = kFlag,
        .status = kNotYet,
-       .why = kOneRank},
+       .why = kWholeGradients},
       {.name = "ddp_broadcast_buffers",
        .group = kDistributed,
        .kind = kFlag,
        .status = kNotYet,
-       .why = kOneRank},
-      {.name = "ddp_static_graph", .group = kDistributed, .kind = kFlag, .status = kNotYet, .why = kOneRank},
+       .why = kWholeGradients},
+      {.name = "ddp_static_graph",
+       .group = kDistributed,
+       .kind = kFlag,
+       .status = kNotYet,
+       .why = kWholeGradients},
       {.name = "log_on_each_node",
        .group = kDistributed,
        .kind = kFlag,
        .standard = true,
        .status = kNotYet,
-       .why = kOneRank},
+       .why = kMainRank},
       {.name = "save_on_each_node",
        .group = kDistributed,
        .kind = kFlag,
        .standard = false,
        .status = kNotYet,
-       .why = kOneRank},
+       .why = kMainRank},
       {.name = "log_level_replica",
        .group = kDistributed,
        .kind = kText,
        .standard = std::string("warning"),
        .status = kNotYet,
-       .why = kOneRank},
+       .why = kMainRank},
       {.name = "tpu_num_cores",
        .group = kDistributed,
        .kind = kInteger,

@@ -18,7 +18,7 @@ constexpr std::string_view kQuantized =
     "base models are not quantized; --lora_rank with --bf16 trains adapters, and --optim adamw_8bit keeps optimizer "
     "states in 8 bits";
 constexpr std::string_view kSharded =
-    "training runs on one rank; --memory_budget shows what fits there, --gradient_checkpointing, --lora_rank and --optim "
+    "nothing is sharded; --memory_budget shows what fits there, --gradient_checkpointing, --lora_rank and --optim "
     "adamw_8bit make it less";
 constexpr std::string_view kOnDevice =
     "training runs on the one device that there is, and nothing is moved between devices";
@@ -50,8 +50,8 @@ std::vector<OtherName> names_of_scripts() {
       {"with_tracking", kFlag, "Accelerate's examples; give --report_to", false},
       {"config_file", kText, "Accelerate; give --config"},
       {"dynamo_backend", kText, "Accelerate; give --torch_compile_backend", std::string("no")},
-      {"num_processes", kInteger, "Accelerate; training runs in one process, with all threads", int64_t{1}},
-      {"num_machines", kInteger, "Accelerate; training runs in one process, with all threads", int64_t{1}},
+      {"num_processes", kInteger, "Accelerate; give shoehorn launch --nproc_per_node", int64_t{1}},
+      {"num_machines", kInteger, "Accelerate; start the ranks with mpirun --hostfile", int64_t{1}},
   };
 }
 
@@ -73,8 +73,8 @@ std::vector<OtherName> names_of_lightning() {
       {"enable_progress_bar", kFlag, "Lightning; give --disable_tqdm", true},
       {"enable_checkpointing", kFlag, "Lightning; give --save_strategy no", true},
       {"devices", kList, "Lightning; training runs on the one device that there is"},
-      {"strategy", kText, "Lightning; training runs on one rank", std::string("auto")},
-      {"num_nodes", kInteger, "Lightning; training runs on one rank", int64_t{1}},
+      {"strategy", kText, "Lightning; ranks are data parallel", std::string("auto")},
+      {"num_nodes", kInteger, "Lightning; start the ranks with mpirun --hostfile", int64_t{1}},
       {"deterministic", kFlag, "Lightning; runs are always deterministic", false},
       {"profiler", kText, "Lightning; give --profile with a number of steps"},
   };

@@ -57,6 +57,8 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
     if (flag.spec->name != "config") apply_text(*flag.spec, flag.text, flag.source, parsed.arguments);
     parsed.given.emplace_back(flag.spec->name);
   }
+  // Other commands run in one process, whatever a configuration of train says.
+  if (command != Command::kTrain && command != Command::kPlan) parsed.arguments.world_size = 1;
   parsed.arguments = resolved(std::move(parsed.arguments));
   validate(parsed.arguments);
   if (std::find(parsed.given.begin(), parsed.given.end(), "learning_rate") != parsed.given.end())

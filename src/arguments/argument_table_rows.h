@@ -27,6 +27,7 @@ std::vector<ArgumentSpec> tasks();
 std::vector<ArgumentSpec> training();
 std::vector<ArgumentSpec> optimizer_and_schedule();
 std::vector<ArgumentSpec> running();
+std::vector<ArgumentSpec> ranks();
 std::vector<ArgumentSpec> not_built();
 std::vector<ArgumentSpec> old_names();
 std::vector<ArgumentSpec> other_trainers();

@@ -33,6 +33,8 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.gradient_accumulation_steps = args.gradient_accumulation_steps;
   step.accumulation_order =
       args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
+  step.ranks.world_size = args.world_size;
+  if (args.ddp_bucket_cap_mb) step.ranks.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
   if (!args.recompute_set.empty()) step.recompute_set = load_recompute_set(args.recompute_set);
   step.activation_budget = activation_budget_of(args);

@@ -22,6 +22,10 @@ void validate_numbers(const TrainingArguments& args) {
   require_positive("per_device_train_batch_size", args.per_device_train_batch_size);
   require_positive("per_device_eval_batch_size", args.per_device_eval_batch_size);
   require_positive("gradient_accumulation_steps", args.gradient_accumulation_steps);
+  require_positive("world_size", args.world_size);
+  require_between("ddp_bucket_cap_mb", static_cast<double>(args.ddp_bucket_cap_mb.value_or(1)), 1, 1024,
+                  "1 to 1024");
+  require_positive("ddp_timeout", args.ddp_timeout);
   require_positive("max_seq_length", args.max_seq_length);
   require_positive("max_train_samples", args.max_train_samples);
   require_positive("max_eval_samples", args.max_eval_samples);
@@ -39,11 +43,14 @@ void validate_numbers(const TrainingArguments& args) {
   require(static_cast<double>(args.max_steps) <= kMaxSteps, "max_steps", "at most 1e15",
           static_cast<double>(args.max_steps));
   constexpr int64_t kMaxSamples = int64_t{1} << 40;  // so that no product of sizes overflows
-  if (args.per_device_train_batch_size > kMaxSamples / args.gradient_accumulation_steps) {
+  constexpr int64_t kMaxRanks = 1 << 20;
+  require(args.world_size <= kMaxRanks, "world_size", "at most 2^20 ranks",
+          static_cast<double>(args.world_size));
+  if (args.per_device_train_batch_size > kMaxSamples / args.gradient_accumulation_steps / args.world_size) {
     throw user_error(
         "[per_device_train_batch_size] expected at most 2^40 samples in an effective batch, got {} times {} "
-        "gradient_accumulation_steps",
-        args.per_device_train_batch_size, args.gradient_accumulation_steps);
+        "gradient_accumulation_steps on {} ranks",
+        args.per_device_train_batch_size, args.gradient_accumulation_steps, args.world_size);
   }
   constexpr double kInfinity = std::numeric_limits<double>::max();
   if (args.max_steps < 0) {
@@ -315,7 +322,7 @@ bool reports_to(const TrainingArguments& args, std::string_view report) {
 }
 
 int64_t effective_batch_size(const TrainingArguments& args) {
-  return args.per_device_train_batch_size * args.gradient_accumulation_steps;
+  return args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size;
 }
 
 double scaled_learning_rate(const TrainingArguments& args) {

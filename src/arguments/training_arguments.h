@@ -162,7 +162,8 @@ struct TrainingArguments {
   std::string train_sampling_strategy = "random";
   bool remove_unused_columns = true;
 
-  // Distributed.
+  // Distributed. world_size is the number of ranks that the run has, each a process with a micro-batch of its own.
+  int64_t world_size = 1;
   std::optional<int64_t> ddp_bucket_cap_mb = {};
   int64_t ddp_timeout = 1800;
   std::string deepspeed = {};
@@ -252,7 +253,7 @@ int64_t recompute_every_n_layers(const TrainingArguments& args);
 // True if report_to names this report. `args` must be resolved.
 bool reports_to(const TrainingArguments& args, std::string_view report);
 
-// Samples per optimizer step; with batch_size_ramp those of the largest batch.
+// Samples per optimizer step over all ranks; with batch_size_ramp those of the largest batch.
 int64_t effective_batch_size(const TrainingArguments& args);
 
 // The learning rate after scale_learning_rate: multiplied by effective / reference batch, or by its square

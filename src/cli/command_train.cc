@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
@@ -18,6 +19,7 @@
 #include "cli/find_fit.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
+#include "cli/rank_of_process.h"
 #include "cli/resume_command.h"
 #include "cli/score_text.h"
 #include "cli/terminal_lines.h"
@@ -27,6 +29,7 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "ranks/agreement.h"
 #include "session/batch_report.h"
 #include "session/precision_report.h"
 #include "state/checkpoint_record.h"
@@ -75,13 +78,15 @@ void check_old_checkpoints(const TrainingArguments& args) {
   }
 }
 
-TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source) {
+TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source,
+                               std::shared_ptr<Communicator> ranks) {
   TrainerOptions options;
   options.weights = source.directory;
   options.companions = source.companions;
   options.on_line = notice_printer(args);
   options.progress = progress_options(args);
   options.saves_model = true;
+  options.ranks = std::move(ranks);
   return options;
 }
 
@@ -132,6 +137,15 @@ void check_result_files(const TrainingArguments& args) {
   check_combined_results(args.output_dir);
 }
 
+// Files of tokenized texts are made by the first rank, and read by all.
+TextTask load_on_ranks(TrainingArguments& args, ModelSource& source, bool gives_length, Communicator* ranks) {
+  const bool makes_files = ranks != nullptr && !args.dataset_cache.empty();
+  if (makes_files && !ranks->is_main()) wait_for_all(*ranks);
+  TextTask task = load_text_task(args, source, gives_length);
+  if (makes_files && ranks->is_main()) wait_for_all(*ranks);
+  return task;
+}
+
 // Finds the fastest settings that fit and becomes the process that trains with them, which holds nothing of the search.
 int run_fitted(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(fit_option_rows(), words, UnknownFlags::kKeep);
@@ -168,42 +182,59 @@ CommandHelp help_of_train() {
 
 int run_train(const std::vector<std::string>& words) {
   if (std::find(words.begin(), words.end(), "--fit") != words.end()) {
+    check_runs_on_ranks("train --fit");
     std::vector<std::string> others = words;
     std::erase(others, "--fit");
     return run_fitted(others);
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, words);
   TrainingArguments args = parsed.arguments;
+  const std::shared_ptr<Communicator> ranks = open_ranks_of(parsed, args);
+  const bool is_main = ranks == nullptr || ranks->is_main();  // writes the files
+  TrainingArguments given = parsed.arguments;
+  given.world_size = args.world_size;
   use_threads(args.num_threads);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
+    if (ranks != nullptr) check_runs_on_ranks("eval");
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
     return evaluate_model(parsed);
   }
   const StopSignals signals;
   ModelSource source = open_model(args, false, true);
-  const DirectoryLock lock(args.output_dir);  // before anything is looked for, written or removed there
-  check_old_checkpoints(args);
+  std::optional<DirectoryLock> lock;
+  if (is_main) {
+    lock.emplace(args.output_dir);  // before anything is looked for, written or removed there
+    check_old_checkpoints(args);
+  }
   check_data_files(args);
-  check_result_files(args);
-  TextTask task =
-      with_kept_text(kNotBegun, [&] { return load_text_task(args, source, parsed.sets("max_seq_length")); });
+  if (is_main) check_result_files(args);
+  TextTask task = with_kept_text(
+      kNotBegun, [&] { return load_on_ranks(args, source, parsed.sets("max_seq_length"), ranks.get()); });
   print_text(args, task.summary + task.notices);
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
   const std::unique_ptr<Trainer> planned = with_kept_text(kNotBegun, [&] {
     return std::make_unique<Trainer>(*source.model, args, std::move(task.train), std::move(task.validation),
-                                     trainer_options(args, source));
+                                     trainer_options(args, source, ranks));
   });
   Trainer& trainer = *planned;
-  trainer.add_callback(std::make_shared<ArgumentsFile>(parsed.arguments));
+  if (is_main) trainer.add_callback(std::make_shared<ArgumentsFile>(given));
   print_text(args, fmt::format("{}{}{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()),
                                format_batch(trainer.arguments(), trainer.steps()),
                                shown_class_weights(trainer), describe(thread_count()),
                                format_precision(args, trainer.session().backend().machine()),
                                format_forecast(trainer.forecast())));
   const TrainOutput output = trainer.train();
-  if (output.stop_signal != 0) return end_stopped(trainer, output, words);
+  if (output.stop_signal != 0) {
+    if (ranks != nullptr) ranks->finish();
+    return is_main ? end_stopped(trainer, output, words) : exit_code_of_stop(output.stop_signal);
+  }
   trainer.save_model(args.output_dir);
+  if (!is_main) {
+    if (evaluates) evaluate_trained(trainer);
+    ranks->finish();
+    return 0;
+  }
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
   nlohmann::json results = to_json(output.metrics);
@@ -222,6 +253,7 @@ int run_train(const std::vector<std::string>& words) {
   if (trainer.profile() != nullptr) print_text(args, format_profile(*trainer.profile()));
   print_text(args, fmt::format("Saved in {}\n", args.output_dir));
   if (args.json) fmt::print("{}", format_json(results));
+  if (ranks != nullptr) ranks->finish();
   return 0;
 }
 

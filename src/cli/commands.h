@@ -14,6 +14,7 @@ int run_program(const std::vector<std::string>& words);
 
 // Each returns the exit code, and throws UserError and SystemError.
 int run_train(const std::vector<std::string>& words);
+int run_launch(const std::vector<std::string>& words);
 int run_eval(const std::vector<std::string>& words);
 int run_predict(const std::vector<std::string>& words);
 int run_plan(const std::vector<std::string>& words);
@@ -33,6 +34,7 @@ int run_man(const std::vector<std::string>& words);
 
 // What the commands' help is made of.
 CommandHelp help_of_train();
+CommandHelp help_of_launch();
 CommandHelp help_of_eval();
 CommandHelp help_of_predict();
 CommandHelp help_of_plan();

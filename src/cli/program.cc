@@ -13,6 +13,7 @@
 #include "cli/command_list.h"
 #include "cli/commands.h"
 #include "cli/program_help.h"
+#include "cli/rank_of_process.h"
 #include "cli/terminal_lines.h"
 #include "cli/unknown_command.h"
 #include "cli/version.h"
@@ -70,6 +71,7 @@ int dispatch(const std::vector<std::string>& words) {
     return 0;
   }
   check_processor();
+  check_runs_on_ranks(entry->name);
   return entry->run(rest);
 }
 
@@ -105,7 +107,7 @@ int run_program(const std::vector<std::string>& words) {
     return exit_code_of_stop(stop.signal());
   } catch (const std::exception& error) {
     const ErrorReport report = report_of(error);
-    fmt::print(stderr, "{}", format_error(report));
+    print_error(report);
     return exit_code_of(report.kind);
   }
 }

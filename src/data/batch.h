@@ -41,6 +41,10 @@ struct BatchOptions {
   int64_t token_multiple = kTokenMultiple;  // tokens_padded is a multiple of this
   int64_t pad_to_max_length = 0;            // above 0: slots that each sample takes; 0: packed
   int64_t pad_decoder_to_max_length = 0;    // the same of the decoder's tokens
+  // Windows are those of all ranks: gradient_accumulation_steps and the ramp count micro-batches of all of them, which
+  // are dealt in turn.
+  int32_t rank = 0;
+  int32_t world_size = 1;
   int32_t pad_token_id = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 
@@ -47,7 +48,8 @@ void WindowIterator::set_class_weights(std::vector<float> weights) {
 }
 
 int64_t WindowIterator::stage_micro_batches() const {
-  return std::min(options_.gradient_accumulation_steps, schedule_.micro_batches_per_epoch());
+  return ceil_divide(std::min(options_.gradient_accumulation_steps, schedule_.micro_batches_per_epoch()),
+                     int64_t{options_.world_size});
 }
 
 int64_t WindowIterator::staging_bytes() const {
@@ -86,6 +88,8 @@ Window WindowIterator::describe(int64_t update_step) const {
                 .first_micro_batch = place.first,
                 .micro_batches = place.count,
                 .last_of_epoch = update_step == schedule_.steps_in(epoch_) - 1};
+  const int64_t dealt = ceil_divide(place.count - options_.rank, int64_t{options_.world_size});
+  window.own_micro_batches = std::max<int64_t>(1, dealt);
   for (int64_t i = 0; i < window.micro_batches; ++i) {
     for (const int64_t sample : samples_of(place.first + i)) {
       ++window.samples;
@@ -97,11 +101,11 @@ Window WindowIterator::describe(int64_t update_step) const {
   return window;
 }
 
-// Sequences of the micro-batches of a window that stand before one of them.
-int64_t WindowIterator::sequences_before(const Window& window, int64_t index) const {
-  if (dataset_.facts().most_documents == 1) return index * options_.micro_batch_size;
+// Sequences of the micro-batches of a window, of whatever rank, that stand before one of them.
+int64_t WindowIterator::sequences_before(const Window& window, int64_t place) const {
+  if (dataset_.facts().most_documents == 1) return place * options_.micro_batch_size;
   int64_t sequences = 0;
-  for (int64_t i = 0; i < index; ++i) {
+  for (int64_t i = 0; i < place; ++i) {
     for (const int64_t sample : samples_of(window.first_micro_batch + i))
       sequences += dataset_.source().document_count(sample);
   }
@@ -109,7 +113,12 @@ int64_t WindowIterator::sequences_before(const Window& window, int64_t index) co
 }
 
 void WindowIterator::pack(const Window& window, int64_t index, MicroBatch& destination) const {
-  pack_micro_batch(dataset_, samples_of(window.first_micro_batch + index), sequences_before(window, index),
+  const int64_t place = index * options_.world_size + options_.rank;
+  if (place >= window.micro_batches) {
+    pack_micro_batch(dataset_, {}, 0, options_, destination);
+    return;
+  }
+  pack_micro_batch(dataset_, samples_of(window.first_micro_batch + place), sequences_before(window, place),
                    options_, destination);
 }
 
@@ -150,8 +159,8 @@ bool WindowIterator::next_window(Window& window) {
 }
 
 void WindowIterator::load(int64_t index, MicroBatch& destination) {
-  CHECK(has_current_ && index >= 0 && index < current_.micro_batches, "micro-batch {} of {}", index,
-        has_current_ ? current_.micro_batches : 0);
+  CHECK(has_current_ && index >= 0 && index < current_.own_micro_batches, "micro-batch {} of {}", index,
+        has_current_ ? current_.own_micro_batches : 0);
   if (stages_.empty()) {
     pack(current_, index, destination);
     return;
@@ -177,7 +186,7 @@ void WindowIterator::work() {
     try {
       Stage& stage = stage_of(update_step);
       stage.window = describe(update_step);
-      for (int64_t i = 0; i < stage.window.micro_batches; ++i) {
+      for (int64_t i = 0; i < stage.window.own_micro_batches; ++i) {
         pack(stage.window, i, stage.micro_batches[static_cast<size_t>(i)]);
       }
     } catch (...) {

@@ -5,9 +5,12 @@
 // Trainer. The number of targets in the whole window is known before its first micro-batch is packed; the
 // loss divides by it.
 //
+// Where ranks share the windows, they deal the micro-batches in turn: rank r runs those with the numbers r, r + N, …
+// Samples, tokens and targets are counted over all of them, so that each rank divides by the same number.
+//
 //   WindowIterator windows(dataset, sampler, options, dataloader_num_workers);
 //   for (windows.start_epoch(0); windows.next_window(window);)
-//     for (int64_t i = 0; i < window.micro_batches; ++i) windows.load(i, batch);
+//     for (int64_t i = 0; i < window.own_micro_batches; ++i) windows.load(i, batch);
 //
 // With num_workers 0 a micro-batch is packed directly into the caller's memory. Otherwise one thread of the
 // iterator packs the next windows while the caller computes; it never enters OpenMP. (Packing is a copy, so
@@ -39,7 +42,10 @@ struct Window {
   int64_t epoch = 0;
   int64_t update_step = 0;        // within the epoch
   int64_t first_micro_batch = 0;  // within the epoch
-  int64_t micro_batches = 0;  // gradient_accumulation_steps, or fewer on a ramp and at the end of an epoch
+  int64_t micro_batches =
+      0;  // of all ranks: as many as planned, or fewer on a ramp and at the end of an epoch
+  // What this rank runs of them; at least one, which is empty where there are fewer than ranks.
+  int64_t own_micro_batches = 0;
   int64_t samples = 0;
   int64_t tokens = 0;        // real tokens of the input
   int64_t target_items = 0;  // labels that count, over the whole window
@@ -74,7 +80,7 @@ class WindowIterator {
   // Moves to the next window of the epoch; false after the last one.
   bool next_window(Window& window);
 
-  // Packs micro-batch `index` of the current window into the caller's memory, which has room for capacity().
+  // Packs this rank's micro-batch `index` of the current window into the caller's memory, which has room for capacity().
   // In any order and as often as wanted, until the next call of next_window or start_epoch.
   void load(int64_t index, MicroBatch& destination);
 
@@ -90,7 +96,7 @@ class WindowIterator {
 
   std::span<const int64_t> samples_of(int64_t micro_batch) const;
   Window describe(int64_t update_step) const;
-  int64_t sequences_before(const Window& window, int64_t index) const;
+  int64_t sequences_before(const Window& window, int64_t place) const;
   void pack(const Window& window, int64_t index, MicroBatch& destination) const;
   int64_t stage_micro_batches() const;
   Stage& stage_of(int64_t update_step) { return stages_[static_cast<size_t>(update_step) % stages_.size()]; }

@@ -164,6 +164,59 @@ TEST(WindowIterator, KnowsTheWholeWindowBeforeItsFirstMicroBatch) {
   }
 }
 
+// Ranks deal the micro-batches of a window in turn: together they have those of one rank, with the same numbers of sequences
+// and the same counts over the window. A rank that has none runs one that is empty.
+TEST(WindowIterator, RanksDealTheMicroBatches) {
+  const auto lengths = some_lengths(26);
+  const Dataset dataset = indexed_dataset(lengths);
+  const BatchOptions whole{.micro_batch_size = 3, .gradient_accumulation_steps = 6};
+  for (const int64_t workers : {0, 1}) {
+    StagedWindows one(dataset, Sampler({}, lengths), whole, workers);
+    std::vector<std::unique_ptr<StagedWindows>> ranks;
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      BatchOptions own = whole;
+      own.rank = rank;
+      own.world_size = 4;
+      ranks.push_back(std::make_unique<StagedWindows>(dataset, Sampler({}, lengths), own, workers));
+      EXPECT_LE(ranks.back()->staging_bytes(), one.staging_bytes());
+      ranks.back()->start_epoch(1);
+    }
+    Memory expected(one.capacity());
+    Memory dealt(one.capacity());
+    Window window, own;
+    for (one.start_epoch(1); one.next_window(window);) {
+      for (int32_t rank = 0; rank < 4; ++rank) {
+        StagedWindows& windows = *ranks[static_cast<size_t>(rank)];
+        ASSERT_TRUE(windows.next_window(own));
+        EXPECT_EQ(own.micro_batches, window.micro_batches);
+        EXPECT_EQ(own.samples, window.samples);
+        EXPECT_EQ(own.tokens, window.tokens);
+        EXPECT_EQ(own.target_weight, window.target_weight);
+        for (int64_t i = 0; i < own.own_micro_batches; ++i) {
+          windows.load(i, dealt.batch);
+          const int64_t place = i * 4 + rank;
+          if (place >= window.micro_batches) {
+            EXPECT_EQ(i, 0);
+            EXPECT_EQ(dealt.batch.sequences, 0);
+            EXPECT_EQ(dealt.batch.tokens_padded, 0);
+            continue;
+          }
+          one.load(place, expected.batch);
+          ASSERT_EQ(dealt.batch.sequences, expected.batch.sequences);
+          ASSERT_EQ(dealt.batch.tokens, expected.batch.tokens);
+          const auto tokens = static_cast<size_t>(expected.batch.tokens);
+          for (const BatchColumn column : {BatchColumn::kInputIds, BatchColumn::kTokenSample}) {
+            EXPECT_TRUE(std::ranges::equal(dealt.batch.ints(column).first(tokens),
+                                           expected.batch.ints(column).first(tokens)));
+          }
+        }
+        EXPECT_THROW(windows.load(own.own_micro_batches, dealt.batch), InternalError);
+      }
+    }
+    for (const auto& windows : ranks) EXPECT_FALSE(windows->next_window(own));
+  }
+}
+
 // The same bytes with and without the worker, micro-batches read twice and backwards, epochs left in their
 // middle.
 class WindowIteratorPrefetch : public ::testing::TestWithParam<int64_t> {};

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "exec/cpu/cpu_backend.h"
@@ -14,8 +15,9 @@ std::vector<std::string> backend_names() {
   return {"cpu"};
 }
 
-std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
-  if (name == "cpu") return make_cpu_backend(threads);
+std::unique_ptr<Backend> make_backend(std::string_view name, int threads,
+                                      std::shared_ptr<Communicator> ranks) {
+  if (name == "cpu") return make_cpu_backend(threads, std::move(ranks));
   throw user_error("[backend] expected one of {}, got '{}'", fmt::join(backend_names(), ", "), name);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/backend/backend.h"
+#include "ranks/communicator.h"
 
 namespace shoehorn {
 
@@ -16,8 +17,10 @@ inline constexpr std::string_view kDefaultBackend = "cpu";
 std::vector<std::string> backend_names();
 
 // A backend for this machine. `threads` is the size of the OpenMP team of the host's kernels (0: thread_count() of
-// exec/backend/thread_count.h), set for the whole process. UserError for an unknown name; the message lists the known ones.
-std::unique_ptr<Backend> make_backend(std::string_view name = kDefaultBackend, int threads = 0);
+// exec/backend/thread_count.h), set for the whole process. `ranks`: those that programs for several ranks run on; null: one
+// rank. UserError for an unknown name; the message lists the known ones.
+std::unique_ptr<Backend> make_backend(std::string_view name = kDefaultBackend, int threads = 0,
+                                      std::shared_ptr<Communicator> ranks = {});
 
 // A backend that plans for the machine that a profile describes, and runs nothing. If that is this machine,
 // its plans are exact; otherwise workspaces are an upper bound. UserError as above.

@@ -267,7 +267,7 @@ void Executor::run(ProgramId program, std::span<const int64_t> counts) {
           declared[i].maximum, declared[i].multiple);
   }
   for (size_t i = 0; i < bound.nodes.size(); ++i) {
-    if (i <= bound.first_update) throw_if_stop_requested();
+    if (options_.heeds_stops && i <= bound.first_update) throw_if_stop_requested();
     if (before_node_) before_node_(program, i);
     if (options_.poison) fill_dead(bound, i);
     issue(bound.nodes[i], counts.data());

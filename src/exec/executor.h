@@ -27,6 +27,8 @@ struct ExecutorOptions {
   // NaN pattern, so that reading a dead or unwritten byte shows. After the node the same bytes are checked to
   // be unchanged.
   bool poison = false;
+  // Whether a stop gives a program up. Where ranks run it together, none of them may: the others would wait for it.
+  bool heeds_stops = true;
   // Where the host cannot reach the device's memory: the storage that views go through (add_host_staging).
   StorageId host_staging = {};
 };

@@ -179,12 +179,18 @@ struct UpdateAttributes {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
+// Of an op that all ranks of a run issue together.
+struct CollectiveAttributes {
+  int64_t ranks = 1;
+  int64_t block_elements = 0;  // that go around the ring at a time, at most (ops/ring.h)
+};
+
 using AnyAttributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
                  DropoutAttributes, AttentionAttributes, LossAttributes, LinearLossGradAttributes,
                  ViewAttributes, CastAttributes, EmbeddingAttributes, ScatterAttributes, ClipAttributes,
                  LossScaleAttributes, UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes,
-                 NoiseAttributes, RotaryTableAttributes, RotaryAttributes>;
+                 NoiseAttributes, RotaryTableAttributes, RotaryAttributes, CollectiveAttributes>;
 
 // The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
 // programs copies nodes.

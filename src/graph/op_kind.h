@@ -79,6 +79,8 @@ enum class OpKind : uint8_t {
   kLion,
   kLion8bit,
   kAdafactor,
+  // between ranks
+  kAllReduce,
   kOpKindCount,
 };
 

@@ -151,6 +151,9 @@ struct OpInfo {
 // The table. Every OpKind has an entry.
 const OpInfo& op_info(OpKind kind);
 
+// The bytes that a node makes a rank send to others; 0 for ops within a rank.
+int64_t sent_bytes(const OpContext& context, int64_t rank);
+
 // Whether such an op is a product with what may be a weight.
 bool multiplies_weight(OpKind kind);
 

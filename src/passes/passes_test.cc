@@ -492,6 +492,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
                                              "recompute",
                                              "rematerialize",
                                              "accumulate",
+                                             "data_parallel",
                                              "update",
                                              "update_in_backward",
                                              "fuse_update"}));

@@ -13,6 +13,7 @@
 #include "ops/dump.h"
 #include "ops/verify.h"
 #include "passes/accumulate.h"
+#include "passes/data_parallel.h"
 #include "passes/freeze.h"
 #include "passes/fuse.h"
 #include "passes/fuse_attention.h"
@@ -189,6 +190,8 @@ const std::vector<Pass>& pass_list() {
       {"rematerialize", Exactness::kExact, true, rematerialize},
       // Copies or splits the step by micro-batch, clones included.
       {"accumulate", Exactness::kRoundingOnly, false, accumulate},
+      // Each gradient once a step, when it is complete; what follows sees the sums of all ranks.
+      {"data_parallel", Exactness::kRoundingOnly, false, data_parallel},
       // Once every gradient is complete, wherever that is.
       {"update", Exactness::kExact, false, update},
       // Moves updates to where their gradients become complete.

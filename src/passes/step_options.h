@@ -51,6 +51,12 @@ struct LoraOptions {
   std::vector<std::string> modules_to_save = {};
 };
 
+// Ranks that share a step (passes/data_parallel.h).
+struct RankOptions {
+  int64_t world_size = 1;
+  int64_t bucket_bytes = int64_t{25} << 20;  // of gradients that are sent together
+};
+
 struct StepOptions {
   Precision precision = Precision::kFloat32;
   std::optional<Precision> evaluation_precision = {};  // unset: as in training
@@ -58,6 +64,7 @@ struct StepOptions {
   LossScaleOptions loss_scale;
   int64_t gradient_accumulation_steps = 1;
   AccumulationOrder accumulation_order = AccumulationOrder::kMicroBatch;
+  RankOptions ranks;
   int64_t recompute_every_n_layers = 0;  // 0: off; kRootOfLayers: √L
   // What the forward makes and the backward makes again instead of keeping it, by name (passes/recompute_set.h). Not
   // with recompute_every_n_layers.

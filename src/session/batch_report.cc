@@ -21,6 +21,7 @@ std::string format_batch(const TrainingArguments& args, const TrainingSteps& ste
                                  args.per_device_train_batch_size);
   if (args.gradient_accumulation_steps > 1)
     text += " x " + plural(args.gradient_accumulation_steps, "accumulation step");
+  if (args.world_size > 1) text += " x " + plural(args.world_size, "rank");
   const std::vector<RampStage> ramp = batch_size_ramp_of(args);
   for (size_t s = 0; s + 1 < ramp.size(); ++s) {
     text += fmt::format("; {}{} up to sample {}", s == 0 ? "growing: " : "",

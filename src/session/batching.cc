@@ -14,13 +14,15 @@ int64_t padding_of(const TrainingArguments& args) {
   return args.pad_to_max_length ? args.max_seq_length : 0;
 }
 
-BatchOptions batch_options(const TrainingArguments& args) {
+BatchOptions batch_options(const TrainingArguments& args, int32_t rank) {
   BatchOptions options;
   options.micro_batch_size = args.per_device_train_batch_size;
-  options.gradient_accumulation_steps = args.gradient_accumulation_steps;
+  options.gradient_accumulation_steps = args.gradient_accumulation_steps * args.world_size;
   options.ramp = batch_size_ramp_of(args);
   options.drop_last = args.dataloader_drop_last;
   options.pad_to_max_length = padding_of(args);
+  options.rank = rank;
+  options.world_size = static_cast<int32_t>(args.world_size);
   return options;
 }
 
@@ -34,18 +36,19 @@ SamplerOptions sampler_options(const TrainingArguments& args) {
 TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
   return training_steps({.samples = samples,
                          .micro_batch_size = args.per_device_train_batch_size,
-                         .gradient_accumulation_steps = args.gradient_accumulation_steps,
+                         .gradient_accumulation_steps = args.gradient_accumulation_steps * args.world_size,
                          .drop_last = args.dataloader_drop_last,
                          .ramp = batch_size_ramp_of(args),
                          .num_train_epochs = args.num_train_epochs,
                          .max_steps = args.max_steps});
 }
 
-std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset) {
+std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset,
+                                             int32_t rank) {
   const SamplerOptions options = sampler_options(args);
   Sampler sampler = options.strategy == SamplingStrategy::kGroupByLength ? Sampler(options, dataset.lengths())
                                                                          : Sampler(options, dataset.size());
-  return std::make_unique<WindowIterator>(dataset, std::move(sampler), batch_options(args),
+  return std::make_unique<WindowIterator>(dataset, std::move(sampler), batch_options(args, rank),
                                           args.dataloader_num_workers,
                                           args.dataloader_prefetch_factor.value_or(2));
 }

@@ -17,12 +17,14 @@ namespace shoehorn {
 // The length that every sequence is padded to; 0: sequences are packed.
 int64_t padding_of(const TrainingArguments& args);
 
-BatchOptions batch_options(const TrainingArguments& args);
+// `rank`: of the args.world_size ranks, the one whose micro-batches these are.
+BatchOptions batch_options(const TrainingArguments& args, int32_t rank = 0);
 SamplerOptions sampler_options(const TrainingArguments& args);
 TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
 
 // The effective batches of a run. `dataset` must outlive the iterator.
-std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset);
+std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset,
+                                             int32_t rank = 0);
 // What they need of a session: programs for any micro-batch, and room for those that are packed ahead.
 void make_room_for(const WindowIterator& windows, const TrainingArguments& args, SessionOptions& options);
 

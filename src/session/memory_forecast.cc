@@ -32,12 +32,13 @@ int64_t MemoryForecast::arena_bytes() const {
   return bytes;
 }
 
-MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget) {
+MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget, int64_t local_ranks) {
   session.compile();
-  return forecast_least_memory(session, budget);
+  return forecast_least_memory(session, budget, local_ranks);
 }
 
-MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget) {
+MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget,
+                                     int64_t local_ranks) {
   const MemoryPlan& plan = session.plan();
   const Backend& backend = session.backend();
   MemoryForecast forecast;
@@ -61,7 +62,10 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   forecast.limit =
       budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : backend.memory_limit();
   forecast.budget_bytes = budget.value_or(
-      std::min(forecast.limit.available_bytes, std::numeric_limits<int64_t>::max() - resident) + resident);
+      std::min(forecast.limit.available_bytes / local_ranks, std::numeric_limits<int64_t>::max() - resident) +
+      resident);
+  forecast.world_size = session.options().step.ranks.world_size;
+  forecast.sent_bytes_in_step = session.sent_bytes_in_step(0);
   forecast.parameters = session.parameter_count();
   forecast.trainable_parameters = session.trainable_parameter_count();
   forecast.planning_seconds = session.planning_seconds();
@@ -92,6 +96,10 @@ std::string format_forecast(const MemoryForecast& forecast) {
                       format_bytes(forecast.process_peak_bytes()), format_bytes(forecast.budget_bytes),
                       forecast.fits() ? "fits" : "does not fit",
                       forecast.planning_peak_bytes > forecast.process_bytes() ? "; reached already" : "");
+  if (forecast.world_size > 1) {
+    text += fmt::format("  {:<30}{:>14}   by each of {} ranks; memory is that of one\n", "sent in a step",
+                        format_bytes(forecast.sent_bytes_in_step), forecast.world_size);
+  }
   return text;
 }
 
@@ -103,22 +111,26 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
                       {"bytes", arena.bytes},
                       {"lower_bound_bytes", arena.lower_bound_bytes}});
   }
+  nlohmann::json json;
+  if (forecast.world_size > 1)
+    json = {{"world_size", forecast.world_size}, {"sent_bytes_in_step", forecast.sent_bytes_in_step}};
   nlohmann::json limit = {{"kind", memory_limit_name(forecast.limit.kind)},
                           {"bytes", forecast.limit.limit_bytes}};
   if (!forecast.limit.path.empty()) limit["path"] = forecast.limit.path.string();
-  return {{"fits", forecast.fits()},
-          {"budget_bytes", forecast.budget_bytes},
-          {"limit", std::move(limit)},
-          {"arenas", std::move(arenas)},
-          {"arena_bytes", forecast.arena_bytes()},
-          {"by_role", forecast.by_role},
-          {"by_component", forecast.by_component},
-          {"process_overhead_bytes", forecast.process_overhead_bytes},
-          {"planning_peak_bytes", forecast.planning_peak_bytes},
-          {"process_peak_bytes", forecast.process_peak_bytes()},
-          {"parameters", forecast.parameters},
-          {"trainable_parameters", forecast.trainable_parameters},
-          {"planning_seconds", forecast.planning_seconds}};
+  json.update({{"fits", forecast.fits()},
+               {"budget_bytes", forecast.budget_bytes},
+               {"limit", std::move(limit)},
+               {"arenas", std::move(arenas)},
+               {"arena_bytes", forecast.arena_bytes()},
+               {"by_role", forecast.by_role},
+               {"by_component", forecast.by_component},
+               {"process_overhead_bytes", forecast.process_overhead_bytes},
+               {"planning_peak_bytes", forecast.planning_peak_bytes},
+               {"process_peak_bytes", forecast.process_peak_bytes()},
+               {"parameters", forecast.parameters},
+               {"trainable_parameters", forecast.trainable_parameters},
+               {"planning_seconds", forecast.planning_seconds}});
+  return json;
 }
 
 }  // namespace shoehorn

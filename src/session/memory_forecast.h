@@ -30,6 +30,8 @@ struct MemoryForecast {
   int64_t planning_peak_bytes = 0;                   // the most that the process has held so far
   int64_t budget_bytes = 0;                          // for the whole process, including what it already holds
   MemoryLimit limit = {};                            // where the budget comes from
+  int64_t world_size = 1;                            // ranks; all that is here is of one of them
+  int64_t sent_bytes_in_step = 0;  // by the first rank to others; another's differ by a rounding
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
   double planning_seconds = 0;
@@ -44,12 +46,14 @@ struct MemoryForecast {
 
 // Call it when everything is in memory that the run keeps besides its arenas (tokenizer, data). It compiles
 // the session. The process's overhead is what is resident then, plus what a run is known to add. Without
-// `budget`, the budget is what the binding limit (base/memory_limit.h) leaves now.
-MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget);
+// `budget`, the budget is what the binding limit (base/memory_limit.h) leaves now to each of `local_ranks` processes that
+// take as much.
+MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget, int64_t local_ranks = 1);
 
 // The same without compiling: a lower bound, for plans that may be given up. (Compiled code stays in the
 // products' library, and so in the process.)
-MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget);
+MemoryForecast forecast_least_memory(const Session& session, std::optional<int64_t> budget,
+                                     int64_t local_ranks = 1);
 
 // Tables for people.
 std::string format_forecast(const MemoryForecast& forecast);

@@ -107,6 +107,15 @@ int64_t Session::host_staging_bytes() const {
   return batch + results;
 }
 
+int64_t Session::sent_bytes_in_step(int64_t rank) const {
+  int64_t bytes = 0;
+  for (const Program& program : family_.programs) {
+    for (const Node& node : program.nodes())
+      bytes += sent_bytes({program, node}, rank) * calls_in_step(program);
+  }
+  return bytes;
+}
+
 int64_t Session::parameter_count() const {
   int64_t count = 0;
   for (const Parameter& parameter : state().parameters()) count += parameter.global_elements();

@@ -68,6 +68,9 @@ class Session {
   // evaluation run, in such a batch.
   int64_t calls_in_step(const Program& program) const;
 
+  // What a step makes this rank send to the others; 0 where there is one rank.
+  int64_t sent_bytes_in_step(int64_t rank) const;
+
   int64_t parameter_count() const;
   int64_t trainable_parameter_count() const;
   // Flops of a step, and of its matrix products only, with every count at its maximum.

@@ -29,7 +29,7 @@ ArgumentValue compared_value(const ArgumentSpec& spec, const TrainingArguments& 
   return argument_value(spec, args);
 }
 
-// The same samples in each step, in micro-batches of another size: only the rounding of sums differs. If
+// The same samples in each step, in micro-batches of another size, or on another number of ranks: only the rounding of sums differs. If
 // incomplete micro-batches are dropped, their size determines which samples are left out.
 bool cuts_steps_alike(const TrainingArguments& before, const TrainingArguments& now) {
   return effective_batch_size(before) == effective_batch_size(now) && !before.dataloader_drop_last &&
@@ -38,8 +38,8 @@ bool cuts_steps_alike(const TrainingArguments& before, const TrainingArguments& 
 
 ResumeRole role_of(const ArgumentSpec& spec, const TrainingArguments& before, const TrainingArguments& now,
                    bool has_same_tokens) {
-  const bool is_cut =
-      spec.name == "per_device_train_batch_size" || spec.name == "gradient_accumulation_steps";
+  const bool is_cut = spec.name == "per_device_train_batch_size" ||
+                      spec.name == "gradient_accumulation_steps" || spec.name == "world_size";
   if (is_cut && cuts_steps_alike(before, now)) return kFree;
   if (spec.resume == kTokens) return has_same_tokens ? kFree : kSamples;
   return spec.resume;

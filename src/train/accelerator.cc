@@ -84,6 +84,9 @@ AccumulationScope::~AccumulationScope() {
 Accelerator::Accelerator(TrainingArguments args, AcceleratorOptions options)
     : args_(resolved(std::move(args))), options_(std::move(options)) {
   validate(args_);
+  if (args_.world_size > 1)
+    throw user_error("[world_size] expected 1 in a loop of one's own, got {}; Trainer runs on ranks",
+                     args_.world_size);
   if (args_.auto_find_batch_size) {
     throw user_error(
         "[auto_find_batch_size] expected false with an Accelerator, whose DataLoader says the batch size, "

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
 #include "analysis/step_profile.h"
 #include "base/error.h"
 #include "data/class_weights.h"
+#include "ranks/agreement.h"
 #include "train/results.h"
 
 namespace shoehorn {
@@ -39,34 +41,42 @@ void Evaluation::add(const Dataset& samples) {
   const auto start = std::chrono::steady_clock::now();
   order_.resize(static_cast<size_t>(samples.size()));
   std::iota(order_.begin(), order_.end(), 0);
-  for (int64_t from = 0; from < samples.size(); from += options_.batch_size)
-    add_batch(samples, from, std::min(options_.batch_size, samples.size() - from));
+  for (int64_t from = 0; from < samples.size();) {
+    if (options_.ranks != nullptr) {
+      add_round(samples, from);
+      from += options_.batch_size * options_.ranks->size();
+    } else {
+      add_batch(samples, from, std::min(options_.batch_size, samples.size() - from));
+      from += options_.batch_size;
+    }
+  }
   result_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void Evaluation::add_batch(const Dataset& dataset, int64_t from, int64_t size) {
+// The batch of these samples is in the program's inputs then.
+std::span<const int64_t> Evaluation::pack(const Dataset& dataset, int64_t from, int64_t size) {
+  const auto samples =
+      std::span<const int64_t>(order_).subspan(static_cast<size_t>(from), static_cast<size_t>(size));
+  inputs_.wait_until_free();
+  pack_micro_batch(dataset, samples, 0,
+                   {.micro_batch_size = options_.batch_size, .pad_to_max_length = options_.pad_to_max_length},
+                   inputs_.batch());
+  return samples;
+}
+
+void Evaluation::run_batch(const Dataset& dataset, int64_t from, int64_t size,
+                           const std::function<void(const BatchResult&)>& use) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();
   StepProfile* const profile = options_.profile;
   const double begin = now_seconds();
   // The first batch meets cold caches and untouched code: it is not profiled.
   if (profile != nullptr && result_.batches > 0) profile->begin_step(result_.batches + 1, begin);
-  const auto samples =
-      std::span<const int64_t>(order_).subspan(static_cast<size_t>(from), static_cast<size_t>(size));
-  MicroBatch& batch = inputs_.batch();
-  inputs_.wait_until_free();
-  pack_micro_batch(dataset, samples, 0,
-                   {.micro_batch_size = options_.batch_size, .pad_to_max_length = options_.pad_to_max_length},
-                   batch);
+  const std::span<const int64_t> samples = pack(dataset, from, size);
   inputs_.send();
   if (profile != nullptr) profile->host_work(HostWork::kDataWait, begin, now_seconds());
-  const std::vector<float>& class_weights = session_.options().step.class_weights;
-  int64_t targets = 0;
-  double weight = 0;
-  for (const int64_t sample : samples) {
-    targets += dataset.target_items(sample);
-    weight += target_weight(dataset, sample, class_weights);
-  }
+  const double weight = weight_of(dataset, samples);
+  const MicroBatch& batch = inputs_.batch();
   counts_.clear();
   append_counts(batch, counts_);
   executor.write_scalar(family.scalars.target_count, weight > 0 ? static_cast<float>(weight) : 1.0F);
@@ -75,30 +85,80 @@ void Evaluation::add_batch(const Dataset& dataset, int64_t from, int64_t size) {
   if (profile != nullptr) profile->begin_run(program, counts_);
   executor.run(program, counts_);
   if (profile != nullptr) profile->end_run();
-  const auto loss = executor.read_scalar<float>(program, family.program(program).result("loss"));
+  BatchResult result{.loss = executor.read_scalar<float>(program, family.program(program).result("loss"))};
+  if (task_.counts_right_targets()) {
+    const ValueId count = family.program(program).result("right");
+    result.right = std::llround(executor.read_scalar<float>(program, count));
+  }
   std::optional<ReadView> outputs;
   if (scored_) {
     outputs.emplace(executor, program, family.program(program).result(*scored_), 0,
                     size * static_cast<int64_t>(sizeof(float)) * task_.num_labels());
+    result.rows = outputs->as<float>();
   }
-  const std::span<const float> rows = outputs ? outputs->as<float>() : std::span<const float>();
+  use(result);
+}
+
+double Evaluation::weight_of(const Dataset& dataset, std::span<const int64_t> samples) const {
+  double weight = 0;
+  for (const int64_t sample : samples)
+    weight += target_weight(dataset, sample, session_.options().step.class_weights);
+  return weight;
+}
+
+// The labels of the samples are in the inputs.
+void Evaluation::count_batch(const Dataset& dataset, std::span<const int64_t> samples,
+                             const BatchResult& batch) {
   if (dataset.label_kind() != LabelKind::kNone) {
-    if (task_.counts_right_targets()) {
-      const ValueId count = family.program(program).result("right");
-      result_.loss.right += std::llround(executor.read_scalar<float>(program, count));
-    }
-    loss_sum_ += static_cast<double>(loss) * weight;
-    loss_of_samples_ += static_cast<double>(loss) * static_cast<double>(size);
+    const double weight = weight_of(dataset, samples);
+    for (const int64_t sample : samples) result_.loss.targets += dataset.target_items(sample);
+    result_.loss.right += batch.right;
+    loss_sum_ += static_cast<double>(batch.loss) * weight;
+    loss_of_samples_ += static_cast<double>(batch.loss) * static_cast<double>(samples.size());
     weight_sum_ += weight;
-    result_.loss.targets += targets;
-    samples_with_labels_ += size;
-    result_.score->add(rows, batch);
+    samples_with_labels_ += std::ssize(samples);
+    result_.score->add(batch.rows, inputs_.batch());
   }
-  if (options_.on_outputs) options_.on_outputs(rows);
-  result_.samples += size;
+  if (options_.on_outputs) options_.on_outputs(batch.rows);
+  result_.samples += std::ssize(samples);
   ++result_.batches;
-  if (profile != nullptr) profile->end_step();
+  if (options_.profile != nullptr) options_.profile->end_step();
   if (options_.on_progress) options_.on_progress(result_.samples);
+}
+
+void Evaluation::add_batch(const Dataset& dataset, int64_t from, int64_t size) {
+  const auto samples =
+      std::span<const int64_t>(order_).subspan(static_cast<size_t>(from), static_cast<size_t>(size));
+  run_batch(dataset, from, size, [&](const BatchResult& result) { count_batch(dataset, samples, result); });
+}
+
+// A batch of each rank, from sample `from` on.
+void Evaluation::add_round(const Dataset& dataset, int64_t from) {
+  Communicator& ranks = *options_.ranks;
+  const auto from_of = [&](int32_t rank) { return from + rank * options_.batch_size; };
+  const auto size_of = [&](int32_t rank) {
+    return std::clamp<int64_t>(dataset.size() - from_of(rank), 0, options_.batch_size);
+  };
+  const size_t row = scored_ ? sizeof(float) * static_cast<size_t>(task_.num_labels()) : 0;
+  constexpr size_t kNumbers = sizeof(float) + sizeof(int64_t);
+  std::vector<std::byte> message(kNumbers + row * static_cast<size_t>(options_.batch_size));
+  if (size_of(ranks.rank()) > 0) {
+    run_batch(dataset, from_of(ranks.rank()), size_of(ranks.rank()), [&](const BatchResult& own) {
+      std::memcpy(message.data(), own.rows.data(), own.rows.size_bytes());
+      std::memcpy(message.data() + message.size() - kNumbers, &own.loss, sizeof(own.loss));
+      std::memcpy(message.data() + message.size() - sizeof(own.right), &own.right, sizeof(own.right));
+    });
+  }
+  const std::vector<std::vector<std::byte>> messages = gather_bytes(ranks, message);
+  for (int32_t rank = 0; rank < ranks.size() && size_of(rank) > 0; ++rank) {
+    const std::vector<std::byte>& told = messages[static_cast<size_t>(rank)];
+    BatchResult result;
+    result.rows = {reinterpret_cast<const float*>(told.data()),
+                   static_cast<size_t>(size_of(rank)) * row / sizeof(float)};
+    std::memcpy(&result.loss, told.data() + told.size() - kNumbers, sizeof(result.loss));
+    std::memcpy(&result.right, told.data() + told.size() - sizeof(result.right), sizeof(result.right));
+    count_batch(dataset, pack(dataset, from_of(rank), size_of(rank)), result);
+  }
 }
 
 EvaluationResult Evaluation::finish() {

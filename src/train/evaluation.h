@@ -10,6 +10,7 @@
 
 #include "data/dataset.h"
 #include "model/task.h"
+#include "ranks/communicator.h"
 #include "session/batch_feed.h"
 #include "session/session.h"
 
@@ -25,6 +26,9 @@ struct EvaluationOptions {
   std::function<void(int64_t samples)> on_progress = {};
   // Records each batch after the first as a step. Null: no recording.
   class StepProfile* profile = nullptr;
+  // Ranks that evaluate together, all with the same samples: each runs every N-th batch and tells the others its outputs,
+  // so that all of them count all batches in their order, and have the result of one rank, bit for bit. Null: one.
+  Communicator* ranks = nullptr;
 };
 
 struct EvaluationResult {
@@ -57,7 +61,20 @@ class Evaluation {
   EvaluationResult finish();
 
  private:
+  // What the program says of a batch.
+  struct BatchResult {
+    float loss = 0;
+    int64_t right = 0;              // targets that are predicted right, where the task counts them
+    std::span<const float> rows{};  // [S, C]: the outputs that are scored
+  };
+
+  double weight_of(const Dataset& samples, std::span<const int64_t> packed) const;
+  std::span<const int64_t> pack(const Dataset& samples, int64_t from, int64_t size);
+  void run_batch(const Dataset& samples, int64_t from, int64_t size,
+                 const std::function<void(const BatchResult&)>& use);
+  void count_batch(const Dataset& samples, std::span<const int64_t> packed, const BatchResult& batch);
   void add_batch(const Dataset& samples, int64_t from, int64_t size);
+  void add_round(const Dataset& samples, int64_t from);
 
   Session& session_;
   const Task& task_;

@@ -2,6 +2,7 @@
 
 #include "analysis/find_anomaly.h"
 #include "base/user_error_kinds.h"
+#include "exec/backends.h"
 #include "session/batching.h"
 #include "session/memory_refusal.h"
 #include "train/class_weights.h"
@@ -40,9 +41,14 @@ SessionOptions session_options_of(const Model& model, const TrainingArguments& a
 PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunData data,
                        PlannedRunOptions options)
     : model_(model), args_(args), keeps_optimizer_(options.optimizer.has_value()) {
-  if (has_samples(data.train)) windows_ = make_windows(args, *data.train);
+  const int32_t rank = options.ranks ? options.ranks->rank() : 0;
+  if (has_samples(data.train)) windows_ = make_windows(args, *data.train, rank);
   SessionOptions session = session_options_of(model, args, data, windows_.get());
   session.backend = std::move(options.backend);
+  if (options.ranks) {
+    if (!session.backend) session.backend = make_backend(kDefaultBackend, session.threads, options.ranks);
+    session.executor.heeds_stops = false;
+  }
   if (options.optimizer) session.step.optimizer = *options.optimizer;
   session.step.decay_of = decay_of_groups(options.optimizer_groups);
   session_ = std::make_unique<Session>(model, std::move(session));
@@ -53,12 +59,13 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   // Before the forecast, which counts its bytes.
   if (options.profile_steps > 0) profile_ = std::make_unique<StepProfile>(*session_, options.profile_steps);
   if (trains()) runner_.emplace(*session_, profile_.get());
+  const int64_t local_ranks = options.ranks ? options.ranks->local_size() : 1;
   if (options.has_smaller_plan) {
-    forecast_ = forecast_least_memory(*session_, args.memory_budget);
+    forecast_ = forecast_least_memory(*session_, args.memory_budget, local_ranks);
     forecast_.process_overhead_bytes += options.caller_bytes;
     if (!forecast_.fits()) return;
   }
-  forecast_ = forecast_memory(*session_, args.memory_budget);
+  forecast_ = forecast_memory(*session_, args.memory_budget, local_ranks);
   forecast_.process_overhead_bytes += options.caller_bytes;
 }
 

@@ -34,6 +34,7 @@ struct PlannedRunOptions {
   std::optional<OptimizerOptions> optimizer = {};     // in place of what the arguments say
   std::vector<ParameterGroup> optimizer_groups = {};  // in place of the two of the Trainer
   std::shared_ptr<const Backend> backend = {};        // null: the CPU (exec/backends.h)
+  std::shared_ptr<Communicator> ranks = {};           // of args.world_size ranks; null: of one
   int64_t profile_steps = 0;  // that the profile records (analysis/step_profile.h); 0: no profile
   // The most that the caller will hold besides what it holds when the run is planned. The forecast counts it.
   int64_t caller_bytes = 0;

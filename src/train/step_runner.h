@@ -2,7 +2,7 @@
 // (accelerator.h) share it.
 //
 //   runner.begin({.step = 0, .applied_updates = 0, .target_weight = 32});
-//   for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(windows, m);
+//   for (int64_t m = 0; m < window.own_micro_batches; ++m) runner.run_micro_batch(windows, m);
 //   const StepResult result = runner.finish(learning_rate);
 //
 // In micro-batch order the forward and backward of a micro-batch run as it is given, and finish() runs the

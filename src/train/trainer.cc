@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
 #include "arguments/step_settings.h"
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/process.h"
@@ -12,6 +15,9 @@
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
+#include "io/file_content.h"
+#include "ops/dump.h"
+#include "ranks/agreement.h"
 #include "session/batching.h"
 #include "session/loss_scale_state.h"
 #include "state/adapter_weights.h"
@@ -36,7 +42,14 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
       options_(std::move(options)),
       constructed_seconds_(now_seconds()) {
   if (options_.weights.empty()) options_.weights = model.weights_directory();
+  if (options_.ranks) args_.world_size = options_.ranks->size();
   validate(args_);
+  if (!is_main_rank()) {  // the first rank shows and writes
+    options_.on_line = {};
+    options_.progress = {};
+    args_.report_to.clear();
+    args_.dump_program.clear();
+  }
   check_data(model, train_dataset_, "training");
   check_data(model, eval_dataset_, "evaluation");
   if (padding_of(args_) > model.max_positions()) {
@@ -75,6 +88,35 @@ bool Trainer::may_shrink_batch() const {
 
 Trainer::~Trainer() = default;
 
+bool Trainer::is_main_rank() const {
+  return !options_.ranks || options_.ranks->is_main();
+}
+
+// For work of the first rank, on files that the others read.
+void Trainer::wait_for_ranks() const {
+  if (options_.ranks) wait_for_all(*options_.ranks);
+}
+
+// Before anything is exchanged that only ranks of one program understand.
+void Trainer::check_ranks() const {
+  if (!options_.ranks) {
+    if (args_.world_size == 1) return;
+    throw user_error(
+        "[--world_size {0}] expected as many ranks, got one; start them with `shoehorn launch --nproc_per_node {0} train "
+        "…`",
+        args_.world_size);
+  }
+  nlohmann::json arguments = to_json(args_);
+  for (const char* own : {"num_threads", "memory_budget", "log_level", "report_to", "dump_program"})
+    arguments.erase(own);
+  std::string programs;
+  for (const Program& program : session().family().programs) programs += dump(program);
+  check_alike(*options_.ranks, {{"the program's file", content_of_file(own_program())},
+                                {"the arguments", arguments.dump()},
+                                {"the training data", train_dataset_.content_hash()},
+                                {"the steps' programs", programs}});
+}
+
 void Trainer::add_early_stopping() {
   if (!args_.early_stopping_patience) return;
   add_callback(std::make_shared<EarlyStopping>(
@@ -105,6 +147,7 @@ void Trainer::plan() {
                                       PlannedRunOptions{.optimizer = options_.optimizer,
                                                         .optimizer_groups = options_.optimizer_groups,
                                                         .backend = options_.backend,
+                                                        .ranks = options_.ranks,
                                                         .profile_steps = args_.profile,
                                                         .has_smaller_plan = may_shrink_batch()});
   if (!run_->trains()) return;
@@ -251,10 +294,13 @@ TrainOutput Trainer::train() {
                       args_.output_dir));
     ensure_writable_directory(args_.output_dir);
   }
-  recover_checkpoints(args_.output_dir);
+  check_ranks();
+  if (is_main_rank()) recover_checkpoints(args_.output_dir);
+  wait_for_ranks();
   prepare();
   if (writes_output_dir()) check_start();
-  if (args_.overwrite_output_dir && args_.save_strategy != "no" && args_.resume_from_checkpoint.empty()) {
+  if (is_main_rank() && args_.overwrite_output_dir && args_.save_strategy != "no" &&
+      args_.resume_from_checkpoint.empty()) {
     for (const std::filesystem::path& removed : remove_checkpoints(args_.output_dir))
       say(fmt::format("removed {}", removed.string()));
   }
@@ -278,7 +324,8 @@ TrainOutput Trainer::train() {
                          [this] {
                            if (seconds_to_first_step_ == 0)
                              seconds_to_first_step_ = now_seconds() - constructed_seconds_;
-                         }});
+                         },
+                     .ranks = options_.ranks.get()});
   const double start = now_seconds();
   ProgressOptions watching = options_.progress;
   if (!args_.batch_size_ramp.empty()) {
@@ -332,8 +379,8 @@ bool Trainer::saves_checkpoints() const {
 }
 
 bool Trainer::writes_output_dir() const {
-  return saves_checkpoints() || !args_.report_to.empty() ||
-         (run_->profile() != nullptr && options_.write_profile);
+  return is_main_rank() && (saves_checkpoints() || !args_.report_to.empty() ||
+                            (run_->profile() != nullptr && options_.write_profile));
 }
 
 void Trainer::check_start() const {
@@ -352,6 +399,12 @@ void Trainer::check_start() const {
 
 std::filesystem::path Trainer::save_checkpoint() {
   callbacks_.keep_states(state_);
+  if (!is_main_rank()) {
+    const std::string name = fmt::format("checkpoint-{}", state_.global_step);
+    saved_ = Saved{std::filesystem::path(args_.output_dir) / name, state_.global_step,
+                   state_.log_history.size(), position_.is_epoch_ended};
+    return saved_->checkpoint;
+  }
   const TransferContents contents_saved = {.adapters_alone = !session().family().adapters.empty(),
                                            .optimizer_states = !args_.save_only_model};
   const TransferProgress progress("save checkpoint", session(), contents_saved, options_.progress);
@@ -369,6 +422,7 @@ std::filesystem::path Trainer::save_stopped() {
   if (is_saved) return saved_->checkpoint;
   if (!saves_when_stopped() || state_.global_step == 0) return {};
   std::filesystem::path checkpoint = save_checkpoint();
+  if (!is_main_rank()) return checkpoint;
   rotate_checkpoints(args_.output_dir, args_.save_total_limit.value_or(0),
                      state_.best_model_checkpoint.value_or(""));
   return checkpoint;
@@ -406,11 +460,12 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
   reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics);
-  if (run_->profile() != nullptr && options_.write_profile)
+  if (run_->profile() != nullptr && options_.write_profile && is_main_rank())
     run_->profile()->write(std::filesystem::path(args_.output_dir) / "profile.json");
 }
 
 void Trainer::load_best_model() {
+  wait_for_ranks();
   if (!state_.best_model_checkpoint) return;
   const std::string& best = *state_.best_model_checkpoint;
   // Hours of training are not lost for a checkpoint that somebody deleted.
@@ -456,6 +511,7 @@ Metrics Trainer::measure(const EvaluationOptions& options) {
   EvaluationOptions how = options;
   how.batch_size = args_.per_device_eval_batch_size;
   how.pad_to_max_length = padding_of(args_);
+  how.ranks = options_.ranks.get();
   Progress progress("evaluate", 0, eval_dataset_.size(), beside_main_work(options_.progress));
   how.on_progress = [&](int64_t samples) {
     tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
@@ -489,10 +545,12 @@ void Trainer::predict(const std::function<void(std::span<const float> outputs)>&
       {.batch_size = args_.per_device_eval_batch_size,
        .pad_to_max_length = padding_of(args_),
        .on_outputs = on_outputs,
-       .on_progress = [&](int64_t samples) {
-         tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
-         progress.update(samples, samples);
-       }});
+       .on_progress =
+           [&](int64_t samples) {
+             tell([](TrainerCallback& callback, auto&... event) { callback.on_prediction_step(event...); });
+             progress.update(samples, samples);
+           },
+       .ranks = options_.ranks.get()});
   tell([](TrainerCallback& callback, auto&... event) { callback.on_predict(event...); });
 }
 
@@ -514,12 +572,14 @@ CheckpointContents Trainer::contents() const {
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
+  if (!is_main_rank()) return;
   const bool is_adapter = !session().family().adapters.empty() && !args_.lora_merge;
   const TransferProgress progress("save model", session(), {.adapters_alone = is_adapter}, options_.progress);
   save_model_directory(contents(), session().executor(), directory, args_.lora_merge);
 }
 
 void Trainer::save_state() const {
+  if (!is_main_rank()) return;
   const DirectoryLock lock(args_.output_dir);
   save_trainer_state(state_, std::filesystem::path(args_.output_dir) / "trainer_state.json");
 }

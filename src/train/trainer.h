@@ -65,6 +65,9 @@ struct TrainerOptions {
   std::vector<std::shared_ptr<TrainerCallback>> callbacks = {};
   // The backend to plan for and run on. Null: the CPU (exec/backends.h).
   std::shared_ptr<const Backend> backend = {};
+  // The ranks that train together (ranks/open_ranks.h), each with a Trainer of the same arguments and data. The first
+  // writes files and calls on_line; all return the same results. Null: one rank.
+  std::shared_ptr<Communicator> ranks = {};
   // Whether --profile's record is written to output_dir/profile.json; profile() returns it in any case.
   bool write_profile = true;
   // save_model(output_dir) follows train(): whether the disk has room for the model is checked too.
@@ -148,6 +151,9 @@ class Trainer {
  private:
   void plan();
   bool may_shrink_batch() const;
+  bool is_main_rank() const;
+  void check_ranks() const;
+  void wait_for_ranks() const;
   bool saves_when_stopped() const;
   bool saves_checkpoints() const;
   bool writes_output_dir() const;

@@ -6,6 +6,7 @@
 
 #include "base/stop_request.h"
 #include "io/checkpoint_directory.h"
+#include "ranks/agreement.h"
 #include "session/loss_scale_state.h"
 
 namespace shoehorn {
@@ -191,13 +192,14 @@ void TrainingLoop::step_or_drop(const Window& window) {
 
 // One optimizer step: all micro-batches of a window. Nothing of the state moves before it is done.
 void TrainingLoop::take_step(const Window& window) {
+  if (parts_.ranks != nullptr) agree_on_stop(*parts_.ranks);
   TrainerState& state = parts_.state;
   RunPosition& position = parts_.position;
   StepRunner& runner = parts_.run.runner();
   last_learning_rate_ = parts_.learning_rate.next(position);
   share_.begin_step(window.micro_batches);
   runner.begin({state.global_step, position.applied_updates, window.target_weight});
-  for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(parts_.run.windows(), m);
+  for (int64_t m = 0; m < window.own_micro_batches; ++m) runner.run_micro_batch(parts_.run.windows(), m);
   const StepResult result = runner.finish(last_learning_rate_);
   if (!std::isfinite(result.loss)) ++position.nonfinite_losses;
   position.loss_since_log += result.loss;
@@ -300,8 +302,10 @@ void TrainingLoop::evaluate(Progress& progress) {
 void TrainingLoop::save(Progress& progress) {
   TrainerState& state = parts_.state;
   const std::filesystem::path saved = parts_.save();
-  rotate_checkpoints(parts_.args.output_dir, parts_.args.save_total_limit.value_or(0),
-                     state.best_model_checkpoint.value_or(""));
+  if (parts_.ranks == nullptr || parts_.ranks->is_main()) {
+    rotate_checkpoints(parts_.args.output_dir, parts_.args.save_total_limit.value_or(0),
+                       state.best_model_checkpoint.value_or(""));
+  }
   parts_.reports.write_page();
   progress.log_line(fmt::format("saved {}", saved.string()));
   state.control.should_save = false;

@@ -17,6 +17,7 @@
 #include "analysis/step_profile.h"
 #include "arguments/training_arguments.h"
 #include "model/score.h"
+#include "ranks/communicator.h"
 #include "state/resume_state.h"
 #include "state/trainer_state.h"
 #include "train/learning_rate.h"
@@ -42,6 +43,7 @@ struct TrainingLoopParts {
   std::function<std::filesystem::path()> save;
   // Called when the first step begins.
   std::function<void()> on_first_step;
+  Communicator* ranks = nullptr;  // null: there is one
 };
 
 class TrainingLoop {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "exec/backend/host_arena.h"
+#include "exec/backend/host_stream.h"
 
 namespace shoehorn {
 
@@ -16,17 +17,6 @@ namespace {
 // What a run adds after the forecast besides its arenas: bound calls, stacks of the team, the conversion
 // staging, log and checkpoint buffers. Measured with the settings of tests/memory_promise_test.cc.
 constexpr int64_t kRunOverheadBytes = int64_t{3} << 20;
-
-class HostEvent final : public Event {
- public:
-  void wait() const override {}
-};
-
-class HostStream final : public Stream {
- public:
-  void record(Event&) override {}
-  void wait(const Event&) override {}
-};
 
 // The stacks of the team that runs the kernels are a part of what the process holds.
 void start_team() {

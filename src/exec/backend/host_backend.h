@@ -1,6 +1,6 @@
 // Common base of backends that compute in the host's memory and whose calls return when the work is done.
-// Every address space except the disk is memory of this process; streams have no queue and events are always
-// reached.
+// Every address space except the disk is memory of this process; streams have no queue but for collectives
+// (host_stream.h).
 #pragma once
 
 #include "exec/backend/backend.h"

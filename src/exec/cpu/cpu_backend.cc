@@ -1,10 +1,12 @@
 #include "exec/cpu/cpu_backend.h"
 
 #include <array>
+#include <utility>
 
 #include "exec/backend/host_backend.h"
 #include "exec/backend/thread_count.h"
 #include "exec/cpu/arithmetic_peak.h"
+#include "exec/cpu/collectives/collective_bind.h"
 #include "exec/cpu/kernel_entry.h"
 #include "exec/cpu/machine_limits.h"
 #include "exec/cpu/products/matmul.h"
@@ -26,7 +28,8 @@ namespace {
 
 class CpuBackend final : public HostBackend {
  public:
-  explicit CpuBackend(int threads) : threads_((threads > 0 ? use_threads(threads) : thread_count()).threads) {
+  CpuBackend(int threads, std::shared_ptr<Communicator> ranks)
+      : threads_((threads > 0 ? use_threads(threads) : thread_count()).threads), ranks_(std::move(ranks)) {
     machine_ = machine_profile(threads_);
     for (const auto& family :
          {movement_kernels(), rowwise_kernels(), column_kernels(), rotary_kernels(), matmul_kernels(),
@@ -38,11 +41,13 @@ class CpuBackend final : public HostBackend {
   const MachineProfile& machine() const override { return machine_; }
 
   int64_t workspace_bytes(const Program& program, const Node& node) const override {
+    if (is_collective(node.kind)) return 0;
     const KernelEntry& kernel = entry(node);
     return kernel.workspace == nullptr ? 0 : kernel.workspace({program, node}, threads_);
   }
 
   void compile(const Program& program, const Node& node) const override {
+    if (is_collective(node.kind)) return;
     const KernelEntry& kernel = entry(node);
     if (kernel.compile != nullptr) kernel.compile({program, node});
   }
@@ -54,7 +59,11 @@ class CpuBackend final : public HostBackend {
   void release_unused_code() const override { release_unused_matmuls(); }
 
   PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers,
-                       Stream&) const override {
+                       Stream& stream) const override {
+    if (is_collective(node.kind)) {
+      auto& host_stream = static_cast<HostStream&>(stream);
+      return bind_collective({program, node}, buffers, ranks_, host_stream);
+    }
     return entry(node).bind({program, node}, buffers, threads_);
   }
 
@@ -73,6 +82,7 @@ class CpuBackend final : public HostBackend {
 
   int threads_;
   MachineProfile machine_;
+  std::shared_ptr<Communicator> ranks_;
   std::array<KernelEntry, static_cast<size_t>(OpKind::kOpKindCount)> entries_{};
 };
 
@@ -80,8 +90,8 @@ class CpuBackend final : public HostBackend {
 
 }  // namespace cpu
 
-std::unique_ptr<Backend> make_cpu_backend(int threads) {
-  return std::make_unique<cpu::CpuBackend>(threads);
+std::unique_ptr<Backend> make_cpu_backend(int threads, std::shared_ptr<Communicator> ranks) {
+  return std::make_unique<cpu::CpuBackend>(threads, std::move(ranks));
 }
 
 }  // namespace shoehorn

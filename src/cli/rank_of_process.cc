@@ -1,0 +1,77 @@
+#include "cli/rank_of_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/processors.h"
+#include "base/stop_request.h"
+#include "ranks/open_ranks.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr std::chrono::milliseconds kMoment{1500};
+
+// As launched_rank(), but that nothing is wrong with ranks of others here.
+std::optional<LaunchedRank> rank_of_process() {
+  try {
+    return launched_rank();
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+void wait_for_main_rank() {
+  const auto end = std::chrono::steady_clock::now() + kMoment;
+  while (stop_signal() == 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+}  // namespace
+
+void check_runs_on_ranks(std::string_view command) {
+  if (command == "train") return;
+  if (const std::optional<LaunchedRank> launched = rank_of_process()) {
+    throw user_error("[{}] expected one process, got {} ranks of {}; train is the command that runs on ranks",
+                     command, launched->size, launched->launcher);
+  }
+}
+
+std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, TrainingArguments& args) {
+  const std::optional<LaunchedRank> launched = launched_rank();
+  const int64_t size = launched ? launched->size : 1;
+  if (parsed.sets("world_size") && args.world_size != size) {
+    throw user_error(
+        "[--world_size {0}] expected the number of ranks, got {1} of them; `shoehorn launch --nproc_per_node "
+        "{0} train …` starts so many",
+        args.world_size, size);
+  }
+  args.world_size = size;
+  if (!launched) return nullptr;
+  if (!args.num_threads)
+    args.num_threads = std::max<int64_t>(1, processors().usable() / launched->local_size);
+  if (launched->rank > 0) args.log_level = "error";
+  return open_ranks(*launched, static_cast<double>(args.ddp_timeout));
+}
+
+void print_error(const ErrorReport& report) {
+  const std::optional<LaunchedRank> launched = rank_of_process();
+  if (!launched) {
+    fmt::print(stderr, "{}", format_error(report));
+    return;
+  }
+  if (launched->rank > 0) {
+    wait_for_main_rank();
+    if (stop_signal() != 0) return;  // the failure of another, which ends this rank too
+  }
+  fmt::print(stderr, "rank {} on {}: {}", launched->rank, host_name(), format_error(report));
+}
+
+}  // namespace shoehorn

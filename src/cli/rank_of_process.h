@@ -1,0 +1,27 @@
+// What the program does otherwise where mpirun started it as one of several ranks: it refuses commands that are for one
+// process, and names the rank in front of an error.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "arguments/argument_table.h"
+#include "lab/error_report.h"
+#include "ranks/communicator.h"
+
+namespace shoehorn {
+
+// UserError if this process is one of several ranks and the command does not run on ranks.
+void check_runs_on_ranks(std::string_view command);
+
+// The ranks of the command train; null where there is one. Completes the arguments: world_size, and unless it is given
+// num_threads, this rank's share of the processors; only the first rank shows anything. UserError if world_size was given
+// and is another.
+std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, TrainingArguments& args);
+
+// Prints an error, from a rank with its name and host. The first rank has a moment to print it alone, since all make the
+// mistakes of their common arguments; mpirun ends the others then.
+void print_error(const ErrorReport& report);
+
+}  // namespace shoehorn

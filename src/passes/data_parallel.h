@@ -1,0 +1,27 @@
+// Data parallel: N ranks hold the same weights and each runs other micro-batches of the effective batch (Li et al.,
+// "PyTorch Distributed", 2020). Gradients and the loss are summed over the ranks once a step, when they are complete;
+// each rank then makes the same update. Nothing is exchanged in the micro-batches before the last.
+//
+//   backward: … g_L …… g_1 ──► update     ─►     … g_L … all_reduce(g_L, g_L-1) … g_1 ─► all_reduce(g_1, loss) ─► update
+//
+// Gradients that become complete one after the other share a bucket of `bucket_bytes` (ddp_bucket_cap_mb), whose
+// all_reduce stands behind the last of them: in the backward where a step is one program, else in the program `update`. A
+// gradient larger than that is a bucket of its own, and goes around in pieces of that size.
+//
+// In the backward the all_reduce stands on a lane of its own, beside what lane 0 computes meanwhile; the update waits
+// for it.
+//
+// Safe because losses divide by the targets of the whole effective batch, whichever rank counts them, so that gradients
+// simply add up; the norm for clipping, and the gradients that a loss scale looks at, are the summed ones. Memory: two
+// pieces of bucket_bytes / N; those that are used beside the backward are kept all the time. A rank sends 2 (N - 1) / N of the gradients' bytes in fp32, and
+// as much for the loss, each step. Rounding only: against one rank with the same micro-batches the sums over
+// micro-batches are taken in another order, the ring's (ops/ring.h).
+#pragma once
+
+#include "passes/program_family.h"
+
+namespace shoehorn {
+
+void data_parallel(ProgramFamily& family, const StepOptions& options);
+
+}  // namespace shoehorn

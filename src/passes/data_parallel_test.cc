@@ -1,0 +1,134 @@
+#include "passes/data_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ops/op_info.h"
+#include "ops/update_layout.h"
+#include "passes/passes_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using testing::build;
+using testing::count;
+
+StepOptions on_ranks(int64_t world_size, int64_t bucket_bytes = int64_t{25} << 20) {
+  StepOptions options;
+  options.ranks = {.world_size = world_size, .bucket_bytes = bucket_bytes};
+  return options;
+}
+
+const Program& updating(const ProgramFamily& family) {
+  return *std::find_if(family.programs.begin(), family.programs.end(),
+                       [](const Program& program) { return program.traits().updates; });
+}
+
+int64_t gradient_bytes(const ProgramFamily& family) {
+  int64_t bytes = 0;
+  for (const ParameterGradient& gradient : family.gradients[0])
+    bytes += family.state->storage(gradient.storage).type.bytes();
+  return bytes;
+}
+
+TEST(DataParallel, DoesNothingForOneRank) {
+  for (const Program& program : build(on_ranks(1)).programs) EXPECT_EQ(count(program, OpKind::kAllReduce), 0);
+}
+
+// Every gradient and the loss go around once; what reads gradients reads the sums.
+TEST(DataParallel, SumsEachGradientOnce) {
+  for (const int64_t accumulated : {1, 3}) {
+    for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
+      StepOptions options = on_ranks(4, 2000);
+      options.gradient_accumulation_steps = accumulated;
+      options.accumulation_order = order;
+      const ProgramFamily family = build(options);
+      const Program& program = updating(family);
+      std::set<ValueId> sums;
+      int64_t bytes = 0;
+      for (const Node& node : program.nodes()) {
+        if (node.kind != OpKind::kAllReduce) continue;
+        EXPECT_EQ(node.pass, "data_parallel");
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+          bytes += program.type(node.inputs[i]).bytes();
+          sums.insert(node.outputs[i]);
+        }
+        EXPECT_EQ(program.value(node.outputs.back()).role, Role::kCommunication);
+      }
+      EXPECT_EQ(bytes, gradient_bytes(family) + 4) << "and the loss";
+      for (const Node& node : program.nodes()) {
+        if (node.kind != OpKind::kSumOfSquares) continue;
+        for (const ValueId input : node.inputs) EXPECT_TRUE(sums.contains(input));
+      }
+      for (const Program& other : family.programs) {
+        if (&other != &program) EXPECT_EQ(count(other, OpKind::kAllReduce), 0) << other.name();
+      }
+    }
+  }
+}
+
+// A bucket goes around as soon as it is full, while earlier layers' gradients are still to be computed.
+TEST(DataParallel, SendsFullBucketsWithinTheBackward) {
+  const ProgramFamily family = build(on_ranks(2, 3000));
+  const Program& program = updating(family);
+  size_t last_backward = 0, first_sum = program.nodes().size();
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    const Node& node = program.nodes()[i];
+    if (node.kind == OpKind::kAllReduce) {
+      first_sum = std::min(first_sum, i);
+    } else if (node.region.phase == Phase::kBackward) {
+      last_backward = i;
+    }
+  }
+  EXPECT_LT(first_sum, last_backward);
+  EXPECT_GT(count(program, OpKind::kAllReduce), 3);
+}
+
+// Larger buckets are fewer, and what they hold while they go around is a bucket, cut by the ranks.
+TEST(DataParallel, BucketsBoundWhatGoesAroundAtATime) {
+  for (const int64_t ranks : {2, 4}) {
+    int64_t before = 1000;
+    for (const int64_t bucket_bytes : {400, 4000, 1 << 20}) {
+      const ProgramFamily family = build(on_ranks(ranks, bucket_bytes));
+      const Program& program = updating(family);
+      const int64_t buckets = count(program, OpKind::kAllReduce);
+      EXPECT_LT(buckets, before);
+      before = buckets;
+      for (const Node& node : program.nodes()) {
+        if (node.kind != OpKind::kAllReduce) continue;
+        EXPECT_LE(program.type(node.outputs.back()).bytes(), 2 * (bucket_bytes / ranks + 4));
+      }
+    }
+    EXPECT_EQ(before, 1);
+  }
+}
+
+// 2 (N - 1) / N of the gradients and the loss, up to the rounding of chunks.
+TEST(DataParallel, SendsTheBytesOfARing) {
+  const ProgramFamily family = build(on_ranks(4));
+  const Program& program = updating(family);
+  int64_t sent = 0;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    for (const Node& node : program.nodes()) sent += sent_bytes({program, node}, rank);
+  }
+  EXPECT_EQ(sent, 2 * 3 * (gradient_bytes(family) + 4)) << "of all four ranks";
+}
+
+// With the update in the backward a gradient lives until its bucket is full.
+TEST(DataParallel, LeavesUpdatesInTheBackward) {
+  StepOptions options = on_ranks(2, 3000);
+  options.max_grad_norm = 0;
+  options.update_in_backward = true;
+  const ProgramFamily family = build(options);
+  const Program& program = updating(family);
+  size_t first_update = program.nodes().size(), last_sum = 0;
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    if (is_update(program.nodes()[i])) first_update = std::min(first_update, i);
+    if (program.nodes()[i].kind == OpKind::kAllReduce) last_sum = i;
+  }
+  EXPECT_LT(first_update, last_sum);
+}
+
+}  // namespace
+}  // namespace shoehorn

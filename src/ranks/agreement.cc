@@ -1,0 +1,62 @@
+#include "ranks/agreement.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "base/stop_request.h"
+
+namespace shoehorn {
+
+std::vector<std::vector<std::byte>> gather_bytes(Communicator& ranks, std::span<const std::byte> own) {
+  std::vector<std::vector<std::byte>> all(static_cast<size_t>(ranks.size()),
+                                          std::vector<std::byte>(own.size()));
+  const auto of = [&](int32_t rank) -> std::vector<std::byte>& {
+    return all[static_cast<size_t>((rank + ranks.size()) % ranks.size())];
+  };
+  std::copy(own.begin(), own.end(), of(ranks.rank()).begin());
+  for (int32_t round = 0; round < ranks.size() - 1; ++round)
+    ranks.exchange(ranks.next(), of(ranks.rank() - round), ranks.before(), of(ranks.rank() - round - 1));
+  return all;
+}
+
+std::vector<std::string> gather_texts(Communicator& ranks, const std::string& own, size_t longest) {
+  std::vector<std::byte> padded(longest);
+  std::memcpy(padded.data(), own.data(), std::min(longest, own.size()));
+  std::vector<std::string> texts;
+  for (const std::vector<std::byte>& bytes : gather_bytes(ranks, padded)) {
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    texts.emplace_back(text, strnlen(text, longest));
+  }
+  return texts;
+}
+
+void wait_for_all(Communicator& ranks) {
+  gather_values(ranks, std::byte{0});
+}
+
+void agree_on_stop(Communicator& ranks) {
+  const std::vector<int> signals = gather_values(ranks, stop_signal());
+  const auto first = std::find_if(signals.begin(), signals.end(), [](int signal) { return signal != 0; });
+  if (first == signals.end()) return;
+  request_stop(*first);
+  throw_if_stop_requested();
+}
+
+void check_alike(Communicator& ranks, const std::vector<SharedFact>& facts) {
+  for (const SharedFact& fact : facts) {
+    ContentHash hash;
+    hash.add(std::as_bytes(std::span(fact.content)));
+    const std::vector<std::string> hashes = gather_texts(ranks, hash.hex(), 64);
+    const auto other =
+        std::find_if(hashes.begin(), hashes.end(), [&](const std::string& one) { return one != hashes[0]; });
+    if (other == hashes.end()) continue;
+    throw user_error("[ranks] expected {} to be the same on all ranks, got another on {} than on {}",
+                     fact.name, ranks.name_of(static_cast<int32_t>(other - hashes.begin())),
+                     ranks.name_of(0));
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,46 @@
+// What ranks tell each other beside the tensors of their programs: small values that all of them need, and the proof that
+// they run the same program. All ranks call these functions, in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "ranks/communicator.h"
+
+namespace shoehorn {
+
+// The bytes of each rank, by rank; all of one size.
+std::vector<std::vector<std::byte>> gather_bytes(Communicator& ranks, std::span<const std::byte> own);
+
+template <typename T>
+  requires std::is_trivially_copyable_v<T>
+std::vector<T> gather_values(Communicator& ranks, const T& own) {
+  std::vector<T> values;
+  for (const std::vector<std::byte>& bytes : gather_bytes(ranks, std::as_bytes(std::span(&own, 1))))
+    values.push_back(*reinterpret_cast<const T*>(bytes.data()));
+  return values;
+}
+
+// Each rank's text, by rank; of texts longer than `longest` bytes the beginning.
+std::vector<std::string> gather_texts(Communicator& ranks, const std::string& own, size_t longest = 256);
+
+// Returns when every rank has called it.
+void wait_for_all(Communicator& ranks);
+
+// If a stop was requested of any rank (base/stop_request.h), it is of all. Throws Stopped then.
+void agree_on_stop(Communicator& ranks);
+
+// What ranks must have alike: "the arguments", "the program".
+struct SharedFact {
+  std::string_view name;
+  std::string content;
+};
+// UserError that names the first fact in which a rank differs from rank 0, and the rank. A fact is compared by its hash.
+void check_alike(Communicator& ranks, const std::vector<SharedFact>& facts);
+
+}  // namespace shoehorn

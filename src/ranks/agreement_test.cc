@@ -1,0 +1,65 @@
+#include "ranks/agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "base/error.h"
+#include "base/stop_request.h"
+#include "ranks/thread_ranks_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using testing::run_ranks;
+using testing::thread_ranks;
+
+TEST(Agreement, GathersTheValuesOfAllRanksInTheirOrder) {
+  for (const int32_t size : {1, 2, 5}) {
+    run_ranks(thread_ranks(size), [&](Communicator& own) {
+      const std::vector<int64_t> values = gather_values(own, int64_t{100} + own.rank());
+      ASSERT_EQ(std::ssize(values), size);
+      for (int32_t rank = 0; rank < size; ++rank) EXPECT_EQ(values[static_cast<size_t>(rank)], 100 + rank);
+      const std::vector<std::string> texts = gather_texts(own, "host-" + std::to_string(own.rank()), 6);
+      for (int32_t rank = 0; rank < size; ++rank)
+        EXPECT_EQ(texts[static_cast<size_t>(rank)], "host-" + std::to_string(rank));
+    });
+  }
+}
+
+// One rank's signal stops all of them, in the same step.
+TEST(Agreement, AStopOfOneRankIsAStopOfAll) {
+  const auto ranks = thread_ranks(3);
+  run_ranks(ranks, [](Communicator& own) { EXPECT_NO_THROW(agree_on_stop(own)); });
+  request_stop(SIGINT);
+  run_ranks(ranks, [](Communicator& own) {
+    try {
+      agree_on_stop(own);
+      ADD_FAILURE() << "rank " << own.rank() << " goes on";
+    } catch (const Stopped& stop) {
+      EXPECT_EQ(stop.signal(), SIGINT);
+    }
+  });
+  clear_stop_request();
+}
+
+// Ranks that would run different programs fail with the same named error, and none of them waits for the others.
+TEST(Agreement, NamesWhatARankHasOtherwise) {
+  const auto ranks = thread_ranks(3);
+  run_ranks(ranks, [](Communicator& own) {
+    own.set_hosts({"a", "b", "c"});
+    EXPECT_NO_THROW(check_alike(own, {{"the program", "x"}, {"the arguments", "y"}}));
+    try {
+      check_alike(own, {{"the program", "x"}, {"the arguments", own.rank() == 2 ? "z" : "y"}});
+      ADD_FAILURE() << "rank " << own.rank() << " goes on";
+    } catch (const UserError& error) {
+      EXPECT_STREQ(
+          error.what(),
+          "[ranks] expected the arguments to be the same on all ranks, got another on rank 2 on c than on rank "
+          "0 on a");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace shoehorn

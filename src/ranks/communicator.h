@@ -1,0 +1,91 @@
+// A communicator: how the processes of a run (its ranks) send each other bytes. Everything above it is made of one call:
+// send to one rank and receive from another at the same time. Rings of such calls are the collectives.
+//
+// There is no communicator in a run of one rank. Who implements it: MPI (open_ranks.h), threads in tests
+// (thread_ranks_testing.h).
+//
+// Waiting sleeps and does not spin: ranks may share processors. What does not come in time is a SystemError that names the
+// rank that was waited for and its host. So is, at once, a rank of this host whose process is gone; and a message of another
+// host's that does not come although a stop was requested (base/stop_request.h), by which a launcher ends the ranks that are
+// left.
+//
+// One thread at a time uses a communicator; give_up() may be called beside it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace shoehorn {
+
+// How long a rank waits for one on another host behind a request to stop, before it takes it for gone.
+inline constexpr double kStopPatienceSeconds = 5;
+
+struct RankPlace {
+  int32_t rank = 0;
+  int32_t size = 1;
+  int32_t local_size = 1;  // ranks on this host
+};
+
+class Communicator {
+ public:
+  explicit Communicator(RankPlace place) : place_(place) {}
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int32_t rank() const { return place_.rank; }
+  int32_t size() const { return place_.size; }
+  int32_t local_size() const { return place_.local_size; }
+  bool is_main() const { return rank() == 0; }
+  int32_t next() const { return (rank() + 1) % size(); }
+  int32_t before() const { return (rank() + size() - 1) % size(); }
+
+  // Sends `bytes` to one rank while it receives from another, and returns when both are done. The other ranks' calls must
+  // match: messages between two ranks arrive in their order, and each is received into a span of its size. Either
+  // may be empty; then nothing is sent or received there. SystemError: see above.
+  void exchange(int32_t to, std::span<const std::byte> bytes, int32_t from, std::span<std::byte> received);
+
+  // Ends an exchange that another thread waits in, with an error, and all that follow: this rank has failed.
+  void give_up() { has_given_up_ = true; }
+
+  // Seconds that exchange() waits for the other ranks.
+  void set_timeout_seconds(double seconds) { timeout_seconds_ = seconds; }
+  // For messages: "rank 1 on host-a".
+  std::string name_of(int32_t rank) const;
+  void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
+  // The processes of this host's ranks, by rank; 0: a rank of another host.
+  void set_local_processes(std::vector<pid_t> processes) { processes_ = std::move(processes); }
+
+  int64_t sent_bytes() const { return sent_bytes_; }
+  double waited_seconds() const { return waited_seconds_; }
+
+  // All ranks have done their work and end. A communicator that is destroyed without it belongs to a rank that failed.
+  virtual void finish() {}
+
+ protected:
+  // Issues both; the spans stay until is_done(), which lets the messages proceed.
+  virtual void begin(int32_t to, std::span<const std::byte> bytes, int32_t from,
+                     std::span<std::byte> received) = 0;
+  virtual bool is_done() = 0;
+
+ private:
+  void wait(int32_t from);
+  void check_goes_on(int32_t from, double stopping_seconds) const;
+
+  RankPlace place_;
+  double timeout_seconds_ = 1800;
+  std::vector<std::string> hosts_;
+  std::vector<pid_t> processes_;
+  std::atomic<bool> has_given_up_ = false;
+  int64_t sent_bytes_ = 0;
+  double waited_seconds_ = 0;
+};
+
+}  // namespace shoehorn

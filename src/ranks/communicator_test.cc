@@ -1,0 +1,130 @@
+#include "ranks/communicator.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "base/error.h"
+#include "base/stop_request.h"
+#include "ranks/thread_ranks_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using testing::run_ranks;
+using testing::thread_ranks;
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const SystemError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+double seconds_of(const std::function<void()>& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Messages between two ranks arrive in their order, and one may be empty.
+TEST(Communicator, SendsToOneRankWhileItReceivesFromAnother) {
+  const auto ranks = thread_ranks(3);
+  run_ranks(ranks, [](Communicator& own) {
+    for (int32_t round = 0; round < 50; ++round) {
+      const std::vector<int32_t> sent = {own.rank(), round};
+      std::vector<int32_t> received(2);
+      own.exchange(own.next(), std::as_bytes(std::span(sent)), own.before(),
+                   std::as_writable_bytes(std::span(received)));
+      EXPECT_EQ(received, (std::vector<int32_t>{own.before(), round}));
+    }
+    own.exchange(own.next(), {}, own.before(), {});
+    EXPECT_EQ(own.sent_bytes(), 50 * 8);
+  });
+}
+
+// Who does not send in time is named, with its host.
+TEST(Communicator, NamesTheRankThatItWaitedForTooLong) {
+  const auto ranks = thread_ranks(2);
+  ranks[0]->set_hosts({"host-a", "host-b"});
+  ranks[0]->set_timeout_seconds(0.2);
+  std::string error;
+  const double seconds = seconds_of([&] {
+    error = error_of([&] {
+      std::byte received{};
+      ranks[0]->exchange(1, {}, 1, {&received, 1});
+    });
+  });
+  EXPECT_EQ(
+      error,
+      "[ddp_timeout] expected rank 1 on host-b to send within 0.2 s, got nothing at rank 0 on host-a; it was "
+      "stopped, or its link is cut");
+  EXPECT_GE(seconds, 0.2);
+  EXPECT_LT(seconds, 5);
+}
+
+// Behind a request to stop the others are given a few seconds, and not the whole timeout.
+TEST(Communicator, TakesARankForGoneSoonerBehindAStop) {
+  const auto ranks = thread_ranks(2);
+  request_stop(SIGTERM);
+  std::string error;
+  const double seconds = seconds_of([&] {
+    error = error_of([&] {
+      std::byte received{};
+      ranks[1]->exchange(0, {}, 0, {&received, 1});
+    });
+  });
+  clear_stop_request();
+  EXPECT_EQ(error,
+            "[ranks] expected rank 0 to send before the run is stopped by SIGTERM, got nothing at rank 1");
+  EXPECT_GE(seconds, kStopPatienceSeconds);
+  EXPECT_LT(seconds, kStopPatienceSeconds + 4);
+}
+
+// A rank of this host whose process has ended is not waited for.
+TEST(Communicator, NoticesThatAProcessIsGone) {
+  const auto ranks = thread_ranks(2);
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  ranks[0]->set_local_processes({getpid(), child});
+  std::byte received{};
+  std::string error;
+  EXPECT_LT(seconds_of([&] { error = error_of([&] { ranks[0]->exchange(1, {}, 1, {&received, 1}); }); }), 5);
+  EXPECT_EQ(error, "[ranks] expected rank 1 to send, got its end at rank 0");
+}
+
+// Another thread ends a wait when this rank has failed.
+TEST(Communicator, GivesUp) {
+  const auto ranks = thread_ranks(2);
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ranks[0]->give_up();
+  });
+  std::byte received{};
+  EXPECT_EQ(error_of([&] { ranks[0]->exchange(1, {}, 1, {&received, 1}); }),
+            "[ranks] expected rank 0 to go on, got its failure");
+  other.join();
+}
+
+// A rank that waits leaves the processor to others.
+TEST(Communicator, SleepsWhileItWaits) {
+  const auto ranks = thread_ranks(2);
+  ranks[0]->set_timeout_seconds(1);
+  const std::clock_t before = std::clock();
+  error_of([&] {
+    std::byte received{};
+    ranks[0]->exchange(1, {}, 1, {&received, 1});
+  });
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.3);
+  EXPECT_GE(ranks[0]->waited_seconds(), 0);
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,25 @@
+// What the environment says of the rank that this process is, before MPI is opened: Open MPI's mpirun, MPICH's, Slurm's
+// srun. One process that nobody launched is one rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace shoehorn {
+
+struct LaunchedRank {
+  int32_t rank = 0;
+  int32_t size = 1;
+  int32_t local_size = 1;  // of them on this host; 1 if the launcher does not say
+  std::string launcher;    // "mpirun (Open MPI)", …
+};
+
+using Environment = std::function<const char*(const char* name)>;  // as getenv
+
+// None where there is one rank. UserError for processes that torchrun started, which has no MPI.
+std::optional<LaunchedRank> launched_rank(const Environment& environment);
+std::optional<LaunchedRank> launched_rank();
+
+}  // namespace shoehorn

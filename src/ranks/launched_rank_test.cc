@@ -1,0 +1,55 @@
+#include "ranks/launched_rank.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "base/error.h"
+
+namespace shoehorn {
+namespace {
+
+std::optional<LaunchedRank> rank_in(const std::map<std::string, std::string>& variables) {
+  return launched_rank([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(LaunchedRank, KnowsTheLaunchersOfMpi) {
+  const auto open_mpi = rank_in(
+      {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  ASSERT_TRUE(open_mpi);
+  EXPECT_EQ(open_mpi->rank, 3);
+  EXPECT_EQ(open_mpi->size, 4);
+  EXPECT_EQ(open_mpi->local_size, 2);
+  EXPECT_EQ(open_mpi->launcher, "mpirun (Open MPI)");
+  const auto mpich = rank_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}});
+  ASSERT_TRUE(mpich);
+  EXPECT_EQ(mpich->size, 2);
+  const auto slurm = rank_in({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "8"}});
+  ASSERT_TRUE(slurm);
+  EXPECT_EQ(slurm->rank, 1);
+  EXPECT_EQ(slurm->local_size, 1) << "the launcher does not say";
+}
+
+TEST(LaunchedRank, IsNoneWhereThereIsOneProcess) {
+  EXPECT_FALSE(rank_in({}));
+  EXPECT_FALSE(rank_in({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}));
+  EXPECT_FALSE(rank_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})) << "the script of a batch";
+  EXPECT_FALSE(rank_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+}
+
+TEST(LaunchedRank, RefusesThoseOfTorchrunByName) {
+  try {
+    rank_in({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"WORLD_SIZE", "2"}});
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("torchrun"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("shoehorn launch"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,80 @@
+// libshoehorn_mpi.so: messages by MPI. See ranks/mpi_library.h.
+#include <mpi.h>
+
+#include <array>
+#include <string>
+
+#include "ranks/mpi_library.h"
+
+namespace {
+
+constexpr int kTag = 1;
+
+std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+std::string failure;
+
+const char* result_of(int status, const char* call) {
+  if (status == MPI_SUCCESS) return nullptr;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(status, text.data(), &length);
+  failure = std::string(call) + ": " + std::string(text.data(), static_cast<size_t>(length));
+  return failure.c_str();
+}
+
+const char* start(int* rank, int* size, int* local_size) {
+  int provided = 0;
+  if (const char* failed =
+          result_of(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init"))
+    return failed;
+  if (provided < MPI_THREAD_SERIALIZED) return "MPI_Init: no messages from a thread beside the computing";
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, rank);
+  MPI_Comm_size(MPI_COMM_WORLD, size);
+  MPI_Comm host = MPI_COMM_NULL;
+  if (const char* failed =
+          result_of(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+                    "MPI_Comm_split"))
+    return failed;
+  MPI_Comm_size(host, local_size);
+  return result_of(MPI_Comm_free(&host), "MPI_Comm_free");
+}
+
+const char* version() {
+  static const std::string text = [] {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> said{};
+    int length = 0;
+    MPI_Get_library_version(said.data(), &length);
+    return std::string(said.data(), static_cast<size_t>(length));
+  }();
+  return text.c_str();
+}
+
+const char* begin(int to, const void* bytes, size_t count, int from, void* received, size_t received_count) {
+  if (received_count > 0) {
+    const int status = MPI_Irecv(received, static_cast<int>(received_count), MPI_BYTE, from, kTag,
+                                 MPI_COMM_WORLD, &requests[0]);
+    if (const char* failed = result_of(status, "MPI_Irecv")) return failed;
+  }
+  if (count == 0) return nullptr;
+  return result_of(
+      MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, to, kTag, MPI_COMM_WORLD, &requests[1]),
+      "MPI_Isend");
+}
+
+const char* is_done(int* done) {
+  return result_of(MPI_Testall(static_cast<int>(requests.size()), requests.data(), done, MPI_STATUSES_IGNORE),
+                   "MPI_Testall");
+}
+
+const char* finish() {
+  return result_of(MPI_Finalize(), "MPI_Finalize");
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const ShoehornMpiLibrary* shoehorn_mpi_library(
+    int interface_version) {
+  static const ShoehornMpiLibrary library = {start, version, begin, is_done, finish};
+  return interface_version == shoehorn::kMpiInterfaceVersion ? &library : nullptr;
+}

@@ -1,0 +1,320 @@
+// Training on several ranks, which are threads here, against one rank with the same micro-batches: dropout masks, samples
+// and the number that losses divide by are the same, so that only the order of the sums of gradients differs.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/backend/thread_count.h"
+#include "io/test_directory.h"
+#include "ranks/thread_ranks_testing.h"
+#include "train/test_support.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace testing;
+
+constexpr int64_t kSteps = 20;
+
+// One thread a rank, in this thread and in those of the ranks.
+class Ranks : public ::testing::Test {
+ protected:
+  Ranks() { use_threads(1); }
+  ~Ranks() override { use_threads(threads_); }
+
+ private:
+  int threads_ = thread_count().threads;
+};
+
+struct RankRun {
+  std::vector<double> losses, norms;
+  NamedWeights weights;
+  int64_t planned_bytes = 0, measured_bytes = 0;
+  int64_t sent_bytes = 0;          // in all
+  int64_t planned_sent_bytes = 0;  // by the collectives of a step
+};
+
+TrainingArguments arguments(int64_t micro_batch_size = 4) {
+  TrainingArguments args = quiet_arguments(micro_batch_size);
+  args.optim = "sgd";  // AdamW makes whole steps of gradients that are rounding alone
+  args.learning_rate = 0.1;
+  args.lr_scheduler_type = "constant";
+  args.max_steps = kSteps;
+  return args;
+}
+
+// Each rank's run, by rank. Plans are made one after the other: the products' library is asked by one thread at a time.
+std::vector<RankRun> train_on(int32_t size, const TrainingArguments& args, const Dataset& samples,
+                              const std::filesystem::path& weights = {}) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  const auto ranks = thread_ranks(size);
+  std::vector<std::unique_ptr<Trainer>> trainers;
+  for (const auto& own : ranks) {
+    trainers.push_back(std::make_unique<Trainer>(
+        model, args, samples, Dataset{},
+        TrainerOptions{.weights = weights, .ranks = size > 1 ? own : std::shared_ptr<Communicator>{}}));
+    trainers.back()->session().reserve();
+  }
+  std::vector<RankRun> runs(ranks.size());
+  run_ranks(ranks, [&](Communicator& own) {
+    omp_set_num_threads(1);
+    own.set_timeout_seconds(60);
+    const auto rank = static_cast<size_t>(own.rank());
+    Trainer& trainer = *trainers[rank];
+    trainer.train();
+    runs[rank] = {.losses = logged(trainer.state(), "loss"),
+                  .norms = logged(trainer.state(), "grad_norm"),
+                  .weights = weights_of(trainer.session()),
+                  .planned_bytes = trainer.forecast().arena_bytes(),
+                  .measured_bytes = trainer.session().executor().resident_arena_bytes(),
+                  .sent_bytes = own.sent_bytes(),
+                  .planned_sent_bytes = trainer.session().sent_bytes_in_step(own.rank())};
+  });
+  return runs;
+}
+
+// The same effective batch on one rank: its micro-batches one after the other.
+TrainingArguments on_one_rank(TrainingArguments args, int32_t ranks) {
+  args.gradient_accumulation_steps *= ranks;
+  return args;
+}
+
+// A gradient has the roundings of forward and backward, and of the sum over tokens; a step adds no more than its own.
+double bound(size_t steps, double magnitude, DType dtype) {
+  const double roundings =
+      dtype == DType::kF32 ? 2 * kTinyBertRoundings + 8 * 20 : 2 * kTinyBertHalfRoundings;
+  return rounding_error(static_cast<double>(steps) * roundings, magnitude, dtype);
+}
+
+void expect_alike(const RankRun& one, const RankRun& many, const std::string& what, DType dtype) {
+  ASSERT_EQ(one.losses.size(), many.losses.size()) << what;
+  ASSERT_EQ(one.norms.size(), many.norms.size()) << what;
+  for (size_t i = 0; i < one.losses.size(); ++i)
+    EXPECT_NEAR(one.losses[i], many.losses[i], bound(i + 1, one.losses[i], dtype))
+        << what << ", step " << i + 1;
+  for (size_t i = 0; i < one.norms.size(); ++i)
+    EXPECT_NEAR(one.norms[i], many.norms[i], bound(i + 1, one.norms[i], dtype)) << what << ", step " << i + 1;
+  for (const auto& [name, values] : one.weights) {
+    const std::vector<float>& others = many.weights.at(name);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], others[i], bound(one.losses.size(), 1, dtype))
+          << what << ", " << name << "[" << i << "]";
+    }
+  }
+}
+
+void expect_same_weights(const NamedWeights& a, const NamedWeights& b, const std::string& what) {
+  for (const auto& [name, values] : a) EXPECT_TRUE(values == b.at(name)) << what << ": " << name;
+}
+
+struct Form {
+  std::string name;
+  std::function<void(TrainingArguments&)> set;
+  DType dtype = DType::kF32;
+};
+
+// 28 samples are 7 micro-batches an epoch, so that the last window has fewer than there are ranks, or one that is short.
+TEST_F(Ranks, TrainAsOneRankDoes) {
+  const std::vector<Form> forms = {
+      {"one micro-batch", [](TrainingArguments&) {}},
+      {"accumulated", [](TrainingArguments& args) { args.gradient_accumulation_steps = 2; }},
+      {"layer-major",
+       [](TrainingArguments& args) {
+         args.gradient_accumulation_steps = 2;
+         args.accumulation_order = "layer_major";
+       }},
+      {"update in backward",
+       [](TrainingArguments& args) {
+         args.max_grad_norm = 0;
+         args.update_in_backward = true;
+       }},
+      {"recomputed", [](TrainingArguments& args) { args.gradient_checkpointing = true; }},
+      {"adapters",
+       [](TrainingArguments& args) {
+         args.lora_rank = 2;
+         args.lora_dropout = 0.1;
+       }},
+      {"bf16", [](TrainingArguments& args) { args.bf16 = true; }, DType::kBF16},
+  };
+  const Dataset samples = tiny_samples(28, 5);
+  for (const Form& form : forms) {
+    for (const int32_t size : {2, 4}) {
+      TrainingArguments args = arguments();
+      form.set(args);
+      const RankRun one = train_on(1, on_one_rank(args, size), samples)[0];
+      const std::vector<RankRun> many = train_on(size, args, samples);
+      const std::string what = form.name + " on " + std::to_string(size) + " ranks";
+      expect_alike(one, many[0], what, form.dtype);
+      for (const RankRun& run : many) {
+        expect_same_weights(many[0].weights, run.weights, what);
+        EXPECT_EQ(run.losses, many[0].losses) << what;
+        EXPECT_EQ(run.measured_bytes, run.planned_bytes) << what;
+      }
+    }
+  }
+}
+
+// A rank without a micro-batch adds nothing, and stays in step.
+TEST_F(Ranks, MayBeMoreThanMicroBatches) {
+  TrainingArguments args = arguments(1);
+  for (const int64_t accumulated : {1, 2}) {
+    args.gradient_accumulation_steps = accumulated;
+    const Dataset samples = tiny_samples(3, 5);
+    const RankRun one = train_on(1, on_one_rank(args, 4), samples)[0];
+    const std::vector<RankRun> many = train_on(4, args, samples);
+    expect_alike(one, many[0], "3 samples", DType::kF32);
+    for (const RankRun& run : many) expect_same_weights(many[0].weights, run.weights, "3 samples");
+  }
+}
+
+// The same bits each time.
+TEST_F(Ranks, RepeatThemselves) {
+  TrainingArguments args = arguments();
+  args.optim = "adamw_torch";
+  args.learning_rate = 1e-3;
+  const Dataset samples = tiny_samples(28, 5);
+  const RankRun first = train_on(3, args, samples)[0];
+  const RankRun again = train_on(3, args, samples)[0];
+  EXPECT_EQ(first.losses, again.losses);
+  expect_same_weights(first.weights, again.weights, "again");
+}
+
+// A step sends what its collectives say, and a word about stops. Gradients are sent once a step, however many
+// micro-batches it has; small buckets send the same bytes.
+TEST_F(Ranks, SendWhatTheStepSays) {
+  const Dataset samples = tiny_samples(64, 5);
+  for (const int64_t accumulated : {1, 2}) {
+    for (const int32_t size : {2, 3}) {
+      TrainingArguments args = arguments();
+      args.gradient_accumulation_steps = accumulated;
+      args.max_steps = 2;
+      const std::vector<RankRun> two = train_on(size, args, samples);
+      args.max_steps = 5;
+      const std::vector<RankRun> five = train_on(size, args, samples);
+      for (size_t rank = 0; rank < two.size(); ++rank) {
+        const int64_t of_stops = (size - 1) * static_cast<int64_t>(sizeof(int));
+        EXPECT_EQ(five[rank].sent_bytes - two[rank].sent_bytes,
+                  3 * (five[rank].planned_sent_bytes + of_stops))
+            << "rank " << rank << " of " << size;
+      }
+    }
+  }
+}
+
+// What one number of ranks saved another goes on from, and the same number with the same bits.
+TEST_F(Ranks, ResumeOnAnotherNumberOfRanks) {
+  const TestDirectory directory;
+  const Dataset samples = tiny_samples(28, 5);
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  const auto saving = [&](const char* name, int64_t accumulated) {
+    TrainingArguments args = arguments();
+    args.gradient_accumulation_steps = accumulated;
+    args.output_dir = (directory.path() / name).string();
+    args.save_strategy = "steps";
+    args.save_steps = 10;
+    return args;
+  };
+  const auto resumed = [](TrainingArguments args, const std::filesystem::path& checkpoint) {
+    args.resume_from_checkpoint = checkpoint.string();
+    args.save_strategy = "no";
+    return args;
+  };
+  const RankRun one = train_on(1, saving("one", 4), samples)[0];
+  const RankRun two = train_on(2, saving("two", 2), samples)[0];
+  const auto checkpoint = [&](const char* name) { return directory.path() / name / "checkpoint-10"; };
+  const RankRun two_again = train_on(2, resumed(saving("two", 2), checkpoint("two")), samples)[0];
+  expect_same_weights(two.weights, two_again.weights, "2 on 2");
+  const auto last_losses = [](const RankRun& run) {
+    return RankRun{.losses = {run.losses.end() - 10, run.losses.end()}, .norms = {}, .weights = run.weights};
+  };
+  const auto expect_goes_on = [&](const RankRun& run, int32_t size, int64_t accumulated, const char* name) {
+    RankRun other = train_on(size, resumed(saving(name, accumulated), checkpoint(name)), samples)[0];
+    other.norms.clear();
+    other.losses.erase(other.losses.begin(), other.losses.end() - 10);
+    expect_alike(last_losses(run), other, std::string(name) + " on " + std::to_string(size), DType::kF32);
+  };
+  expect_goes_on(two, 1, 4, "two");
+  expect_goes_on(two, 4, 1, "two");
+  expect_goes_on(one, 2, 2, "one");
+}
+
+// Batches are dealt, outputs are told: each rank has the metrics of one rank, to the bit. The last round has fewer batches
+// than there are ranks, and a short one.
+TEST_F(Ranks, EvaluateAsOneRankDoes) {
+  const BertForSequenceClassification model(tiny_bert());
+  const auto evaluate = [&](int32_t size) {
+    const auto ranks = thread_ranks(size);
+    std::vector<std::unique_ptr<Trainer>> trainers;
+    for (const auto& own : ranks) {
+      TrainingArguments args = arguments();
+      args.per_device_eval_batch_size = 4;
+      trainers.push_back(std::make_unique<Trainer>(
+          model, args, tiny_samples(8, 5), tiny_samples(22, 6),
+          TrainerOptions{.ranks = size > 1 ? own : std::shared_ptr<Communicator>{}}));
+      trainers.back()->session().reserve();
+    }
+    std::vector<Metrics> metrics(ranks.size());
+    run_ranks(ranks, [&](Communicator& own) {
+      omp_set_num_threads(1);
+      own.set_timeout_seconds(60);
+      Metrics& found = metrics[static_cast<size_t>(own.rank())];
+      found = trainers[static_cast<size_t>(own.rank())]->evaluate();
+      for (const char* timed : {"eval_runtime", "eval_samples_per_second", "eval_steps_per_second"})
+        found.erase(timed);
+    });
+    return metrics;
+  };
+  const Metrics one = evaluate(1)[0];
+  EXPECT_TRUE(one.contains("eval_accuracy"));
+  for (const int32_t size : {2, 4}) {
+    for (const Metrics& of_rank : evaluate(size)) EXPECT_TRUE(of_rank == one) << size;
+  }
+}
+
+// Ranks of other arguments would wait for each other's messages for ever.
+TEST_F(Ranks, RefuseOtherArguments) {
+  const BertForSequenceClassification model(tiny_bert());
+  const auto ranks = thread_ranks(2);
+  std::vector<std::unique_ptr<Trainer>> trainers;
+  for (const auto& own : ranks) {
+    TrainingArguments args = arguments();
+    if (own->rank() == 1) args.learning_rate = 0.2;
+    trainers.push_back(
+        std::make_unique<Trainer>(model, args, tiny_samples(8, 5), Dataset{}, TrainerOptions{.ranks = own}));
+  }
+  run_ranks(ranks, [&](Communicator& own) {
+    try {
+      trainers[static_cast<size_t>(own.rank())]->train();
+      ADD_FAILURE() << "rank " << own.rank() << " trains";
+    } catch (const UserError& error) {
+      EXPECT_STREQ(
+          error.what(),
+          "[ranks] expected the arguments to be the same on all ranks, got another on rank 1 than on rank 0");
+    }
+  });
+}
+
+// A plan for ranks may be made without them; training needs them.
+TEST_F(Ranks, AreNeededToTrainOnSoMany) {
+  const BertForSequenceClassification model(tiny_bert());
+  TrainingArguments args = arguments();
+  args.world_size = 4;
+  Trainer trainer(model, args, tiny_samples(28, 5));
+  EXPECT_EQ(trainer.steps().update_steps_per_epoch, 2) << "7 micro-batches in steps of 4";
+  EXPECT_GT(trainer.forecast().by_role.at("communication"), 0);
+  try {
+    trainer.train();
+    FAIL() << "trained";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("shoehorn launch --nproc_per_node 4"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn
