@@ -31,8 +31,9 @@ class CliHeadSize : public CliTest {
 };
 
 TEST_F(CliHeadSize, IsRefusedWithTheFlagThatAllowsIt) {
-  expect_failure(train_words(), 2,
-                 {"classifier.weight", "expected shape [3, 32]", "got [2, 32]", "--ignore_mismatched_sizes"});
+  expect_failure(
+      train_words(), 2,
+      {"classifier.bias", "expected shape [3] for the labels", "got [2]", "--ignore_mismatched_sizes"});
 }
 
 TEST_F(CliHeadSize, IsMadeAnewAndNamed) {

@@ -35,9 +35,9 @@ const auto kLayerMajor = arrangement("layer_major_recompute_update", [](StepOpti
 
 INSTANTIATE_TEST_SUITE_P(
     Every, DecoderGolden,
-    ::testing::Combine(::testing::Values("gpt2", "gpt2_untied", "gpt2_classifier", "llama",
-                                         "llama_tied_biases", "llama_linear", "llama_dynamic", "llama_llama3",
-                                         "llama_yarn", "llama_yarn_mscale", "llama_longrope",
+    ::testing::Combine(::testing::Values("gpt2", "gpt2_untied", "gpt2_classifier", "gpt2_classifier_padded",
+                                         "llama", "llama_tied_biases", "llama_linear", "llama_dynamic",
+                                         "llama_llama3", "llama_yarn", "llama_yarn_mscale", "llama_longrope",
                                          "llama_classifier", "mistral", "qwen2", "qwen2_window", "qwen3"),
                        ::testing::Values(kPlain, kUnfused, kLayerMajor)),
     name_of);

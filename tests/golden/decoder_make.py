@@ -79,8 +79,10 @@ LANGUAGE_MODELS = {
     ),
     "qwen3": ("Qwen3ForCausalLM", LLAMA, True),
 }
+END_IN_PADDING = ("gpt2_classifier_padded", "llama_classifier")
 CLASSIFIERS = {
     "gpt2_classifier": ("GPT2ForSequenceClassification", dict(GPT2, num_labels=3, pad_token_id=PAD), True),
+    "gpt2_classifier_padded": ("GPT2ForSequenceClassification", dict(GPT2, num_labels=3, pad_token_id=PAD), False),
     "llama_classifier": ("LlamaForSequenceClassification", dict(LLAMA, num_labels=3), False),
 }
 
@@ -103,8 +105,8 @@ def build_model(class_name, keys):
     return model.eval()
 
 
-def build_samples(classes):
-    """Texts with the padding's id inside. Classified ones end in it, one by two and one, of a single token, as a whole."""
+def build_samples(classes, end_in_padding):
+    """Texts with the padding's id inside; some also end in it, one by two tokens and one, of a single token, as a whole."""
     generator = torch.Generator().manual_seed(SEED)
     input_ids = torch.randint(4, VOCABULARY, (len(LENGTHS), max(LENGTHS)), generator=generator)
     attended = torch.arange(max(LENGTHS))[None, :] < torch.tensor(LENGTHS)[:, None]
@@ -113,8 +115,9 @@ def build_samples(classes):
     # Without an attention mask: no token sees the padding behind it, and padding that sees nothing but padding in its window
     # would be no number.
     samples = {"input_ids": input_ids}
-    if classes:
+    if end_in_padding:
         input_ids[1, 30:] = input_ids[2, 0] = PAD
+    if classes:
         samples["labels"] = torch.randint(0, classes, (len(LENGTHS),), generator=generator)
     else:
         samples["labels"] = torch.where(attended, input_ids, -100)
@@ -132,7 +135,7 @@ def loss_and_gradients(model, batch):
 def write(directory, class_name, keys, with_autocast):
     model = build_model(class_name, keys)
     classes = keys.get("num_labels", 0)
-    batch = build_samples(classes)
+    batch = build_samples(classes, os.path.basename(directory) in END_IN_PADDING)
     loss, logits, gradients = loss_and_gradients(bert_make.build_like(model).double(), batch)
     attended = torch.arange(max(LENGTHS))[None, :] < torch.tensor(LENGTHS)[:, None]
     assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
