@@ -190,6 +190,7 @@ class Chooser {
     for (bool changes = true; changes;) {
       changes = false;
       for (const std::string& name : most_expensive_first(names, outcome)) {
+        if (has_no_room(name, outcome)) continue;  // since another one was kept
         std::set<std::string> fewer = names;
         fewer.erase(name);
         TrialOutcome without = trial_.with_set(fewer);

@@ -62,7 +62,7 @@ std::vector<int64_t> divisors_of(int64_t number) {
 }
 
 std::string recompute_flags(const StepOptions& step) {
-  if (step.recompute_every_n_layers == 1) return "";
+  if (step.recompute_every_n_layers == 1 || step.activation_budget || !step.recompute_set.empty()) return "";
   return step.recompute_every_n_layers == 0 ? "--gradient_checkpointing"
                                             : "--gradient_checkpointing_kwargs every_n_layers=1";
 }
@@ -202,7 +202,7 @@ std::vector<Candidate> MicroBatchSearch::rungs(int64_t size) const {
 bool MicroBatchSearch::may_fit_at(size_t index) {
   std::vector<Candidate> all = rungs(sizes_[index]);
   return std::any_of(all.begin(), all.end(), [&](Candidate& one) {
-    return one.options.step.recompute_every_n_layers == 1 && planner_.plan_that_fits(one) != nullptr;
+    return recompute_flags(one.options.step).empty() && planner_.plan_that_fits(one) != nullptr;
   });
 }
 

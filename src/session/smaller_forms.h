@@ -18,7 +18,7 @@ inline constexpr int64_t kMaxUnrolledMicroBatches = 32;
 // Largest first.
 std::vector<int64_t> divisors_of(int64_t number);
 
-// The flags that recompute every layer; empty if the step already does.
+// The flags that recompute every layer; empty if the step already does, or recomputes what a budget or a set says.
 std::string recompute_flags(const StepOptions& step);
 
 bool is_by_layer(const StepOptions& step);
