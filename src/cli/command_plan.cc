@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "analysis/step_time.h"
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
 #include "base/content_hash.h"
@@ -10,6 +12,7 @@
 #include "base/memory_limit.h"
 #include "base/process.h"
 #include "base/user_error_kinds.h"
+#include "cli/calibrated_costs.h"
 #include "cli/commands.h"
 #include "cli/pass_table.h"
 #include "cli/planned_task.h"
@@ -54,6 +57,24 @@ std::string program_hash(const Session& session) {
   return hash.hex();
 }
 
+// How long a step takes: of this machine if it is calibrated, else why not; of another one at least, by its profile.
+struct PlannedTime {
+  std::optional<StepTime> time = {};
+  std::string text = {};
+};
+
+PlannedTime planned_time(const Session& session, const std::shared_ptr<const Backend>& backend,
+                         const std::optional<SampleLengths>& lengths) {
+  if (!backend->can_run()) {
+    const StepTime time = least_step_time(session, backend->measure_limits());
+    return {time, fmt::format("A step takes {}; not validated\n", format_step_time(time))};
+  }
+  const LoadedCalibration calibration = calibrated_costs(backend, false);
+  if (!calibration.costs) return {{}, calibration.notice};
+  const StepTime time = calibrated_step_time(session, *calibration.costs, lengths);
+  return {time, fmt::format("A step takes {}\n", format_step_time(time))};
+}
+
 }  // namespace
 
 CommandHelp help_of_plan() {
@@ -77,8 +98,15 @@ int run_plan(const std::vector<std::string>& words) {
   const TrainingArguments& args = task.arguments;
   fmt::print(args.json ? stderr : stdout, "{}", task.text);
   const Model& model = *task.source.model;
+  std::optional<SampleLengths> lengths;
+  if (task.has_samples && !args.pad_to_max_length) {
+    lengths = sample_lengths(task.train, args.per_device_train_batch_size);
+  }
+  const int64_t samples = task.has_samples ? task.train.size() : 0;
   const Trainer trainer(model, args, std::move(task.train), std::move(task.validation), {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
+  if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size
+  const PlannedTime time = planned_time(trainer.session(), backend, lengths);
   std::vector<PassEffect> effects;
   if (args.explain) effects = explain_passes(model, trainer.session().options(), backend->measure_limits());
   if (args.json) {
@@ -86,6 +114,13 @@ int run_plan(const std::vector<std::string>& words) {
     if (args.explain) result["passes"] = to_json(effects);
     result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
     result["program"] = program_hash(trainer.session());
+    if (time.time) {
+      result.update(to_json(*time.time));
+      if (samples > 0) {
+        result["epoch_seconds"] = time.time->seconds * static_cast<double>(samples) /
+                                  static_cast<double>(effective_batch_size(trainer.arguments()));
+      }
+    }
     result["threads"] = backend->machine().threads;
     if (!backend->can_run()) result["machine"] = absent_machine_to_json(backend->machine());
     fmt::print("{}\n", result.dump(2));
@@ -93,6 +128,7 @@ int run_plan(const std::vector<std::string>& words) {
     fmt::print("{}{}", format_found_batch_size(args, trainer.arguments()), format_forecast(forecast));
     if (backend->can_run()) fmt::print("Planned for {}\n", describe(thread_count()));
     if (!backend->can_run()) fmt::print("{}", format_absent_machine(backend->machine()));
+    fmt::print("{}", time.text);
     if (args.explain) fmt::print("\n{}", format_passes(effects));
   }
   if (!forecast.fits()) throw DoesNotFit(format_refusal(forecast, trainer.alternatives()));

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/memory_limit.h"
 #include "base/process.h"
+#include "cli/calibrated_costs.h"
 #include "cli/planned_task.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
@@ -179,14 +180,17 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found) 
   report.budget_bytes =
       task.arguments.memory_budget.value_or(available_memory_bytes() + process_resident_bytes()) -
       parse_bytes(options.text("reserve"), "--reserve");
+  const LoadedCalibration calibration = calibrated_costs(backend, true);
   PlanSearch search(*task.source.model, {&task.train, &task.validation},
                     {.space = std::move(space),
                      .budget_bytes = report.budget_bytes,
                      .overhead_bytes = overhead_of(plan_in_process(report.given, batch)),
-                     .limits = backend->measure_limits(),
+                     .limits = calibration.costs ? calibration.costs->limits() : backend->measure_limits(),
+                     .costs = calibration.costs ? &*calibration.costs : nullptr,
+                     .has_samples = task.has_samples,
                      .backend = backend});
   found.result = search.find({task.arguments, batch});
-  found.text = task.text;
+  found.text = task.text + calibration.notice;
   found.is_json = asked.arguments.json;
   for (auto& [tier, plan] : found.result.least)
     plan.process_bytes = peak_of(plan_in_process(report.given, plan.run.flags));

@@ -46,8 +46,9 @@ std::string row(const PlannedCandidate& plan) {
                      tier_name(plan.run.tier), flags_text(plan.run.flags));
 }
 
-std::string heading() {
-  return fmt::format("  {:>11}{:>13}  {:<9}  {}\n", "step, least", "peak", "changes", "flags");
+std::string heading(bool is_calibrated) {
+  return fmt::format("  {:>11}{:>13}  {:<9}  {}\n", is_calibrated ? "step" : "step, least", "peak", "changes",
+                     "flags");
 }
 
 std::string format_least(const FitResult& result) {
@@ -83,6 +84,10 @@ std::vector<std::string> all_flags(const FitReport& report, const PlannedCandida
   return flags;
 }
 
+double epoch_seconds(const FitReport& report, double step_seconds) {
+  return step_seconds * static_cast<double>(report.samples_in_epoch) / static_cast<double>(report.samples);
+}
+
 nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, std::optional<size_t> index) {
   const MeasuredStep* measured = index ? measured_of(report, *index) : nullptr;
   const double seconds = measured == nullptr ? plan.least_seconds : measured->seconds;
@@ -90,13 +95,14 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
       {"flags", all_flags(report, plan)},
       {"added_flags", plan.run.flags},
       {"step_seconds", seconds},
-      {"step_seconds_are", measured == nullptr ? "lower bound" : "measured"},
+      {"step_seconds_are", measured != nullptr       ? "measured"
+                           : plan.time.is_calibrated ? "calibrated"
+                                                     : "lower bound"},
       {"samples_per_second", seconds > 0 ? static_cast<double>(report.samples) / seconds : 0},
       {"process_peak_bytes", plan.process_bytes},
       {"tier", tier_name(plan.run.tier)}};
-  if (report.samples_in_epoch > 0)
-    json["epoch_seconds"] =
-        seconds * static_cast<double>(report.samples_in_epoch) / static_cast<double>(report.samples);
+  if (measured == nullptr && plan.time.is_calibrated) json["step_seconds_error"] = plan.time.error;
+  if (report.samples_in_epoch > 0) json["epoch_seconds"] = epoch_seconds(report, seconds);
   return json;
 }
 
@@ -116,13 +122,15 @@ std::string format_fit(const FitReport& report) {
                       tier_name(chosen.run.tier));
   text += fmt::format("  peak of the process  {}\n", format_bytes(chosen.process_bytes));
   if (measured != nullptr) {
-    text += fmt::format(
-        "  step                 {:.3f} s, measured; no less than {:.3f} s by the machine's rates\n",
-        measured->seconds, chosen.least_seconds);
+    text += fmt::format("  step                 {:.3f} s, measured; {}\n", measured->seconds,
+                        format_step_time(chosen.time));
   } else {
-    text += fmt::format(
-        "  step                 no less than {:.3f} s by the machine's rates; --verify 3 measures\n",
-        chosen.least_seconds);
+    text += fmt::format("  step                 {}; --verify 3 measures\n", format_step_time(chosen.time));
+  }
+  if (report.samples_in_epoch > 0) {
+    text += fmt::format("  epoch                {}\n",
+                        format_seconds(epoch_seconds(
+                            report, measured == nullptr ? chosen.least_seconds : measured->seconds)));
   }
   for (const MeasuredStep& other : report.measured) {
     if (other.index == *report.chosen) continue;
@@ -130,7 +138,7 @@ std::string format_fit(const FitReport& report) {
                         flags_text(report.best[other.index].run.flags));
   }
   text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(result.binding),
-                      heading());
+                      heading(chosen.time.is_calibrated));
   for (const PlannedCandidate& plan : result.frontier) text += row(plan);
   return fmt::format("{}\n{}\n{}\nTo train:\n  shoehorn train {}\n", text, format_techniques(result),
                      format_least(result), shell_words(chosen_flags(report)));

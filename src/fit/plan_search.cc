@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/operation_anatomy.h"
 #include "base/error.h"
 #include "session/batching.h"
 #include "session/smaller_forms.h"
@@ -53,7 +52,9 @@ std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned)
 }
 
 PlanSearch::PlanSearch(const Model& model, RunData data, PlanSearchOptions options)
-    : model_(model), data_(data), options_(std::move(options)) {}
+    : model_(model), data_(data), options_(std::move(options)) {
+  if (options_.costs != nullptr && options_.has_samples) lengths_ = sample_lengths(*data_.train, 1);
+}
 
 std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
   const std::unique_ptr<WindowIterator> windows = make_windows(run.arguments, *data_.train);
@@ -74,12 +75,19 @@ std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
   }
 }
 
+StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& session) const {
+  if (options_.costs == nullptr) return least_step_time(session, options_.limits);
+  std::optional<SampleLengths> lengths = lengths_;
+  if (lengths) lengths->samples = run.arguments.per_device_train_batch_size;
+  return calibrated_step_time(session, *options_.costs,
+                              padding_of(run.arguments) == 0 ? lengths : std::nullopt);
+}
+
 PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   validate(run.arguments);
   const std::unique_ptr<Session> session = session_of(run);
-  const OperationAnatomy work = operation_anatomy(planned_work(*session), options_.limits);
-  PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes,
-                           total_of(work).floor_seconds};
+  const StepTime time = step_time_of(run, *session);
+  PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes, time.seconds, time};
   planned_.push_back(planned);
   return planned;
 }

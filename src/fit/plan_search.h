@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/memory_anatomy.h"
+#include "analysis/step_time.h"
 #include "exec/backend/backend.h"
 #include "fit/plan_changes.h"
 #include "plan/machine_profile.h"
@@ -21,9 +22,8 @@ namespace shoehorn {
 struct PlannedCandidate {
   FitCandidate run;
   int64_t process_bytes = 0;  // the peak of the whole process
-  // No step is shorter: each operation's arithmetic at the machine's rate of products, or its bytes at the memory's
-  // rate, whichever takes longer.
-  double least_seconds = 0;
+  double least_seconds = 0;   // of a step: time.seconds
+  StepTime time = {};         // a lower bound, or calibrated (PlanSearchOptions::costs)
 };
 
 // What one technique changes about the run as it was asked for.
@@ -47,6 +47,9 @@ struct PlanSearchOptions {
   int64_t budget_bytes = 0;    // for the whole process
   int64_t overhead_bytes = 0;  // of the process besides the arenas
   MachineLimits limits = {};
+  // Of this machine, if it is calibrated; must outlive the search. Null: times are lower bounds from the limits.
+  const OpCosts* costs = nullptr;
+  bool has_samples = false;  // the data are real ones, whose lengths count
   std::shared_ptr<const Backend> backend = {};
 };
 
@@ -61,6 +64,7 @@ class PlanSearch {
 
  private:
   std::unique_ptr<Session> session_of(const FitCandidate& run) const;
+  StepTime step_time_of(const FitCandidate& run, const Session& session) const;
   std::optional<PlannedCandidate> plan(const FitCandidate& run);
   PlannedCandidate plan_or_throw(const FitCandidate& run);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
@@ -73,6 +77,7 @@ class PlanSearch {
   const Model& model_;
   RunData data_;
   PlanSearchOptions options_;
+  std::optional<SampleLengths> lengths_;  // of the training data
   std::vector<PlannedCandidate> planned_;
 };
 
