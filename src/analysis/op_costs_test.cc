@@ -172,6 +172,15 @@ TEST_F(StepTimeTest, LengthsAreThoseOfTheSamples) {
   EXPECT_EQ(lengths.samples, 4);
 }
 
+TEST_F(StepTimeTest, OfADeviceFollowsItsFigures) {
+  const auto planned = session(1);
+  Device device{.figures = {{"float32", 1e11}, {"bandwidth", 1e10}}};
+  EXPECT_DOUBLE_EQ(rated_step_time(*planned, device).seconds, least_step_time(*planned, kMachine).seconds);
+  device.figures = {{"float32", 2e11}, {"bandwidth", 2e10}};
+  EXPECT_DOUBLE_EQ(rated_step_time(*planned, device).seconds,
+                   least_step_time(*planned, kMachine).seconds / 2);
+}
+
 TEST_F(StepTimeTest, SaysWhatItIs) {
   EXPECT_EQ(format_step_time({.seconds = 0.5}),
             "no less than 0.500 s by the machine's rates (not calibrated)");

@@ -73,6 +73,16 @@ StepTime least_step_time(const Session& session, const MachineLimits& limits) {
   return {.seconds = total_of(operation_anatomy(planned_work(session), limits)).floor_seconds};
 }
 
+StepTime rated_step_time(const Session& session, const Device& device) {
+  StepTime time;
+  for (const NodeWork& node : planned_work(session)) {
+    const double bytes = node.cost.bytes_read + node.cost.bytes_written;
+    time.seconds += node.runs * std::max(node.cost.flops / device.peak_flops(node.operands),
+                                         bytes / device.figure("bandwidth"));
+  }
+  return time;
+}
+
 StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
                               const std::optional<SampleLengths>& lengths) {
   std::map<OpWork, double> works;

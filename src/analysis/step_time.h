@@ -10,6 +10,7 @@
 
 #include "analysis/op_costs.h"
 #include "data/dataset.h"
+#include "plan/device_catalog.h"
 #include "session/session.h"
 
 namespace shoehorn {
@@ -37,6 +38,9 @@ struct StepTime {
 
 // Each node's arithmetic at the machine's rate of products or its bytes at the memory's, whichever takes longer.
 StepTime least_step_time(const Session& session, const MachineLimits& limits);
+
+// The same by the peaks and the bandwidth of a data sheet.
+StepTime rated_step_time(const Session& session, const Device& device);
 
 // Calibrated. With lengths, and batches that are not padded, of a step whose micro-batches are full of such samples; else
 // with every count at its maximum.

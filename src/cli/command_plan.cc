@@ -15,6 +15,7 @@
 #include "cli/calibrated_costs.h"
 #include "cli/commands.h"
 #include "cli/pass_table.h"
+#include "cli/planned_machine.h"
 #include "cli/planned_task.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
@@ -29,20 +30,8 @@ namespace shoehorn {
 namespace {
 
 const std::vector<ArgumentSpec>& option_rows() {
-  static const std::vector<ArgumentSpec> rows = {
-      {.name = "machine_profile",
-       .kind = ArgumentKind::kText,
-       .standard = std::string(),
-       .value = "FILE",
-       .help = "plan for another machine: the file that `shoehorn env --json` wrote there"}};
+  static const std::vector<ArgumentSpec> rows = {machine_profile_row()};
   return rows;
-}
-
-// The other machine, with the number of threads that is asked for.
-OtherMachine other_machine(const std::string& profile, const TrainingArguments& args) {
-  OtherMachine machine = load_other_machine(profile);
-  if (args.num_threads) machine.profile.threads = static_cast<int>(*args.num_threads);
-  return machine;
 }
 
 // Equal for two settings that run the same nodes as often on the same states: one program under two names.
@@ -63,13 +52,14 @@ struct PlannedTime {
   std::string text = {};
 };
 
-PlannedTime planned_time(const Session& session, const std::shared_ptr<const Backend>& backend,
+PlannedTime planned_time(const Session& session, const PlannedMachine& machine,
                          const std::optional<SampleLengths>& lengths) {
-  if (!backend->can_run()) {
-    const StepTime time = least_step_time(session, backend->measure_limits());
+  if (!machine.backend->can_run()) {
+    const StepTime time = machine.device ? rated_step_time(session, *machine.device)
+                                         : least_step_time(session, machine.backend->measure_limits());
     return {time, fmt::format("A step takes {}; not validated\n", format_step_time(time))};
   }
-  const LoadedCalibration calibration = calibrated_costs(backend, false);
+  const LoadedCalibration calibration = calibrated_costs(machine.backend, false);
   if (!calibration.costs) return {{}, calibration.notice};
   const StepTime time = calibrated_step_time(session, *calibration.costs, lengths);
   return {time, fmt::format("A step takes {}\n", format_step_time(time))};
@@ -91,9 +81,8 @@ int run_plan(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
   use_threads(parsed.arguments.num_threads);
-  const std::string& profile = options.text("machine_profile");
-  const std::shared_ptr<const Backend> backend =
-      profile.empty() ? make_backend() : make_backend_for(other_machine(profile, parsed.arguments));
+  const PlannedMachine machine = open_planned_machine(options.text("machine_profile"), parsed.arguments);
+  const std::shared_ptr<const Backend>& backend = machine.backend;
   PlannedTask task = open_planned_task(parsed);
   const TrainingArguments& args = task.arguments;
   fmt::print(args.json ? stderr : stdout, "{}", task.text);
@@ -106,7 +95,7 @@ int run_plan(const std::vector<std::string>& words) {
   const Trainer trainer(model, args, std::move(task.train), std::move(task.validation), {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
   if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size
-  const PlannedTime time = planned_time(trainer.session(), backend, lengths);
+  const PlannedTime time = planned_time(trainer.session(), machine, lengths);
   std::vector<PassEffect> effects;
   if (args.explain) effects = explain_passes(model, trainer.session().options(), backend->measure_limits());
   if (args.json) {
@@ -116,6 +105,7 @@ int run_plan(const std::vector<std::string>& words) {
     result["program"] = program_hash(trainer.session());
     if (time.time) {
       result.update(to_json(*time.time));
+      if (!backend->can_run()) result["validated"] = false;
       if (samples > 0) {
         result["epoch_seconds"] = time.time->seconds * static_cast<double>(samples) /
                                   static_cast<double>(effective_batch_size(trainer.arguments()));

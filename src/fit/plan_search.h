@@ -14,6 +14,7 @@
 #include "analysis/step_time.h"
 #include "exec/backend/backend.h"
 #include "fit/plan_changes.h"
+#include "plan/device_catalog.h"
 #include "plan/machine_profile.h"
 #include "train/planned_run.h"
 
@@ -50,6 +51,8 @@ struct PlanSearchOptions {
   // Of this machine, if it is calibrated; must outlive the search. Null: times are lower bounds from the limits.
   const OpCosts* costs = nullptr;
   bool has_samples = false;  // the data are real ones, whose lengths count
+  // Another machine, by its data sheet: the lower bounds are by its peaks. Null: by `limits`.
+  const Device* device = nullptr;
   std::shared_ptr<const Backend> backend = {};
 };
 
@@ -61,6 +64,12 @@ class PlanSearch {
   // `asked`: the run without changes, whose flags are those that stand for what the user said otherwise. UserError if it
   // cannot be planned.
   FitResult find(const FitCandidate& asked);
+  // The whole curve of budgets, from the fastest plan to the least budget: the search is repeated below each plan that it
+  // chose, until nothing fits. Of all that were planned, those of the tiers that are allowed that no other beats.
+  std::vector<PlannedCandidate> sweep(const FitCandidate& asked);
+  // The run as it is, without a search: what binds in it, and what each technique would change alone. It is all of
+  // `fitting` and of `frontier`, whether it fits or not; `least` is empty.
+  FitResult explain(const FitCandidate& asked);
 
  private:
   std::unique_ptr<Session> session_of(const FitCandidate& run) const;
@@ -72,6 +81,7 @@ class PlanSearch {
   bool search_micro_batch(const FitCandidate& run);
   void plan_smallest(const FitCandidate& asked);
   std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
+  MemoryAnatomy anatomy_of(const PlannedCandidate& planned) const;
   MemoryAnatomy binding(const std::vector<PlannedCandidate>& fitting) const;
 
   const Model& model_;

@@ -195,7 +195,8 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
     }
   }
   if (samples.empty())
-    throw user_error("[calibrate] expected a step that fits this machine's memory and time, got none; see --max_seconds");
+    throw user_error(
+        "[calibrate] expected a step that fits this machine's memory and time, got none; see --max_seconds");
   return OpCosts(limits, std::move(samples));
 }
 
