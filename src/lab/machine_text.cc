@@ -41,7 +41,6 @@ std::string format_absent_machine(const MachineProfile& machine) {
 nlohmann::ordered_json absent_machine_to_json(const MachineProfile& machine) {
   nlohmann::ordered_json json = to_json(machine);
   json["workspaces"] = "upper bound";
-  json["step_seconds"] = nullptr;
   return json;
 }
 
