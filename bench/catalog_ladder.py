@@ -13,6 +13,7 @@ import json
 import pathlib
 import statistics
 import subprocess
+import sys
 
 MODEL = ["--model", "bert-large", "--sequence_length", "512"]
 ONE_BY_FOUR = ["--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "4"]
@@ -42,6 +43,8 @@ def main():
     for setting, flags, measured, mib in RUNGS:
         words = [args.program, "plan", *MODEL, *flags, "--machine_profile", args.machine, "--json"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if not done.stdout:
+            sys.exit(f"{' '.join(words)}: {done.stderr}")
         plan = json.loads(done.stdout)
         rows.append((setting, 4 / plan["step_seconds"], measured, plan["process_peak_bytes"] / 2**20, mib))
     share = statistics.median(measured / predicted for _, predicted, measured, _, _ in rows)
