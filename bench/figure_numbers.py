@@ -48,6 +48,12 @@ def times(records, above, below, digits=2):
     return number(r.median_ratio_over_campaigns(records, above, below), digits)
 
 
+def times_beside(records, others, numbers_of, digits=2):
+    """The median over the campaigns that have both of the ratio of one entry's median to another's."""
+    value = r.median_ratio_of_entries(records, others, numbers_of)
+    return number(value, digits)
+
+
 def newest(records):
     """The output of the last run of the last campaign: for words, never for numbers."""
     return r.outputs(records[-1])[-1]

@@ -12,6 +12,7 @@ import records as r
 from figure_numbers import (
     MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_rounds,
     of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
+    times_beside,
 )  # fmt: skip
 
 
@@ -170,6 +171,35 @@ def lowest_table(machine):
             middle(found, peak, 0, MIB), middle(found, peak, 2, 1e9), middle(found, of_rung("ours", "samples_per_second"), 3),
         ])  # fmt: skip
     return ("setting", "runs / campaigns", "planned, MiB", "peak, MiB", "peak, GB", "samples/s"), rows
+
+
+# A technique of the guides: its rung of the ladder, and the rung without it.
+CHOICES = (
+    ("Gradient accumulation, 1 × 4 for 4", "ladder_accumulation", "ladder_batch_4"),
+    ("Gradient checkpointing", "ladder_checkpointing", "ladder_accumulation"),
+    ("bf16", "ladder_bf16", "ladder_batch_4"),
+    ("fp16", "ladder_fp16", "ladder_batch_4"),
+    ("8-bit AdamW", "ladder_8bit", "ladder_batch_4"),
+    ("Adafactor", "ladder_adafactor", "ladder_batch_4"),
+    ("torch.compile, beside bf16", "ladder_bf16_compile", "ladder_bf16"),
+    ("Every exact technique", "lowest_exact", "ladder_batch_4"),
+    ("Every exact technique, and bf16", "lowest_exact_bf16", "ladder_batch_4"),
+    ("The same, and 8-bit AdamW", "lowest_exact_bf16_8bit", "ladder_batch_4"),
+    ("The same, without masters", "lowest_exact_bf16_8bit_no_master", "ladder_batch_4"),
+)
+CHOICE_ENTRIES = tuple(dict.fromkeys(name for _, with_it, without in CHOICES for name in (without, with_it)))
+
+
+def choices_table(machine):
+    rows = []
+    for label, with_it, without in CHOICES:
+        row = [label]
+        for path in (("samples_per_second",), ("memory", "training_bytes")):
+            row.append(times_beside(machine.of(with_it), machine.of(without), of_rung("ours", *path)))
+        campaigns = {record["campaign"] for record in machine.of(with_it)} & {record["campaign"] for record in machine.of(without)}
+        if campaigns:
+            rows.append([*row, str(len(campaigns))])
+    return ("method", "speed, times", "memory, times", "campaigns"), rows
 
 
 def recompute_table(machine):
@@ -392,6 +422,7 @@ FIGURES = [
     Figure("llm_c", tuple(LLM_C), llm_c_table),
     Figure("ladder", LADDER, ladder_table, ladder_footnote),
     Figure("lowest", LOWEST, lowest_table),
+    Figure("choices", CHOICE_ENTRIES, choices_table),
     Figure("recompute", ("recompute",), recompute_table),
     Figure("text", TEXTS, text_table),
     Figure("loaded", ("loaded_bert_base",), loaded_table),

@@ -31,6 +31,9 @@ string(REGEX REPLACE "[^/]+" ".." PC_PREFIX ${pc_depth})
 configure_file(cmake/shoehorn.pc.in ${PROJECT_BINARY_DIR}/shoehorn.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/shoehorn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# Machines that one can plan for by name.
+install(DIRECTORY devices DESTINATION share/shoehorn FILES_MATCHING PATTERN "*.json")
+
 # What completes command lines, and the manual page: the program makes them when it is installed.
 set(made ${PROJECT_BINARY_DIR}/share)
 install(CODE "

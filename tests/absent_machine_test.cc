@@ -103,14 +103,15 @@ TEST_F(AbsentMachineCli, PlanSaysWhatIsABoundAndWhatIsNotKnown) {
   EXPECT_TRUE(contains(text.output, "Planned for another machine"));
   EXPECT_TRUE(contains(text.output, "96 threads"));
   EXPECT_TRUE(contains(text.output, "Workspaces are an upper bound"));
-  EXPECT_TRUE(contains(text.output, "How long a step takes there is not known"));
+  EXPECT_TRUE(contains(text.output, "not validated"));
 
   const ProgramRun there = run(words(file, {"--json"}));
   const ProgramRun here = run({"plan", "--model", "bert-mini", "--json"});
   const json plan = parse_json(there.output, "output");
   EXPECT_EQ(plan["machine"]["threads"], 96);
   EXPECT_EQ(plan["machine"]["workspaces"], "upper bound");
-  EXPECT_TRUE(plan["machine"]["step_seconds"].is_null());
+  EXPECT_EQ(plan["step_seconds_are"], "lower bound");
+  EXPECT_EQ(plan["validated"], false);
   EXPECT_EQ(plan["limit"]["kind"], "other_machine");
   EXPECT_EQ(plan["budget_bytes"], int64_t{1} << 40);
   EXPECT_EQ(plan["process_overhead_bytes"], int64_t{100} << 20);

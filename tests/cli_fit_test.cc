@@ -1,4 +1,5 @@
 // `fit` and `train --fit`: what is found is what runs.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "cli_support.h"
@@ -12,6 +13,10 @@ using nlohmann::json;
 
 class CliFit : public CliTest {
  protected:
+  // Times are lower bounds, whatever the user of this machine has calibrated.
+  CliFit() { setenv("XDG_CACHE_HOME", path("cache").c_str(), 1); }
+  ~CliFit() override { unsetenv("XDG_CACHE_HOME"); }
+
   // fit or train of two steps; later flags override these.
   std::vector<std::string> words(const std::string& command, const std::vector<std::string>& more) const {
     std::vector<std::string> words = {command,
@@ -107,6 +112,64 @@ TEST_F(CliFit, TrainWithFitEqualsItsFlags) {
   ASSERT_EQ(trained.exit_code, 0) << trained.error;
   EXPECT_TRUE(contains(trained.output, "What binds")) << trained.output;
   EXPECT_TRUE(read_text_file(output() / "model.safetensors") == weights);
+}
+
+TEST_F(CliFit, TheCurveGoesFromTheFastestPlanToTheLeastBudget) {
+  std::vector<std::string> all = words("fit", {"--effective_batch_size", "16", "--budget_sweep", "--json"});
+  const ProgramRun swept = run(all);
+  ASSERT_EQ(swept.exit_code, 0) << swept.error;
+  const json curve = json::parse(swept.output)["sweep"];
+  ASSERT_GT(curve.size(), 1U);
+  for (size_t i = 1; i < curve.size(); ++i) {
+    EXPECT_GT(curve[i]["step_seconds"], curve[i - 1]["step_seconds"]) << i;
+    EXPECT_LT(curve[i]["process_peak_bytes"], curve[i - 1]["process_peak_bytes"]) << i;
+  }
+  all.pop_back();
+  EXPECT_TRUE(contains(run(all).output, "The fastest plan of each budget"));
+}
+
+TEST_F(CliFit, WhyLooksAtTheRunAsItIs) {
+  const ProgramRun why = run(words("fit", {"--why", "--gradient_checkpointing"}));
+  ASSERT_EQ(why.exit_code, 0) << why.error;
+  for (const char* part : {"What binds", "What each technique buys alone", "8-bit AdamW", "a step takes"})
+    EXPECT_TRUE(contains(why.output, part)) << part << "\n" << why.output;
+  EXPECT_FALSE(contains(why.output, "recompute every layer")) << "it does already: " << why.output;
+  expect_failure(words("fit", {"--why", "--fit_print"}), 2, {"--fit_print", "--why"});
+}
+
+TEST_F(CliFit, TheBytesOfOneRunAreThoseOfItsPlan) {
+  const ProgramRun printed = run(words("fit", {"--fit_print", "--json"}));
+  ASSERT_EQ(printed.exit_code, 0) << printed.error;
+  std::vector<std::string> plan = words("plan", {"--json"});
+  const json planned = json::parse(run(plan).output);
+  const json bytes = json::parse(printed.output);
+  EXPECT_EQ(bytes["arena_bytes"], planned["arena_bytes"]);
+  EXPECT_EQ(bytes["by_role"], planned["by_role"]);
+  EXPECT_TRUE(contains(run(words("fit", {"--fit_print"})).output, "peak of the whole process"));
+}
+
+TEST_F(CliFit, APageHasTheFrontierAndTheTechniques) {
+  const ProgramRun found =
+      run(words("fit", {"--report", path("fit.html").string(), "--memory_budget", "1GiB"}));
+  ASSERT_EQ(found.exit_code, 0) << found.error;
+  const std::string page = read_text_file(path("fit.html"));
+  for (const char* part : {"Less memory takes longer", "What binds", "What each technique buys alone",
+                           "Least budget of each tier", "shoehorn train", "<svg"})
+    EXPECT_TRUE(contains(page, part)) << part;
+}
+
+TEST_F(CliFit, PlansForAMachineOfTheCatalogue) {
+  const json found = fit({"--machine_profile", "a100", "--price_per_hour", "2"});
+  EXPECT_EQ(found["chosen"]["validated"], false);
+  EXPECT_EQ(found["chosen"]["step_seconds_are"], "lower bound");
+  EXPECT_EQ(found["budget_bytes"], 80'000'000'000);
+  EXPECT_NEAR(found["chosen"]["epoch_price"].get<double>(),
+              found["chosen"]["epoch_seconds"].get<double>() / 1800, 1e-12);
+  const ProgramRun text = run(words("plan", {"--machine_profile", "h100"}));
+  EXPECT_TRUE(contains(text.output, "NVIDIA H100 SXM")) << text.output;
+  EXPECT_TRUE(contains(text.output, "not validated")) << text.output;
+  expect_failure(words("fit", {"--machine_profile", "a101"}), 2, {"--machine_profile", "a100-80gb"});
+  expect_failure(words("fit", {"--machine_profile", "a100", "--verify", "2"}), 2, {"--verify"});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "analysis/sized_program.h"
 #include "base/error.h"
 #include "base/plural.h"
 #include "plan/memory_timeline.h"
@@ -18,20 +19,6 @@ constexpr int64_t kFirstLaneThread = 1;
 // What can happen around a step besides waiting for data: log, evaluation and checkpoint, after a step and at
 // the end of an epoch.
 constexpr int64_t kHostSlicesAround = 6;
-
-// A copy of the program in which every dimension has the size that it had in a call, so that the ops' costs
-// are those of the call.
-Program at_counts(const Program& program, std::span<const int64_t> counts) {
-  Program sized = program;
-  for (Value& value : sized.values()) {
-    std::vector<Dim> dims = value.type.shape.dims();
-    for (Dim& dim : dims) {
-      if (dim.count.valid()) dim.maximum = std::min(dim.maximum, counts[dim.count.at()]);
-    }
-    value.type.shape = Shape(std::move(dims));
-  }
-  return sized;
-}
 
 double rate(double amount, double seconds) {
   return seconds > 0 ? amount / seconds / 1e9 : 0;

@@ -27,6 +27,8 @@ const std::vector<CommandEntry>& command_list() {
       {"plan", "what training would take, to the byte, without running it", run_plan, help_of_plan},
       {"fit", "the fastest settings that fit the memory, and the flags that train with them", run_fit,
        help_of_fit},
+      {"calibrate", "what operations cost on this machine, so that fit and plan tell times", run_calibrate,
+       help_of_calibrate},
       {"anatomy", "where the memory and the time of a training step go", run_anatomy, help_of_anatomy},
       {"bench step", "speed and memory of the training step on random tokens", run_bench_step,
        help_of_bench_step},

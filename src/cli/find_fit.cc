@@ -12,6 +12,8 @@
 #include "base/format.h"
 #include "base/memory_limit.h"
 #include "base/process.h"
+#include "cli/calibrated_costs.h"
+#include "cli/planned_machine.h"
 #include "cli/planned_task.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
@@ -86,6 +88,70 @@ std::optional<double> measure(const std::vector<std::string>& flags) {
   return run.is_measured() ? std::optional(run.step_seconds) : std::nullopt;
 }
 
+// The run that is asked for, its data and its machine, and the search; the search refers to the rest.
+struct OpenedFit {
+  std::vector<std::string> batch = {};    // the flag that makes the effective batch one micro-batch
+  std::vector<std::string> machine = {};  // the flags of `plan` that name another machine
+  std::set<MathsChange> allowed = {};
+  PlannedTask task = {};
+  PlannedMachine planned = {};
+  LoadedCalibration calibration = {};
+  std::optional<PlanSearch> search = {};
+
+  FitCandidate asked() const { return {task.arguments, batch}; }
+};
+
+// `machine`: another one's name or file, or empty.
+void open_fit(const CommandOptions& options, const std::string& machine, OpenedFit& opened, FoundFit& found) {
+  std::vector<std::string> given = options.rest;
+  std::erase(given, "--json");
+  const ParsedArguments asked = parse_arguments(Command::kPlan, options.rest);
+  opened.batch = batch_flags(options, asked);
+  const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, opened.batch));
+
+  const std::set<Degree> forbidden = degrees_of(options, "forbid");
+  check_unused(parsed.arguments, forbidden);
+  opened.allowed = allowed_changes(options);
+  FitSpace space{opened.allowed, given_degrees([&](std::string_view row) { return asked.sets(row); })};
+  space.held.merge(degrees_of(options, "fix"));
+  space.held.insert(forbidden.begin(), forbidden.end());
+
+  use_threads(parsed.arguments.num_threads);
+  if (!machine.empty()) opened.machine = {"--machine_profile", machine};
+  opened.planned = open_planned_machine(machine, parsed.arguments);
+  const std::shared_ptr<const Backend>& backend = opened.planned.backend;
+  opened.task = open_planned_task(parsed);
+  const PlannedTask& task = opened.task;
+  if (backend->can_run()) opened.calibration = calibrated_costs(backend, true);
+  const std::optional<OpCosts>& costs = opened.calibration.costs;
+
+  FitReport& report = found.report;
+  report.tier = *opened.allowed.rbegin();
+  report.given = std::move(given);
+  report.samples = effective_batch_size(task.arguments);
+  report.samples_in_epoch = task.has_samples ? task.train.size() : 0;
+  if (!backend->can_run()) report.device = backend->machine().cpu;
+  const int64_t all = backend->can_run() ? available_memory_bytes() + process_resident_bytes()
+                                         : backend->memory_limit().available_bytes;
+  report.budget_bytes =
+      task.arguments.memory_budget.value_or(all) - parse_bytes(options.text("reserve"), "--reserve");
+  const nlohmann::json plan = plan_in_process(joined(report.given, opened.machine), opened.batch);
+  opened.search.emplace(*task.source.model, RunData{&task.train, &task.validation},
+                        PlanSearchOptions{.space = std::move(space),
+                                          .budget_bytes = report.budget_bytes,
+                                          .overhead_bytes = overhead_of(plan),
+                                          .limits = costs ? costs->limits() : backend->measure_limits(),
+                                          .costs = costs ? &*costs : nullptr,
+                                          .has_samples = task.has_samples,
+                                          .device = opened.planned.device ? &*opened.planned.device : nullptr,
+                                          .backend = backend});
+  found.text = task.text + opened.calibration.notice;
+  if (!backend->can_run())
+    found.text +=
+        fmt::format("Planned for {}; its times are lower bounds and not validated\n", report.device);
+  found.is_json = asked.arguments.json;
+}
+
 // What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the
 // smallest plans are known to the byte.
 void add_least(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitResult& result) {
@@ -98,13 +164,14 @@ void add_least(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitRe
   }
 }
 
-// The best plans whose processes fit, too, which only a process of their own tells to the byte; of them the fastest, if
-// they are to be run.
-void choose(const FitResult& result, size_t verified, FitReport& report) {
+// The best plans whose processes fit, too, which only a process of their own tells to the byte (`planned` are the flags
+// of `plan` besides); of them the fastest, if they are to be run.
+void choose(const FitResult& result, const std::vector<std::string>& planned, size_t verified,
+            FitReport& report) {
   for (const PlannedCandidate& candidate : result.fitting) {
     if (report.best.size() == std::max<size_t>(1, verified)) break;
     PlannedCandidate exact = candidate;
-    exact.process_bytes = peak_of(plan_in_process(report.given, candidate.run.flags));
+    exact.process_bytes = peak_of(plan_in_process(planned, candidate.run.flags));
     if (exact.process_bytes <= report.budget_bytes) report.best.push_back(std::move(exact));
   }
   if (report.best.empty()) return;
@@ -153,45 +220,66 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
   return rows;
 }
 
-void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found) {
-  std::vector<std::string> given = options.rest;
-  std::erase(given, "--json");
-  const ParsedArguments asked = parse_arguments(Command::kPlan, options.rest);
-  const std::vector<std::string> batch = batch_flags(options, asked);
-  const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, batch));
+const std::vector<ArgumentSpec>& fit_look_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "budget_sweep",
+       .kind = kFlag,
+       .standard = false,
+       .help = "the whole curve, from the fastest plan to the least budget, instead of one budget's"},
+      {.name = "why",
+       .kind = kFlag,
+       .standard = false,
+       .help = "no search: what binds in the run as it is, and what each technique would change"},
+      {.name = "fit_print",
+       .kind = kFlag,
+       .standard = false,
+       .help = "no search: the bytes of the run as it is"},
+      {.name = "report",
+       .kind = kText,
+       .standard = std::string(),
+       .value = "FILE",
+       .help = "write what was found as a page of HTML"},
+      {.name = "price_per_hour",
+       .kind = kNumber,
+       .standard = 0.0,
+       .help = "of the machine: an epoch's price is then told"},
+      machine_profile_row(),
+  };
+  return rows;
+}
+
+void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, const std::string& machine) {
   if (options.is_given("verify")) verified = options.integer_at_least("verify", 0);
-
-  const std::set<Degree> forbidden = degrees_of(options, "forbid");
-  check_unused(parsed.arguments, forbidden);
-  const std::set<MathsChange> allowed = allowed_changes(options);
-  FitSpace space{allowed, given_degrees([&](std::string_view row) { return asked.sets(row); })};
-  space.held.merge(degrees_of(options, "fix"));
-  space.held.insert(forbidden.begin(), forbidden.end());
-
-  use_threads(parsed.arguments.num_threads);
-  const PlannedTask task = open_planned_task(parsed);
-  const std::shared_ptr<const Backend> backend = make_backend();
+  OpenedFit opened;
+  open_fit(options, machine, opened, found);
+  if (verified > 0 && !opened.planned.backend->can_run())
+    throw user_error("[--verify] expected none with --machine_profile, got {}; no step can be run there",
+                     verified);
   FitReport& report = found.report;
-  report.tier = *allowed.rbegin();
-  report.given = std::move(given);
-  report.samples = effective_batch_size(task.arguments);
-  report.samples_in_epoch = task.has_samples ? task.train.size() : 0;
-  report.budget_bytes =
-      task.arguments.memory_budget.value_or(available_memory_bytes() + process_resident_bytes()) -
-      parse_bytes(options.text("reserve"), "--reserve");
-  PlanSearch search(*task.source.model, {&task.train, &task.validation},
-                    {.space = std::move(space),
-                     .budget_bytes = report.budget_bytes,
-                     .overhead_bytes = overhead_of(plan_in_process(report.given, batch)),
-                     .limits = backend->measure_limits(),
-                     .backend = backend});
-  found.result = search.find({task.arguments, batch});
-  found.text = task.text;
-  found.is_json = asked.arguments.json;
+  found.result = opened.search->find(opened.asked());
+  const std::vector<std::string> words = joined(report.given, opened.machine);
   for (auto& [tier, plan] : found.result.least)
-    plan.process_bytes = peak_of(plan_in_process(report.given, plan.run.flags));
-  add_least(allowed, report.budget_bytes, found.result);
-  choose(found.result, static_cast<size_t>(verified), report);
+    plan.process_bytes = peak_of(plan_in_process(words, plan.run.flags));
+  add_least(opened.allowed, report.budget_bytes, found.result);
+  choose(found.result, words, static_cast<size_t>(verified), report);
+}
+
+std::vector<PlannedCandidate> sweep_fit(const CommandOptions& options, FoundFit& found) {
+  OpenedFit opened;
+  open_fit(options, options.text("machine_profile"), opened, found);
+  return opened.search->sweep(opened.asked());
+}
+
+void explain_fit(const CommandOptions& options, FoundFit& found) {
+  OpenedFit opened;
+  open_fit(options, options.text("machine_profile"), opened, found);
+  found.result = opened.search->explain(opened.asked());
+}
+
+nlohmann::json planned_bytes(const CommandOptions& options, FoundFit& found) {
+  OpenedFit opened;
+  open_fit(options, options.text("machine_profile"), opened, found);
+  return plan_in_process(joined(found.report.given, opened.machine), opened.batch);
 }
 
 }  // namespace shoehorn

@@ -46,8 +46,9 @@ std::string row(const PlannedCandidate& plan) {
                      tier_name(plan.run.tier), flags_text(plan.run.flags));
 }
 
-std::string heading() {
-  return fmt::format("  {:>11}{:>13}  {:<9}  {}\n", "step, least", "peak", "changes", "flags");
+std::string heading(bool is_calibrated) {
+  return fmt::format("  {:>11}{:>13}  {:<9}  {}\n", is_calibrated ? "step" : "step, least", "peak", "changes",
+                     "flags");
 }
 
 std::string format_least(const FitResult& result) {
@@ -83,6 +84,14 @@ std::vector<std::string> all_flags(const FitReport& report, const PlannedCandida
   return flags;
 }
 
+double epoch_seconds(const FitReport& report, double step_seconds) {
+  return step_seconds * static_cast<double>(report.samples_in_epoch) / static_cast<double>(report.samples);
+}
+
+double epoch_price(const FitReport& report, double step_seconds) {
+  return epoch_seconds(report, step_seconds) / 3600 * report.price_per_hour;
+}
+
 nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, std::optional<size_t> index) {
   const MeasuredStep* measured = index ? measured_of(report, *index) : nullptr;
   const double seconds = measured == nullptr ? plan.least_seconds : measured->seconds;
@@ -90,13 +99,18 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
       {"flags", all_flags(report, plan)},
       {"added_flags", plan.run.flags},
       {"step_seconds", seconds},
-      {"step_seconds_are", measured == nullptr ? "lower bound" : "measured"},
+      {"step_seconds_are", measured != nullptr       ? "measured"
+                           : plan.time.is_calibrated ? "calibrated"
+                                                     : "lower bound"},
       {"samples_per_second", seconds > 0 ? static_cast<double>(report.samples) / seconds : 0},
       {"process_peak_bytes", plan.process_bytes},
       {"tier", tier_name(plan.run.tier)}};
-  if (report.samples_in_epoch > 0)
-    json["epoch_seconds"] =
-        seconds * static_cast<double>(report.samples_in_epoch) / static_cast<double>(report.samples);
+  if (measured == nullptr && plan.time.is_calibrated) json["step_seconds_error"] = plan.time.error;
+  if (report.samples_in_epoch > 0) {
+    json["epoch_seconds"] = epoch_seconds(report, seconds);
+    if (report.price_per_hour > 0) json["epoch_price"] = epoch_price(report, seconds);
+  }
+  if (!report.device.empty()) json["validated"] = false;
   return json;
 }
 
@@ -116,13 +130,17 @@ std::string format_fit(const FitReport& report) {
                       tier_name(chosen.run.tier));
   text += fmt::format("  peak of the process  {}\n", format_bytes(chosen.process_bytes));
   if (measured != nullptr) {
-    text += fmt::format(
-        "  step                 {:.3f} s, measured; no less than {:.3f} s by the machine's rates\n",
-        measured->seconds, chosen.least_seconds);
+    text += fmt::format("  step                 {:.3f} s, measured; {}\n", measured->seconds,
+                        format_step_time(chosen.time));
   } else {
-    text += fmt::format(
-        "  step                 no less than {:.3f} s by the machine's rates; --verify 3 measures\n",
-        chosen.least_seconds);
+    text += fmt::format("  step                 {}; --verify 3 measures\n", format_step_time(chosen.time));
+  }
+  if (report.samples_in_epoch > 0) {
+    const double step = measured == nullptr ? chosen.least_seconds : measured->seconds;
+    text += fmt::format("  epoch                {}", format_seconds(epoch_seconds(report, step)));
+    if (report.price_per_hour > 0)
+      text += fmt::format(", {:.2f} at the price given", epoch_price(report, step));
+    text += "\n";
   }
   for (const MeasuredStep& other : report.measured) {
     if (other.index == *report.chosen) continue;
@@ -130,7 +148,7 @@ std::string format_fit(const FitReport& report) {
                         flags_text(report.best[other.index].run.flags));
   }
   text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(result.binding),
-                      heading());
+                      heading(chosen.time.is_calibrated));
   for (const PlannedCandidate& plan : result.frontier) text += row(plan);
   return fmt::format("{}\n{}\n{}\nTo train:\n  shoehorn train {}\n", text, format_techniques(result),
                      format_least(result), shell_words(chosen_flags(report)));
@@ -145,11 +163,30 @@ std::string format_no_fit(const FitReport& report) {
       result.plans, format_binding(result.binding), format_least(result), format_techniques(result));
 }
 
+std::string format_sweep(const std::vector<PlannedCandidate>& curve) {
+  std::string text = "The fastest plan of each budget, and the least budget\n";
+  text += heading(!curve.empty() && curve.front().time.is_calibrated);
+  for (const PlannedCandidate& plan : curve) text += row(plan);
+  return text;
+}
+
+std::string format_why(const FitReport& report) {
+  const FitResult& result = report.result;
+  const PlannedCandidate& asked = result.fitting.front();
+  return fmt::format("{} of {}, a step takes {}\n\nWhat binds\n{}\n{}", format_bytes(asked.process_bytes),
+                     format_bytes(report.budget_bytes), format_step_time(asked.time),
+                     format_binding(result.binding), format_techniques(result));
+}
+
+nlohmann::json to_json(const FitReport& report, const std::vector<PlannedCandidate>& plans) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const PlannedCandidate& plan : plans) list.push_back(plan_json(report, plan, std::nullopt));
+  return list;
+}
+
 nlohmann::json to_json(const FitReport& report) {
   const FitResult& result = report.result;
-  nlohmann::json frontier = nlohmann::json::array();
-  for (const PlannedCandidate& plan : result.frontier)
-    frontier.push_back(plan_json(report, plan, std::nullopt));
+  const nlohmann::json frontier = to_json(report, result.frontier);
   nlohmann::json least = nlohmann::json::object();
   for (const auto& [tier, plan] : result.least) least[std::string(tier_name(tier))] = plan.process_bytes;
   nlohmann::json residents = nlohmann::json::array();

@@ -27,6 +27,8 @@ struct FitReport {
   MathsChange tier = MathsChange::kRounding;  // the most that may change
   std::optional<size_t> chosen = {};          // in `best`
   std::vector<MeasuredStep> measured = {};
+  std::string device = {};    // the title of another machine that it is for; empty: this one
+  double price_per_hour = 0;  // of the machine, as the user gave it; 0: unknown
 };
 
 // The flags that train as chosen.
@@ -36,6 +38,14 @@ std::vector<std::string> chosen_flags(const FitReport& report);
 std::string format_fit(const FitReport& report);
 // Why nothing fits: what is largest, and the least budget that each tier reaches.
 std::string format_no_fit(const FitReport& report);
+
+// The curve of budgets: what one has to give for each time.
+std::string format_sweep(const std::vector<PlannedCandidate>& curve);
+// What binds in a run, and what each technique would change.
+std::string format_why(const FitReport& report);
+
+// A list of plans as those of "frontier".
+nlohmann::json to_json(const FitReport& report, const std::vector<PlannedCandidate>& plans);
 
 // {"chosen", "frontier", "binding", "least_budget_bytes", "techniques", "plans"}; "chosen" is null where nothing fits.
 nlohmann::json to_json(const FitReport& report);

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <tuple>
 #include <utility>
 
-#include "analysis/operation_anatomy.h"
 #include "base/error.h"
 #include "session/batching.h"
 #include "session/smaller_forms.h"
@@ -57,7 +58,9 @@ std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned)
 }
 
 PlanSearch::PlanSearch(const Model& model, RunData data, PlanSearchOptions options)
-    : model_(model), data_(data), options_(std::move(options)) {}
+    : model_(model), data_(data), options_(std::move(options)) {
+  if (options_.costs != nullptr && options_.has_samples) lengths_ = sample_lengths(*data_.train, 1);
+}
 
 std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
   const std::unique_ptr<WindowIterator> windows = make_windows(run.arguments, *data_.train);
@@ -78,12 +81,20 @@ std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
   }
 }
 
+StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& session) const {
+  if (options_.device != nullptr) return rated_step_time(session, *options_.device);
+  if (options_.costs == nullptr) return least_step_time(session, options_.limits);
+  std::optional<SampleLengths> lengths = lengths_;
+  if (lengths) lengths->samples = run.arguments.per_device_train_batch_size;
+  return calibrated_step_time(session, *options_.costs,
+                              padding_of(run.arguments) == 0 ? lengths : std::nullopt);
+}
+
 PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   validate(run.arguments);
   const std::unique_ptr<Session> session = session_of(run);
-  const OperationAnatomy work = operation_anatomy(planned_work(*session), options_.limits);
-  PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes,
-                           total_of(work).floor_seconds};
+  const StepTime time = step_time_of(run, *session);
+  PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes, time.seconds, time};
   planned.step_bytes = session->plan().device().transient_bytes;
   planned_.push_back(planned);
   return planned;
@@ -209,10 +220,46 @@ MemoryAnatomy PlanSearch::binding(const std::vector<PlannedCandidate>& fitting) 
     if (binds == nullptr || candidate.least_seconds < binds->least_seconds) binds = &candidate;
   }
   if (binds == nullptr) binds = fitting.empty() ? &planned_.front() : &fitting.front();
-  const std::unique_ptr<Session> session = session_of(binds->run);
+  return anatomy_of(*binds);
+}
+
+MemoryAnatomy PlanSearch::anatomy_of(const PlannedCandidate& planned) const {
+  const std::unique_ptr<Session> session = session_of(planned.run);
   MemoryForecast forecast = forecast_least_memory(*session, options_.budget_bytes);
   forecast.process_overhead_bytes = options_.overhead_bytes;
   return memory_anatomy(*session, forecast);
+}
+
+std::vector<PlannedCandidate> PlanSearch::sweep(const FitCandidate& asked) {
+  constexpr int kMostBudgets = 100;
+  plan_or_throw(asked);
+  plan_smallest(asked);
+  const auto is_allowed = [&](const PlannedCandidate& planned) {
+    return options_.space.allowed.contains(planned.run.tier);
+  };
+  options_.budget_bytes = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < kMostBudgets; ++i) {
+    for (const FitCandidate& form : numeric_forms(asked, options_.space)) search_form(form);
+    std::vector<PlannedCandidate> fitting;
+    std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
+                 [&](const PlannedCandidate& planned) { return is_allowed(planned) && fits(planned); });
+    if (fitting.empty()) break;
+    sort_by_preference(fitting);
+    options_.budget_bytes = fitting.front().process_bytes - 1;
+  }
+  std::vector<PlannedCandidate> allowed;
+  std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(allowed), is_allowed);
+  return frontier_of(std::move(allowed));
+}
+
+FitResult PlanSearch::explain(const FitCandidate& asked) {
+  FitResult result;
+  const PlannedCandidate planned = plan_or_throw(asked);
+  result.fitting = result.frontier = {planned};
+  result.binding = anatomy_of(planned);
+  result.techniques = effects_of_techniques(asked);
+  result.plans = std::ssize(planned_);
+  return result;
 }
 
 FitResult PlanSearch::find(const FitCandidate& run) {

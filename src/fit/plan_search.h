@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "analysis/memory_anatomy.h"
+#include "analysis/step_time.h"
 #include "exec/backend/backend.h"
 #include "fit/plan_changes.h"
+#include "plan/device_catalog.h"
 #include "plan/machine_profile.h"
 #include "train/planned_run.h"
 
@@ -21,10 +23,9 @@ namespace shoehorn {
 struct PlannedCandidate {
   FitCandidate run;
   int64_t process_bytes = 0;  // the peak of the whole process
-  // No step is shorter: each operation's arithmetic at the machine's rate of products, or its bytes at the memory's
-  // rate, whichever takes longer.
-  double least_seconds = 0;
-  int64_t step_bytes = 0;  // of the process's: what programs make while they run
+  double least_seconds = 0;   // of a step: time.seconds
+  StepTime time = {};         // a lower bound, or calibrated (PlanSearchOptions::costs)
+  int64_t step_bytes = 0;     // of the process's: what programs make while they run
 };
 
 // What one technique changes about the run as it was asked for.
@@ -48,6 +49,11 @@ struct PlanSearchOptions {
   int64_t budget_bytes = 0;    // for the whole process
   int64_t overhead_bytes = 0;  // of the process besides the arenas
   MachineLimits limits = {};
+  // Of this machine, if it is calibrated; must outlive the search. Null: times are lower bounds from the limits.
+  const OpCosts* costs = nullptr;
+  bool has_samples = false;  // the data are real ones, whose lengths count
+  // Another machine, by its data sheet: the lower bounds are by its peaks. Null: by `limits`.
+  const Device* device = nullptr;
   std::shared_ptr<const Backend> backend = {};
 };
 
@@ -59,9 +65,16 @@ class PlanSearch {
   // `asked`: the run without changes, whose flags are those that stand for what the user said otherwise. UserError if it
   // cannot be planned.
   FitResult find(const FitCandidate& asked);
+  // The whole curve of budgets, from the fastest plan to the least budget: the search is repeated below each plan that it
+  // chose, until nothing fits. Of all that were planned, those of the tiers that are allowed that no other beats.
+  std::vector<PlannedCandidate> sweep(const FitCandidate& asked);
+  // The run as it is, without a search: what binds in it, and what each technique would change alone. It is all of
+  // `fitting` and of `frontier`, whether it fits or not; `least` is empty.
+  FitResult explain(const FitCandidate& asked);
 
  private:
   std::unique_ptr<Session> session_of(const FitCandidate& run) const;
+  StepTime step_time_of(const FitCandidate& run, const Session& session) const;
   std::optional<PlannedCandidate> plan(const FitCandidate& run);
   PlannedCandidate plan_or_throw(const FitCandidate& run);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
@@ -71,11 +84,13 @@ class PlanSearch {
   void plan_between(const FitCandidate& asked);
   void plan_smallest(const FitCandidate& asked);
   std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
+  MemoryAnatomy anatomy_of(const PlannedCandidate& planned) const;
   MemoryAnatomy binding(const std::vector<PlannedCandidate>& fitting) const;
 
   const Model& model_;
   RunData data_;
   PlanSearchOptions options_;
+  std::optional<SampleLengths> lengths_;  // of the training data
   std::vector<PlannedCandidate> planned_;
 };
 

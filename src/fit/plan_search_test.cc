@@ -152,5 +152,34 @@ TEST_F(PlanSearchTest, ARunThatCannotBePlannedIsRefused) {
   EXPECT_TRUE(contains(refusal_of([&] { find(0); }), "learning_rate"));
 }
 
+TEST_F(PlanSearchTest, TheCurveHasTheChoiceOfEveryBudget) {
+  PlanSearch search(*model_, {&data_, nullptr}, {.overhead_bytes = kOverhead, .limits = kMachine});
+  const std::vector<PlannedCandidate> curve = search.sweep(asked_);
+  ASSERT_GT(curve.size(), 2U);
+  EXPECT_EQ(curve.back().process_bytes, find(0).least.at(MathsChange::kRounding).process_bytes);
+  for (size_t i = 0; i < curve.size(); ++i) {
+    EXPECT_LE(curve[i].run.tier, MathsChange::kRounding);
+    if (i > 0) {
+      EXPECT_LT(curve[i].process_bytes, curve[i - 1].process_bytes);
+    }
+    // What a search under this budget chooses is no faster, but for plans that count as equal.
+    const FitResult result = find(curve[i].process_bytes);
+    ASSERT_FALSE(result.fitting.empty());
+    EXPECT_GE(result.fitting.front().least_seconds, curve[i].least_seconds * (1 - 1e-9)) << i;
+    EXPECT_LE(result.fitting.front().least_seconds, curve[i].least_seconds * 1.02) << i;
+  }
+}
+
+TEST_F(PlanSearchTest, ARunIsExplainedAsItIs) {
+  PlanSearch search(*model_, {&data_, nullptr},
+                    {.budget_bytes = 1, .overhead_bytes = kOverhead, .limits = kMachine});
+  const FitResult result = search.explain(asked_);
+  ASSERT_EQ(result.fitting.size(), 1U);
+  EXPECT_TRUE(result.fitting[0].run.flags.empty());
+  EXPECT_EQ(result.binding.total_bytes, result.fitting[0].process_bytes);
+  ASSERT_GT(result.techniques.size(), 3U);
+  EXPECT_EQ(result.techniques[0].plan.process_bytes, result.fitting[0].process_bytes);
+}
+
 }  // namespace
 }  // namespace shoehorn

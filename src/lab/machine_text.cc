@@ -34,15 +34,13 @@ std::string format_absent_machine(const MachineProfile& machine) {
       "Planned for another machine: {}\n"
       "  Workspaces are an upper bound, not what its libraries ask for. Besides the arenas a process is taken to "
       "hold\n"
-      "  what `shoehorn env` held there: no data.\n"
-      "  How long a step takes there is not known.\n",
+      "  what `shoehorn env` held there: no data.\n",
       format_machine(machine));
 }
 
 nlohmann::ordered_json absent_machine_to_json(const MachineProfile& machine) {
   nlohmann::ordered_json json = to_json(machine);
   json["workspaces"] = "upper bound";
-  json["step_seconds"] = nullptr;
   return json;
 }
 

@@ -192,8 +192,10 @@ def make_pages(program, directory):
     run("bench", "ladder", "--quick", "--sequence_length", 16, "--rungs", "batch_4,checkpointing,adafactor", "--report",
         "ladder.html")
     run("bench", "quality", "--quick", "--rungs", "bf16,sgd,layer_major", "--report", "quality.html")
+    run("fit", "--model", "bert-mini", "--sequence_length", 64, "--allow", "numerics", "--memory_budget", "200MiB", "--report",
+        "fit.html")
     pages = {"the page of a run": "first/report.html"}
-    pages.update({name: f"{name}.html" for name in ("compare", "anatomy", "batch", "ladder", "quality")})
+    pages.update({name: f"{name}.html" for name in ("compare", "anatomy", "batch", "ladder", "quality", "fit")})
     return {name: (directory / path).read_text(encoding="utf-8") for name, path in pages.items()}
 
 

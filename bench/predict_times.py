@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Predicted against measured times of a training step, over a grid of models, lengths, batches and settings.
+
+  build/shoehorn calibrate && bench/predict_times.py            the small grid
+  bench/predict_times.py --models bert-base gpt2 --lengths 128 512 --batches 1 4 --rounds 3 --json_file times.json
+
+Each point is planned (`shoehorn plan --json`, whose time is calibrated) and measured (`shoehorn bench step`) in a process
+of its own, in rounds over the grid; the fastest of a point's medians counts, since other programs only slow a step. Two
+errors are printed: of the seconds as they are predicted, and of ratios between points, for which predictions are
+scaled by one factor, the median of measured to predicted. A point whose plan does not fit is left out.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+
+SETTINGS = {
+    "fp32": [],
+    "bf16": ["--bf16"],
+    "recompute": ["--gradient_checkpointing"],
+    "adafactor": ["--optim", "adafactor"],
+    "adamw_8bit": ["--optim", "adamw_8bit"],
+    "accumulation": ["--gradient_accumulation_steps", "2"],
+    "layer_major": ["--gradient_accumulation_steps", "2", "--accumulation_order", "layer_major"],
+    "lora": ["--lora_rank", "8"],
+    "update_in_backward": ["--update_in_backward", "--max_grad_norm", "0"],
+}
+
+
+def output_of(words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(pathlib.Path(__file__).parent.parent / "build/shoehorn"))
+    parser.add_argument("--models", nargs="+", default=["bert-mini", "distilbert-base"])
+    parser.add_argument("--lengths", nargs="+", type=int, default=[64, 256])
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 4])
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=4, help="of a run, the first of which does not count")
+    parser.add_argument("--json_file", type=pathlib.Path)
+    args = parser.parse_args()
+
+    points = []
+    for model in args.models:
+        for length in args.lengths:
+            for batch in args.batches:
+                for setting in args.settings:
+                    flags = ["--model", model, "--sequence_length", str(length), "--per_device_train_batch_size",
+                             str(batch), *SETTINGS[setting]]
+                    plan = output_of([args.program, "plan", *flags, "--json"])
+                    if plan is None:
+                        continue
+                    if plan.get("step_seconds_are") != "calibrated":
+                        parser.error("this machine is not calibrated: run `shoehorn calibrate` first")
+                    points.append({"point": f"{model}, {batch} x {length}, {setting}", "flags": flags,
+                                   "predicted": plan["step_seconds"], "error": plan["step_seconds_error"],
+                                   "unmeasured_share": plan["unmeasured_share"], "medians": []})
+    for _ in range(args.rounds):
+        for point in points:
+            run = output_of([args.program, "bench", "step", *point["flags"], "--json", "--no_limits", "--max_steps",
+                             str(args.steps)])
+            if run is not None:
+                point["medians"].append(run["step_seconds"])
+    points = [point for point in points if point["medians"]]
+    for point in points:
+        point["measured"] = min(point["medians"])
+    scale = statistics.median(point["measured"] / point["predicted"] for point in points)
+    print(f"{'point':<48}{'predicted s':>13}{'measured s':>12}{'error %':>10}{'of ratios':>11}{'stated':>9}")
+    for point in points:
+        ratio = point["predicted"] / point["measured"]
+        point["absolute_error"] = abs(ratio - 1)
+        point["ratio_error"] = abs(ratio * scale - 1)
+        print(f"{point['point']:<48}{point['predicted']:>13.4f}{point['measured']:>12.4f}{100 * (ratio - 1):>+10.1f}"
+              f"{100 * (ratio * scale - 1):>+11.1f}{100 * point['error']:>9.1f}")
+    summary = {"points": len(points), "scale": scale}
+    for kind in ("absolute_error", "ratio_error"):
+        errors = [point[kind] for point in points]
+        summary[kind] = {"median": statistics.median(errors), "p95": quantile(errors, 0.95)}
+        print(f"{kind.replace('_', ' ')}: median {100 * summary[kind]['median']:.1f} %, 95th percentile "
+              f"{100 * summary[kind]['p95']:.1f} % of {len(errors)} points")
+    if args.json_file:
+        args.json_file.write_text(json.dumps({**summary, "rows": points}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "arguments/command_options.h"
+#include "cli/calibrated_costs.h"
+#include "cli/commands.h"
+#include "exec/backend/thread_count.h"
+#include "exec/backends.h"
+#include "lab/calibration.h"
+#include "lab/calibration_file.h"
+
+namespace shoehorn {
+
+namespace {
+
+using enum ArgumentKind;
+
+const std::vector<ArgumentSpec>& option_rows() {
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "num_threads",
+       .kind = kInteger,
+       .standard = int64_t{0},
+       .help = "the threads of the runs that are predicted; 0: as many as train takes"},
+      {.name = "quick",
+       .kind = kFlag,
+       .standard = false,
+       .help = "a second or two: a few small shapes, and so less certain times"},
+      {.name = "max_seconds",
+       .kind = kNumber,
+       .standard = 45.0,
+       .help = "no further shapes are begun after these"},
+  };
+  return rows;
+}
+
+}  // namespace
+
+CommandHelp help_of_calibrate() {
+  return {
+      .name = "calibrate",
+      .introduction =
+          "Measures what operations cost on this machine, in under a minute, and keeps it in the user's cache. From\n"
+          "then on fit and plan say how long a step takes, not only what it takes at least. It holds for this\n"
+          "processor, number of threads and program.\n",
+      .own_rows = option_rows()};
+}
+
+int run_calibrate(const std::vector<std::string>& words) {
+  const CommandOptions options = parse_options(option_rows(), words);
+  const int64_t threads = options.integer_at_least("num_threads", 0);
+  use_threads(threads > 0 ? std::optional<int64_t>(threads) : std::nullopt);
+  const std::shared_ptr<const Backend> backend = make_backend();
+  const nlohmann::json fingerprint = fingerprint_of_this_program(*backend);
+  const std::filesystem::path path = calibration_path(fingerprint);
+  fmt::print("Calibrating for {}\n", describe(thread_count()));
+  const auto begin = std::chrono::steady_clock::now();
+  const OpCosts costs = calibrate({.is_quick = options.flag("quick"),
+                                   .most_seconds = options.number("max_seconds"),
+                                   .on_line = [](const std::string& line) { fmt::print("{}\n", line); }},
+                                  backend);
+  save_calibration(path, fingerprint, costs);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  fmt::print("{} operations timed in {:.0f} s; kept in {}\n", costs.samples().size(), seconds.count(),
+             path.string());
+  return 0;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,127 @@
+#include "fit/fit_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "arguments/shell_word.h"
+#include "base/format.h"
+#include "report/html_page.h"
+#include "report/plot.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr size_t kResidents = 10;
+
+std::string changes(const PlannedCandidate& plan) {
+  return plan.run.flags.empty() ? "as asked for" : shell_words(plan.run.flags);
+}
+
+std::string seconds_text(double seconds) {
+  return format_value(seconds, Unit::kSeconds);
+}
+
+void add_facts(HtmlPage& page, const FitReport& report) {
+  if (!report.chosen) {
+    page.add_facts({{"budget", format_bytes(report.budget_bytes)},
+                    {"fits", "nothing"},
+                    {"least budget", format_bytes(report.result.least.at(report.tier).process_bytes)}});
+    return;
+  }
+  const PlannedCandidate& chosen = report.best[*report.chosen];
+  const StepTime& time = chosen.time;
+  page.add_facts(
+      {{"budget", format_bytes(report.budget_bytes)},
+       {"peak of the process", format_bytes(chosen.process_bytes)},
+       {time.is_calibrated ? "step, calibrated" : "step, at least", seconds_text(chosen.least_seconds)},
+       {"changes", std::string(tier_name(chosen.run.tier))}});
+}
+
+void add_frontier(HtmlPage& page, const FitReport& report) {
+  const FitResult& result = report.result;
+  LineSeries series{"plans that no other beats", {}, true};
+  for (const PlannedCandidate& plan : result.frontier)
+    series.points.push_back({static_cast<double>(plan.process_bytes), plan.least_seconds});
+  std::reverse(series.points.begin(), series.points.end());
+  LineChart chart{.title = "Time against memory",
+                  .x = {"peak of the process", Unit::kBytes},
+                  .y = {"a step", Unit::kSeconds, false, true},
+                  .series = {std::move(series)}};
+  const bool is_inside = !result.frontier.empty() &&
+                         report.budget_bytes <= result.frontier.front().process_bytes &&
+                         report.budget_bytes >= result.frontier.back().process_bytes;
+  if (is_inside) chart.marks.push_back({static_cast<double>(report.budget_bytes), "budget"});
+  page.add_heading("Less memory takes longer");
+  page.add_figure(draw(chart), "Each dot is a plan. What is left of the budget's line fits.");
+  HtmlTable table{.columns = {{"peak", true}, {"step", true}, {"changes"}, {"flags"}}};
+  for (const PlannedCandidate& plan : result.frontier) {
+    table.rows.push_back({format_bytes(plan.process_bytes), seconds_text(plan.least_seconds),
+                          std::string(tier_name(plan.run.tier)), changes(plan)});
+  }
+  page.add_table(table);
+  page.add_paragraph(result.frontier.empty() || result.frontier.front().time.is_calibrated
+                         ? "Times are calibrated on this machine (shoehorn calibrate)."
+                         : "Times are lower bounds by the machine's rates; they are not calibrated.");
+}
+
+void add_binding(HtmlPage& page, const FitReport& report) {
+  const MemoryAnatomy& binding = report.result.binding;
+  BarSeries series{"bytes", {}};
+  BarChart chart{.title = "Largest residents", .axis = {"", Unit::kBytes}};
+  for (size_t i = 0; i < std::min(kResidents, binding.components_of_all_layers.size()); ++i) {
+    chart.categories.push_back(binding.components_of_all_layers[i].name);
+    series.values.push_back(static_cast<double>(binding.components_of_all_layers[i].bytes));
+  }
+  chart.series = {std::move(series)};
+  page.add_heading("What binds");
+  page.add_figure(draw(chart),
+                  fmt::format("At {}, of {}.", binding.peak_node, format_bytes(binding.total_bytes)));
+}
+
+void add_techniques(HtmlPage& page, const FitReport& report) {
+  const FitResult& result = report.result;
+  if (result.techniques.empty()) return;
+  const PlannedCandidate& asked = result.techniques.front().plan;
+  HtmlTable table{
+      .columns = {
+          {"technique"}, {"changes"}, {"peak", true}, {"memory", true}, {"step", true}, {"time", true}}};
+  for (const TechniqueEffect& effect : result.techniques) {
+    const double more = asked.least_seconds > 0 ? effect.plan.least_seconds / asked.least_seconds - 1 : 0;
+    table.rows.push_back(
+        {effect.name, std::string(tier_name(effect.plan.run.tier)), format_bytes(effect.plan.process_bytes),
+         format_difference(static_cast<double>(effect.plan.process_bytes - asked.process_bytes),
+                           Unit::kBytes),
+         seconds_text(effect.plan.least_seconds), fmt::format("{:+.1f} %", 100 * more)});
+  }
+  page.add_heading("What each technique buys alone");
+  page.add_table(table);
+}
+
+void add_least(HtmlPage& page, const FitResult& result) {
+  if (result.least.empty()) return;
+  HtmlTable table{.columns = {{"changes up to"}, {"least budget", true}, {"flags"}}};
+  for (const auto& [tier, plan] : result.least)
+    table.rows.push_back({std::string(tier_name(tier)), format_bytes(plan.process_bytes), changes(plan)});
+  page.add_heading("Least budget of each tier");
+  page.add_table(table);
+}
+
+}  // namespace
+
+std::string fit_page(const FitReport& report) {
+  HtmlPage page("The fastest settings that fit", shell_words(report.given));
+  add_facts(page, report);
+  add_frontier(page, report);
+  add_binding(page, report);
+  add_techniques(page, report);
+  add_least(page, report.result);
+  if (report.chosen) {
+    page.add_heading("To train");
+    page.add_preformatted("shoehorn train " + shell_words(chosen_flags(report)));
+  }
+  return page.html();
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,51 @@
+// Measures what operations cost on this machine, for predicted times: steps of small models of one or two layers, whose
+// nodes have the widths, lengths, element types, optimizers and passes of real ones, are run and timed node by node.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "analysis/op_costs.h"
+#include "arguments/training_arguments.h"
+#include "exec/backend/backend.h"
+#include "model/model.h"
+
+namespace shoehorn {
+
+// A training step that is timed.
+struct CalibrationStep {
+  std::string name = {};    // "bert 768, 4 x 512, bfloat16"
+  std::string config = {};  // of the model, as config.json has it
+  bool is_language_model = false;
+  TrainingArguments arguments = {};  // batch, length, precision, …
+};
+
+// What is timed, what takes longest last. `is_quick`: a few small steps, for tests.
+std::vector<CalibrationStep> calibration_steps(bool is_quick);
+
+struct TimedStep {
+  std::vector<OpSample> nodes;  // the medians of its nodes over the recorded steps, where they ran
+  double step_seconds = 0;      // the median
+};
+
+// Runs one step to warm up and `steps` that are recorded, on random tokens. UserError where it does not fit the memory.
+TimedStep time_step(const CalibrationStep& step, int64_t steps,
+                    const std::shared_ptr<const Backend>& backend);
+
+struct CalibrationOptions {
+  bool is_quick = false;
+  double most_seconds = 45;  // no further step is begun after these; the machine's rates are measured before
+  std::function<void(const std::string& line)> on_line = {};
+};
+
+// Times all steps. Those that do not fit this machine's memory, or come too late, are left out with a line; UserError if all are.
+OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const Backend>& backend);
+
+// Times one small step and compares it with what `costs` predict: how fast the machine is now. At most a second on an
+// idle machine. Where that does not fit the memory the clock is that of the calibration, with an error of 10 %.
+MachineClock anchored_clock(const OpCosts& costs, const std::shared_ptr<const Backend>& backend);
+
+}  // namespace shoehorn

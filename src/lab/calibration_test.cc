@@ -1,0 +1,127 @@
+#include "lab/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "analysis/step_time.h"
+#include "arguments/step_settings.h"
+#include "exec/backends.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "io/test_directory.h"
+#include "lab/calibration_file.h"
+#include "model/task.h"
+#include "models/bert.h"
+
+namespace shoehorn {
+namespace {
+
+using nlohmann::json;
+
+const std::shared_ptr<const Backend>& backend() {
+  static const std::shared_ptr<const Backend> made = make_backend();
+  return made;
+}
+
+const OpCosts& quick_costs() {
+  static const OpCosts costs = calibrate({.is_quick = true, .most_seconds = 1e6}, backend());
+  return costs;
+}
+
+TEST(CalibrationTest, TimesTheKindsOfAStep) {
+  std::set<std::string> ops;
+  for (const OpSample& sample : quick_costs().samples()) {
+    EXPECT_GT(sample.seconds, 0) << sample.work.kind;
+    ops.insert(sample.work.op);
+  }
+  for (const char* op : {"matmul", "attention", "attention_grad", "adamw", "embedding"})
+    EXPECT_TRUE(ops.contains(op)) << op;
+}
+
+TEST(CalibrationTest, AStepOfWhatWasTimedIsKnown) {
+  BertConfig config;
+  config.vocab_size = 4096;
+  config.hidden_size = 256;
+  config.num_hidden_layers = 3;  // one was timed
+  config.num_attention_heads = 4;
+  config.intermediate_size = 1024;
+  const BertForSequenceClassification model(config);
+  SessionOptions options;
+  options.step = step_options_of(resolved(TrainingArguments{}));
+  options.train = {.tokens = 256, .sequences = 4, .longest_sequence = 64};
+  options.backend = backend();
+  const Session session(model, std::move(options));
+  const StepTime time = calibrated_step_time(session, quick_costs());
+  EXPECT_LT(time.unmeasured_share, 0.01);
+  EXPECT_LT(time.error, 0.2);
+  EXPECT_GT(time.seconds, 0);
+}
+
+TEST(CalibrationTest, EveryStepIsValid) {
+  const std::vector<CalibrationStep> steps = calibration_steps(false);
+  std::set<std::string> names;
+  for (const CalibrationStep& step : steps) {
+    EXPECT_NO_THROW(validate(resolved(step.arguments))) << step.name;
+    names.insert(step.name + step.config);
+  }
+  EXPECT_EQ(names.size(), steps.size());
+}
+
+TEST(CalibrationTest, TheAnchorTellsAFasterMachine) {
+  std::vector<OpSample> slow(quick_costs().samples().begin(), quick_costs().samples().end());
+  for (OpSample& sample : slow) sample.seconds *= 100;
+  const MachineClock now = anchored_clock(OpCosts(quick_costs().limits(), std::move(slow)), backend());
+  EXPECT_LT(now.products, 0.2);
+  EXPECT_LT(now.memory, 0.2);
+  EXPECT_GT(now.error, 0);
+}
+
+class CalibrationFileTest : public ::testing::Test {
+ protected:
+  CalibrationFileTest() { save_calibration(path(), fingerprint_, quick_costs()); }
+  std::filesystem::path path() const { return directory_.path() / "deep" / "calibration.json"; }
+
+  TestDirectory directory_;
+  json fingerprint_ = calibration_fingerprint(backend()->machine(), "abc");
+};
+
+TEST_F(CalibrationFileTest, ComesBack) {
+  const LoadedCalibration loaded = load_calibration(path(), fingerprint_);
+  ASSERT_TRUE(loaded.costs) << loaded.notice;
+  EXPECT_EQ(loaded.notice, "");
+  const OpWork& work = quick_costs().samples()[0].work;
+  EXPECT_EQ(loaded.costs->estimate(work).seconds, quick_costs().estimate(work).seconds);
+}
+
+TEST_F(CalibrationFileTest, OfAnotherProgramIsNotUsedAndSaysSo) {
+  json other = fingerprint_;
+  other["commit"] = "def";
+  const LoadedCalibration loaded = load_calibration(path(), other);
+  EXPECT_FALSE(loaded.costs);
+  EXPECT_NE(loaded.notice.find("commit \"abc\", here \"def\""), std::string::npos) << loaded.notice;
+  EXPECT_NE(loaded.notice.find("shoehorn calibrate"), std::string::npos);
+  EXPECT_EQ(calibration_path(other), calibration_path(fingerprint_)) << "so that it is found";
+  other["threads"] = 77;
+  EXPECT_NE(calibration_path(other), calibration_path(fingerprint_));
+}
+
+TEST_F(CalibrationFileTest, DamagedOrAbsentIsNotUsedAndSaysSo) {
+  json file = read_json(path());
+  file["content"]["operations"][0]["seconds"] = 1e-3;
+  write_json_atomic(path(), file);
+  EXPECT_NE(load_calibration(path(), fingerprint_).notice.find("is damaged"), std::string::npos);
+  for (const char* text : {"{", "[]", "{\"content\": 1, \"hash\": \"\"}"}) {
+    write_text_atomic(path(), text);
+    const LoadedCalibration loaded = load_calibration(path(), fingerprint_);
+    EXPECT_FALSE(loaded.costs);
+    EXPECT_NE(loaded.notice.find("calibration.json"), std::string::npos) << loaded.notice;
+  }
+  std::filesystem::remove(path());
+  EXPECT_NE(load_calibration(path(), fingerprint_).notice.find("nobody did it"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoehorn

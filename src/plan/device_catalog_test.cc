@@ -1,0 +1,73 @@
+#include "plan/device_catalog.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error_testing.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+namespace {
+
+using nlohmann::json;
+
+std::filesystem::path catalog() {
+  return std::filesystem::path(SHOEHORN_SOURCE_DIR) / "devices";
+}
+
+TEST(DeviceCatalogTest, EveryFileIsInTheForm) {
+  const std::vector<Device> devices = load_devices(catalog());
+  for (const char* name : {"a100", "h100", "h200", "b200", "l4", "l40s", "4090", "5090", "v100", "t4",
+                           "xeon-8380", "epyc-9654"}) {
+    const Device& device = find_device(devices, name, "--machine_profile");
+    EXPECT_GE(device.peak_flops(DType::kBF16), device.peak_flops(DType::kF32)) << name;
+    EXPECT_GT(device.figure("bandwidth"), 1e11) << name;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(catalog()))
+    EXPECT_EQ(read_json(entry.path())["name"], entry.path().stem().string())
+        << "a file has its device's name";
+  EXPECT_NE(refusal_of([&] { find_device(devices, "a101", "--machine_profile"); }).find("a100-80gb"),
+            std::string::npos);
+}
+
+TEST(DeviceCatalogTest, TypesThatADeviceDoesNotMultiplyAreFp32) {
+  const std::vector<Device> devices = load_devices(catalog());
+  const Device& v100 = find_device(devices, "v100", "");
+  EXPECT_EQ(v100.peak_flops(DType::kBF16), v100.peak_flops(DType::kF32));
+  EXPECT_EQ(v100.peak_flops(DType::kF16), 125e12);
+  const OtherMachine machine = machine_of(v100);
+  EXPECT_EQ(machine.available_memory_bytes, 16'000'000'000);
+  EXPECT_FALSE(machine.profile.device_is_host);
+}
+
+TEST(DeviceCatalogTest, AnotherFormIsRefused) {
+  const json good = read_json(catalog() / "a100-80gb.json");
+  EXPECT_EQ(device_from_json(good, "file").name, "a100-80gb");
+  const std::vector<std::pair<const char*, json>> changes = {
+      {"/format", 2},
+      {"/kind", "tpu"},
+      {"/price", 1},
+      {"/sources", "sheet"},
+      {"/figures/float32/value", 0},
+      {"/figures/float32/unit", "bytes"},
+      {"/figures/float32/source", 1},
+      {"/figures/float64", good["figures"]["float32"]}};
+  for (const auto& [place, value] : changes) {
+    json changed = good;
+    changed[json::json_pointer(place)] = value;
+    EXPECT_TRUE(refusal_of([&] { device_from_json(changed, "file"); }).starts_with("[file: ")) << place;
+  }
+  for (const char* key : {"name", "sources", "figures", "aliases"}) {
+    json changed = good;
+    changed.erase(key);
+    EXPECT_TRUE(refusal_of([&] { device_from_json(changed, "file"); }).starts_with("[file: ")) << key;
+  }
+  json changed = good;
+  changed["figures"].erase("memory");
+  EXPECT_NE(refusal_of([&] { device_from_json(changed, "file"); }).find("memory"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoehorn
