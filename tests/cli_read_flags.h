@@ -30,6 +30,9 @@ inline const std::pair<const std::string, std::string> kNoCache = {
 // Of every command that trains or plans.
 inline const std::pair<const std::string, std::string> kNotSplit = {
     "validation_split_percentage", "there is a validation_file; TextTaskTest has none"};
+// Of every command that trains or plans, as one rank.
+inline const std::pair<const std::string, std::string> kOneBucket = {
+    "ddp_bucket_cap_mb", "there is one rank; DataParallel has its tests"};
 // Of every command that opens a model.
 inline const std::pair<const std::string, std::string> kSameTask = {
     "task", "it is what the model's config names; CliLanguageTest has another"};

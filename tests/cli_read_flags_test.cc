@@ -39,6 +39,7 @@ TEST_F(CliReadFlags, Plan) {
        {"profile", "its bytes are among those that are measured of the process"},
        kNoCache,
        kNotSplit,
+       kOneBucket,
        kSameTask});
 }
 

@@ -1,6 +1,7 @@
 #include "data/window_iterator.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -98,6 +99,7 @@ Window WindowIterator::describe(int64_t update_step) const {
       window.target_weight += target_weight(dataset_, sample, class_weights_);
     }
   }
+  if (dealt == 0) window.target_weight = std::numeric_limits<double>::infinity();
   return window;
 }
 
@@ -113,11 +115,7 @@ int64_t WindowIterator::sequences_before(const Window& window, int64_t place) co
 }
 
 void WindowIterator::pack(const Window& window, int64_t index, MicroBatch& destination) const {
-  const int64_t place = index * options_.world_size + options_.rank;
-  if (place >= window.micro_batches) {
-    pack_micro_batch(dataset_, {}, 0, options_, destination);
-    return;
-  }
+  const int64_t place = (index * options_.world_size + options_.rank) % window.micro_batches;
   pack_micro_batch(dataset_, samples_of(window.first_micro_batch + place), sequences_before(window, place),
                    options_, destination);
 }

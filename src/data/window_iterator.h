@@ -44,12 +44,14 @@ struct Window {
   int64_t first_micro_batch = 0;  // within the epoch
   int64_t micro_batches =
       0;  // of all ranks: as many as planned, or fewer on a ramp and at the end of an epoch
-  // What this rank runs of them; at least one, which is empty where there are fewer than ranks.
+  // What this rank runs of them. At least one: where there are fewer than ranks, it runs another's, which does not count.
   int64_t own_micro_batches = 0;
   int64_t samples = 0;
   int64_t tokens = 0;        // real tokens of the input
   int64_t target_items = 0;  // labels that count, over the whole window
-  double target_weight = 0;  // the sum of their classes' weights; their number where classes have none
+  // The sum of their classes' weights; their number where classes have none. Infinite for a rank that runs another's
+  // micro-batch: divided by it, that adds nothing to losses and gradients.
+  double target_weight = 0;
   bool last_of_epoch = false;
 };
 

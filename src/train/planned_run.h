@@ -18,6 +18,7 @@
 #include "data/window_iterator.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
+#include "ranks/communicator.h"
 #include "session/memory_alternatives.h"
 #include "session/memory_forecast.h"
 #include "session/session.h"

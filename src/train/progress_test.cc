@@ -165,14 +165,14 @@ TEST_F(ProgressTest, ALongStepShowsItsShare) {
   EXPECT_EQ(written(), "train  12% #####----------------------------------- 0/4  step 1 50%  1:10 left");
   now_ = 120.0;
   bar.update(1, 8);
-  EXPECT_EQ(written(), "\r\x1b[Ktrain  25% #########----------------------------- 1/4  0.4 samples/s  1:00 left");
+  EXPECT_EQ(written(),
+            "\r\x1b[Ktrain  25% #########----------------------------- 1/4  0.4 samples/s  1:00 left");
 }
 
 TEST_F(ProgressTest, ALineOfALongStepWhereThereIsNoTerminal) {
   Progress progress("train", 0, 2, options(false));
   for (now_ = 100; now_ < 165; now_ += 1) progress.move_within_step((now_ - 100) / 100);
-  EXPECT_EQ(written(),
-            "train  15% 0/2  step 1 30%  2:50 left\ntrain  30% 0/2  step 1 60%  2:20 left\n");
+  EXPECT_EQ(written(), "train  15% 0/2  step 1 30%  2:50 left\ntrain  30% 0/2  step 1 60%  2:20 left\n");
 }
 
 TEST_F(ProgressTest, WithoutAStreamThereIsNothing) {

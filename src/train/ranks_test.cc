@@ -131,6 +131,7 @@ TEST_F(Ranks, TrainAsOneRankDoes) {
        }},
       {"update in backward",
        [](TrainingArguments& args) {
+         args.accumulation_order = "layer_major";
          args.max_grad_norm = 0;
          args.update_in_backward = true;
        }},

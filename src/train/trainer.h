@@ -29,6 +29,7 @@
 #include "model/model_builder.h"
 #include "model/score.h"
 #include "optim/optimizer.h"
+#include "ranks/communicator.h"
 #include "session/memory_alternatives.h"
 #include "state/checkpoint.h"
 #include "state/original_weights.h"
