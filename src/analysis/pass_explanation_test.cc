@@ -28,7 +28,7 @@ std::vector<PassEffect> effects_of(const SessionOptions& options, int64_t layers
   return explain_passes(BertForSequenceClassification(config), options, limits);
 }
 
-const PassEffect& effect_of(const std::vector<PassEffect>& effects, const std::string& name) {
+const PassEffect& effect_of(const std::vector<PassEffect>& effects, std::string_view name) {
   const auto found = std::find_if(effects.begin(), effects.end(),
                                   [&](const PassEffect& effect) { return effect.name == name; });
   EXPECT_NE(found, effects.end()) << name;
