@@ -127,16 +127,16 @@ std::vector<CalibrationStep> calibration_steps(bool is_quick) {
   add_precisions(steps, "bert 256, 4 x 64", small, false, batch_of(4, 64));
   if (is_quick) return steps;
   add_precisions(steps, "bert 256, 16 x 128", small, false, batch_of(16, 128));
-  add_variants(steps, small, 64);
   const std::string base = encoder(768, 1, 16384);
   add_precisions(steps, "bert 768, 1 x 128", base, false, batch_of(1, 128));
-  add_variants(steps, base, 128);
   add_precisions(steps, "gpt2 768, 1 x 256", gpt2(768, 8192), true, batch_of(1, 256));
   add_precisions(steps, "llama 576, 1 x 512", llama(576, 1536, 9, 3, 16384), true, batch_of(1, 512));
   add_precisions(steps, "bert 1024, 1 x 128", encoder(1024, 1, 4096), false, batch_of(1, 128));
   add_precisions(steps, "bert 768, 2 x 512", base, false, batch_of(2, 512));
   add_precisions(steps, "bert 1024, 4 x 256", encoder(1024, 1, 4096), false, batch_of(4, 256));
   add_precisions(steps, "bert 1024, 4 x 512", encoder(1024, 1, 1024), false, batch_of(4, 512));
+  add_variants(steps, small, 64);
+  add_variants(steps, base, 128);
   return steps;
 }
 

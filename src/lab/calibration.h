@@ -23,7 +23,7 @@ struct CalibrationStep {
   TrainingArguments arguments = {};  // batch, length, precision, …
 };
 
-// What is timed, what takes longest last. `is_quick`: a few small steps, for tests.
+// What is timed, what matters most first, since time may end. `is_quick`: a few small steps, for tests.
 std::vector<CalibrationStep> calibration_steps(bool is_quick);
 
 struct TimedStep {
