@@ -35,7 +35,7 @@ void add_facts(HtmlPage& page, const FitReport& report) {
   page.add_facts(
       {{"budget", format_bytes(report.budget_bytes)},
        {"peak of the process", format_bytes(chosen.process_bytes)},
-       {time.is_calibrated ? "step, calibrated" : "step, at least", seconds_text(chosen.least_seconds)},
+       {time.is_calibrated ? "step, calibrated" : "step, at least", seconds_text(chosen.step_seconds)},
        {"changes", std::string(tier_name(chosen.run.tier))}});
 }
 
@@ -43,7 +43,7 @@ void add_frontier(HtmlPage& page, const FitReport& report) {
   const FitResult& result = report.result;
   LineSeries series{"plans that no other beats", {}, true};
   for (const PlannedCandidate& plan : result.frontier)
-    series.points.push_back({static_cast<double>(plan.process_bytes), plan.least_seconds});
+    series.points.push_back({static_cast<double>(plan.process_bytes), plan.step_seconds});
   std::reverse(series.points.begin(), series.points.end());
   LineChart chart{.title = "Time against memory",
                   .x = {"peak of the process", Unit::kBytes},
@@ -57,7 +57,7 @@ void add_frontier(HtmlPage& page, const FitReport& report) {
   page.add_figure(draw(chart), "Each dot is a plan. What is left of the budget's line fits.");
   HtmlTable table{.columns = {{"peak", true}, {"step", true}, {"changes"}, {"flags"}}};
   for (const PlannedCandidate& plan : result.frontier) {
-    table.rows.push_back({format_bytes(plan.process_bytes), seconds_text(plan.least_seconds),
+    table.rows.push_back({format_bytes(plan.process_bytes), seconds_text(plan.step_seconds),
                           std::string(tier_name(plan.run.tier)), changes(plan)});
   }
   page.add_table(table);
@@ -88,12 +88,12 @@ void add_techniques(HtmlPage& page, const FitReport& report) {
       .columns = {
           {"technique"}, {"changes"}, {"peak", true}, {"memory", true}, {"step", true}, {"time", true}}};
   for (const TechniqueEffect& effect : result.techniques) {
-    const double more = asked.least_seconds > 0 ? effect.plan.least_seconds / asked.least_seconds - 1 : 0;
+    const double more = asked.step_seconds > 0 ? effect.plan.step_seconds / asked.step_seconds - 1 : 0;
     table.rows.push_back(
         {effect.name, std::string(tier_name(effect.plan.run.tier)), format_bytes(effect.plan.process_bytes),
          format_difference(static_cast<double>(effect.plan.process_bytes - asked.process_bytes),
                            Unit::kBytes),
-         seconds_text(effect.plan.least_seconds), fmt::format("{:+.1f} %", 100 * more)});
+         seconds_text(effect.plan.step_seconds), fmt::format("{:+.1f} %", 100 * more)});
   }
   page.add_heading("What each technique buys alone");
   page.add_table(table);

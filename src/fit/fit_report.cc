@@ -42,7 +42,7 @@ std::string format_binding(const MemoryAnatomy& anatomy) {
 }
 
 std::string row(const PlannedCandidate& plan) {
-  return fmt::format("  {:>9.3f} s{:>13}  {:<9}  {}\n", plan.least_seconds, format_bytes(plan.process_bytes),
+  return fmt::format("  {:>9.3f} s{:>13}  {:<9}  {}\n", plan.step_seconds, format_bytes(plan.process_bytes),
                      tier_name(plan.run.tier), flags_text(plan.run.flags));
 }
 
@@ -71,7 +71,7 @@ std::string format_techniques(const FitResult& result) {
   std::string text = "What each technique buys alone\n";
   for (const TechniqueEffect& effect : result.techniques) {
     const PlannedCandidate& plan = effect.plan;
-    const double more = asked.least_seconds > 0 ? 100 * (plan.least_seconds / asked.least_seconds - 1) : 0;
+    const double more = asked.step_seconds > 0 ? 100 * (plan.step_seconds / asked.step_seconds - 1) : 0;
     text += fmt::format("  {:<36}{:>13}{:>15}{:>+9.1f}%\n", effect.name, format_bytes(plan.process_bytes),
                         signed_bytes(plan.process_bytes - asked.process_bytes), more);
   }
@@ -94,7 +94,7 @@ double epoch_price(const FitReport& report, double step_seconds) {
 
 nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, std::optional<size_t> index) {
   const MeasuredStep* measured = index ? measured_of(report, *index) : nullptr;
-  const double seconds = measured == nullptr ? plan.least_seconds : measured->seconds;
+  const double seconds = measured == nullptr ? plan.step_seconds : measured->seconds;
   nlohmann::json json = {
       {"flags", all_flags(report, plan)},
       {"added_flags", plan.run.flags},
@@ -136,7 +136,7 @@ std::string format_fit(const FitReport& report) {
     text += fmt::format("  step                 {}; --verify 3 measures\n", format_step_time(chosen.time));
   }
   if (report.samples_in_epoch > 0) {
-    const double step = measured == nullptr ? chosen.least_seconds : measured->seconds;
+    const double step = measured == nullptr ? chosen.step_seconds : measured->seconds;
     text += fmt::format("  epoch                {}", format_seconds(epoch_seconds(report, step)));
     if (report.price_per_hour > 0)
       text += fmt::format(", {:.2f} at the price given", epoch_price(report, step));
@@ -199,7 +199,7 @@ nlohmann::json to_json(const FitReport& report) {
     techniques.push_back({{"name", effect.name},
                           {"flags", effect.plan.run.flags},
                           {"process_peak_bytes", effect.plan.process_bytes},
-                          {"step_seconds", effect.plan.least_seconds},
+                          {"step_seconds", effect.plan.step_seconds},
                           {"tier", tier_name(effect.plan.run.tier)}});
   }
   return {{"chosen",

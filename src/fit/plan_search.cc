@@ -30,11 +30,11 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 void sort_by_preference(std::vector<PlannedCandidate>& plans) {
   if (plans.empty()) return;
   const auto fastest = std::min_element(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
-    return a.least_seconds < b.least_seconds;
+    return a.step_seconds < b.step_seconds;
   });
-  const double unit = fastest->least_seconds;
+  const double unit = fastest->step_seconds;
   const auto rank = [unit](const PlannedCandidate& plan) {
-    const double slower = unit > 0 ? std::log(plan.least_seconds / unit) / std::log1p(kSameTime) : 0;
+    const double slower = unit > 0 ? std::log(plan.step_seconds / unit) / std::log1p(kSameTime) : 0;
     return std::tuple(std::floor(slower), plan.run.tier, plan.run.flags.size(), plan.process_bytes);
   };
   std::stable_sort(plans.begin(), plans.end(),
@@ -45,7 +45,7 @@ void sort_by_preference(std::vector<PlannedCandidate>& plans) {
 
 std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned) {
   std::stable_sort(planned.begin(), planned.end(), [](const PlannedCandidate& a, const PlannedCandidate& b) {
-    if (a.least_seconds != b.least_seconds) return a.least_seconds < b.least_seconds;
+    if (a.step_seconds != b.step_seconds) return a.step_seconds < b.step_seconds;
     if (a.process_bytes != b.process_bytes) return a.process_bytes < b.process_bytes;
     return a.run.flags.size() < b.run.flags.size();
   });
@@ -125,7 +125,7 @@ bool PlanSearch::search_micro_batch(const FitCandidate& run) {
 // layers. Gives up where something that fits is as fast as the form when it recomputes nothing.
 void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandidate& whole) {
   const bool is_beaten = std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
-    return other.run.tier <= form.tier && fits(other) && other.least_seconds <= whole.least_seconds;
+    return other.run.tier <= form.tier && fits(other) && other.step_seconds <= whole.step_seconds;
   });
   if (is_beaten) return;
   const int64_t left_bytes = options_.budget_bytes - (whole.process_bytes - whole.step_bytes);
@@ -156,7 +156,7 @@ void PlanSearch::search_form(const FitCandidate& form) {
   if (!whole) return;
   const bool is_beaten = std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
     return other.run.flags != form.flags && other.run.tier <= form.tier && fits(other) &&
-           other.least_seconds <= whole->least_seconds * (1 + kSameTime);
+           other.step_seconds <= whole->step_seconds * (1 + kSameTime);
   });
   if (is_beaten) return;
   const TrainingArguments& args = form.arguments;
@@ -217,7 +217,7 @@ MemoryAnatomy PlanSearch::binding(const std::vector<PlannedCandidate>& fitting) 
   const PlannedCandidate* binds = nullptr;
   for (const PlannedCandidate& candidate : planned_) {
     if (fits(candidate) || !options_.space.allowed.contains(candidate.run.tier)) continue;
-    if (binds == nullptr || candidate.least_seconds < binds->least_seconds) binds = &candidate;
+    if (binds == nullptr || candidate.step_seconds < binds->step_seconds) binds = &candidate;
   }
   if (binds == nullptr) binds = fitting.empty() ? &planned_.front() : &fitting.front();
   return anatomy_of(*binds);

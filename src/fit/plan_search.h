@@ -23,7 +23,7 @@ namespace shoehorn {
 struct PlannedCandidate {
   FitCandidate run;
   int64_t process_bytes = 0;  // the peak of the whole process
-  double least_seconds = 0;   // of a step: time.seconds
+  double step_seconds = 0;    // time.seconds
   StepTime time = {};         // a lower bound, or calibrated (PlanSearchOptions::costs)
   int64_t step_bytes = 0;     // of the process's: what programs make while they run
 };

@@ -70,7 +70,7 @@ TEST_F(PlanSearchTest, MoreBudgetIsNeverSlower) {
       EXPECT_LE(plan.process_bytes, budget);
       EXPECT_LE(plan.run.tier, MathsChange::kRounding);
     }
-    const double fastest = result.fitting.front().least_seconds;
+    const double fastest = result.fitting.front().step_seconds;
     EXPECT_GE(fastest, before * (1 - 0.01)) << "equal within a percent";
     before = fastest;
   }
@@ -105,7 +105,7 @@ TEST_F(PlanSearchTest, TheFrontierHasNoPlanThatAnotherBeats) {
   const std::vector<PlannedCandidate> frontier = find(0, kAll).frontier;
   ASSERT_GT(frontier.size(), 2U);
   for (size_t i = 1; i < frontier.size(); ++i) {
-    EXPECT_GE(frontier[i].least_seconds, frontier[i - 1].least_seconds);
+    EXPECT_GE(frontier[i].step_seconds, frontier[i - 1].step_seconds);
     EXPECT_LT(frontier[i].process_bytes, frontier[i - 1].process_bytes);
   }
 }
@@ -119,7 +119,7 @@ TEST_F(PlanSearchTest, RecomputesAsMuchAsTheBudgetAsksFor) {
   EXPECT_TRUE(std::any_of(all.frontier.begin(), all.frontier.end(), [](const PlannedCandidate& plan) {
     return !plan.run.arguments.activation_budget.empty();
   }));
-  double before = asked.least_seconds;
+  double before = asked.step_seconds;
   for (const int64_t quarters : {3, 2, 1}) {
     const int64_t budget = every.process_bytes + (asked.process_bytes - every.process_bytes) * quarters / 4;
     const FitResult found = find(budget, exact);
@@ -127,9 +127,9 @@ TEST_F(PlanSearchTest, RecomputesAsMuchAsTheBudgetAsksFor) {
     const PlannedCandidate& chosen = found.fitting.front();
     EXPECT_FALSE(chosen.run.arguments.activation_budget.empty());
     EXPECT_LE(chosen.process_bytes, budget);
-    EXPECT_LT(chosen.least_seconds, every.least_seconds);
-    EXPECT_GE(chosen.least_seconds, before);
-    before = chosen.least_seconds;
+    EXPECT_LT(chosen.step_seconds, every.step_seconds);
+    EXPECT_GE(chosen.step_seconds, before);
+    before = chosen.step_seconds;
   }
 }
 
@@ -146,9 +146,9 @@ TEST_F(PlanSearchTest, TechniquesAreComparedWithTheRunAsAskedFor) {
   };
   const PlannedCandidate& asked = result.techniques[0].plan;
   EXPECT_LT(effect("recompute every layer").process_bytes, asked.process_bytes);
-  EXPECT_GT(effect("recompute every layer").least_seconds, asked.least_seconds);
+  EXPECT_GT(effect("recompute every layer").step_seconds, asked.step_seconds);
   EXPECT_LT(effect("8-bit AdamW").process_bytes, asked.process_bytes);
-  EXPECT_LT(effect("bf16").least_seconds, asked.least_seconds);
+  EXPECT_LT(effect("bf16").step_seconds, asked.step_seconds);
 }
 
 TEST_F(PlanSearchTest, ARunThatCannotBePlannedIsRefused) {
@@ -169,8 +169,8 @@ TEST_F(PlanSearchTest, TheCurveHasTheChoiceOfEveryBudget) {
     // What a search under this budget chooses is no faster, but for plans that count as equal.
     const FitResult result = find(curve[i].process_bytes);
     ASSERT_FALSE(result.fitting.empty());
-    EXPECT_GE(result.fitting.front().least_seconds, curve[i].least_seconds * (1 - 1e-9)) << i;
-    EXPECT_LE(result.fitting.front().least_seconds, curve[i].least_seconds * 1.02) << i;
+    EXPECT_GE(result.fitting.front().step_seconds, curve[i].step_seconds * (1 - 1e-9)) << i;
+    EXPECT_LE(result.fitting.front().step_seconds, curve[i].step_seconds * 1.02) << i;
   }
 }
 
