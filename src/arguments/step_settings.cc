@@ -36,8 +36,8 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.ranks.world_size = args.world_size;
   if (args.ddp_bucket_cap_mb) step.ranks.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
-  if (!args.recompute_set.empty()) step.recompute_set = load_recompute_set(args.recompute_set);
   step.activation_budget = activation_budget_of(args);
+  if (!args.recompute_set.empty()) step.recompute_set = load_recompute_set(args.recompute_set);
   step.update_in_backward = args.update_in_backward;
   step.lora = {.rank = args.lora_rank,
                .alpha = static_cast<float>(args.lora_alpha),
