@@ -47,6 +47,13 @@ class CliRanks : public CliTest {
     return ranks;
   }
 
+  // One that has ended may stay in the table of processes until somebody asks for its exit code.
+  static bool is_running(pid_t process) {
+    std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+    std::string id, command, state;
+    return static_cast<bool>(stat >> id >> command >> state) && state != "Z" && state != "X";
+  }
+
   // A run of two ranks that has done some steps and would go on for long.
   StartedProgram endless(std::vector<std::string> more = {}) const {
     std::vector<std::string> words =
@@ -118,7 +125,7 @@ TEST_F(CliRanks, AKilledRankEndsTheRun) {
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 10);
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE((result.output + result.error).find("rank 1"), std::string::npos) << result.error;
-  EXPECT_NE(kill(ranks.at(0), 0), 0) << "rank 0 is still there";
+  EXPECT_FALSE(is_running(ranks.at(0)));
 }
 
 // A rank that is stopped is noticed after ddp_timeout, and named.
@@ -130,10 +137,10 @@ TEST_F(CliRanks, AStoppedRankIsNamedAfterTheTimeout) {
   const auto begin = std::chrono::steady_clock::now();
   kill(ranks.at(1), SIGSTOP);
   const ProgramRun result = program.wait();
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 3 + 10);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 3 + 12);
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE(result.error.find("[ddp_timeout] expected rank 1 on "), std::string::npos) << result.error;
-  EXPECT_NE(kill(ranks.at(1), 0), 0) << "rank 1 is still there";
+  EXPECT_FALSE(is_running(ranks.at(1)));
 }
 
 // Ctrl-C in the terminal reaches mpirun: all ranks stop behind the same step, and the first saves.

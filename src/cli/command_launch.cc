@@ -32,8 +32,9 @@ const std::vector<ArgumentSpec>& option_rows() {
 }
 
 // What mpirun needs to start ranks as root, more of them than processors, and unbound: Open MPI 4 reads OMPI_MCA_…, Open
-// MPI 5 PRTE_MCA_…. Ranks that are told to end have time to save a checkpoint; one that waits for a rank that is gone gives
-// up by itself (ranks/communicator.h). A variable that is set already stays.
+// MPI 5 PRTE_MCA_…. Open MPI 4 waits for the whole timeout, twice, before it ends, also where all ranks have ended: it is
+// short enough for a run whose rank was killed to be over within ten seconds, and long enough to save a checkpoint of a
+// small model. A variable that is set already stays.
 void set_environment() {
   for (const auto& [name, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
@@ -41,8 +42,8 @@ void set_environment() {
                                     {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
                                     {"OMPI_MCA_hwloc_base_binding_policy", "none"},
                                     {"PRTE_MCA_hwloc_default_binding_policy", "none"},
-                                    {"OMPI_MCA_odls_base_sigkill_timeout", "60"},
-                                    {"PRTE_MCA_odls_base_sigkill_timeout", "60"}})
+                                    {"OMPI_MCA_odls_base_sigkill_timeout", "4"},
+                                    {"PRTE_MCA_odls_base_sigkill_timeout", "4"}})
     setenv(name, value, 0);
 }
 

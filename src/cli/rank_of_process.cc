@@ -17,7 +17,7 @@ namespace shoehorn {
 
 namespace {
 
-constexpr std::chrono::milliseconds kMoment{1500};
+constexpr std::chrono::milliseconds kMoment{5000};
 
 // As launched_rank(), but that nothing is wrong with ranks of others here.
 std::optional<LaunchedRank> rank_of_process() {

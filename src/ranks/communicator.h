@@ -1,8 +1,8 @@
 // A communicator: how the processes of a run (its ranks) send each other bytes. Everything above it is made of one call:
 // send to one rank and receive from another at the same time. Rings of such calls are the collectives.
 //
-// There is no communicator in a run of one rank. Who implements it: MPI (open_ranks.h), threads in tests
-// (thread_ranks_testing.h).
+// There is no communicator in a run of one rank. Who implements it: MPI (open_ranks.h), threads or
+// processes in tests (*_ranks_testing.h).
 //
 // Waiting sleeps and does not spin: ranks may share processors. What does not come in time is a SystemError that names the
 // rank that was waited for and its host. So is, at once, a rank of this host whose process is gone; and a message of another

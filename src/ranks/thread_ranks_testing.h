@@ -1,4 +1,5 @@
-// For tests: ranks that are threads of one process. What is sent is copied, at once.
+// For tests: ranks that are threads of one process. What is sent is copied, at once. They may send and add, and compute no
+// products, whose library serves one run at a time: see process_ranks_testing.h.
 #pragma once
 
 #include <cstring>

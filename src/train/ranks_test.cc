@@ -1,18 +1,19 @@
-// Training on several ranks, which are threads here, against one rank with the same micro-batches: dropout masks, samples
-// and the number that losses divide by are the same, so that only the order of the sums of gradients differs.
+// Training on several ranks, which are processes of one thread, against one rank with the same micro-batches: dropout
+// masks, samples and the number that losses divide by are the same, so that only the order of the sums of gradients
+// differs.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "exec/backend/thread_count.h"
 #include "io/test_directory.h"
-#include "ranks/thread_ranks_testing.h"
+#include "ranks/process_ranks_testing.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -22,7 +23,7 @@ using namespace testing;
 
 constexpr int64_t kSteps = 20;
 
-// One thread a rank, in this thread and in those of the ranks.
+// One thread a rank.
 class Ranks : public ::testing::Test {
  protected:
   Ranks() { use_threads(1); }
@@ -49,33 +50,46 @@ TrainingArguments arguments(int64_t micro_batch_size = 4) {
   return args;
 }
 
-// Each rank's run, by rank. Plans are made one after the other: the products' library is asked by one thread at a time.
-std::vector<RankRun> train_on(int32_t size, const TrainingArguments& args, const Dataset& samples,
-                              const std::filesystem::path& weights = {}) {
-  const BertForSequenceClassification model(tiny_bert(0.1F));
-  const auto ranks = thread_ranks(size);
-  std::vector<std::unique_ptr<Trainer>> trainers;
-  for (const auto& own : ranks) {
-    trainers.push_back(std::make_unique<Trainer>(
-        model, args, samples, Dataset{},
-        TrainerOptions{.weights = weights, .ranks = size > 1 ? own : std::shared_ptr<Communicator>{}}));
-    trainers.back()->session().reserve();
-  }
-  std::vector<RankRun> runs(ranks.size());
-  run_ranks(ranks, [&](Communicator& own) {
-    omp_set_num_threads(1);
-    own.set_timeout_seconds(60);
-    const auto rank = static_cast<size_t>(own.rank());
-    Trainer& trainer = *trainers[rank];
-    trainer.train();
-    runs[rank] = {.losses = logged(trainer.state(), "loss"),
-                  .norms = logged(trainer.state(), "grad_norm"),
-                  .weights = weights_of(trainer.session()),
-                  .planned_bytes = trainer.forecast().arena_bytes(),
-                  .measured_bytes = trainer.session().executor().resident_arena_bytes(),
-                  .sent_bytes = own.sent_bytes(),
-                  .planned_sent_bytes = trainer.session().sent_bytes_in_step(own.rank())};
-  });
+std::string to_text(const RankRun& run) {
+  const std::vector<uint8_t> bytes =
+      nlohmann::json::to_cbor({{"losses", run.losses},
+                               {"norms", run.norms},
+                               {"weights", run.weights},
+                               {"planned_bytes", run.planned_bytes},
+                               {"measured_bytes", run.measured_bytes},
+                               {"sent_bytes", run.sent_bytes},
+                               {"planned_sent_bytes", run.planned_sent_bytes}});
+  return {bytes.begin(), bytes.end()};
+}
+
+RankRun run_of(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::from_cbor(text);
+  return {.losses = json["losses"].get<std::vector<double>>(),
+          .norms = json["norms"].get<std::vector<double>>(),
+          .weights = json["weights"].get<NamedWeights>(),
+          .planned_bytes = json["planned_bytes"].get<int64_t>(),
+          .measured_bytes = json["measured_bytes"].get<int64_t>(),
+          .sent_bytes = json["sent_bytes"].get<int64_t>(),
+          .planned_sent_bytes = json["planned_sent_bytes"].get<int64_t>()};
+}
+
+// Each rank's run, by rank.
+std::vector<RankRun> train_on(int32_t size, const TrainingArguments& args, const Dataset& samples) {
+  std::vector<RankRun> runs;
+  for (const std::string& text : run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
+         const BertForSequenceClassification model(tiny_bert(0.1F));
+         Trainer trainer(model, args, samples, {}, {.ranks = ranks});
+         trainer.train();
+         return to_text(
+             {.losses = logged(trainer.state(), "loss"),
+              .norms = logged(trainer.state(), "grad_norm"),
+              .weights = weights_of(trainer.session()),
+              .planned_bytes = trainer.forecast().arena_bytes(),
+              .measured_bytes = trainer.session().executor().resident_arena_bytes(),
+              .sent_bytes = ranks ? ranks->sent_bytes() : 0,
+              .planned_sent_bytes = trainer.session().sent_bytes_in_step(ranks ? ranks->rank() : 0)});
+       }))
+    runs.push_back(run_of(text));
   return runs;
 }
 
@@ -212,7 +226,6 @@ TEST_F(Ranks, SendWhatTheStepSays) {
 TEST_F(Ranks, ResumeOnAnotherNumberOfRanks) {
   const TestDirectory directory;
   const Dataset samples = tiny_samples(28, 5);
-  const BertForSequenceClassification model(tiny_bert(0.1F));
   const auto saving = [&](const char* name, int64_t accumulated) {
     TrainingArguments args = arguments();
     args.gradient_accumulation_steps = accumulated;
@@ -248,57 +261,46 @@ TEST_F(Ranks, ResumeOnAnotherNumberOfRanks) {
 // Batches are dealt, outputs are told: each rank has the metrics of one rank, to the bit. The last round has fewer batches
 // than there are ranks, and a short one.
 TEST_F(Ranks, EvaluateAsOneRankDoes) {
-  const BertForSequenceClassification model(tiny_bert());
   const auto evaluate = [&](int32_t size) {
-    const auto ranks = thread_ranks(size);
-    std::vector<std::unique_ptr<Trainer>> trainers;
-    for (const auto& own : ranks) {
+    return run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
+      const BertForSequenceClassification model(tiny_bert());
       TrainingArguments args = arguments();
       args.per_device_eval_batch_size = 4;
-      trainers.push_back(std::make_unique<Trainer>(
-          model, args, tiny_samples(8, 5), tiny_samples(22, 6),
-          TrainerOptions{.ranks = size > 1 ? own : std::shared_ptr<Communicator>{}}));
-      trainers.back()->session().reserve();
-    }
-    std::vector<Metrics> metrics(ranks.size());
-    run_ranks(ranks, [&](Communicator& own) {
-      omp_set_num_threads(1);
-      own.set_timeout_seconds(60);
-      Metrics& found = metrics[static_cast<size_t>(own.rank())];
-      found = trainers[static_cast<size_t>(own.rank())]->evaluate();
-      for (const char* timed : {"eval_runtime", "eval_samples_per_second", "eval_steps_per_second"})
-        found.erase(timed);
+      Trainer trainer(model, args, tiny_samples(8, 5), tiny_samples(22, 6), {.ranks = ranks});
+      std::string text;
+      for (const auto& [name, value] : trainer.evaluate()) {
+        if (name.ends_with("_runtime") || name.ends_with("_per_second")) continue;
+        text += fmt::format("{} {:a}\n", name, metric_number(value));
+      }
+      return text;
     });
-    return metrics;
   };
-  const Metrics one = evaluate(1)[0];
-  EXPECT_TRUE(one.contains("eval_accuracy"));
+  const std::string one = evaluate(1)[0];
+  EXPECT_NE(one.find("eval_accuracy"), std::string::npos);
   for (const int32_t size : {2, 4}) {
-    for (const Metrics& of_rank : evaluate(size)) EXPECT_TRUE(of_rank == one) << size;
+    for (const std::string& of_rank : evaluate(size)) EXPECT_EQ(of_rank, one) << size;
   }
 }
 
 // Ranks of other arguments would wait for each other's messages for ever.
 TEST_F(Ranks, RefuseOtherArguments) {
-  const BertForSequenceClassification model(tiny_bert());
-  const auto ranks = thread_ranks(2);
-  std::vector<std::unique_ptr<Trainer>> trainers;
-  for (const auto& own : ranks) {
-    TrainingArguments args = arguments();
-    if (own->rank() == 1) args.learning_rate = 0.2;
-    trainers.push_back(
-        std::make_unique<Trainer>(model, args, tiny_samples(8, 5), Dataset{}, TrainerOptions{.ranks = own}));
+  for (const std::string& error :
+       run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) -> std::string {
+         const BertForSequenceClassification model(tiny_bert());
+         TrainingArguments args = arguments();
+         if (!ranks->is_main()) args.learning_rate = 0.2;
+         Trainer trainer(model, args, tiny_samples(8, 5), {}, {.ranks = ranks});
+         try {
+           trainer.train();
+         } catch (const UserError& refused) {
+           return refused.what();
+         }
+         return "trains";
+       })) {
+    EXPECT_EQ(
+        error,
+        "[ranks] expected the arguments to be the same on all ranks, got another on rank 1 than on rank 0");
   }
-  run_ranks(ranks, [&](Communicator& own) {
-    try {
-      trainers[static_cast<size_t>(own.rank())]->train();
-      ADD_FAILURE() << "rank " << own.rank() << " trains";
-    } catch (const UserError& error) {
-      EXPECT_STREQ(
-          error.what(),
-          "[ranks] expected the arguments to be the same on all ranks, got another on rank 1 than on rank 0");
-    }
-  });
 }
 
 // A plan for ranks may be made without them; training needs them.
