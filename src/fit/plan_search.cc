@@ -199,7 +199,7 @@ std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidat
   };
   add("as asked for", asked);
   add("recompute every layer", with_recompute(asked, 1, open));
-  add("recompute values, half of what every layer saves", with_activation_budget(asked, "0.5", open));
+  add("recompute values, half as much", with_activation_budget(asked, "0.5", open));
   const auto split = with_micro_batch(asked, 1, open);
   add("micro-batches of 1, accumulated", split);
   if (split) add("the same in layer-major order", with_layer_order(*split, open));
