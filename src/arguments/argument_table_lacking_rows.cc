@@ -8,7 +8,7 @@ namespace {
 using Pairs = std::vector<std::pair<std::string_view, std::string>>;
 
 constexpr std::string_view kNotSharded =
-    "nothing is sharded; `shoehorn launch --nproc_per_node N train` trains data parallel";
+    "nothing is sharded; `shoehorn launch` trains data parallel on several processes";
 constexpr std::string_view kRanksOfMpi =
     "ranks are MPI's: `shoehorn launch` or mpirun starts and numbers them";
 constexpr std::string_view kMainRank = "the first rank logs and saves";

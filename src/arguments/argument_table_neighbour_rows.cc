@@ -50,7 +50,7 @@ std::vector<OtherName> names_of_scripts() {
       {"with_tracking", kFlag, "Accelerate's examples; give --report_to", false},
       {"config_file", kText, "Accelerate; give --config"},
       {"dynamo_backend", kText, "Accelerate; give --torch_compile_backend", std::string("no")},
-      {"num_processes", kInteger, "Accelerate; give shoehorn launch --nproc_per_node", int64_t{1}},
+      {"num_processes", kInteger, "Accelerate; `shoehorn launch` takes it and starts so many", int64_t{1}},
       {"num_machines", kInteger, "Accelerate; start the ranks with mpirun --hostfile", int64_t{1}},
   };
 }
