@@ -51,7 +51,8 @@ std::vector<OtherName> names_of_scripts() {
       {"config_file", kText, "Accelerate; give --config"},
       {"dynamo_backend", kText, "Accelerate; give --torch_compile_backend", std::string("no")},
       {"num_processes", kInteger, "Accelerate; `shoehorn launch` takes it and starts so many", int64_t{1}},
-      {"num_machines", kInteger, "Accelerate; start the ranks with mpirun --hostfile", int64_t{1}},
+      {"num_machines", kInteger, "Accelerate; start the ranks with shoehorn launch and its hostfile",
+       int64_t{1}},
   };
 }
 
@@ -74,7 +75,7 @@ std::vector<OtherName> names_of_lightning() {
       {"enable_checkpointing", kFlag, "Lightning; give --save_strategy no", true},
       {"devices", kList, "Lightning; training runs on the one device that there is"},
       {"strategy", kText, "Lightning; ranks are data parallel", std::string("auto")},
-      {"num_nodes", kInteger, "Lightning; start the ranks with mpirun --hostfile", int64_t{1}},
+      {"num_nodes", kInteger, "Lightning; start the ranks with shoehorn launch and its hostfile", int64_t{1}},
       {"deterministic", kFlag, "Lightning; runs are always deterministic", false},
       {"profiler", kText, "Lightning; give --profile with a number of steps"},
   };

@@ -6,6 +6,7 @@
 #include "arguments/command_options.h"
 #include "cli/calibrated_costs.h"
 #include "cli/commands.h"
+#include "cli/thread_option.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "lab/calibration.h"
@@ -19,10 +20,7 @@ using enum ArgumentKind;
 
 const std::vector<ArgumentSpec>& option_rows() {
   static const std::vector<ArgumentSpec> rows = {
-      {.name = "num_threads",
-       .kind = kInteger,
-       .standard = int64_t{0},
-       .help = "the threads of the runs that are predicted; 0: as many as train takes"},
+      num_threads_row(),
       {.name = "quick",
        .kind = kFlag,
        .standard = false,
@@ -41,16 +39,15 @@ CommandHelp help_of_calibrate() {
   return {
       .name = "calibrate",
       .introduction =
-          "Measures what operations cost on this machine, in under a minute, and keeps it in the user's cache. From\n"
-          "then on fit and plan say how long a step takes, not only what it takes at least. It holds for this\n"
-          "processor, number of threads and program.\n",
+          "Measures what operations cost on this machine, and keeps it in the user's cache. From then on fit and\n"
+          "plan say how long a step takes, not only what it takes at least. It holds for this processor, number of\n"
+          "threads and program.\n",
       .own_rows = option_rows()};
 }
 
 int run_calibrate(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(option_rows(), words);
-  const int64_t threads = options.integer_at_least("num_threads", 0);
-  use_threads(threads > 0 ? std::optional<int64_t>(threads) : std::nullopt);
+  use_given_threads(options);
   const std::shared_ptr<const Backend> backend = make_backend();
   const nlohmann::json fingerprint = fingerprint_of_this_program(*backend);
   const std::filesystem::path path = calibration_path(fingerprint);

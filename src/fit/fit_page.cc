@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kResidents = 10;
 
-std::string changes(const PlannedCandidate& plan) {
-  return plan.run.flags.empty() ? "as asked for" : shell_words(plan.run.flags);
-}
-
 std::string seconds_text(double seconds) {
   return format_value(seconds, Unit::kSeconds);
 }
@@ -58,7 +54,7 @@ void add_frontier(HtmlPage& page, const FitReport& report) {
   HtmlTable table{.columns = {{"peak", true}, {"step", true}, {"changes"}, {"flags"}}};
   for (const PlannedCandidate& plan : result.frontier) {
     table.rows.push_back({format_bytes(plan.process_bytes), seconds_text(plan.step_seconds),
-                          std::string(tier_name(plan.run.tier)), changes(plan)});
+                          std::string(tier_name(plan.run.tier)), added_flags_text(plan)});
   }
   page.add_table(table);
   page.add_paragraph(result.frontier.empty() || result.frontier.front().time.is_calibrated
@@ -88,12 +84,12 @@ void add_techniques(HtmlPage& page, const FitReport& report) {
       .columns = {
           {"technique"}, {"changes"}, {"peak", true}, {"memory", true}, {"step", true}, {"time", true}}};
   for (const TechniqueEffect& effect : result.techniques) {
-    const double more = asked.step_seconds > 0 ? effect.plan.step_seconds / asked.step_seconds - 1 : 0;
     table.rows.push_back(
         {effect.name, std::string(tier_name(effect.plan.run.tier)), format_bytes(effect.plan.process_bytes),
          format_difference(static_cast<double>(effect.plan.process_bytes - asked.process_bytes),
                            Unit::kBytes),
-         seconds_text(effect.plan.step_seconds), fmt::format("{:+.1f} %", 100 * more)});
+         seconds_text(effect.plan.step_seconds),
+         fmt::format("{:+.1f} %", 100 * added_time(asked, effect.plan))});
   }
   page.add_heading("What each technique buys alone");
   page.add_table(table);
@@ -103,7 +99,8 @@ void add_least(HtmlPage& page, const FitResult& result) {
   if (result.least.empty()) return;
   HtmlTable table{.columns = {{"changes up to"}, {"least budget", true}, {"flags"}}};
   for (const auto& [tier, plan] : result.least)
-    table.rows.push_back({std::string(tier_name(tier)), format_bytes(plan.process_bytes), changes(plan)});
+    table.rows.push_back(
+        {std::string(tier_name(tier)), format_bytes(plan.process_bytes), added_flags_text(plan)});
   page.add_heading("Least budget of each tier");
   page.add_table(table);
 }

@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kResidents = 10;
 
-std::string flags_text(const std::vector<std::string>& flags) {
-  return flags.empty() ? "as asked for" : shell_words(flags);
-}
-
 const MeasuredStep* measured_of(const FitReport& report, size_t index) {
   const auto found = std::find_if(report.measured.begin(), report.measured.end(),
                                   [&](const MeasuredStep& step) { return step.index == index; });
@@ -43,7 +39,7 @@ std::string format_binding(const MemoryAnatomy& anatomy) {
 
 std::string row(const PlannedCandidate& plan) {
   return fmt::format("  {:>9.3f} s{:>13}  {:<9}  {}\n", plan.step_seconds, format_bytes(plan.process_bytes),
-                     tier_name(plan.run.tier), flags_text(plan.run.flags));
+                     tier_name(plan.run.tier), added_flags_text(plan));
 }
 
 std::string heading(bool is_calibrated) {
@@ -55,7 +51,7 @@ std::string format_least(const FitResult& result) {
   std::string text = "Least budget that each tier of changes reaches\n";
   for (const auto& [tier, plan] : result.least) {
     text += fmt::format("  {:<10}{:>13}  {}\n", tier_name(tier), format_bytes(plan.process_bytes),
-                        flags_text(plan.run.flags));
+                        added_flags_text(plan));
   }
   return text;
 }
@@ -71,9 +67,9 @@ std::string format_techniques(const FitResult& result) {
   std::string text = "What each technique buys alone\n";
   for (const TechniqueEffect& effect : result.techniques) {
     const PlannedCandidate& plan = effect.plan;
-    const double more = asked.step_seconds > 0 ? 100 * (plan.step_seconds / asked.step_seconds - 1) : 0;
-    text += fmt::format("  {:<36}{:>13}{:>15}{:>+9.1f}%\n", effect.name, format_bytes(plan.process_bytes),
-                        signed_bytes(plan.process_bytes - asked.process_bytes), more);
+    text +=
+        fmt::format("  {:<36}{:>13}{:>15}{:>+9.1f}%\n", effect.name, format_bytes(plan.process_bytes),
+                    signed_bytes(plan.process_bytes - asked.process_bytes), 100 * added_time(asked, plan));
   }
   return text;
 }
@@ -116,6 +112,14 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
 
 }  // namespace
 
+std::string added_flags_text(const PlannedCandidate& plan) {
+  return plan.run.flags.empty() ? "as asked for" : shell_words(plan.run.flags);
+}
+
+double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan) {
+  return asked.step_seconds > 0 ? plan.step_seconds / asked.step_seconds - 1 : 0;
+}
+
 std::vector<std::string> chosen_flags(const FitReport& report) {
   return all_flags(report, report.best[*report.chosen]);
 }
@@ -126,8 +130,8 @@ std::string format_fit(const FitReport& report) {
   const MeasuredStep* measured = measured_of(report, *report.chosen);
   std::string text = fmt::format("Fits {}: {} of {} plans do\n", format_bytes(report.budget_bytes),
                                  result.fitting.size(), result.plans);
-  text += fmt::format("  changes              {} ({})\n", flags_text(chosen.run.flags),
-                      tier_name(chosen.run.tier));
+  text +=
+      fmt::format("  changes              {} ({})\n", added_flags_text(chosen), tier_name(chosen.run.tier));
   text += fmt::format("  peak of the process  {}\n", format_bytes(chosen.process_bytes));
   if (measured != nullptr) {
     text += fmt::format("  step                 {:.3f} s, measured; {}\n", measured->seconds,
@@ -145,7 +149,7 @@ std::string format_fit(const FitReport& report) {
   for (const MeasuredStep& other : report.measured) {
     if (other.index == *report.chosen) continue;
     text += fmt::format("  beside it            {:.3f} s, measured: {}\n", other.seconds,
-                        flags_text(report.best[other.index].run.flags));
+                        added_flags_text(report.best[other.index]));
   }
   text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(result.binding),
                       heading(chosen.time.is_calibrated));

@@ -31,6 +31,11 @@ struct FitReport {
   double price_per_hour = 0;  // of the machine, as the user gave it; 0: unknown
 };
 
+// The flags that a plan adds; "as asked for" where it adds none.
+std::string added_flags_text(const PlannedCandidate& plan);
+// How much longer a plan's step takes than that of `asked`, as a share.
+double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan);
+
 // The flags that train as chosen.
 std::vector<std::string> chosen_flags(const FitReport& report);
 
