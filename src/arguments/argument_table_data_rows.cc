@@ -221,7 +221,7 @@ std::vector<ArgumentSpec> supported() {
   };
 }
 
-std::vector<ArgumentSpec> lacking() {
+std::vector<ArgumentSpec> lacking_rows() {
   const std::string none;
   return {
       {.name = "use_fast_tokenizer",
@@ -315,7 +315,7 @@ std::vector<ArgumentSpec> lacking() {
 
 std::vector<ArgumentSpec> model_and_data() {
   std::vector<ArgumentSpec> rows = supported();
-  for (ArgumentSpec& row : lacking()) rows.push_back(std::move(row));
+  for (ArgumentSpec& row : lacking_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -27,9 +27,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Linux moves at most 0x7ffff000 bytes a call.
-constexpr size_t kMaxBytesPerCall = size_t{1} << 30;
-
 std::string free_space_hint(const fs::path& path) {
   struct statvfs facts{};
   if (statvfs(parent_directory(path).c_str(), &facts) != 0) return "free some space on this disk";

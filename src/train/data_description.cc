@@ -17,7 +17,7 @@ std::string shown_name(const std::string& name) {
   return printable(shorten(name, kMaxBytes), 2 * kMaxBytes);
 }
 
-std::string shown_names(const std::vector<std::string>& names) {
+std::string shown_columns(const std::vector<std::string>& names) {
   constexpr size_t kMost = 6;
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
@@ -69,10 +69,10 @@ std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels
 }
 
 std::string describe_columns(const LoadedDataset& data, const Dataset& samples) {
-  std::string line = fmt::format("text: {}", shown_names(data.text_columns));
+  std::string line = fmt::format("text: {}", shown_columns(data.text_columns));
   if (data.label_columns.empty() || samples.size() == 0) return line + "\n";
   line += fmt::format("; label{}: {}", data.label_columns.size() == 1 ? "" : "s",
-                      shown_names(data.label_columns));
+                      shown_columns(data.label_columns));
   const std::vector<int64_t> counts = class_counts(samples, data.labels);
   return line + "; " + (counts.empty() ? describe_values(samples) : describe_classes(data.labels, counts)) +
          "\n";
