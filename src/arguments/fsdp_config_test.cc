@@ -12,17 +12,17 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-TrainingArguments arguments_of(Words words) {
+TrainingArguments fsdp_arguments(Words words) {
   words.insert(words.begin(), {"--model_name_or_path", "bert", "--train_file", "t.csv"});
   return parse_arguments(Command::kTrain, words).arguments;
 }
 
-std::string refusal(const Words& words) {
-  return refusal_of([&] { arguments_of(words); });
+std::string fsdp_refusal(const Words& words) {
+  return refusal_of([&] { fsdp_arguments(words); });
 }
 
 TEST(FsdpConfig, WordsAreStagesOfZero) {
-  const auto stage = [](const Words& words) { return arguments_of(words).zero_stage; };
+  const auto stage = [](const Words& words) { return fsdp_arguments(words).zero_stage; };
   EXPECT_EQ(stage({"--fsdp"}), 3);
   EXPECT_EQ(stage({"--fsdp", "true"}), 3);
   EXPECT_EQ(stage({"--fsdp", "false"}), 0);
@@ -34,30 +34,31 @@ TEST(FsdpConfig, WordsAreStagesOfZero) {
   EXPECT_EQ(stage({"--fsdp", "--fsdp_config", R"({"version": 1, "reshard_after_forward": "SHARD_GRAD_OP"})"}),
             2);
   EXPECT_EQ(stage({"--fsdp", "--zero_stage", "3"}), 3);
-  EXPECT_TRUE(arguments_of({"--fsdp", "--fsdp_config", R"({"activation_checkpointing": true})"})
+  EXPECT_TRUE(fsdp_arguments({"--fsdp", "--fsdp_config", R"({"activation_checkpointing": true})"})
                   .gradient_checkpointing);
-  EXPECT_EQ(arguments_of({"--fsdp"}).fsdp, "");
+  EXPECT_EQ(fsdp_arguments({"--fsdp"}).fsdp, "");
 }
 
 TEST(FsdpConfig, WhatIsNotHereIsRefusedByName) {
   EXPECT_TRUE(contains(
-      refusal({"--fsdp", "hybrid_shard"}),
+      fsdp_refusal({"--fsdp", "hybrid_shard"}),
       "[--fsdp] expected full_shard, shard_grad_op or no_shard, got 'hybrid_shard'; known, but not"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "full_shard offload"}), "[--fsdp] expected no offload"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "full_shart"}), "did you mean full_shard?"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "--fsdp_config", R"({"cpu_offload": true})"}),
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "full_shard offload"}), "[--fsdp] expected no offload"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "full_shart"}), "did you mean full_shard?"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"cpu_offload": true})"}),
                        "cpu_offload] expected false"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "--fsdp_config", R"({"xla": true})"}), "there is no XLA backend"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "--fsdp_config", R"({"reshard_after_forwar": true})"}),
+  EXPECT_TRUE(
+      contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"xla": true})"}), "there is no XLA backend"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"reshard_after_forwar": true})"}),
                        "did you mean reshard_after_forward?"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "--fsdp_config", R"({"reshard_after_forward": 3})"}),
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"reshard_after_forward": 3})"}),
                        "expected true or false"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp_config", R"({"version": 2})"}),
+                       "[--fsdp_config] expected --fsdp with it"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--deepspeed", "{}"}), "expected one of deepspeed and fsdp"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--zero_stage", "2"}), "--fsdp is 3, but --zero_stage is 2"));
   EXPECT_TRUE(
-      contains(refusal({"--fsdp_config", R"({"version": 2})"}), "[--fsdp_config] expected --fsdp with it"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "--deepspeed", "{}"}), "expected one of deepspeed and fsdp"));
-  EXPECT_TRUE(contains(refusal({"--fsdp", "--zero_stage", "2"}), "--fsdp is 3, but --zero_stage is 2"));
-  EXPECT_TRUE(
-      contains(refusal({"--fsdp", "full_shard", "--fsdp_config", R"({"reshard_after_forward": false})"}),
+      contains(fsdp_refusal({"--fsdp", "full_shard", "--fsdp_config", R"({"reshard_after_forward": false})"}),
                "reshard_after_forward] expected what --fsdp full_shard says"));
 }
 
@@ -70,7 +71,7 @@ TEST(FsdpConfig, WhatHasNoEffectIsSaid) {
 }
 
 TEST(FsdpConfig, RanksShareNothingYet) {
-  EXPECT_TRUE(contains(refusal({"--fsdp", "--world_size", "2"}),
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--world_size", "2"}),
                        "[zero_stage] expected 0 on 2 ranks, got 3; known, but not"));
 }
 
