@@ -40,6 +40,7 @@ TEST_F(CliReadFlags, Plan) {
        kNoCache,
        kNotSplit,
        kOneBucket,
+       kNothingToShard,
        kSameTask});
 }
 

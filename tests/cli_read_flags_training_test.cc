@@ -52,6 +52,7 @@ TEST_F(CliReadFlags, Train) {
             kNoCache,
             kNotSplit,
             kOneBucket,
+            kNothingToShard,
             kSameTask,
             {"ignore_mismatched_sizes", "the labels are the model's; CliHeadSize has others"},
             {"ddp_timeout", "there is one rank; CliRanks has its test"},

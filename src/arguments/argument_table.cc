@@ -178,15 +178,14 @@ std::string_view hint_by_beginning(std::string_view name) {
     std::string_view text;
     std::string_view hint;
   };
-  constexpr std::string_view kNotSharded =
-      "; nothing is sharded over ranks: give --memory_budget, "
-      "and see --help gradient_checkpointing and --help lora";
+  constexpr std::string_view kZero =
+      "; ranks share states, gradients and weights by --zero_stage or --deepspeed";
   static constexpr std::array kBeginnings = {
-      Beginning{"fsdp_", kNotSharded},
-      Beginning{"zero_", kNotSharded},
-      Beginning{"zero3_", kNotSharded},
-      Beginning{"deepspeed_", kNotSharded},
-      Beginning{"megatron_lm_", kNotSharded},
+      Beginning{"fsdp_", "; give --fsdp full_shard or shard_grad_op, and --fsdp_config for its file"},
+      Beginning{"zero_", kZero},
+      Beginning{"zero3_", kZero},
+      Beginning{"deepspeed_", kZero},
+      Beginning{"megatron_lm_", "; ranks are data parallel: launch them with `shoehorn launch`"},
       Beginning{"unsloth_", "; the fused kernels are our own, and always run"},
       Beginning{"bnb_", "; base models are not quantized: see --help lora and --help 8bit"},
       Beginning{"wandb_", "; nothing is sent to a service: --report_to tensorboard,html,jsonl writes files"},

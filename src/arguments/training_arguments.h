@@ -166,9 +166,11 @@ struct TrainingArguments {
   int64_t world_size = 1;
   std::optional<int64_t> ddp_bucket_cap_mb = {};
   int64_t ddp_timeout = 1800;
+  int64_t zero_stage = 0;
+  // Files or JSON texts, and FSDP's words: arguments/neighbour_configs.h makes arguments of them.
   std::string deepspeed = {};
   std::string fsdp = {};
-  Kwargs fsdp_config = {};
+  std::string fsdp_config = {};
   Kwargs parallelism_config = {};
 
   // Saving.

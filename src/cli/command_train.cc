@@ -187,13 +187,14 @@ int run_train(const std::vector<std::string>& words) {
     std::erase(others, "--fit");
     return run_fitted(others);
   }
-  const ParsedArguments parsed = parse_arguments(Command::kTrain, words);
+  const ParsedArguments parsed = parse_arguments(Command::kTrain, words, launched_ranks());
   TrainingArguments args = parsed.arguments;
   const std::shared_ptr<Communicator> ranks = open_ranks_of(parsed, args);
   const bool is_main = ranks == nullptr || ranks->is_main();  // writes the files
   TrainingArguments given = parsed.arguments;
   given.world_size = args.world_size;
   use_threads(args.num_threads);
+  show_notices(parsed, args);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
     if (ranks != nullptr) check_runs_on_ranks("eval");

@@ -106,6 +106,13 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   std::vector<std::string> given = options.rest;
   std::erase(given, "--json");
   const ParsedArguments asked = parse_arguments(Command::kPlan, options.rest);
+  for (const char* config : {"deepspeed", "fsdp"}) {
+    if (!asked.sets(config)) continue;
+    throw user_error(
+        "[--{}] expected flags for fit, which changes them, got a configuration, whose values stay; give what it says as "
+        "flags",
+        config);
+  }
   opened.batch = batch_flags(options, asked);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, opened.batch));
 

@@ -100,7 +100,7 @@ int run_program(const std::vector<std::string>& words) {
     check_words(words);
     const int exit_code = dispatch(words);
     flush_output();
-    return exit_code;
+    return exit_code_of_rank(exit_code);
   } catch (const Stopped& stop) {
     leave_closed_terminal();
     fmt::print(stderr, "{}\n", stop.what());

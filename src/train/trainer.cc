@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "arguments/neighbour_configs.h"
 #include "arguments/step_settings.h"
 #include "base/child_process.h"
 #include "base/error.h"
@@ -36,7 +37,7 @@ namespace shoehorn {
 Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset,
                  TrainerOptions options)
     : model_(model),
-      args_(resolved(std::move(args))),
+      args_(resolved(with_neighbour_configs(std::move(args)))),
       train_dataset_(std::move(train_dataset)),
       eval_dataset_(std::move(eval_dataset)),
       options_(std::move(options)),
