@@ -87,7 +87,6 @@ TEST_F(CliHelp, FlagsOfOtherTrainersNameTheWay) {
       {{"--use_unsloth"}, "our own"},
       {{"--max_epochs", "3"}, "expected a flag of Shoehorn, got one of Lightning; give --num_train_epochs"},
       {{"--gradient_clip_val", "1.0"}, "--max_grad_norm"},
-      {{"--zero_stage", "3"}, "nothing is sharded"},
       {{"--optimizer_in_bwd"}, "got one of torchtune; give --update_in_backward"},
       {{"--val_set_size", "0.1"}, "axolotl; give --validation_split_percentage"},
       {{"--optim", "galore_adamw"}, "adafactor and adamw_8bit have small states"},

@@ -138,7 +138,7 @@ void append_of_devices(std::vector<ArgumentSpec>& rows) {
   for (const std::string_view name :
        {"fsdp_sharding_strategy", "fsdp_auto_wrap_policy", "fsdp_transformer_layer_cls_to_wrap",
         "fsdp_state_dict_type", "fsdp_backward_prefetch", "fsdp_min_num_params", "fsdp_version",
-        "fsdp_reshard_after_forward", "zero_stage", "offload_optimizer_device", "offload_param_device",
+        "fsdp_reshard_after_forward", "offload_optimizer_device", "offload_param_device",
         "tensor_parallel_size", "context_parallel_size"})
     rows.push_back(lacking(kNotYet, name, kText, kSharded));
   for (const std::string_view name : {"device_map", "gpu_ids", "max_memory"})

@@ -25,6 +25,25 @@ std::vector<ArgumentSpec> ranks() {
        .field = &Args::ddp_timeout,
        .resume = kIrrelevant,
        .help = "seconds that a rank waits for the others before the run fails"},
+      {.name = "zero_stage",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan,
+       .field = &Args::zero_stage,
+       .resume = kFree,
+       .help =
+           "what ranks share instead of each having it whole: 1 optimizer states, 2 gradients too, 3 weights too"},
+      {.name = "zero_prefetch_layers",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan,
+       .field = &Args::zero_prefetch_layers,
+       .resume = kFree,
+       .help = "zero_stage 3: how many layers ahead weights are gathered; each is one more layer in memory"},
+      {.name = "zero_persistence_threshold",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan,
+       .field = &Args::zero_persistence_threshold,
+       .resume = kFree,
+       .help = "zero_stage 3: weights of at most so many elements stay whole on each rank"},
   };
 }
 
