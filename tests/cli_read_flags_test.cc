@@ -41,6 +41,8 @@ TEST_F(CliReadFlags, Plan) {
        kNotSplit,
        kOneBucket,
        kNothingToShard,
+       kNothingToPrefetch,
+       kNothingToKeepWhole,
        kSameTask});
 }
 

@@ -53,6 +53,8 @@ TEST_F(CliReadFlags, Train) {
             kNotSplit,
             kOneBucket,
             kNothingToShard,
+            kNothingToPrefetch,
+            kNothingToKeepWhole,
             kSameTask,
             {"ignore_mismatched_sizes", "the labels are the model's; CliHeadSize has others"},
             {"ddp_timeout", "there is one rank; CliRanks has its test"},

@@ -220,9 +220,12 @@ TEST(DeepspeedConfig, WhatIsNotHereIsRefusedByNameUnlessItIsOff) {
   }
 }
 
-TEST(DeepspeedConfig, StagesOfZeroAreTakenWhereThereIsNothingToShard) {
+TEST(DeepspeedConfig, StagesOfZeroAreTaken) {
   EXPECT_EQ(arguments_of(R"({"zero_optimization": {"stage": 3}})").zero_stage, 3);
   EXPECT_EQ(arguments_of(R"({"zero_optimization": true})").zero_stage, 1) << "the deprecated form";
+  EXPECT_EQ(arguments_of(R"({"zero_optimization": {"stage3_param_persistence_threshold": 5000}})")
+                .zero_persistence_threshold,
+            5000);
   EXPECT_TRUE(contains(refusal(R"({"zero_optimization": {"stage": 4}})"), "expected 0, 1, 2 or 3, got 4"));
 }
 

@@ -113,6 +113,7 @@ const std::vector<Key>& keys() {
       // ZeRO. The deprecated form is a boolean.
       {"zero_optimization"},
       {"zero_optimization.stage"},
+      {"zero_optimization.stage3_param_persistence_threshold"},
       {"zero_optimization.reduce_bucket_size"},
       {"zero_optimization.allgather_bucket_size", kNoEffect},
       {"zero_optimization.allgather_partitions", kNoEffect},
@@ -133,7 +134,6 @@ const std::vector<Key>& keys() {
       {"zero_optimization.stage3_max_live_parameters", kNoEffect},
       {"zero_optimization.stage3_max_reuse_distance", kNoEffect},
       {"zero_optimization.stage3_prefetch_bucket_size", kNoEffect},
-      {"zero_optimization.stage3_param_persistence_threshold", kNoEffect},
       {"zero_optimization.stage3_model_persistence_threshold", kNoEffect},
       {"zero_optimization.stage3_module_granularity_threshold", kNoEffect},
       {"zero_optimization.stage3_use_all_reduce_for_fetch_params", kNoEffect},

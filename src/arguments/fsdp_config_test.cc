@@ -70,10 +70,5 @@ TEST(FsdpConfig, WhatHasNoEffectIsSaid) {
                                    "zero_stage 3: there is one rank, and nothing to share"}));
 }
 
-TEST(FsdpConfig, RanksShareNothingYet) {
-  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--world_size", "2"}),
-                       "[zero_stage] expected 0 on 2 ranks, got 3; known, but not"));
-}
-
 }  // namespace
 }  // namespace shoehorn

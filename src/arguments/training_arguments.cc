@@ -27,12 +27,10 @@ void validate_numbers(const TrainingArguments& args) {
                   "1 to 1024");
   require_positive("ddp_timeout", args.ddp_timeout);
   require_between("zero_stage", static_cast<double>(args.zero_stage), 0, 3, "0, 1, 2 or 3");
-  if (args.zero_stage > 0 && args.world_size > 1) {
-    throw not_in_this_version(
-        "[zero_stage] expected 0 on {} ranks, got {}; known, but not in this version yet: ranks hold whole states, "
-        "gradients and weights",
-        args.world_size, args.zero_stage);
-  }
+  require(args.zero_prefetch_layers >= 0, "zero_prefetch_layers", "0 or more",
+          static_cast<double>(args.zero_prefetch_layers));
+  require(args.zero_persistence_threshold >= 0, "zero_persistence_threshold", "0 or more",
+          static_cast<double>(args.zero_persistence_threshold));
   require_positive("max_seq_length", args.max_seq_length);
   require_positive("max_train_samples", args.max_train_samples);
   require_positive("max_eval_samples", args.max_eval_samples);

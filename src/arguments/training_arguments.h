@@ -167,6 +167,8 @@ struct TrainingArguments {
   std::optional<int64_t> ddp_bucket_cap_mb = {};
   int64_t ddp_timeout = 1800;
   int64_t zero_stage = 0;
+  int64_t zero_prefetch_layers = 1;
+  int64_t zero_persistence_threshold = 100000;
   // Files or JSON texts, and FSDP's words: arguments/neighbour_configs.h makes arguments of them.
   std::string deepspeed = {};
   std::string fsdp = {};

@@ -90,7 +90,9 @@ Window WindowIterator::describe(int64_t update_step) const {
                 .micro_batches = place.count,
                 .last_of_epoch = update_step == schedule_.steps_in(epoch_) - 1};
   const int64_t dealt = ceil_divide(place.count - options_.rank, int64_t{options_.world_size});
-  window.own_micro_batches = std::max<int64_t>(1, dealt);
+  window.own_micro_batches = options_.deals_evenly ? ceil_divide(place.count, int64_t{options_.world_size})
+                                                   : std::max<int64_t>(1, dealt);
+  window.counted_micro_batches = dealt;
   for (int64_t i = 0; i < window.micro_batches; ++i) {
     for (const int64_t sample : samples_of(place.first + i)) {
       ++window.samples;

@@ -491,11 +491,14 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
                                              "fuse_vocabulary_gradient",
                                              "recompute",
                                              "rematerialize",
+                                             "shard_weights",
                                              "accumulate",
                                              "data_parallel",
+                                             "gather_weights",
                                              "update",
                                              "update_in_backward",
-                                             "fuse_update"}));
+                                             "fuse_update",
+                                             "gather_updated"}));
   std::vector<PassRecord> records;
   StepOptions options;
   options.skip_passes = {"fuse", "rematerialize"};  // a group and a pass

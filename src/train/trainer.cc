@@ -186,6 +186,7 @@ void Trainer::prepare() {
   if (is_prepared_) return;
   run_->reserve();
   load_start();
+  session().gather_loaded_weights();
   is_prepared_ = true;
 }
 
@@ -400,7 +401,7 @@ void Trainer::check_start() const {
 
 std::filesystem::path Trainer::save_checkpoint() {
   callbacks_.keep_states(state_);
-  if (!is_main_rank()) {
+  if (!is_main_rank() && !session().family().shards_what_is_trained()) {
     const std::string name = fmt::format("checkpoint-{}", state_.global_step);
     saved_ = Saved{std::filesystem::path(args_.output_dir) / name, state_.global_step,
                    state_.log_history.size(), position_.is_epoch_ended};
@@ -484,6 +485,7 @@ void Trainer::load_best_model() {
       load_adapter(best, session().family(), session().executor());
     } else {
       start_weights(best, session().state(), session().executor(), args_.seed);
+      session().gather_loaded_weights();
     }
   }
   say(fmt::format("loaded the best model, of {}", best));
@@ -568,12 +570,13 @@ CheckpointContents Trainer::contents() const {
           position_,
           options_.companions,
           originals_ ? &*originals_ : nullptr,
-          &identity_};
+          &identity_,
+          session().family().shards_what_is_trained() ? options_.ranks.get() : nullptr};
 }
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
-  if (!is_main_rank()) return;
+  if (!is_main_rank() && !session().family().shards_what_is_trained()) return;
   const bool is_adapter = !session().family().adapters.empty() && !args_.lora_merge;
   const TransferProgress progress("save model", session(), {.adapters_alone = is_adapter}, options_.progress);
   save_model_directory(contents(), session().executor(), directory, args_.lora_merge);
