@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes clm_evaluation.json: what run_clm's evaluation says of a small GPT-2 on the texts of language_small/.
+"""Writes clm_evaluation/: a small Llama, and what run_clm's evaluation says of it.
 
   python clm_evaluation_make.py
 
-The model's weights follow from a seed (decoder_curve_make.py); texts are those of rows.jsonl, in blocks as run_clm cuts them
-(1,000 texts end to end, without what is left), or with the shorter block at the end that run_clm drops. The Trainer evaluates batches of which the last
-one is smaller. Its eval_loss is the mean of the batches' means, weighted by their rows; token_loss is the mean over all
-tokens. The accuracy is run_clm's: preprocess_logits_for_metrics keeps the largest logit, compute_metrics compares all but
-each row's last with the labels behind each row's first; of rows that are padded only where there is a label.
+The model learns the first half of the texts of language_small/rows.jsonl for some steps, so that its accuracy is no chance;
+it is evaluated on all texts, in blocks as run_clm cuts them (1,000 texts end to end, without what is left), or with the
+shorter block at the end that run_clm drops. The Trainer evaluates batches of which the last one is smaller. Its eval_loss is
+the mean of the batches' means, weighted by their rows; token_loss is the mean over all tokens. The accuracy is run_clm's:
+preprocess_logits_for_metrics keeps the largest logit, compute_metrics compares all but each row's last with the labels behind
+each row's first; of rows that are padded only where there is a label.
 """
 
 import argparse
@@ -21,17 +22,14 @@ import tokenizers
 import torch
 import transformers
 
-import decoder_curve_make
-
-TEXTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "language_small")
-
-MODEL = dict(
-    vocab_size=400, n_positions=64, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-    bos_token_id=0, eos_token_id=0,
-)  # fmt: skip
-SEED = 5
-DEVIATION = 0.2  # so that predictions differ from token to token
+HERE = os.path.dirname(os.path.abspath(__file__))
+TEXTS = os.path.join(HERE, "language_small")
 FILE = "rows.jsonl"
+MODEL = dict(
+    vocab_size=400, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+    num_key_value_heads=1, max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=0, eos_token_id=0,
+)  # fmt: skip
+STEPS = 60
 # block_size, whether a shorter block at the end is kept, per_device_eval_batch_size
 CASES = [(16, False, 7), (50, False, 8), (64, True, 8), (33, True, 100)]
 
@@ -62,6 +60,17 @@ def compute_metrics(predictions):
     return {"accuracy": float(np.mean(right[labels != -100]))}
 
 
+def train(model):
+    blocks = torch.tensor(blocks_of(64, False))
+    blocks = blocks[: len(blocks) // 2]
+    optimizer = torch.optim.AdamW(model.parameters(), 2e-2)
+    for _ in range(STEPS):
+        rows = blocks[torch.randint(len(blocks), (16,))]
+        model(rows, labels=rows).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def evaluated(model, block_size, keeps_remainder, batch_size):
     rows = [{"input_ids": block, "labels": block} for block in blocks_of(block_size, keeps_remainder)]
     with tempfile.TemporaryDirectory() as directory:
@@ -75,6 +84,7 @@ def evaluated(model, block_size, keeps_remainder, batch_size):
             compute_metrics=compute_metrics,
             preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1),
         )
+        trainer.remove_callback(transformers.PrinterCallback)
         metrics = trainer.evaluate()
     losses = []
     for row in rows:
@@ -97,23 +107,23 @@ def evaluated(model, block_size, keeps_remainder, batch_size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    here = os.path.dirname(os.path.abspath(__file__))
-    parser.add_argument("--output", default=os.path.join(here, "clm_evaluation.json"))
+    parser.add_argument("--output_dir", default=os.path.join(HERE, "clm_evaluation"))
     args = parser.parse_args()
     torch.set_num_threads(1)
-    model = decoder_curve_make.build_model("GPT2LMHeadModel", MODEL, SEED, DEVIATION).eval()
+    torch.manual_seed(7)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**MODEL)).float()
+    train(model)
+    model.eval()
+    model.save_pretrained(args.output_dir)
     golden = {
         "made_by": "tests/golden/clm_evaluation_make.py",
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        "seed": SEED,
-        "deviation": DEVIATION,
         "file": FILE,
-        **decoder_curve_make.description_of(model),
         "cases": [evaluated(model, *case) for case in CASES],
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in golden.items() if key != "cases"]
     lines.append('"cases": [\n ' + ",\n ".join(json.dumps(case) for case in golden["cases"]) + "]")
-    with open(args.output, "w", encoding="utf-8") as file:
+    with open(os.path.join(args.output_dir, "golden.json"), "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(lines) + "\n}\n")
 
 
