@@ -50,6 +50,8 @@ struct TrainingArguments {
   // Data. max_seq_length is in tokens. With pad_to_max_length false, sequences are packed without padding
   // (run_glue: true).
   std::string train_file = {};
+  std::vector<std::string> train_file_weights = {};  // of each name in train_file; none: one behind the other
+  std::string stopping_strategy = "first_exhausted";  // data/mixture.h
   std::string validation_file = {};
   std::string test_file = {};         // "-": standard input
   std::string test_file_format = {};  // csv, tsv or jsonl; empty: by the name, or of "-" by the first bytes

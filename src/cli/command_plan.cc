@@ -93,7 +93,7 @@ int run_plan(const std::vector<std::string>& words) {
   if (task.has_samples && !args.pad_to_max_length) {
     lengths = sample_lengths(task.train, args.per_device_train_batch_size);
   }
-  const int64_t samples = task.has_samples ? task.train.size() : 0;
+  const int64_t samples = task.has_samples ? task.train.epoch_size() : 0;
   const Trainer trainer(model, args, std::move(task.train), std::move(task.validation), {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
   if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size

@@ -161,7 +161,7 @@ void Accelerator::next_batch() {
   }
   const int64_t first = position_.window.first_micro_batch + position_.given;
   batch_.size_ = std::min(args_.per_device_train_batch_size,
-                          loader_->dataset().size() - first * args_.per_device_train_batch_size);
+                          loader_->dataset().epoch_size() - first * args_.per_device_train_batch_size);
   ++batch_.number_;
   ++position_.given;
 }

@@ -9,9 +9,11 @@
 #include "arguments/step_settings.h"
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/plural.h"
 #include "base/process.h"
 #include "base/stop_request.h"
+#include "data/mixture.h"
 #include "exec/backend/thread_count.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
@@ -166,7 +168,7 @@ Alternatives Trainer::alternatives() const {
 }
 
 TrainingSteps Trainer::steps() const {
-  return steps_of(args_, train_dataset_.size());
+  return steps_of(args_, train_dataset_.epoch_size());
 }
 
 void Trainer::say(const std::string& line) const {
@@ -445,6 +447,25 @@ TrainOutput Trainer::output_of(const TrainingLoop& loop, double seconds) {
   return output;
 }
 
+// What each set of a mixture really had of the samples so far.
+void Trainer::report_shares(Metrics& metrics) const {
+  const Mixture* mixture = train_dataset_.source().mixture();
+  if (mixture == nullptr || position_.samples_consumed == 0) return;
+  const int64_t an_epoch =
+      std::min(mixture->epoch_size(),
+               run_->windows().schedule().micro_batches_per_epoch() * args_.per_device_train_batch_size);
+  const std::vector<int64_t> draws = mixture_draws(*mixture, position_.samples_consumed, an_epoch);
+  std::vector<std::string> shares;
+  for (int64_t set = 0; set < mixture->sets(); ++set) {
+    const int64_t samples = draws[static_cast<size_t>(set)];
+    const double share = static_cast<double>(samples) / static_cast<double>(position_.samples_consumed);
+    const std::string& name = mixture->set(set).name;
+    metrics["train_share_" + name] = share;
+    shares.push_back(fmt::format("{} {:.2f}% ({})", name, 100 * share, format_count(samples)));
+  }
+  say(fmt::format("of {} samples: {}", format_count(position_.samples_consumed), fmt::join(shares, ", ")));
+}
+
 // The results and the reports. Those of a stopped run are no entry of its log, which goes on when it is resumed.
 void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds) {
   if (position_.nonfinite_losses > 0) {
@@ -459,6 +480,7 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
     const Metrics& logged = reports_->log(output.metrics);
     tell([&](TrainerCallback& callback, auto&... event) { callback.on_log(event..., logged); });
   }
+  report_shares(output.metrics);
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
   reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics);
