@@ -66,6 +66,9 @@ TEST_F(CliHelp, Version) {
   }
   EXPECT_TRUE(version["libraries"].contains("oneDNN"));
   expect_failure({"--version", "--yaml"}, 2, {"[--version]", "'--yaml'"});
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"version"}, {"-V"}, {"-v"}, {"train", "--version"}, {"bench", "step", "--version"}})
+    EXPECT_EQ(output_of(words), text) << words[0];
 }
 
 TEST_F(CliHelp, FlagsOfOtherTrainersNameTheWay) {

@@ -132,6 +132,13 @@ std::string lacking_text(ArgumentStatus status, std::string_view why) {
   throw UserError(message);
 }
 
+// "adamw" is none of the names, and too far from each of them to be misspelled.
+std::string first_that_begins(const std::vector<std::string>& names, std::string_view beginning) {
+  const auto first = std::find_if(names.begin(), names.end(),
+                                  [&](const std::string& name) { return name.starts_with(beginning); });
+  return beginning.empty() || first == names.end() ? "" : *first;
+}
+
 void check_choice(const ArgumentSpec& spec, const std::string& text, std::string_view source) {
   std::vector<std::string> supported;
   for (const ArgumentChoice& choice : spec.choices) {
@@ -144,7 +151,8 @@ void check_choice(const ArgumentSpec& spec, const std::string& text, std::string
                   fmt::format("[{}] expected one of {}, got '{}'; {}", source, fmt::join(supported, ", "),
                               text, lacking_text(choice.lacking, choice.why)));
   }
-  const std::string nearest = nearest_name(text, supported);
+  std::string nearest = nearest_name(text, supported);
+  if (nearest.empty()) nearest = first_that_begins(supported, text);
   throw user_error("[{}] expected one of {}, got '{}'{}", source, fmt::join(supported, ", "), text,
                    nearest.empty() ? "" : "; did you mean " + nearest + "?");
 }

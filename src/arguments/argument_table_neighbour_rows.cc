@@ -36,7 +36,8 @@ constexpr std::string_view kNoChat =
 std::vector<OtherName> names_of_scripts() {
   return {
       {"lr", kNumber, "many scripts; give --learning_rate"},
-      {"batch_size", kInteger, "many scripts; give --per_device_train_batch_size"},
+      {"batch_size", kInteger,
+       "many scripts; give --per_device_train_batch_size, or --per_device_eval_batch_size for eval and predict"},
       {"train_batch_size", kInteger,
        "many scripts; give --per_device_train_batch_size, and --gradient_accumulation_steps for a larger batch in "
        "all"},
@@ -134,6 +135,7 @@ void append_of_devices(std::vector<ArgumentSpec>& rows) {
     rows.push_back(lacking(kNotYet, name, kFlag, kQuantized, false));
   for (const std::string_view name : {"quantization_bit", "bnb_4bit_quant_type", "bnb_4bit_compute_dtype"})
     rows.push_back(lacking(kNotYet, name, kText, kQuantized));
+  rows.push_back(lacking(kNotYet, "quantization_config", kKwargs, kQuantized));
   for (const std::string_view name : {"use_fsdp", "fsdp_cpu_ram_efficient_loading", "fsdp_use_orig_params"})
     rows.push_back(lacking(kElsewhere, name, kFlag, kFsdp, false));
   for (const std::string_view name : {"use_deepspeed", "zero3_init_flag", "zero3_save_16bit_model"})

@@ -82,6 +82,10 @@ Kwargs kwargs_from_json(const Json& json, std::string_view source) {
   return kwargs;
 }
 
+bool is_lacking(const ArgumentSpec& spec) {
+  return spec.status == ArgumentStatus::kNotYet || spec.status == ArgumentStatus::kRefused;
+}
+
 Kwargs kwargs_from_text(const std::string& text, std::string_view source) {
   if (strip(text).starts_with('{')) return kwargs_from_json(parse_json(text, source), source);
   Kwargs kwargs;
@@ -150,6 +154,8 @@ ArgumentValue argument_from_text(const ArgumentSpec& spec, const std::string& te
     case ArgumentKind::kList:
       return split_commas(text);
     case ArgumentKind::kKwargs:
+      // The name of a configuration file, of what is refused whatever it holds.
+      if (is_lacking(spec) && text.ends_with(".json")) return text;
       return kwargs_from_text(text, source);
     case ArgumentKind::kText: {
       if (spec.true_text.empty()) return text;

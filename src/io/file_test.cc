@@ -235,6 +235,16 @@ TEST(WriteErrors, FullOrReadOnlyDiskLeavesNothing) {
 }
 
 // A pipe without a writer would be waited for, and a device may have no end.
+TEST(MakeDirectories, AFileIsInTheWay) {
+  const TestDirectory directory;
+  const fs::path file = directory.write("out", "x");
+  for (const fs::path& path : {file, file / "below"})
+    EXPECT_EQ(message_of<UserError>([&] { make_directories(path); }),
+              "[" + file.string() + "] expected a directory, got a file of that name; choose another name");
+  make_directories(directory.path() / "a" / "b");
+  EXPECT_TRUE(fs::is_directory(directory.path() / "a" / "b"));
+}
+
 TEST(ReadOnlyFile, TakesRegularFilesAlone) {
   const TestDirectory directory;
   const fs::path fifo = directory.path() / "fifo";

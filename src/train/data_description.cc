@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <numeric>
 
@@ -30,7 +31,7 @@ std::string describe_classes(const LabelMap& labels, const std::vector<int64_t>&
   std::vector<size_t> order(counts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto shown = [&](size_t i) {
-    return fmt::format("{} {}", shown_name(labels.names[order[i]]), format_count(counts[order[i]]));
+    return fmt::format("{} {}", shown_class(labels.names[order[i]]), format_count(counts[order[i]]));
   };
   if (counts.size() > kAll)
     std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return counts[i]; });
@@ -53,6 +54,16 @@ std::string describe_values(const Dataset& samples) {
 }
 
 }  // namespace
+
+std::string shown_class(const std::string& name) {
+  const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  const auto is_letter = [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0 || (c & 0x80) != 0;
+  };
+  const bool is_clear = std::ranges::any_of(name, is_letter) && !is_space(name.front()) &&
+                        !is_space(name.back()) && name.find(',') == std::string::npos;
+  return is_clear ? shown_name(name) : fmt::format("\"{}\"", shown_name(name));
+}
 
 std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels) {
   if (labels.problem == ProblemType::kRegression || samples.label_kind() == LabelKind::kNone) return {};

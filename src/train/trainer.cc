@@ -265,7 +265,10 @@ void Trainer::resume() {
   if (std::filesystem::equivalent(parent_directory((checkpoint / "").parent_path()), args_.output_dir,
                                   absent))
     saved_ = Saved{checkpoint, state_.global_step, state_.log_history.size(), position_.is_epoch_ended};
-  say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
+  say(fmt::format("resumed from {} at step {}{}", checkpoint.string(), state_.global_step,
+                  state_.global_step < state_.max_steps ? ""
+                                                        : ", the last one: nothing is left to train, unless "
+                                                          "--num_train_epochs or --max_steps asks for more"));
 }
 
 // Its metric was another, or of other data: what comes cannot be compared with it.
@@ -383,7 +386,7 @@ bool Trainer::saves_checkpoints() const {
 }
 
 bool Trainer::writes_output_dir() const {
-  return is_main_rank() && (saves_checkpoints() || !args_.report_to.empty() ||
+  return is_main_rank() && (saves_checkpoints() || options_.saves_model || !args_.report_to.empty() ||
                             (run_->profile() != nullptr && options_.write_profile));
 }
 
