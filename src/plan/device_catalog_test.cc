@@ -21,7 +21,7 @@ TEST(DeviceCatalogTest, EveryFileIsInTheForm) {
   const std::vector<Device> devices = load_devices(catalog());
   for (const char* name : {"a100", "h100", "h200", "b200", "l4", "l40s", "4090", "5090", "v100", "t4",
                            "xeon-8380", "epyc-9654"}) {
-    const Device& device = find_device(devices, name, "--machine_profile");
+    const Device device = find_device(devices, name, "--machine_profile");
     EXPECT_GE(device.peak_flops(DType::kBF16), device.peak_flops(DType::kF32)) << name;
     EXPECT_GT(device.figure("bandwidth"), 1e11) << name;
   }
@@ -34,7 +34,7 @@ TEST(DeviceCatalogTest, EveryFileIsInTheForm) {
 
 TEST(DeviceCatalogTest, TypesThatADeviceDoesNotMultiplyAreFp32) {
   const std::vector<Device> devices = load_devices(catalog());
-  const Device& v100 = find_device(devices, "v100", "");
+  const Device v100 = find_device(devices, "v100", "");
   EXPECT_EQ(v100.peak_flops(DType::kBF16), v100.peak_flops(DType::kF32));
   EXPECT_EQ(v100.peak_flops(DType::kF16), 125e12);
   const OtherMachine machine = machine_of(v100);
