@@ -65,8 +65,8 @@ class DecoderCurve : public ::testing::TestWithParam<const char*> {
     SafetensorsWriter writer(directory_.path() / "model.safetensors", entries);
     for (size_t number = 0; number < entries.size(); ++number) {
       const std::string& name = entries[number].name;
-      const bool is_norm = name.ends_with("weight") && (name.find("norm") != std::string::npos ||
-                                                        name.find(".ln_") != std::string::npos);
+      const bool is_norm = name.ends_with("weight") &&
+                           (name.find("norm") != std::string::npos || name.find(".ln_") != std::string::npos);
       int64_t elements = 1;
       for (const int64_t size : entries[number].shape) elements *= size;
       std::vector<float> values(static_cast<size_t>(elements));

@@ -340,7 +340,8 @@ class Applier {
       match_.set("zero_optimization.stage", "zero_stage", *stage);
     }
     const std::string threshold = "zero_optimization.stage3_param_persistence_threshold";
-    if (const auto elements = whole(threshold, 0)) match_.set(threshold, "zero_persistence_threshold", *elements);
+    if (const auto elements = whole(threshold, 0))
+      match_.set(threshold, "zero_persistence_threshold", *elements);
     set_bucket();
   }
 
