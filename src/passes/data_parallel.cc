@@ -90,6 +90,8 @@ void take_sum(Program& program, const Summed& one, ValueId sum) {
   }
 }
 
+// In the backward beside what lane 0 computes; but at stage 2 lane 0 waits, so that whole gradients are freed at once. (At
+// stage 3 it waits for gathers of the same lane.)
 void sum_over_ranks(Program& program, const std::vector<Summed>& summed, OpKind kind,
                     const RankOptions& ranks) {
   OpBuilder builder(program);
@@ -107,8 +109,9 @@ void sum_over_ranks(Program& program, const std::vector<Summed>& summed, OpKind 
     const bool is_in_backward = last >= 0;
     builder.set_region(is_in_backward ? program.nodes()[static_cast<size_t>(last)].region
                                       : Region{.component = Component::kOptimizer, .phase = Phase::kUpdate});
+    const bool is_beside = is_in_backward && ranks.stage() != 2;
     const NodeId node =
-        append_collective(builder, kind, values, chunk_elements, ranks, is_in_backward, "sum_over_ranks");
+        append_collective(builder, kind, values, chunk_elements, ranks, is_beside, "sum_over_ranks");
     if (is_in_backward) behind[NodeId{static_cast<int32_t>(last)}].push_back(node);
     const std::vector<ValueId> sums = program.node(node).outputs;
     for (size_t i = 0; i < bucket.size(); ++i) take_sum(program, bucket[i], sums[i]);

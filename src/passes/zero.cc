@@ -95,13 +95,13 @@ int64_t chunk_elements_of(int64_t stored, DType dtype, const RankOptions& ranks)
   return std::min(stored, ceil_divide(ranks.bucket_bytes, dtype_bytes(dtype) * ranks.world_size));
 }
 
-// The newest version of a storage that a program has.
-ValueId newest_version(Program& program, StorageId storage) {
-  ValueId newest = program.read_state(storage);
-  for (size_t i = 0; i < program.values().size(); ++i) {
-    const Value& value = program.values()[i];
-    if (value.storage == storage && value.version > program.value(newest).version)
-      newest = ValueId{static_cast<int32_t>(i)};
+// The newest version of each storage that a program's nodes make.
+std::map<StorageId, ValueId> newest_versions(const Program& program) {
+  std::map<StorageId, ValueId> newest;
+  for (const Node& node : program.nodes()) {
+    for (const ValueId output : node.outputs) {
+      if (program.value(output).storage.valid()) newest[program.value(output).storage] = output;
+    }
   }
   return newest;
 }
@@ -111,12 +111,16 @@ void gather_kept(Program& program, const ProgramFamily& family, const RankOption
   for (const ShardedStorage& shard : family.shards) {
     if (shard.is_kept) kept[shard.whole_type.dtype].push_back(&shard);
   }
+  const std::map<StorageId, ValueId> newest = newest_versions(program);
   OpBuilder builder(program);
   builder.set_region({.component = Component::kOptimizer, .phase = Phase::kUpdate});
   for (const auto& [dtype, shards] : kept) {
     std::vector<RingValue> values;
-    for (const ShardedStorage* shard : shards)
-      values.push_back(gathered_value(newest_version(program, shard->shard), *shard));
+    for (const ShardedStorage* shard : shards) {
+      const auto updated = newest.find(shard->shard);
+      const ValueId value = updated == newest.end() ? program.read_state(shard->shard) : updated->second;
+      values.push_back(gathered_value(value, *shard));
+    }
     const int64_t chunk = chunk_elements_of(stored_elements(shards), dtype, ranks);
     const NodeId node =
         append_collective(builder, OpKind::kAllGather, values, chunk, ranks, false, "gather_updated");

@@ -187,7 +187,7 @@ TEST(Zero, FreesWeightsBehindTheirLayer) {
 
 TEST(Zero, KeepsSmallWeightsWhole) {
   StepOptions options = at_stage(3);
-  options.ranks.zero_persistence_threshold = 20;  // the largest bias
+  options.ranks.zero_persistence_threshold = 20;  // biases, but not three of them in one storage
   const ProgramFamily family = build(options);
   for (const ShardedStorage& shard : family.shards)
     EXPECT_EQ(shard.is_kept, shard.whole_type.shape.elements() <= 20);
