@@ -217,7 +217,8 @@ TEST_F(LanguageDataTest, FilesAreMixedByWeight) {
 }
 
 TEST_F(LanguageDataTest, EachMixedFileIsSplit) {
-  args_.train_file = write_texts(40) + "," + directory_.write("b.txt", "a\na\na\na\na\na\na\na\na\na\n");
+  args_.train_file =
+      write_texts(40) + "," + directory_.write("b.txt", "a\na\na\na\na\na\na\na\na\na\n").string();
   args_.train_file_weights = {"1", "1"};
   args_.stopping_strategy = "all_exhausted";
   args_.block_size = 2;
@@ -245,7 +246,7 @@ TEST_F(LanguageDataTest, AMixtureHasAWeightForEachName) {
 }
 
 TEST_F(LanguageDataTest, AFlippedByteInAShardOfAMixtureIsAnError) {
-  args_.train_file = write_texts(30) + "," + directory_.write("b.txt", "the tide\nwaits\n");
+  args_.train_file = write_texts(30) + "," + directory_.write("b.txt", "the tide\nwaits\n").string();
   args_.train_file_weights = {"1", "2"};
   args_.dataset_cache = (directory_.path() / "cache").string();
   load();
