@@ -203,8 +203,7 @@ TEST_F(LanguageDataTest, FilesAreMixedByWeight) {
     const Ints second = first;
     std::ranges::copy(second, std::back_inserter(first));
     EXPECT_EQ(train.input_ids(0), first);
-    EXPECT_EQ(Ints{train.input_ids(2).front()}, Ints{tokens("the tide\n").front()})
-        << "the first block of b.txt";
+    EXPECT_EQ(train.input_ids(2).front(), tokens("the tide\n").front()) << "the first block of b.txt";
     EXPECT_TRUE(contains(
         data.summary,
         fmt::format(
