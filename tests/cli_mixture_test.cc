@@ -117,17 +117,16 @@ TEST_F(CliMixture, AKilledRunGoesOnWithTheSameBits) {
 }
 
 TEST_F(CliMixture, AnotherMixtureIsAnotherRun) {
-  ASSERT_EQ(run(mixed_words(output(), {"--max_steps", "3"})).exit_code, 0);
-  const std::vector<std::string> on = {"--resume_from_checkpoint", "true"};
-  std::vector<std::string> other = on;
-  other.insert(other.end(), {"--train_file_weights", "0.5", "0.5"});
-  expect_failure(mixed_words(output(), other), 2, {"--train_file_weights"});
-  std::vector<std::string> longer = on;
-  longer.insert(longer.end(), {"--stopping_strategy", "all_exhausted"});
-  expect_failure(mixed_words(output(), longer), 2, {"--stopping_strategy"});
-  std::vector<std::string> unit = on;
-  unit.insert(unit.end(), {"--overwrite_cache"});
-  const ProgramRun same = run(mixed_words(output(), unit));
+  ASSERT_EQ(run(mixed_words(output())).exit_code, 0);
+  remove_path(output() / fmt::format("checkpoint-{}", kSteps));
+  const auto resumed = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--resume_from_checkpoint", "true"});
+    return mixed_words(output(), more);
+  };
+  expect_failure(resumed({"--train_file_weights", "0.5", "0.5"}), 2,
+                 {"--train_file_weights", "training data"});
+  expect_failure(resumed({"--stopping_strategy", "all_exhausted"}), 2, {"--stopping_strategy"});
+  const ProgramRun same = run(resumed({"--overwrite_cache"}));
   EXPECT_EQ(same.exit_code, 0) << same.error;
 }
 

@@ -175,8 +175,8 @@ namespace {
 // The blocks of one set of files: those to train on, and those to evaluate on where the files are split for that.
 struct FileBlocks {
   std::string file;
-  LanguageBlocks train;
-  LanguageBlocks validation;
+  LanguageBlocks train = {};
+  LanguageBlocks validation = {};
 };
 
 bool evaluates_on_split(const TrainingArguments& args) {
@@ -280,7 +280,8 @@ LanguageData load_language_data(TrainingArguments& args, const LanguageReader& r
     data.notices += fmt::format(
         "{}: {} percent of the texts are no block, and nothing is evaluated; give a --validation_file, or another "
         "--validation_split_percentage\n",
-        args.train_file, args.validation_split_percentage.value_or(kUsualSplitPercentage));
+        sets.size() == 1 ? sets.front().file : args.train_file,
+        args.validation_split_percentage.value_or(kUsualSplitPercentage));
   }
   return data;
 }
