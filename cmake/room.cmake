@@ -9,8 +9,8 @@
 #
 # With -DCMAKE_UNITY_BUILD=ON, as `make` configures, the files of a room are compiled several at a time, which takes half
 # of the processor's time; without, each alone, which suits changing one of them. So no two files of a room have names of
-# their own that clash. SEPARATE_FILES: those of this room do, or are compiled once a processor type. Tests are
-# always compiled alone, and so is everything under the sanitizers. RUNS_BRIEFLY: code around the work, whose time is that
+# their own that clash. SEPARATE_FILES: those of this room do, or are compiled once a processor type. Tests and
+# benches are always compiled alone, and so is everything under the sanitizers. RUNS_BRIEFLY: code around the work, whose time is that
 # of the compiler: it is optimized a little.
 #
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
@@ -89,6 +89,7 @@ function(shoehorn_room name)
   endif()
   if(benches AND benchmark_FOUND)
     add_executable(${name}_bench ${benches})
+    set_target_properties(${name}_bench PROPERTIES UNITY_BUILD OFF)
     target_link_libraries(${name}_bench PRIVATE shoehorn_${name} benchmark::benchmark benchmark::benchmark_main)
   endif()
 endfunction()

@@ -145,7 +145,7 @@ TEST_F(CliErrors, OutputThatCannotBeWritten) {
   directory_.write("file", "x");
   const std::string under_a_file = path("file") / "out";
   const ProgramRun result =
-      expect_failure(train_words({"--output_dir", under_a_file}), 1, {path("file").string()});
+      expect_failure(train_words({"--output_dir", under_a_file}), 2, {path("file").string()});
   EXPECT_FALSE(contains(result.output, "step 2")) << "the run should end before it trains";
   expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("validation.csv"),
                   "--output_file", path("absent") / "p.jsonl"},

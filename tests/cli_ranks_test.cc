@@ -234,7 +234,7 @@ class CliLaunch : public CliTest {
 
   StartedProgram launched(const std::string& script, const std::vector<std::string>& launch_words,
                           const std::vector<std::string>& words) const {
-    const fs::path mpirun = directory_.write("mpirun", "#!/bin/sh\necho \"$@\" >> " +
+    const fs::path mpirun = directory_.write("mpirun", "#!/bin/sh\nprintf '%s\\n' \"$*\" >> " +
                                                            path("starts").string() + "\nstarts=$(wc -l < " +
                                                            path("starts").string() + ")\nshift 2\n" + script);
     fs::permissions(mpirun, fs::perms::owner_all);

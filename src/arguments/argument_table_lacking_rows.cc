@@ -7,8 +7,8 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string_view, std::string>>;
 
-constexpr std::string_view kNotSharded =
-    "nothing is sharded; `shoehorn launch` trains data parallel on several processes";
+constexpr std::string_view kNoMeshes =
+    "ranks are data parallel; --zero_stage shares states, gradients and weights among them";
 constexpr std::string_view kRanksOfMpi =
     "ranks are MPI's: `shoehorn launch` or mpirun starts and numbers them";
 constexpr std::string_view kMainRank = "the first rank logs and saves";
@@ -25,7 +25,7 @@ std::vector<ArgumentSpec> distributed() {
        .group = kDistributed,
        .field = &Args::parallelism_config,
        .status = kNotYet,
-       .why = kNotSharded},
+       .why = kNoMeshes},
       {.name = "accelerator_config",
        .group = kDistributed,
        .kind = kKwargs,

@@ -132,7 +132,7 @@ TEST(WriteErrors, PlacesThatTakeNoFiles) {
     EXPECT_TRUE(contains(message_of<SystemError>([&] { write_text_atomic(path, "x"); }), path.string()));
     EXPECT_TRUE(contains(message_of<SystemError>([&] { SafetensorsWriter(path, {}); }), path.string()));
   }
-  message_of<SystemError>([&] { StagedDirectory(directory.path() / "file", 1); });
+  message_of<UserError>([&] { StagedDirectory(directory.path() / "file", 1); });
   message_of<SystemError>([&] { StagedDirectory("/proc/shoehorn", 1); });
   message_of<SystemError>([&] { StagedDirectory("/proc", 1); });
   EXPECT_EQ(list_directory(directory.path()), std::vector<std::string>{"file"});
@@ -234,7 +234,6 @@ TEST(WriteErrors, FullOrReadOnlyDiskLeavesNothing) {
   }
 }
 
-// A pipe without a writer would be waited for, and a device may have no end.
 TEST(MakeDirectories, AFileIsInTheWay) {
   const TestDirectory directory;
   const fs::path file = directory.write("out", "x");
@@ -245,6 +244,7 @@ TEST(MakeDirectories, AFileIsInTheWay) {
   EXPECT_TRUE(fs::is_directory(directory.path() / "a" / "b"));
 }
 
+// A pipe without a writer would be waited for, and a device may have no end.
 TEST(ReadOnlyFile, TakesRegularFilesAlone) {
   const TestDirectory directory;
   const fs::path fifo = directory.path() / "fifo";

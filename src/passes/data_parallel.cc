@@ -65,7 +65,7 @@ std::vector<std::vector<Summed>> buckets_of(const Program& program, const std::v
   return buckets;
 }
 
-// What goes around of a part at a time: a bucket at once, and a tensor that is larger than that in pieces of its size.
+// What goes around of a part at a time: a bucket at once, and one with a tensor that is larger in pieces of a bucket's size.
 int64_t chunk_elements_of(const std::vector<std::vector<Summed>>& buckets, const RankOptions& ranks) {
   const int64_t most =
       ceil_divide(ranks.bucket_bytes, static_cast<int64_t>(sizeof(float)) * ranks.world_size);
@@ -73,7 +73,8 @@ int64_t chunk_elements_of(const std::vector<std::vector<Summed>>& buckets, const
   for (const std::vector<Summed>& bucket : buckets) {
     int64_t stored = 0;
     for (const Summed& one : bucket) stored += stored_elements(one.ring.segments);
-    chunk = std::max(chunk, bucket.size() == 1 ? std::min(stored, most) : stored);
+    // Each of its tensors is cut for itself, and rounded up.
+    chunk = std::max(chunk, std::min(stored, most + std::ssize(bucket)));
   }
   return chunk;
 }

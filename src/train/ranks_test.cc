@@ -128,7 +128,10 @@ TEST_F(Ranks, ResumeOnAnotherNumberOfRanks) {
   const RankRun two_again = train_on(2, resumed(saving("two", 2), checkpoint("two")), samples)[0];
   expect_same_weights(two.weights, two_again.weights, "2 on 2");
   const auto last_losses = [](const RankRun& run) {
-    return RankRun{.losses = {run.losses.end() - 10, run.losses.end()}, .norms = {}, .weights = run.weights};
+    RankRun last;
+    last.losses.assign(run.losses.end() - 10, run.losses.end());
+    last.weights = run.weights;
+    return last;
   };
   const auto expect_goes_on = [&](const RankRun& run, int32_t size, int64_t accumulated, const char* name) {
     RankRun other = train_on(size, resumed(saving(name, accumulated), checkpoint(name)), samples)[0];
