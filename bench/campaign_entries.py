@@ -62,6 +62,13 @@ def llm_c(sequence_length):
     return Entry(f"llm_c_{sequence_length}", command, 2, 3, ("build/shoehorn", "llm_c"), exits=(0, 1))
 
 
+def vocabulary_loss(setting):
+    flags = {"fp32": "", "bf16": "--dtype bf16 ", "fp32_frozen": "--frozen ", "bf16_frozen": "--dtype bf16 --frozen "}[setting]
+    command = f"bench/vocabulary_loss.py {flags}--rounds 1 --json -"
+    # Where there are no instructions for bf16 PyTorch takes many minutes.
+    return Entry(f"vocabulary_loss_{setting}", command, 4, 6, (EXEC_BENCH, "peers"), exits=(0, 1))
+
+
 def ladder(rung):
     memory_gib = 16 if "checkpointing" not in rung and rung != "accumulation" else 10
     needs = ("build/shoehorn", "peers", *(("compiler",) if "compile" in rung else ()))
@@ -115,6 +122,7 @@ ENTRIES = [
     step("qwen2-0.5b", "lora_bf16", 5, 6, batch=1),
     llm_c(64),
     llm_c(256),
+    *(vocabulary_loss(setting) for setting in ("fp32", "fp32_frozen", "bf16", "bf16_frozen")),
     *(ladder(rung) for rung in LADDER_OF_THE_GUIDES),
     *(ladder(rung) for rung in LADDER_BESIDE),
     *(lowest(rung) for rung in LOWEST),

@@ -75,6 +75,29 @@ def llm_c_table(machine):
     return ("GPT-2 124M, fp32", "runs / campaigns", "step, s", "llm.c", "speed", "MiB", "llm.c"), rows
 
 
+VOCABULARY_LOSSES = {
+    "vocabulary_loss_fp32": "fp32",
+    "vocabulary_loss_fp32_frozen": "fp32, frozen table",
+    "vocabulary_loss_bf16": "bf16",
+    "vocabulary_loss_bf16_frozen": "bf16, frozen table",
+}
+
+
+def vocabulary_loss_table(machine):
+    header = (
+        "151,936 × 896, 2,048 tokens", "runs / campaigns", "s", "÷ its products", "`cross_entropy` of `linear`, s",
+        "`linear_cross_entropy`, s", "in chunks, s", "MiB", "in chunks",
+    )  # fmt: skip
+    rows = []
+    for name in machine.names(tuple(VOCABULARY_LOSSES)):
+        found = machine.of(name)
+        row = [VOCABULARY_LOSSES[name], count_runs(found, of_side("ours", "seconds")), middle(found, of_side("ours", "seconds"), 2)]
+        row.append(times(found, of_side("ours", "seconds"), of_side("products", "seconds")))
+        row += [middle(found, of_side(way, "seconds"), 2) for way in ("linear", "reference", "chunked")]
+        rows.append([*row, *(middle(found, of_side(side, "workspace_bytes"), 0, MIB) for side in ("ours", "chunked"))])
+    return header, rows
+
+
 TEXTS = ("text_minilm_fp32", "text_minilm_bf16")
 
 
@@ -420,6 +443,7 @@ FIGURES = [
     Figure("step", STEPS, step_table),
     Figure("decoders", DECODER_STEPS, decoder_table),
     Figure("llm_c", tuple(LLM_C), llm_c_table),
+    Figure("vocabulary_loss", tuple(VOCABULARY_LOSSES), vocabulary_loss_table),
     Figure("ladder", LADDER, ladder_table, ladder_footnote),
     Figure("lowest", LOWEST, lowest_table),
     Figure("choices", CHOICE_ENTRIES, choices_table),

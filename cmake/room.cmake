@@ -2,10 +2,17 @@
 # one micro-benchmark program from its *_bench.cc (where Google Benchmark is installed). Links are given in the direction data flows.
 #
 #   shoehorn_room(NAME [FOLDERS that belong to it too] LINKS other rooms and libraries [TEST_LINKS what only the tests use]
-#                [TEST_REFERENCES])
+#                [TEST_REFERENCES] [SEPARATE_FILES] [RUNS_BRIEFLY])
 #
 # gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench. TEST_REFERENCES: the
 # tests compute references that take long.
+#
+# With -DCMAKE_UNITY_BUILD=ON, as `make` configures, the files of a room are compiled several at a time, which takes half
+# of the processor's time; without, each alone, which suits changing one of them. So no two files of a room have names of
+# their own that clash. SEPARATE_FILES: those of this room do, or are compiled once a processor type. Tests and
+# benches are always compiled alone, and so is everything under the sanitizers. RUNS_BRIEFLY: code around the work, whose time is that
+# of the compiler: it is optimized a little.
+#
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
 # serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without, as the
 # check that each file includes what it uses.
@@ -17,6 +24,7 @@ target_precompile_headers(room_headers PRIVATE
 # Tests are built often and run briefly: they are not optimized, and those that compute references a little.
 function(shoehorn_test_settings target headers)
   target_link_libraries(${target} PRIVATE fmt::fmt GTest::gtest GTest::gtest_main OpenMP::OpenMP_CXX)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   if(headers STREQUAL reference_test_headers)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   else()
@@ -35,7 +43,7 @@ foreach(headers test_headers reference_test_headers)
 endforeach()
 
 function(shoehorn_room name)
-  cmake_parse_arguments(ARG "TEST_REFERENCES" "" "FOLDERS;LINKS;TEST_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "TEST_REFERENCES;SEPARATE_FILES;RUNS_BRIEFLY" "" "FOLDERS;LINKS;TEST_LINKS" ${ARGN})
   set(places ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   foreach(folder ${ARG_FOLDERS})
     list(APPEND places ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
@@ -50,6 +58,12 @@ function(shoehorn_room name)
   if(sources)
     add_library(shoehorn_${name} STATIC ${sources})
     set_property(GLOBAL APPEND PROPERTY SHOEHORN_ROOMS ${name})
+    if(ARG_RUNS_BRIEFLY)
+      target_compile_options(shoehorn_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
+    if(ARG_SEPARATE_FILES)
+      set_target_properties(shoehorn_${name} PROPERTIES UNITY_BUILD OFF)
+    endif()
     target_include_directories(shoehorn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(shoehorn_${name} PUBLIC ${ARG_LINKS} PRIVATE OpenMP::OpenMP_CXX)
     if(NOT SHOEHORN_SANITIZE)
@@ -75,6 +89,7 @@ function(shoehorn_room name)
   endif()
   if(benches AND benchmark_FOUND)
     add_executable(${name}_bench ${benches})
+    set_target_properties(${name}_bench PROPERTIES UNITY_BUILD OFF)
     target_link_libraries(${name}_bench PRIVATE shoehorn_${name} benchmark::benchmark benchmark::benchmark_main)
   endif()
 endfunction()

@@ -14,6 +14,7 @@
 #include "base/stop_request.h"
 #include "base/thread_waits.h"
 #include "data/dataset.h"
+#include "data/joined_source.h"
 #include "data/load_dataset.h"
 #include "generate/text_generator.h"
 #include "io/model_directory.h"

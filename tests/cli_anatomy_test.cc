@@ -3,6 +3,7 @@
 
 #include "cli_support.h"
 #include "io/json_file.h"
+#include "models/bert.h"
 
 namespace shoehorn {
 namespace {

@@ -27,7 +27,9 @@ TEST_F(CliErrors, CommandLine) {
   expect_failure(train_words({"--tf32", "true"}), 2, {"--tf32", "it needs an NVIDIA GPU"});
   expect_failure(train_words({"--fp16", "--update_in_backward", "--max_grad_norm", "0"}), 2,
                  {"update_in_backward", "dynamic", "loss_scale"});
-  expect_failure(train_words({"--deepspeed", "ds.json"}), 2, {"--deepspeed", "not in this version yet"});
+  expect_failure(train_words({"--deepspeed", R"({"stage": 3})"}), 2,
+                 {"--deepspeed: stage", "zero_optimization.stage"});
+  expect_failure(train_words({"--fsdp", "hybrid_shard"}), 2, {"--fsdp", "not in this version yet"});
   expect_failure(train_words({"--optim", "muon"}), 2, {"--optim", "muon", "adamw_torch"});
   expect_failure(train_words({"--eval_strategy", "epoch"}), 2, {"--validation_file", "evaluation set"});
   expect_failure(train_words({"--update_in_backward"}), 2, {"update_in_backward", "max_grad_norm 0"});
@@ -143,7 +145,7 @@ TEST_F(CliErrors, OutputThatCannotBeWritten) {
   directory_.write("file", "x");
   const std::string under_a_file = path("file") / "out";
   const ProgramRun result =
-      expect_failure(train_words({"--output_dir", under_a_file}), 1, {path("file").string()});
+      expect_failure(train_words({"--output_dir", under_a_file}), 2, {path("file").string()});
   EXPECT_FALSE(contains(result.output, "step 2")) << "the run should end before it trains";
   expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("validation.csv"),
                   "--output_file", path("absent") / "p.jsonl"},

@@ -95,6 +95,8 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
                  {"--effective_batch_size", "--per_device_train_batch_size"});
   expect_failure(words("fit", {"--forbid", "recompute", "--gradient_checkpointing"}), 2,
                  {"--forbid recompute"});
+  expect_failure(words("fit", {"--deepspeed", R"({"gradient_clipping": 1})"}), 2,
+                 {"[--deepspeed] expected flags for fit"});
   expect_failure(words("fit", {"--fix", "speed"}), 2, {"--fix", "batch, order, recompute"});
 }
 

@@ -69,7 +69,18 @@ TEST_F(CliGuides, FlagsOfTheText) {
   }
   expect_failure(run_glue({"--tf32"}), 2, {"tf32", "NVIDIA"});
   expect_failure(run_glue({"--deepspeed", "/path/to/ds_config.json"}), 2,
-                 {"deepspeed", "--hysteresis", "--max_grad_norm", "--per_device_train_batch_size"});
+                 {"[/path/to/ds_config.json] expected"});
+  directory_.write("ds_config.json",
+                   R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})");
+  expect_failure(
+      run_glue({"--deepspeed", path("ds_config.json").string()}), 2,
+      {"zero_optimization.offload_optimizer.device] expected \"none\"", "not in this version yet"});
+  directory_.write("ds_config.json",
+                   R"({"bf16": {"enabled": "auto"}, "train_micro_batch_size_per_gpu": "auto",
+                                        "zero_optimization": {"stage": 2, "overlap_comm": true}})");
+  const ProgramRun result = run(run_glue({"--deepspeed", path("ds_config.json").string(), "--bf16"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_TRUE(contains(result.output, "ds_config.json: no effect here have zero_optimization.overlap_comm"));
 }
 
 // python run_translation.py -h | grep "\-optim"

@@ -4,6 +4,7 @@
 
 #include "cli_support.h"
 #include "io/json_file.h"
+#include "io/safetensors.h"
 
 namespace shoehorn {
 namespace {

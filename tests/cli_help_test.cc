@@ -66,6 +66,9 @@ TEST_F(CliHelp, Version) {
   }
   EXPECT_TRUE(version["libraries"].contains("oneDNN"));
   expect_failure({"--version", "--yaml"}, 2, {"[--version]", "'--yaml'"});
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"version"}, {"-V"}, {"-v"}, {"train", "--version"}, {"bench", "step", "--version"}})
+    EXPECT_EQ(output_of(words), text) << words[0];
 }
 
 TEST_F(CliHelp, FlagsOfOtherTrainersNameTheWay) {
@@ -79,15 +82,18 @@ TEST_F(CliHelp, FlagsOfOtherTrainersNameTheWay) {
       {{"--torch_dtype", "auto"}, "give float32 or bfloat16 for what is saved"},
       {{"--dtype=float16"}, "--fp16 computes in it"},
       {{"--attn_implementation", "eager"}, "--skip_pass fuse"},
-      {{"--fsdp", "full_shard auto_wrap"}, "nothing is sharded"},
-      {{"--fsdp_transformer_layer_cls_to_wrap", "BertLayer"}, "--memory_budget"},
+      {{"--fsdp", "full_shard offload"}, "states and weights stay in the rank's memory"},
+      {{"--fsdp_transformer_layer_cls_to_wrap", "BertLayer"},
+       "got one of Accelerate; give --fsdp full_shard"},
+      {{"--use_deepspeed"}, "got one of Accelerate; give --deepspeed"},
       {{"--fsdp_of_the_future", "1"},
-       "expected a known flag, got 'fsdp_of_the_future'; nothing is sharded over ranks"},
+       "expected a known flag, got 'fsdp_of_the_future'; give --fsdp full_shard"},
       {{"--device_map", "auto"}, "the one device"},
       {{"--use_unsloth"}, "our own"},
       {{"--max_epochs", "3"}, "expected a flag of Shoehorn, got one of Lightning; give --num_train_epochs"},
       {{"--gradient_clip_val", "1.0"}, "--max_grad_norm"},
-      {{"--zero_stage", "3"}, "nothing is sharded"},
+      {{"--zero3_of_the_future", "3"},
+       "ranks share states, gradients and weights by --zero_stage or --deepspeed"},
       {{"--optimizer_in_bwd"}, "got one of torchtune; give --update_in_backward"},
       {{"--val_set_size", "0.1"}, "axolotl; give --validation_split_percentage"},
       {{"--optim", "galore_adamw"}, "adafactor and adamw_8bit have small states"},

@@ -1,6 +1,7 @@
 // kill -9 at random instants of the program that trains: no finished checkpoint is ever lost, and the run
 // that goes on from what is left ends where the run that was never killed ends, bit for bit.
 #include <chrono>
+#include <random>
 #include <thread>
 
 #include "cli_support.h"

@@ -103,6 +103,11 @@ TEST_F(CliPredict, StandardInputIsAFile) {
                                           words({"--test_file", "-", "--output_file", "-"}));
   EXPECT_EQ(guessed.exit_code, 0) << guessed.error;
   EXPECT_EQ(guessed.output, file("p.jsonl"));
+  directory_.write("tabs", "text\tother\nglea stat\t1\nhust\t2\n");
+  const ProgramRun tabs = run_in_shell("cat '" + path("tabs").string() + "' |",
+                                       words({"--test_file", "-", "--output_file", "-"}));
+  EXPECT_EQ(tabs.exit_code, 0) << tabs.error;
+  EXPECT_TRUE(contains(tabs.output, "{\"index\": 1, ")) << tabs.output;
   directory_.write("lines", R"({"text": "glea stat", "id": 7}
 {"text": "hust", "id": "x"}
 )");

@@ -1,9 +1,11 @@
 // Other problems than one class a text, from their files to metrics and predictions.
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
 
 #include "cli_support.h"
 #include "io/json_file.h"
+#include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
 namespace shoehorn::testing {

@@ -1,8 +1,10 @@
 // The program as several ranks, started by mpirun: `shoehorn launch`. Skipped where there is no MPI.
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 
+#include "base/stop_request.h"
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
 #include "io/json_file.h"
@@ -17,9 +19,15 @@ namespace fs = std::filesystem;
 // processors of a test: what it looks for is that nobody waits for ever.
 constexpr double kNoHangSeconds = 60;
 
+// Whoever runs the tests in the background may ignore signals, which a program inherits.
+void take_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+}
+
 class CliRanks : public CliTest {
  protected:
   void SetUp() override {
+    take_signals();
     const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
     if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
       GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
@@ -31,17 +39,14 @@ class CliRanks : public CliTest {
     return all;
   }
 
-  // Processes of the program that `launcher` started, by their rank.
+  // Processes of the program that `launcher` started by mpirun, by their rank.
   static std::map<int, pid_t> ranks_of(pid_t launcher) {
     std::map<int, pid_t> ranks;
     for (const auto& entry : fs::directory_iterator("/proc")) {
       const std::string name = entry.path().filename().string();
       if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
         continue;
-      std::ifstream stat(entry.path() / "stat");
-      std::string id, command, state;
-      pid_t parent = 0;
-      if (!(stat >> id >> command >> state >> parent) || parent != launcher) continue;
+      if (parent_of(parent_of(std::stoi(name))) != launcher) continue;
       std::ifstream environment(entry.path() / "environ");
       for (std::string variable; std::getline(environment, variable, '\0');) {
         if (variable.starts_with("OMPI_COMM_WORLD_RANK="))
@@ -49,6 +54,13 @@ class CliRanks : public CliTest {
       }
     }
     return ranks;
+  }
+
+  static pid_t parent_of(pid_t process) {
+    std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+    std::string id, command, state;
+    pid_t parent = 0;
+    return stat >> id >> command >> state >> parent ? parent : 0;
   }
 
   // One that has ended may stay in the table of processes until somebody asks for its exit code.
@@ -147,22 +159,61 @@ TEST_F(CliRanks, AStoppedRankIsNamedAfterTheTimeout) {
   EXPECT_FALSE(is_running(ranks.at(1)));
 }
 
-// A stop reaches mpirun: all ranks stop behind the same step, and the first saves. Open MPI 4 passes the signal on after its
-// timeout, reads no output meanwhile (so that much of it would block a rank), and kills ranks after the same time again.
+// A stop goes to the ranks and not to mpirun: all stop behind the same step, the first saves, and the exit code is that of one
+// process. Nobody waits for a timeout of mpirun, which would say that a rank has failed.
 TEST_F(CliRanks, AStopSavesACheckpoint) {
-  setenv("OMPI_MCA_odls_base_sigkill_timeout", "10", 1);
-  setenv("PRTE_MCA_odls_base_sigkill_timeout", "10", 1);
-  StartedProgram program =
-      endless({"--save_strategy", "steps", "--save_steps", "100000000", "--logging_steps", "500"});
-  unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
-  unsetenv("PRTE_MCA_odls_base_sigkill_timeout");
-  ASSERT_TRUE(wait_for(program, "step 500 "));
-  kill(program.pid(), SIGTERM);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    SCOPED_TRACE(signal);
+    StartedProgram program = endless({"--save_strategy", "steps", "--save_steps", "100000000",
+                                      "--logging_steps", "500", "--overwrite_output_dir"});
+    ASSERT_TRUE(wait_for(program, "step 500 "));
+    kill(program.pid(), signal);
+    const ProgramRun result = program.wait();
+    EXPECT_EQ(result.exit_code, 128 + signal);
+    EXPECT_TRUE(contains(result.output, "Stopped by " + stop_signal_name(signal) + " after step"))
+        << result.error;
+    EXPECT_EQ(result.error.find("mpirun"), std::string::npos) << result.error;
+    const LatestCheckpoint latest = latest_checkpoint(output());
+    ASSERT_TRUE(latest.path);
+    EXPECT_EQ(checkpoint_defect(*latest.path, VerifiedFiles::kAll), "");
+  }
+}
+
+// A rank is killed, and the run goes on from its last checkpoint to the result of one that nobody disturbed.
+TEST_F(CliRanks, ARestartGoesOnFromTheLastCheckpoint) {
+  const std::vector<std::string> more = {"--max_steps",        "3000", "--save_steps",    "500",
+                                         "--save_total_limit", "2",    "--logging_steps", "500"};
+  std::vector<std::string> words = train_words(more);
+  words.insert(words.end(), {"--output_dir", path("undisturbed").string()});
+  ASSERT_EQ(run(on_ranks(2, words)).exit_code, 0);
+  words = on_ranks(2, train_words(more));
+  words.insert(words.begin() + 1, {"--max_restarts", "1"});
+  StartedProgram program(words, directory_.path());
+  ASSERT_TRUE(wait_for(program, "step 1000 "));
+  const std::map<int, pid_t> ranks = ranks_of(program.pid());
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks.at(1), SIGKILL);
   const ProgramRun result = program.wait();
-  EXPECT_TRUE(contains(result.output, "Stopped by SIGTERM after step")) << result.error;
-  const LatestCheckpoint latest = latest_checkpoint(output());
-  ASSERT_TRUE(latest.path);
-  EXPECT_EQ(checkpoint_defect(*latest.path, VerifiedFiles::kAll), "");
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_NE(result.error.find("restart 1 of 1 goes on from " + (output() / "checkpoint-").string()),
+            std::string::npos)
+      << result.error;
+  EXPECT_EQ(read_text_file(output() / "model.safetensors"),
+            read_text_file(path("undisturbed") / "model.safetensors"));
+}
+
+// Processes of another launcher, which MPI does not know as its ranks, do not each train the whole.
+TEST_F(CliRanks, SingletonsOfAnotherLauncherAreRefused) {
+  setenv("PMI_RANK", "0", 1);
+  setenv("PMI_SIZE", "2", 1);
+  const ProgramRun result = run(train_words());
+  unsetenv("PMI_RANK");
+  unsetenv("PMI_SIZE");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.error.find("[ranks] expected rank 0 of 2, as mpirun (MPICH) says, got rank 0 of 1"),
+            std::string::npos)
+      << result.error;
+  EXPECT_FALSE(fs::exists(output() / "model.safetensors"));
 }
 
 // A mistake of the common arguments is said once, by the first rank.
@@ -174,7 +225,86 @@ TEST_F(CliRanks, AMistakeIsSaidOnce) {
   EXPECT_EQ(result.error.find(said), result.error.rfind(said)) << result.error;
 }
 
-class CliLaunch : public CliTest {};
+// Launched by a script in mpirun's place, which runs one process, counts its starts and keeps their words.
+class CliLaunch : public CliTest {
+ protected:
+  CliLaunch() { take_signals(); }
+
+  static constexpr const char* kRunsTheProgram = "\"$@\"\n";
+
+  StartedProgram launched(const std::string& script, const std::vector<std::string>& launch_words,
+                          const std::vector<std::string>& words) const {
+    const fs::path mpirun = directory_.write("mpirun", "#!/bin/sh\nprintf '%s\\n' \"$*\" >> " +
+                                                           path("starts").string() + "\nstarts=$(wc -l < " +
+                                                           path("starts").string() + ")\nshift 2\n" + script);
+    fs::permissions(mpirun, fs::perms::owner_all);
+    const std::string before = std::getenv("PATH");
+    setenv("PATH", (mpirun.parent_path().string() + ":" + before).c_str(), 1);
+    std::vector<std::string> all = {"launch", "--nproc_per_node", "1"};
+    all.insert(all.end(), launch_words.begin(), launch_words.end());
+    all.insert(all.end(), words.begin(), words.end());
+    StartedProgram program(all, directory_.path());
+    setenv("PATH", before.c_str(), 1);
+    return program;
+  }
+
+  std::string starts() const { return read_text_file(path("starts")); }
+  int64_t number_of_starts() const {
+    const std::string all = starts();
+    return std::count(all.begin(), all.end(), '\n');
+  }
+};
+
+TEST_F(CliLaunch, PassesSignalsToTheProcessesOfTheProgram) {
+  StartedProgram program =
+      launched(kRunsTheProgram, {},
+               train_words({"--max_steps", "1000000", "--logging_steps", "1", "--save_steps", "100000000"}));
+  for (int i = 0; i < 1200 && program.output().find("step 3 ") == std::string::npos; ++i) usleep(50000);
+  kill(program.pid(), SIGINT);
+  const ProgramRun result = program.wait();
+  EXPECT_EQ(result.exit_code, 130) << result.error;
+  EXPECT_TRUE(contains(result.output, "Stopped by Ctrl-C (SIGINT) after step")) << result.output;
+  EXPECT_TRUE(latest_checkpoint(output()).path);
+}
+
+// Each restart is said, with what it goes on from: of this run, not of an earlier one in the directory.
+TEST_F(CliLaunch, RestartsBehindAFailure) {
+  fs::create_directories(output());
+  ASSERT_EQ(run(train_words({"--max_steps", "4", "--save_steps", "4"})).exit_code, 0);
+  const std::string train = "\"$@\" --max_steps 2 --save_steps 2 > /dev/null";
+  const std::string script = "if [ $starts -eq 1 ]; then exit 9; fi\nif [ $starts -eq 2 ]; then " + train +
+                             "; kill -9 $$; fi\nexit 0\n";
+  const ProgramRun result =
+      launched(script, {"--max_restarts", "3"}, train_words({"--overwrite_output_dir"})).wait();
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const std::string checkpoint = (output() / "checkpoint-2").string();
+  EXPECT_EQ(result.error,
+            "The ranks ended with exit code 9; restart 1 of 3 begins anew, as no checkpoint was saved\n"
+            "The ranks ended with exit code 137; restart 2 of 3 goes on from " +
+                checkpoint + "\n");
+  EXPECT_TRUE(starts().ends_with("--resume_from_checkpoint " + checkpoint + "\n")) << starts();
+}
+
+TEST_F(CliLaunch, NoRestartHelpsAMistakeOrIsWithoutLimit) {
+  EXPECT_EQ(launched("exit 2\n", {"--max_restarts", "3"}, train_words()).wait().exit_code, 2);
+  EXPECT_EQ(number_of_starts(), 1) << "a mistake of the arguments";
+  EXPECT_EQ(launched("exit 1\n", {"--max_restarts", "2"}, train_words()).wait().exit_code, 1);
+  EXPECT_EQ(number_of_starts(), 1 + 3);
+  EXPECT_EQ(launched("exit 1\n", {}, train_words()).wait().exit_code, 1);
+  EXPECT_EQ(number_of_starts(), 1 + 3 + 1) << "none is asked for";
+}
+
+// Ranks of torchrun, of accelerate launch and of DeepSpeed's launcher have no MPI: they would each train the whole.
+TEST_F(CliLaunch, RanksOfTorchrunAreRefused) {
+  setenv("RANK", "0", 1);
+  setenv("WORLD_SIZE", "2", 1);
+  setenv("LOCAL_RANK", "0", 1);
+  const ProgramRun result = run(train_words());
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) unsetenv(name);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.error.find("torchrun"), std::string::npos) << result.error;
+  EXPECT_NE(result.error.find("shoehorn launch --nproc_per_node N train"), std::string::npos) << result.error;
+}
 
 TEST_F(CliLaunch, NeedsACommandThatRunsOnRanks) {
   expect_failure({"launch", "--nproc_per_node", "2"}, 2,

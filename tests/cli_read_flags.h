@@ -33,6 +33,12 @@ inline const std::pair<const std::string, std::string> kNotSplit = {
 // Of every command that trains or plans, as one rank.
 inline const std::pair<const std::string, std::string> kOneBucket = {
     "ddp_bucket_cap_mb", "there is one rank; DataParallel has its tests"};
+inline const std::pair<const std::string, std::string> kNothingToShard = {
+    "zero_stage", "there is one rank; Zero has its tests"};
+inline const std::pair<const std::string, std::string> kNothingToPrefetch = {
+    "zero_prefetch_layers", "there is one rank; Zero has its tests"};
+inline const std::pair<const std::string, std::string> kNothingToKeepWhole = {
+    "zero_persistence_threshold", "there is one rank; Zero has its tests"};
 // Of every command that opens a model.
 inline const std::pair<const std::string, std::string> kSameTask = {
     "task", "it is what the model's config names; CliLanguageTest has another"};

@@ -40,6 +40,9 @@ TEST_F(CliReadFlags, Plan) {
        kNoCache,
        kNotSplit,
        kOneBucket,
+       kNothingToShard,
+       kNothingToPrefetch,
+       kNothingToKeepWhole,
        kSameTask});
 }
 

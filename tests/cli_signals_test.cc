@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <thread>
 
 #include "base/stop_request.h"
@@ -196,6 +197,22 @@ TEST_F(CliSignals, WithoutCheckpointsNothingIsSaved) {
     EXPECT_TRUE(contains(stopped.output, "no checkpoint is saved, because")) << flag;
     EXPECT_TRUE(list_checkpoints(output()).empty());
   }
+}
+
+// A stop in the evaluation behind the last step: what was trained would be lost.
+TEST_F(CliSignals, BehindTheLastStepTheModelIsSaved) {
+  directory_.write("long.csv", labelled_csv(60'000, 4));
+  StartedProgram program(
+      train_words({"--max_steps", "2", "--save_strategy", "no", "--logging_steps", "1", "--eval_strategy",
+                   "steps", "--eval_steps", "2", "--validation_file", path("long.csv")}),
+      directory_.path());
+  wait_for(program, "step 2 ");
+  kill(program.pid(), SIGTERM);
+  const ProgramRun stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 143) << stopped.error;
+  EXPECT_TRUE(contains(stopped.output, "Stopped by SIGTERM after step 2, the last one; the model is in"))
+      << stopped.output;
+  EXPECT_TRUE(fs::exists(output() / "model.safetensors"));
 }
 
 TEST_F(CliSignals, TheResultOnStandardOutputIsOneJsonObject) {

@@ -64,6 +64,17 @@ TEST_F(CliStartChecks, AValidationFileThatIsNotThere) {
   expect_refused({"--validation_file", path("absent.csv"), "--eval_strategy", "epoch"}, 2, {"absent.csv"});
 }
 
+TEST_F(CliStartChecks, AMistakeLeavesNoNewDirectory) {
+  directory_.write("train.txt", "plain text\nof no labels\n");
+  expect_refused(
+      {"--train_file", path("train.txt")}, 2,
+      {"expected a column of labels", "train a language model on plain text with --task causal-lm"});
+  EXPECT_FALSE(fs::exists(output()));
+  fs::create_directories(output());
+  expect_refused({"--train_file", path("train.txt")}, 2, {"expected a column of labels"});
+  EXPECT_TRUE(fs::exists(output())) << "it was there before";
+}
+
 TEST_F(CliStartChecks, ResultsThatCannotBeWritten) {
   for (const char* name : {"train_results.json", "eval_results.json", "trainer_state.json", "config.json"}) {
     fs::create_directories(output() / name);

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "cli_support.h"
+#include "tokenize/tokenizer.h"
 
 namespace shoehorn {
 namespace {

@@ -4,7 +4,10 @@
 
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
+#include "models/bert.h"
 #include "train/accelerator.h"
+#include "train/test_support.h"
+#include "train/trainer.h"
 
 namespace shoehorn {
 namespace {

@@ -2,6 +2,7 @@
 #include "shoehorn.h"
 
 #include "cli_support.h"
+#include "train/test_support.h"
 
 namespace shoehorn {
 namespace {

@@ -8,7 +8,7 @@ namespace shoehorn {
 
 namespace {
 
-StepWork work_of(const Model& model, const SessionOptions& options, const MachineLimits& limits) {
+StepWork step_work_of(const Model& model, const SessionOptions& options, const MachineLimits& limits) {
   const Session session(model, options);
   const ClassWork total = total_of(operation_anatomy(planned_work(session), limits));
   return {total.nodes, total.flops, total.bytes, total.floor_seconds, session.plan().arena_bytes()};
@@ -29,7 +29,7 @@ std::vector<PassEffect> explain_passes(const Model& model, const SessionOptions&
   SessionOptions base = options;
   base.step.dump_directory.clear();
   base.step.activation_budget.reset();  // the set that it chose stays
-  const StepWork as_asked = work_of(model, base, limits);
+  const StepWork as_asked = step_work_of(model, base, limits);
   std::vector<PassEffect> effects;
   for (const Pass& pass : pass_list()) {
     if (!pass.can_skip) continue;
@@ -42,7 +42,7 @@ std::vector<PassEffect> explain_passes(const Model& model, const SessionOptions&
       SessionOptions skipping = base;
       skipping.step.skip_passes.insert(pass.name);
       if (pass.name == "rematerialize") skipping.step.recompute_set.clear();
-      effect.without = work_of(model, skipping, limits);
+      effect.without = step_work_of(model, skipping, limits);
     }
     effects.push_back(std::move(effect));
   }

@@ -58,6 +58,8 @@ void append_names(HelpWriter& writer, std::string_view what, const Rows& rows) {
 
 void append_begin(HelpWriter& writer, const CommandHelp& help) {
   writer.append_text(help.introduction);
+  // Elsewhere the headings of groups stand apart.
+  if (!help.table && !help.introduction.ends_with("\n\n")) writer.append_text("\n");
 }
 
 void append_end(HelpWriter& writer, const CommandHelp& help) {

@@ -89,7 +89,8 @@ TEST(ArgumentHelp, AWordFindsNamesAliasesValuesAndTexts) {
   EXPECT_TRUE(shows(help(Command::kTrain, "evaluation_strategy"), "eval_strategy")) << "an alias";
   EXPECT_TRUE(shows(help(Command::kTrain, "ADALOMO"), "optim")) << "a value";
   EXPECT_TRUE(shows(help(Command::kTrain, "low-rank adapters"), "lora_rank")) << "a text";
-  EXPECT_TRUE(contains(help(Command::kTrain, "fsdp"), "not in this version yet: nothing is sharded"));
+  EXPECT_TRUE(contains(help(Command::kTrain, "parallelism_config"),
+                       "not in this version yet: ranks are data parallel"));
   EXPECT_TRUE(contains(help(Command::kTrain, "max_epochs"), "of Lightning; give --num_train_epochs"));
   const std::string other = help(Command::kEval, "learning_rate");
   EXPECT_TRUE(contains(other, "Flags of other commands:")) << other;

@@ -132,6 +132,13 @@ std::string lacking_text(ArgumentStatus status, std::string_view why) {
   throw UserError(message);
 }
 
+// "adamw" is none of the names, and too far from each of them to be misspelled.
+std::string first_that_begins(const std::vector<std::string>& names, std::string_view beginning) {
+  const auto first = std::find_if(names.begin(), names.end(),
+                                  [&](const std::string& name) { return name.starts_with(beginning); });
+  return beginning.empty() || first == names.end() ? "" : *first;
+}
+
 void check_choice(const ArgumentSpec& spec, const std::string& text, std::string_view source) {
   std::vector<std::string> supported;
   for (const ArgumentChoice& choice : spec.choices) {
@@ -144,7 +151,8 @@ void check_choice(const ArgumentSpec& spec, const std::string& text, std::string
                   fmt::format("[{}] expected one of {}, got '{}'; {}", source, fmt::join(supported, ", "),
                               text, lacking_text(choice.lacking, choice.why)));
   }
-  const std::string nearest = nearest_name(text, supported);
+  std::string nearest = nearest_name(text, supported);
+  if (nearest.empty()) nearest = first_that_begins(supported, text);
   throw user_error("[{}] expected one of {}, got '{}'{}", source, fmt::join(supported, ", "), text,
                    nearest.empty() ? "" : "; did you mean " + nearest + "?");
 }
@@ -178,15 +186,14 @@ std::string_view hint_by_beginning(std::string_view name) {
     std::string_view text;
     std::string_view hint;
   };
-  constexpr std::string_view kNotSharded =
-      "; nothing is sharded over ranks: give --memory_budget, "
-      "and see --help gradient_checkpointing and --help lora";
+  constexpr std::string_view kZero =
+      "; ranks share states, gradients and weights by --zero_stage or --deepspeed";
   static constexpr std::array kBeginnings = {
-      Beginning{"fsdp_", kNotSharded},
-      Beginning{"zero_", kNotSharded},
-      Beginning{"zero3_", kNotSharded},
-      Beginning{"deepspeed_", kNotSharded},
-      Beginning{"megatron_lm_", kNotSharded},
+      Beginning{"fsdp_", "; give --fsdp full_shard or shard_grad_op, and --fsdp_config for its file"},
+      Beginning{"zero_", kZero},
+      Beginning{"zero3_", kZero},
+      Beginning{"deepspeed_", kZero},
+      Beginning{"megatron_lm_", "; ranks are data parallel: launch them with `shoehorn launch`"},
       Beginning{"unsloth_", "; the fused kernels are our own, and always run"},
       Beginning{"bnb_", "; base models are not quantized: see --help lora and --help 8bit"},
       Beginning{"wandb_", "; nothing is sent to a service: --report_to tensorboard,html,jsonl writes files"},

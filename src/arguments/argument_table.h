@@ -131,6 +131,7 @@ struct ArgumentSpec {
   std::vector<ArgumentChoice> choices = {};
   std::string_view true_text = {};   // for a text flag that may also be a boolean: what true means …
   std::string_view false_text = {};  // … and what false means
+  bool takes_json = false;           // a text flag whose value may be an object in a configuration file
   ArgumentRewrite rewrite = nullptr;
 };
 
@@ -179,8 +180,10 @@ void apply_text(const ArgumentSpec& spec, const std::string& text, std::string_v
 struct ParsedArguments {
   TrainingArguments arguments;     // resolved and valid for the command
   std::vector<std::string> given;  // the rows set on the command line, by name
-  std::vector<std::string>
-      configured;  // the rows that the configuration file gives another value than the default
+  // The rows that the configuration file gives another value than the default, and those that a configuration of
+  // DeepSpeed or FSDP sets.
+  std::vector<std::string> configured;
+  std::vector<std::string> notices;  // lines on what such a configuration, or zero_stage, says without effect
 
   // True if either of the two set the row.
   bool sets(std::string_view name) const;
@@ -190,8 +193,8 @@ struct ParsedArguments {
 // several words, with commas, or both; kwargs as JSON or a=b,c=d. `--config file.json` (or that file alone,
 // without a flag) is applied first, wherever it stands; its keys may belong to other commands. If a flag is
 // repeated, the last value counts. UserError naming the flag, or the file and key; SystemError if the file
-// cannot be read.
-ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words);
+// cannot be read. `ranks`: of the run as it was launched, which is train's world_size unless it is given.
+ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words, int64_t ranks = 1);
 
 // Checks what a command needs besides valid arguments: its model and files.
 void validate_command(Command command, const TrainingArguments& args);

@@ -111,7 +111,7 @@ std::vector<ArgumentSpec> supported() {
        .field = &Args::validation_file,
        .resume = kFree,
        .value = "FILE",
-       .help = "the same, to evaluate on",
+       .help = "labelled texts to evaluate on, in such files as train_file's",
        .aliases = {"eval_file", "dev_file"}},
       {.name = "test_file",
        .group = kData,
@@ -120,7 +120,7 @@ std::vector<ArgumentSpec> supported() {
        .field = &Args::test_file,
        .resume = kIrrelevant,
        .value = "FILE",
-       .help = "the same, to predict; - is standard input"},
+       .help = "texts to predict: csv, tsv or json lines, .gz or .zst too; - is standard input"},
       {.name = "test_file_format",
        .group = kData,
        .read_by = kReadByPredict,
@@ -221,7 +221,7 @@ std::vector<ArgumentSpec> supported() {
   };
 }
 
-std::vector<ArgumentSpec> lacking() {
+std::vector<ArgumentSpec> lacking_rows() {
   const std::string none;
   return {
       {.name = "use_fast_tokenizer",
@@ -315,7 +315,7 @@ std::vector<ArgumentSpec> lacking() {
 
 std::vector<ArgumentSpec> model_and_data() {
   std::vector<ArgumentSpec> rows = supported();
-  for (ArgumentSpec& row : lacking()) rows.push_back(std::move(row));
+  for (ArgumentSpec& row : lacking_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -7,8 +7,8 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string_view, std::string>>;
 
-constexpr std::string_view kNotSharded =
-    "nothing is sharded; `shoehorn launch` trains data parallel on several processes";
+constexpr std::string_view kNoMeshes =
+    "ranks are data parallel; --zero_stage shares states, gradients and weights among them";
 constexpr std::string_view kRanksOfMpi =
     "ranks are MPI's: `shoehorn launch` or mpirun starts and numbers them";
 constexpr std::string_view kMainRank = "the first rank logs and saves";
@@ -18,30 +18,14 @@ constexpr std::string_view kOwnKernels =
     "the fused kernels are our own, and run unless --skip_pass leaves them out";
 constexpr std::string_view kCountsOnly =
     "metrics are counted from labels and outputs, and see no inputs or losses";
-constexpr std::string_view kDeepspeed =
-    "nothing is sharded, and state stays in memory; of such a file a rank can have fp16 "
-    "(--fp16 with --loss_scale, --initial_scale_power, --loss_scale_window, --hysteresis and "
-    "--min_loss_scale), bf16 (--bf16), gradient_clipping (--max_grad_norm) and the batch sizes "
-    "(--per_device_train_batch_size, --gradient_accumulation_steps)";
 
 std::vector<ArgumentSpec> distributed() {
   return {
-      {.name = "deepspeed",
-       .group = kDistributed,
-       .field = &Args::deepspeed,
-       .status = kNotYet,
-       .why = kDeepspeed},
-      {.name = "fsdp", .group = kDistributed, .field = &Args::fsdp, .status = kNotYet, .why = kNotSharded},
-      {.name = "fsdp_config",
-       .group = kDistributed,
-       .field = &Args::fsdp_config,
-       .status = kNotYet,
-       .why = kNotSharded},
       {.name = "parallelism_config",
        .group = kDistributed,
        .field = &Args::parallelism_config,
        .status = kNotYet,
-       .why = kNotSharded},
+       .why = kNoMeshes},
       {.name = "accelerator_config",
        .group = kDistributed,
        .kind = kKwargs,

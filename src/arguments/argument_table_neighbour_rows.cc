@@ -17,9 +17,13 @@ struct OtherName {
 constexpr std::string_view kQuantized =
     "base models are not quantized; --lora_rank with --bf16 trains adapters, and --optim adamw_8bit keeps optimizer "
     "states in 8 bits";
-constexpr std::string_view kSharded =
-    "nothing is sharded; --memory_budget shows what fits there, --gradient_checkpointing, --lora_rank and --optim "
-    "adamw_8bit make it less";
+constexpr std::string_view kFsdp =
+    "Accelerate; give --fsdp full_shard or shard_grad_op, or --zero_stage, and --fsdp_config for its file";
+constexpr std::string_view kDeepspeed = "Accelerate; give --deepspeed with the file, or --zero_stage";
+constexpr std::string_view kRanks = "ranks are data parallel: launch them with `shoehorn launch`";
+constexpr std::string_view kNotOffloaded =
+    "states and weights stay in the rank's memory; --memory_budget shows what fits there, --gradient_checkpointing, "
+    "--lora_rank and --optim adamw_8bit make it less";
 constexpr std::string_view kOnDevice =
     "training runs on the one device that there is, and nothing is moved between devices";
 constexpr std::string_view kAlwaysFused = "attention and the other fused kernels are our own, and always run";
@@ -32,7 +36,8 @@ constexpr std::string_view kNoChat =
 std::vector<OtherName> names_of_scripts() {
   return {
       {"lr", kNumber, "many scripts; give --learning_rate"},
-      {"batch_size", kInteger, "many scripts; give --per_device_train_batch_size"},
+      {"batch_size", kInteger,
+       "many scripts; give --per_device_train_batch_size, or --per_device_eval_batch_size for eval and predict"},
       {"train_batch_size", kInteger,
        "many scripts; give --per_device_train_batch_size, and --gradient_accumulation_steps for a larger batch in "
        "all"},
@@ -83,8 +88,7 @@ std::vector<OtherName> names_of_lightning() {
 
 std::vector<OtherName> names_of_deepspeed() {
   return {
-      {"deepspeed_config", kText,
-       "DeepSpeed; give the batch sizes, --max_grad_norm and --bf16 or --fp16 as flags"},
+      {"deepspeed_config", kText, "DeepSpeed; give --deepspeed"},
       {"train_micro_batch_size_per_gpu", kInteger, "DeepSpeed; give --per_device_train_batch_size"},
   };
 }
@@ -131,16 +135,23 @@ void append_of_devices(std::vector<ArgumentSpec>& rows) {
     rows.push_back(lacking(kNotYet, name, kFlag, kQuantized, false));
   for (const std::string_view name : {"quantization_bit", "bnb_4bit_quant_type", "bnb_4bit_compute_dtype"})
     rows.push_back(lacking(kNotYet, name, kText, kQuantized));
-  for (const std::string_view name :
-       {"use_fsdp", "fsdp_offload_params", "fsdp_cpu_ram_efficient_loading", "fsdp_use_orig_params",
-        "use_deepspeed", "zero3_init_flag", "zero3_save_16bit_model", "multi_gpu", "sync_batchnorm"})
-    rows.push_back(lacking(kNotYet, name, kFlag, kSharded, false));
+  rows.push_back(lacking(kNotYet, "quantization_config", kKwargs, kQuantized));
+  for (const std::string_view name : {"use_fsdp", "fsdp_cpu_ram_efficient_loading", "fsdp_use_orig_params"})
+    rows.push_back(lacking(kElsewhere, name, kFlag, kFsdp, false));
+  for (const std::string_view name : {"use_deepspeed", "zero3_init_flag", "zero3_save_16bit_model"})
+    rows.push_back(lacking(kElsewhere, name, kFlag, kDeepspeed, false));
+  for (const std::string_view name : {"multi_gpu", "sync_batchnorm"})
+    rows.push_back(lacking(kNotYet, name, kFlag, kRanks, false));
+  rows.push_back(lacking(kNotYet, "fsdp_offload_params", kFlag, kNotOffloaded, false));
   for (const std::string_view name :
        {"fsdp_sharding_strategy", "fsdp_auto_wrap_policy", "fsdp_transformer_layer_cls_to_wrap",
         "fsdp_state_dict_type", "fsdp_backward_prefetch", "fsdp_min_num_params", "fsdp_version",
-        "fsdp_reshard_after_forward", "zero_stage", "offload_optimizer_device", "offload_param_device",
-        "tensor_parallel_size", "context_parallel_size"})
-    rows.push_back(lacking(kNotYet, name, kText, kSharded));
+        "fsdp_reshard_after_forward"})
+    rows.push_back(lacking(kElsewhere, name, kText, kFsdp));
+  for (const std::string_view name : {"offload_optimizer_device", "offload_param_device"})
+    rows.push_back(lacking(kNotYet, name, kText, kNotOffloaded));
+  for (const std::string_view name : {"tensor_parallel_size", "context_parallel_size"})
+    rows.push_back(lacking(kNotYet, name, kText, kRanks));
   for (const std::string_view name : {"device_map", "gpu_ids", "max_memory"})
     rows.push_back(lacking(kRefused, name, kText, kOnDevice));
 }

@@ -162,7 +162,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .read_by = kReadByTrain | kReadByBenchStep,
        .field = &Args::warmup_ratio,
        .resume = kFree,
-       .help = "the share, where warmup_steps is 0"},
+       .help = "the share of all steps that is warm-up, where warmup_steps is 0"},
   };
 }
 

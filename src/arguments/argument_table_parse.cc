@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/argument_table.h"
+#include "arguments/neighbour_configs.h"
 #include "arguments/transformers_arguments.h"
 #include "arguments/word_reader.h"
 #include "base/error.h"
@@ -27,6 +28,23 @@ std::string missing_file_hint(const TrainingArguments& args, const char* usual) 
       args.task_name, args.task_name == "mnli" ? "_matched" : "");
 }
 
+// Configurations of DeepSpeed and FSDP, in commands that read them; a configuration file of train may name one elsewhere.
+void read_neighbour_configs(Command command, ParsedArguments& parsed) {
+  if (!command_reads(command, *find_argument("deepspeed"))) return;
+  const TrainingArguments before = parsed.arguments;
+  // A flag may also be given by an old name.
+  NeighbourSettings settings = apply_neighbour_configs(parsed.arguments, [&](std::string_view flag) {
+    const ArgumentSpec& spec = *find_argument(flag);
+    return parsed.sets(flag) || argument_value(spec, before) != spec.standard;
+  });
+  parsed.configured.insert(parsed.configured.end(), settings.flags.begin(), settings.flags.end());
+  parsed.notices = std::move(settings.notices);
+  if (parsed.arguments.zero_stage > 0 && parsed.arguments.world_size == 1) {
+    parsed.notices.push_back(
+        fmt::format("zero_stage {}: there is one rank, and nothing to share", parsed.arguments.zero_stage));
+  }
+}
+
 }  // namespace
 
 bool ParsedArguments::sets(std::string_view name) const {
@@ -34,7 +52,7 @@ bool ParsedArguments::sets(std::string_view name) const {
          std::find(configured.begin(), configured.end(), name) != configured.end();
 }
 
-ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words) {
+ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words, int64_t ranks) {
   ParsedArguments parsed;
   std::vector<GivenFlag> flags;
   for (WordReader reader(words, find_argument, did_you_mean); !reader.at_end();) {
@@ -59,6 +77,8 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
   }
   // Other commands run in one process, whatever a configuration of train says.
   if (command != Command::kTrain && command != Command::kPlan) parsed.arguments.world_size = 1;
+  if (command == Command::kTrain && !parsed.sets("world_size")) parsed.arguments.world_size = ranks;
+  read_neighbour_configs(command, parsed);
   parsed.arguments = resolved(std::move(parsed.arguments));
   validate(parsed.arguments);
   if (std::find(parsed.given.begin(), parsed.given.end(), "learning_rate") != parsed.given.end())

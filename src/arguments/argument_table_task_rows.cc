@@ -47,6 +47,24 @@ std::vector<ArgumentSpec> blocks() {
        .field = &Args::keep_linebreaks,
        .resume = kTokens,
        .help = "of task causal-lm: a line of a txt file keeps its end"},
+      {.name = "train_file_weights",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan,
+       .field = &Args::train_file_weights,
+       .resume = kSamples,
+       .help =
+           "of task causal-lm: a number for each name in train_file, in whose ratio samples of these files are mixed; "
+           "without it files are read one behind the other",
+       .aliases = {"interleave_probs"}},
+      {.name = "stopping_strategy",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan,
+       .field = &Args::stopping_strategy,
+       .resume = kSamples,
+       .help =
+           "of train_file_weights: an epoch ends when the first file is used up, or when all have been and the "
+           "smaller ones have come several times",
+       .choices = {{"first_exhausted"}, {"all_exhausted"}}},
       {.name = "validation_split_percentage",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan,

@@ -117,9 +117,8 @@ TEST(ArgumentTable, RefusalsNameFlagsThatThereAre) {
       }
     }
   }
-  for (const char* of_fp16 :
-       {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis", "min_loss_scale"})
-    EXPECT_TRUE(named.contains(of_fp16)) << of_fp16;
+  for (const char* of_ranks : {"zero_stage", "deepspeed", "fsdp", "fsdp_config"})
+    EXPECT_TRUE(named.contains(of_ranks)) << of_ranks;
   EXPECT_TRUE(contains(parse_error({"--include_for_metrics", "loss"}), "counted from labels and outputs"));
 }
 
@@ -135,14 +134,23 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   EXPECT_TRUE(contains(muon, "got 'muon'; known, but not in this version yet"));
   EXPECT_TRUE(contains(parse_error({"--optim", "adamw_torch_xla"}), "refused"));
   EXPECT_TRUE(contains(parse_error({"--optim", "adamw_torch_fuse"}), "did you mean adamw_torch_fused?"));
+  EXPECT_TRUE(contains(parse_error({"--optim", "adam"}), "did you mean adamw_torch_fused?"));
+  EXPECT_TRUE(contains(parse_error({"--optim", "lion"}), "did you mean lion_32bit?"));
+  EXPECT_FALSE(contains(parse_error({"--optim", ""}), "did you mean"));
   EXPECT_TRUE(contains(
       parse_error({"--report_to", "wandb"}),
       "[--report_to] expected one of none, all, tensorboard, html, jsonl, got 'wandb'; known, but not"));
   EXPECT_TRUE(contains(
       parse_error({"--tf32"}),
       "[--tf32] expected nothing, got true; known, but not in this version yet: it needs an NVIDIA GPU"));
-  EXPECT_TRUE(
-      contains(parse_error({"--deepspeed", "ds.json"}), "[--deepspeed] expected nothing, got 'ds.json'"));
+  EXPECT_TRUE(contains(parse_error({"--local_rank", "0"}), "[--local_rank] expected -1, got 0"));
+  for (const std::string flag : {"--accelerator_config", "--quantization_config"}) {
+    EXPECT_TRUE(
+        contains(parse_error({flag, "x.json"}), "[" + flag + "] expected nothing, got 'x.json'; known"))
+        << flag;
+    EXPECT_TRUE(contains(parse_error({flag, "{\"a\": 1}"}), "got a=1; known, but not in this version"))
+        << flag;
+  }
   EXPECT_TRUE(contains(parse_error({"--push_to_hub"}), "refused"));
   EXPECT_TRUE(contains(parse_error({"--logging_nan_inf_filter"}), "refused"));
   EXPECT_TRUE(contains(parse_error({"--task", "fill-mask"}), "not in this version yet"));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/argument_table.h"
+#include "arguments/config_value.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "io/json_file.h"
@@ -56,11 +57,6 @@ std::vector<std::string> split_commas(std::string_view text) {
   }
 }
 
-// As a file has it: NaN and Infinity too.
-std::string json_text(const Json& value) {
-  return format_json(value, {.indent = -1, .ensure_ascii = false, .final_newline = false});
-}
-
 // A whole number that an int64_t holds.
 bool is_whole(const Json& json) {
   return json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
@@ -80,10 +76,14 @@ Kwargs kwargs_from_json(const Json& json, std::string_view source) {
       kwargs[key] = parse_scalar(value.get<std::string>());
     } else if (!value.is_null()) {
       throw user_error("[{}: {}] expected a boolean, a number or a text, got {}", source, key,
-                       json_text(value));
+                       json_line(value));
     }
   }
   return kwargs;
+}
+
+bool is_lacking(const ArgumentSpec& spec) {
+  return spec.status == ArgumentStatus::kNotYet || spec.status == ArgumentStatus::kRefused;
 }
 
 Kwargs kwargs_from_text(const std::string& text, std::string_view source) {
@@ -154,6 +154,8 @@ ArgumentValue argument_from_text(const ArgumentSpec& spec, const std::string& te
     case ArgumentKind::kList:
       return split_commas(text);
     case ArgumentKind::kKwargs:
+      // The name of a configuration file, of what is refused whatever it holds.
+      if (is_lacking(spec) && text.ends_with(".json")) return text;
       return kwargs_from_text(text, source);
     case ArgumentKind::kText: {
       if (spec.true_text.empty()) return text;
@@ -176,11 +178,12 @@ ArgumentValue argument_from_json(const ArgumentSpec& spec, const Json& json, std
     for (const Json& item : json) list.push_back(item.is_string() ? item.get<std::string>() : item.dump());
     return list;
   }
+  if (spec.takes_json && json.is_object() && !json.empty()) return json_line(json);
   if (json.is_object() || json.is_array()) {
     if (json.empty() && spec.kind == ArgumentKind::kText) return std::string();
     throw user_error("[{}] expected a single value, got {}", source, json.dump());
   }
-  return argument_from_text(spec, json.is_string() ? json.get<std::string>() : json_text(json), source);
+  return argument_from_text(spec, json.is_string() ? json.get<std::string>() : json_line(json), source);
 }
 
 std::string argument_to_text(const ArgumentValue& value) {

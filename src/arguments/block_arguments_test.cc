@@ -23,7 +23,8 @@ TEST(BlockArguments, BelongToTheirTask) {
       {"packing", [](TrainingArguments& args) { args.packing = "documents"; }},
       {"block_remainder", [](TrainingArguments& args) { args.block_remainder = "run_clm"; }},
       {"add_eos", [](TrainingArguments& args) { args.add_eos = true; }},
-      {"keep_linebreaks", [](TrainingArguments& args) { args.keep_linebreaks = false; }}};
+      {"keep_linebreaks", [](TrainingArguments& args) { args.keep_linebreaks = false; }},
+      {"train_file_weights", [](TrainingArguments& args) { args.train_file_weights = {"1", "2"}; }}};
   for (const auto& [name, change] : flags) {
     EXPECT_EQ(refusal(change), "") << name;
     EXPECT_TRUE(contains(refusal(change, "text-classification"),
@@ -50,6 +51,29 @@ TEST(BlockArguments, OutOfRangeOrContradicting) {
                        "[block_remainder] expected keep with packing documents, got drop"));
   EXPECT_TRUE(contains(refusal([](TrainingArguments& args) { args.text_column_names = {"a", "b"}; }),
                        "[text_column_names] expected one column with task causal-lm, got a, b"));
+}
+
+TEST(BlockArguments, OfFilesThatAreMixed) {
+  const auto of_weights = [](std::vector<std::string> weights,
+                             const std::function<void(TrainingArguments&)>& change = {}) {
+    return refusal([&](TrainingArguments& args) {
+      args.train_file_weights = std::move(weights);
+      if (change) change(args);
+    });
+  };
+  EXPECT_EQ(
+      of_weights({"0.7", "0.3"}, [](TrainingArguments& args) { args.stopping_strategy = "all_exhausted"; }),
+      "");
+  for (const char* bad : {"0", "-1", "none"})
+    EXPECT_TRUE(contains(of_weights({"1", bad}), "[train_file_weights] expected numbers above 0, got '"));
+  EXPECT_TRUE(
+      contains(of_weights({}, [](TrainingArguments& args) { args.stopping_strategy = "all_exhausted"; }),
+               "[stopping_strategy] expected train_file_weights with all_exhausted"));
+  EXPECT_TRUE(contains(of_weights({"1"}, [](TrainingArguments& args) { args.max_train_samples = 9; }),
+                       "[max_train_samples] expected none with train_file_weights, got 9"));
+  EXPECT_TRUE(contains(
+      of_weights({"1"}, [](TrainingArguments& args) { args.train_sampling_strategy = "group_by_length"; }),
+      "[train_sampling_strategy] expected random or sequential with train_file_weights"));
 }
 
 TEST(BlockArguments, BecomeOptions) {

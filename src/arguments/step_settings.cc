@@ -34,6 +34,9 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.accumulation_order =
       args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
   step.ranks.world_size = args.world_size;
+  step.ranks.zero_stage = args.zero_stage;
+  step.ranks.zero_prefetch_layers = args.zero_prefetch_layers;
+  step.ranks.zero_persistence_threshold = args.zero_persistence_threshold;
   if (args.ddp_bucket_cap_mb) step.ranks.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
   step.activation_budget = activation_budget_of(args);

@@ -26,6 +26,11 @@ void validate_numbers(const TrainingArguments& args) {
   require_between("ddp_bucket_cap_mb", static_cast<double>(args.ddp_bucket_cap_mb.value_or(1)), 1, 1024,
                   "1 to 1024");
   require_positive("ddp_timeout", args.ddp_timeout);
+  require_between("zero_stage", static_cast<double>(args.zero_stage), 0, 3, "0, 1, 2 or 3");
+  require(args.zero_prefetch_layers >= 0, "zero_prefetch_layers", "0 or more",
+          static_cast<double>(args.zero_prefetch_layers));
+  require(args.zero_persistence_threshold >= 0, "zero_persistence_threshold", "0 or more",
+          static_cast<double>(args.zero_persistence_threshold));
   require_positive("max_seq_length", args.max_seq_length);
   require_positive("max_train_samples", args.max_train_samples);
   require_positive("max_eval_samples", args.max_eval_samples);

@@ -50,6 +50,8 @@ struct TrainingArguments {
   // Data. max_seq_length is in tokens. With pad_to_max_length false, sequences are packed without padding
   // (run_glue: true).
   std::string train_file = {};
+  std::vector<std::string> train_file_weights = {};  // of each name in train_file; none: one behind the other
+  std::string stopping_strategy = "first_exhausted";  // data/mixture.h
   std::string validation_file = {};
   std::string test_file = {};         // "-": standard input
   std::string test_file_format = {};  // csv, tsv or jsonl; empty: by the name, or of "-" by the first bytes
@@ -166,9 +168,13 @@ struct TrainingArguments {
   int64_t world_size = 1;
   std::optional<int64_t> ddp_bucket_cap_mb = {};
   int64_t ddp_timeout = 1800;
+  int64_t zero_stage = 0;
+  int64_t zero_prefetch_layers = 1;
+  int64_t zero_persistence_threshold = 100000;
+  // Files or JSON texts, and FSDP's words: arguments/neighbour_configs.h makes arguments of them.
   std::string deepspeed = {};
   std::string fsdp = {};
-  Kwargs fsdp_config = {};
+  std::string fsdp_config = {};
   Kwargs parallelism_config = {};
 
   // Saving.

@@ -6,17 +6,12 @@
 #include <string_view>
 
 #include "arguments/argument_table.h"
+#include "arguments/config_value.h"
 
 namespace shoehorn {
 namespace {
 
 using Json = nlohmann::json;
-
-// Off: nothing, no, zero, or empty.
-bool asks_for_nothing(const Json& value) {
-  return value.is_null() || value == false || value == 0 || value == "" ||
-         ((value.is_array() || value.is_object()) && value.empty());
-}
 
 // Defaults of nested options and of fields that older versions had.
 bool is_known_default(std::string_view key, const Json& value) {

@@ -41,7 +41,8 @@ CommandHelp help_of_calibrate() {
       .introduction =
           "Measures what operations cost on this machine, and keeps it in the user's cache. From then on fit and\n"
           "plan say how long a step takes, not only what it takes at least. It holds for this processor, number of\n"
-          "threads and program.\n",
+          "threads and program.\n\n"
+          "  shoehorn calibrate [--quick]\n",
       .own_rows = option_rows()};
 }
 

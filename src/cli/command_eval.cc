@@ -71,6 +71,8 @@ int evaluate_model(const ParsedArguments& parsed) {
   }
   ensure_writable_directory(args.output_dir);
   save_results(args.output_dir, "eval", results);
+  print_text(args, fmt::format("Results in {}\n",
+                               (std::filesystem::path(args.output_dir) / "eval_results.json").string()));
   return 0;
 }
 

@@ -2,17 +2,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
 
 #include "arguments/command_options.h"
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/processors.h"
 #include "cli/commands.h"
+#include "io/checkpoint_directory.h"
+#include "ranks/rank_launcher.h"
 
 namespace shoehorn {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kLaunched = "train";
 
@@ -21,13 +30,19 @@ const std::vector<ArgumentSpec>& option_rows() {
       {.name = "nproc_per_node",
        .kind = ArgumentKind::kInteger,
        .standard = int64_t{0},
-       .help = "ranks on this host, or with a hostfile in all; one a processor unless given",
+       .help =
+           "ranks on this host, or with a hostfile in all; unless given Slurm's number of tasks, else one a processor",
        .aliases = {"num_processes"}},
       {.name = "hostfile",
        .kind = ArgumentKind::kText,
        .standard = std::string(),
        .value = "FILE",
-       .help = "the hosts, a line each, as mpirun takes them: NAME slots=N"}};
+       .help = "the hosts, a line each, as mpirun takes them: NAME slots=N"},
+      {.name = "max_restarts",
+       .kind = ArgumentKind::kInteger,
+       .standard = int64_t{0},
+       .help =
+           "times that ranks are started again behind a failure, from the last checkpoint; 0 unless given"}};
   return rows;
 }
 
@@ -60,6 +75,58 @@ std::string find_mpirun() {
   return {};
 }
 
+// In a job of Slurm its number of tasks.
+int64_t standard_ranks() {
+  const char* tasks = std::getenv("SLURM_NTASKS");
+  return tasks == nullptr ? processors().usable() : std::max(1, std::atoi(tasks));
+}
+
+using Checkpoints = std::map<fs::path, fs::file_time_type>;
+
+Checkpoints checkpoints_in(const std::string& output_dir) {
+  Checkpoints found;
+  std::error_code absent;
+  for (const fs::path& path : list_checkpoints(output_dir)) found[path] = fs::last_write_time(path, absent);
+  return found;
+}
+
+// The newest complete checkpoint of this run, which was started beside the checkpoints `old` of others; none if there is
+// none yet.
+std::optional<fs::path> last_checkpoint(const TrainingArguments& args, const Checkpoints& old) {
+  LatestCheckpoint latest = latest_checkpoint(args.output_dir);
+  const bool is_resumed = !args.resume_from_checkpoint.empty();  // then old ones are of the run, too
+  std::error_code absent;
+  while (latest.path && !is_resumed) {
+    const auto before = old.find(*latest.path);
+    if (before == old.end() || before->second != fs::last_write_time(*latest.path, absent)) break;
+    latest = latest_checkpoint(args.output_dir, latest.step);
+  }
+  return latest.path;
+}
+
+// Starts the ranks, and again behind a failure, up to `max_restarts` times. What the user has to correct fails again.
+int run_with_restarts(const std::vector<std::string>& started, const std::vector<std::string>& flags,
+                      int64_t ranks, int64_t max_restarts) {
+  constexpr int kUsersMistake = 2;
+  if (max_restarts == 0) return run_launcher(started).shell_code();
+  const TrainingArguments args = parse_arguments(Command::kTrain, flags, ranks).arguments;
+  const Checkpoints old = checkpoints_in(args.output_dir);
+  std::vector<std::string> words = started;
+  for (int64_t restarts = 0;; ++restarts) {
+    const LaunchEnd end = run_launcher(words);
+    if (end.exit_code == 0 || end.exit_code == kUsersMistake || end.stop_signal != 0 ||
+        restarts == max_restarts)
+      return end.shell_code();
+    words = started;
+    const std::optional<fs::path> checkpoint = last_checkpoint(args, old);
+    if (checkpoint) words.insert(words.end(), {"--resume_from_checkpoint", checkpoint->string()});
+    fmt::print(
+        stderr, "The ranks ended with exit code {}; restart {} of {} {}\n", end.exit_code, restarts + 1,
+        max_restarts,
+        checkpoint ? "goes on from " + checkpoint->string() : "begins anew, as no checkpoint was saved");
+  }
+}
+
 }  // namespace
 
 CommandHelp help_of_launch() {
@@ -80,7 +147,7 @@ int run_launch(const std::vector<std::string>& words) {
         "[launch] expected the command that the ranks run, train and its flags, got none; "
         "`shoehorn launch --nproc_per_node 4 train …`");
   }
-  int64_t ranks = processors().usable();
+  int64_t ranks = standard_ranks();
   if (options.is_given("nproc_per_node")) ranks = options.integer_at_least("nproc_per_node", 1);
   const std::string mpirun = find_mpirun();
   if (mpirun.empty()) {
@@ -93,7 +160,8 @@ int run_launch(const std::vector<std::string>& words) {
   if (options.is_given("hostfile")) started.insert(started.end(), {"--hostfile", options.text("hostfile")});
   started.push_back(own_program().string());
   started.insert(started.end(), command, words.end());
-  become_process(started);
+  return run_with_restarts(started, {command + 1, words.end()}, ranks,
+                           options.integer_at_least("max_restarts", 0));
 }
 
 }  // namespace shoehorn

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "base/error_testing.h"
 
@@ -88,6 +89,9 @@ TEST(CommandList, WordsNameCommands) {
   EXPECT_TRUE(commands_in_group("train").empty());
   for (const CommandEntry& entry : command_list()) {
     EXPECT_EQ(entry.help().name, entry.name);
+    std::istringstream introduction(entry.help().introduction);
+    for (std::string line; std::getline(introduction, line);)
+      EXPECT_LE(line.size(), 120U) << entry.name << ": " << line;
     EXPECT_TRUE(contains(format_command_list(""), std::string(entry.summary)));
   }
 }

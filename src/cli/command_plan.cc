@@ -14,6 +14,7 @@
 #include "base/user_error_kinds.h"
 #include "cli/calibrated_costs.h"
 #include "cli/commands.h"
+#include "cli/notice_printer.h"
 #include "cli/pass_table.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
@@ -80,6 +81,7 @@ CommandHelp help_of_plan() {
 int run_plan(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
+  show_notices(parsed, parsed.arguments);
   use_threads(parsed.arguments.num_threads);
   const PlannedMachine machine = open_planned_machine(options.text("machine_profile"), parsed.arguments);
   const std::shared_ptr<const Backend>& backend = machine.backend;
@@ -91,7 +93,7 @@ int run_plan(const std::vector<std::string>& words) {
   if (task.has_samples && !args.pad_to_max_length) {
     lengths = sample_lengths(task.train, args.per_device_train_batch_size);
   }
-  const int64_t samples = task.has_samples ? task.train.size() : 0;
+  const int64_t samples = task.has_samples ? task.train.epoch_size() : 0;
   const Trainer trainer(model, args, std::move(task.train), std::move(task.validation), {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
   if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size

@@ -37,7 +37,8 @@ constexpr const char* kUsage =
 
 Each line of a FILE is a text. Of .csv, .tsv, .jsonl and .json each row is one: its column "text", or the only one, or
 --text_column_name. A FILE may be compressed (.gz, .zst), or - for standard input, and larger than memory, which holds
-the different words of the texts. DIR gets tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer reads too.
+the different words of the texts. DIR gets tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer
+reads too.
 
 )";
 

@@ -30,6 +30,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "ranks/agreement.h"
+#include "report/plot.h"
 #include "session/batch_report.h"
 #include "session/precision_report.h"
 #include "state/checkpoint_record.h"
@@ -48,8 +49,8 @@ std::string format_memory_agreement(const Metrics& metrics) {
   const auto row = [&](const char* what, const char* predicted, const char* measured) {
     const double p = metric_number(metrics.at(predicted));
     const double m = metric_number(metrics.at(measured));
-    return fmt::format("  {:<16}{:>16}{:>16}{:>+15.0f} B{:>+9.2f}%\n", what,
-                       format_bytes(static_cast<int64_t>(p)), format_bytes(static_cast<int64_t>(m)), m - p,
+    return fmt::format("  {:<16}{:>16}{:>16}{:>17}{:>+9.2f}%\n", what, format_bytes(static_cast<int64_t>(p)),
+                       format_bytes(static_cast<int64_t>(m)), format_difference(m - p, Unit::kBytes),
                        100 * (m - p) / p);
   };
   return fmt::format("Memory            {:>14}{:>16}{:>17}\n", "predicted", "measured", "difference") +
@@ -90,13 +91,16 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
   return options;
 }
 
-// What a stop left, and how to go on.
-std::string format_stop(const TrainOutput& output, const TrainingArguments& args,
+// What a stop left, and how to go on. `is_trained`: no step was left, and the model is saved.
+std::string format_stop(const TrainOutput& output, const TrainingArguments& args, bool is_trained,
                         const std::vector<std::string>& words) {
   std::vector<std::string> command = {"train"};
   command.insert(command.end(), words.begin(), words.end());
   std::string text =
       fmt::format("Stopped by {} after step {}", stop_signal_name(output.stop_signal), output.global_step);
+  if (is_trained)
+    return fmt::format("{}, the last one; the model is in {}, but it is not evaluated\n", text,
+                       args.output_dir);
   if (output.checkpoint.empty()) {
     const char* why = output.global_step == 0                      ? "no step was finished"
                       : !args.enable_jit_checkpoint.value_or(true) ? "enable_jit_checkpoint is false"
@@ -109,13 +113,18 @@ std::string format_stop(const TrainOutput& output, const TrainingArguments& args
 }
 
 // The results so far of a run that was stopped; its exit code.
-int end_stopped(const Trainer& trainer, const TrainOutput& output, const std::vector<std::string>& words) {
+int end_stopped(Trainer& trainer, const TrainOutput& output, const std::vector<std::string>& words) {
   leave_closed_terminal();
   const TrainingArguments& args = trainer.arguments();
+  // Only an evaluation was given up: without a checkpoint, what was trained is in no file yet.
+  const bool is_trained =
+      output.checkpoint.empty() && output.global_step > 0 && output.global_step >= trainer.state().max_steps;
+  if (is_trained) trainer.save_model(args.output_dir);
   save_metrics(args.output_dir, "train", output.metrics);
   trainer.save_state();
   print_text(args, format_metrics("train", output.metrics));
-  fmt::print(args.json ? stderr : stdout, "{}", format_stop(output, args, words));  // a stop is no notice
+  fmt::print(args.json ? stderr : stdout, "{}",
+             format_stop(output, args, is_trained, words));  // a stop is no notice
   if (args.json) fmt::print("{}", format_json(to_json(output.metrics)));
   return exit_code_of_stop(output.stop_signal);
 }
@@ -128,6 +137,21 @@ Metrics evaluate_trained(Trainer& trainer) {
       trainer.arguments().output_dir);
   return with_kept_text(kept, [&] { return trainer.evaluate(); });
 }
+
+// A mistake leaves no new directory behind: what is still empty at the end goes.
+class NewDirectory {
+ public:
+  explicit NewDirectory(const std::filesystem::path& path) : path_(path_exists(path) ? "" : path) {}
+  ~NewDirectory() {
+    std::error_code is_used;
+    if (!path_.empty()) std::filesystem::remove(path_, is_used);
+  }
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+
+ private:
+  std::filesystem::path path_;
+};
 
 // Files that the end of a run writes besides the model's.
 void check_result_files(const TrainingArguments& args) {
@@ -187,13 +211,14 @@ int run_train(const std::vector<std::string>& words) {
     std::erase(others, "--fit");
     return run_fitted(others);
   }
-  const ParsedArguments parsed = parse_arguments(Command::kTrain, words);
+  const ParsedArguments parsed = parse_arguments(Command::kTrain, words, launched_ranks());
   TrainingArguments args = parsed.arguments;
   const std::shared_ptr<Communicator> ranks = open_ranks_of(parsed, args);
   const bool is_main = ranks == nullptr || ranks->is_main();  // writes the files
   TrainingArguments given = parsed.arguments;
   given.world_size = args.world_size;
   use_threads(args.num_threads);
+  show_notices(parsed, args);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
     if (ranks != nullptr) check_runs_on_ranks("eval");
@@ -202,8 +227,10 @@ int run_train(const std::vector<std::string>& words) {
   }
   const StopSignals signals;
   ModelSource source = open_model(args, false, true);
+  std::optional<NewDirectory> directory;
   std::optional<DirectoryLock> lock;
   if (is_main) {
+    directory.emplace(args.output_dir);
     lock.emplace(args.output_dir);  // before anything is looked for, written or removed there
     check_old_checkpoints(args);
   }

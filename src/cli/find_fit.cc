@@ -106,6 +106,13 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   std::vector<std::string> given = options.rest;
   std::erase(given, "--json");
   const ParsedArguments asked = parse_arguments(Command::kPlan, options.rest);
+  for (const char* config : {"deepspeed", "fsdp"}) {
+    if (!asked.sets(config)) continue;
+    throw user_error(
+        "[--{}] expected flags for fit, which changes them, got a configuration, whose values stay; give what it says as "
+        "flags",
+        config);
+  }
   opened.batch = batch_flags(options, asked);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, opened.batch));
 
@@ -129,7 +136,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   report.tier = *opened.allowed.rbegin();
   report.given = std::move(given);
   report.samples = effective_batch_size(task.arguments);
-  report.samples_in_epoch = task.has_samples ? task.train.size() : 0;
+  report.samples_in_epoch = task.has_samples ? task.train.epoch_size() : 0;
   if (!backend->can_run()) report.device = backend->machine().cpu;
   const int64_t all = backend->can_run() ? available_memory_bytes() + process_resident_bytes()
                                          : backend->memory_limit().available_bytes;

@@ -40,6 +40,10 @@ void print_text(const TrainingArguments& args, const std::string& text, std::FIL
   std::fflush(file);
 }
 
+void show_notices(const ParsedArguments& parsed, const TrainingArguments& args) {
+  for (const std::string& notice : parsed.notices) print_text(args, notice + "\n");
+}
+
 ProgressOptions progress_options(const TrainingArguments& args) {
   ProgressOptions options = detect_terminal(stderr, std::cerr);
   if (is_quiet(args) || args.disable_tqdm.value_or(false)) options.stream = nullptr;

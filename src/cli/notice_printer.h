@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "arguments/training_arguments.h"
+#include "arguments/argument_table.h"
 #include "train/progress.h"
 
 namespace shoehorn {
@@ -20,6 +20,9 @@ std::function<void(const std::string& line)> notice_printer(const TrainingArgume
 void print_text(const TrainingArguments& args, const std::string& text);
 // The same to `file`.
 void print_text(const TrainingArguments& args, const std::string& text, std::FILE* file);
+
+// Prints what the command line's configurations say without effect.
+void show_notices(const ParsedArguments& parsed, const TrainingArguments& args);
 
 // Bars on standard error: none with disable_tqdm.
 ProgressOptions progress_options(const TrainingArguments& args);

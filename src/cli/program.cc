@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,6 +27,10 @@ namespace {
 
 bool asks_for_help(const std::string& word) {
   return word == "--help" || word == "-h" || word == "help";
+}
+
+bool asks_for_version(const std::string& word) {
+  return word == "--version" || word == "-V" || word == "-v" || word == "version";
 }
 
 // Everything else needs the kernels.
@@ -55,7 +60,7 @@ int dispatch(const std::vector<std::string>& words) {
     fmt::print("{}", format_help_command({words.begin() + 1, words.end()}));
     return 0;
   }
-  if (words[0] == "--version") {
+  if (asks_for_version(words[0])) {
     print_version({words.begin() + 1, words.end()});
     return 0;
   }
@@ -70,17 +75,29 @@ int dispatch(const std::vector<std::string>& words) {
     fmt::print("{}", format_help(entry->help(), *word, help_style()));
     return 0;
   }
+  if (rest == std::vector<std::string>{"--version"}) {
+    print_version({});
+    return 0;
+  }
   check_processor();
   check_runs_on_ranks(entry->name);
   return entry->run(rest);
 }
 
 // What a full disk or a closed pipe keeps from being written shows only when the buffer is emptied.
+SystemError error_of_output(int error_number) {
+  return system_error("[standard output] expected to write the whole result, got {}",
+                      error_number == 0 ? "a write that failed" : std::strerror(error_number));
+}
+
 void flush_output() {
   errno = 0;
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  throw system_error("[standard output] expected to write the whole result, got {}",
-                     errno == 0 ? "a write that failed" : std::strerror(errno));
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw error_of_output(errno);
+}
+
+// Of a text that is longer than the buffer, fmt finds it.
+ErrorReport report_of_print(const std::system_error& error) {
+  return std::ferror(stdout) != 0 ? report_of(error_of_output(error.code().value())) : report_of(error);
 }
 
 // Files' names and texts go into JSON, which has no other bytes; better refused here than when they are
@@ -100,11 +117,15 @@ int run_program(const std::vector<std::string>& words) {
     check_words(words);
     const int exit_code = dispatch(words);
     flush_output();
-    return exit_code;
+    return exit_code_of_rank(exit_code);
   } catch (const Stopped& stop) {
     leave_closed_terminal();
     fmt::print(stderr, "{}\n", stop.what());
     return exit_code_of_stop(stop.signal());
+  } catch (const std::system_error& error) {
+    const ErrorReport report = report_of_print(error);
+    print_error(report);
+    return exit_code_of(report.kind);
   } catch (const std::exception& error) {
     const ErrorReport report = report_of(error);
     print_error(report);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "base/processors.h"
 #include "base/stop_request.h"
 #include "ranks/open_ranks.h"
+#include "ranks/rank_launcher.h"
 
 namespace shoehorn {
 
@@ -36,6 +38,11 @@ void wait_for_main_rank() {
 
 }  // namespace
 
+int64_t launched_ranks() {
+  const std::optional<LaunchedRank> launched = launched_rank();
+  return launched ? launched->size : 1;
+}
+
 void check_runs_on_ranks(std::string_view command) {
   if (command == "train") return;
   if (const std::optional<LaunchedRank> launched = rank_of_process()) {
@@ -59,6 +66,12 @@ std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, Train
     args.num_threads = std::max<int64_t>(1, processors().usable() / launched->local_size);
   if (launched->rank > 0) args.log_level = "error";
   return open_ranks(*launched, static_cast<double>(args.ddp_timeout));
+}
+
+int exit_code_of_rank(int exit_code) {
+  const int signal = stop_signal();
+  const bool is_stop = signal != 0 && exit_code == exit_code_of_stop(signal);
+  return is_stop && std::getenv(kLauncherVariable) != nullptr && rank_of_process() ? 0 : exit_code;
 }
 
 void print_error(const ErrorReport& report) {

@@ -12,6 +12,9 @@
 
 namespace shoehorn {
 
+// The number of ranks that were started; 1 where there is one. UserError as launched_rank().
+int64_t launched_ranks();
+
 // UserError if this process is one of several ranks and the command does not run on ranks.
 void check_runs_on_ranks(std::string_view command);
 
@@ -19,6 +22,10 @@ void check_runs_on_ranks(std::string_view command);
 // num_threads, this rank's share of the processors; only the first rank shows anything. UserError if world_size was given
 // and is another.
 std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, TrainingArguments& args);
+
+// The exit code of a process that did its work with `exit_code`: 0 of a rank that finished with the others because of a stop
+// below `shoehorn launch`, which has the stop's code itself (ranks/rank_launcher.h).
+int exit_code_of_rank(int exit_code);
 
 // Prints an error, from a rank with its name and host. The first rank has a moment to print it alone, since all make the
 // mistakes of their common arguments; mpirun ends the others then.

@@ -299,7 +299,8 @@ class LargestSum {
 // The most tokens that so many samples have together.
 int64_t most_tokens(const Dataset& dataset, TokenStream stream, int64_t samples) {
   const int64_t longest = dataset.max_length(stream);
-  if (dataset.token_count(stream) == dataset.size() * longest) return samples * longest;
+  const bool may_repeat = dataset.source().mixture() != nullptr;  // the longest of a mixture, in one batch
+  if (may_repeat || dataset.token_count(stream) == dataset.size() * longest) return samples * longest;
   constexpr int64_t kLengthsAtOnce = 4096;
   std::vector<int32_t> lengths;
   LargestSum most(samples);
@@ -312,7 +313,8 @@ int64_t most_tokens(const Dataset& dataset, TokenStream stream, int64_t samples)
 }
 
 int64_t most_sequences(const Dataset& dataset, int64_t samples) {
-  if (dataset.facts().most_documents == 1) return samples;
+  const int64_t most_of_a_sample = dataset.facts().most_documents;
+  if (most_of_a_sample == 1 || dataset.source().mixture() != nullptr) return samples * most_of_a_sample;
   LargestSum most(samples);
   for (int64_t i = 0; i < dataset.size(); ++i) most.add(dataset.source().document_count(i));
   return most.sum();
@@ -343,7 +345,7 @@ BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& o
   if (dataset.size() > 0 && dataset.facts().of(TokenStream::kInput).shortest == 0)
     throw user_error(
         "[input_ids] expected at least one token a sample, got texts without; cut blocks of them");
-  const int64_t samples = std::min(options.micro_batch_size, dataset.size());
+  const int64_t samples = std::min(options.micro_batch_size, dataset.epoch_size());
   return {.tokens = most_slots(dataset, TokenStream::kInput, samples, options),
           .sequences = most_sequences(dataset, samples),
           .longest_sequence = dataset.facts().longest_document,

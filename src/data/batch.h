@@ -45,6 +45,9 @@ struct BatchOptions {
   // are dealt in turn.
   int32_t rank = 0;
   int32_t world_size = 1;
+  // Every rank runs as many micro-batches of a window, for they exchange something within each: some run another's at the
+  // end.
+  bool deals_evenly = false;
   int32_t pad_token_id = 0;
 };
 

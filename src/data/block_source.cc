@@ -55,6 +55,15 @@ std::optional<BlockRemainder> find_block_remainder(std::string_view name) {
   return find_name<BlockRemainder>(kRemainderNames, name);
 }
 
+BlockCounts& BlockCounts::operator+=(const BlockCounts& other) {
+  for (int64_t BlockCounts::* const count :
+       {&BlockCounts::texts, &BlockCounts::empty_texts, &BlockCounts::tokens, &BlockCounts::blocks,
+        &BlockCounts::block_tokens, &BlockCounts::short_blocks, &BlockCounts::left_over_tokens,
+        &BlockCounts::unused_blocks, &BlockCounts::unused_block_tokens, &BlockCounts::cut_texts})
+    this->*count += other.*count;
+  return *this;
+}
+
 BlockSource::BlockSource(std::shared_ptr<const ContiguousSource> texts, const BlockOptions& options)
     : texts_(std::move(texts)), options_(options) {
   if (options.block_size < 2) {

@@ -67,6 +67,8 @@ struct BlockCounts {
   int64_t unused_blocks = 0;        // behind max_blocks
   int64_t unused_block_tokens = 0;  // of these
   int64_t cut_texts = 0;            // kDocuments: texts longer than a block
+
+  BlockCounts& operator+=(const BlockCounts& other);
 };
 
 class BlockSource final : public SampleSource {

@@ -57,11 +57,18 @@ std::string DataFiles::name() const {
 }
 
 DataFiles find_data_files(std::string_view flag, const std::string& names) {
+  std::vector<fs::path> paths;
+  for (const DataFiles& files : find_data_file_sets(flag, names))
+    std::ranges::copy(files.paths(), std::back_inserter(paths));
+  return DataFiles(std::move(paths));
+}
+
+std::vector<DataFiles> find_data_file_sets(std::string_view flag, const std::string& names) {
   if (exists(names)) {
     check_no_directory(flag, names);
-    return fs::path(names);
+    return {fs::path(names)};
   }
-  std::vector<fs::path> paths;
+  std::vector<DataFiles> sets;
   for (size_t begin = 0; begin <= names.size();) {
     const size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
@@ -70,17 +77,19 @@ DataFiles find_data_files(std::string_view flag, const std::string& names) {
       throw user_error("[{}] expected files with one comma between two, got '{}'", flag, names);
     check_no_directory(flag, name);
     if (name.find_first_of("*?[") == std::string::npos || exists(name)) {
-      paths.emplace_back(name);
+      sets.emplace_back(fs::path(name));
     } else {
-      std::ranges::copy(matches_of(flag, name), std::back_inserter(paths));
+      sets.emplace_back(matches_of(flag, name));
     }
   }
   std::set<fs::path> seen;
-  for (const fs::path& path : paths) {
-    if (!seen.insert(path).second)
-      throw user_error("[{}] expected every file once, got '{}' twice", flag, path.string());
+  for (const DataFiles& files : sets) {
+    for (const fs::path& path : files.paths()) {
+      if (!seen.insert(path).second)
+        throw user_error("[{}] expected every file once, got '{}' twice", flag, path.string());
+    }
   }
-  return DataFiles(std::move(paths));
+  return sets;
 }
 
 }  // namespace shoehorn

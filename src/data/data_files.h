@@ -34,4 +34,7 @@ class DataFiles {
 // is opened. UserError naming the flag: an empty name, a pattern that finds nothing, a directory, a file that comes twice.
 DataFiles find_data_files(std::string_view flag, const std::string& names);
 
+// The same, but the files of each name that stands between commas on their own: what a pattern finds is one set.
+std::vector<DataFiles> find_data_file_sets(std::string_view flag, const std::string& names);
+
 }  // namespace shoehorn

@@ -42,6 +42,14 @@ TEST_F(DataFilesTest, ListsAndPatterns) {
   EXPECT_EQ(find_data_files("--test_file", "-").paths(), Paths{"-"});
 }
 
+TEST_F(DataFilesTest, SetsAreWhatStandsBetweenCommas) {
+  for (const char* name : {"a1.csv", "a2.csv", "b.csv"}) directory_.write(name, "text\na\n");
+  const std::vector<DataFiles> sets = find_data_file_sets("--train_file", at("a*.csv") + "," + at("b.csv"));
+  ASSERT_EQ(sets.size(), 2U);
+  EXPECT_EQ(sets[0].paths(), (Paths{at("a1.csv"), at("a2.csv")}));
+  EXPECT_EQ(sets[1].paths(), (Paths{at("b.csv")}));
+}
+
 TEST_F(DataFilesTest, NamesThatHoldCommasOrPatternsAreFilesWhereThereAreSuch) {
   directory_.write("a,b.csv", "");
   directory_.write("[1].csv", "");

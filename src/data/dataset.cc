@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "data/mixture.h"
 #include "data/next_token_source.h"
 
 namespace shoehorn {
@@ -31,6 +32,11 @@ Dataset& Dataset::operator=(Dataset&& other) noexcept {
 
 Dataset::Dataset(std::shared_ptr<const SampleSource> source) : source_(std::move(source)) {
   CHECK(source_ != nullptr, "a data set without a source");
+}
+
+int64_t Dataset::epoch_size() const {
+  const Mixture* mixture = source_->mixture();
+  return mixture == nullptr ? size() : mixture->epoch_size();
 }
 
 int64_t Dataset::target_items(int64_t sample) const {

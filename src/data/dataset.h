@@ -80,6 +80,8 @@ class Dataset {
 
   int64_t size() const { return facts().size; }
   int64_t distinct_size() const { return source_->distinct_size(); }
+  // Samples that an epoch of training draws: size(), or what a mixture says (data/mixture.h).
+  int64_t epoch_size() const;
   int64_t token_count(TokenStream stream = TokenStream::kInput) const { return facts().of(stream).tokens; }
   int64_t max_length(TokenStream stream = TokenStream::kInput) const { return facts().of(stream).longest; }
   bool has_decoder_tokens() const { return token_count(TokenStream::kDecoder) > 0; }

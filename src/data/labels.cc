@@ -19,8 +19,6 @@ constexpr std::array<std::pair<ProblemType, std::string_view>, 3> kProblems = {
      {ProblemType::kMultiLabel, "multi_label_classification"},
      {ProblemType::kRegression, "regression"}}};
 
-constexpr size_t kShownBytes = 60;  // of a label
-
 template <typename T>
 T parse_number(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '+')) text.remove_prefix(1);
@@ -85,7 +83,8 @@ struct Cell {
   throw user_error(
       "[{}] expected a label in column '{}', got {}; remove the row or give it a label{}",
       table.place(cell.row), name_of(table, cell.column),
-      kind == CellKind::kNull ? "none" : fmt::format("'{}'", shorten(column.text(cell.row), kShownBytes)),
+      kind == CellKind::kNull ? "none"
+                              : fmt::format("'{}'", shorten(column.text(cell.row), kShownLabelBytes)),
       is_negative_integer(column.text(cell.row), kind)
           ? " (a negative number stands for none, as in GLUE's files; write classes as 0, 1, … or as words)"
           : "");
@@ -144,7 +143,7 @@ LabelForms forms_of(const Table& table, const std::vector<int64_t>& columns) {
 std::string shown_cell(const Table& table, const std::optional<Cell>& cell) {
   if (!cell) return {};
   return fmt::format(", such as '{}' in {}",
-                     shorten(column_of(table, cell->column).text(cell->row), kShownBytes),
+                     shorten(column_of(table, cell->column).text(cell->row), kShownLabelBytes),
                      table.place(cell->row));
 }
 
@@ -196,7 +195,8 @@ void check_are_classes(const Table& table, int64_t column, const std::vector<std
   throw user_error(
       "[{}] expected classes in column '{}', got {} different labels in {} rows, such as '{}'; is it a column of "
       "text or of numbers of rows? name the right one with label_column_name",
-      table.source, name_of(table, column), names.size(), table.rows(), shorten(names.front(), kShownBytes));
+      table.source, name_of(table, column), names.size(), table.rows(),
+      shorten(names.front(), kShownLabelBytes));
 }
 
 // The distinct labels of a column, in their order.
@@ -205,7 +205,7 @@ std::vector<std::string> classes_of(const Table& table, int64_t column, const La
   if (forms.real && !forms.word) {
     throw user_error("[{}] expected names or whole numbers of classes in the lists of column '{}', got {}",
                      table.place(forms.real->row), name_of(table, column),
-                     shorten(column_of(table, column).text(forms.real->row), kShownBytes));
+                     shorten(column_of(table, column).text(forms.real->row), kShownLabelBytes));
   }
   std::vector<std::string> names;
   std::unordered_set<std::string> seen;
@@ -280,14 +280,14 @@ class ClassFinder {
     constexpr size_t kShown = 20;
     std::vector<std::string> shown;
     for (size_t i = 0; i < std::min(kShown, map_.names.size()); ++i)
-      shown.push_back(shorten(map_.names[i], kShownBytes));
+      shown.push_back(shorten(map_.names[i], kShownLabelBytes));
     const std::string similar = similar_label(label, map_.names);
     throw user_error("[{}] expected a label of the {} ({}{}), got '{}'; {}", table_.place(cell.row),
                      map_.takes_ids ? "model" : "training set", fmt::join(shown, ", "),
-                     map_.names.size() > kShown ? ", …" : "", shorten(label, kShownBytes),
-                     similar.empty()
-                         ? "it was never seen in training"
-                         : fmt::format("'{}' differs only in spaces or case", shorten(similar, kShownBytes)));
+                     map_.names.size() > kShown ? ", …" : "", shorten(label, kShownLabelBytes),
+                     similar.empty() ? "it was never seen in training"
+                                     : fmt::format("'{}' differs only in spaces or case",
+                                                   shorten(similar, kShownLabelBytes)));
   }
 
   const Table& table_;
@@ -325,7 +325,7 @@ float number_in(const Table& table, Cell cell) {
   if (kind != CellKind::kInteger && kind != CellKind::kReal) {
     throw user_error("[{}] expected a number as label in column '{}', for a regression, got '{}'",
                      table.place(cell.row), name_of(table, cell.column),
-                     shorten(column.text(cell.row), kShownBytes));
+                     shorten(column.text(cell.row), kShownLabelBytes));
   }
   return static_cast<float>(parse_number<double>(column.text(cell.row)));
 }
@@ -337,7 +337,7 @@ float flag_in(const Table& table, Cell cell) {
   if (!flag) {
     throw user_error("[{}] expected 0 or 1 in column '{}', whether the text is of this class, got '{}'",
                      table.place(cell.row), name_of(table, cell.column),
-                     shorten(column.text(cell.row), kShownBytes));
+                     shorten(column.text(cell.row), kShownLabelBytes));
   }
   return *flag ? 1.0F : 0.0F;
 }
@@ -415,7 +415,7 @@ std::vector<int32_t> class_labels(const Table& table, const std::vector<int64_t>
   for (int64_t row = 0; row < column.size(); ++row) {
     if (column.kind(row) == CellKind::kList) {
       throw user_error("[{}] expected one class as label, for {}, got the list {}", table.place(row),
-                       problem_type_name(map.problem), shorten(column.text(row), kShownBytes));
+                       problem_type_name(map.problem), shorten(column.text(row), kShownLabelBytes));
     }
     labels.push_back(finder.find(column.text(row), column.kind(row), {row, columns[0]}));
   }

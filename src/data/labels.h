@@ -26,6 +26,8 @@
 
 namespace shoehorn {
 
+constexpr size_t kShownLabelBytes = 60;  // of a label in a message
+
 enum class ProblemType : uint8_t { kSingleLabel, kMultiLabel, kRegression };
 
 // The spelling in Hugging Face's config.json: "single_label_classification", "multi_label_classification",

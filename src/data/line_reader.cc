@@ -20,6 +20,7 @@ LineReader::LineReader(const std::filesystem::path& path, int64_t max_line_bytes
       source_(input_name(path)),
       max_line_bytes_(max_line_bytes),
       buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {
+  read_first_line();
   skip_byte_order_mark();
 }
 
@@ -29,11 +30,17 @@ bool LineReader::refill() {
   return end_ > 0;
 }
 
+// A pipe may give its bytes one by one.
+void LineReader::read_first_line() {
+  for (bool is_whole = false; !is_whole && end_ < kBufferBytes;) {
+    char* const begin = buffer_.get() + end_;
+    const size_t got = stream_->read(std::as_writable_bytes(std::span(begin, kBufferBytes - end_)));
+    is_whole = got == 0 || std::memchr(begin, '\n', got) != nullptr;
+    end_ += got;
+  }
+}
+
 void LineReader::skip_byte_order_mark() {
-  constexpr size_t kMarkBytes = 3;
-  // A pipe may give them one by one.
-  for (size_t got = 1; got > 0 && end_ < kMarkBytes; end_ += got)
-    got = stream_->read(std::as_writable_bytes(std::span(buffer_.get() + end_, kBufferBytes - end_)));
   const std::string_view start(buffer_.get(), end_);
   if (start.starts_with("\xef\xbb\xbf")) at_ = 3;
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {

@@ -22,7 +22,8 @@ class LineReader {
   // Other errors: those of InputStream::read.
   bool next(std::string& line);
 
-  // The bytes that are in the buffer and not yet read; not empty before the first line, unless the file is.
+  // The bytes that are in the buffer and not yet read. Before the first line they hold all of it, or the 256 KiB of it
+  // that the buffer takes.
   std::string_view beginning() const { return {buffer_.get() + at_, end_ - at_}; }
   // False if the last line that next() returned is the last one of the file and has no LF.
   bool ended_in_newline() const { return ended_in_newline_; }
@@ -34,6 +35,7 @@ class LineReader {
 
  private:
   bool refill();
+  void read_first_line();
   void skip_byte_order_mark();
 
   std::unique_ptr<InputStream> stream_;

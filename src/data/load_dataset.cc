@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/shard_writer.h"
 #include "data/similar_labels.h"
+#include "io/input_stream.h"
 
 namespace shoehorn {
 namespace {
@@ -34,6 +35,10 @@ void check_are_texts(const Table& table, const TextColumns& columns) {
   if (columns.pair >= 0) check_are_texts(table, columns.pair);
 }
 
+bool is_plain_text(const std::string& source) {
+  return without_compression(source).extension() == ".txt";
+}
+
 // Classes are those of the whole file, as in run_glue, which cuts the set afterwards.
 FoundColumns find_columns(const Table& table, const LoadOptions& options) {
   FoundColumns found{.columns = find_text_columns(table, options.columns)};
@@ -43,8 +48,9 @@ FoundColumns find_columns(const Table& table, const LoadOptions& options) {
   if (options.read_labels && !columns.has_labels()) {
     throw user_error(
         "[{}] expected a column of labels called label or labels, got columns: {}; name it with "
-        "label_column_name",
-        table.source, fmt::join(table.column_names, ", "));
+        "label_column_name{}",
+        table.source, fmt::join(table.column_names, ", "),
+        is_plain_text(table.source) ? ", or train a language model on plain text with --task causal-lm" : "");
   }
   if (columns.has_labels()) {
     found.labels =

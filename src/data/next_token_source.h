@@ -16,6 +16,7 @@ class NextTokenSource final : public SampleSource {
   explicit NextTokenSource(std::shared_ptr<const SampleSource> samples);
 
   int64_t distinct_size() const override { return samples_->distinct_size(); }
+  const Mixture* mixture() const override { return samples_->mixture(); }
   int64_t length(int64_t sample, TokenStream stream) const override {
     return samples_->length(sample, stream);
   }

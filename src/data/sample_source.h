@@ -5,6 +5,7 @@
 //   ShardSource      (data/shard_source.h)       files of tokens, read sample by sample
 //   BlockSource      (data/block_source.h)       blocks that are cut from the samples of one of these
 //   NextTokenSource  (data/next_token_source.h)  samples of another source, whose labels are their next tokens
+//   JoinedSource     (data/joined_source.h)      samples of several sources, end to end or drawn by weight
 //
 // A sample has a row of tokens in each of two streams: those of the input, and those that a decoder reads, if
 // there are any. Labels are of the sample, or of each token of one stream. The input may be several documents
@@ -21,6 +22,8 @@
 #include <string>
 
 namespace shoehorn {
+
+class Mixture;
 
 // Whose tokens: the input of an encoder or of a model that is only a decoder, or the decoder's beside an encoder.
 enum class TokenStream : uint8_t { kInput, kDecoder };
@@ -76,6 +79,8 @@ class SampleSource {
   const SourceFacts& facts() const { return facts_; }
   // The first so many samples are kept; the others are these again.
   virtual int64_t distinct_size() const { return facts_.size; }
+  // How samples are drawn by weight (data/mixture.h), which lives as long as the source; null: each once an epoch.
+  virtual const Mixture* mixture() const { return nullptr; }
 
   // Tokens of the sample.
   virtual int64_t length(int64_t sample, TokenStream stream) const = 0;

@@ -38,10 +38,30 @@ Sampler::Sampler(const SamplerOptions& options, std::span<const int32_t> lengths
   ranks_.resize(static_cast<size_t>(mega_batch_size_));
 }
 
+Sampler::Sampler(const SamplerOptions& options, const Mixture& mixture)
+    : options_(options), size_(mixture.epoch_size()), mixture_(mixture), turns_(mixture) {
+  if (options_.strategy == SamplingStrategy::kGroupByLength) {
+    throw user_error(
+        "[train_sampling_strategy] expected random or sequential with files that are mixed by weight, got "
+        "group_by_length");
+  }
+  int64_t samples = 0;
+  for (int64_t set = 0; set < mixture.sets(); ++set) {
+    first_samples_.push_back(samples);
+    samples += mixture.set(set).samples;
+  }
+  numbers_.assign(first_samples_.size(), -1);
+  if (options_.strategy == SamplingStrategy::kRandom) permutations_.resize(static_cast<size_t>(samples));
+}
+
 void Sampler::epoch_order(int64_t epoch, std::span<int64_t> order) {
   CHECK(static_cast<int64_t>(order.size()) == size_, "an order of {} samples for a sampler of {}",
         order.size(), size_);
   CHECK(epoch >= 0, "epoch {}", epoch);
+  if (mixture_) {
+    mix(epoch, order);
+    return;
+  }
   switch (options_.strategy) {
     case SamplingStrategy::kRandom: {
       const int64_t seed = options_.data_seed.value_or(options_.seed);
@@ -55,6 +75,31 @@ void Sampler::epoch_order(int64_t epoch, std::span<int64_t> order) {
       group_by_length(epoch, order);
       break;
   }
+}
+
+void Sampler::mix(int64_t epoch, std::span<int64_t> order) {
+  turns_->go_to(epoch * size_);
+  for (int64_t& sample : order) {
+    const int64_t set = turns_->next();
+    sample = mixed_sample(set, turns_->draws(set) - 1);
+  }
+}
+
+int64_t Sampler::mixed_sample(int64_t set, int64_t draw) {
+  const int64_t samples = mixture_->set(set).samples;
+  const int64_t first = first_samples_[static_cast<size_t>(set)];
+  if (options_.strategy == SamplingStrategy::kSequential) return first + draw % samples;
+  constexpr uint64_t kSetStride = 0x9E3779B9;
+  const auto permutation =
+      std::span(permutations_).subspan(static_cast<size_t>(first), static_cast<size_t>(samples));
+  int64_t& number = numbers_[static_cast<size_t>(set)];
+  if (number != draw / samples) {
+    number = draw / samples;
+    const auto seed = static_cast<uint64_t>(options_.data_seed.value_or(options_.seed));
+    TorchGenerator(seed + static_cast<uint64_t>(number) + kSetStride * static_cast<uint64_t>(set))
+        .randperm(permutation);
+  }
+  return first + permutation[static_cast<size_t>(draw % samples)];
 }
 
 void Sampler::group_by_length(int64_t epoch, std::span<int64_t> order) {
@@ -87,7 +132,8 @@ void Sampler::group_by_length(int64_t epoch, std::span<int64_t> order) {
 
 int64_t Sampler::memory_bytes() const {
   return static_cast<int64_t>(lengths_.capacity() * sizeof(int32_t) +
-                              positions_.capacity() * sizeof(int64_t) + ranks_.capacity() * sizeof(int64_t));
+                              (positions_.capacity() + ranks_.capacity() + permutations_.capacity()) *
+                                  sizeof(int64_t));
 }
 
 }  // namespace shoehorn

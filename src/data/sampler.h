@@ -12,9 +12,14 @@
 //                    that generator: always in the first epoch; in later ones if dropout runs on a GPU or
 //                    not at all.
 //
+//   a mixture        (data/mixture.h) random and sequential: the mixture says which set a place draws from; each set's draws
+//                    go through its samples in one permutation after another, of generators seeded with seed + the
+//                    number of the permutation + 0x9E3779B9 × the number of the set, or from 0 to n - 1. So the
+//                    first set has the order of a run with it alone.
+//
 // An order depends on (options, lengths, epoch) only. So resuming needs neither a saved generator state nor a
 // replay of the data. Memory, for group_by_length only: 4 n bytes for the lengths, and 16 bytes per sample of
-// a mega-batch.
+// a mega-batch; of a mixture 8 bytes a sample.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +27,8 @@
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include "data/mixture.h"
 
 namespace shoehorn {
 
@@ -45,6 +52,8 @@ class Sampler {
   Sampler(const SamplerOptions& options, std::span<const int32_t> lengths);
   // For strategies that need no lengths.
   Sampler(const SamplerOptions& options, int64_t samples);
+  // UserError: group_by_length. `mixture` is copied.
+  Sampler(const SamplerOptions& options, const Mixture& mixture);
 
   int64_t size() const { return size_; }
 
@@ -56,6 +65,8 @@ class Sampler {
 
  private:
   void group_by_length(int64_t epoch, std::span<int64_t> order);
+  void mix(int64_t epoch, std::span<int64_t> order);
+  int64_t mixed_sample(int64_t set, int64_t draw);
 
   SamplerOptions options_;
   int64_t size_;
@@ -63,6 +74,12 @@ class Sampler {
   std::vector<int32_t> lengths_;
   std::vector<int64_t> positions_;  // scratch: a mega-batch before sorting
   std::vector<int64_t> ranks_;      // scratch: the places that its samples come from
+  // Of a mixture: its turns, where each set begins in the samples of all, and the permutation that its draws are in.
+  std::optional<Mixture> mixture_ = {};
+  std::optional<MixtureTurns> turns_ = {};
+  std::vector<int64_t> first_samples_;
+  std::vector<int64_t> permutations_;  // of all sets, end to end
+  std::vector<int64_t> numbers_;       // of the permutation of each set; -1: none so far
 };
 
 }  // namespace shoehorn

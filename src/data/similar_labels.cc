@@ -11,8 +11,6 @@
 namespace shoehorn {
 namespace {
 
-constexpr size_t kShownBytes = 60;  // of a label
-
 struct Occurrences {
   int64_t count = 0;
   int64_t first_row = 0;
@@ -86,8 +84,9 @@ std::vector<std::string> similar_label_notices(const Table& table, const std::ve
     for (const std::string& name : group) {
       const Occurrences& occurrences = found[name];
       shown.push_back(fmt::format("'{}' ({} row{}, the first at {})",
-                                  printable(shorten(name, kShownBytes), 200), format_count(occurrences.count),
-                                  occurrences.count == 1 ? "" : "s", table.place(occurrences.first_row)));
+                                  printable(shorten(name, kShownLabelBytes), 200),
+                                  format_count(occurrences.count), occurrences.count == 1 ? "" : "s",
+                                  table.place(occurrences.first_row)));
     }
     notices.push_back(
         fmt::format("classes differ only in spaces or case: {}; if they are one, correct the file",

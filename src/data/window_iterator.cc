@@ -15,17 +15,17 @@ WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const Ba
       sampler_(std::move(sampler)),
       options_(options),
       capacity_(micro_batch_capacity(dataset, options)),
-      schedule_({.samples = dataset.size(),
+      schedule_({.samples = dataset.epoch_size(),
                  .micro_batch_size = options.micro_batch_size,
                  .gradient_accumulation_steps = options.gradient_accumulation_steps,
                  .drop_last = options.drop_last,
                  .ramp = options.ramp}) {
-  CHECK(sampler_.size() == dataset.size(), "a sampler of {} samples for a data set of {}", sampler_.size(),
-        dataset.size());
+  CHECK(sampler_.size() == dataset.epoch_size(), "a sampler of {} samples for a data set of {}",
+        sampler_.size(), dataset.epoch_size());
   if (num_workers < 0) throw user_error("[dataloader_num_workers] expected at least 0, got {}", num_workers);
   if (prefetch_factor < 1)
     throw user_error("[dataloader_prefetch_factor] expected at least 1, got {}", prefetch_factor);
-  order_.resize(static_cast<size_t>(dataset.size()));
+  order_.resize(static_cast<size_t>(sampler_.size()));
   if (num_workers == 0) return;
   // No more windows can be ahead than there are in an epoch.
   const int64_t most = options.ramp.empty() ? schedule_.steps_in(0) : schedule_.micro_batches_per_epoch();
@@ -78,7 +78,7 @@ int64_t WindowIterator::order_bytes() const {
 
 std::span<const int64_t> WindowIterator::samples_of(int64_t micro_batch) const {
   const int64_t begin = micro_batch * options_.micro_batch_size;
-  const int64_t end = std::min(begin + options_.micro_batch_size, dataset_.size());
+  const int64_t end = std::min(begin + options_.micro_batch_size, sampler_.size());
   return std::span(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
@@ -90,7 +90,9 @@ Window WindowIterator::describe(int64_t update_step) const {
                 .micro_batches = place.count,
                 .last_of_epoch = update_step == schedule_.steps_in(epoch_) - 1};
   const int64_t dealt = ceil_divide(place.count - options_.rank, int64_t{options_.world_size});
-  window.own_micro_batches = std::max<int64_t>(1, dealt);
+  window.own_micro_batches = options_.deals_evenly ? ceil_divide(place.count, int64_t{options_.world_size})
+                                                   : std::max<int64_t>(1, dealt);
+  window.counted_micro_batches = dealt;
   for (int64_t i = 0; i < window.micro_batches; ++i) {
     for (const int64_t sample : samples_of(place.first + i)) {
       ++window.samples;

@@ -46,6 +46,7 @@ struct Window {
       0;  // of all ranks: as many as planned, or fewer on a ramp and at the end of an epoch
   // What this rank runs of them. At least one: where there are fewer than ranks, it runs another's, which does not count.
   int64_t own_micro_batches = 0;
+  int64_t counted_micro_batches = 0;  // the first so many of them are its own
   int64_t samples = 0;
   int64_t tokens = 0;        // real tokens of the input
   int64_t target_items = 0;  // labels that count, over the whole window

@@ -13,8 +13,6 @@ namespace shoehorn {
 
 namespace {
 
-constexpr size_t kResidents = 10;
-
 std::string seconds_text(double seconds) {
   return format_value(seconds, Unit::kSeconds);
 }
@@ -66,7 +64,7 @@ void add_binding(HtmlPage& page, const FitReport& report) {
   const MemoryAnatomy& binding = report.result.binding;
   BarSeries series{"bytes", {}};
   BarChart chart{.title = "Largest residents", .axis = {"", Unit::kBytes}};
-  for (size_t i = 0; i < std::min(kResidents, binding.components_of_all_layers.size()); ++i) {
+  for (size_t i = 0; i < std::min(kShownResidents, binding.components_of_all_layers.size()); ++i) {
     chart.categories.push_back(binding.components_of_all_layers[i].name);
     series.values.push_back(static_cast<double>(binding.components_of_all_layers[i].bytes));
   }

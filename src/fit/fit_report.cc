@@ -13,8 +13,6 @@ namespace shoehorn {
 
 namespace {
 
-constexpr size_t kResidents = 10;
-
 const MeasuredStep* measured_of(const FitReport& report, size_t index) {
   const auto found = std::find_if(report.measured.begin(), report.measured.end(),
                                   [&](const MeasuredStep& step) { return step.index == index; });
@@ -31,7 +29,7 @@ std::string phase_of(const MemoryAnatomy& anatomy) {
 
 std::string format_binding(const MemoryAnatomy& anatomy) {
   std::string text = fmt::format("  {}, at {}\n", phase_of(anatomy), anatomy.peak_node);
-  for (size_t i = 0; i < std::min(kResidents, anatomy.components_of_all_layers.size()); ++i)
+  for (size_t i = 0; i < std::min(kShownResidents, anatomy.components_of_all_layers.size()); ++i)
     text += fmt::format("    {:<40}{:>14}\n", anatomy.components_of_all_layers[i].name,
                         format_bytes(anatomy.components_of_all_layers[i].bytes));
   return text;
@@ -194,7 +192,7 @@ nlohmann::json to_json(const FitReport& report) {
   nlohmann::json least = nlohmann::json::object();
   for (const auto& [tier, plan] : result.least) least[std::string(tier_name(tier))] = plan.process_bytes;
   nlohmann::json residents = nlohmann::json::array();
-  for (size_t i = 0; i < std::min(kResidents, result.binding.components_of_all_layers.size()); ++i) {
+  for (size_t i = 0; i < std::min(kShownResidents, result.binding.components_of_all_layers.size()); ++i) {
     const NamedBytes& part = result.binding.components_of_all_layers[i];
     residents.push_back({{"name", part.name}, {"bytes", part.bytes}});
   }

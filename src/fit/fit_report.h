@@ -31,6 +31,9 @@ struct FitReport {
   double price_per_hour = 0;  // of the machine, as the user gave it; 0: unknown
 };
 
+// Of what is resident when a plan is at its peak, the largest so many are shown.
+constexpr size_t kShownResidents = 10;
+
 // The flags that a plan adds; "as asked for" where it adds none.
 std::string added_flags_text(const PlannedCandidate& plan);
 // How much longer a plan's step takes than that of `asked`, as a share.

@@ -179,10 +179,20 @@ struct UpdateAttributes {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
-// Of an op that all ranks of a run issue together.
+// How ranks share a row of elements: part r of it is elements [r * piece, (r + 1) * piece), as far as there are so many.
+// Where a rank stores its part it has `piece` elements, of which those behind the last are padding.
+struct RingSegment {
+  int64_t elements = 0;
+  int64_t piece = 0;
+  bool operator==(const RingSegment&) const = default;
+};
+
+// Of an op that all ranks of a run issue together. Nothing in it differs between ranks.
 struct CollectiveAttributes {
   int64_t ranks = 1;
-  int64_t block_elements = 0;  // that go around the ring at a time, at most (ops/ring.h)
+  int64_t chunk_elements = 0;  // of a part that go around the ring at a time, at most (ops/ring.h)
+  std::vector<std::vector<RingSegment>> segments;  // of each tensor, end to end
+  std::vector<TensorType> wholes = {};             // all_gather: the types of its outputs
 };
 
 using AnyAttributes =

@@ -81,6 +81,8 @@ enum class OpKind : uint8_t {
   kAdafactor,
   // between ranks
   kAllReduce,
+  kReduceScatter,
+  kAllGather,
   kOpKindCount,
 };
 

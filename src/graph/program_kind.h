@@ -12,6 +12,7 @@ enum class ProgramKind : uint8_t {
   kMicroBatchNext,   // the same for a later micro-batch; its gradients are added
   kUpdate,           // everything after the last micro-batch
   kEvaluate,         // a forward over one batch, without dropout
+  kGatherWeights,  // whole weights of what each rank has of them; behind a load, for they are kept from step to step
 };
 
 struct ProgramTraits {

@@ -11,8 +11,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::mutex mutex;
-std::vector<ChecksummedFiles*> active;  // guarded by `mutex`
+std::mutex active_mutex;
+std::vector<ChecksummedFiles*> active;  // guarded by `active_mutex`
 
 // `path` seen from `directory`; empty if it does not lie below.
 fs::path path_below(const fs::path& directory, const fs::path& path) {
@@ -28,17 +28,17 @@ fs::path path_below(const fs::path& directory, const fs::path& path) {
 // A trailing slash would be a part of its own.
 ChecksummedFiles::ChecksummedFiles(fs::path directory, std::function<void()> before_first)
     : directory_((directory / "").parent_path()), before_first_(std::move(before_first)) {
-  const std::scoped_lock lock(mutex);
+  const std::scoped_lock lock(active_mutex);
   active.push_back(this);
 }
 
 ChecksummedFiles::~ChecksummedFiles() {
-  const std::scoped_lock lock(mutex);
+  const std::scoped_lock lock(active_mutex);
   std::erase(active, this);
 }
 
 bool ChecksummedFiles::covers(const fs::path& path) {
-  const std::scoped_lock lock(mutex);
+  const std::scoped_lock lock(active_mutex);
   return std::any_of(active.begin(), active.end(),
                      [&](const ChecksummedFiles* one) { return !path_below(one->directory_, path).empty(); });
 }
@@ -46,7 +46,7 @@ bool ChecksummedFiles::covers(const fs::path& path) {
 void ChecksummedFiles::announce(const fs::path& path) {
   std::vector<std::function<void()>> calls;
   {
-    const std::scoped_lock lock(mutex);
+    const std::scoped_lock lock(active_mutex);
     for (ChecksummedFiles* one : active) {
       if (one->before_first_ && !path_below(one->directory_, path).empty())
         calls.push_back(std::exchange(one->before_first_, {}));
@@ -56,7 +56,7 @@ void ChecksummedFiles::announce(const fs::path& path) {
 }
 
 void ChecksummedFiles::add(const fs::path& path, WrittenFile written) {
-  const std::scoped_lock lock(mutex);
+  const std::scoped_lock lock(active_mutex);
   for (ChecksummedFiles* one : active) {
     if (const fs::path below = path_below(one->directory_, path); !below.empty())
       one->files_[below.string()] = written;

@@ -40,17 +40,17 @@ struct Held {
   FileDescriptor descriptor;
 };
 
-std::mutex mutex;
-std::vector<Held> held;  // guarded by `mutex`
+std::mutex held_mutex;
+std::vector<Held> held;  // guarded by `held_mutex`
 
 // A child has its own copies of the descriptors, which would hold the locks past the parent's end.
 void close_in_children() {
   static std::once_flag once;
   std::call_once(once, [] {
-    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
+    pthread_atfork([] { held_mutex.lock(); }, [] { held_mutex.unlock(); },
                    [] {
                      held.clear();
-                     mutex.unlock();
+                     held_mutex.unlock();
                    });
   });
 }
@@ -154,7 +154,7 @@ DirectoryLock::DirectoryLock(const fs::path& directory) {
   if (error) throw_system_error(directory, "find this directory", error.value());
   file_ = canonical / kLockFile;
   close_in_children();
-  const std::scoped_lock guard(mutex);
+  const std::scoped_lock guard(held_mutex);
   const auto ours =
       std::find_if(held.begin(), held.end(), [&](const Held& one) { return one.file == file_; });
   if (ours != held.end()) {
@@ -177,7 +177,7 @@ void DirectoryLock::require_free(const fs::path& directory) {
 }
 
 DirectoryLock::~DirectoryLock() {
-  const std::scoped_lock guard(mutex);
+  const std::scoped_lock guard(held_mutex);
   const auto ours =
       std::find_if(held.begin(), held.end(), [&](const Held& one) { return one.file == file_; });
   if (ours == held.end() || --ours->count > 0) return;  // a forked child has none

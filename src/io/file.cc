@@ -27,9 +27,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Linux moves at most 0x7ffff000 bytes a call.
-constexpr size_t kMaxBytesPerCall = size_t{1} << 30;
-
 std::string free_space_hint(const fs::path& path) {
   struct statvfs facts{};
   if (statvfs(parent_directory(path).c_str(), &facts) != 0) return "free some space on this disk";
@@ -303,8 +300,12 @@ void make_directories(const fs::path& directory) {
   const fs::path parent = parent_directory(path);
   if (parent != path) make_directories(parent);
   const int error_number = file_operations::make_directory(path);
-  if (error_number != 0 && !fs::is_directory(path, error))
+  if (error_number != 0 && !fs::is_directory(path, error)) {
+    if (error_number == EEXIST && fs::exists(path, error))
+      throw user_error("[{}] expected a directory, got a file of that name; choose another name",
+                       path.string());
     throw_system_error(path, "make this directory", error_number);
+  }
   sync_path(parent);
 }
 

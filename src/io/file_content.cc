@@ -10,13 +10,8 @@
 
 namespace shoehorn {
 
-namespace {
-
-constexpr int64_t kPieceBytes = int64_t{1} << 20;
-
-}  // namespace
-
 std::string content_of_file(const std::filesystem::path& path) {
+  constexpr int64_t kPieceBytes = int64_t{1} << 20;
   const ReadOnlyFile file = ReadOnlyFile::open(path);
   ContentHash hash;
   std::vector<std::byte> piece(static_cast<size_t>(std::min(kPieceBytes, file.bytes())));

@@ -15,9 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Linux moves at most 0x7ffff000 bytes a call.
-constexpr size_t kMaxBytesPerCall = size_t{1} << 30;
-
 FileOperationRecorder recorder;  // empty except in tests
 
 // The errno of a call that returns -1 on failure. Retries if a signal interrupts the call, and records what

@@ -25,6 +25,9 @@ struct FileOperation {
   std::span<const std::byte> data = {};  // kWrite; valid during the call
 };
 
+// Linux moves at most 0x7ffff000 bytes a call.
+constexpr size_t kMaxBytesPerCall = size_t{1} << 30;
+
 // Called after each operation. For tests: at most one recorder per process, and one thread that writes.
 using FileOperationRecorder = std::function<void(const FileOperation&)>;
 void record_file_operations(FileOperationRecorder recorder);  // an empty one ends recording

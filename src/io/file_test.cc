@@ -132,7 +132,7 @@ TEST(WriteErrors, PlacesThatTakeNoFiles) {
     EXPECT_TRUE(contains(message_of<SystemError>([&] { write_text_atomic(path, "x"); }), path.string()));
     EXPECT_TRUE(contains(message_of<SystemError>([&] { SafetensorsWriter(path, {}); }), path.string()));
   }
-  message_of<SystemError>([&] { StagedDirectory(directory.path() / "file", 1); });
+  message_of<UserError>([&] { StagedDirectory(directory.path() / "file", 1); });
   message_of<SystemError>([&] { StagedDirectory("/proc/shoehorn", 1); });
   message_of<SystemError>([&] { StagedDirectory("/proc", 1); });
   EXPECT_EQ(list_directory(directory.path()), std::vector<std::string>{"file"});
@@ -232,6 +232,16 @@ TEST(WriteErrors, FullOrReadOnlyDiskLeavesNothing) {
     EXPECT_TRUE(lines[i].starts_with("checkpoint-5 | [" + root)) << lines[i];
     EXPECT_TRUE(contains(lines[i], "Read-only file system"));
   }
+}
+
+TEST(MakeDirectories, AFileIsInTheWay) {
+  const TestDirectory directory;
+  const fs::path file = directory.write("out", "x");
+  for (const fs::path& path : {file, file / "below"})
+    EXPECT_EQ(message_of<UserError>([&] { make_directories(path); }),
+              "[" + file.string() + "] expected a directory, got a file of that name; choose another name");
+  make_directories(directory.path() / "a" / "b");
+  EXPECT_TRUE(fs::is_directory(directory.path() / "a" / "b"));
 }
 
 // A pipe without a writer would be waited for, and a device may have no end.

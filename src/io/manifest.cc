@@ -19,7 +19,6 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 constexpr const char* kUnfinished = "unfinished";
-constexpr size_t kPieceBytes = size_t{1} << 18;
 
 bool holds_tensors(const std::string& name) {
   return name.ends_with(".safetensors");
@@ -112,6 +111,7 @@ void write_list(const fs::path& path, const Manifest& manifest) {
 // Calls `use` with the bytes of a file, piece by piece.
 template <typename Use>
 void read_pieces(const ReadOnlyFile& file, const Use& use) {
+  constexpr size_t kPieceBytes = size_t{1} << 18;
   std::vector<std::byte> buffer(std::min(static_cast<size_t>(file.bytes()), kPieceBytes));
   for (int64_t at = 0; at < file.bytes();) {
     const auto piece =

@@ -7,7 +7,7 @@ namespace shoehorn {
 namespace {
 
 // As large as a cache, so that the checksum reads the bytes from there.
-constexpr int64_t kPieceBytes = int64_t{1} << 18;
+constexpr int64_t kVerifiedPieceBytes = int64_t{1} << 18;
 
 }  // namespace
 
@@ -18,9 +18,9 @@ VerifiedTensors::VerifiedTensors(const SafetensorsFile& file) : file_(file) {
 
 void VerifiedTensors::verify_up_to(int64_t offset) {
   while (check_ && verified_ < offset) {
-    skipped_.resize(static_cast<size_t>(kPieceBytes));
+    skipped_.resize(static_cast<size_t>(kVerifiedPieceBytes));
     const auto piece =
-        std::span(skipped_).first(static_cast<size_t>(std::min(kPieceBytes, offset - verified_)));
+        std::span(skipped_).first(static_cast<size_t>(std::min(kVerifiedPieceBytes, offset - verified_)));
     file_.contents().read_at(verified_, piece);
     check_->update(piece);
     verified_ += static_cast<int64_t>(piece.size());
@@ -29,9 +29,9 @@ void VerifiedTensors::verify_up_to(int64_t offset) {
 
 void VerifiedTensors::read_into(std::string_view name, std::span<std::byte> destination) {
   file_.check_bytes(name, destination.size());
-  for (size_t at = 0; at < destination.size(); at += static_cast<size_t>(kPieceBytes)) {
+  for (size_t at = 0; at < destination.size(); at += static_cast<size_t>(kVerifiedPieceBytes)) {
     const auto piece =
-        destination.subspan(at, std::min(static_cast<size_t>(kPieceBytes), destination.size() - at));
+        destination.subspan(at, std::min(static_cast<size_t>(kVerifiedPieceBytes), destination.size() - at));
     read_range(name, static_cast<int64_t>(at), piece);
   }
 }

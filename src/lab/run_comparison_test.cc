@@ -80,6 +80,21 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
+TEST(RunComparison, AnEmptyTextIsNothingAndResumingIsNoDifference) {
+  const TestDirectory directory;
+  for (const char* name : {"a", "b"}) {
+    write_run(directory.path() / name, 0.8, 1e-4);
+    const bool is_second = name[0] == 'b';
+    write_json_atomic(directory.path() / name / "training_args.json",
+                      nlohmann::json{{"metric_for_best_model", is_second ? "f1" : ""},
+                                     {"resume_from_checkpoint", is_second ? "true" : ""}});
+  }
+  const std::string text =
+      format_comparison(read_runs({(directory.path() / "a").string(), (directory.path() / "b").string()}));
+  EXPECT_TRUE(has_row(text, {"metric_for_best_model", " - ", "f1"})) << text;
+  EXPECT_EQ(text.find("resume_from_checkpoint"), std::string::npos) << text;
+}
+
 TEST(RunComparison, WhatIsMissingIsNamed) {
   const TestDirectory directory;
   write_run(directory.path() / "whole", 0.8, 1e-4);

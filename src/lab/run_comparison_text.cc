@@ -32,18 +32,19 @@ constexpr ResultRow kTrainingRows[] = {
     {"memory_arena_measured_bytes", "arenas", Unit::kBytes},
 };
 
-// Where a run writes and what it is called: different in any two runs.
+// Where a run writes, what it is called and how it was gone on with: of no effect on its results.
 bool is_place(const std::string& argument) {
   static const std::set<std::string> kPlaces = {"output_dir", "logging_dir", "run_name",
-                                                "overwrite_output_dir"};
+                                                "overwrite_output_dir", "resume_from_checkpoint"};
   return kPlaces.contains(argument);
 }
 
 std::string argument_text(const ComparedRun& run, const std::string& name) {
   const auto found = run.arguments.find(name);
   if (found == run.arguments.end() || found->is_null()) return kNothing;
-  return found->is_string() ? found->get<std::string>()
-                            : format_json(*found, {.indent = -1, .final_newline = false});
+  if (!found->is_string()) return format_json(*found, {.indent = -1, .final_newline = false});
+  const std::string text = found->get<std::string>();
+  return text.empty() ? kNothing : text;
 }
 
 std::vector<TextColumn> columns_of(const RunComparison& comparison, const char* title, bool is_number) {

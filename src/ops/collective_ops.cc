@@ -1,5 +1,4 @@
-// Ops that all ranks of a run issue together, in the same order: see passes/data_parallel.h.
-#include "base/rounding.h"
+// Ops that all ranks of a run issue together, in the same order: see passes/data_parallel.h and passes/zero.h.
 #include "ops/op_definitions.h"
 #include "ops/ring.h"
 
@@ -7,27 +6,52 @@ namespace shoehorn {
 
 namespace {
 
-int64_t elements_of(const OpContext& context) {
+const CollectiveAttributes& collective(const OpContext& context) {
+  return context.attributes<CollectiveAttributes>();
+}
+
+// What is sent and received at a time: chunks of a full block, so that nodes may share it.
+TensorType buffer_type(const OpContext& context, DType dtype) {
+  return {dtype, {2, collective(context).chunk_elements}};
+}
+
+int64_t whole_elements(const std::vector<RingSegment>& segments) {
   int64_t elements = 0;
-  for (int64_t i = 0; i < std::ssize(context.node.inputs); ++i) elements += context.type(i).shape.elements();
+  for (const RingSegment& segment : segments) elements += segment.elements;
   return elements;
 }
 
-Ring ring_of(const OpContext& context) {
-  const auto& attributes = context.attributes<CollectiveAttributes>();
-  return {elements_of(context), attributes.block_elements, attributes.ranks};
+int64_t stored_elements(const std::vector<RingSegment>& segments) {
+  int64_t elements = 0;
+  for (const RingSegment& segment : segments) elements += segment.piece;
+  return elements;
 }
 
-// all_reduce: (x, x, …, f32 of any shapes) -> the sums over ranks in their places, and f32[2, chunk], what is sent and
-// received at a time: chunks of a whole block, so that nodes may share it.
+void check_input(const OpContext& context, size_t input, DType dtype,
+                 int64_t (*elements)(const std::vector<RingSegment>&)) {
+  const auto at = static_cast<int64_t>(input);
+  expect_dtype(context, at, dtype);
+  const int64_t expected = elements(collective(context).segments.at(input));
+  if (context.type(at).shape.elements() != expected)
+    fail_type(context, at, fmt::format("{} elements", expected));
+}
+
+void check_segments(const OpContext& context) {
+  CHECK(collective(context).segments.size() == context.node.inputs.size(),
+        "the segments of {} tensors, there are {}", collective(context).segments.size(),
+        context.node.inputs.size());
+}
+
+// all_reduce: (x, x, …, all f32 or all f64, of any shapes) -> the sums over ranks in their places, and [2, chunk].
 std::vector<TensorType> infer_all_reduce(const OpContext& context) {
+  check_segments(context);
+  const DType dtype = context.type(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   std::vector<TensorType> types;
-  for (int64_t i = 0; i < std::ssize(context.node.inputs); ++i) {
-    expect_dtype(context, i, DType::kF32);
-    types.push_back(context.type(i));
+  for (size_t i = 0; i < context.node.inputs.size(); ++i) {
+    check_input(context, i, dtype, whole_elements);
+    types.push_back(context.type(static_cast<int64_t>(i)));
   }
-  const auto& attributes = context.attributes<CollectiveAttributes>();
-  types.push_back({DType::kF32, {2, ceil_divide(attributes.block_elements, attributes.ranks)}});
+  types.push_back(buffer_type(context, dtype));
   return types;
 }
 
@@ -37,17 +61,59 @@ std::vector<AliasRule> alias_sums(const OpContext& context) {
   return rules;
 }
 
-// In the rank's own memory: what is sent is copied, what comes is added or copied.
-Cost all_reduce_cost(const OpContext& context) {
-  const auto elements = static_cast<double>(elements_of(context));
-  return {elements, 4 * elements * sizeof(float), 4 * elements * sizeof(float)};
+// reduce_scatter: (x, x, …, f32 of any shapes) -> of the sums over ranks the parts of this rank, f32[stored] each with
+// zeros for padding, and f32[2, chunk].
+std::vector<TensorType> infer_reduce_scatter(const OpContext& context) {
+  check_segments(context);
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < context.node.inputs.size(); ++i) {
+    check_input(context, i, DType::kF32, whole_elements);
+    types.push_back({DType::kF32, {stored_elements(collective(context).segments[i])}});
+  }
+  types.push_back(buffer_type(context, DType::kF32));
+  return types;
+}
+
+// all_gather: (parts of tensors, [stored] each, all of one type) -> the tensors, and [2, chunk].
+std::vector<TensorType> infer_all_gather(const OpContext& context) {
+  check_segments(context);
+  std::vector<TensorType> types = collective(context).wholes;
+  CHECK(types.size() == context.node.inputs.size(), "{} types of {} tensors", types.size(),
+        context.node.inputs.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    check_input(context, i, types[0].dtype, stored_elements);
+    CHECK(types[i].dtype == types[0].dtype &&
+              types[i].shape.elements() == whole_elements(collective(context).segments[i]),
+          "parts of another tensor than {}", type_name(types[i]));
+  }
+  types.push_back(buffer_type(context, types[0].dtype));
+  return types;
+}
+
+// In the rank's own memory: what is sent is copied, what comes is added or copied, in either half of the ring.
+Cost ring_cost(const OpContext& context, double halves) {
+  double elements = 0;
+  for (const std::vector<RingSegment>& segments : collective(context).segments)
+    elements += static_cast<double>(whole_elements(segments));
+  const double bytes = 2 * halves * elements * static_cast<double>(dtype_bytes(context.type(0).dtype));
+  return {context.node.kind == OpKind::kAllGather ? 0 : elements, bytes, bytes};
+}
+
+Cost half_ring_cost(const OpContext& context) {
+  return ring_cost(context, 1);
 }
 
 }  // namespace
 
 int64_t sent_bytes(const OpContext& context, int64_t rank) {
-  if (context.node.kind != OpKind::kAllReduce) return 0;
-  return ring_of(context).sent_elements(rank) * static_cast<int64_t>(sizeof(float));
+  const OpKind kind = context.node.kind;
+  const bool adds = kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter;
+  const bool tells = kind == OpKind::kAllReduce || kind == OpKind::kAllGather;
+  if (!adds && !tells) return 0;
+  const Ring ring = ring_of(collective(context));
+  const int64_t elements =
+      (adds ? ring.reduced_elements(rank) : 0) + (tells ? ring.gathered_elements(rank) : 0);
+  return elements * dtype_bytes(context.type(0).dtype);
 }
 
 std::vector<OpInfo> collective_ops() {
@@ -57,8 +123,22 @@ std::vector<OpInfo> collective_ops() {
            .min_inputs = 1,
            .max_inputs = -1,
            .infer = infer_all_reduce,
-           .cost = all_reduce_cost,
-           .aliases = alias_sums}};
+           .cost = [](const OpContext& context) { return ring_cost(context, 2); },
+           .aliases = alias_sums},
+          {.kind = OpKind::kReduceScatter,
+           .name = "reduce_scatter",
+           .op_class = OpClass::kMovement,
+           .min_inputs = 1,
+           .max_inputs = -1,
+           .infer = infer_reduce_scatter,
+           .cost = half_ring_cost},
+          {.kind = OpKind::kAllGather,
+           .name = "all_gather",
+           .op_class = OpClass::kMovement,
+           .min_inputs = 1,
+           .max_inputs = -1,
+           .infer = infer_all_gather,
+           .cost = half_ring_cost}};
 }
 
 }  // namespace shoehorn

@@ -13,10 +13,6 @@ void append_seed(const GradientContext& context, std::vector<ValueId>& inputs) {
   if (context.gradient(0).valid()) inputs.push_back(context.gradient(0));
 }
 
-void expect_scalar(const OpContext& context, int64_t input) {
-  if (context.has(input)) expect_dtype(context, input, DType::kF32);
-}
-
 // Of the gradient: behind that of the loss, which may be absent.
 void append_weights(const GradientContext& context, int64_t from, size_t to, std::vector<ValueId>& inputs) {
   if (!context.input(from).valid()) return;
@@ -58,7 +54,7 @@ std::vector<TensorType> infer_cross_entropy(const OpContext& context) {
 // classes f32[C]?) -> dlogits
 std::vector<TensorType> infer_cross_entropy_grad(const OpContext& context) {
   expect_class_inputs(context);
-  expect_scalar(context, 5);
+  expect_optional_float32(context, 5);
   expect_weights(context, 6);
   return {context.type(0)};
 }
@@ -92,7 +88,7 @@ std::vector<TensorType> infer_value_loss(const OpContext& context) {
 // The same with _grad: (logits, values, target_count, gradient of the loss f32[1]?, weights f32[C]?) -> dlogits
 std::vector<TensorType> infer_value_loss_grad(const OpContext& context) {
   expect_value_inputs(context);
-  expect_scalar(context, 3);
+  expect_optional_float32(context, 3);
   expect_weights(context, 4);
   return {context.type(0)};
 }

@@ -24,6 +24,7 @@ std::vector<OpInfo> collective_ops();
 void expect_rank(const OpContext& context, int64_t input, int64_t rank);
 void expect_float(const OpContext& context, int64_t input);
 void expect_dtype(const OpContext& context, int64_t input, DType dtype);
+void expect_optional_float32(const OpContext& context, int64_t input);  // holds where the input is absent
 void expect_same_type(const OpContext& context, int64_t input, int64_t other);
 // A vector whose length is the innermost dimension of input `of`.
 void expect_row_vector(const OpContext& context, int64_t input, int64_t of);

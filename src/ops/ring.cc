@@ -1,42 +1,52 @@
 #include "ops/ring.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/rounding.h"
 
 namespace shoehorn {
 
-Ring::Ring(int64_t elements, int64_t block_elements, int64_t ranks)
-    : elements_(elements),
-      block_elements_(block_elements > 0 ? std::min(block_elements, elements) : elements),
-      ranks_(ranks) {
-  CHECK(elements > 0 && ranks > 0, "a ring of {} ranks for {} elements", ranks, elements);
+RingSegment ring_segment(int64_t elements, int64_t ranks, int64_t multiple) {
+  return {elements, round_up(ceil_divide(elements, ranks), multiple)};
+}
+
+ElementRange part_of(const RingSegment& segment, int64_t part) {
+  return {std::min(part * segment.piece, segment.elements),
+          std::min((part + 1) * segment.piece, segment.elements)};
+}
+
+Ring::Ring(std::vector<RingSegment> segments, int64_t chunk_elements, int64_t ranks)
+    : segments_(std::move(segments)), ranks_(ranks) {
+  for (const RingSegment& segment : segments_) {
+    CHECK(segment.piece * ranks >= segment.elements, "parts of {} of {} elements on {} ranks", segment.piece,
+          segment.elements, ranks);
+    elements_ += segment.elements;
+    stored_elements_ += segment.piece;
+  }
+  CHECK(elements_ > 0 && ranks > 0, "a ring of {} ranks for {} elements", ranks, elements_);
+  chunk_elements_ = chunk_elements > 0 ? chunk_elements : stored_elements_;
 }
 
 int64_t Ring::blocks() const {
-  return ceil_divide(elements_, block_elements_);
+  return ceil_divide(stored_elements_, chunk_elements_);
 }
 
-int64_t Ring::chunk_elements() const {
-  return ceil_divide(block_elements_, ranks_);
+int64_t Ring::part_elements(int64_t part) const {
+  int64_t elements = 0;
+  for (const RingSegment& segment : segments_) elements += part_of(segment, around(part)).size();
+  return elements;
 }
 
-ElementRange Ring::chunk(int64_t block, int64_t chunk) const {
-  const int64_t first = block * block_elements_;
-  const int64_t last = std::min(first + block_elements_, elements_);
-  const int64_t size = ceil_divide(last - first, ranks_);
-  const int64_t at = (chunk % ranks_ + ranks_) % ranks_;
-  return {std::min(first + at * size, last), std::min(first + (at + 1) * size, last)};
+int64_t Ring::chunk_elements(int64_t block, int64_t part) const {
+  int64_t elements = 0;
+  for_each_piece(block, part, [&](size_t, const ElementRange& range, int64_t) { elements += range.size(); });
+  return elements;
 }
 
-int64_t Ring::sent_elements(int64_t rank) const {
-  int64_t sent = 0;
-  for (int64_t block = 0; block < blocks(); ++block) {
-    for (int64_t round = 0; round < ranks_ - 1; ++round)
-      sent += chunk(block, rank - round).size() + chunk(block, rank + 1 - round).size();
-  }
-  return sent;
+Ring ring_of(const CollectiveAttributes& attributes) {
+  std::vector<RingSegment> all;
+  for (const std::vector<RingSegment>& of_tensor : attributes.segments)
+    all.insert(all.end(), of_tensor.begin(), of_tensor.end());
+  return {std::move(all), attributes.chunk_elements, attributes.ranks};
 }
 
 }  // namespace shoehorn

@@ -15,6 +15,10 @@ void expect_dtype(const OpContext& context, int64_t input, DType dtype) {
     fail_type(context, input, fmt::format("of type {}", dtype_name(dtype)));
 }
 
+void expect_optional_float32(const OpContext& context, int64_t input) {
+  if (context.has(input)) expect_dtype(context, input, DType::kF32);
+}
+
 void expect_same_type(const OpContext& context, int64_t input, int64_t other) {
   if (!(context.type(input) == context.type(other)))
     fail_type(context, input, type_name(context.type(other)));

@@ -23,10 +23,6 @@ void expect_linear_loss_inputs(const OpContext& context) {
   expect_dtype(context, 3, DType::kF32);
 }
 
-void expect_scalar(const OpContext& context, int64_t input) {
-  if (context.has(input)) expect_dtype(context, input, DType::kF32);
-}
-
 // Those of cross_entropy.
 std::vector<TensorType> loss_types(const OpContext& context) {
   const TensorType scalar{DType::kF32, {1}};
@@ -57,7 +53,7 @@ std::vector<TensorType> infer_linear_loss_grad(const OpContext& context) {
     expect_rank(context, statistic, 1);
     expect_dtype(context, statistic, DType::kF32);
   }
-  expect_scalar(context, 6);
+  expect_optional_float32(context, 6);
   std::vector<TensorType> types;
   append_gradient_types(context, types);
   return types;
@@ -67,7 +63,7 @@ std::vector<TensorType> infer_linear_loss_grad(const OpContext& context) {
 // accumulator of dW?) -> the outputs of linear_cross_entropy, then those of linear_cross_entropy_grad
 std::vector<TensorType> infer_linear_loss_with_grad(const OpContext& context) {
   expect_linear_loss_inputs(context);
-  expect_scalar(context, 4);
+  expect_optional_float32(context, 4);
   std::vector<TensorType> types = loss_types(context);
   append_gradient_types(context, types);
   return types;

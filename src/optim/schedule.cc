@@ -22,14 +22,16 @@ struct TypeRow {
 
 const std::vector<TypeRow>& type_rows() {
   static const std::vector<TypeRow> rows = {
-      {ScheduleType::kLinear, "linear", {}},
-      {ScheduleType::kCosine, "cosine", {"num_cycles"}},
+      {ScheduleType::kLinear, "linear", {"warmup_type"}},
+      {ScheduleType::kCosine, "cosine", {"num_cycles", "warmup_type"}},
       {ScheduleType::kCosineWithRestarts, "cosine_with_restarts", {"num_cycles"}},
       {ScheduleType::kPolynomial, "polynomial", {"power", "lr_end"}},
       {ScheduleType::kConstant, "constant", {}},
-      {ScheduleType::kConstantWithWarmup, "constant_with_warmup", {}},
+      {ScheduleType::kConstantWithWarmup, "constant_with_warmup", {"warmup_type"}},
       {ScheduleType::kInverseSqrt, "inverse_sqrt", {"timescale"}},
-      {ScheduleType::kCosineWithMinLr, "cosine_with_min_lr", {"num_cycles", "min_lr", "min_lr_rate"}},
+      {ScheduleType::kCosineWithMinLr,
+       "cosine_with_min_lr",
+       {"num_cycles", "min_lr", "min_lr_rate", "warmup_type"}},
       {ScheduleType::kCosineWarmupWithMinLr,
        "cosine_warmup_with_min_lr",
        {"num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate"}},
@@ -101,7 +103,7 @@ Schedule::Schedule(ScheduleType type, double learning_rate, int64_t warmup_steps
   lr_end_ = options.lr_end.value_or(1e-7);
   timescale_ = options.timescale.value_or(warmup_steps > 0 ? warmup_steps_ : 10000.0);
   warmup_lr_rate_ = options.warmup_lr_rate;
-  warmup_shape_ = parse_shape("warmup_type", options.warmup_type.value_or("linear"));
+  set_warmup(options.warmup_type.value_or("linear"));
   decay_shape_ = parse_shape("decay_type", options.decay_type.value_or("cosine"));
   num_decay_steps_ = options.num_decay_steps.value_or(0.0);
   num_stable_steps_ = options.num_stable_steps.value_or(total_steps_ - warmup_steps_ - num_decay_steps_);
@@ -124,6 +126,17 @@ Schedule::Schedule(ScheduleType type, double learning_rate, int64_t warmup_steps
   if (type == ScheduleType::kCosineWithMinLr || type == ScheduleType::kCosineWarmupWithMinLr) {
     set_min_lr_rate(options);
   }
+}
+
+void Schedule::set_warmup(const std::string& name) {
+  if (type_ == ScheduleType::kWarmupStableDecay) {
+    warmup_shape_ = parse_shape("warmup_type", name);
+    return;
+  }
+  has_log_warmup_ = name == "log";
+  if (has_log_warmup_ || name == "linear") return;
+  throw user_error("[lr_scheduler_kwargs: warmup_type] expected linear or log for {}, got '{}'",
+                   row_of(type_).name, name);
 }
 
 Schedule::Shape Schedule::parse_shape(std::string_view option, const std::string& name) {
@@ -182,7 +195,12 @@ double Schedule::multiplier(int64_t step) const {
   if (type_ == ScheduleType::kConstant) return 1.0;
   if (type_ == ScheduleType::kCosineWarmupWithMinLr) return cosine_warmup_with_min_lr(s);
   if (type_ == ScheduleType::kWarmupStableDecay) return warmup_stable_decay(s);
-  return s < warmup_steps_ ? s / at_least_one(warmup_steps_) : after_warmup(s);
+  return s < warmup_steps_ ? warmup(s) : after_warmup(s);
+}
+
+double Schedule::warmup(double step) const {
+  if (has_log_warmup_) return std::log(step + 1) / std::log(std::max(2.0, warmup_steps_));
+  return step / at_least_one(warmup_steps_);
 }
 
 double Schedule::after_warmup(double step) const {

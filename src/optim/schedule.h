@@ -3,7 +3,7 @@
 // The formulas are those of transformers 5.23 (get_linear_schedule_with_warmup and the others); step 0 is the
 // first update. W = warm-up steps, T = training steps, s = step:
 //
-//   warm-up (s < W)        s / max(1, W)
+//   warm-up (s < W)        s / max(1, W); with warmup_type log, DeepSpeed's standard, log(s + 1) / log(max(2, W))
 //   linear                 max(0, (T - s) / max(1, T - W))
 //   cosine                 max(0, (1 + cos(2 pi num_cycles progress)) / 2),
 //                          progress = (s - W) / max(1, T - W)
@@ -51,8 +51,9 @@ struct ScheduleOptions {
   std::optional<double> num_stable_steps{};  // warmup_stable_decay: T - W - num_decay_steps
   std::optional<double> num_decay_steps{};   // warmup_stable_decay: required
   std::optional<double> min_lr_ratio{};      // warmup_stable_decay 0
-  std::optional<std::string> warmup_type{};  // warmup_stable_decay: linear (or cosine, 1-sqrt)
-  std::optional<std::string> decay_type{};   // warmup_stable_decay: cosine (or linear, 1-sqrt)
+  std::optional<std::string>
+      warmup_type{};  // linear; or cosine, 1-sqrt (warmup_stable_decay), or log (DeepSpeed)
+  std::optional<std::string> decay_type{};  // warmup_stable_decay: cosine (or linear, 1-sqrt)
 };
 
 // The names of all types, spelled as in lr_scheduler_type. reduce_lr_on_plateau is not among them, because it
@@ -77,12 +78,14 @@ class Schedule {
   enum class Shape : uint8_t { kLinear, kCosine, kOneMinusSqrt };
 
   static Shape parse_shape(std::string_view option, const std::string& name);
+  void set_warmup(const std::string& name);
   void check_options(const ScheduleOptions& options) const;
   void set_min_lr_rate(const ScheduleOptions& options);
   double cosine(double progress) const;
   double polynomial(double step) const;
   double cosine_warmup_with_min_lr(double step) const;
   double warmup_stable_decay(double step) const;
+  double warmup(double step) const;
   double after_warmup(double step) const;
 
   ScheduleType type_;
@@ -98,6 +101,7 @@ class Schedule {
   double num_stable_steps_ = 0.0;
   double num_decay_steps_ = 0.0;
   Shape warmup_shape_ = Shape::kLinear;
+  bool has_log_warmup_ = false;
   Shape decay_shape_ = Shape::kCosine;
 };
 

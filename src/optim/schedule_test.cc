@@ -67,6 +67,25 @@ TEST(Schedule, LearningRateIsTheMultiplierTimesTheLargest) {
   EXPECT_EQ(schedule.learning_rate(500), 0.0);
 }
 
+// DeepSpeed's schedules begin so: fast, and slower from step to step.
+TEST(Schedule, WarmupMayBeALogarithm) {
+  for (const ScheduleType type : {ScheduleType::kConstantWithWarmup, ScheduleType::kLinear,
+                                  ScheduleType::kCosine, ScheduleType::kCosineWithMinLr}) {
+    ScheduleOptions options{.warmup_type = "log"};
+    if (type == ScheduleType::kCosineWithMinLr) options.min_lr_rate = 0.1;
+    const Schedule schedule(type, 1.0, 16, 100, options);
+    EXPECT_EQ(schedule.multiplier(0), 0.0);
+    EXPECT_DOUBLE_EQ(schedule.multiplier(1), 0.25);
+    EXPECT_DOUBLE_EQ(schedule.multiplier(3), 0.5);
+    EXPECT_DOUBLE_EQ(schedule.multiplier(15), 1.0);
+    EXPECT_DOUBLE_EQ(schedule.multiplier(16), 1.0);
+    options.warmup_type = "linear";
+    EXPECT_DOUBLE_EQ(Schedule(type, 1.0, 16, 100, options).multiplier(1), 1.0 / 16);
+  }
+  EXPECT_EQ(Schedule(ScheduleType::kLinear, 1.0, 1, 10, {.warmup_type = "log"}).multiplier(0), 0.0)
+      << "one step of warm-up";
+}
+
 TEST(Schedule, WarmupBelowOneIsAShareRoundedUp) {
   EXPECT_EQ(warmup_step_count(0.0, 100), 0);
   EXPECT_EQ(warmup_step_count(0.06, 50), 3);
@@ -88,8 +107,11 @@ TEST(Schedule, UnknownNamesAreNamed) {
 TEST(Schedule, OptionsOfOtherTypesAreRefused) {
   EXPECT_NE(error_of(ScheduleType::kLinear, {.power = 2.0}).find("lr_scheduler_kwargs: power"),
             std::string::npos);
-  EXPECT_NE(error_of(ScheduleType::kCosine, {.warmup_type = "linear"}).find("warmup_type"),
+  EXPECT_NE(error_of(ScheduleType::kPolynomial, {.warmup_type = "linear"}).find("warmup_type"),
             std::string::npos);
+  EXPECT_NE(
+      error_of(ScheduleType::kCosine, {.warmup_type = "cosine"}).find("expected linear or log for cosine"),
+      std::string::npos);
   EXPECT_NE(error_of(ScheduleType::kPolynomial, {.lr_end = 1e-3}).find("lr_end"), std::string::npos);
   EXPECT_NE(error_of(ScheduleType::kPolynomial, {.power = std::nan("")}).find("power"), std::string::npos);
   EXPECT_NE(error_of(ScheduleType::kCosineWithMinLr, {}).find("neither"), std::string::npos);

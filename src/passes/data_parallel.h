@@ -24,4 +24,7 @@ namespace shoehorn {
 
 void data_parallel(ProgramFamily& family, const StepOptions& options);
 
+// Of sharded weights (passes/zero.h): each gradient of the program becomes this rank's part of its sum, by buckets as above.
+void scatter_gradients(ProgramFamily& family, Program& program, const StepOptions& options);
+
 }  // namespace shoehorn

@@ -17,6 +17,7 @@ void copy_rest(const ProgramFamily& from, ProgramFamily& to) {
   to.grad_norm = from.grad_norm;
   to.loss_scale = from.loss_scale;
   to.adapters = from.adapters;
+  to.shards = from.shards;
   to.programs = from.programs;
   to.gradients = from.gradients;
 }

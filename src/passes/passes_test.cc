@@ -491,11 +491,14 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
                                              "fuse_vocabulary_gradient",
                                              "recompute",
                                              "rematerialize",
+                                             "shard_weights",
                                              "accumulate",
                                              "data_parallel",
+                                             "gather_weights",
                                              "update",
                                              "update_in_backward",
-                                             "fuse_update"}));
+                                             "fuse_update",
+                                             "gather_updated"}));
   std::vector<PassRecord> records;
   StepOptions options;
   options.skip_passes = {"fuse", "rematerialize"};  // a group and a pass
@@ -517,7 +520,7 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   build(options);
   for (const char* name :
        {"00-capture.train_step.txt", "05-fuse_attention.train_step.txt", "13-backward.evaluate.txt",
-        "17-accumulate.micro_batch_next.txt", "21-fuse_update.update.txt"}) {
+        "18-accumulate.micro_batch_next.txt", "23-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

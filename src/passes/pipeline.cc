@@ -26,6 +26,7 @@
 #include "passes/recompute.h"
 #include "passes/recompute_set.h"
 #include "passes/update.h"
+#include "passes/zero.h"
 
 namespace shoehorn {
 
@@ -188,16 +189,22 @@ const std::vector<Pass>& pass_list() {
       {"recompute", Exactness::kExact, true, recompute},
       // After layers are recomputed as wholes, what is left of cheap outputs is made again.
       {"rematerialize", Exactness::kExact, true, rematerialize},
+      // States by parameter, while programs still read whole weights; before what makes storages for gradients.
+      {"shard_weights", Exactness::kRoundingOnly, false, shard_weights},
       // Copies or splits the step by micro-batch, clones included.
       {"accumulate", Exactness::kRoundingOnly, false, accumulate},
       // Each gradient once a step, when it is complete; what follows sees the sums of all ranks.
       {"data_parallel", Exactness::kRoundingOnly, false, data_parallel},
+      // In front of their readers as these now stand; before updates, which wait for readers of what they overwrite.
+      {"gather_weights", Exactness::kExact, false, gather_weights},
       // Once every gradient is complete, wherever that is.
       {"update", Exactness::kExact, false, update},
       // Moves updates to where their gradients become complete.
       {"update_in_backward", Exactness::kExact, false, update_in_backward},
       // Joins the updates that are left at the end.
       {"fuse_update", Exactness::kExact, true, fuse_update},
+      // Behind every update.
+      {"gather_updated", Exactness::kExact, false, gather_updated},
   };
   return list;
 }
@@ -280,6 +287,7 @@ ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBucket
                              std::vector<PassRecord>* records) {
   check_options(options);
   check_precision(options, kind);
+  check_zero(options);
   check_buckets(train);
   check_buckets(evaluation);
   ProgramFamily family;

@@ -1,5 +1,6 @@
 #include "passes/program_family.h"
 
+#include <algorithm>
 #include <tuple>
 
 namespace shoehorn {
@@ -24,6 +25,11 @@ int32_t BatchBuckets::smallest_for(const BatchCapacity& needed) const {
     if (has_room_for(capacity, needed) && size_of(capacity) < size_of((*this)[smallest])) smallest = bucket;
   }
   return smallest;
+}
+
+bool ProgramFamily::shards_what_is_trained() const {
+  return std::any_of(shards.begin(), shards.end(),
+                     [](const ShardedStorage& shard) { return shard.is_trained; });
 }
 
 ProgramId ProgramFamily::find(ProgramKind kind, int32_t bucket) const {

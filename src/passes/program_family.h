@@ -3,6 +3,7 @@
 //   one micro-batch a step, or layer-major   kTrainStep
 //   micro-batch-major accumulation           kMicroBatchFirst, kMicroBatchNext, kUpdate
 //   evaluation and prediction                kEvaluate
+//   behind a load, of sharded weights        kGatherWeights
 //
 // Programs are found by kind and by bucket: a capacity that micro-batches are cut to. Bucket 0 is the largest, which
 // every batch fits; a smaller one has programs of its own, which read the front of the same inputs and lie over the
@@ -69,6 +70,16 @@ struct BatchBuckets {
   int32_t smallest_for(const BatchCapacity& needed) const;
 };
 
+// Parameters that lie in one storage, of which each rank has a part (passes/zero.h).
+struct ShardedStorage {
+  StorageId shard;  // this rank's parts of the parameters, one behind the other; what updates read and write
+  StorageId whole;  // what the model reads; empty where it is gathered each time that it is read
+  std::vector<RingSegment> segments;  // a parameter each
+  TensorType whole_type;
+  bool is_kept = true;     // the whole is kept from step to step
+  bool is_trained = true;  // so are its gradient and states
+};
+
 struct ProgramFamily {
   std::unique_ptr<StateTable> state = std::make_unique<StateTable>();
   ScalarStorages scalars;
@@ -80,6 +91,7 @@ struct ProgramFamily {
   StorageId grad_norm;  // f32[1], of the unscaled gradients; invalid without clipping
   LossScaleStorages loss_scale;
   AdapterSet adapters;
+  std::vector<ShardedStorage> shards;  // of several ranks
   std::vector<Program> programs;
 
   // Between passes: the gradients that the backward makes, by training bucket; behind `accumulate`, those that the
@@ -90,6 +102,9 @@ struct ProgramFamily {
   ProgramId find(ProgramKind kind, int32_t bucket = 0) const;
   // The programs of a kind, by bucket.
   std::vector<ProgramId> all(ProgramKind kind) const;
+
+  // Whether a rank has parts of what is trained, and of its states.
+  bool shards_what_is_trained() const;
 
   const BatchBuckets& buckets_of(const Program& program) const {
     return program.traits().trains ? train_buckets : evaluation_buckets;

@@ -51,10 +51,18 @@ struct LoraOptions {
   std::vector<std::string> modules_to_save = {};
 };
 
-// Ranks that share a step (passes/data_parallel.h).
+// Ranks that share a step (passes/data_parallel.h), and what they share of the weights' memory (passes/zero.h).
 struct RankOptions {
   int64_t world_size = 1;
+  int64_t rank = 0;
   int64_t bucket_bytes = int64_t{25} << 20;  // of gradients that are sent together
+  // What is sharded: nothing, optimizer states, gradients too, weights too.
+  int64_t zero_stage = 0;
+  int64_t zero_prefetch_layers = 1;              // stage 3: how many layers ahead weights are gathered
+  int64_t zero_persistence_threshold = 100'000;  // stage 3: weights of no more elements stay whole
+
+  // One rank has everything, whatever the stage.
+  int64_t stage() const { return world_size > 1 ? zero_stage : 0; }
 };
 
 struct StepOptions {

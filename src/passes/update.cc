@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "ops/op_builder.h"
+#include "ops/ring.h"
 #include "ops/update_layout.h"
+#include "passes/collective_nodes.h"
 
 namespace shoehorn {
 
@@ -37,6 +39,14 @@ struct StepScalars {
   ValueId found_inf;
 };
 
+// Of what each rank has a part of.
+ValueId sum_over_ranks(OpBuilder& builder, ValueId squares, const RankOptions& ranks) {
+  const std::vector<RingSegment> one = {ring_segment(1, ranks.world_size)};
+  const NodeId node =
+      append_collective(builder, OpKind::kAllReduce, {{squares, one}}, 1, ranks, false, "sum_of_squares");
+  return builder.program().node(node).outputs[0];
+}
+
 StepScalars append_step_scalars(OpBuilder& builder, ProgramFamily& family, const StepOptions& options) {
   Program& program = builder.program();
   const LossScaleStorages& scale = family.loss_scale;
@@ -48,7 +58,8 @@ StepScalars append_step_scalars(OpBuilder& builder, ProgramFamily& family, const
   std::vector<ValueId> gradients;
   for (const ParameterGradient& gradient : gradients_of(family, program))
     gradients.push_back(gradient.gradient);
-  const ValueId squares = builder.value(OpKind::kSumOfSquares, std::move(gradients), {}, "sum_of_squares");
+  ValueId squares = builder.value(OpKind::kSumOfSquares, std::move(gradients), {}, "sum_of_squares");
+  if (family.shards_what_is_trained()) squares = sum_over_ranks(builder, squares, options.ranks);
   if (options.max_grad_norm > 0) {
     const NodeId clip = builder.add(OpKind::kClipCoefficient, {squares, scalars.coefficient},
                                     ClipAttributes{options.max_grad_norm}, "clip");

@@ -23,6 +23,9 @@ BatchOptions batch_options(const TrainingArguments& args, int32_t rank) {
   options.pad_to_max_length = padding_of(args);
   options.rank = rank;
   options.world_size = static_cast<int32_t>(args.world_size);
+  // Gradients are scattered, or weights gathered, in each micro-batch.
+  options.deals_evenly = args.zero_stage >= 2 && args.gradient_accumulation_steps > 1 &&
+                         args.accumulation_order == "micro_batch";
   return options;
 }
 
@@ -43,12 +46,21 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
                          .max_steps = args.max_steps});
 }
 
+namespace {
+
+Sampler sampler_of(const TrainingArguments& args, const Dataset& dataset) {
+  const SamplerOptions options = sampler_options(args);
+  if (const Mixture* mixture = dataset.source().mixture(); mixture != nullptr)
+    return Sampler(options, *mixture);
+  if (options.strategy == SamplingStrategy::kGroupByLength) return Sampler(options, dataset.lengths());
+  return Sampler(options, dataset.size());
+}
+
+}  // namespace
+
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset,
                                              int32_t rank) {
-  const SamplerOptions options = sampler_options(args);
-  Sampler sampler = options.strategy == SamplingStrategy::kGroupByLength ? Sampler(options, dataset.lengths())
-                                                                         : Sampler(options, dataset.size());
-  return std::make_unique<WindowIterator>(dataset, std::move(sampler), batch_options(args, rank),
+  return std::make_unique<WindowIterator>(dataset, sampler_of(args, dataset), batch_options(args, rank),
                                           args.dataloader_num_workers,
                                           args.dataloader_prefetch_factor.value_or(2));
 }

@@ -75,6 +75,11 @@ void Session::reserve() {
   }
 }
 
+void Session::gather_loaded_weights() {
+  if (const ProgramId gather = family_.find(ProgramKind::kGatherWeights); gather.valid())
+    executor_->run(gather, {});
+}
+
 std::span<std::byte> Session::staging() const {
   if (!staging_.valid()) return {};
   return executor_->host_storage(staging_);
@@ -134,6 +139,8 @@ int64_t Session::calls_in_step(const Program& program) const {
   switch (program.kind()) {
     case ProgramKind::kEvaluate:
       return options_.kind == RunKind::kEvaluate ? 1 : 0;
+    case ProgramKind::kGatherWeights:
+      return 0;
     case ProgramKind::kMicroBatchNext:
       return options_.step.gradient_accumulation_steps - 1;
     case ProgramKind::kTrainStep:

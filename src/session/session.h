@@ -57,6 +57,8 @@ class Session {
   // Reserves the arenas, binds every node and writes the initial loss scale and the classes' weights. SystemError if the memory cannot
   // be had; UserError if the backend only plans for another machine.
   void reserve();
+  // Makes whole what each rank has loaded its part of (passes/zero.h): behind every load of weights, on all ranks together.
+  void gather_loaded_weights();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }
   // The staging for batches that are packed ahead. The session must be reserved.

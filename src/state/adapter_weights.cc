@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 // Elements that pass through memory at a time: of adapters, which are saved in a run, few enough for the
 // stack.
-constexpr int64_t kChunkElements = int64_t{1} << 12;
+constexpr int64_t kAdapterChunkElements = int64_t{1} << 12;
 constexpr int64_t kMergedChunkElements = int64_t{1} << 16;
 
 // The parameters that an adapter's file holds.
@@ -204,7 +204,7 @@ void save_adapter(const fs::path& directory, const fs::path& base, const LoraOpt
   }
   sort_as_hugging_face(specs);
   SafetensorsWriter writer(directory / kAdapterWeightsName, specs);
-  std::array<float, kChunkElements> staging;
+  std::array<float, kAdapterChunkElements> staging;
   for (const TensorSpec& spec : writer.tensors()) {
     const Parameter& parameter = family.state->parameter(owners.at(spec.name));
     writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging)),

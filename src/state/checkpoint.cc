@@ -7,6 +7,7 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "ranks/agreement.h"
 #include "session/loss_scale_state.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
@@ -28,9 +29,56 @@ StartedWeights load_whole_model(const std::filesystem::path& checkpoint, const T
   return weights;
 }
 
+constexpr size_t kLongestPath = 4096;
+
+Owner owner_of(const CheckpointContents& contents) {
+  return contents.ranks == nullptr ? Owner{} : Owner{contents.ranks->rank(), contents.ranks->size()};
+}
+
+// The first rank's path, on all of them.
+std::filesystem::path agreed_path(Communicator& ranks, const std::filesystem::path& path) {
+  return gather_texts(ranks, path.string(), kLongestPath)[0];
+}
+
+void save_own_weights(const CheckpointContents& contents, const Executor& executor,
+                      const std::filesystem::path& directory) {
+  save_weights(directory, contents.session.state(), executor, contents.originals, owner_of(contents));
+}
+
+void save_states(const CheckpointContents& contents, const Executor& executor,
+                 const std::filesystem::path& directory) {
+  save_optimizer_states(directory / kOptimizerFile, contents.session.state(), executor,
+                        contents.session.options().step.optimizer.settings, owner_of(contents));
+}
+
+// What another rank than the first writes of a checkpoint.
+void save_part(const CheckpointContents& contents, const Executor& executor) {
+  StagedPart part(agreed_path(*contents.ranks, {}), owner_of(contents));
+  save_own_weights(contents, executor, part.path());
+  if (!contents.arguments.save_only_model) save_states(contents, executor, part.path());
+  part.commit();
+  wait_for_all(*contents.ranks);
+}
+
+// Where ranks put their parts of a model that is saved whole.
+std::filesystem::path parts_of_model(const std::filesystem::path& directory) {
+  return directory / ".parts-of-weights";
+}
+
+// On all ranks; when it returns on the first, all parts are there.
+void save_parts_of_model(const CheckpointContents& contents, const Executor& executor,
+                         const std::filesystem::path& directory) {
+  const std::filesystem::path parts = agreed_path(*contents.ranks, parts_of_model(directory));
+  save_own_weights(contents, executor, parts);
+  wait_for_all(*contents.ranks);
+}
+
+// What a model's files of weights are made of: what is in memory here, or the files of all ranks.
+enum class WeightsFrom { kHere, kAllParts };
+
 // Weights first: while they are being written, what the directory had is whole. See save_model_directory.
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
-                      const std::filesystem::path& directory, bool merges) {
+                      const std::filesystem::path& directory, bool merges, WeightsFrom from) {
   const ProgramFamily& family = contents.session.family();
   const bool is_adapter = !family.adapters.empty() && !merges;
   const OriginalWeights* originals = contents.originals;
@@ -40,8 +88,10 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
   } else {
     if (merges && !family.adapters.empty()) {
       save_merged_weights(directory, originals, family, executor);
+    } else if (from == WeightsFrom::kAllParts) {
+      assemble_weights(directory, TensorFiles::open_weights(parts_of_model(directory)), *family.state);
     } else {
-      save_weights(directory, *family.state, executor, originals);
+      save_own_weights(contents, executor, directory);
     }
     // An adapter of an earlier run would be loaded in place of what was just saved.
     for (const std::string_view name : {kAdapterConfigName, kAdapterWeightsName, kAdapterModelConfigName})
@@ -72,29 +122,46 @@ std::string advice_instead_of(const std::filesystem::path& checkpoint) {
 
 void save_model_directory(const CheckpointContents& contents, const Executor& executor,
                           const std::filesystem::path& directory, bool merges) {
+  if (!owner_of(contents).is_alone() && owner_of(contents).number > 0) {
+    save_parts_of_model(contents, executor, directory);
+    return;
+  }
   const DirectoryLock lock(directory);
   ensure_writable_directory(directory);
+  if (!owner_of(contents).is_alone()) {
+    remove_path(parts_of_model(directory));
+    ensure_writable_directory(parts_of_model(directory));
+    save_parts_of_model(contents, executor, directory);
+  }
   ManifestUpdate manifest(directory);
-  save_model_files(contents, executor, directory, merges);
+  save_model_files(contents, executor, directory, merges,
+                   owner_of(contents).is_alone() ? WeightsFrom::kHere : WeightsFrom::kAllParts);
   manifest.commit();
+  remove_path(parts_of_model(directory));
 }
 
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor) {
   const TrainingArguments& args = contents.arguments;
+  const Owner owner = owner_of(contents);
+  if (owner.number > 0) {
+    save_part(contents, executor);
+    return std::filesystem::path(args.output_dir) / fmt::format("checkpoint-{}", contents.state.global_step);
+  }
   StagedDirectory staged(args.output_dir, contents.state.global_step);
-  save_model_files(contents, executor, staged.path(), false);
+  if (!owner.is_alone()) agreed_path(*contents.ranks, staged.path());
+  save_model_files(contents, executor, staged.path(), false, WeightsFrom::kHere);
   write_json_atomic(staged.path() / kArgumentsFile, shoehorn::to_json(args));
   save_trainer_state(contents.state, staged.path() / kTrainerStateFile);
   if (!args.save_only_model) {
-    save_optimizer_states(staged.path() / kOptimizerFile, contents.session.state(), executor,
-                          contents.session.options().step.optimizer.settings);
+    save_states(contents, executor, staged.path());
     ResumeState state{.identity = contents.identity == nullptr ? RunIdentity{} : *contents.identity,
                       .position = contents.position};
     const LossScaleStorages& scale = contents.session.family().loss_scale;
     if (scale.scale.valid()) state.loss_scale = read_loss_scale(executor, scale);
     write_json_atomic(staged.path() / kRunStateFile, to_json(state));
   }
-  return staged.commit();
+  if (!owner.is_alone()) wait_for_all(*contents.ranks);
+  return staged.commit(owner.count);
 }
 
 ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const TrainingArguments& arguments,

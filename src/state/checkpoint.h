@@ -19,6 +19,7 @@
 
 #include "arguments/training_arguments.h"
 #include "model/model_builder.h"
+#include "ranks/communicator.h"
 #include "session/session.h"
 #include "state/original_weights.h"
 #include "state/resume_state.h"
@@ -35,15 +36,20 @@ struct CheckpointContents {
   const std::vector<std::filesystem::path>& companions;  // files to copy unchanged
   const OriginalWeights* originals = nullptr;            // the files of the weights; null: none
   const RunIdentity* identity = nullptr;  // null: unknown, so that a resume compares arguments alone
+  // The ranks that have parts of weights and states, and write them together: all of them call the functions below. Null:
+  // all is here.
+  Communicator* ranks = nullptr;
 };
 
 // Writes config, weights (or adapters) and companions to a directory, which is created if it does not exist,
 // with a manifest of the weights. UserError if another run has the directory (io/directory_lock.h). `merges`:
-// adapters are merged into the base's weights, and the whole model is saved.
+// adapters are merged into the base's weights, and the whole model is saved. Of several ranks each writes its part into a
+// directory below this one, of which the first makes the model's files, a piece at a time.
 void save_model_directory(const CheckpointContents& contents, const Executor& executor,
                           const std::filesystem::path& directory, bool merges = false);
 
-// Writes output_dir/checkpoint-<global_step> and returns its path.
+// Writes output_dir/checkpoint-<global_step> and returns its path. Of several ranks each writes its part of weights and
+// states (io/owner.h), and the first all else.
 std::filesystem::path save_checkpoint(const CheckpointContents& contents, const Executor& executor);
 
 // Loads weights and optimizer states into the session's executor and returns the position of the run. A

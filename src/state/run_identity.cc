@@ -40,7 +40,7 @@ RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::filesystem::path& base, const StateTable& state,
                          const MachineProfile& machine) {
   RunIdentity identity;
-  identity.training_samples = training.size();
+  identity.training_samples = training.epoch_size();
   identity.training_data = training.content_hash();
   if (evaluation.size() > 0) identity.evaluation_data = evaluation.content_hash();
   for (const std::filesystem::path& companion : companions)

@@ -15,7 +15,7 @@ namespace shoehorn {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kTokenizerName = "tokenizer.json";
 constexpr const char* kConfigName = "tokenizer_config.json";
@@ -23,8 +23,8 @@ constexpr const char* kConfigName = "tokenizer_config.json";
 constexpr std::array kOtherNames = {"added_tokens.json", "merges.txt", "special_tokens_map.json",
                                     "tokenizer.model",   "vocab.json", "vocab.txt"};
 
-Json added_tokens_section(const TrainedBpe& trained) {
-  Json tokens = Json::array();
+OrderedJson added_tokens_section(const TrainedBpe& trained) {
+  OrderedJson tokens = OrderedJson::array();
   for (size_t id = 0; id < trained.special_tokens.size(); ++id)
     tokens.push_back({{"id", id},
                       {"content", trained.special_tokens[id]},
@@ -36,16 +36,16 @@ Json added_tokens_section(const TrainedBpe& trained) {
   return tokens;
 }
 
-Json model_section(const TrainedBpe& trained) {
-  Json::object_t vocabulary;
+OrderedJson model_section(const TrainedBpe& trained) {
+  OrderedJson::object_t vocabulary;
   // As a vector, for the object would look for an equal key each time.
-  auto& entries = static_cast<Json::object_t::Container&>(vocabulary);
+  auto& entries = static_cast<OrderedJson::object_t::Container&>(vocabulary);
   entries.reserve(trained.tokens.size());
   for (size_t id = 0; id < trained.tokens.size(); ++id) entries.emplace_back(trained.tokens[id], id);
-  Json merges = Json::array();
+  OrderedJson merges = OrderedJson::array();
   for (const auto& [left, right] : trained.merges)
-    merges.push_back(
-        Json::array({trained.tokens[static_cast<size_t>(left)], trained.tokens[static_cast<size_t>(right)]}));
+    merges.push_back(OrderedJson::array(
+        {trained.tokens[static_cast<size_t>(left)], trained.tokens[static_cast<size_t>(right)]}));
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", nullptr},
@@ -58,14 +58,15 @@ Json model_section(const TrainedBpe& trained) {
           {"merges", std::move(merges)}};
 }
 
-Json byte_level_section(bool trim_offsets) {
+OrderedJson byte_level_section(bool trim_offsets) {
   return {
       {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", trim_offsets}, {"use_regex", true}};
 }
 
 // `tokenizer_class`: transformers takes the parts of tokenizer.json as they are only for this class.
-Json config_file(const TrainedBpe& trained, const TokenizerConfig& config) {
-  Json file = {{"clean_up_tokenization_spaces", false}, {"tokenizer_class", "PreTrainedTokenizerFast"}};
+OrderedJson config_file(const TrainedBpe& trained, const TokenizerConfig& config) {
+  OrderedJson file = {{"clean_up_tokenization_spaces", false},
+                      {"tokenizer_class", "PreTrainedTokenizerFast"}};
   const auto set_token = [&](const char* role, const std::string& token) {
     if (token.empty()) return;
     if (std::ranges::find(trained.special_tokens, token) == trained.special_tokens.end())
@@ -84,15 +85,16 @@ Json config_file(const TrainedBpe& trained, const TokenizerConfig& config) {
 }  // namespace
 
 std::string tokenizer_json(const TrainedBpe& trained) {
-  const Json file = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens", added_tokens_section(trained)},
-                     {"normalizer", trained.nfc ? Json({{"type", "NFC"}}) : Json()},
-                     {"pre_tokenizer", pre_tokenizer_section(find_byte_level_chain(trained.pre_tokenizer))},
-                     {"post_processor", byte_level_section(false)},
-                     {"decoder", byte_level_section(true)},
-                     {"model", model_section(trained)}};
+  const OrderedJson file = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", added_tokens_section(trained)},
+      {"normalizer", trained.nfc ? OrderedJson({{"type", "NFC"}}) : OrderedJson()},
+      {"pre_tokenizer", pre_tokenizer_section(find_byte_level_chain(trained.pre_tokenizer))},
+      {"post_processor", byte_level_section(false)},
+      {"decoder", byte_level_section(true)},
+      {"model", model_section(trained)}};
   return format_json(file, {.sort_keys = false, .ensure_ascii = false, .final_newline = false});
 }
 

@@ -451,7 +451,7 @@ std::unique_ptr<Tokenizer::Scratch> Tokenizer::make_scratch(size_t text_bytes) c
 
 void Tokenizer::check_max_length(bool is_pair, int64_t max_length) const {
   if (max_length < added_token_count(is_pair))
-    throw user_error("[max_length] expected at least the {} special tokens, got {}",
+    throw user_error("[max_seq_length] expected at least the {} special tokens, got {}",
                      added_token_count(is_pair), max_length);
 }
 

@@ -13,7 +13,7 @@ namespace shoehorn {
 namespace {
 
 // Texts that a thread takes at a time.
-constexpr int64_t kTextsPerTurn = 64;
+constexpr int64_t kCountedTextsPerTurn = 64;
 
 uint64_t load(const char* bytes, size_t count) {
   uint64_t value = 0;
@@ -117,7 +117,7 @@ void WordCounts::count_text(std::string_view text, Worker& worker) const {
 
 void WordCounts::add(const TextBatch& batch) {
   const int threads = static_cast<int>(workers_.size());
-  run_in_parallel(threads, std::ssize(batch.ends), kTextsPerTurn, [&](int thread, int64_t i) {
+  run_in_parallel(threads, std::ssize(batch.ends), kCountedTextsPerTurn, [&](int thread, int64_t i) {
     const auto text = static_cast<size_t>(i);
     const size_t begin = text == 0 ? 0 : batch.ends[text - 1];
     count_text(std::string_view(batch.bytes).substr(begin, batch.ends[text] - begin),

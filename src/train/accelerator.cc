@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arguments/neighbour_configs.h"
 #include "graph/relative_step.h"
 #include "io/file.h"
 #include "session/batching.h"
@@ -82,7 +83,7 @@ AccumulationScope::~AccumulationScope() {
 }
 
 Accelerator::Accelerator(TrainingArguments args, AcceleratorOptions options)
-    : args_(resolved(std::move(args))), options_(std::move(options)) {
+    : args_(resolved(with_neighbour_configs(std::move(args)))), options_(std::move(options)) {
   validate(args_);
   if (args_.world_size > 1)
     throw user_error("[world_size] expected 1 in a loop of one's own, got {}; Trainer runs on ranks",
@@ -160,7 +161,7 @@ void Accelerator::next_batch() {
   }
   const int64_t first = position_.window.first_micro_batch + position_.given;
   batch_.size_ = std::min(args_.per_device_train_batch_size,
-                          loader_->dataset().size() - first * args_.per_device_train_batch_size);
+                          loader_->dataset().epoch_size() - first * args_.per_device_train_batch_size);
   ++batch_.number_;
   ++position_.given;
 }

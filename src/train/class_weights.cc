@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "data/class_weights.h"
+#include "train/data_description.h"
 
 namespace shoehorn {
 
@@ -101,7 +102,7 @@ std::string format_class_weights(std::span<const float> weights, std::span<const
   constexpr size_t kMost = 20;
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(weights.size(), kMost); ++i)
-    shown.push_back(fmt::format("{} {:.6g}", printable(shorten(names[i], 60), 120), weights[i]));
+    shown.push_back(fmt::format("{} {:.6g}", shown_class(names[i]), weights[i]));
   return fmt::format("Class weights: {}{}\n", fmt::join(shown, ", "), weights.size() > kMost ? ", …" : "");
 }
 

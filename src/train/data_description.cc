@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <numeric>
 
@@ -17,7 +18,7 @@ std::string shown_name(const std::string& name) {
   return printable(shorten(name, kMaxBytes), 2 * kMaxBytes);
 }
 
-std::string shown_names(const std::vector<std::string>& names) {
+std::string shown_columns(const std::vector<std::string>& names) {
   constexpr size_t kMost = 6;
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
@@ -30,7 +31,7 @@ std::string describe_classes(const LabelMap& labels, const std::vector<int64_t>&
   std::vector<size_t> order(counts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto shown = [&](size_t i) {
-    return fmt::format("{} {}", shown_name(labels.names[order[i]]), format_count(counts[order[i]]));
+    return fmt::format("{} {}", shown_class(labels.names[order[i]]), format_count(counts[order[i]]));
   };
   if (counts.size() > kAll)
     std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return counts[i]; });
@@ -54,6 +55,16 @@ std::string describe_values(const Dataset& samples) {
 
 }  // namespace
 
+std::string shown_class(const std::string& name) {
+  const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  const auto is_letter = [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0 || (c & 0x80) != 0;
+  };
+  const bool is_clear = std::ranges::any_of(name, is_letter) && !is_space(name.front()) &&
+                        !is_space(name.back()) && name.find(',') == std::string::npos;
+  return is_clear ? shown_name(name) : fmt::format("\"{}\"", shown_name(name));
+}
+
 std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels) {
   if (labels.problem == ProblemType::kRegression || samples.label_kind() == LabelKind::kNone) return {};
   std::vector<int64_t> counts(static_cast<size_t>(labels.num_labels()));
@@ -69,10 +80,10 @@ std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels
 }
 
 std::string describe_columns(const LoadedDataset& data, const Dataset& samples) {
-  std::string line = fmt::format("text: {}", shown_names(data.text_columns));
+  std::string line = fmt::format("text: {}", shown_columns(data.text_columns));
   if (data.label_columns.empty() || samples.size() == 0) return line + "\n";
   line += fmt::format("; label{}: {}", data.label_columns.size() == 1 ? "" : "s",
-                      shown_names(data.label_columns));
+                      shown_columns(data.label_columns));
   const std::vector<int64_t> counts = class_counts(samples, data.labels);
   return line + "; " + (counts.empty() ? describe_values(samples) : describe_classes(data.labels, counts)) +
          "\n";

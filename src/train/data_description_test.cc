@@ -24,6 +24,14 @@ TEST(DataDescription, ColumnsAndClasses) {
   EXPECT_EQ(description_of("a.csv", "id,premise,hypothesis,target\n1,a,b,same\n2,c,d,different\n3,e,f,same\n",
                            options),
             "text: premise, hypothesis; label: target; classes: different 1, same 2\n");
+  EXPECT_EQ(shown_class("1"), "\"1\"") << "a number follows";
+  EXPECT_EQ(shown_class("-1.5"), "\"-1.5\"");
+  EXPECT_EQ(shown_class("pos "), "\"pos \"");
+  EXPECT_EQ(shown_class("yes, no"), "\"yes, no\"");
+  EXPECT_EQ(shown_class(""), "\"\"");
+  EXPECT_EQ(shown_class("LABEL_1"), "LABEL_1");
+  EXPECT_EQ(shown_class("très bon"), "très bon");
+  EXPECT_EQ(shown_class("好"), "好");
   EXPECT_EQ(
       description_of("a.jsonl",
                      "{\"text\": \"a\", \"label\": [\"x\", \"y\"]}\n{\"text\": \"b\", \"label\": [\"y\"]}\n"),

@@ -14,7 +14,7 @@ DataLoader::DataLoader(Dataset dataset, DataLoaderOptions options)
 }
 
 int64_t DataLoader::size() const {
-  return training_steps({.samples = dataset_.size(),
+  return training_steps({.samples = dataset_.epoch_size(),
                          .micro_batch_size = options_.batch_size,
                          .drop_last = options_.drop_last})
       .micro_batches_per_epoch;

@@ -149,6 +149,11 @@ void Evaluation::add_round(const Dataset& dataset, int64_t from) {
       std::memcpy(message.data() + message.size() - sizeof(own.right), &own.right, sizeof(own.right));
     });
   }
+  // Where weights are gathered within the program all ranks run it: one without a batch runs the first's.
+  const auto& shards = session_.family().shards;
+  const bool gathers =
+      std::any_of(shards.begin(), shards.end(), [](const ShardedStorage& shard) { return !shard.is_kept; });
+  if (size_of(ranks.rank()) == 0 && gathers) run_batch(dataset, from, size_of(0), [](const BatchResult&) {});
   const std::vector<std::vector<std::byte>> messages = gather_bytes(ranks, message);
   for (int32_t rank = 0; rank < ranks.size() && size_of(rank) > 0; ++rank) {
     const std::vector<std::byte>& told = messages[static_cast<size_t>(rank)];

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/plural.h"
+#include "data/joined_source.h"
 #include "data/texts.h"
 #include "exec/backend/thread_count.h"
 #include "train/text_data.h"
@@ -169,44 +170,118 @@ LanguageBlocks load_evaluation_blocks(const TrainingArguments& args, const Langu
   return blocks;
 }
 
-LanguageData load_language_data(TrainingArguments& args, const LanguageReader& reader) {
-  LanguageData data;
-  data.notices = fit_block_size(args, reader.model, &reader.tokenizer);
-  const DataFiles files = find_data_files("--train_file", args.train_file);
-  const std::string file = files.name();
+namespace {
+
+// The blocks of one set of files: those to train on, and those to evaluate on where the files are split for that.
+struct FileBlocks {
+  std::string file;
+  LanguageBlocks train = {};
+  LanguageBlocks validation = {};
+};
+
+bool evaluates_on_split(const TrainingArguments& args) {
+  return evaluates(args) && args.validation_file.empty() &&
+         args.validation_split_percentage.value_or(kUsualSplitPercentage) > 0;
+}
+
+FileBlocks load_file_blocks(const TrainingArguments& args, const LanguageReader& reader,
+                            const DataFiles& files, std::optional<int64_t> max_eval_blocks,
+                            LanguageData& data) {
+  FileBlocks blocks{.file = files.name()};
   const LoadedTexts loaded = load_files(args, reader, files, data.notices);
-  Part train = whole_file(file, loaded);
+  Part train = whole_file(blocks.file, loaded);
   train.max_blocks = args.max_train_samples;
   train.max_blocks_flag = "--max_train_samples";
   const int64_t split = samples_to_evaluate_on(args, loaded.texts.size(), kUsualSplitPercentage);
   if (split > 0) {
     train.first_text = split;
     train.texts -= split;
-    train.name = fmt::format("{}: all but the first {} of {} texts", file, format_count(split),
+    train.name = fmt::format("{}: all but the first {} of {} texts", blocks.file, format_count(split),
                              format_count(loaded.texts.size()));
   }
-  data.train = cut(args, loaded, train, data.summary);
-  check_has_blocks(data.train, train, *args.block_size);
-  if (!evaluates(args)) return data;
-  if (!args.validation_file.empty()) {
-    data.validation = load_evaluation_blocks(
-        args, reader, find_data_files("--validation_file", args.validation_file), data.summary, data.notices);
-    return data;
-  }
-  const int64_t percentage = args.validation_split_percentage.value_or(kUsualSplitPercentage);
-  if (percentage == 0) return data;
-  const Part validation{.file = file,
-                        .name = fmt::format("{}: the first {} of {} texts, to evaluate on", file,
+  blocks.train = cut(args, loaded, train, data.summary);
+  check_has_blocks(blocks.train, train, *args.block_size);
+  if (!evaluates_on_split(args) || max_eval_blocks == 0) return blocks;
+  const Part validation{.file = blocks.file,
+                        .name = fmt::format("{}: the first {} of {} texts, to evaluate on", blocks.file,
                                             format_count(split), format_count(loaded.texts.size())),
                         .texts = split,
-                        .max_blocks = args.max_eval_samples,
+                        .max_blocks = max_eval_blocks,
                         .max_blocks_flag = "--max_eval_samples"};
-  data.validation = cut(args, loaded, validation, data.summary);
-  if (data.validation.dataset.size() == 0) {
+  blocks.validation = cut(args, loaded, validation, data.summary);
+  return blocks;
+}
+
+std::string format_mixture(const Mixture& mixture) {
+  const bool waits_for_all = mixture.strategy() == StoppingStrategy::kAllExhausted;
+  std::string line =
+      fmt::format("mixed by weight, {} an epoch (until {}):", plural_count(mixture.epoch_size(), "block"),
+                  waits_for_all ? "all files have been used up" : "the first file is used up");
+  for (int64_t set = 0; set < mixture.sets(); ++set) {
+    line += fmt::format("{} {:.2f}% {}", set > 0 ? "," : "", 100 * mixture.share(set), mixture.set(set).name);
+  }
+  return line + "\n";
+}
+
+// Files that are mixed by weight, or the one set of all files.
+std::vector<DataFiles> training_files(const TrainingArguments& args) {
+  if (args.train_file_weights.empty()) return {find_data_files("--train_file", args.train_file)};
+  std::vector<DataFiles> sets = find_data_file_sets("--train_file", args.train_file);
+  if (sets.size() == args.train_file_weights.size()) return sets;
+  throw user_error("[train_file_weights] expected {}, one for each name in --train_file, got {}: {}",
+                   plural_count(std::ssize(sets), "number"), args.train_file_weights.size(),
+                   fmt::join(args.train_file_weights, ", "));
+}
+
+void join_training_blocks(const TrainingArguments& args, std::vector<FileBlocks>& sets, LanguageData& data) {
+  if (args.train_file_weights.empty()) {
+    data.train = std::move(sets.front().train);
+    return;
+  }
+  const std::vector<double> weights = train_file_weights_of(args);
+  std::vector<WeightedDataset> weighted;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    weighted.push_back(
+        {.name = sets[i].file, .dataset = std::move(sets[i].train.dataset), .weight = weights[i]});
+    data.train.counts += sets[i].train.counts;
+  }
+  data.train.dataset = interleave_datasets(weighted, stopping_strategy_of(args));
+  data.summary += format_mixture(*data.train.dataset.source().mixture());
+}
+
+// One set behind the other.
+void join_validation_blocks(std::vector<FileBlocks>& sets, LanguageData& data) {
+  std::vector<Dataset> parts;
+  for (FileBlocks& set : sets) {
+    if (set.validation.dataset.size() > 0) parts.push_back(std::move(set.validation.dataset));
+    data.validation.counts += set.validation.counts;
+  }
+  if (parts.empty()) return;
+  data.validation.dataset = parts.size() == 1 ? std::move(parts.front()) : concatenate_datasets(parts);
+}
+
+}  // namespace
+
+LanguageData load_language_data(TrainingArguments& args, const LanguageReader& reader) {
+  LanguageData data;
+  data.notices = fit_block_size(args, reader.model, &reader.tokenizer);
+  std::vector<FileBlocks> sets;
+  std::optional<int64_t> eval_blocks_left = args.max_eval_samples;
+  for (const DataFiles& files : training_files(args)) {
+    sets.push_back(load_file_blocks(args, reader, files, eval_blocks_left, data));
+    if (eval_blocks_left) *eval_blocks_left -= sets.back().validation.dataset.size();
+  }
+  join_training_blocks(args, sets, data);
+  join_validation_blocks(sets, data);
+  if (evaluates(args) && !args.validation_file.empty()) {
+    data.validation = load_evaluation_blocks(
+        args, reader, find_data_files("--validation_file", args.validation_file), data.summary, data.notices);
+  } else if (evaluates_on_split(args) && data.validation.dataset.size() == 0) {
     data.notices += fmt::format(
         "{}: {} percent of the texts are no block, and nothing is evaluated; give a --validation_file, or another "
         "--validation_split_percentage\n",
-        file, percentage);
+        sets.size() == 1 ? sets.front().file : args.train_file,
+        args.validation_split_percentage.value_or(kUsualSplitPercentage));
   }
   return data;
 }

@@ -7,6 +7,7 @@
 
 #include "arguments/block_arguments.h"
 #include "base/error.h"
+#include "io/file.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 
@@ -176,6 +177,88 @@ TEST_F(LanguageDataTest, TheFirstTextsAreToEvaluateOn) {
   data = load();
   EXPECT_EQ(data.validation.dataset.size(), 0);
   EXPECT_TRUE(contains(data.notices, "5 percent of the texts are no block, and nothing is evaluated"));
+}
+
+// Files, or what a pattern finds, each cut on its own; from memory and from shards the same.
+TEST_F(LanguageDataTest, FilesAreMixedByWeight) {
+  directory_.write("a1.txt", "a\na\na\n");
+  directory_.write("a2.txt", "a\n");
+  const std::string b = directory_.write("b.txt", "the tide\nwaits for the baker\nagain and again\n");
+  args_.train_file = (directory_.path() / "a*.txt").string() + "," + b;
+  args_.train_file_weights = {"1", "3"};
+  args_.block_size = 4;
+  std::vector<std::string> hashes;
+  for (const bool is_cached : {false, true}) {
+    args_.dataset_cache = is_cached ? (directory_.path() / "cache").string() : "";
+    const LanguageData data = load();
+    const Dataset& train = data.train.dataset;
+    const Mixture* mixture = train.source().mixture();
+    ASSERT_NE(mixture, nullptr);
+    ASSERT_EQ(mixture->sets(), 2);
+    EXPECT_EQ(mixture->set(0).samples, 2) << "8 tokens of both files of the pattern";
+    EXPECT_EQ(mixture->share(1), 0.75);
+    EXPECT_EQ(train.size(), 2 + mixture->set(1).samples);
+    EXPECT_EQ(train.label_kind(), LabelKind::kNextToken);
+    Ints first = tokens("a\n");
+    const Ints second = first;
+    std::ranges::copy(second, std::back_inserter(first));
+    EXPECT_EQ(train.input_ids(0), first);
+    EXPECT_EQ(train.input_ids(2).front(), tokens("the tide\n").front()) << "the first block of b.txt";
+    EXPECT_TRUE(contains(
+        data.summary,
+        fmt::format(
+            "mixed by weight, {} blocks an epoch (until the first file is used up): 25.00% {}, 75.00% {}\n",
+            mixture->epoch_size(), mixture->set(0).name, b)));
+    hashes.push_back(train.content_hash());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(list_directory(directory_.path() / "cache").size(), 2U) << "a data set for each name";
+}
+
+TEST_F(LanguageDataTest, EachMixedFileIsSplit) {
+  args_.train_file =
+      write_texts(40) + "," + directory_.write("b.txt", "a\na\na\na\na\na\na\na\na\na\n").string();
+  args_.train_file_weights = {"1", "1"};
+  args_.stopping_strategy = "all_exhausted";
+  args_.block_size = 2;
+  args_.validation_split_percentage = 10;
+  LanguageData data = load();
+  EXPECT_EQ(data.validation.dataset.size(), 4 + 1);
+  EXPECT_EQ(data.validation.dataset.source().mixture(), nullptr) << "each is evaluated on once";
+  EXPECT_EQ(data.train.dataset.size(), 36 + 9);
+  EXPECT_EQ(data.train.counts.blocks, 36 + 9);
+  EXPECT_TRUE(contains(data.summary, "(until all files have been used up): 50.00% "));
+  args_.max_eval_samples = 3;
+  EXPECT_EQ(load().validation.dataset.size(), 3);
+  args_.max_eval_samples = {};
+  args_.validation_file = write_texts(3);
+  EXPECT_EQ(load().validation.dataset.size(), 3);
+}
+
+TEST_F(LanguageDataTest, AMixtureHasAWeightForEachName) {
+  args_.train_file = write_texts(3);
+  args_.train_file_weights = {"0.7", "0.3"};
+  EXPECT_EQ(refusal(),
+            "[train_file_weights] expected 1 number, one for each name in --train_file, got 2: 0.7, 0.3");
+  args_.train_file_weights = {"1"};
+  EXPECT_EQ(load().train.dataset.epoch_size(), 1) << "one file is a mixture, too";
+}
+
+TEST_F(LanguageDataTest, AFlippedByteInAShardOfAMixtureIsAnError) {
+  args_.train_file = write_texts(30) + "," + directory_.write("b.txt", "the tide\nwaits\n").string();
+  args_.train_file_weights = {"1", "2"};
+  args_.dataset_cache = (directory_.path() / "cache").string();
+  load();
+  for (const std::string& key : list_directory(args_.dataset_cache)) {
+    const fs::path shard = fs::path(args_.dataset_cache) / key / "shard-00000.tokens";
+    const std::string content = read_text_file(shard);
+    std::string damaged = content;
+    damaged[content.size() / 2] = static_cast<char>(damaged[content.size() / 2] ^ 1);
+    directory_.write("cache/" + key + "/shard-00000.tokens", damaged);
+    EXPECT_TRUE(contains(refusal(), "shard-00000.tokens")) << key;
+    directory_.write("cache/" + key + "/shard-00000.tokens", content);
+  }
+  EXPECT_NO_THROW(load());
 }
 
 TEST_F(LanguageDataTest, BlockSizeIsWhatModelAndTokenizerTake) {

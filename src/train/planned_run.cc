@@ -45,6 +45,7 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   if (has_samples(data.train)) windows_ = make_windows(args, *data.train, rank);
   SessionOptions session = session_options_of(model, args, data, windows_.get());
   session.backend = std::move(options.backend);
+  session.step.ranks.rank = rank;
   if (options.ranks) {
     if (!session.backend) session.backend = make_backend(kDefaultBackend, session.threads, options.ranks);
     session.executor.heeds_stops = false;

@@ -3,135 +3,18 @@
 // differs.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "exec/backend/thread_count.h"
 #include "io/test_directory.h"
-#include "ranks/process_ranks_testing.h"
-#include "train/test_support.h"
+#include "train/rank_runs_testing.h"
 
 namespace shoehorn {
 namespace {
 
 using namespace testing;
-
-constexpr int64_t kSteps = 20;
-
-// One thread a rank.
-class Ranks : public ::testing::Test {
- protected:
-  Ranks() { use_threads(1); }
-  ~Ranks() override { use_threads(threads_); }
-
- private:
-  int threads_ = thread_count().threads;
-};
-
-struct RankRun {
-  std::vector<double> losses, norms;
-  NamedWeights weights;
-  int64_t planned_bytes = 0, measured_bytes = 0;
-  int64_t sent_bytes = 0;          // in all
-  int64_t planned_sent_bytes = 0;  // by the collectives of a step
-};
-
-TrainingArguments arguments(int64_t micro_batch_size = 4) {
-  TrainingArguments args = quiet_arguments(micro_batch_size);
-  args.optim = "sgd";  // AdamW makes whole steps of gradients that are rounding alone
-  args.learning_rate = 0.1;
-  args.lr_scheduler_type = "constant";
-  args.max_steps = kSteps;
-  return args;
-}
-
-std::string to_text(const RankRun& run) {
-  const std::vector<uint8_t> bytes =
-      nlohmann::json::to_cbor({{"losses", run.losses},
-                               {"norms", run.norms},
-                               {"weights", run.weights},
-                               {"planned_bytes", run.planned_bytes},
-                               {"measured_bytes", run.measured_bytes},
-                               {"sent_bytes", run.sent_bytes},
-                               {"planned_sent_bytes", run.planned_sent_bytes}});
-  return {bytes.begin(), bytes.end()};
-}
-
-RankRun run_of(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::from_cbor(text);
-  return {.losses = json["losses"].get<std::vector<double>>(),
-          .norms = json["norms"].get<std::vector<double>>(),
-          .weights = json["weights"].get<NamedWeights>(),
-          .planned_bytes = json["planned_bytes"].get<int64_t>(),
-          .measured_bytes = json["measured_bytes"].get<int64_t>(),
-          .sent_bytes = json["sent_bytes"].get<int64_t>(),
-          .planned_sent_bytes = json["planned_sent_bytes"].get<int64_t>()};
-}
-
-// Each rank's run, by rank.
-std::vector<RankRun> train_on(int32_t size, const TrainingArguments& args, const Dataset& samples) {
-  std::vector<RankRun> runs;
-  for (const std::string& text : run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
-         const BertForSequenceClassification model(tiny_bert(0.1F));
-         Trainer trainer(model, args, samples, {}, {.ranks = ranks});
-         trainer.train();
-         return to_text(
-             {.losses = logged(trainer.state(), "loss"),
-              .norms = logged(trainer.state(), "grad_norm"),
-              .weights = weights_of(trainer.session()),
-              .planned_bytes = trainer.forecast().arena_bytes(),
-              .measured_bytes = trainer.session().executor().resident_arena_bytes(),
-              .sent_bytes = ranks ? ranks->sent_bytes() : 0,
-              .planned_sent_bytes = trainer.session().sent_bytes_in_step(ranks ? ranks->rank() : 0)});
-       }))
-    runs.push_back(run_of(text));
-  return runs;
-}
-
-// The same effective batch on one rank: its micro-batches one after the other.
-TrainingArguments on_one_rank(TrainingArguments args, int32_t ranks) {
-  args.gradient_accumulation_steps *= ranks;
-  return args;
-}
-
-// A gradient has the roundings of forward and backward, and of the sum over tokens; a step adds no more than its own.
-double bound(size_t steps, double magnitude, DType dtype) {
-  const double roundings =
-      dtype == DType::kF32 ? 2 * kTinyBertRoundings + 8 * 20 : 2 * kTinyBertHalfRoundings;
-  return rounding_error(static_cast<double>(steps) * roundings, magnitude, dtype);
-}
-
-void expect_alike(const RankRun& one, const RankRun& many, const std::string& what, DType dtype) {
-  ASSERT_EQ(one.losses.size(), many.losses.size()) << what;
-  ASSERT_EQ(one.norms.size(), many.norms.size()) << what;
-  for (size_t i = 0; i < one.losses.size(); ++i)
-    EXPECT_NEAR(one.losses[i], many.losses[i], bound(i + 1, one.losses[i], dtype))
-        << what << ", step " << i + 1;
-  for (size_t i = 0; i < one.norms.size(); ++i)
-    EXPECT_NEAR(one.norms[i], many.norms[i], bound(i + 1, one.norms[i], dtype)) << what << ", step " << i + 1;
-  for (const auto& [name, values] : one.weights) {
-    const std::vector<float>& others = many.weights.at(name);
-    for (size_t i = 0; i < values.size(); ++i) {
-      ASSERT_NEAR(values[i], others[i], bound(one.losses.size(), 1, dtype))
-          << what << ", " << name << "[" << i << "]";
-    }
-  }
-}
-
-void expect_same_weights(const NamedWeights& a, const NamedWeights& b, const std::string& what) {
-  for (const auto& [name, values] : a) EXPECT_TRUE(values == b.at(name)) << what << ": " << name;
-}
-
-struct Form {
-  std::string name;
-  std::function<void(TrainingArguments&)> set;
-  DType dtype = DType::kF32;
-};
 
 // 28 samples are 7 micro-batches an epoch, so that the last window has fewer than there are ranks, or one that is short.
 TEST_F(Ranks, TrainAsOneRankDoes) {
@@ -160,7 +43,7 @@ TEST_F(Ranks, TrainAsOneRankDoes) {
   const Dataset samples = tiny_samples(28, 5);
   for (const Form& form : forms) {
     for (const int32_t size : {2, 4}) {
-      TrainingArguments args = arguments();
+      TrainingArguments args = rank_arguments();
       form.set(args);
       const RankRun one = train_on(1, on_one_rank(args, size), samples)[0];
       const std::vector<RankRun> many = train_on(size, args, samples);
@@ -177,7 +60,7 @@ TEST_F(Ranks, TrainAsOneRankDoes) {
 
 // A rank without a micro-batch adds nothing, and stays in step.
 TEST_F(Ranks, MayBeMoreThanMicroBatches) {
-  TrainingArguments args = arguments(1);
+  TrainingArguments args = rank_arguments(1);
   for (const int64_t accumulated : {1, 2}) {
     args.gradient_accumulation_steps = accumulated;
     const Dataset samples = tiny_samples(3, 5);
@@ -190,7 +73,7 @@ TEST_F(Ranks, MayBeMoreThanMicroBatches) {
 
 // The same bits each time.
 TEST_F(Ranks, RepeatThemselves) {
-  TrainingArguments args = arguments();
+  TrainingArguments args = rank_arguments();
   args.optim = "adamw_torch";
   args.learning_rate = 1e-3;
   const Dataset samples = tiny_samples(28, 5);
@@ -206,7 +89,7 @@ TEST_F(Ranks, SendWhatTheStepSays) {
   const Dataset samples = tiny_samples(64, 5);
   for (const int64_t accumulated : {1, 2}) {
     for (const int32_t size : {2, 3}) {
-      TrainingArguments args = arguments();
+      TrainingArguments args = rank_arguments();
       args.gradient_accumulation_steps = accumulated;
       args.max_steps = 2;
       const std::vector<RankRun> two = train_on(size, args, samples);
@@ -227,7 +110,7 @@ TEST_F(Ranks, ResumeOnAnotherNumberOfRanks) {
   const TestDirectory directory;
   const Dataset samples = tiny_samples(28, 5);
   const auto saving = [&](const char* name, int64_t accumulated) {
-    TrainingArguments args = arguments();
+    TrainingArguments args = rank_arguments();
     args.gradient_accumulation_steps = accumulated;
     args.output_dir = (directory.path() / name).string();
     args.save_strategy = "steps";
@@ -245,7 +128,10 @@ TEST_F(Ranks, ResumeOnAnotherNumberOfRanks) {
   const RankRun two_again = train_on(2, resumed(saving("two", 2), checkpoint("two")), samples)[0];
   expect_same_weights(two.weights, two_again.weights, "2 on 2");
   const auto last_losses = [](const RankRun& run) {
-    return RankRun{.losses = {run.losses.end() - 10, run.losses.end()}, .norms = {}, .weights = run.weights};
+    RankRun last;
+    last.losses.assign(run.losses.end() - 10, run.losses.end());
+    last.weights = run.weights;
+    return last;
   };
   const auto expect_goes_on = [&](const RankRun& run, int32_t size, int64_t accumulated, const char* name) {
     RankRun other = train_on(size, resumed(saving(name, accumulated), checkpoint(name)), samples)[0];
@@ -264,7 +150,7 @@ TEST_F(Ranks, EvaluateAsOneRankDoes) {
   const auto evaluate = [&](int32_t size) {
     return run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
       const BertForSequenceClassification model(tiny_bert());
-      TrainingArguments args = arguments();
+      TrainingArguments args = rank_arguments();
       args.per_device_eval_batch_size = 4;
       Trainer trainer(model, args, tiny_samples(8, 5), tiny_samples(22, 6), {.ranks = ranks});
       std::string text;
@@ -287,7 +173,7 @@ TEST_F(Ranks, RefuseOtherArguments) {
   for (const std::string& error :
        run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) -> std::string {
          const BertForSequenceClassification model(tiny_bert());
-         TrainingArguments args = arguments();
+         TrainingArguments args = rank_arguments();
          if (!ranks->is_main()) args.learning_rate = 0.2;
          Trainer trainer(model, args, tiny_samples(8, 5), {}, {.ranks = ranks});
          try {
@@ -306,7 +192,7 @@ TEST_F(Ranks, RefuseOtherArguments) {
 // A plan for ranks may be made without them; training needs them.
 TEST_F(Ranks, AreNeededToTrainOnSoMany) {
   const BertForSequenceClassification model(tiny_bert());
-  TrainingArguments args = arguments();
+  TrainingArguments args = rank_arguments();
   args.world_size = 4;
   Trainer trainer(model, args, tiny_samples(28, 5));
   EXPECT_EQ(trainer.steps().update_steps_per_epoch, 2) << "7 micro-batches in steps of 4";

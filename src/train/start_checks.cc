@@ -33,7 +33,7 @@ int64_t checkpoints_to_come(const TrainingArguments& args, const TrainerState& s
 int64_t saved_bytes(const StateTable& state, const Parameter& parameter) {
   const bool is_only_half = parameter.trainable && !parameter.rest.valid() &&
                             state.storage(parameter.storage).type.dtype == DType::kBF16;
-  return parameter.local_elements() * (is_only_half ? 2 : 4);
+  return parameter.global_elements() * (is_only_half ? 2 : 4);
 }
 
 }  // namespace
@@ -99,8 +99,11 @@ DiskNeed disk_need_of(const TrainingArguments& args, const Session& session, con
   const int64_t model_bytes = saved_model_bytes(session);
   need.checkpoint_bytes = model_bytes;
   if (!args.save_only_model) {
+    // Of as many ranks as have a part of them.
+    const int64_t parts =
+        session.family().shards_what_is_trained() ? session.options().step.ranks.world_size : 1;
     for (const Storage& storage : session.state().storages())
-      need.checkpoint_bytes += storage.role == Role::kOptimizerState ? storage.type.bytes() : 0;
+      need.checkpoint_bytes += storage.role == Role::kOptimizerState ? parts * storage.type.bytes() : 0;
   }
   need.checkpoints = checkpoints_to_come(args, state);
   if (args.save_total_limit) {

@@ -128,6 +128,14 @@ TEST_F(StartChecks, ReportsThatCannotBeWrittenAreRefusedBeforeTheFirstStep) {
   EXPECT_TRUE(contains(refusal(args), "profile.json"));
 }
 
+// The directory and its disk are looked at for the model alone, too.
+TEST_F(StartChecks, WhereTheTrainedModelGoesIsCheckedWithoutCheckpoints) {
+  TrainingArguments args = arguments();
+  args.save_strategy = "no";
+  args.output_dir = directory_.write("file", "x").string();
+  EXPECT_TRUE(contains(refusal(args, tiny_samples(12, 6), {.saves_model = true}), "expected a directory"));
+}
+
 TEST_F(StartChecks, CheckpointsAreCounted) {
   TrainingArguments args = arguments();
   args.save_steps = 3;

@@ -1,6 +1,7 @@
 #include "train/step_runner.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "session/batch_feed.h"
 #include "session/loss_scale_state.h"
@@ -25,8 +26,11 @@ void StepRunner::begin(const StepStart& start) {
   needed_ = {};
 }
 
-void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index) {
+void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index, bool counts) {
   const ProgramFamily& family = session_.family();
+  if (!counts) {
+    session_.executor().write_scalar(family.scalars.target_count, std::numeric_limits<float>::infinity());
+  }
   MicroBatchInputs inputs(session_.executor(),
                           family.train_batches[static_cast<size_t>(is_one_program_ ? index : 0)]);
   const double begin = now_seconds();

@@ -41,8 +41,9 @@ class StepRunner {
   explicit StepRunner(Session& session, StepProfile* profile = nullptr);
 
   void begin(const StepStart& start);
-  // Micro-batch `index` of the iterator's current window; call it with 0, 1, … in order.
-  void run_micro_batch(WindowIterator& windows, int64_t index);
+  // Micro-batch `index` of the iterator's current window; call it with 0, 1, … in order. One that does not count adds
+  // nothing to losses and gradients, and none that does follows it.
+  void run_micro_batch(WindowIterator& windows, int64_t index, bool counts = true);
   StepResult finish(double learning_rate);
 
   // Seconds spent so far in filling the program's inputs.

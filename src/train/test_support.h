@@ -8,19 +8,13 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/sanitizer_testing.h"
 #include "data/dataset.h"
 #include "models/bert.h"
 #include "state/weights.h"
 #include "train/trainer.h"
 
 namespace shoehorn::testing {
-
-// A sanitizer needs memory that no plan knows of (shadow, quarantine), and its code is slow.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
 
 inline BertConfig tiny_bert(float dropout = 0) {
   BertConfig config;

@@ -5,12 +5,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "arguments/neighbour_configs.h"
 #include "arguments/step_settings.h"
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/plural.h"
 #include "base/process.h"
 #include "base/stop_request.h"
+#include "data/mixture.h"
 #include "exec/backend/thread_count.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
@@ -36,7 +39,7 @@ namespace shoehorn {
 Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset,
                  TrainerOptions options)
     : model_(model),
-      args_(resolved(std::move(args))),
+      args_(resolved(with_neighbour_configs(std::move(args)))),
       train_dataset_(std::move(train_dataset)),
       eval_dataset_(std::move(eval_dataset)),
       options_(std::move(options)),
@@ -165,7 +168,7 @@ Alternatives Trainer::alternatives() const {
 }
 
 TrainingSteps Trainer::steps() const {
-  return steps_of(args_, train_dataset_.size());
+  return steps_of(args_, train_dataset_.epoch_size());
 }
 
 void Trainer::say(const std::string& line) const {
@@ -185,6 +188,7 @@ void Trainer::prepare() {
   if (is_prepared_) return;
   run_->reserve();
   load_start();
+  session().gather_loaded_weights();
   is_prepared_ = true;
 }
 
@@ -261,7 +265,10 @@ void Trainer::resume() {
   if (std::filesystem::equivalent(parent_directory((checkpoint / "").parent_path()), args_.output_dir,
                                   absent))
     saved_ = Saved{checkpoint, state_.global_step, state_.log_history.size(), position_.is_epoch_ended};
-  say(fmt::format("resumed from {} at step {}", checkpoint.string(), state_.global_step));
+  say(fmt::format("resumed from {} at step {}{}", checkpoint.string(), state_.global_step,
+                  state_.global_step < state_.max_steps ? ""
+                                                        : ", the last one: nothing is left to train, unless "
+                                                          "--num_train_epochs or --max_steps asks for more"));
 }
 
 // Its metric was another, or of other data: what comes cannot be compared with it.
@@ -379,7 +386,7 @@ bool Trainer::saves_checkpoints() const {
 }
 
 bool Trainer::writes_output_dir() const {
-  return is_main_rank() && (saves_checkpoints() || !args_.report_to.empty() ||
+  return is_main_rank() && (saves_checkpoints() || options_.saves_model || !args_.report_to.empty() ||
                             (run_->profile() != nullptr && options_.write_profile));
 }
 
@@ -399,7 +406,7 @@ void Trainer::check_start() const {
 
 std::filesystem::path Trainer::save_checkpoint() {
   callbacks_.keep_states(state_);
-  if (!is_main_rank()) {
+  if (!is_main_rank() && !session().family().shards_what_is_trained()) {
     const std::string name = fmt::format("checkpoint-{}", state_.global_step);
     saved_ = Saved{std::filesystem::path(args_.output_dir) / name, state_.global_step,
                    state_.log_history.size(), position_.is_epoch_ended};
@@ -443,6 +450,25 @@ TrainOutput Trainer::output_of(const TrainingLoop& loop, double seconds) {
   return output;
 }
 
+// What each set of a mixture really had of the samples so far.
+void Trainer::report_shares(Metrics& metrics) const {
+  const Mixture* mixture = train_dataset_.source().mixture();
+  if (mixture == nullptr || position_.samples_consumed == 0) return;
+  const int64_t an_epoch =
+      std::min(mixture->epoch_size(),
+               run_->windows().schedule().micro_batches_per_epoch() * args_.per_device_train_batch_size);
+  const std::vector<int64_t> draws = mixture_draws(*mixture, position_.samples_consumed, an_epoch);
+  std::vector<std::string> shares;
+  for (int64_t set = 0; set < mixture->sets(); ++set) {
+    const int64_t samples = draws[static_cast<size_t>(set)];
+    const double share = static_cast<double>(samples) / static_cast<double>(position_.samples_consumed);
+    const std::string& name = mixture->set(set).name;
+    metrics["train_share_" + name] = share;
+    shares.push_back(fmt::format("{} {:.2f}% ({})", name, 100 * share, format_count(samples)));
+  }
+  say(fmt::format("of {} samples: {}", format_count(position_.samples_consumed), fmt::join(shares, ", ")));
+}
+
 // The results and the reports. Those of a stopped run are no entry of its log, which goes on when it is resumed.
 void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds) {
   if (position_.nonfinite_losses > 0) {
@@ -457,6 +483,7 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
     const Metrics& logged = reports_->log(output.metrics);
     tell([&](TrainerCallback& callback, auto&... event) { callback.on_log(event..., logged); });
   }
+  report_shares(output.metrics);
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
   reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics);
@@ -483,6 +510,7 @@ void Trainer::load_best_model() {
       load_adapter(best, session().family(), session().executor());
     } else {
       start_weights(best, session().state(), session().executor(), args_.seed);
+      session().gather_loaded_weights();
     }
   }
   say(fmt::format("loaded the best model, of {}", best));
@@ -567,12 +595,13 @@ CheckpointContents Trainer::contents() const {
           position_,
           options_.companions,
           originals_ ? &*originals_ : nullptr,
-          &identity_};
+          &identity_,
+          session().family().shards_what_is_trained() ? options_.ranks.get() : nullptr};
 }
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
-  if (!is_main_rank()) return;
+  if (!is_main_rank() && !session().family().shards_what_is_trained()) return;
   const bool is_adapter = !session().family().adapters.empty() && !args_.lora_merge;
   const TransferProgress progress("save model", session(), {.adapters_alone = is_adapter}, options_.progress);
   save_model_directory(contents(), session().executor(), directory, args_.lora_merge);

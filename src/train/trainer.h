@@ -171,6 +171,7 @@ class Trainer {
   std::filesystem::path save_checkpoint();
   std::filesystem::path save_stopped();
   TrainOutput output_of(const TrainingLoop& loop, double seconds);
+  void report_shares(Metrics& metrics) const;
   void finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds);
   template <typename Call>
   void tell(const Call& call);

@@ -199,7 +199,8 @@ void TrainingLoop::take_step(const Window& window) {
   last_learning_rate_ = parts_.learning_rate.next(position);
   share_.begin_step(window.micro_batches);
   runner.begin({state.global_step, position.applied_updates, window.target_weight});
-  for (int64_t m = 0; m < window.own_micro_batches; ++m) runner.run_micro_batch(parts_.run.windows(), m);
+  for (int64_t m = 0; m < window.own_micro_batches; ++m)
+    runner.run_micro_batch(parts_.run.windows(), m, m < window.counted_micro_batches);
   const StepResult result = runner.finish(last_learning_rate_);
   if (!std::isfinite(result.loss)) ++position.nonfinite_losses;
   position.loss_since_log += result.loss;

@@ -82,6 +82,9 @@ def example_output(name):
     if name.startswith("llm_c_"):
         run = {"step_seconds": [1.0, 2.0, 3.0], "peak_bytes": 2**20}
         return {"runs": {side: [run] for side in ("ours", "theirs")}}
+    if name.startswith("vocabulary_loss_"):
+        run = {"seconds": 2.0, "workspace_bytes": 2**20}
+        return {"runs": {side: [run] for side in ("ours", "products", "linear", "reference", "chunked")}}
     if name.startswith(("ladder_", "lowest_")):
         return {"repeats": 1, "rungs": [rung(name, 2.0)]}
     if name.startswith("loaded_"):

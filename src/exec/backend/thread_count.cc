@@ -77,8 +77,10 @@ std::string describe(const ThreadCount& count) {
   const auto counted = [](int64_t number, const char* what) {
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
   };
-  return fmt::format("{} of {}{}", counted(count.threads, "thread"),
-                     counted(count.processors.machine, "processor"), reason_of(count));
+  const bool is_crowded = count.threads > count.processors.usable();
+  return fmt::format("{} of {}{}{}", counted(count.threads, "thread"),
+                     counted(count.processors.machine, "processor"), reason_of(count),
+                     is_crowded ? "; more threads than processors make steps slower" : "");
 }
 
 }  // namespace shoehorn

@@ -27,6 +27,8 @@ TEST(ThreadCount, Text) {
   EXPECT_EQ(describe(of(3, ThreadSource::kEnvironment, 8)), "3 threads of 8 processors (OMP_NUM_THREADS)");
   EXPECT_EQ(describe(of(4, ThreadSource::kAffinity, 8)), "4 threads of 8 processors (CPU affinity)");
   EXPECT_EQ(describe(of(4, ThreadSource::kProgram, 8)), "4 threads of 8 processors (omp_set_num_threads)");
+  EXPECT_EQ(describe(of(9, ThreadSource::kArgument, 8)),
+            "9 threads of 8 processors (--num_threads); more threads than processors make steps slower");
 }
 
 TEST(ThreadCount, ArgumentComesFirstAndTheProgramMayChangeIt) {

@@ -2,13 +2,51 @@
 
 #include <utility>
 
-#include "exec/cpu/collectives/all_reduce.h"
+#include "exec/cpu/collectives/ring_collectives.h"
 #include "exec/cpu/kernel_entry.h"
 
 namespace shoehorn::cpu {
 
+namespace {
+
+using Kernel = void (*)(const RingCall&);
+
+Kernel kernel_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kAllReduce:
+      return all_reduce;
+    case OpKind::kReduceScatter:
+      return reduce_scatter;
+    case OpKind::kAllGather:
+      return all_gather;
+    default:
+      return nullptr;
+  }
+}
+
+// Each segment's bytes, of tensors that lie end to end in a ring.
+std::vector<SegmentBytes> bytes_of_segments(const OpContext& node, const NodeBuffers& buffers) {
+  const bool gathers = node.node.kind == OpKind::kAllGather;
+  const bool sums_whole = node.node.kind == OpKind::kAllReduce;
+  const int64_t width = dtype_bytes(node.type(0).dtype);
+  const auto& tensors = node.attributes<CollectiveAttributes>().segments;
+  std::vector<SegmentBytes> bytes;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::byte* whole = (gathers || sums_whole ? buffers.outputs : buffers.inputs)[i];
+    std::byte* part = sums_whole ? nullptr : (gathers ? buffers.inputs : buffers.outputs)[i];
+    for (const RingSegment& segment : tensors[i]) {
+      bytes.push_back({whole, part});
+      whole += segment.elements * width;
+      if (part != nullptr) part += segment.piece * width;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
 bool is_collective(OpKind kind) {
-  return kind == OpKind::kAllReduce;
+  return kernel_of(kind) != nullptr;
 }
 
 PreparedNode bind_collective(const OpContext& node, const NodeBuffers& buffers,
@@ -16,17 +54,17 @@ PreparedNode bind_collective(const OpContext& node, const NodeBuffers& buffers,
   const auto& attributes = node.attributes<CollectiveAttributes>();
   CHECK(ranks != nullptr && ranks->size() == attributes.ranks, "{} for {} ranks, the backend has {}",
         op_info(node.node.kind).name, attributes.ranks, ranks == nullptr ? 1 : ranks->size());
-  const size_t tensors = node.node.inputs.size();
-  const int64_t chunk = node.output_type(static_cast<int64_t>(tensors)).shape[1].maximum;
-  AllReduce call{.ranks = ranks.get(),
-                 .tensors = {},
-                 .block_elements = attributes.block_elements,
-                 .sent = output<float>(buffers, tensors),
-                 .received = output<float>(buffers, tensors) + chunk};
-  for (size_t i = 0; i < tensors; ++i)
-    call.tensors.push_back(
-        {output<float>(buffers, i), node.output_type(static_cast<int64_t>(i)).shape.elements()});
-  std::function<void()> work = [call = std::move(call), ranks] { all_reduce(call); };
+  const DType dtype = node.type(0).dtype;
+  std::byte* messages = buffers.outputs[attributes.segments.size()];
+  RingCall call{.ranks = ranks.get(),
+                .ring = ring_of(attributes),
+                .dtype = dtype,
+                .segments = bytes_of_segments(node, buffers),
+                .sent = messages,
+                .received = messages + attributes.chunk_elements * dtype_bytes(dtype)};
+  std::function<void()> work = [kernel = kernel_of(node.node.kind), call = std::move(call), ranks] {
+    kernel(call);
+  };
   if (node.node.lane == 0) return [work = std::move(work)](const int64_t*) { work(); };
   stream.prepare_behind([ranks] { ranks->give_up(); });
   return [work = std::make_shared<const std::function<void()>>(std::move(work)), &stream](const int64_t*) {

@@ -124,7 +124,7 @@ void vocabulary_products(benchmark::State& state, DType dtype, bool trains_weigh
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Args({512, 576, 49'152})->Args({2048, 896, 151'936});
+  benchmark->Args({256, 64, 8'192})->Args({512, 576, 49'152})->Args({2048, 896, 151'936});
   benchmark->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 }
 

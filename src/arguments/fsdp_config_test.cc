@@ -1,0 +1,74 @@
+#include "arguments/fsdp_config.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "arguments/argument_table.h"
+#include "base/error_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TrainingArguments fsdp_arguments(Words words) {
+  words.insert(words.begin(), {"--model_name_or_path", "bert", "--train_file", "t.csv"});
+  return parse_arguments(Command::kTrain, words).arguments;
+}
+
+std::string fsdp_refusal(const Words& words) {
+  return refusal_of([&] { fsdp_arguments(words); });
+}
+
+TEST(FsdpConfig, WordsAreStagesOfZero) {
+  const auto stage = [](const Words& words) { return fsdp_arguments(words).zero_stage; };
+  EXPECT_EQ(stage({"--fsdp"}), 3);
+  EXPECT_EQ(stage({"--fsdp", "true"}), 3);
+  EXPECT_EQ(stage({"--fsdp", "false"}), 0);
+  EXPECT_EQ(stage({"--fsdp", "full_shard auto_wrap"}), 3);
+  EXPECT_EQ(stage({"--fsdp", "shard_grad_op"}), 2);
+  EXPECT_EQ(stage({"--fsdp", "no_shard"}), 0);
+  EXPECT_EQ(stage({"--fsdp", "--fsdp_config", R"({"reshard_after_forward": true})"}), 3);
+  EXPECT_EQ(stage({"--fsdp", "--fsdp_config", R"({"fsdp_reshard_after_forward": "false"})"}), 2);
+  EXPECT_EQ(stage({"--fsdp", "--fsdp_config", R"({"version": 1, "reshard_after_forward": "SHARD_GRAD_OP"})"}),
+            2);
+  EXPECT_EQ(stage({"--fsdp", "--zero_stage", "3"}), 3);
+  EXPECT_TRUE(fsdp_arguments({"--fsdp", "--fsdp_config", R"({"activation_checkpointing": true})"})
+                  .gradient_checkpointing);
+  EXPECT_EQ(fsdp_arguments({"--fsdp"}).fsdp, "");
+}
+
+TEST(FsdpConfig, WhatIsNotHereIsRefusedByName) {
+  EXPECT_TRUE(contains(
+      fsdp_refusal({"--fsdp", "hybrid_shard"}),
+      "[--fsdp] expected full_shard, shard_grad_op or no_shard, got 'hybrid_shard'; known, but not"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "full_shard offload"}), "[--fsdp] expected no offload"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "full_shart"}), "did you mean full_shard?"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"cpu_offload": true})"}),
+                       "cpu_offload] expected false"));
+  EXPECT_TRUE(
+      contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"xla": true})"}), "there is no XLA backend"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"reshard_after_forwar": true})"}),
+                       "did you mean reshard_after_forward?"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"reshard_after_forward": 3})"}),
+                       "expected true or false"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp_config", R"({"version": 2})"}),
+                       "[--fsdp_config] expected --fsdp with it"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--deepspeed", "{}"}), "expected one of deepspeed and fsdp"));
+  EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--zero_stage", "2"}), "--fsdp is 3, but --zero_stage is 2"));
+  EXPECT_TRUE(
+      contains(fsdp_refusal({"--fsdp", "full_shard", "--fsdp_config", R"({"reshard_after_forward": false})"}),
+               "reshard_after_forward] expected what --fsdp full_shard says"));
+}
+
+TEST(FsdpConfig, WhatHasNoEffectIsSaid) {
+  const ParsedArguments parsed = parse_arguments(
+      Command::kTrain, {"--model_name_or_path", "bert", "--train_file", "t.csv", "--fsdp", "--fsdp_config",
+                        R"({"transformer_layer_cls_to_wrap": ["BertLayer"], "min_num_params": 0})"});
+  EXPECT_EQ(parsed.notices, (Words{"--fsdp_config: no effect here have transformer_layer_cls_to_wrap",
+                                   "zero_stage 3: there is one rank, and nothing to share"}));
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,13 @@
+// Whether a test runs under AddressSanitizer.
+#pragma once
+
+namespace shoehorn::testing {
+
+// A sanitizer needs memory that no plan knows of (shadow, quarantine), and its code is slow.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+}  // namespace shoehorn::testing

@@ -1,0 +1,66 @@
+#include "passes/collective_nodes.h"
+
+#include <fmt/format.h>
+
+#include "ops/op_info.h"
+#include "ops/ring.h"
+#include "optim/optimizer.h"
+
+namespace shoehorn {
+
+namespace {
+
+// What the nodes of the communication lane take turns to use.
+StorageId shared_buffer(StateTable& state, OpKind kind, const TensorType& type) {
+  std::string name = fmt::format("{}_buffer", op_info(kind).name);
+  if (type.dtype != DType::kF32) name += fmt::format(".{}", dtype_name(type.dtype));
+  const StorageId known = state.find_storage(name);
+  if (known.valid()) return known;
+  Storage buffer;
+  buffer.name = std::move(name);
+  buffer.type = type;
+  buffer.role = Role::kCommunication;
+  return state.add_storage(std::move(buffer));
+}
+
+}  // namespace
+
+std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage, const StepOptions& options) {
+  std::vector<RingSegment> segments;
+  for (const ParameterId id : state.parameters_of(storage)) {
+    const Parameter& parameter = state.parameter(id);
+    segments.push_back(ring_segment(parameter.global_elements(), options.ranks.world_size,
+                                    shard_multiple(options.optimizer.settings, parameter)));
+  }
+  return segments;
+}
+
+int64_t stored_elements(const std::vector<RingSegment>& segments) {
+  int64_t elements = 0;
+  for (const RingSegment& segment : segments) elements += segment.piece;
+  return elements;
+}
+
+NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<RingValue>& values,
+                         int64_t chunk_elements, const RankOptions& ranks, bool shares_buffer,
+                         const std::string& name) {
+  Program& program = builder.program();
+  CollectiveAttributes attributes{
+      .ranks = ranks.world_size, .chunk_elements = chunk_elements, .segments = {}};
+  std::vector<ValueId> inputs;
+  for (const RingValue& one : values) {
+    inputs.push_back(one.value);
+    attributes.segments.push_back(one.segments);
+    if (kind == OpKind::kAllGather) attributes.wholes.push_back(one.whole);
+  }
+  const NodeId node = builder.add(kind, std::move(inputs), std::move(attributes), name);
+  const ValueId buffer = program.node(node).outputs.back();
+  program.value(buffer).role = Role::kCommunication;
+  if (shares_buffer) {
+    program.node(node).lane = kCommunicationLane;
+    builder.bind_output(buffer, shared_buffer(program.state(), kind, program.type(buffer)));
+  }
+  return node;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,36 @@
+// What the passes that share a step over ranks have in common: nodes of collectives, how storages are cut, and who goes
+// around together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/op_builder.h"
+#include "passes/program_family.h"
+
+namespace shoehorn {
+
+// Beside lane 0, which computes.
+inline constexpr int32_t kCommunicationLane = 1;
+
+// How the parameters of a storage are cut, one behind the other: 8-bit states' blocks stay whole. The same at every stage,
+// so that sums are taken in the same order.
+std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage, const StepOptions& options);
+
+// The elements that a rank stores of these.
+int64_t stored_elements(const std::vector<RingSegment>& segments);
+
+// A value that goes around, and how it is cut.
+struct RingValue {
+  ValueId value;
+  std::vector<RingSegment> segments;
+  TensorType whole = {};  // of a gather
+};
+
+// Appends a collective of `kind` over these. Its buffer is one of its own, or with `shares_buffer` that of all nodes of
+// this kind, type and chunk, which run one after the other on the communication lane; then the node is put on it.
+NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<RingValue>& values,
+                         int64_t chunk_elements, const RankOptions& ranks, bool shares_buffer,
+                         const std::string& name);
+
+}  // namespace shoehorn

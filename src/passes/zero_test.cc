@@ -1,0 +1,247 @@
+#include "passes/zero.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/rounding.h"
+#include "ops/op_info.h"
+#include "passes/passes_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using testing::build;
+using testing::count;
+
+StepOptions at_stage(int64_t stage, int64_t world_size = 4) {
+  StepOptions options;
+  options.ranks = {.world_size = world_size, .zero_stage = stage, .zero_persistence_threshold = 0};
+  return options;
+}
+
+const Program& program_of(const ProgramFamily& family, ProgramKind kind) {
+  return family.program(family.find(kind));
+}
+
+int64_t bytes_of(const ProgramFamily& family, Role role) {
+  int64_t bytes = 0;
+  for (const Storage& storage : family.state->storages())
+    bytes += storage.role == role ? storage.type.bytes() : 0;
+  return bytes;
+}
+
+// What a rank stores of all parameters, in elements: a piece of each.
+int64_t pieces(const ProgramFamily& family, int64_t ranks) {
+  int64_t elements = 0;
+  for (const Parameter& parameter : family.state->parameters())
+    elements += ceil_divide(parameter.global_elements(), ranks);
+  return elements;
+}
+
+// Bytes that all ranks together send for a kind of collective in a run of a program.
+int64_t sent_by_all(const Program& program, OpKind kind, int64_t ranks) {
+  int64_t bytes = 0;
+  for (const Node& node : program.nodes()) {
+    for (int64_t rank = 0; rank < ranks && node.kind == kind; ++rank)
+      bytes += sent_bytes({program, node}, rank);
+  }
+  return bytes;
+}
+
+TEST(Zero, DoesNothingForOneRank) {
+  for (const int64_t stage : {1, 2, 3}) {
+    const ProgramFamily family = build(at_stage(stage, 1));
+    EXPECT_TRUE(family.shards.empty());
+    EXPECT_FALSE(family.find(ProgramKind::kGatherWeights).valid());
+    for (const Parameter& parameter : family.state->parameters()) EXPECT_FALSE(parameter.is_sharded());
+  }
+}
+
+// Each rank has an N-th of every parameter and of its states, and together they have all of it once.
+TEST(Zero, CutsEachParameterOnce) {
+  for (const int64_t ranks : {2, 4, 7}) {
+    std::map<std::string, int64_t> held;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      StepOptions options = at_stage(1, ranks);
+      options.ranks.rank = rank;
+      const ProgramFamily family = build(options);
+      for (const Parameter& parameter : family.state->parameters()) {
+        EXPECT_EQ(parameter.stored_elements(), ceil_divide(parameter.global_elements(), ranks));
+        EXPECT_EQ(parameter.owner(), rank);
+        EXPECT_EQ(parameter.slice().offset, parameter.local_elements() == 0 ? 0 : held[parameter.name]);
+        held[parameter.name] += parameter.local_elements();
+      }
+      EXPECT_EQ(bytes_of(family, Role::kOptimizerState), 2 * 4 * pieces(family, ranks)) << "two moments";
+      EXPECT_EQ(bytes_of(family, Role::kMasterWeight), 4 * pieces(family, ranks));
+    }
+    const ProgramFamily whole = build(at_stage(0, 1));
+    for (const Parameter& parameter : whole.state->parameters())
+      EXPECT_EQ(held.at(parameter.name), parameter.global_elements()) << parameter.name;
+  }
+}
+
+// What each stage keeps from step to step under micro-batch accumulation.
+TEST(Zero, EachStageKeepsLess) {
+  const auto kept = [](int64_t stage) {
+    StepOptions options = at_stage(stage);
+    options.gradient_accumulation_steps = 3;
+    return build(options);
+  };
+  const ProgramFamily none = kept(0);
+  const int64_t whole = bytes_of(none, Role::kWeight);
+  const int64_t part = 4 * pieces(none, 4);
+  EXPECT_EQ(bytes_of(none, Role::kGradient), whole);
+  for (const int64_t stage : {1, 2, 3}) {
+    const ProgramFamily family = kept(stage);
+    EXPECT_EQ(bytes_of(family, Role::kOptimizerState), 2 * part) << stage;
+    EXPECT_EQ(bytes_of(family, Role::kGradient), stage == 1 ? whole : part) << stage;
+    EXPECT_EQ(bytes_of(family, Role::kWeight), stage == 3 ? part : whole) << stage;
+  }
+}
+
+// Stages 1 and 2 send what data parallel sends, stage 3 no more than half as much again.
+TEST(Zero, SendsWhatTheLiteratureSays) {
+  const ProgramFamily none = build(at_stage(0));
+  const int64_t weights = bytes_of(none, Role::kWeight);
+  const int64_t loss = 2 * 3 * 4, norm = 2 * 3 * 8;
+  const auto sent = [](const ProgramFamily& family, OpKind kind) {
+    return sent_by_all(program_of(family, ProgramKind::kTrainStep), kind, 4);
+  };
+  EXPECT_EQ(sent(none, OpKind::kAllReduce), 2 * 3 * weights + loss);
+  for (const int64_t stage : {1, 2, 3}) {
+    const ProgramFamily family = build(at_stage(stage));
+    EXPECT_EQ(sent(family, OpKind::kAllReduce), loss + norm) << stage;
+    EXPECT_EQ(sent(family, OpKind::kReduceScatter), 3 * weights) << stage;
+    if (stage < 3) {
+      EXPECT_EQ(sent(family, OpKind::kAllGather), 3 * weights) << stage;
+    } else {
+      EXPECT_GT(sent(family, OpKind::kAllGather), 3 * weights);
+      EXPECT_LE(sent(family, OpKind::kAllGather), 2 * 3 * weights);
+    }
+  }
+}
+
+// Weights are gathered anew behind all updates, and by a program of its own behind a load.
+TEST(Zero, GathersBehindTheUpdate) {
+  const ProgramFamily family = build(at_stage(2));
+  const Program& step = program_of(family, ProgramKind::kTrainStep);
+  EXPECT_EQ(step.nodes().back().kind, OpKind::kAllGather);
+  EXPECT_EQ(count(step, OpKind::kAllGather), 1);
+  const Program& loaded = program_of(family, ProgramKind::kGatherWeights);
+  EXPECT_EQ(count(loaded, OpKind::kAllGather), 1);
+  EXPECT_EQ(std::ssize(loaded.nodes()), 1);
+  EXPECT_FALSE(build(at_stage(3)).find(ProgramKind::kGatherWeights).valid()) << "nothing is kept whole";
+}
+
+// Where the gathers of a stage 3 program stand, by the layer that they are for: the layer that runs there.
+std::map<int32_t, int32_t> running_layer_at_gathers(const Program& program) {
+  std::map<int32_t, int32_t> running;
+  for (size_t at = 0; at + 1 < program.nodes().size(); ++at) {
+    const Node& node = program.nodes()[at];
+    if (node.kind != OpKind::kAllGather || node.region.phase != Phase::kForward || node.region.layer < 0)
+      continue;
+    EXPECT_EQ(node.lane, 1);
+    const auto next = std::find_if(program.nodes().begin() + static_cast<int64_t>(at), program.nodes().end(),
+                                   [](const Node& other) { return other.kind != OpKind::kAllGather; });
+    running[node.region.layer] = next->region.layer;
+  }
+  return running;
+}
+
+TEST(Zero, GathersLayersAhead) {
+  for (const int64_t ahead : {0, 1, 2}) {
+    StepOptions options = at_stage(3);
+    options.ranks.zero_prefetch_layers = ahead;
+    const ProgramFamily family = build(options);
+    for (const ProgramKind kind : {ProgramKind::kTrainStep, ProgramKind::kEvaluate}) {
+      const auto running = running_layer_at_gathers(program_of(family, kind));
+      ASSERT_EQ(running.size(), 3U) << traits_of(kind).name;
+      EXPECT_EQ(running.at(2), 2 - ahead) << traits_of(kind).name;
+    }
+  }
+}
+
+// A gathered weight has no reader outside of its layer and phase, so that its bytes are free again behind it.
+TEST(Zero, FreesWeightsBehindTheirLayer) {
+  const ProgramFamily family = build(at_stage(3));
+  const Program& program = program_of(family, ProgramKind::kTrainStep);
+  const auto readers = program.readers();
+  for (const Node& node : program.nodes()) {
+    if (node.kind != OpKind::kAllGather) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      for (const NodeId reader : readers[node.outputs[i].at()]) {
+        EXPECT_EQ(program.node(reader).region.layer, node.region.layer);
+        const bool is_last = node.region.layer == 2 || node.region.layer < 0;  // forward and backward touch
+        if (!is_last && node.region.phase == Phase::kForward) {
+          EXPECT_EQ(program.node(reader).region.phase, Phase::kForward);
+        }
+      }
+    }
+  }
+  for (const ShardedStorage& shard : family.shards)
+    EXPECT_EQ(family.state->storage(shard.whole).type.bytes(), 0) << "nothing lies there";
+}
+
+TEST(Zero, KeepsSmallWeightsWhole) {
+  StepOptions options = at_stage(3);
+  options.ranks.zero_persistence_threshold = 20;  // biases, but not three of them in one storage
+  const ProgramFamily family = build(options);
+  for (const ShardedStorage& shard : family.shards)
+    EXPECT_EQ(shard.is_kept, shard.whole_type.shape.elements() <= 20);
+  EXPECT_TRUE(family.find(ProgramKind::kGatherWeights).valid());
+}
+
+// Frozen weights are gathered too; they have no gradient to scatter and no state.
+TEST(Zero, ShardsFrozenWeightsInStage3) {
+  for (const int64_t stage : {1, 2, 3}) {
+    StepOptions options = at_stage(stage);
+    options.freeze = {"^bert\\.encoder"};
+    const ProgramFamily family = build(options);
+    for (const Parameter& parameter : family.state->parameters())
+      EXPECT_EQ(parameter.is_sharded(), parameter.trainable || stage == 3) << parameter.name;
+  }
+}
+
+// Adapters are each rank's own, and so their gradients are summed as data parallel sums them; the model under them is shared.
+TEST(Zero, SharesTheModelUnderAdapters) {
+  StepOptions options = at_stage(3);
+  options.lora.rank = 2;
+  options.optimizer.settings = AdafactorSettings{};
+  const ProgramFamily family = build(options);
+  for (const Parameter& parameter : family.state->parameters())
+    EXPECT_EQ(parameter.is_sharded(), !parameter.trainable) << parameter.name;
+  const Program& step = program_of(family, ProgramKind::kTrainStep);
+  EXPECT_EQ(count(step, OpKind::kReduceScatter), 0);
+  EXPECT_EQ(count(step, OpKind::kAllReduce), 1);
+  EXPECT_GT(count(step, OpKind::kAllGather), 0);
+}
+
+TEST(Zero, RefusesWhatNoStageCarries) {
+  const auto refusal = [](const StepOptions& options) -> std::string {
+    try {
+      build(options);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "builds";
+  };
+  StepOptions adafactor = at_stage(1);
+  adafactor.optimizer.settings = AdafactorSettings{};
+  EXPECT_TRUE(refusal(adafactor).starts_with("[--zero_stage 1] expected an optimizer whose update is"));
+  StepOptions adapters = at_stage(2);
+  adapters.lora.rank = 2;
+  EXPECT_TRUE(refusal(adapters).starts_with("[--zero_stage 2] expected 0 or 3 with --lora_rank, got 2"));
+  adapters.ranks.zero_stage = 3;
+  EXPECT_EQ(refusal(adapters), "builds");
+  StepOptions half = at_stage(3);
+  half.precision = Precision::kFloat16;
+  EXPECT_TRUE(refusal(half).starts_with("[--zero_stage 3] expected --bf16 or float32"));
+  half.ranks.zero_stage = 2;
+  EXPECT_EQ(refusal(half), "builds");
+}
+
+}  // namespace
+}  // namespace shoehorn

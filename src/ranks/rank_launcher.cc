@@ -1,0 +1,165 @@
+#include "ranks/rank_launcher.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <system_error>
+
+#include "base/child_process.h"
+#include "base/error.h"
+#include "base/stop_request.h"
+
+namespace shoehorn {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNotStarted = 127;  // a shell's code
+
+// Signals that a stop may be, unless they are ignored, and that of a child's end: held back from this thread, which waits
+// for them.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&held_);
+    sigaddset(&held_, SIGCHLD);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action{};
+      if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&held_, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &held_, &before_);
+  }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  ~HeldSignals() { release(); }
+
+  void release() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  int wait() const { return sigwaitinfo(&held_, nullptr); }
+
+ private:
+  sigset_t held_{};
+  sigset_t before_{};
+};
+
+// Runs in the child between fork and exec.
+[[noreturn]] void become(const std::vector<char*>& arguments, const HeldSignals& signals, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  signals.release();
+  if (getppid() != parent) _exit(kNotStarted);  // the parent ended before the lines above
+  // A process group in the background that reads a terminal is stopped.
+  if (isatty(STDIN_FILENO) != 0) {
+    if (const int nothing = open("/dev/null", O_RDONLY); nothing >= 0) dup2(nothing, STDIN_FILENO);
+  }
+  execv(arguments[0], arguments.data());
+  constexpr std::string_view kFailed =
+      "[launch] expected mpirun to be started, got a program that cannot be run\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kFailed.data(), kFailed.size());
+  _exit(kNotStarted);
+}
+
+// The parent of a process; 0 if it is gone.
+pid_t parent_of(const fs::path& process) {
+  std::ifstream stat(process / "stat");
+  std::string line;
+  if (!std::getline(stat, line)) return 0;
+  const size_t end = line.rfind(')');  // of the program's name, which may hold anything
+  if (end == std::string::npos) return 0;
+  char state = 0;
+  int parent = 0;
+  return std::sscanf(line.c_str() + end + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
+}
+
+using Clock = std::chrono::steady_clock;
+
+// The signals so far. One that comes at once behind another is the same event (base/stop_request.h).
+class PassedOn {
+ public:
+  void take(int signal, pid_t launcher, LaunchEnd& end) {
+    const auto now = Clock::now();
+    const bool is_first = end.stop_signal == 0;
+    if (!is_first && std::chrono::duration<double>(now - last_).count() < kSecondSignalSeconds) return;
+    last_ = now;
+    if (is_first) end.stop_signal = signal;
+    const std::vector<pid_t> ranks = processes_below(launcher);
+    for (const pid_t rank : ranks) kill(rank, signal);
+    if (ranks.empty() || !is_first) kill(launcher, signal);
+  }
+
+ private:
+  Clock::time_point last_;
+};
+
+}  // namespace
+
+int LaunchEnd::shell_code() const {
+  const bool failed = exit_code > 0 && exit_code < 128;
+  return stop_signal != 0 && !failed ? exit_code_of_stop(stop_signal) : exit_code;
+}
+
+std::vector<pid_t> processes_below(pid_t ancestor) {
+  std::error_code absent;
+  const fs::path program = own_program();
+  std::map<pid_t, pid_t> parents;
+  for (const auto& entry : fs::directory_iterator("/proc", absent)) {
+    const std::string name = entry.path().filename().string();
+    if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+      continue;
+    if (const pid_t parent = parent_of(entry.path()); parent > 0) parents[std::stoi(name)] = parent;
+  }
+  std::vector<pid_t> found;
+  for (const auto& [process, parent] : parents) {
+    pid_t above = parent;
+    while (above != ancestor && parents.contains(above)) above = parents.at(above);
+    if (above != ancestor) continue;
+    const fs::path its_program =
+        fs::read_symlink(fs::path("/proc") / std::to_string(process) / "exe", absent);
+    if (!absent && its_program == program) found.push_back(process);
+  }
+  return found;
+}
+
+LaunchEnd run_launcher(const std::vector<std::string>& words) {
+  CHECK(!words.empty(), "no program is named");
+  setenv(kLauncherVariable, std::to_string(getpid()).c_str(), 1);
+  std::vector<std::string> copies = words;
+  std::vector<char*> arguments;
+  for (std::string& word : copies) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const HeldSignals signals;
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) throw system_error("[{}] expected it to start, got: {}", words[0], std::strerror(errno));
+  if (child == 0) become(arguments, signals, parent);
+  setpgid(child, child);  // whoever comes first
+  LaunchEnd end;
+  PassedOn passed_on;
+  for (;;) {
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) {
+      end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_code_of_stop(WTERMSIG(status));
+      return end;
+    }
+    if (ended < 0 && errno != EINTR)
+      throw system_error("[{}] expected its end, got: {}", words[0], std::strerror(errno));
+    const int signal = signals.wait();
+    if (signal > 0 && signal != SIGCHLD) passed_on.take(signal, child, end);
+  }
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,37 @@
+// Runs mpirun as a child, and passes signals on to the ranks themselves. mpirun takes a signal for an order to end: Open MPI 4
+// passes SIGTERM on behind its kill timeout and kills behind the same time again, in which a rank may not have saved a
+// checkpoint. A rank that is told directly tells the others, on all hosts, and they end as one process would.
+//
+// Linux; for a process of one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace shoehorn {
+
+// Set in the environment of the ranks. Ranks that end by a stop then end with 0, so that mpirun takes none for failed: the
+// launcher has the exit code of the stop.
+inline constexpr const char* kLauncherVariable = "SHOEHORN_LAUNCHER";
+
+struct LaunchEnd {
+  int exit_code = 0;    // mpirun's; 128 + signal if a signal ended it
+  int stop_signal = 0;  // the first one that was passed on; 0 if there was none
+
+  // What a shell is told: 130, 143 or 129 of a run that was stopped and did not fail.
+  int shell_code() const;
+};
+
+// Starts the program `words` and waits for its end; SIGINT, SIGTERM and SIGHUP that come meanwhile go to the ranks on this
+// host (processes of this program below it). The second goes to mpirun too, and so does the first where no rank is on
+// this host. A signal that is ignored stays ignored. The program is in a process group of its own, so that Ctrl-C of a
+// terminal comes here alone, has no terminal as its input, and is ended where this process is killed. SystemError if it
+// cannot be started.
+LaunchEnd run_launcher(const std::vector<std::string>& words);
+
+// Processes below `ancestor` whose program is this process's.
+std::vector<pid_t> processes_below(pid_t ancestor);
+
+}  // namespace shoehorn

@@ -1,0 +1,158 @@
+// Training on several ranks, which are processes of one thread, for tests: what each rank had of it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "exec/backend/thread_count.h"
+#include "ranks/process_ranks_testing.h"
+#include "train/test_support.h"
+
+namespace shoehorn::testing {
+
+inline constexpr int64_t kRankSteps = 20;
+
+// One thread a rank.
+class Ranks : public ::testing::Test {
+ protected:
+  Ranks() { use_threads(1); }
+  ~Ranks() override { use_threads(threads_); }
+
+ private:
+  int threads_ = thread_count().threads;
+};
+
+struct RankRun {
+  std::vector<double> losses, norms;
+  NamedWeights weights;              // whole, whoever has which part of them
+  std::vector<std::string> sharded;  // the names of those of which the rank has a part
+  int64_t planned_bytes = 0, measured_bytes = 0;
+  int64_t sent_bytes = 0;          // in all
+  int64_t planned_sent_bytes = 0;  // by the collectives of a step
+};
+
+inline TrainingArguments rank_arguments(int64_t micro_batch_size = 4) {
+  TrainingArguments args = quiet_arguments(micro_batch_size);
+  args.optim = "sgd";  // AdamW makes whole steps of gradients that are rounding alone
+  args.learning_rate = 0.1;
+  args.lr_scheduler_type = "constant";
+  args.max_steps = kRankSteps;
+  return args;
+}
+
+inline std::string to_text(const RankRun& run) {
+  const std::vector<uint8_t> bytes =
+      nlohmann::json::to_cbor({{"losses", run.losses},
+                               {"norms", run.norms},
+                               {"weights", run.weights},
+                               {"sharded", run.sharded},
+                               {"planned_bytes", run.planned_bytes},
+                               {"measured_bytes", run.measured_bytes},
+                               {"sent_bytes", run.sent_bytes},
+                               {"planned_sent_bytes", run.planned_sent_bytes}});
+  return {bytes.begin(), bytes.end()};
+}
+
+inline RankRun run_of(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::from_cbor(text);
+  return {.losses = json["losses"].get<std::vector<double>>(),
+          .norms = json["norms"].get<std::vector<double>>(),
+          .weights = json["weights"].get<NamedWeights>(),
+          .sharded = json["sharded"].get<std::vector<std::string>>(),
+          .planned_bytes = json["planned_bytes"].get<int64_t>(),
+          .measured_bytes = json["measured_bytes"].get<int64_t>(),
+          .sent_bytes = json["sent_bytes"].get<int64_t>(),
+          .planned_sent_bytes = json["planned_sent_bytes"].get<int64_t>()};
+}
+
+inline std::vector<std::string> sharded_parameters(const Session& session) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : session.state().parameters()) {
+    if (parameter.is_sharded()) names.push_back(parameter.name);
+  }
+  return names;
+}
+
+// Parts of weights follow each other by rank.
+inline void join_weights(std::vector<RankRun>& runs) {
+  for (const std::string& name : runs.at(0).sharded) {
+    std::vector<float> whole;
+    for (const RankRun& run : runs)
+      whole.insert(whole.end(), run.weights.at(name).begin(), run.weights.at(name).end());
+    for (RankRun& run : runs) run.weights[name] = whole;
+  }
+}
+
+// Each rank's run, by rank. `at_end`: what each does behind it.
+inline std::vector<RankRun> train_on(int32_t size, const TrainingArguments& args, const Dataset& samples,
+                                     const std::function<void(Trainer&)>& at_end = {}) {
+  std::vector<RankRun> runs;
+  for (const std::string& text : run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
+         const BertForSequenceClassification model(tiny_bert(0.1F));
+         Trainer trainer(model, args, samples, {}, {.ranks = ranks});
+         trainer.train();
+         if (at_end) at_end(trainer);
+         return to_text(
+             {.losses = logged(trainer.state(), "loss"),
+              .norms = logged(trainer.state(), "grad_norm"),
+              .weights = weights_of(trainer.session()),
+              .sharded = sharded_parameters(trainer.session()),
+              .planned_bytes = trainer.forecast().arena_bytes(),
+              .measured_bytes = trainer.session().executor().resident_arena_bytes(),
+              .sent_bytes = ranks ? ranks->sent_bytes() : 0,
+              .planned_sent_bytes = trainer.session().sent_bytes_in_step(ranks ? ranks->rank() : 0)});
+       }))
+    runs.push_back(run_of(text));
+  join_weights(runs);
+  return runs;
+}
+
+// The same effective batch on one rank: its micro-batches one after the other.
+inline TrainingArguments on_one_rank(TrainingArguments args, int32_t ranks) {
+  args.gradient_accumulation_steps *= ranks;
+  return args;
+}
+
+// A gradient has the roundings of forward and backward, and of the sum over tokens; a step adds no more than its own.
+inline double bound(size_t steps, double magnitude, DType dtype) {
+  const double roundings =
+      dtype == DType::kF32 ? 2 * kTinyBertRoundings + 8 * 20 : 2 * kTinyBertHalfRoundings;
+  return rounding_error(static_cast<double>(steps) * roundings, magnitude, dtype);
+}
+
+inline void expect_alike(const RankRun& one, const RankRun& many, const std::string& what, DType dtype) {
+  ASSERT_EQ(one.losses.size(), many.losses.size()) << what;
+  ASSERT_EQ(one.norms.size(), many.norms.size()) << what;
+  for (size_t i = 0; i < one.losses.size(); ++i)
+    EXPECT_NEAR(one.losses[i], many.losses[i], bound(i + 1, one.losses[i], dtype))
+        << what << ", step " << i + 1;
+  for (size_t i = 0; i < one.norms.size(); ++i)
+    EXPECT_NEAR(one.norms[i], many.norms[i], bound(i + 1, one.norms[i], dtype)) << what << ", step " << i + 1;
+  for (const auto& [name, values] : one.weights) {
+    const std::vector<float>& others = many.weights.at(name);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], others[i], bound(one.losses.size(), 1, dtype))
+          << what << ", " << name << "[" << i << "]";
+    }
+  }
+}
+
+inline void expect_same_weights(const NamedWeights& a, const NamedWeights& b, const std::string& what) {
+  for (const auto& [name, values] : a) EXPECT_TRUE(values == b.at(name)) << what << ": " << name;
+}
+
+// A setting of a run, by name.
+struct Form {
+  std::string name;
+  std::function<void(TrainingArguments&)> set;
+  DType dtype = DType::kF32;
+};
+
+}  // namespace shoehorn::testing

@@ -1,0 +1,247 @@
+// Training on ranks that share optimizer states, gradients and weights (passes/zero.h), against ranks that each have all of
+// them: the same sums in the same order, so the same bits.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/file.h"
+#include "io/test_directory.h"
+#include "train/rank_runs_testing.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+using Zero = Ranks;
+
+TrainingArguments adamw_arguments() {
+  TrainingArguments args = rank_arguments();
+  args.optim = "adamw_torch";
+  args.learning_rate = 1e-3;
+  return args;
+}
+
+TrainingArguments at_stage(TrainingArguments args, int64_t stage, int64_t threshold = 0) {
+  args.zero_stage = stage;
+  args.zero_persistence_threshold = threshold;
+  return args;
+}
+
+void expect_same_bits(const RankRun& expected, const RankRun& run, const std::string& what) {
+  EXPECT_EQ(run.losses, expected.losses) << what;
+  EXPECT_EQ(run.norms, expected.norms) << what;
+  expect_same_weights(expected.weights, run.weights, what);
+}
+
+void expect_as_planned(const std::vector<RankRun>& runs, const std::string& what) {
+  for (const RankRun& run : runs) {
+    EXPECT_EQ(run.measured_bytes, run.planned_bytes) << what;
+    EXPECT_EQ(run.planned_bytes, runs[0].planned_bytes) << what << ": ranks hold alike";
+    EXPECT_EQ(run.losses, runs[0].losses) << what;
+  }
+}
+
+// 28 samples are 7 micro-batches an epoch, so that the last window has fewer than there are ranks, or one that is short.
+// Sizes are uneven: 3 classes on 4 ranks, 8-bit blocks that end within a part.
+TEST_F(Zero, HasTheBitsOfDataParallel) {
+  const std::vector<Form> forms = {
+      {"one micro-batch", [](TrainingArguments&) {}},
+      {"sgd", [](TrainingArguments& args) { args.optim = "sgd"; }},
+      {"lion", [](TrainingArguments& args) { args.optim = "lion_32bit"; }},
+      {"8-bit",
+       [](TrainingArguments& args) {
+         args.optim = "adamw_bnb_8bit";
+         args.optim_args = {{"min_8bit_size", 500.0}, {"embedding_bits", 8.0}};
+       }},
+      {"layer-major",
+       [](TrainingArguments& args) {
+         args.gradient_accumulation_steps = 2;
+         args.accumulation_order = "layer_major";
+       }},
+      {"update in backward",
+       [](TrainingArguments& args) {
+         args.accumulation_order = "layer_major";
+         args.max_grad_norm = 0;
+         args.update_in_backward = true;
+       }},
+      {"recomputed", [](TrainingArguments& args) { args.gradient_checkpointing = true; }},
+      {"frozen", [](TrainingArguments& args) { args.freeze = {"embeddings"}; }},
+      {"recomputed under a budget", [](TrainingArguments& args) { args.activation_budget = "0.5"; }},
+      {"bf16", [](TrainingArguments& args) { args.bf16 = true; }},
+      {"bf16 without masters",
+       [](TrainingArguments& args) {
+         args.bf16 = true;
+         args.master_weights = "none";
+       }},
+      {"fp16", [](TrainingArguments& args) { args.fp16 = true; }},
+  };
+  const Dataset samples = tiny_samples(28, 5);
+  for (const Form& form : forms) {
+    for (const int32_t size : {2, 4}) {
+      TrainingArguments args = adamw_arguments();
+      form.set(args);
+      const RankRun expected = train_on(size, args, samples)[0];
+      for (const int64_t stage : {1, 2, 3}) {
+        if (stage == 3 && args.fp16) continue;
+        const std::string what = fmt::format("{}, stage {} on {} ranks", form.name, stage, size);
+        const std::vector<RankRun> runs = train_on(size, at_stage(args, stage), samples);
+        expect_same_bits(expected, runs[0], what);
+        expect_as_planned(runs, what);
+        // A part of each weight beside the whole costs more than an optimizer without states has to share.
+        if (args.optim == "adamw_torch") {
+          EXPECT_LT(runs[0].planned_bytes, expected.planned_bytes) << what;
+        }
+      }
+    }
+  }
+}
+
+// Under micro-batch accumulation stage 1 sums as data parallel does; from stage 2 on each micro-batch is summed over ranks
+// first. Where there are fewer micro-batches than ranks have, some run another's, which adds nothing.
+TEST_F(Zero, AccumulatesMicroBatches) {
+  const Dataset samples = tiny_samples(28, 5);
+  for (const int32_t size : {2, 4}) {
+    TrainingArguments args = rank_arguments();
+    args.gradient_accumulation_steps = 2;
+    const RankRun expected = train_on(size, args, samples)[0];
+    for (const int64_t stage : {1, 2, 3}) {
+      const std::string what = fmt::format("stage {} on {} ranks", stage, size);
+      const std::vector<RankRun> runs = train_on(size, at_stage(args, stage), samples);
+      if (stage == 1) expect_same_bits(expected, runs[0], what);
+      expect_alike(expected, runs[0], what, DType::kF32);
+      expect_as_planned(runs, what);
+    }
+  }
+}
+
+// However far ahead weights are gathered, and whichever stay whole.
+TEST_F(Zero, DoesNotDependOnWhatIsGatheredWhen) {
+  const Dataset samples = tiny_samples(16, 5);
+  TrainingArguments args = at_stage(adamw_arguments(), 3);
+  args.max_steps = 6;
+  const RankRun expected = train_on(2, args, samples)[0];
+  for (const int64_t ahead : {0, 2, 9}) {
+    args.zero_prefetch_layers = ahead;
+    expect_same_bits(expected, train_on(2, args, samples)[0], fmt::format("{} layers ahead", ahead));
+  }
+  args = at_stage(args, 3, 100);
+  expect_same_bits(expected, train_on(2, args, samples)[0], "small weights stay whole");
+}
+
+// The model under adapters is shared; what is saved are adapters.
+TEST_F(Zero, SharesTheModelUnderAdapters) {
+  const Dataset samples = tiny_samples(28, 5);
+  TrainingArguments args = adamw_arguments();
+  args.lora_rank = 2;
+  const RankRun expected = train_on(4, args, samples)[0];
+  const std::vector<RankRun> runs = train_on(4, at_stage(args, 3), samples);
+  expect_same_bits(expected, runs[0], "adapters");
+  expect_as_planned(runs, "adapters");
+  EXPECT_FALSE(runs[0].sharded.empty());
+}
+
+// As one rank with the same micro-batches, but for the rounding of sums.
+TEST_F(Zero, TrainsAsOneRankDoes) {
+  const Dataset samples = tiny_samples(28, 5);
+  const RankRun one = train_on(1, on_one_rank(rank_arguments(), 4), samples)[0];
+  for (const int64_t stage : {1, 2, 3})
+    expect_alike(one, train_on(4, at_stage(rank_arguments(), stage), samples)[0],
+                 fmt::format("stage {}", stage), DType::kF32);
+}
+
+TEST_F(Zero, SendsWhatTheStepSays) {
+  const Dataset samples = tiny_samples(64, 5);
+  for (const int64_t stage : {1, 2, 3}) {
+    for (const int64_t accumulated : {1, 2}) {
+      TrainingArguments args = at_stage(rank_arguments(), stage);
+      args.gradient_accumulation_steps = accumulated;
+      args.max_steps = 2;
+      const std::vector<RankRun> two = train_on(3, args, samples);
+      args.max_steps = 5;
+      const std::vector<RankRun> five = train_on(3, args, samples);
+      for (size_t rank = 0; rank < two.size(); ++rank) {
+        const int64_t of_stops = 2 * static_cast<int64_t>(sizeof(int));
+        EXPECT_EQ(five[rank].sent_bytes - two[rank].sent_bytes,
+                  3 * (five[rank].planned_sent_bytes + of_stops))
+            << "rank " << rank << ", stage " << stage;
+      }
+    }
+  }
+}
+
+// Written by four ranks and read by two and by one, at other stages, bit for bit: what goes on from them is what goes on from
+// a checkpoint of whole states. The saved model has the bytes of one that a single rank wrote.
+TEST_F(Zero, ResumesAtOtherStagesAndNumbers) {
+  const TestDirectory directory;
+  const Dataset samples = tiny_samples(32, 5);
+  const auto saving = [&](const std::string& name, int32_t size, int64_t stage) {
+    TrainingArguments args = at_stage(adamw_arguments(), stage, stage == 3 ? 100 : 0);
+    args.accumulation_order = "layer_major";
+    args.gradient_accumulation_steps = 4 / size;
+    args.output_dir = (directory.path() / name).string();
+    args.save_strategy = "steps";
+    args.save_steps = 10;
+    return args;
+  };
+  const auto resumed = [](TrainingArguments args, const fs::path& checkpoint) {
+    args.resume_from_checkpoint = checkpoint.string();
+    return args;
+  };
+  const auto checkpoint = [&](const std::string& name, int64_t step) {
+    return directory.path() / name / fmt::format("checkpoint-{}", step);
+  };
+  const auto save_model = [&](const std::string& name) {
+    return [path = directory.path() / name](Trainer& trainer) { trainer.save_model(path); };
+  };
+  train_on(4, saving("whole", 4, 0), samples, save_model("whole-model"));
+  train_on(4, saving("four", 4, 2), samples, save_model("four-model"));
+  EXPECT_TRUE(fs::exists(checkpoint("four", 10) / "optimizer-rank-00003-of-00004.safetensors"));
+  EXPECT_FALSE(fs::exists(checkpoint("four", 10) / "optimizer.safetensors"));
+  EXPECT_TRUE(read_text_file(directory.path() / "four-model" / "model.safetensors") ==
+              read_text_file(directory.path() / "whole-model" / "model.safetensors"));
+  EXPECT_FALSE(fs::exists(directory.path() / "four-model" / ".parts-of-weights"));
+  for (const int32_t size : {4, 2, 1}) {
+    const RankRun expected =
+        train_on(size, resumed(saving(fmt::format("expected-{}", size), size, 0), checkpoint("whole", 10)),
+                 samples)[0];
+    for (const int64_t stage : {0, 1, 3}) {
+      const std::string name = fmt::format("from-{}-{}", size, stage);
+      const RankRun run =
+          train_on(size, resumed(saving(name, size, stage), checkpoint("four", 10)), samples)[0];
+      expect_same_bits(expected, run, name);
+    }
+  }
+  // And on: what two ranks of stage 3 went on to, one rank goes on from.
+  EXPECT_TRUE(read_text_file(checkpoint("from-1-0", 20) / "model.safetensors") ==
+              read_text_file(checkpoint("from-1-3", 20) / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(checkpoint("from-2-3", 20) / "model-rank-00001-of-00002.safetensors"));
+}
+
+// Each batch is one rank's; the last round has fewer batches than there are ranks, and all gather weights all the same.
+TEST_F(Zero, EvaluatesAsOneRankDoes) {
+  const auto evaluate = [&](int32_t size, int64_t stage) {
+    return run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
+      const BertForSequenceClassification model(tiny_bert());
+      TrainingArguments args = at_stage(rank_arguments(), stage);
+      args.per_device_eval_batch_size = 4;
+      Trainer trainer(model, args, tiny_samples(8, 5), tiny_samples(22, 6), {.ranks = ranks});
+      std::string text;
+      for (const auto& [name, value] : trainer.evaluate()) {
+        if (name.ends_with("_runtime") || name.ends_with("_per_second")) continue;
+        text += fmt::format("{} {:a}\n", name, metric_number(value));
+      }
+      return text;
+    });
+  };
+  const std::string one = evaluate(1, 0)[0];
+  for (const int64_t stage : {1, 3}) {
+    for (const std::string& of_rank : evaluate(4, stage)) EXPECT_EQ(of_rank, one) << stage;
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

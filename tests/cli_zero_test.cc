@@ -1,0 +1,76 @@
+// Ranks of MPI that share optimizer states, gradients and weights: `shoehorn launch … train --zero_stage N`. Skipped where there
+// is no MPI.
+#include <nlohmann/json.hpp>
+
+#include "cli_support.h"
+#include "io/checkpoint_directory.h"
+#include "io/file.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+namespace fs = std::filesystem;
+
+class CliZero : public CliTest {
+ protected:
+  std::vector<std::string> words_at_stage(const std::string& stage, const fs::path& output) const {
+    std::vector<std::string> words = train_words(
+        {"--validation_file", path("validation.csv").string(), "--max_steps", "6", "--save_steps", "3"});
+    words.insert(words.end(), {"--zero_stage", stage, "--zero_persistence_threshold", "100", "--output_dir",
+                               output.string()});
+    return words;
+  }
+};
+
+double result(const fs::path& directory, const char* file, const char* name) {
+  return read_json(directory / file).at(name).get<double>();
+}
+
+// What ranks saved together is the model that one rank saves of the same run, to the byte; its checkpoints are whole, and one
+// process goes on from them.
+TEST_F(CliZero, SavesWhatARankWithEverythingSaves) {
+  const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
+  if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+  for (const std::string stage : {"0", "1", "3"}) {
+    std::vector<std::string> words = {"launch", "--nproc_per_node", "2"};
+    const std::vector<std::string> train = words_at_stage(stage, path(stage));
+    words.insert(words.end(), train.begin(), train.end());
+    const ProgramRun run = this->run(words);
+    ASSERT_EQ(run.exit_code, 0) << run.output << run.error;
+    EXPECT_TRUE(read_text_file(path(stage) / "model.safetensors") ==
+                read_text_file(path("0") / "model.safetensors"))
+        << stage;
+    EXPECT_EQ(result(path(stage), "eval_results.json", "eval_loss"),
+              result(path("0"), "eval_results.json", "eval_loss"));
+    EXPECT_EQ(result(path(stage), "train_results.json", "memory_arena_predicted_bytes"),
+              result(path(stage), "train_results.json", "memory_arena_measured_bytes"));
+    EXPECT_EQ(checkpoint_defect(path(stage) / "checkpoint-6", VerifiedFiles::kAll), "");
+  }
+  EXPECT_TRUE(fs::exists(path("3") / "checkpoint-3" / "model-rank-00001-of-00002.safetensors"));
+  std::vector<std::string> words = words_at_stage("3", path("3"));
+  words.insert(words.end(), {"--gradient_accumulation_steps", "2", "--resume_from_checkpoint",
+                             (path("3") / "checkpoint-3").string()});
+  const ProgramRun resumed = run(words);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
+  EXPECT_TRUE(contains(resumed.output, "--world_size 2 → 1")) << resumed.output;
+}
+
+// A plan of a rank needs no ranks, and each stage holds less.
+TEST_F(CliZero, PlansARankOfMany) {
+  int64_t before = std::numeric_limits<int64_t>::max();
+  for (const char* stage : {"0", "1", "2", "3"}) {
+    const ProgramRun planned =
+        run({"plan", "--model", "bert-large", "--sequence_length", "128", "--world_size", "8",
+             "--gradient_accumulation_steps", "2", "--zero_stage", stage, "--json"});
+    ASSERT_EQ(planned.exit_code, 0) << planned.error;
+    const auto json = nlohmann::json::parse(planned.output);
+    EXPECT_LT(json.at("arena_bytes").get<int64_t>(), before) << stage;
+    before = json.at("arena_bytes").get<int64_t>();
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

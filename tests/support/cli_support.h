@@ -1,0 +1,102 @@
+// What the tests of the program share: running it, and a small model directory with texts to train on.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error_testing.h"
+#include "base/sanitizer_testing.h"
+#include "io/file.h"
+#include "io/test_directory.h"
+
+namespace shoehorn::testing {
+
+struct ProgramRun {
+  int exit_code = -1;  // -1: ended by a signal
+  std::string output;
+  std::string error;
+  int64_t peak_bytes = 0;  // VmHWM as last seen, a millisecond or less before the end
+};
+
+struct ProgramLimits {
+  int64_t file_bytes = 0;             // above 0: a write beyond this fails, as on a full disk
+  int64_t address_space_bytes = 0;    // above 0: RLIMIT_AS
+  std::filesystem::path cgroup = {};  // the folder of the cgroup to run in
+};
+
+// The text without the line that says how busy the machine is (train/load_notice.h): it comes or not, and with other
+// numbers, whatever is tested.
+std::string without_load_notice(const std::string& text);
+
+// A started program, its output in files. Kill or wait for it before it goes out of scope.
+class StartedProgram {
+ public:
+  StartedProgram(const std::vector<std::string>& words, const std::filesystem::path& scratch,
+                 const ProgramLimits& limits = {}, const std::string& program = SHOEHORN_PROGRAM);
+
+  pid_t pid() const { return pid_; }
+  std::string output() const { return read_text_file(output_); }
+
+  ProgramRun wait();
+
+ private:
+  // 0 until the program has taken the place of this one.
+  int64_t peak_now() const;
+
+  std::filesystem::path output_;
+  std::filesystem::path error_;
+  pid_t pid_ = -1;
+};
+
+// Texts of known words; the word "glea" makes one "up", else it is "down".
+std::string labelled_csv(int64_t rows, uint32_t seed);
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest();
+
+  void TearDown() override;
+
+  // Whether processes take what is planned. Not under a sanitizer: the test then ends as skipped.
+  bool measures_memory() const {
+    lacks_memory_ |= kIsSanitized;
+    return !kIsSanitized;
+  }
+
+  void expect_peak_below(const ProgramRun& run, int64_t bytes, const std::string& what = "") const;
+
+  std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
+  std::filesystem::path model() const { return path("model"); }
+  std::filesystem::path output() const { return path("out"); }
+
+  ProgramRun run(const std::vector<std::string>& words, const ProgramLimits& limits = {}) const;
+
+  // The words of a short training run; later flags override these.
+  std::vector<std::string> train_words(const std::vector<std::string>& more = {}) const;
+
+  // Fails the test unless the program ends with `exit_code` and says each of `parts`; an error is one
+  // message.
+  ProgramRun expect_failure(const std::vector<std::string>& words, int exit_code,
+                            const std::vector<std::string>& parts, const ProgramLimits& limits = {}) const;
+
+  // Makes the first number of a feed-forward weight of the model infinite.
+  void break_a_weight() const;
+
+  // Whoever edits a saved model takes its manifest away.
+  void forget_checksums() const;
+
+  // All files below output(), for "nothing half-written".
+  std::vector<std::string> written() const;
+
+  const TestDirectory directory_;
+
+ private:
+  mutable bool lacks_memory_ = false;  // something of it was to be checked, and was not
+};
+
+}  // namespace shoehorn::testing
