@@ -98,7 +98,7 @@ TEST_F(CliDatasetCache, WhatIsDamagedIsNamedAndMadeAnew) {
   succeed(anew);
   succeed(words);
   directory_.write("file", "");
-  expect_failure(train_words({"--overwrite_output_dir", "--dataset_cache", path("file")}), 1, {"file"});
+  expect_failure(train_words({"--overwrite_output_dir", "--dataset_cache", path("file")}), 2, {"file"});
 }
 
 // Another text, another tokenizer, another length: another data set.
