@@ -10,12 +10,12 @@
 # With -DCMAKE_UNITY_BUILD=ON, as `make` configures, the files of a room are compiled several at a time, which takes half
 # of the processor's time; without, each alone, which suits changing one of them. So no two files of a room have names of
 # their own that clash. SEPARATE_FILES: those of this room do, or are compiled once a processor type. Tests and
-# benches are always compiled alone, and so is everything under the sanitizers. RUNS_BRIEFLY: code around the work, whose time is that
-# of the compiler: it is optimized a little.
+# benches are always compiled alone. RUNS_BRIEFLY: code around the work, whose time is that of the compiler: it is
+# optimized a little.
 #
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
-# serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without, as the
-# check that each file includes what it uses.
+# serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without: with
+# -DCMAKE_UNITY_BUILD=OFF that is the check that each file includes what it uses.
 add_library(room_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
 target_link_libraries(room_headers PRIVATE fmt::fmt OpenMP::OpenMP_CXX)
 target_precompile_headers(room_headers PRIVATE
@@ -28,7 +28,7 @@ function(shoehorn_test_settings target headers)
   if(headers STREQUAL reference_test_headers)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   else()
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O0>)
   endif()
   if(NOT target STREQUAL headers)
     target_precompile_headers(${target} REUSE_FROM ${headers})

@@ -3,8 +3,9 @@
 # processors; and whatever else is registered with CTest. Prints the output of those that fail, and in the end why a test
 # was skipped, what a failed one said first, and the sum: "N passed, N failed, N skipped".
 #
-#   [TEST_PROCESSES=N] scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
+#   [TEST_PROCESSES=N] [TEST_SECONDS=S] scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
 #
+# A program that has not ended after TEST_SECONDS (1,800) is ended, and the test that it was at has failed.
 # The programs found in SANITIZED_BUILD_DIR are run too; their tests are the same ones, so only failures count there.
 # A folder without test programs is a failure, and so is a program that ends without GoogleTest's summary.
 # Exit: 0, or 1 if anything failed.
@@ -13,6 +14,7 @@ set -u
 build=$1
 sanitized=${2:-}
 processes=${TEST_PROCESSES:-$(nproc)}
+seconds=${TEST_SECONDS:-1800}
 logs=$(mktemp -d)
 reasons=$logs/reasons    # of the tests that were skipped, a line each
 failures=$logs/failures  # of those that failed
@@ -33,7 +35,7 @@ run_program() {
   pids=
   for share in $(seq 0 $((processes - 1))); do
     GTEST_TOTAL_SHARDS=$processes GTEST_SHARD_INDEX=$share \
-      "$program" --gtest_color=no > "$logs/$share" 2>&1 < /dev/null &
+      timeout --kill-after=10 "$seconds" "$program" --gtest_color=no > "$logs/$share" 2>&1 < /dev/null &
     pids="$pids $!"
   done
   program_passed=0; program_failed=0; program_skipped=0
@@ -115,7 +117,7 @@ run_programs "$build" 1
 # CTest's other tests: examples, and scripts that compare with programs which may not be installed. A script that is
 # skipped prints "skipped: REASON".
 log=$logs/ctest
-ctest --test-dir "$build" --parallel "$processes" --exclude-regex '_test$' --verbose > "$log" 2>&1 < /dev/null
+ctest --test-dir "$build" --parallel "$processes" --timeout "$seconds" --exclude-regex '_test$' --verbose > "$log" 2>&1 < /dev/null
 code=$?
 p=$(grep -c '^ *[0-9]*/[0-9]* Test .* Passed ' "$log")
 s=$(grep -c '^ *[0-9]*/[0-9]* Test .*\*\*\*Skipped ' "$log")

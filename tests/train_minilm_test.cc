@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "data/sampler.h"
 #include "data/window_iterator.h"
+#include "exec/backends.h"
 #include "io/json_file.h"
 #include "io/safetensors_writer.h"
 #include "io/test_directory.h"
@@ -101,8 +102,9 @@ class TrainMiniLm : public ::testing::Test {
     std::vector<double> loss, norm, rate;
   };
 
-  // The golden's steps, from the golden's weights, with what `set` changes.
-  Curve train(const std::function<void(TrainingArguments&)>& set) const {
+  // The golden's steps, or the first of them, from the golden's weights, with what `set` changes.
+  Curve train(const std::function<void(TrainingArguments&)>& set,
+              std::shared_ptr<TrainerCallback> callback = std::make_shared<TrainerCallback>()) const {
     make_model_directory();
     const json& given = golden_["arguments"];
     TrainingArguments args = quiet_arguments(given["per_device_train_batch_size"].get<int64_t>());
@@ -114,6 +116,7 @@ class TrainMiniLm : public ::testing::Test {
     const json config = read_json(directory_.path() / "config.json");
     const BertForSequenceClassification model(BertConfig::from_json(config, "config.json"), config.dump());
     Trainer trainer(model, args, load().dataset, {}, {.weights = directory_.path()});
+    trainer.add_callback(std::move(callback));
     trainer.train();
     return {logged(trainer.state(), "loss"), logged(trainer.state(), "grad_norm"),
             logged(trainer.state(), "learning_rate")};
@@ -181,23 +184,40 @@ double distance(const std::vector<double>& curve, const std::vector<double>& ref
 // Rounding moves a curve of mixed precision away from fp32's at random, so that ours cannot be theirs: it may be
 // twice as far from fp32 as theirs is, in every quarter of the run. Two root mean squares over 50 steps of equal
 // spread differ by that much where their steps go together in groups of ten, once in some hundred times.
-class TrainMiniLmIn : public TrainMiniLm, public ::testing::WithParamInterface<const char*> {};
+// Where the processor has no products of the type a step takes many times as long: the first quarter then.
+class TrainMiniLmIn : public TrainMiniLm, public ::testing::WithParamInterface<const char*> {
+ protected:
+  static constexpr size_t kQuarter = 50;
+
+  class StopAfterAQuarter : public TrainerCallback {
+    void on_step_end(const TrainingArguments&, const TrainerState& state, TrainerControl& control) override {
+      control.should_training_stop = state.global_step == static_cast<int64_t>(kQuarter);
+    }
+  };
+
+  Curve train_in(const std::string& precision) const {
+    const auto set = [&](TrainingArguments& args) {
+      args.bf16 = precision == "bf16";
+      args.fp16 = precision == "fp16";
+      if (args.fp16) args.loss_scale = golden_["arguments"]["float16_loss_scale"].get<double>();
+    };
+    if (make_backend()->machine().has_products_of(precision == "bf16" ? DType::kBF16 : DType::kF16))
+      return train(set);
+    return train(set, std::make_shared<StopAfterAQuarter>());
+  }
+};
 
 TEST_P(TrainMiniLmIn, IsAsNearToFp32AsTransformersIs) {
   if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer";
   const std::string precision = GetParam();
-  const Curve ours = train([&](TrainingArguments& args) {
-    args.bf16 = precision == "bf16";
-    args.fp16 = precision == "fp16";
-    if (args.fp16) args.loss_scale = golden_["arguments"]["float16_loss_scale"].get<double>();
-  });
-  constexpr size_t kQuarter = 50;
+  const Curve ours = train_in(precision);
+  ASSERT_GE(ours.loss.size(), kQuarter);
   ASSERT_EQ(ours.loss.size() % kQuarter, 0U);
   for (const auto& [key, curve] : {std::pair{"loss", &ours.loss}, {"grad_norm", &ours.norm}}) {
     const auto fp32 = golden_["fp32"][key].get<std::vector<double>>();
     const auto theirs = golden_[precision][key].get<std::vector<double>>();
-    ASSERT_EQ(curve->size(), fp32.size());
-    for (size_t begin = 0; begin < fp32.size(); begin += kQuarter) {
+    ASSERT_LE(curve->size(), fp32.size());
+    for (size_t begin = 0; begin < curve->size(); begin += kQuarter) {
       const double ours_to_fp32 = distance(*curve, fp32, begin, begin + kQuarter);
       const double theirs_to_fp32 = distance(theirs, fp32, begin, begin + kQuarter);
       RecordProperty(fmt::format("{}_{}", key, begin),
