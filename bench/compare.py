@@ -209,6 +209,16 @@ def print_table(records, summaries):
             print(f"{'MET ' if met else 'MISS'}  {record['model']} {record['setting']} {name}: {text}")
 
 
+def run_in_turns(sides, rounds):
+    """Calls each side's function once a round. `sides`: functions without arguments by name. Returns lists of results by name."""
+    runs = {side: [] for side in sides}
+    for round_number in range(rounds):
+        print(f"round {round_number + 1}/{rounds} …", file=sys.stderr, flush=True)
+        for side, run in sides.items():
+            runs[side].append(run())
+    return runs
+
+
 def utc_now():
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 

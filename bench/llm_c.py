@@ -18,7 +18,6 @@ import random
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 
 import compare
@@ -142,15 +141,15 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     environment = dict(os.environ)
-    runs = {"ours": [], "theirs": []}
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
         program = build(checkout(args.llm_c), args.sequence_length, args.batch, scratch)
         write_files(scratch, args.batch * args.sequence_length, seed=42)
-        for round_number in range(args.rounds):
-            print(f"round {round_number + 1}/{args.rounds} …", file=sys.stderr, flush=True)
-            runs["ours"].append(run_ours(args, scratch, environment))
-            runs["theirs"].append(run_theirs(program, scratch, args.steps, environment))
+        sides = {
+            "ours": lambda: run_ours(args, scratch, environment),
+            "theirs": lambda: run_theirs(program, scratch, args.steps, environment),
+        }
+        runs = compare.run_in_turns(sides, args.rounds)
     record = {
         "date": compare.utc_now(), "model": "gpt2", "batch": args.batch, "sequence_length": args.sequence_length,
         "llm_c_commit": COMMIT if args.llm_c is None else "of --llm_c", "runs": runs,

@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import statistics
-import sys
 
 import compare
 
@@ -66,11 +65,7 @@ def main():
     sides = {"ours": lambda: run_ours(args, environment, "loss"), "products": lambda: run_ours(args, environment, "products")}
     for way in args.ways:
         sides[way] = lambda way=way: run_theirs(args, environment, way)
-    runs = {side: [] for side in sides}
-    for round_number in range(args.rounds):
-        print(f"round {round_number + 1}/{args.rounds} …", file=sys.stderr, flush=True)
-        for side, run in sides.items():
-            runs[side].append(run())
+    runs = compare.run_in_turns(sides, args.rounds)
     seconds = {side: statistics.median(run["seconds"] for run in made) for side, made in runs.items()}
     goal = args.products_goal or (1.15 if args.frozen else 1.25)
     of_products = seconds["ours"] / seconds["products"]

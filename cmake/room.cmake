@@ -1,5 +1,6 @@
 # A room is a folder of the pipeline: one library from its sources, one test program from its *_test.cc,
-# one micro-benchmark program from its *_bench.cc (where Google Benchmark is installed). Links are given in the direction data flows.
+# one micro-benchmark program from its *_bench.cc (where Google Benchmark is installed). Links are given in the direction
+# data flows.
 #
 #   shoehorn_room(NAME [FOLDERS that belong to it too] LINKS other rooms and libraries [TEST_LINKS what only the tests use]
 #                [TEST_REFERENCES] [SEPARATE_FILES] [RUNS_BRIEFLY])

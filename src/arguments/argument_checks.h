@@ -55,10 +55,9 @@ class KwargsReader {
       : flag_(flag), kwargs_(kwargs) {
     for (const auto& [key, value] : kwargs) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string nearest = nearest_name(key, known);
       throw user_error("[{}: {}] expected {}, got '{}'{}", flag, key,
                        known.empty() ? "no options" : fmt::format("one of {}", fmt::join(known, ", ")), key,
-                       nearest.empty() ? "" : "; did you mean " + nearest + "?");
+                       did_you_mean(nearest_name(key, known)));
     }
   }
 

@@ -154,7 +154,7 @@ void check_choice(const ArgumentSpec& spec, const std::string& text, std::string
   std::string nearest = nearest_name(text, supported);
   if (nearest.empty()) nearest = first_that_begins(supported, text);
   throw user_error("[{}] expected one of {}, got '{}'{}", source, fmt::join(supported, ", "), text,
-                   nearest.empty() ? "" : "; did you mean " + nearest + "?");
+                   did_you_mean(nearest));
 }
 
 bool takes_group(Command command, ArgumentGroup group) {
@@ -227,7 +227,7 @@ std::string did_you_mean(std::string_view name) {
     return all;
   }();
   const std::string nearest = nearest_name(name, names);
-  return nearest.empty() ? std::string(hint_by_beginning(name)) : "; did you mean " + nearest + "?";
+  return nearest.empty() ? std::string(hint_by_beginning(name)) : did_you_mean(nearest);
 }
 
 std::string_view command_name(Command command) {

@@ -53,7 +53,7 @@ CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::v
     std::vector<std::string> names;
     for (const ArgumentSpec& row : rows) names.emplace_back(row.name);
     const std::string nearest = nearest_name(name, names);
-    return nearest.empty() ? "" : "; did you mean --" + nearest + "?";
+    return nearest.empty() ? "" : did_you_mean("--" + nearest);
   };
   for (WordReader reader(words, find, suggest); !reader.at_end();) {
     if (unknown == UnknownFlags::kKeep && !reader.at_known_flag()) {

@@ -28,68 +28,59 @@ std::string lower(std::string text) {
   return text;
 }
 
-// One of DeepSpeed's optimizers, in lower case: names there are of any case.
-struct OptimizerRow {
+// One of DeepSpeed's optimizers or schedules, in lower case: names there are of any case.
+struct TypeRow {
   std::string_view type;
-  const char* optim;                     // null: not here
-  std::vector<std::string_view> params;  // beside lr and weight_decay
+  const char* value;                          // of the argument that says the same; null: not here
+  std::vector<std::string_view> params = {};  // of an optimizer, beside lr and weight_decay
 };
 
-const std::vector<OptimizerRow>& optimizer_rows() {
-  static const std::vector<OptimizerRow> rows = {
+const std::vector<TypeRow>& optimizer_rows() {
+  static const std::vector<TypeRow> rows = {
       {"adamw", "adamw_torch_fused", {"betas", "eps", "adam_w_mode"}},
       {"adam", "adamw_torch_fused", {"betas", "eps", "adam_w_mode"}},
       {"lion", "lion_32bit", {"betas"}},
       {"sgd", "sgd", {"momentum", "nesterov"}},
       {"adagrad", "adagrad", {"eps", "lr_decay"}},
       {"rmsprop", "rmsprop", {"eps", "alpha", "momentum", "centered"}},
-      {"lamb", nullptr, {}},
-      {"onebitadam", nullptr, {}},
-      {"zerooneadam", nullptr, {}},
-      {"onebitlamb", nullptr, {}},
-      {"muadam", nullptr, {}},
-      {"muadamw", nullptr, {}},
-      {"musgd", nullptr, {}},
-      {"muon", nullptr, {}},
+      {"lamb", nullptr},
+      {"onebitadam", nullptr},
+      {"zerooneadam", nullptr},
+      {"onebitlamb", nullptr},
+      {"muadam", nullptr},
+      {"muadamw", nullptr},
+      {"musgd", nullptr},
+      {"muon", nullptr},
   };
   return rows;
 }
 
-struct ScheduleRow {
-  std::string_view type;
-  const char* lr_scheduler_type;  // null: not here
-};
-
-constexpr std::array kScheduleRows = {ScheduleRow{"warmuplr", "constant_with_warmup"},
-                                      ScheduleRow{"warmupdecaylr", "linear"},
-                                      ScheduleRow{"warmupcosinelr", "cosine_with_min_lr"},
-                                      ScheduleRow{"lrrangetest", nullptr}, ScheduleRow{"onecycle", nullptr}};
+const std::vector<TypeRow>& schedule_rows() {
+  static const std::vector<TypeRow> rows = {{"warmuplr", "constant_with_warmup"},
+                                            {"warmupdecaylr", "linear"},
+                                            {"warmupcosinelr", "cosine_with_min_lr"},
+                                            {"lrrangetest", nullptr},
+                                            {"onecycle", nullptr}};
+  return rows;
+}
 
 // DeepSpeed's cosine ends at this share of the largest rate.
 constexpr double kStandardCosMinRatio = 1e-4;
 
 // The row of a type. UserError for a name that is unknown or not here.
-template <typename Rows>
-const auto& row_of(const Rows& rows, const std::string& key, const std::string& type, const char* instead) {
-  const auto is_here = [](const auto& row) {
-    if constexpr (requires { row.optim; }) {
-      return row.optim != nullptr;
-    } else {
-      return row.lr_scheduler_type != nullptr;
-    }
-  };
+const TypeRow& row_of(const std::vector<TypeRow>& rows, const std::string& key, const std::string& type,
+                      const char* instead) {
   std::vector<std::string> here;
-  for (const auto& row : rows) {
-    if (is_here(row)) here.emplace_back(row.type);
+  for (const TypeRow& row : rows) {
+    if (row.value != nullptr) here.emplace_back(row.type);
   }
   const auto found =
-      std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.type == lower(type); });
+      std::find_if(rows.begin(), rows.end(), [&](const TypeRow& row) { return row.type == lower(type); });
   if (found == rows.end()) {
-    const std::string nearest = nearest_name(lower(type), here);
     throw user_error("[{}] expected one of {}, got '{}'{}; {}", key, fmt::join(here, ", "), type,
-                     nearest.empty() ? "" : "; did you mean " + nearest + "?", instead);
+                     did_you_mean(nearest_name(lower(type), here)), instead);
   }
-  if (!is_here(*found)) {
+  if (found->value == nullptr) {
     throw not_in_this_version("[{}] expected one of {}, got '{}'; known, but not in this version yet; {}",
                               key, fmt::join(here, ", "), type, instead);
   }
@@ -110,10 +101,7 @@ class Applier {
     set_schedule();
     set_zero();
     settings_.flags = match_.finish();
-    if (!config_.keys.without_effect.empty()) {
-      settings_.notices.push_back(fmt::format("{}: no effect here have {}", config_.source,
-                                              fmt::join(config_.keys.without_effect, ", ")));
-    }
+    match_.add_notice_of(config_.keys.without_effect, settings_.notices);
     return std::move(settings_);
   }
 
@@ -233,8 +221,8 @@ class Applier {
                          place("optimizer.type"));
       return;
     }
-    const OptimizerRow& row = row_of(optimizer_rows(), place("optimizer.type"), *type,
-                                     "leave the optimizer out of the file for one of --optim");
+    const TypeRow& row = row_of(optimizer_rows(), place("optimizer.type"), *type,
+                                "leave the optimizer out of the file for one of --optim");
     for (const auto& [key, value] : config_.keys.values) {
       if (!key.starts_with(kParams)) continue;
       const std::string param = key.substr(kParams.size());
@@ -244,7 +232,7 @@ class Applier {
       throw user_error("[{}] expected lr, weight_decay, {} for {}, got '{}'", place(key),
                        fmt::join(row.params, ", "), *type, param);
     }
-    match_.set("optimizer.type", "optim", row.optim);
+    match_.set("optimizer.type", "optim", row.value);
     set_from("optimizer.params.lr", "learning_rate");
     set_from("optimizer.params.weight_decay", "weight_decay");
     set_betas();
@@ -283,8 +271,8 @@ class Applier {
                          place("scheduler.type"));
       return;
     }
-    const ScheduleRow& row = row_of(kScheduleRows, place("scheduler.type"), *type,
-                                    "leave the scheduler out of the file for one of --lr_scheduler_type");
+    const TypeRow& row = row_of(schedule_rows(), place("scheduler.type"), *type,
+                                "leave the scheduler out of the file for one of --lr_scheduler_type");
     const bool is_cosine = row.type == "warmupcosinelr";
     const auto only_of = [&](std::string_view param, bool belongs) {
       const std::string key = fmt::format("{}{}", kScheduleParams, param);
@@ -293,7 +281,7 @@ class Applier {
     };
     only_of("cos_min_ratio", is_cosine);
     only_of("total_num_steps", row.type != "warmuplr");
-    match_.set("scheduler.type", "lr_scheduler_type", row.lr_scheduler_type);
+    match_.set("scheduler.type", "lr_scheduler_type", row.value);
     set_from("scheduler.params.warmup_max_lr", "learning_rate");
     set_warmup_steps();
     set_total_steps();

@@ -277,9 +277,8 @@ class Sorter {
       } else if (is_object_of_section) {
         sort(value, path + ".");
       } else if (!is_section(path)) {
-        const std::string nearest = nearest_key(parent, name);
         throw user_error("[{}: {}] expected a key of DeepSpeed's configuration, got '{}'{}", source_, path,
-                         name, nearest.empty() ? "" : "; did you mean " + nearest + "?");
+                         name, did_you_mean(nearest_key(parent, name)));
       } else if (!value.is_null()) {
         throw user_error("[{}: {}] expected an object, got {}", source_, path, json_line(value));
       }

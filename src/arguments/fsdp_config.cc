@@ -118,9 +118,8 @@ void read_words(const std::string& text, FsdpConfig& config) {
     }
     std::vector<std::string> known = {"true", "auto_wrap", "offload"};
     for (const Strategy& strategy : kStrategies) known.emplace_back(strategy.name);
-    const std::string nearest = nearest_name(word, known);
     throw user_error("[{}] expected true or words of {}, got '{}'{}", place, fmt::join(known, ", "), word,
-                     nearest.empty() ? "" : "; did you mean " + nearest + "?");
+                     did_you_mean(nearest_name(word, known)));
   }
 }
 
@@ -155,9 +154,8 @@ FsdpConfig read_fsdp_config(const std::string& words, const Json& object, const 
     } else {
       std::vector<std::string> known(kRead.begin(), kRead.end());
       known.insert(known.end(), kWithoutEffect.begin(), kWithoutEffect.end());
-      const std::string nearest = nearest_name(key, known);
       throw user_error("[{}] expected a key of fsdp_config, got '{}'{}", place, name,
-                       nearest.empty() ? "" : "; did you mean " + nearest + "?");
+                       did_you_mean(nearest_name(key, known)));
     }
   }
   if (stage) {
@@ -185,10 +183,7 @@ NeighbourSettings apply_fsdp_config(const FsdpConfig& config, TrainingArguments&
   match.set(config.stage_key, "zero_stage", config.zero_stage);
   if (config.activation_checkpointing) match.set("activation_checkpointing", "gradient_checkpointing", true);
   settings.flags = match.finish();
-  if (!config.without_effect.empty()) {
-    settings.notices.push_back(
-        fmt::format("{}: no effect here have {}", config.source, fmt::join(config.without_effect, ", ")));
-  }
+  match.add_notice_of(config.without_effect, settings.notices);
   return settings;
 }
 

@@ -40,6 +40,12 @@ void SettingMatch::set(const std::string& key, const std::string& flag, const nl
   flags_.push_back(flag);
 }
 
+void SettingMatch::add_notice_of(const std::vector<std::string>& without_effect,
+                                 std::vector<std::string>& notices) const {
+  if (!without_effect.empty())
+    notices.push_back(fmt::format("{}: no effect here have {}", source_, fmt::join(without_effect, ", ")));
+}
+
 std::vector<std::string> SettingMatch::finish() const {
   if (mismatches_.empty()) return flags_;
   throw user_error(

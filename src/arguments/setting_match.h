@@ -23,6 +23,9 @@ class SettingMatch {
   bool is_given(std::string_view flag) const { return is_given_(flag); }
   void add_mismatch(std::string line) { mismatches_.push_back(std::move(line)); }
 
+  // Appends a notice of the file's keys that have no effect here, if there are any.
+  void add_notice_of(const std::vector<std::string>& without_effect, std::vector<std::string>& notices) const;
+
   // UserError that names every mismatch, if there is one. Else the flags that were set.
   std::vector<std::string> finish() const;
 

@@ -35,4 +35,7 @@ int64_t edit_distance(std::string_view a, std::string_view b, int64_t bound);
 // of the length of `name`.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
+// The end of a refusal: "; did you mean `nearest`?", or nothing if there is none.
+std::string did_you_mean(std::string_view nearest);
+
 }  // namespace shoehorn

@@ -14,25 +14,16 @@ JoinedSource::JoinedSource(std::vector<std::shared_ptr<const SampleSource>> sour
     : sources_(std::move(sources)), mixture_(std::move(mixture)) {
   CHECK(!sources_.empty() && (!mixture_ || std::ssize(sources_) == mixture_->sets()), "{} sources to join",
         sources_.size());
-  facts_ = sources_.front()->facts();
-  facts_.size = 0;
-  for (const TokenStream stream : kTokenStreams) facts_.of(stream).tokens = 0;
   for (const auto& source : sources_) {
     const SourceFacts& facts = source->facts();
     CHECK((!mixture_ || facts.size == mixture_->set(std::ssize(first_samples_)).samples) &&
               source->distinct_size() == facts.size && source->mixture() == nullptr,
           "a source of {} samples, {} of them distinct", facts.size, source->distinct_size());
     first_samples_.push_back(facts_.size);
-    facts_.size += facts.size;
-    facts_.has_token_types = facts_.has_token_types || facts.has_token_types;
-    facts_.most_documents = std::max(facts_.most_documents, facts.most_documents);
-    facts_.longest_document = std::max(facts_.longest_document, facts.longest_document);
-    for (const TokenStream stream : kTokenStreams) {
-      StreamFacts& all = facts_.of(stream);
-      all.tokens += facts.of(stream).tokens;
-      all.longest = std::max(all.longest, facts.of(stream).longest);
-      all.shortest = std::min(all.shortest, facts.of(stream).shortest);
-      all.largest_id = std::max(all.largest_id, facts.of(stream).largest_id);
+    if (first_samples_.size() == 1) {
+      facts_ = facts;
+    } else {
+      facts_.append(facts);
     }
   }
 }

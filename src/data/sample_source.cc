@@ -119,6 +119,21 @@ TokenStream labelled_stream(LabelKind kind) {
 
 // Offsets say where each of the arrays ends but the labels, which end it. Checkpoints keep the hash: what a data set of
 // one stream without documents gives stays as it is.
+void SourceFacts::append(const SourceFacts& other) {
+  size += other.size;
+  has_token_types = has_token_types || other.has_token_types;
+  most_documents = std::max(most_documents, other.most_documents);
+  longest_document = std::max(longest_document, other.longest_document);
+  for (const TokenStream stream : kTokenStreams) {
+    StreamFacts& all = of(stream);
+    const StreamFacts& added = other.of(stream);
+    all.tokens += added.tokens;
+    all.longest = std::max(all.longest, added.longest);
+    all.shortest = std::min(all.shortest, added.shortest);
+    all.largest_id = std::max(all.largest_id, added.largest_id);
+  }
+}
+
 std::string SampleSource::content_hash() const {
   ContentHash hash;
   add_offsets(*this, TokenStream::kInput, hash);

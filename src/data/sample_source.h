@@ -70,6 +70,9 @@ struct SourceFacts {
 
   const StreamFacts& of(TokenStream stream) const { return streams[static_cast<size_t>(stream)]; }
   StreamFacts& of(TokenStream stream) { return streams[static_cast<size_t>(stream)]; }
+
+  // Makes these the facts of their samples and of those of another source, whose labels are of the same shape.
+  void append(const SourceFacts& other);
 };
 
 class SampleSource {

@@ -27,17 +27,10 @@ ShardSource::ShardSource(const std::filesystem::path& directory, std::span<const
     }
     first_samples_.push_back(facts_.size);
     first_tokens_.push_back(facts_.of(TokenStream::kInput).tokens);
-    facts_.labels = facts.labels;
-    facts_.size += facts.size;
-    facts_.has_token_types |= facts.has_token_types;
-    facts_.longest_document = std::max(facts_.longest_document, facts.longest_document);
-    for (const TokenStream stream : kTokenStreams) {
-      StreamFacts& all = facts_.of(stream);
-      const StreamFacts& added = facts.of(stream);
-      all.tokens += added.tokens;
-      all.longest = std::max(all.longest, added.longest);
-      all.shortest = shards_.empty() ? added.shortest : std::min(all.shortest, added.shortest);
-      all.largest_id = std::max(all.largest_id, added.largest_id);
+    if (shards_.empty()) {
+      facts_ = facts;
+    } else {
+      facts_.append(facts);
     }
     shards_.push_back(std::move(shard));
   }

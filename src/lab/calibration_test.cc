@@ -55,7 +55,8 @@ TEST(CalibrationTest, AStepOfWhatWasTimedIsKnown) {
   options.backend = backend();
   const Session session(model, std::move(options));
   const StepTime time = calibrated_step_time(session, quick_costs());
-  EXPECT_LT(time.unmeasured_share, 0.01);  // how far its time is known is the machine's: on a busy one, hardly
+  EXPECT_LT(time.unmeasured_share,
+            0.01);  // how far its time is known is the machine's: on a busy one, hardly
   EXPECT_GT(time.seconds, 0);
   EXPECT_GT(time.error, 0);
 }

@@ -11,9 +11,8 @@ std::vector<size_t> choose_names(const std::vector<std::string>& known,
                                  const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      const std::string nearest = nearest_name(name, known);
       throw user_error("[--rungs] expected some of {}, got '{}'{}", fmt::join(known, ", "), name,
-                       nearest.empty() ? "" : "; did you mean " + nearest + "?");
+                       did_you_mean(nearest_name(name, known)));
     }
     if (std::count(names.begin(), names.end(), name) > 1)
       throw user_error("[--rungs] expected each rung once, got '{}' twice", name);

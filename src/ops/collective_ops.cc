@@ -21,12 +21,6 @@ int64_t whole_elements(const std::vector<RingSegment>& segments) {
   return elements;
 }
 
-int64_t stored_elements(const std::vector<RingSegment>& segments) {
-  int64_t elements = 0;
-  for (const RingSegment& segment : segments) elements += segment.piece;
-  return elements;
-}
-
 void check_input(const OpContext& context, size_t input, DType dtype,
                  int64_t (*elements)(const std::vector<RingSegment>&)) {
   const auto at = static_cast<int64_t>(input);

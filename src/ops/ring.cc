@@ -9,6 +9,12 @@ RingSegment ring_segment(int64_t elements, int64_t ranks, int64_t multiple) {
   return {elements, round_up(ceil_divide(elements, ranks), multiple)};
 }
 
+int64_t stored_elements(const std::vector<RingSegment>& segments) {
+  int64_t elements = 0;
+  for (const RingSegment& segment : segments) elements += segment.piece;
+  return elements;
+}
+
 ElementRange part_of(const RingSegment& segment, int64_t part) {
   return {std::min(part * segment.piece, segment.elements),
           std::min((part + 1) * segment.piece, segment.elements)};
@@ -20,8 +26,8 @@ Ring::Ring(std::vector<RingSegment> segments, int64_t chunk_elements, int64_t ra
     CHECK(segment.piece * ranks >= segment.elements, "parts of {} of {} elements on {} ranks", segment.piece,
           segment.elements, ranks);
     elements_ += segment.elements;
-    stored_elements_ += segment.piece;
   }
+  stored_elements_ = shoehorn::stored_elements(segments_);
   CHECK(elements_ > 0 && ranks > 0, "a ring of {} ranks for {} elements", ranks, elements_);
   chunk_elements_ = chunk_elements > 0 ? chunk_elements : stored_elements_;
 }

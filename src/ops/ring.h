@@ -27,6 +27,9 @@ namespace shoehorn {
 // A row of elements cut for so many ranks, at multiples of `multiple`.
 RingSegment ring_segment(int64_t elements, int64_t ranks, int64_t multiple = 1);
 
+// The elements that a rank stores of a row of segments: of each a piece.
+int64_t stored_elements(const std::vector<RingSegment>& segments);
+
 // Elements [begin, end) of a segment that a rank's part has.
 struct ElementRange {
   int64_t begin = 0;

@@ -81,9 +81,8 @@ ScheduleType parse_schedule_type(std::string_view name) {
         "metric and is no function of the step",
         known, name);
   }
-  const std::string nearest = nearest_name(name, schedule_names());
   throw user_error("[lr_scheduler_type] expected one of {}, got '{}'{}", known, name,
-                   nearest.empty() ? "" : "; did you mean " + nearest + "?");
+                   did_you_mean(nearest_name(name, schedule_names())));
 }
 
 Schedule::Schedule(ScheduleType type, double learning_rate, int64_t warmup_steps, int64_t total_steps,

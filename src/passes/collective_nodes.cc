@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/rounding.h"
 #include "ops/op_info.h"
 #include "ops/ring.h"
 #include "optim/optimizer.h"
@@ -35,10 +36,8 @@ std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage,
   return segments;
 }
 
-int64_t stored_elements(const std::vector<RingSegment>& segments) {
-  int64_t elements = 0;
-  for (const RingSegment& segment : segments) elements += segment.piece;
-  return elements;
+int64_t most_chunk_elements(const RankOptions& ranks, DType dtype) {
+  return ceil_divide(ranks.bucket_bytes, dtype_bytes(dtype) * ranks.world_size);
 }
 
 NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<RingValue>& values,

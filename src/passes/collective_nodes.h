@@ -17,8 +17,8 @@ inline constexpr int32_t kCommunicationLane = 1;
 // so that sums are taken in the same order.
 std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage, const StepOptions& options);
 
-// The elements that a rank stores of these.
-int64_t stored_elements(const std::vector<RingSegment>& segments);
+// The elements of a part that go around at a time, at most, so that those of all parts fill a bucket.
+int64_t most_chunk_elements(const RankOptions& ranks, DType dtype);
 
 // A value that goes around, and how it is cut.
 struct RingValue {

@@ -67,8 +67,7 @@ std::vector<std::vector<Summed>> buckets_of(const Program& program, const std::v
 
 // What goes around of a part at a time: a bucket at once, and one with a tensor that is larger in pieces of a bucket's size.
 int64_t chunk_elements_of(const std::vector<std::vector<Summed>>& buckets, const RankOptions& ranks) {
-  const int64_t most =
-      ceil_divide(ranks.bucket_bytes, static_cast<int64_t>(sizeof(float)) * ranks.world_size);
+  const int64_t most = most_chunk_elements(ranks, DType::kF32);
   int64_t chunk = 1;
   for (const std::vector<Summed>& bucket : buckets) {
     int64_t stored = 0;

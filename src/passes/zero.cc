@@ -85,14 +85,11 @@ RingValue gathered_value(ValueId shard, const ShardedStorage& of) {
 // By element type, which a message has one of.
 using ByType = std::map<DType, std::vector<const ShardedStorage*>>;
 
-int64_t stored_elements(const std::vector<const ShardedStorage*>& shards) {
-  int64_t elements = 0;
-  for (const ShardedStorage* shard : shards) elements += stored_elements(shard->segments);
-  return elements;
-}
-
-int64_t chunk_elements_of(int64_t stored, DType dtype, const RankOptions& ranks) {
-  return std::min(stored, ceil_divide(ranks.bucket_bytes, dtype_bytes(dtype) * ranks.world_size));
+int64_t chunk_elements_of(const std::vector<const ShardedStorage*>& shards, DType dtype,
+                          const RankOptions& ranks) {
+  int64_t stored = 0;
+  for (const ShardedStorage* shard : shards) stored += stored_elements(shard->segments);
+  return std::min(stored, most_chunk_elements(ranks, dtype));
 }
 
 // The newest version of each storage that a program's nodes make.
@@ -121,7 +118,7 @@ void gather_kept(Program& program, const ProgramFamily& family, const RankOption
       const ValueId value = updated == newest.end() ? program.read_state(shard->shard) : updated->second;
       values.push_back(gathered_value(value, *shard));
     }
-    const int64_t chunk = chunk_elements_of(stored_elements(shards), dtype, ranks);
+    const int64_t chunk = chunk_elements_of(shards, dtype, ranks);
     const NodeId node =
         append_collective(builder, OpKind::kAllGather, values, chunk, ranks, false, "gather_updated");
     for (size_t i = 0; i < shards.size(); ++i)
@@ -206,7 +203,7 @@ class WeightGatherer {
     for (const ShardedStorage& shard : family_.shards) {
       if (!shard.is_kept && shard.whole_type.dtype == dtype) shards.push_back(&shard);
     }
-    return chunk_elements_of(stored_elements(shards), dtype, ranks_);
+    return chunk_elements_of(shards, dtype, ranks_);
   }
 
   Program& program_;

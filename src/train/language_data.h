@@ -47,11 +47,11 @@ struct LanguageData {
 std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& model,
                            const Tokenizer* tokenizer);
 
-// Loads --train_file, mixed by --train_file_weights where there are any, and, if the run evaluates, --validation_file. Without the latter the first 5, or
-// --validation_split_percentage, percent of the training texts (of each file, if mixed) are not trained on, whether they are evaluated on or not.
-// Calls fit_block_size. UserError: those of load_texts and cut_blocks; --add_eos with a tokenizer that names no end
-// token; a token beyond the model's vocabulary; a file without a block;
-// another number of weights than of names in --train_file.
+// Loads --train_file, mixed by --train_file_weights where there are any, and, if the run evaluates, --validation_file.
+// Without the latter the first 5, or --validation_split_percentage, percent of the training texts (of each file, if
+// mixed) are not trained on, whether they are evaluated on or not. Calls fit_block_size. UserError: those of load_texts
+// and cut_blocks; --add_eos with a tokenizer that names no end token; a token beyond the model's vocabulary; a file
+// without a block; another number of weights than of names in --train_file.
 LanguageData load_language_data(TrainingArguments& args, const LanguageReader& reader);
 
 // The blocks of all texts of some files, to evaluate on: the first --max_eval_samples. Appends its lines to `summary` and
