@@ -141,6 +141,13 @@ TEST_F(CliErrors, InvalidUtf8IsCountedAndRead) {
   EXPECT_TRUE(contains(result.output, "3 ill-formed stretches of UTF-8"));
 }
 
+TEST_F(CliErrors, EmptyTextsAreCounted) {
+  directory_.write("train.csv", "text,label\nstat,up\n,down\nhust,down\n\"\",up\n");
+  const ProgramRun result = run(train_words({"--max_steps", "1"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_TRUE(contains(result.output, "train.csv: 2 empty texts used as they are\n")) << result.output;
+}
+
 TEST_F(CliErrors, OutputThatCannotBeWritten) {
   directory_.write("file", "x");
   const std::string under_a_file = path("file") / "out";

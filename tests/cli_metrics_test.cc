@@ -92,9 +92,13 @@ TEST_F(CliMetrics, ClassWeightsAreShownAndDecideWhatARunIs) {
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   };
-  const json plain = parse_json(evaluate({}).output, "output");
+  const ProgramRun unweighted = evaluate({});
+  EXPECT_TRUE(contains(unweighted.error, "training weighed the classes (class_weights [\"balanced\"])"))
+      << unweighted.error;
+  const json plain = parse_json(unweighted.output, "output");
   const json weighted = parse_json(evaluate({"--class_weights", "down=0,up=1"}).output, "output");
   EXPECT_NE(plain["eval_loss"], weighted["eval_loss"]);
+  EXPECT_FALSE(contains(evaluate({"--class_weights", "down=0,up=1"}).error, "training weighed"));
   EXPECT_EQ(plain["eval_f1"], weighted["eval_f1"]) << "only the loss has weights";
   const ProgramRun refused = evaluate({"--class_weights", "balanced"});
   EXPECT_EQ(refused.exit_code, 2);

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -40,7 +42,7 @@ class CliSignals : public CliTest {
  protected:
   // Whatever the tests themselves were started under.
   CliSignals() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
   }
 
   std::vector<std::string> words(const fs::path& output_dir, bool resume = false) const {
@@ -265,6 +267,40 @@ TEST_F(CliSignals, ASecondSignalEndsItAtOnceAndLosesNoFinishedCheckpoint) {
     EXPECT_EQ(run(more).exit_code, 0);
   }
   EXPECT_GE(at_once, 1);
+}
+
+// What head or a pager leaves unread.
+TEST_F(CliSignals, AReaderThatGoesEndsItWithACheckpoint) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  std::vector<std::string> all = endless_words();
+  all.insert(all.begin(), SHOEHORN_PROGRAM);
+  const pid_t program = fork();
+  if (program == 0) {
+    std::vector<char*> arguments;
+    for (std::string& word : all) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string shown;
+  std::array<char, 4096> bytes{};
+  while (!contains(shown, "step 2 ")) {
+    const ssize_t count = read(ends[0], bytes.data(), bytes.size());
+    ASSERT_GT(count, 0) << shown;
+    shown.append(bytes.data(), static_cast<size_t>(count));
+  }
+  close(ends[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(program, &status, 0), program);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGPIPE) << status;
+  EXPECT_GE(newest(output()), 2);
+  std::vector<std::string> more = endless_words({"--resume_from_checkpoint"});
+  more.insert(more.end(), {"--max_steps", std::to_string(newest(output()) + 1)});
+  EXPECT_EQ(run(more).exit_code, 0);
 }
 
 // nohup ignores SIGHUP; what was ignored at the start stays so.

@@ -120,7 +120,7 @@ std::vector<ArgumentSpec> loading_and_saving() {
        .field = &Args::enable_jit_checkpoint,
        .resume = kIrrelevant,
        .help =
-           "save a checkpoint when Ctrl-C, SIGTERM or SIGHUP stops the run; yes unless save_strategy is no"},
+           "save a checkpoint when Ctrl-C, SIGTERM, SIGHUP or SIGPIPE stops the run; yes unless save_strategy is no"},
       {.name = "restore_callback_states_from_checkpoint",
        .group = kSaving,
        .read_by = kReadByTrain,

@@ -30,8 +30,9 @@ void handle_stop_signal(int signal) {
   const int error_number = errno;
   if (stop_signal() == 0) {
     request_stop(signal);
-  } else if (static_cast<double>(monotonic_nanoseconds() - request_nanoseconds.load()) * 1e-9 >=
-             kSecondSignalSeconds) {
+  } else if (signal != SIGPIPE &&  // each further line of a pipe without a reader is the same event
+             static_cast<double>(monotonic_nanoseconds() - request_nanoseconds.load()) * 1e-9 >=
+                 kSecondSignalSeconds) {
     constexpr std::string_view kEnd = "\nended at once by a second signal\n";
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kEnd.data(), kEnd.size());
     _exit(exit_code_of_stop(signal));
@@ -64,6 +65,8 @@ std::string stop_signal_name(int signal) {
       return "SIGTERM";
     case SIGHUP:
       return "SIGHUP";
+    case SIGPIPE:
+      return "SIGPIPE";
     default:
       return fmt::format("signal {}", signal);
   }
@@ -73,8 +76,8 @@ Stopped::Stopped(int signal, std::string kept) : signal_(signal), kept_(std::mov
   text_ = fmt::format("stopped by {}{}{}", stop_signal_name(signal), kept_.empty() ? "" : ": ", kept_);
 }
 
-StopSignals::StopSignals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+StopSignals::StopSignals(std::initializer_list<int> signals) {
+  for (const int signal : signals) {
     struct sigaction before{};
     if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
     struct sigaction action{};

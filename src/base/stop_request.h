@@ -13,6 +13,7 @@
 
 #include <csignal>
 #include <exception>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ void clear_stop_request() noexcept;
 // "Ctrl-C (SIGINT)", "SIGTERM", …
 std::string stop_signal_name(int signal);
 
-// What a shell reports for a program that ended by the signal: 130, 143, 129.
+// What a shell reports for a program that ended by the signal: 130, 143, 129, 141.
 inline int exit_code_of_stop(int signal) {
   return 128 + signal;
 }
@@ -72,12 +73,13 @@ auto with_kept_text(const std::string& kept, const Work& work) {
   }
 }
 
-// While an object lives, SIGINT, SIGTERM and SIGHUP call request_stop(). A signal that was ignored stays ignored
-// (SIGHUP under nohup). A second signal, kSecondSignalSeconds after the request or later, ends the process at once
+// While an object lives, its signals call request_stop(). SIGPIPE may be one: the output has no reader any more, which
+// ends a program that does not ask for it. A signal that was ignored stays ignored (SIGHUP under nohup). A second signal,
+// other than SIGPIPE, kSecondSignalSeconds after the request or later, ends the process at once
 // with its exit code. Objects may be nested; each restores what it found.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(std::initializer_list<int> signals = {SIGINT, SIGTERM, SIGHUP});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

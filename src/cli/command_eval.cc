@@ -17,11 +17,28 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "state/checkpoint_record.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/trainer.h"
 
 namespace shoehorn {
+
+namespace {
+
+// The losses that a training with weights reported are not those of an evaluation without; its file of arguments knows.
+std::string notice_of_training_weights(const ParsedArguments& parsed, const ModelSource& source) {
+  const std::filesystem::path file = source.directory / kArgumentsFile;
+  if (parsed.sets("class_weights") || !path_exists(file)) return "";
+  const nlohmann::json written = read_json(file);
+  const auto weights = written.find("class_weights");
+  if (weights == written.end() || weights->empty()) return "";
+  return fmt::format(
+      "{}: training weighed the classes (class_weights {}), this loss does not; --class_weights gives weights\n",
+      file.string(), weights->dump());
+}
+
+}  // namespace
 
 int evaluate_model(const ParsedArguments& parsed) {
   TrainingArguments args = parsed.arguments;
@@ -49,6 +66,7 @@ int evaluate_model(const ParsedArguments& parsed) {
                                 find_data_files("--validation_file", args.validation_file), true,
                                 args.max_eval_samples, notices)
                  .dataset;
+      notices += notice_of_training_weights(parsed, source);
     }
     print_text(args, fmt::format("{}{}{}\n", summary, notices, describe(thread_count())));
     TrainerOptions options;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,10 +20,10 @@
 #include "cli/find_fit.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
+#include "cli/output_lines.h"
 #include "cli/rank_of_process.h"
 #include "cli/resume_command.h"
 #include "cli/score_text.h"
-#include "cli/terminal_lines.h"
 #include "cli/text_task.h"
 #include "exec/backend/thread_count.h"
 #include "io/checkpoint_directory.h"
@@ -114,7 +115,7 @@ std::string format_stop(const TrainOutput& output, const TrainingArguments& args
 
 // The results so far of a run that was stopped; its exit code.
 int end_stopped(Trainer& trainer, const TrainOutput& output, const std::vector<std::string>& words) {
-  leave_closed_terminal();
+  leave_closed_output();
   const TrainingArguments& args = trainer.arguments();
   // Only an evaluation was given up: without a checkpoint, what was trained is in no file yet.
   const bool is_trained =
@@ -225,7 +226,7 @@ int run_train(const std::vector<std::string>& words) {
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
     return evaluate_model(parsed);
   }
-  const StopSignals signals;
+  const StopSignals signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE});
   ModelSource source = open_model(args, false, true);
   std::optional<NewDirectory> directory;
   std::optional<DirectoryLock> lock;

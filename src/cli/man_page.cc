@@ -108,7 +108,7 @@ std::string man_page() {
       "\\(aq_\\(aq.\n{}"
       ".SH EXIT STATUS\n"
       ".TP\n0\ndone\n.TP\n1\nfailed\n.TP\n2\nthe command line, a file or the memory does not allow it\n"
-      ".TP\n130, 143, 129\nstopped by SIGINT (Ctrl\\-C), SIGTERM or SIGHUP\n"
+      ".TP\n130, 143, 129, 141\nstopped by SIGINT (Ctrl\\-C), SIGTERM, SIGHUP or SIGPIPE\n"
       ".SH ENVIRONMENT\n"
       ".TP\n.B OMP_NUM_THREADS\nthe number of threads\n"
       ".TP\n.B NO_COLOR\nno colours and no bold text on a terminal\n"

@@ -1,11 +1,9 @@
 #include "cli/notice_printer.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <iostream>
 
-#include "cli/terminal_lines.h"
+#include "cli/output_lines.h"
 
 namespace shoehorn {
 
@@ -27,7 +25,7 @@ std::function<void(const std::string& line)> notice_printer(const TrainingArgume
 
 std::function<void(const std::string& line)> notice_printer(const TrainingArguments& args, std::FILE* file) {
   if (is_quiet(args)) return {};
-  return [file](const std::string& line) { print_line(file, line); };
+  return [file](const std::string& line) { print_flushed(file, line + "\n"); };
 }
 
 void print_text(const TrainingArguments& args, const std::string& text) {
@@ -36,8 +34,7 @@ void print_text(const TrainingArguments& args, const std::string& text) {
 
 void print_text(const TrainingArguments& args, const std::string& text, std::FILE* file) {
   if (is_quiet(args)) return;
-  fmt::print(file, "{}", text);
-  std::fflush(file);
+  print_flushed(file, text);
 }
 
 void show_notices(const ParsedArguments& parsed, const TrainingArguments& args) {

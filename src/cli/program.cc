@@ -13,9 +13,9 @@
 #include "base/utf8.h"
 #include "cli/command_list.h"
 #include "cli/commands.h"
+#include "cli/output_lines.h"
 #include "cli/program_help.h"
 #include "cli/rank_of_process.h"
-#include "cli/terminal_lines.h"
 #include "cli/unknown_command.h"
 #include "cli/version.h"
 #include "io/json_file.h"
@@ -119,7 +119,7 @@ int run_program(const std::vector<std::string>& words) {
     flush_output();
     return exit_code_of_rank(exit_code);
   } catch (const Stopped& stop) {
-    leave_closed_terminal();
+    leave_closed_output();
     fmt::print(stderr, "{}\n", stop.what());
     return exit_code_of_stop(stop.signal());
   } catch (const std::system_error& error) {

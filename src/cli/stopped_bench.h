@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/stop_request.h"
-#include "cli/terminal_lines.h"
+#include "cli/output_lines.h"
 
 namespace shoehorn {
 
@@ -23,7 +23,7 @@ Result walk_until_stopped(const Walk& walk, const Write& write, const Print& pri
       write(result);
     });
   } catch (const Stopped& stop) {
-    leave_closed_terminal();
+    leave_closed_output();
     if (!so_far) throw Stopped(stop.signal(), "no setting is measured");
     print(*so_far);
     throw Stopped(stop.signal(), fmt::format("the result is of the settings so far, {} of {}",

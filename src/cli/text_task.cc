@@ -7,6 +7,7 @@
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "base/stop_request.h"
 #include "cli/notice_printer.h"
 #include "io/model_directory.h"
@@ -118,6 +119,8 @@ std::string notices_of(const std::string& file, const LoadedDataset& data) {
     notices +=
         fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
   }
+  if (data.empty_texts > 0)
+    notices += fmt::format("{}: {} used as they are\n", file, plural_count(data.empty_texts, "empty text"));
   for (const std::string& notice : data.notices) notices += notice + "\n";
   if (!data.files.empty())
     notices += fmt::format("{}: tokenized samples are read from {}\n", file, data.files.string());

@@ -1,5 +1,5 @@
-// The program. Exit codes: 0 done, 1 failed, 2 the user's mistake; 130, 143 and 129 stopped by SIGINT (Ctrl-C), SIGTERM
-// and SIGHUP.
+// The program. Exit codes: 0 done, 1 failed, 2 the user's mistake; 130, 143, 129 and 141 stopped by SIGINT (Ctrl-C),
+// SIGTERM, SIGHUP and SIGPIPE.
 #include "base/stop_request.h"
 #include "base/thread_waits.h"
 #include "cli/commands.h"
