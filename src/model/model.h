@@ -48,7 +48,7 @@ class Model {
 
   // The text of config.json; empty for a model without one.
   virtual std::string config_json() const { return {}; }
-  // The first part of the parameter names ("bert") that files of the model without its head leave out. Empty:
+  // The first part of the parameter names ("transformer") that files of the model without its head leave out. Empty:
   // there are no such files.
   virtual std::string base_model_prefix() const { return {}; }
 
