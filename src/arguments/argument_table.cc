@@ -218,7 +218,7 @@ const ArgumentSpec* find_argument(std::string_view name) {
   return found == name_index().end() ? nullptr : found->second;
 }
 
-std::string did_you_mean(std::string_view name) {
+std::string nearest_argument_hint(std::string_view name) {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
     for (const auto& [known, spec] : name_index()) {

@@ -140,8 +140,8 @@ const std::vector<ArgumentSpec>& argument_table();
 // By name or alias; '-' counts as '_'. Null if there is none.
 const ArgumentSpec* find_argument(std::string_view name);
 
-// "; did you mean --x?" or "".
-std::string did_you_mean(std::string_view name);
+// Of an unknown name: "; did you mean --x?", what its beginning is known for, or "".
+std::string nearest_argument_hint(std::string_view name);
 
 // True if the command accepts the row. A command line of train can also be planned and measured, so plan,
 // anatomy and bench accept all rows of a run; eval, predict and env accept the rows that they read.

@@ -55,7 +55,7 @@ bool ParsedArguments::sets(std::string_view name) const {
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words, int64_t ranks) {
   ParsedArguments parsed;
   std::vector<GivenFlag> flags;
-  for (WordReader reader(words, find_argument, did_you_mean); !reader.at_end();) {
+  for (WordReader reader(words, find_argument, nearest_argument_hint); !reader.at_end();) {
     flags.push_back(reader.read_flag());
     require_taken(command, *flags.back().spec, flags.back().source);
   }
