@@ -72,8 +72,9 @@ struct Parameter : ShardedTensor {
   StorageId rest;     // the 16-bit rest of a split master; invalid otherwise
   int64_t offset_elements = 0;
   bool trainable = true;
-  bool is_embedding = false;  // a table whose rows are looked up
-  bool is_adapter = false;    // the pass `lora` added it; no file of the base model has it
+  bool is_embedding = false;   // a table whose rows are looked up
+  bool is_layer_norm = false;  // the scale or shift of a LayerNorm, which has no weight decay
+  bool is_adapter = false;     // the pass `lora` added it; no file of the base model has it
   float weight_decay = 0;
   Initializer initializer;
 };

@@ -60,22 +60,22 @@ void ModelBuilder::set_region(int32_t layer, Component component) {
   builder_.set_region(region);
 }
 
-void ModelBuilder::mark_embedding(Tensor table) {
+void ModelBuilder::mark(Tensor weight, bool Parameter::* fact) {
   StateTable& state = program_.state();
-  const StorageId storage = program_.value(table.id()).storage;
+  const StorageId storage = program_.value(weight.id()).storage;
   if (!storage.valid()) return;
-  for (const ParameterId id : state.parameters_of(storage)) state.parameter(id).is_embedding = true;
+  for (const ParameterId id : state.parameters_of(storage)) state.parameter(id).*fact = true;
 }
 
 Tensor ModelBuilder::embedding(Tensor table, Tensor ids, int64_t padding_index) {
-  mark_embedding(table);
+  mark(table, &Parameter::is_embedding);
   EmbeddingAttributes attributes;
   attributes.padding_index = padding_index;
   return op(OpKind::kEmbedding, {table.id(), ids.id()}, attributes, "embedding");
 }
 
 Tensor ModelBuilder::add_embedding(Tensor addend, Tensor table, Tensor ids) {
-  mark_embedding(table);
+  mark(table, &Parameter::is_embedding);
   return op(OpKind::kEmbedding, {table.id(), ids.id(), addend.id()}, EmbeddingAttributes{}, "embedding_sum");
 }
 
@@ -106,6 +106,8 @@ Tensor ModelBuilder::activation(Tensor x, Activation kind) {
 }
 
 Tensor ModelBuilder::layer_norm(Tensor x, Tensor gamma, Tensor beta, float epsilon) {
+  mark(gamma, &Parameter::is_layer_norm);
+  mark(beta, &Parameter::is_layer_norm);
   return op(OpKind::kLayerNorm, {x.id(), gamma.id(), beta.id()}, NormalizationAttributes{epsilon, {}},
             "layer_norm");
 }

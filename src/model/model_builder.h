@@ -114,7 +114,8 @@ class ModelBuilder {
   static BatchAxis token_axis_of(Tensor x);
   Tensor dropout(Tensor x, float p, BatchColumn sample, BatchColumn position);
   Tensor value_loss(OpKind kind, Tensor logits, Tensor positive_weights = {});
-  void mark_embedding(Tensor table);
+  // Of the parameters in the storage of a weight.
+  void mark(Tensor weight, bool Parameter::* fact);
   Tensor read(StorageId storage) { return wrap(program_.read_state(storage)); }
   uint32_t next_stream() { return next_stream_++; }
 

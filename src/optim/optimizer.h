@@ -47,7 +47,7 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
 
 // True if the Hugging Face Trainer applies weight decay to a parameter: not to LayerNorm modules, nor to
 // names that contain bias or norm.
-bool is_decayed(std::string_view parameter_name);
+bool is_decayed(const Parameter& parameter);
 
 // What all updates of a step share: inputs in the order of ops/update_layout.h (the last two may be invalid),
 // the seed of the random bits that round weights without masters, and the bound to which gradient elements

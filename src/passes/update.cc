@@ -170,7 +170,7 @@ void join_last_updates(Program& program) {
 
 void assign_weight_decay(StateTable& state, const StepOptions& options) {
   for (Parameter& parameter : state.parameters()) {
-    const float standard = is_decayed(parameter.name) ? options.optimizer.weight_decay : 0;
+    const float standard = is_decayed(parameter) ? options.optimizer.weight_decay : 0;
     parameter.weight_decay = options.decay_of ? options.decay_of(parameter.name, standard) : standard;
   }
 }

@@ -170,7 +170,7 @@ TEST(Trainer, OwnOptimizerAndGroups) {
   trainer.train();
   for (const Parameter& parameter : trainer.session().state().parameters()) {
     // A parameter of no group keeps what the two standard ones say.
-    const float standard = is_decayed(parameter.name) ? 0.5F : 0.0F;
+    const float standard = is_decayed(parameter) ? 0.5F : 0.0F;
     const float expected = parameter.name.starts_with("classifier") ? 0.25F
                            : parameter.name.ends_with("bias")       ? 0.125F
                                                                     : standard;
