@@ -213,8 +213,11 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
 }
 
 bool is_decayed(const Parameter& parameter) {
-  if (parameter.is_layer_norm) return false;
-  std::string name = parameter.name;
+  return !parameter.is_layer_norm && is_decayed(parameter.name);
+}
+
+bool is_decayed(std::string_view parameter_name) {
+  std::string name(parameter_name);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const char* part : {"bias", "layernorm", "rmsnorm"}) {

@@ -48,6 +48,8 @@ OptimizerStatePlace find_optimizer_state(const StateTable& state, const Optimize
 // True if the Hugging Face Trainer applies weight decay to a parameter: not to LayerNorm modules, nor to
 // names that contain bias or norm.
 bool is_decayed(const Parameter& parameter);
+// The same by the name alone, which does not tell GPT-2's LayerNorms (ln_1).
+bool is_decayed(std::string_view parameter_name);
 
 // What all updates of a step share: inputs in the order of ops/update_layout.h (the last two may be invalid),
 // the seed of the random bits that round weights without masters, and the bound to which gradient elements

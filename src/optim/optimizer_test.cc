@@ -9,29 +9,24 @@
 namespace shoehorn {
 namespace {
 
-Parameter named(const std::string& name) {
-  Parameter parameter;
-  parameter.name = name;
-  return parameter;
-}
-
 TEST(IsDecayed, FollowsTheTrainersPatterns) {
   for (const char* name :
        {"bert.embeddings.word_embeddings.weight", "classifier.weight", "normal.weight", "denorm.weight",
         "layer.normalize.weight", "norms.weight", "x.norm2.weight", "prenorm.weight"}) {
-    EXPECT_TRUE(is_decayed(named(name))) << name;
+    EXPECT_TRUE(is_decayed(name)) << name;
   }
   for (const char* name :
        {"classifier.bias", "bert.LayerNorm.weight", "a.layernorm.weight", "input_layernorm.weight",
         "x.RMSNorm.weight", "norm.weight", "model.norm", "model.norm.weight", "norm", "q_norm.weight",
         "q_norm", "a.BIAS", "relative_attention_bias.weight"}) {
-    EXPECT_FALSE(is_decayed(named(name))) << name;
+    EXPECT_FALSE(is_decayed(name)) << name;
   }
 }
 
 // GPT-2's ln_1 has none of the patterns; the Trainer looks at the module.
 TEST(IsDecayed, IsNoLayerNormWhateverItsName) {
-  Parameter parameter = named("transformer.h.0.ln_1.weight");
+  Parameter parameter;
+  parameter.name = "transformer.h.0.ln_1.weight";
   EXPECT_TRUE(is_decayed(parameter));
   parameter.is_layer_norm = true;
   EXPECT_FALSE(is_decayed(parameter));
