@@ -5,11 +5,13 @@
 #
 #   [TEST_PROCESSES=N] [TEST_SECONDS=S] scripts/run_tests.sh BUILD_DIR [SANITIZED_BUILD_DIR]
 #
+# Threads that wait give their processor up (OMP_WAIT_POLICY=passive unless it is set): several programs share them here.
 # A program that has not ended after TEST_SECONDS (1,800) is ended, and the test that it was at has failed.
 # The programs found in SANITIZED_BUILD_DIR are run too; their tests are the same ones, so only failures count there.
 # A folder without test programs is a failure, and so is a program that ends without GoogleTest's summary.
 # Exit: 0, or 1 if anything failed.
 set -u
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 
 build=$1
 sanitized=${2:-}

@@ -133,7 +133,9 @@ double mean_distance(const std::vector<double>& curve, const std::vector<double>
   return sum / static_cast<double>(fp32.size());
 }
 
-// Over three seeds; one seed's distances may be small by chance.
+// Over three seeds; one seed's distances may be small by chance. Rounding moves either curve at random. Two programs that
+// lose the same differ in such a mean by half in 2 of 100 cases if the ten steps of a run were independent, in 20 if they
+// walk together, and by a factor of two in none or 7: so many steps hold ours to twice theirs, and no closer.
 TEST_P(DecoderCurve, InBfloat16ItIsAsNearToFp32AsAutocast) {
   double ours = 0;
   double theirs = 0;
@@ -143,7 +145,7 @@ TEST_P(DecoderCurve, InBfloat16ItIsAsNearToFp32AsAutocast) {
     theirs += mean_distance(run["autocast"].get<std::vector<double>>(), fp32);
   }
   RecordProperty("distance", fmt::format("{:.3g} of {:.3g}", ours, theirs));
-  EXPECT_LE(ours, 1.5 * theirs);
+  EXPECT_LE(ours, 2 * theirs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DecoderCurve, ::testing::Values("gpt2", "llama", "qwen3"),
