@@ -45,13 +45,13 @@ asan-readers: setup
 # CI adds SANITIZED_DIR=build-asan: the tests of that build, too.
 test: tests
 	@scripts/fetch_minilm.sh || echo "no pretrained encoder: its tests will be skipped"
-	@scripts/run_tests.sh $(BUILD_DIR) $(SANITIZED_DIR)
+	@scripts/run_tests.py $(BUILD_DIR) $(SANITIZED_DIR)
 
 # The whole suite under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan: setup
 	@$(MAKE) --no-print-directory $(ASAN_DIR)/build.ninja
 	cmake --build $(ASAN_DIR) --parallel $(JOBS)
-	@scripts/run_tests.sh $(ASAN_DIR)
+	@scripts/run_tests.py $(ASAN_DIR)
 
 # Breaks the code on purpose and writes docs/mutants.md: which test noticed. Takes hours; see scripts/mutate.py.
 mutate: setup

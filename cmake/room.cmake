@@ -3,10 +3,10 @@
 # data flows.
 #
 #   shoehorn_room(NAME [FOLDERS that belong to it too] LINKS other rooms and libraries [TEST_LINKS what only the tests use]
-#                [TEST_REFERENCES] [SEPARATE_FILES] [RUNS_BRIEFLY])
+#                [TEST_REFERENCES | TESTS_TRAIN] [SEPARATE_FILES] [RUNS_BRIEFLY])
 #
 # gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench. TEST_REFERENCES: the
-# tests compute references that take long.
+# tests compute references that take long; TESTS_TRAIN: they use the trainer.
 #
 # With -DCMAKE_UNITY_BUILD=ON, as `make` configures, the files of a room are compiled several at a time, which takes half
 # of the processor's time; without, each alone, which suits changing one of them. So no two files of a room have names of
@@ -36,15 +36,19 @@ function(shoehorn_test_settings target headers)
   endif()
 endfunction()
 
-foreach(headers test_headers reference_test_headers)
+# Headers with inline functions of their own cost each file that has them, used or not: JSON's are with the tests that train,
+# most of which use it.
+foreach(headers test_headers reference_test_headers training_test_headers)
   add_library(${headers} OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
   shoehorn_test_settings(${headers} ${headers})
   target_precompile_headers(${headers} PRIVATE
-    <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
+    <gtest/gtest.h> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
 endforeach()
+target_include_directories(training_test_headers PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_precompile_headers(training_test_headers PRIVATE <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/src/train/trainer.h)
 
 function(shoehorn_room name)
-  cmake_parse_arguments(ARG "TEST_REFERENCES;SEPARATE_FILES;RUNS_BRIEFLY" "" "FOLDERS;LINKS;TEST_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "TEST_REFERENCES;TESTS_TRAIN;SEPARATE_FILES;RUNS_BRIEFLY" "" "FOLDERS;LINKS;TEST_LINKS" ${ARGN})
   set(places ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   foreach(folder ${ARG_FOLDERS})
     list(APPEND places ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
@@ -81,6 +85,8 @@ function(shoehorn_room name)
     target_link_libraries(${name}_test PRIVATE shoehorn_${name} ${ARG_TEST_LINKS})
     if(ARG_TEST_REFERENCES)
       shoehorn_test_settings(${name}_test reference_test_headers)
+    elseif(ARG_TESTS_TRAIN)
+      shoehorn_test_settings(${name}_test training_test_headers)
     else()
       shoehorn_test_settings(${name}_test test_headers)
     endif()

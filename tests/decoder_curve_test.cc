@@ -11,6 +11,7 @@
 #include "io/safetensors_writer.h"
 #include "io/test_directory.h"
 #include "models/registry.h"
+#include "stop_after.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -35,18 +36,6 @@ Dataset samples_of(int64_t seed, int64_t rows) {
   }
   return Dataset::next_token(Dataset::from_columns({{"input_ids", ids}}));
 }
-
-// Ends a run early, whose learning rates stay those of all its steps.
-class StopAfter : public TrainerCallback {
- public:
-  explicit StopAfter(int64_t steps) : steps_(steps) {}
-  void on_step_end(const TrainingArguments&, const TrainerState& state, TrainerControl& control) override {
-    control.should_training_stop |= state.global_step == steps_;
-  }
-
- private:
-  int64_t steps_;
-};
 
 class DecoderCurve : public ::testing::TestWithParam<const char*> {
  protected:

@@ -84,11 +84,11 @@ std::vector<Arrangement> arrangements() {
 
 // And some of them with an adapter as PEFT's adapter_config.json has it.
 std::vector<Arrangement> arrangements_and_adapted() {
-  std::vector<Arrangement> made = arrangements();
+  const std::vector<Arrangement> all = arrangements();
+  std::vector<Arrangement> made = all;
   for (const char* name :
        {"plain", "unfused", "recompute", "update_in_backward", "accumulate", "layer_major_recompute_update",
         "bf16", "bf16_unfused", "fp16", "fp16_accumulate"}) {
-    const std::vector<Arrangement> all = arrangements();
     Arrangement adapted =
         *std::find_if(all.begin(), all.end(), [&](const Arrangement& one) { return one.name == name; });
     adapted.name = fmt::format("lora_{}", name);

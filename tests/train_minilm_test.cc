@@ -16,6 +16,7 @@
 #include "io/json_file.h"
 #include "io/safetensors_writer.h"
 #include "io/test_directory.h"
+#include "stop_after.h"
 #include "train/test_support.h"
 #include "train/text_data.h"
 
@@ -102,9 +103,8 @@ class TrainMiniLm : public ::testing::Test {
     std::vector<double> loss, norm, rate;
   };
 
-  // The golden's steps, or the first of them, from the golden's weights, with what `set` changes.
-  Curve train(const std::function<void(TrainingArguments&)>& set,
-              std::shared_ptr<TrainerCallback> callback = std::make_shared<TrainerCallback>()) const {
+  // The first `steps` of the golden's, from the golden's weights, with what `set` changes.
+  Curve train(const std::function<void(TrainingArguments&)>& set, int64_t steps) const {
     make_model_directory();
     const json& given = golden_["arguments"];
     TrainingArguments args = quiet_arguments(given["per_device_train_batch_size"].get<int64_t>());
@@ -116,11 +116,13 @@ class TrainMiniLm : public ::testing::Test {
     const json config = read_json(directory_.path() / "config.json");
     const BertForSequenceClassification model(BertConfig::from_json(config, "config.json"), config.dump());
     Trainer trainer(model, args, load().dataset, {}, {.weights = directory_.path()});
-    trainer.add_callback(std::move(callback));
+    trainer.add_callback(std::make_shared<StopAfter>(steps));
     trainer.train();
     return {logged(trainer.state(), "loss"), logged(trainer.state(), "grad_norm"),
             logged(trainer.state(), "learning_rate")};
   }
+
+  int64_t all_steps() const { return golden_["arguments"]["max_steps"].get<int64_t>(); }
 
   const fs::path train_file_ = fs::path(SHOEHORN_SHARED_DIR) / "data/mrpc/msr_paraphrase_train.txt";
   const TestDirectory directory_;
@@ -156,7 +158,7 @@ TEST_F(TrainMiniLm, BatchesAreTheirs) {
 
 TEST_F(TrainMiniLm, TwoHundredStepsFollowTransformers) {
   if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer";
-  const Curve curve = train([](TrainingArguments&) {});
+  const Curve curve = train([](TrainingArguments&) {}, all_steps());
   const json& theirs = golden_["fp32"];
   ASSERT_EQ(curve.loss.size(), theirs["loss"].size());
   // Twice how far Transformers' own fp32 is from float64, and the rounding of what is logged.
@@ -189,34 +191,28 @@ class TrainMiniLmIn : public TrainMiniLm, public ::testing::WithParamInterface<c
  protected:
   static constexpr size_t kQuarter = 50;
 
-  class StopAfterAQuarter : public TrainerCallback {
-    void on_step_end(const TrainingArguments&, const TrainerState& state, TrainerControl& control) override {
-      control.should_training_stop = state.global_step == static_cast<int64_t>(kQuarter);
-    }
-  };
-
-  Curve train_in(const std::string& precision) const {
-    const auto set = [&](TrainingArguments& args) {
-      args.bf16 = precision == "bf16";
-      args.fp16 = precision == "fp16";
-      if (args.fp16) args.loss_scale = golden_["arguments"]["float16_loss_scale"].get<double>();
-    };
-    if (make_backend()->machine().has_products_of(precision == "bf16" ? DType::kBF16 : DType::kF16))
-      return train(set);
-    return train(set, std::make_shared<StopAfterAQuarter>());
+  int64_t steps_in(const std::string& precision) const {
+    const DType operands = precision == "bf16" ? DType::kBF16 : DType::kF16;
+    return make_backend()->machine().has_products_of(operands) ? all_steps() : static_cast<int64_t>(kQuarter);
   }
 };
 
 TEST_P(TrainMiniLmIn, IsAsNearToFp32AsTransformersIs) {
   if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer";
   const std::string precision = GetParam();
-  const Curve ours = train_in(precision);
-  ASSERT_GE(ours.loss.size(), kQuarter);
-  ASSERT_EQ(ours.loss.size() % kQuarter, 0U);
+  const int64_t steps = steps_in(precision);
+  const Curve ours = train(
+      [&](TrainingArguments& args) {
+        args.bf16 = precision == "bf16";
+        args.fp16 = precision == "fp16";
+        if (args.fp16) args.loss_scale = golden_["arguments"]["float16_loss_scale"].get<double>();
+      },
+      steps);
+  ASSERT_EQ(steps % static_cast<int64_t>(kQuarter), 0);
   for (const auto& [key, curve] : {std::pair{"loss", &ours.loss}, {"grad_norm", &ours.norm}}) {
     const auto fp32 = golden_["fp32"][key].get<std::vector<double>>();
     const auto theirs = golden_[precision][key].get<std::vector<double>>();
-    ASSERT_LE(curve->size(), fp32.size());
+    ASSERT_EQ(std::ssize(*curve), steps);
     for (size_t begin = 0; begin < curve->size(); begin += kQuarter) {
       const double ours_to_fp32 = distance(*curve, fp32, begin, begin + kQuarter);
       const double theirs_to_fp32 = distance(theirs, fp32, begin, begin + kQuarter);
