@@ -91,8 +91,12 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
       for (const json& word : plan["added_flags"]) EXPECT_NE(word, flag);
     }
   }
-  expect_failure(words("fit", {"--effective_batch_size", "16", "--per_device_train_batch_size", "4"}), 2,
-                 {"--effective_batch_size", "--per_device_train_batch_size"});
+  const json divided = fit({"--effective_batch_size", "16", "--per_device_train_batch_size", "4"});
+  for (const json& plan : divided["frontier"]) {
+    for (const json& word : plan["added_flags"]) EXPECT_NE(word, "--per_device_train_batch_size");
+  }
+  expect_failure(words("fit", {"--effective_batch_size", "16", "--world_size", "3"}), 2,
+                 {"[--effective_batch_size] expected a multiple of --world_size 3"});
   expect_failure(words("fit", {"--forbid", "recompute", "--gradient_checkpointing"}), 2,
                  {"--forbid recompute"});
   expect_failure(words("fit", {"--deepspeed", R"({"gradient_clipping": 1})"}), 2,

@@ -187,7 +187,7 @@ TEST_F(CliRanks, ARestartGoesOnFromTheLastCheckpoint) {
   words.insert(words.end(), {"--output_dir", path("undisturbed").string()});
   ASSERT_EQ(run(on_ranks(2, words)).exit_code, 0);
   words = on_ranks(2, train_words(more));
-  words.insert(words.begin() + 1, {"--max_restarts", "1"});
+  words.insert(words.begin() + 1, {"--max_restarts", "1", "--keep_ranks"});
   StartedProgram program(words, directory_.path());
   ASSERT_TRUE(wait_for(program, "step 1000 "));
   const std::map<int, pid_t> ranks = ranks_of(program.pid());
@@ -195,11 +195,34 @@ TEST_F(CliRanks, ARestartGoesOnFromTheLastCheckpoint) {
   kill(ranks.at(1), SIGKILL);
   const ProgramRun result = program.wait();
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_NE(result.error.find("restart 1 of 1 goes on from " + (output() / "checkpoint-").string()),
-            std::string::npos)
+  EXPECT_NE(
+      result.error.find("restart 1 of 1 with 2 ranks goes on from " + (output() / "checkpoint-").string()),
+      std::string::npos)
       << result.error;
   EXPECT_EQ(read_text_file(output() / "model.safetensors"),
             read_text_file(path("undisturbed") / "model.safetensors"));
+}
+
+// Those that are left take the same steps, of four micro-batches: three ranks two, one and one, two ranks two each.
+TEST_F(CliRanks, ARestartGoesOnWithTheRanksThatAreLeft) {
+  std::vector<std::string> words =
+      on_ranks(3, train_words({"--effective_batch_size", "32", "--zero_stage", "2", "--max_steps", "2000",
+                               "--save_steps", "200", "--save_total_limit", "2", "--logging_steps", "200"}));
+  words.insert(words.begin() + 1, {"--max_restarts", "1"});
+  StartedProgram program(words, directory_.path());
+  ASSERT_TRUE(wait_for(program, "step 400 "));
+  const std::map<int, pid_t> ranks = ranks_of(program.pid());
+  ASSERT_EQ(ranks.size(), 3U);
+  kill(ranks.at(2), SIGKILL);
+  const ProgramRun result = program.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_TRUE(contains(result.error,
+                       "restart 1 of 1 with 2 ranks goes on from " + (output() / "checkpoint-").string()))
+      << result.error;
+  EXPECT_TRUE(contains(result.output, "Effective batch 32 = 4 micro-batches of 8 on 3 ranks"))
+      << result.output;
+  EXPECT_TRUE(contains(result.output, "Effective batch 32 = 8 a device x 2 accumulation steps x 2 ranks"));
+  EXPECT_EQ(read_json(output() / "trainer_state.json").at("global_step"), 2000);
 }
 
 // Processes of another launcher, which MPI does not know as its ranks, do not each train the whole.
@@ -278,11 +301,38 @@ TEST_F(CliLaunch, RestartsBehindAFailure) {
       launched(script, {"--max_restarts", "3"}, train_words({"--overwrite_output_dir"})).wait();
   EXPECT_EQ(result.exit_code, 0) << result.error;
   const std::string checkpoint = (output() / "checkpoint-2").string();
-  EXPECT_EQ(result.error,
-            "The ranks ended with exit code 9; restart 1 of 3 begins anew, as no checkpoint was saved\n"
-            "The ranks ended with exit code 137; restart 2 of 3 goes on from " +
-                checkpoint + "\n");
+  EXPECT_EQ(
+      result.error,
+      "The ranks ended with exit code 9; restart 1 of 3 with 1 rank begins anew, as no checkpoint was saved\n"
+      "The ranks ended with exit code 137; restart 2 of 3 with 1 rank goes on from " +
+          checkpoint + "\n");
   EXPECT_TRUE(starts().ends_with("--resume_from_checkpoint " + checkpoint + "\n")) << starts();
+}
+
+// One rank less takes the same steps: in as many micro-batches, of which each runs more.
+TEST_F(CliLaunch, ARestartHasOneRankLess) {
+  const auto restarted = [&](const std::vector<std::string>& launch_words,
+                             const std::vector<std::string>& flags) {
+    fs::remove(path("starts"));
+    std::vector<std::string> words = {"--nproc_per_node", "3", "--max_restarts", "1"};
+    words.insert(words.end(), launch_words.begin(), launch_words.end());
+    const ProgramRun result = launched("exit 9\n", words, train_words(flags)).wait();
+    EXPECT_EQ(result.exit_code, 9);
+    return std::pair(result.error, starts());
+  };
+  const auto [error, words] = restarted({}, {"--gradient_accumulation_steps", "2"});
+  EXPECT_TRUE(contains(error, "restart 1 of 1 with 2 ranks begins anew")) << error;
+  EXPECT_TRUE(contains(words, "\n-n 2 ")) << words;
+  EXPECT_TRUE(words.ends_with(
+      " --effective_batch_size 48 --per_device_train_batch_size 8 --gradient_accumulation_steps 3\n"))
+      << words;
+  EXPECT_TRUE(restarted({}, {"--world_size", "3"})
+                  .second.ends_with(" --gradient_accumulation_steps 2 --world_size 2\n"));
+  EXPECT_TRUE(contains(restarted({"--keep_ranks"}, {}).second, "\n-n 3 "));
+  EXPECT_TRUE(contains(restarted({}, {"--auto_find_batch_size"}).second, "\n-n 3 "));
+  EXPECT_TRUE(
+      contains(restarted({}, {"--deepspeed", R"({"gradient_accumulation_steps": 1})"}).second, "\n-n 3 "))
+      << "the configuration says another number of micro-batches";
 }
 
 TEST_F(CliLaunch, NoRestartHelpsAMistakeOrIsWithoutLimit) {

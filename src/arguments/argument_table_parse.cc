@@ -45,6 +45,23 @@ void read_neighbour_configs(Command command, ParsedArguments& parsed) {
   }
 }
 
+// Of a given effective batch, what the user left open.
+void complete_batch(ParsedArguments& parsed) {
+  TrainingArguments& args = parsed.arguments;
+  const int64_t batch = args.effective_batch_size.value_or(0);
+  if (batch < 1 || args.world_size < 1 || args.per_device_train_batch_size < 1) return;  // refused later
+  const bool has_size = parsed.sets("per_device_train_batch_size");
+  const int64_t steps = args.gradient_accumulation_steps;
+  if (!parsed.sets("gradient_accumulation_steps")) {
+    if (has_size)
+      args.gradient_accumulation_steps = micro_batches_of_rank(args);
+    else
+      set_micro_batch_size(args, args.per_device_train_batch_size);
+  } else if (!has_size && steps > 0 && batch % steps == 0 && batch / steps % args.world_size == 0) {
+    args.per_device_train_batch_size = batch / steps / args.world_size;
+  }
+}
+
 }  // namespace
 
 bool ParsedArguments::sets(std::string_view name) const {
@@ -79,6 +96,7 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
   if (command != Command::kTrain && command != Command::kPlan) parsed.arguments.world_size = 1;
   if (command == Command::kTrain && !parsed.sets("world_size")) parsed.arguments.world_size = ranks;
   read_neighbour_configs(command, parsed);
+  complete_batch(parsed);
   parsed.arguments = resolved(std::move(parsed.arguments));
   validate(parsed.arguments);
   if (std::find(parsed.given.begin(), parsed.given.end(), "learning_rate") != parsed.given.end())

@@ -197,6 +197,34 @@ TEST(ArgumentTable, ParsesEveryForm) {
   EXPECT_FALSE(parse({"--bf16", "--no_bf16"}).bf16) << "the last of a repeated flag counts";
 }
 
+// Micro-batches and their number follow from an effective batch, where the user left them open.
+TEST(ArgumentTable, AnEffectiveBatchIsDivided) {
+  const auto divided = [](const std::vector<std::string>& flags, int64_t ranks) {
+    std::vector<std::string> words = {"--model_name_or_path", "m", "--train_file", "t", "--output_dir", "o"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const TrainingArguments args = parse_arguments(Command::kTrain, words, ranks).arguments;
+    EXPECT_EQ(effective_batch_size(args), args.effective_batch_size);
+    return std::pair(args.per_device_train_batch_size, args.gradient_accumulation_steps);
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(divided({"--effective_batch_size", "64"}, 1), Pair(8, 8));
+  EXPECT_EQ(divided({"--effective_batch_size", "12"}, 1), Pair(6, 2))
+      << "the largest divisor up to the standard size";
+  EXPECT_EQ(divided({"--effective_batch_size", "5"}, 2), Pair(5, 1)) << "a rank has nothing to do";
+  EXPECT_EQ(divided({"--effective_batch_size", "32", "--per_device_train_batch_size", "8"}, 3), Pair(8, 2));
+  EXPECT_EQ(divided({"--global_batch_size", "32", "--gradient_accumulation_steps", "2"}, 2), Pair(8, 2));
+  EXPECT_NE(refusal_of([&] {
+              divided({"--effective_batch_size", "32", "--gradient_accumulation_steps", "3"}, 1);
+            }).find("[--gradient_accumulation_steps] expected 4"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] {
+              divided({"--effective_batch_size", "9223372036854775807", "--gradient_accumulation_steps",
+                       "9223372036854775807"},
+                      4);
+            }).find("2^40"),
+            std::string::npos);
+}
+
 TEST(ArgumentTable, NamesWhatItCannotRead) {
   EXPECT_TRUE(contains(parse_error({"--lerning_rate", "1"}), "[--lerning_rate] expected a known flag"));
   EXPECT_TRUE(contains(parse_error({"--lerning_rate", "1"}), "did you mean learning_rate?"));

@@ -67,13 +67,11 @@ std::vector<RampStage> batch_size_ramp_of(const TrainingArguments& args) {
                        stages[s - 1].micro_batches * micro_batch_size);
     }
   }
-  if (stages.back().micro_batches != args.gradient_accumulation_steps * args.world_size) {
+  if (stages.back().micro_batches != micro_batches_of_step(args)) {
     throw user_error(
-        "[batch_size_ramp] expected to end at the effective batch {} (per_device_train_batch_size {} x "
-        "gradient_accumulation_steps {}{}), got {}",
-        effective_batch_size(args), micro_batch_size, args.gradient_accumulation_steps,
-        args.world_size > 1 ? fmt::format(" x world_size {}", args.world_size) : "",
-        stages.back().micro_batches * micro_batch_size);
+        "[batch_size_ramp] expected to end at the effective batch {} (effective_batch_size, or "
+        "per_device_train_batch_size x gradient_accumulation_steps x ranks), got {}",
+        effective_batch_size(args), stages.back().micro_batches * micro_batch_size);
   }
   return stages;
 }

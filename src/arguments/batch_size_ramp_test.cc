@@ -60,7 +60,7 @@ TEST(BatchSizeRamp, RefusalsSayWhatIsWrong) {
   expect({"0:4", "40:6", "80:16"}, "multiples of per_device_train_batch_size 4, got 6");
   expect({"0:4", "0:16"}, "that grow, got 0:16 after 0:4");
   expect({"0:8", "40:4", "80:16"}, "that grow, got 40:4 after 0:8");
-  expect({"0:4", "40:8"}, "to end at the effective batch 16 (per_device_train_batch_size 4 x");
+  expect({"0:4", "40:8"}, "to end at the effective batch 16 (effective_batch_size, or per_device");
   TrainingArguments found = ramped();
   found.auto_find_batch_size = true;
   EXPECT_THROW(validate(found), UserError);

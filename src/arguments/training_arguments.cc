@@ -11,17 +11,39 @@
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "base/processors.h"
+#include "base/rounding.h"
 #include "base/user_error_kinds.h"
 #include "passes/step_options.h"
 
 namespace shoehorn {
 namespace {
 
+// The micro-batches of a given effective batch, as they are cut and dealt out.
+void validate_effective_batch(const TrainingArguments& args) {
+  if (!args.effective_batch_size) return;
+  const int64_t size = args.per_device_train_batch_size;
+  if (*args.effective_batch_size % size != 0) {
+    throw user_error(
+        "[--effective_batch_size] expected a multiple of per_device_train_batch_size {}, got {}; a step has whole "
+        "micro-batches",
+        size, *args.effective_batch_size);
+  }
+  const int64_t steps = micro_batches_of_rank(args);
+  if (args.gradient_accumulation_steps == steps) return;
+  throw user_error(
+      "[--gradient_accumulation_steps] expected {} for an effective batch of {} in micro-batches of {} on {}, got {}; "
+      "without this flag it follows from --effective_batch_size",
+      steps, *args.effective_batch_size, size, plural(args.world_size, "rank"),
+      args.gradient_accumulation_steps);
+}
+
 void validate_numbers(const TrainingArguments& args) {
   require_positive("per_device_train_batch_size", args.per_device_train_batch_size);
   require_positive("per_device_eval_batch_size", args.per_device_eval_batch_size);
   require_positive("gradient_accumulation_steps", args.gradient_accumulation_steps);
+  require_positive("effective_batch_size", args.effective_batch_size);
   require_positive("world_size", args.world_size);
   require_between("ddp_bucket_cap_mb", static_cast<double>(args.ddp_bucket_cap_mb.value_or(1)), 1, 1024,
                   "1 to 1024");
@@ -51,12 +73,15 @@ void validate_numbers(const TrainingArguments& args) {
   constexpr int64_t kMaxRanks = 1 << 20;
   require(args.world_size <= kMaxRanks, "world_size", "at most 2^20 ranks",
           static_cast<double>(args.world_size));
+  require(args.effective_batch_size.value_or(1) <= kMaxSamples, "effective_batch_size",
+          "at most 2^40 samples", static_cast<double>(args.effective_batch_size.value_or(1)));
   if (args.per_device_train_batch_size > kMaxSamples / args.gradient_accumulation_steps / args.world_size) {
     throw user_error(
         "[per_device_train_batch_size] expected at most 2^40 samples in an effective batch, got {} times {} "
         "gradient_accumulation_steps on {} ranks",
         args.per_device_train_batch_size, args.gradient_accumulation_steps, args.world_size);
   }
+  validate_effective_batch(args);
   constexpr double kInfinity = std::numeric_limits<double>::max();
   if (args.max_steps < 0) {
     require(args.num_train_epochs > 0 && args.num_train_epochs < 1e9, "num_train_epochs", "more than 0",
@@ -327,7 +352,26 @@ bool reports_to(const TrainingArguments& args, std::string_view report) {
 }
 
 int64_t effective_batch_size(const TrainingArguments& args) {
+  if (args.effective_batch_size) return *args.effective_batch_size;
   return args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size;
+}
+
+int64_t micro_batches_of_step(const TrainingArguments& args) {
+  return effective_batch_size(args) / args.per_device_train_batch_size;
+}
+
+int64_t micro_batches_of_rank(const TrainingArguments& args) {
+  return ceil_divide(micro_batches_of_step(args), args.world_size);
+}
+
+void set_micro_batch_size(TrainingArguments& args, int64_t size) {
+  if (!args.effective_batch_size) {
+    args.per_device_train_batch_size = size;
+    return;
+  }
+  while (*args.effective_batch_size % size != 0) --size;
+  args.per_device_train_batch_size = size;
+  args.gradient_accumulation_steps = micro_batches_of_rank(args);
 }
 
 double scaled_learning_rate(const TrainingArguments& args) {

@@ -88,7 +88,10 @@ struct TrainingArguments {
   // Batch. max_steps > 0 overrides num_train_epochs.
   int64_t per_device_train_batch_size = 8;
   int64_t per_device_eval_batch_size = 8;
-  int64_t gradient_accumulation_steps = 1;
+  int64_t gradient_accumulation_steps = 1;  // those of a rank
+  // Samples per optimizer step over all ranks; unset: their product. Where the ranks do not divide its micro-batches, some
+  // have one less than gradient_accumulation_steps.
+  std::optional<int64_t> effective_batch_size = {};
   std::vector<std::string> batch_size_ramp = {};  // arguments/batch_size_ramp.h
   double num_train_epochs = 3.0;
   int64_t max_steps = -1;
@@ -261,6 +264,14 @@ bool reports_to(const TrainingArguments& args, std::string_view report);
 
 // Samples per optimizer step over all ranks; with batch_size_ramp those of the largest batch.
 int64_t effective_batch_size(const TrainingArguments& args);
+
+// The same in micro-batches, and as many of them as a rank runs at most: gradient_accumulation_steps of valid arguments.
+int64_t micro_batches_of_step(const TrainingArguments& args);
+int64_t micro_batches_of_rank(const TrainingArguments& args);
+
+// Cuts a step into micro-batches of `size`, or where an effective batch is given, into the largest ones below that divide
+// it; gradient_accumulation_steps follows then.
+void set_micro_batch_size(TrainingArguments& args, int64_t size);
 
 // The learning rate after scale_learning_rate: multiplied by effective / reference batch, or by its square
 // root.

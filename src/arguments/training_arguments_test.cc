@@ -48,6 +48,16 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
   EXPECT_REFUSED("[gradient_accumulation_steps]", args.gradient_accumulation_steps = 0);
   EXPECT_REFUSED("[per_device_train_batch_size] expected at most 2^40 samples",
                  args.gradient_accumulation_steps = args.per_device_train_batch_size = int64_t{1} << 32);
+  EXPECT_REFUSED("[effective_batch_size] expected 1 or more, got 0", args.effective_batch_size = 0);
+  EXPECT_REFUSED("[effective_batch_size] expected at most 2^40 samples",
+                 args.effective_batch_size = (int64_t{1} << 40) + 8);
+  EXPECT_REFUSED("[--effective_batch_size] expected a multiple of per_device_train_batch_size 8, got 12",
+                 args.effective_batch_size = 12);
+  EXPECT_REFUSED(
+      "[--gradient_accumulation_steps] expected 2 for an effective batch of 24 in micro-batches of 8 on 2 ranks, got 1",
+      args.effective_batch_size = 24;
+      args.world_size = 2);
+  EXPECT_VALID(args.effective_batch_size = 24; args.world_size = 2; args.gradient_accumulation_steps = 2);
   EXPECT_REFUSED("[max_steps]", args.max_steps = 0);
   EXPECT_REFUSED("[num_train_epochs]", args.num_train_epochs = 0);
   EXPECT_VALID(args.num_train_epochs = 0; args.max_steps = 5);

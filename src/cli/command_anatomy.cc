@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/result_file.h"
+#include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/file.h"
@@ -61,6 +62,7 @@ TrainingArguments anatomy_arguments(const CommandOptions& options, const Trainin
   if (options.flag("inference")) {
     args.per_device_eval_batch_size = args.per_device_train_batch_size;
     args.gradient_accumulation_steps = 1;
+    args.effective_batch_size.reset();
   }
   return args;
 }
@@ -79,7 +81,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
   {
     Dataset none;
     Trainer trainer(model, args, std::move(is_inference ? none : data), std::move(is_inference ? data : none),
-                    {.backend = backend, .write_profile = false});
+                    {.progress = measured_steps_progress(args), .backend = backend, .write_profile = false});
     anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());
     anatomy.along_step = memory_chart(trainer.session());
     if (args.profile > 0) {
@@ -95,7 +97,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
   }
   // The trainer's memory is given back first: measuring the limits takes some.
   anatomy.operations =
-      operation_anatomy(work, with_limits ? std::optional(backend->measure_limits()) : std::nullopt);
+      operation_anatomy(work, with_limits ? std::optional(measured_limits(*backend, args)) : std::nullopt);
   return anatomy;
 }
 

@@ -91,9 +91,10 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
   const auto is_given = [&parsed](const char* name) {
     return std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end();
   };
-  if (is_given("per_device_train_batch_size"))
-    throw user_error(
-        "[--per_device_train_batch_size] expected no value, because bench batch tries them, got one");
+  for (const char* tried : {"per_device_train_batch_size", "effective_batch_size"}) {
+    if (is_given(tried))
+      throw user_error("[--{}] expected no value, because bench batch tries them, got one", tried);
+  }
   if (is_given("max_steps"))
     throw user_error("[--max_steps] expected no value, got {}; give --steps", parsed.arguments.max_steps);
   refuse_batch_size_ramp(parsed.arguments);

@@ -34,8 +34,9 @@ or a promise was broken; 2 where the reference cannot run.
 )";
 
 // Flags of train that the command sets itself.
-constexpr std::array<std::string_view, 6> kOwnFlags = {"output_dir",    "seed",          "logging_strategy",
-                                                       "logging_steps", "save_strategy", "report_to"};
+constexpr std::array<std::string_view, 7> kOwnFlags = {
+    "output_dir",    "seed",      "logging_strategy",    "logging_steps",
+    "save_strategy", "report_to", "effective_batch_size"};
 
 const std::vector<ArgumentSpec>& option_rows() {
   static const std::vector<ArgumentSpec> rows = {

@@ -13,6 +13,7 @@
 #include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/file.h"
@@ -98,9 +99,9 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, cons
   return result;
 }
 
-void add_limit(nlohmann::json& result, bool bf16) {
-  const MachineLimits limits = make_backend()->measure_limits();
-  const double limit = limits.product_flops(bf16 ? DType::kBF16 : DType::kF32);
+void add_limit(nlohmann::json& result, const TrainingArguments& args) {
+  const MachineLimits limits = measured_limits(*make_backend(), args);
+  const double limit = limits.product_flops(args.bf16 ? DType::kBF16 : DType::kF32);
   result["limit"] = "reached by large products";
   result["limit_flops"] = limit;
   result["limit_share"] =
@@ -172,6 +173,7 @@ int run_bench_step(const std::vector<std::string>& words) {
   {
     TrainerOptions trainer_options;
     trainer_options.callbacks = {watch};
+    trainer_options.progress = measured_steps_progress(args);
     trainer_options.weights = source.directory.empty() || !path_exists(source.directory / "model.safetensors")
                                   ? std::filesystem::path()
                                   : source.directory;
@@ -186,7 +188,7 @@ int run_bench_step(const std::vector<std::string>& words) {
     result = result_of(trainer, output, watch->load(), before_trainer_seconds);
     if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
   }
-  if (options.flag("limits")) add_limit(result, args.bf16);
+  if (options.flag("limits")) add_limit(result, args);
   if (args.json) {
     fmt::print("{}\n", result.dump());
   } else {

@@ -8,6 +8,7 @@
 #include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/dtype_table.h"
+#include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "session/precision_report.h"
@@ -50,7 +51,7 @@ int run_env(const std::vector<std::string>& words) {
   const MachineProfile& facts = backend->machine();
   const MemoryLimit memory = backend->memory_limit();
   OtherMachine measured{.profile = facts, .available_memory_bytes = memory.available_bytes};
-  measured.limits = backend->measure_limits();
+  measured.limits = measured_limits(*backend, parsed.arguments);
   // When the libraries have run.
   measured.process_overhead_bytes = backend->measure_overhead_bytes(AddressSpace::kHost);
   const MachineLimits& limits = measured.limits;

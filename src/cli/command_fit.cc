@@ -90,7 +90,7 @@ CommandHelp help_of_fit() {
       .introduction =
           "The fastest settings of a training run that fit the memory, and the flags that train with them.\n"
           "What is given stays; docs/fit.md tells more.\n\n"
-          "  shoehorn fit --model bert-large --sequence_length 512 --memory_budget 6GiB\n",
+          "  shoehorn fit --model_name_or_path DIR --sequence_length 512 --memory_budget 6GiB\n",
       .own_rows = all_rows(),
       .table = Command::kPlan};
 }

@@ -12,6 +12,7 @@
 #include "arguments/command_options.h"
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "base/processors.h"
 #include "cli/commands.h"
 #include "io/checkpoint_directory.h"
@@ -42,7 +43,11 @@ const std::vector<ArgumentSpec>& option_rows() {
        .kind = ArgumentKind::kInteger,
        .standard = int64_t{0},
        .help =
-           "times that ranks are started again behind a failure, from the last checkpoint; 0 unless given"}};
+           "times that ranks are started again behind a failure, from the last checkpoint; 0 unless given"},
+      {.name = "keep_ranks",
+       .kind = ArgumentKind::kFlag,
+       .standard = false,
+       .help = "a restart starts as many ranks, instead of one less for the one that was lost"}};
   return rows;
 }
 
@@ -104,25 +109,73 @@ std::optional<fs::path> last_checkpoint(const TrainingArguments& args, const Che
   return latest.path;
 }
 
-// Starts the ranks, and again behind a failure, up to `max_restarts` times. What the user has to correct fails again.
-int run_with_restarts(const std::vector<std::string>& started, const std::vector<std::string>& flags,
-                      int64_t ranks, int64_t max_restarts) {
+// What is started, and again behind a failure.
+struct LaunchedRun {
+  std::vector<std::string> mpirun;   // and its flags, but for the number of ranks
+  std::vector<std::string> command;  // of each rank
+  int64_t ranks = 1;
+  int64_t max_restarts = 0;
+  bool keeps_ranks = false;
+
+  std::vector<std::string> flags() const { return {command.begin() + 2, command.end()}; }
+  std::vector<std::string> words(const std::vector<std::string>& added) const {
+    std::vector<std::string> all = mpirun;
+    all.insert(all.end(), {"-n", std::to_string(ranks)});
+    all.insert(all.end(), command.begin(), command.end());
+    all.insert(all.end(), added.begin(), added.end());
+    return all;
+  }
+};
+
+// The flags by which `ranks` of them take the steps that `asked` takes.
+std::vector<std::string> same_steps(const ParsedArguments& asked, int64_t ranks) {
+  TrainingArguments args = asked.arguments;
+  if (ranks == args.world_size) return {};
+  args.effective_batch_size = effective_batch_size(args);
+  args.world_size = ranks;
+  std::vector<std::string> flags = {
+      "--effective_batch_size",        std::to_string(*args.effective_batch_size),
+      "--per_device_train_batch_size", std::to_string(args.per_device_train_batch_size),
+      "--gradient_accumulation_steps", std::to_string(micro_batches_of_rank(args))};
+  if (asked.sets("world_size")) flags.insert(flags.end(), {"--world_size", std::to_string(ranks)});
+  return flags;
+}
+
+// True if one rank less can take the run's steps. Ranks that find their micro-batch themselves say nothing of its size here.
+bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
+  if (run.keeps_ranks || run.ranks == 1 || asked.arguments.auto_find_batch_size) return false;
+  const int64_t ranks = run.ranks - 1;
+  const std::vector<std::string> added = same_steps(asked, ranks);
+  std::vector<std::string> flags = run.flags();
+  flags.insert(flags.end(), added.begin(), added.end());
+  try {
+    parse_arguments(Command::kTrain, flags, ranks);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+// Starts the ranks, and again behind a failure, up to max_restarts times: those that are left, where they can take the
+// same steps. What the user has to correct fails again.
+int run_with_restarts(LaunchedRun run) {
   constexpr int kUsersMistake = 2;
-  if (max_restarts == 0) return run_launcher(started).shell_code();
-  const TrainingArguments args = parse_arguments(Command::kTrain, flags, ranks).arguments;
-  const Checkpoints old = checkpoints_in(args.output_dir);
-  std::vector<std::string> words = started;
+  if (run.max_restarts == 0) return run_launcher(run.words({})).shell_code();
+  const ParsedArguments asked = parse_arguments(Command::kTrain, run.flags(), run.ranks);
+  const Checkpoints old = checkpoints_in(asked.arguments.output_dir);
+  std::vector<std::string> added;
   for (int64_t restarts = 0;; ++restarts) {
-    const LaunchEnd end = run_launcher(words);
+    const LaunchEnd end = run_launcher(run.words(added));
     if (end.exit_code == 0 || end.exit_code == kUsersMistake || end.stop_signal != 0 ||
-        restarts == max_restarts)
+        restarts == run.max_restarts)
       return end.shell_code();
-    words = started;
-    const std::optional<fs::path> checkpoint = last_checkpoint(args, old);
-    if (checkpoint) words.insert(words.end(), {"--resume_from_checkpoint", checkpoint->string()});
+    if (can_lose_a_rank(run, asked)) --run.ranks;
+    added = same_steps(asked, run.ranks);
+    const std::optional<fs::path> checkpoint = last_checkpoint(asked.arguments, old);
+    if (checkpoint) added.insert(added.end(), {"--resume_from_checkpoint", checkpoint->string()});
     fmt::print(
-        stderr, "The ranks ended with exit code {}; restart {} of {} {}\n", end.exit_code, restarts + 1,
-        max_restarts,
+        stderr, "The ranks ended with exit code {}; restart {} of {} with {} {}\n", end.exit_code,
+        restarts + 1, run.max_restarts, plural(run.ranks, "rank"),
         checkpoint ? "goes on from " + checkpoint->string() : "begins anew, as no checkpoint was saved");
   }
 }
@@ -156,12 +209,15 @@ int run_launch(const std::vector<std::string>& words) {
         "build again");
   }
   set_environment();
-  std::vector<std::string> started = {mpirun, "-n", std::to_string(ranks)};
-  if (options.is_given("hostfile")) started.insert(started.end(), {"--hostfile", options.text("hostfile")});
-  started.push_back(own_program().string());
-  started.insert(started.end(), command, words.end());
-  return run_with_restarts(started, {command + 1, words.end()}, ranks,
-                           options.integer_at_least("max_restarts", 0));
+  LaunchedRun run{.mpirun = {mpirun},
+                  .command = {own_program().string()},
+                  .ranks = ranks,
+                  .max_restarts = options.integer_at_least("max_restarts", 0),
+                  .keeps_ranks = options.flag("keep_ranks")};
+  if (options.is_given("hostfile"))
+    run.mpirun.insert(run.mpirun.end(), {"--hostfile", options.text("hostfile")});
+  run.command.insert(run.command.end(), command, words.end());
+  return run_with_restarts(std::move(run));
 }
 
 }  // namespace shoehorn

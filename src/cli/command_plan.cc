@@ -18,6 +18,7 @@
 #include "cli/pass_table.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
+#include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "lab/machine_text.h"
@@ -99,7 +100,8 @@ int run_plan(const std::vector<std::string>& words) {
   if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size
   const PlannedTime time = planned_time(trainer.session(), machine, lengths);
   std::vector<PassEffect> effects;
-  if (args.explain) effects = explain_passes(model, trainer.session().options(), backend->measure_limits());
+  if (args.explain)
+    effects = explain_passes(model, trainer.session().options(), measured_limits(*backend, args));
   if (args.json) {
     nlohmann::json result = to_json(forecast);
     if (args.explain) result["passes"] = to_json(effects);

@@ -15,6 +15,7 @@
 #include "cli/calibrated_costs.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
+#include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/json_file.h"
@@ -50,16 +51,16 @@ std::vector<std::string> joined(std::vector<std::string> words, const std::vecto
   return words;
 }
 
-// The flag that makes the effective batch one micro-batch; none where the user said both.
-std::vector<std::string> batch_flags(const CommandOptions& options, const ParsedArguments& parsed) {
-  if (!options.is_given("effective_batch_size")) return {};
-  for (const char* row : {"per_device_train_batch_size", "gradient_accumulation_steps"}) {
-    if (parsed.sets(row))
-      throw user_error(
-          "[--effective_batch_size] expected without --{}, got both; that flag says the batch already", row);
+// The flag that makes a rank's share of an effective batch, whose division is open, one micro-batch.
+std::vector<std::string> batch_flags(const ParsedArguments& parsed) {
+  const TrainingArguments& args = parsed.arguments;
+  if (!args.effective_batch_size) return {};
+  if (*args.effective_batch_size % args.world_size != 0) {
+    throw user_error("[--effective_batch_size] expected a multiple of --world_size {} for fit, got {}",
+                     args.world_size, *args.effective_batch_size);
   }
-  return {"--per_device_train_batch_size",
-          std::to_string(options.integer_at_least("effective_batch_size", 1))};
+  if (parsed.sets("per_device_train_batch_size") || parsed.sets("gradient_accumulation_steps")) return {};
+  return {"--per_device_train_batch_size", std::to_string(*args.effective_batch_size / args.world_size)};
 }
 
 // What `plan` says of the flags in a process of its own, as `train` would be.
@@ -113,7 +114,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
         "flags",
         config);
   }
-  opened.batch = batch_flags(options, asked);
+  opened.batch = batch_flags(asked);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, opened.batch));
 
   const std::set<Degree> forbidden = degrees_of(options, "forbid");
@@ -129,7 +130,10 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   const std::shared_ptr<const Backend>& backend = opened.planned.backend;
   opened.task = open_planned_task(parsed);
   const PlannedTask& task = opened.task;
-  if (backend->can_run()) opened.calibration = calibrated_costs(backend, true);
+  if (backend->can_run()) {
+    const StageLine line("timing a short step", task.arguments);
+    opened.calibration = calibrated_costs(backend, true);
+  }
   const std::optional<OpCosts>& costs = opened.calibration.costs;
 
   FitReport& report = found.report;
@@ -143,15 +147,16 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   report.budget_bytes =
       task.arguments.memory_budget.value_or(all) - parse_bytes(options.text("reserve"), "--reserve");
   const nlohmann::json plan = plan_in_process(joined(report.given, opened.machine), opened.batch);
-  opened.search.emplace(*task.source.model, RunData{&task.train, &task.validation},
-                        PlanSearchOptions{.space = std::move(space),
-                                          .budget_bytes = report.budget_bytes,
-                                          .overhead_bytes = overhead_of(plan),
-                                          .limits = costs ? costs->limits() : backend->measure_limits(),
-                                          .costs = costs ? &*costs : nullptr,
-                                          .has_samples = task.has_samples,
-                                          .device = opened.planned.device ? &*opened.planned.device : nullptr,
-                                          .backend = backend});
+  opened.search.emplace(
+      *task.source.model, RunData{&task.train, &task.validation},
+      PlanSearchOptions{.space = std::move(space),
+                        .budget_bytes = report.budget_bytes,
+                        .overhead_bytes = overhead_of(plan),
+                        .limits = costs ? costs->limits() : measured_limits(*backend, task.arguments),
+                        .costs = costs ? &*costs : nullptr,
+                        .has_samples = task.has_samples,
+                        .device = opened.planned.device ? &*opened.planned.device : nullptr,
+                        .backend = backend});
   found.text = task.text + opened.calibration.notice;
   if (!backend->can_run())
     found.text +=
@@ -211,10 +216,6 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
        .kind = kList,
        .standard = std::vector<std::string>{},
        .help = "the same, of what the run may not use at all"},
-      {.name = "effective_batch_size",
-       .kind = kInteger,
-       .standard = int64_t{8},
-       .help = "samples a step, in micro-batches of any size; not beside per_device_train_batch_size"},
       {.name = "reserve",
        .kind = kBytes,
        .standard = std::string("0"),
@@ -263,17 +264,23 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
     throw user_error("[--verify] expected none with --machine_profile, got {}; no step can be run there",
                      verified);
   FitReport& report = found.report;
-  found.result = opened.search->find(opened.asked());
+  {
+    const StageLine line("planning what may fit", opened.task.arguments);
+    found.result = opened.search->find(opened.asked());
+  }
   const std::vector<std::string> words = joined(report.given, opened.machine);
   for (auto& [tier, plan] : found.result.least)
     plan.process_bytes = peak_of(plan_in_process(words, plan.run.flags));
   add_least(opened.allowed, report.budget_bytes, found.result);
+  const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
+                       opened.task.arguments);
   choose(found.result, words, static_cast<size_t>(verified), report);
 }
 
 std::vector<PlannedCandidate> sweep_fit(const CommandOptions& options, FoundFit& found) {
   OpenedFit opened;
   open_fit(options, options.text("machine_profile"), opened, found);
+  const StageLine line("planning what may fit", opened.task.arguments);
   return opened.search->sweep(opened.asked());
 }
 

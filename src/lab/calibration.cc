@@ -6,15 +6,13 @@
 #include <chrono>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/median.h"
-#include "io/json_file.h"
 #include "lab/random_tokens.h"
-#include "models/registry.h"
+#include "models/one_layer_models.h"
 #include "ops/op_info.h"
 #include "train/trainer.h"
 
@@ -26,27 +24,7 @@ constexpr int64_t kRecordedSteps = 3;
 constexpr int64_t kAnchorSteps = 4;
 constexpr double kUnanchored = 0.1;
 
-std::string encoder(int64_t width, int64_t layers, int64_t vocabulary) {
-  return fmt::format(
-      R"({{"model_type": "bert", "vocab_size": {}, "hidden_size": {}, "num_hidden_layers": {}, )"
-      R"("num_attention_heads": {}, "intermediate_size": {}, "max_position_embeddings": 512}})",
-      vocabulary, width, layers, width / 64, 4 * width);
-}
-
-std::string llama(int64_t width, int64_t feed_forward, int64_t heads, int64_t key_value_heads,
-                  int64_t vocabulary) {
-  return fmt::format(
-      R"({{"model_type": "llama", "vocab_size": {}, "hidden_size": {}, "num_hidden_layers": 1, )"
-      R"("intermediate_size": {}, "num_attention_heads": {}, "num_key_value_heads": {}, )"
-      R"("max_position_embeddings": 2048, "tie_word_embeddings": true}})",
-      vocabulary, width, feed_forward, heads, key_value_heads);
-}
-
-std::string gpt2(int64_t width, int64_t vocabulary) {
-  return fmt::format(
-      R"({{"model_type": "gpt2", "vocab_size": {}, "n_embd": {}, "n_layer": 1, "n_head": {}, "n_positions": 1024}})",
-      vocabulary, width, width / 64);
-}
+using SharedModel = std::shared_ptr<const Model>;
 
 TrainingArguments batch_of(int64_t batch, int64_t length) {
   TrainingArguments args;
@@ -56,20 +34,20 @@ TrainingArguments batch_of(int64_t batch, int64_t length) {
 }
 
 // Both precisions of a model.
-void add_precisions(std::vector<CalibrationStep>& steps, const std::string& name, const std::string& config,
-                    bool is_language_model, const TrainingArguments& args) {
-  steps.push_back({name, config, is_language_model, args});
+void add_precisions(std::vector<CalibrationStep>& steps, const std::string& name, const SharedModel& model,
+                    const TrainingArguments& args) {
+  steps.push_back({name, model, args});
   TrainingArguments half = args;
   half.bf16 = true;
-  steps.push_back({name + ", bfloat16", config, is_language_model, half});
+  steps.push_back({name + ", bfloat16", model, half});
 }
 
 // What differs from a plain step of AdamW in the kinds of its nodes.
-void add_variants(std::vector<CalibrationStep>& steps, const std::string& config, int64_t length) {
+void add_variants(std::vector<CalibrationStep>& steps, const SharedModel& model, int64_t length) {
   const auto add = [&](const std::string& name, const std::function<void(TrainingArguments&)>& change) {
     TrainingArguments args = batch_of(2, length);
     change(args);
-    steps.push_back({name, config, false, std::move(args)});
+    steps.push_back({name, model, std::move(args)});
   };
   for (const char* optim : {"adamw_8bit", "adafactor", "sgd", "rmsprop", "adagrad", "lion_32bit"}) {
     add(optim, [&](TrainingArguments& args) { args.optim = optim; });
@@ -106,13 +84,8 @@ void add_variants(std::vector<CalibrationStep>& steps, const std::string& config
   }
 }
 
-std::unique_ptr<Model> model_of(const CalibrationStep& step) {
-  return model_from_json(parse_json(step.config, step.name), step.name,
-                         step.is_language_model ? Head::kCausalLanguageModel : Head::kSequenceClassification);
-}
-
 CalibrationStep anchor_step() {
-  return {"anchor", encoder(512, 1, 1024), false, batch_of(2, 128)};
+  return {"anchor", one_layer_encoder(512, 1024), batch_of(2, 128)};
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -123,18 +96,19 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 std::vector<CalibrationStep> calibration_steps(bool is_quick) {
   std::vector<CalibrationStep> steps;
-  const std::string small = encoder(256, 1, 4096);
-  add_precisions(steps, "bert 256, 4 x 64", small, false, batch_of(4, 64));
+  const SharedModel small = one_layer_encoder(256, 4096);
+  add_precisions(steps, "encoder 256, 4 x 64", small, batch_of(4, 64));
   if (is_quick) return steps;
-  add_precisions(steps, "bert 256, 16 x 128", small, false, batch_of(16, 128));
-  const std::string base = encoder(768, 1, 16384);
-  add_precisions(steps, "bert 768, 1 x 128", base, false, batch_of(1, 128));
-  add_precisions(steps, "gpt2 768, 1 x 256", gpt2(768, 8192), true, batch_of(1, 256));
-  add_precisions(steps, "llama 576, 1 x 512", llama(576, 1536, 9, 3, 16384), true, batch_of(1, 512));
-  add_precisions(steps, "bert 1024, 1 x 128", encoder(1024, 1, 4096), false, batch_of(1, 128));
-  add_precisions(steps, "bert 768, 2 x 512", base, false, batch_of(2, 512));
-  add_precisions(steps, "bert 1024, 4 x 256", encoder(1024, 1, 4096), false, batch_of(4, 256));
-  add_precisions(steps, "bert 1024, 4 x 512", encoder(1024, 1, 1024), false, batch_of(4, 512));
+  add_precisions(steps, "encoder 256, 16 x 128", small, batch_of(16, 128));
+  const SharedModel base = one_layer_encoder(768, 16384);
+  add_precisions(steps, "encoder 768, 1 x 128", base, batch_of(1, 128));
+  add_precisions(steps, "gpt2 768, 1 x 256", one_layer_gpt2(768, 8192), batch_of(1, 256));
+  add_precisions(steps, "llama 576, 1 x 512", one_layer_llama({576, 1536, 9, 3}, 16384), batch_of(1, 512));
+  const SharedModel large = one_layer_encoder(1024, 4096);
+  add_precisions(steps, "encoder 1024, 1 x 128", large, batch_of(1, 128));
+  add_precisions(steps, "encoder 768, 2 x 512", base, batch_of(2, 512));
+  add_precisions(steps, "encoder 1024, 4 x 256", large, batch_of(4, 256));
+  add_precisions(steps, "encoder 1024, 4 x 512", one_layer_encoder(1024, 1024), batch_of(4, 512));
   add_variants(steps, small, 64);
   add_variants(steps, base, 128);
   return steps;
@@ -142,13 +116,13 @@ std::vector<CalibrationStep> calibration_steps(bool is_quick) {
 
 TimedStep time_step(const CalibrationStep& step, int64_t steps,
                     const std::shared_ptr<const Backend>& backend) {
-  const std::unique_ptr<Model> model = model_of(step);
+  const Model& model = *step.model;
   TrainingArguments args = without_files(step.arguments);
   args.max_steps = 1 + steps;
   args.profile = steps;  // begins after the first step
   args = resolved(std::move(args));
   validate(args);
-  Trainer trainer(*model, args, random_steps(args, *model, args.max_steps), {},
+  Trainer trainer(model, args, random_steps(args, model, args.max_steps), {},
                   {.backend = backend, .write_profile = false});
   trainer.train();
 

@@ -17,9 +17,8 @@ namespace shoehorn {
 
 // A training step that is timed.
 struct CalibrationStep {
-  std::string name = {};    // "bert 768, 4 x 512, bfloat16"
-  std::string config = {};  // of the model, as config.json has it
-  bool is_language_model = false;
+  std::string name = {};  // "encoder 768, 4 x 512, bfloat16"
+  std::shared_ptr<const Model> model = {};
   TrainingArguments arguments = {};  // batch, length, precision, …
 };
 

@@ -66,7 +66,7 @@ TEST(CalibrationTest, EveryStepIsValid) {
   std::set<std::string> names;
   for (const CalibrationStep& step : steps) {
     EXPECT_NO_THROW(validate(resolved(step.arguments))) << step.name;
-    names.insert(step.name + step.config);
+    names.insert(step.name + step.model->config_json());
   }
   EXPECT_EQ(names.size(), steps.size());
 }

@@ -14,14 +14,23 @@ namespace {
 // Fewer updates than this between two looks at the same sample, and the guides' advice is a smaller batch.
 constexpr int64_t kFewStepsAnEpoch = 10;
 
-}  // namespace
-
-std::string format_batch(const TrainingArguments& args, const TrainingSteps& steps) {
-  std::string text = fmt::format("Effective batch {} = {} a device", effective_batch_size(args),
-                                 args.per_device_train_batch_size);
+// The effective batch as what it is made of.
+std::string division_of(const TrainingArguments& args) {
+  const int64_t size = args.per_device_train_batch_size;
+  const int64_t micro_batches = micro_batches_of_step(args);
+  if (micro_batches % args.world_size != 0)
+    return fmt::format("{} micro-batches of {} on {} ranks", micro_batches, size, args.world_size);
+  std::string text = fmt::format("{} a device", size);
   if (args.gradient_accumulation_steps > 1)
     text += " x " + plural(args.gradient_accumulation_steps, "accumulation step");
   if (args.world_size > 1) text += " x " + plural(args.world_size, "rank");
+  return text;
+}
+
+}  // namespace
+
+std::string format_batch(const TrainingArguments& args, const TrainingSteps& steps) {
+  std::string text = fmt::format("Effective batch {} = {}", effective_batch_size(args), division_of(args));
   const std::vector<RampStage> ramp = batch_size_ramp_of(args);
   for (size_t s = 0; s + 1 < ramp.size(); ++s) {
     text += fmt::format("; {}{} up to sample {}", s == 0 ? "growing: " : "",

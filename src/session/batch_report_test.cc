@@ -23,6 +23,11 @@ TEST(BatchReport, SaysWhatTheBatchIsMadeOf) {
   args.gradient_accumulation_steps = 1;
   EXPECT_EQ(format_batch(args, steps_of(args, 400)),
             "Effective batch 4 = 4 a device; 100 steps an epoch, 300 in all\n");
+  args.gradient_accumulation_steps = 2;
+  args.world_size = 2;
+  args.effective_batch_size = 12;
+  EXPECT_EQ(format_batch(args, steps_of(args, 1200)),
+            "Effective batch 12 = 3 micro-batches of 4 on 2 ranks; 100 steps an epoch, 300 in all\n");
 }
 
 TEST(BatchReport, WarnsOfFewSteps) {

@@ -17,7 +17,7 @@ int64_t padding_of(const TrainingArguments& args) {
 BatchOptions batch_options(const TrainingArguments& args, int32_t rank) {
   BatchOptions options;
   options.micro_batch_size = args.per_device_train_batch_size;
-  options.gradient_accumulation_steps = args.gradient_accumulation_steps * args.world_size;
+  options.gradient_accumulation_steps = micro_batches_of_step(args);
   options.ramp = batch_size_ramp_of(args);
   options.drop_last = args.dataloader_drop_last;
   options.pad_to_max_length = padding_of(args);
@@ -39,7 +39,7 @@ SamplerOptions sampler_options(const TrainingArguments& args) {
 TrainingSteps steps_of(const TrainingArguments& args, int64_t samples) {
   return training_steps({.samples = samples,
                          .micro_batch_size = args.per_device_train_batch_size,
-                         .gradient_accumulation_steps = args.gradient_accumulation_steps * args.world_size,
+                         .gradient_accumulation_steps = micro_batches_of_step(args),
                          .drop_last = args.dataloader_drop_last,
                          .ramp = batch_size_ramp_of(args),
                          .num_train_epochs = args.num_train_epochs,

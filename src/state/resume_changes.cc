@@ -29,17 +29,19 @@ ArgumentValue compared_value(const ArgumentSpec& spec, const TrainingArguments& 
   return argument_value(spec, args);
 }
 
-// The same samples in each step, in micro-batches of another size, or on another number of ranks: only the rounding of sums differs. If
-// incomplete micro-batches are dropped, their size determines which samples are left out.
+// The same samples in each step, in micro-batches of another size, or on another number of ranks: only the rounding of sums
+// differs. If incomplete micro-batches are dropped, their size determines which samples are left out.
 bool cuts_steps_alike(const TrainingArguments& before, const TrainingArguments& now) {
-  return effective_batch_size(before) == effective_batch_size(now) && !before.dataloader_drop_last &&
-         !now.dataloader_drop_last;
+  const bool drops = before.dataloader_drop_last || now.dataloader_drop_last;
+  return effective_batch_size(before) == effective_batch_size(now) &&
+         (!drops || before.per_device_train_batch_size == now.per_device_train_batch_size);
 }
 
 ResumeRole role_of(const ArgumentSpec& spec, const TrainingArguments& before, const TrainingArguments& now,
                    bool has_same_tokens) {
-  const bool is_cut = spec.name == "per_device_train_batch_size" ||
-                      spec.name == "gradient_accumulation_steps" || spec.name == "world_size";
+  constexpr std::array<std::string_view, 4> kCuts = {
+      "per_device_train_batch_size", "gradient_accumulation_steps", "effective_batch_size", "world_size"};
+  const bool is_cut = std::ranges::find(kCuts, spec.name) != kCuts.end();
   if (is_cut && cuts_steps_alike(before, now)) return kFree;
   if (spec.resume == kTokens) return has_same_tokens ? kFree : kSamples;
   return spec.resume;

@@ -101,6 +101,9 @@ TEST_F(ResumeChangesTest, FlagsByWhatTheyDecide) {
   EXPECT_EQ(change_of([&] { args_.seed = 7; }), "--seed 42 -> 7, samples");
   EXPECT_EQ(change_of([&] { args_.data_seed = 7; }), "--data_seed nothing -> 7, samples");
   EXPECT_EQ(change_of([&] { args_.world_size = 2; }), "--world_size 1 -> 2, samples");
+  EXPECT_EQ(change_of([&] { args_.effective_batch_size = 8; }),
+            "--effective_batch_size nothing -> 8, samples");
+  EXPECT_EQ(change_of([&] { args_.effective_batch_size = 4; }), "--effective_batch_size nothing -> 4, free");
   EXPECT_EQ(change_of([&] { args_.train_sampling_strategy = "sequential"; }),
             "--train_sampling_strategy 'random' -> 'sequential', samples");
   EXPECT_EQ(change_of([&] { args_.batch_size_ramp = {"0:4"}; }), "--batch_size_ramp nothing -> 0:4, samples");

@@ -2,7 +2,8 @@
 // those of accelerate's find_executable_batch_size: the requested size, then 0.9 times the previous one. The
 // Trainer tries each until one does not run out of memory; here each is planned and none is tried.
 //
-// As in the Trainer, gradient_accumulation_steps does not change, so the effective batch shrinks too.
+// As in the Trainer, gradient_accumulation_steps does not change, so the effective batch shrinks too, unless
+// effective_batch_size says that it stays: then candidates that do not divide it are left out.
 #pragma once
 
 #include <cstdint>

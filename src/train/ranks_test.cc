@@ -58,6 +58,26 @@ TEST_F(Ranks, TrainAsOneRankDoes) {
   }
 }
 
+// An effective batch whose micro-batches the ranks do not divide: some have one less in each step.
+TEST_F(Ranks, TrainAsOneRankWhereTheyDoNotDivideTheBatch) {
+  const Dataset samples = tiny_samples(28, 5);
+  for (const char* order : {"micro_batch", "layer_major"}) {
+    for (const int64_t stage : {0, 1, 2, 3}) {
+      TrainingArguments args = rank_arguments();
+      args.accumulation_order = order;
+      args.effective_batch_size = 16;  // four micro-batches
+      args.gradient_accumulation_steps = 4;
+      const RankRun one = train_on(1, args, samples)[0];
+      args.gradient_accumulation_steps = 2;
+      args.zero_stage = stage;
+      const std::vector<RankRun> many = train_on(3, args, samples);
+      const std::string what = fmt::format("{}, stage {}", order, stage);
+      expect_alike(one, many[0], what, DType::kF32);
+      for (const RankRun& run : many) expect_same_weights(many[0].weights, run.weights, what);
+    }
+  }
+}
+
 // A rank without a micro-batch adds nothing, and stays in step.
 TEST_F(Ranks, MayBeMoreThanMicroBatches) {
   TrainingArguments args = rank_arguments(1);

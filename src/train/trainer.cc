@@ -75,11 +75,11 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   add_early_stopping();
   for (std::shared_ptr<TrainerCallback>& callback : options_.callbacks) add_callback(std::move(callback));
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
-    args_.per_device_train_batch_size = first_batch_size(args_);
+    set_micro_batch_size(args_, first_batch_size(args_));
   plan();
   while (may_shrink_batch() && !forecast().fits()) {
     throw_if_stop_requested();
-    args_.per_device_train_batch_size = next_batch_size(args_.per_device_train_batch_size);
+    set_micro_batch_size(args_, next_batch_size(args_.per_device_train_batch_size));
     plan();
   }
   add_load_notice();

@@ -1,0 +1,26 @@
+// Models of one layer, by their widths: they have the operations of an architecture and take little time and memory, for
+// measuring what those operations cost. Heads are 64 wide.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "model/model.h"
+
+namespace shoehorn {
+
+// BERT with a classifier.
+std::unique_ptr<Model> one_layer_encoder(int64_t width, int64_t vocabulary);
+
+// GPT-2 and Llama, language models.
+std::unique_ptr<Model> one_layer_gpt2(int64_t width, int64_t vocabulary);
+
+struct LlamaWidths {
+  int64_t width = 0;
+  int64_t feed_forward = 0;
+  int64_t heads = 0;
+  int64_t key_value_heads = 0;
+};
+std::unique_ptr<Model> one_layer_llama(const LlamaWidths& widths, int64_t vocabulary);
+
+}  // namespace shoehorn
