@@ -100,8 +100,8 @@ class GoldenBatch {
 // fp32: 64 half steps of the tensor's largest element, for sums of up to 250 terms, 20 ops deep.
 // bf16, fp16: twice what torch.autocast loses with the same weights and samples, and one step at the tensor's
 // largest element. Twice, because its error is one draw of the roundings of some other order of sums, and the
-// largest of a few elements may be small by chance, as may the step. Four times without fusion, which rounds between
-// ops that autocast runs in fp32.
+// largest of a few elements may be small by chance, as may the step (decoder_make.py takes the largest of several
+// draws). Four times without fusion, which rounds between ops that autocast runs in fp32.
 class Tolerance {
  public:
   Tolerance(const StepOptions& step, const nlohmann::json& facts)

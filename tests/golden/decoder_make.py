@@ -5,8 +5,8 @@
 
 Files are those of distilbert_small/: config.json and model.safetensors as save_pretrained writes them, golden.json and
 golden.safetensors with the batch `main`: loss, logits and every gradient in float64 (norms and angles are float32 inside
-Transformers), and for some what torch.autocast loses. `labels` of a language model are one a token, already those of the
-token behind it; `logits` are those of the real tokens, end to end.
+Transformers), and for some what torch.autocast loses, the largest of AUTOCAST_DRAWS draws. `labels` of a language model
+are one a token, already those of the token behind it; `logits` are those of the real tokens, end to end.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import transformers
 import bert_make
 
 SEED = 20261123
+AUTOCAST_DRAWS = 4
 POSITIONS = 32
 VOCABULARY = 37
 PAD = 3  # a token inside the texts, too
@@ -170,7 +171,32 @@ def write(directory, class_name, keys, with_autocast):
 
 
 def autocast_errors(model, batch, loss64, logits64, gradients64, rows):
-    """bert_make's, of the real tokens' logits."""
+    """bert_make's, of the real tokens' logits: the largest of several draws of the roundings.
+
+    The first draw is of the weights as they are; for each other one they are moved by at most a bf16 rounding, and
+    compared with float64 at the same place.
+    """
+    errors = autocast_errors_of_draw(model, batch, loss64, logits64, gradients64, rows)
+    generator = torch.Generator().manual_seed(SEED)
+    for _ in range(AUTOCAST_DRAWS - 1):
+        moved = bert_make.build_like(model)
+        moved.set_attn_implementation("sdpa")
+        with torch.no_grad():
+            for parameter in moved.parameters():
+                parameter.mul_(1 + 2**-8 * (2 * torch.rand(parameter.shape, generator=generator) - 1))
+        truth = loss_and_gradients(bert_make.build_like(moved).double(), batch)
+        errors = largest(errors, autocast_errors_of_draw(moved, batch, *truth, rows))
+    return errors
+
+
+def largest(first, second):
+    """Of two trees of numbers with the same keys, number by number."""
+    if isinstance(first, dict):
+        return {key: largest(first[key], second[key]) for key in first}
+    return max(first, second)
+
+
+def autocast_errors_of_draw(model, batch, loss64, logits64, gradients64, rows):
     errors = {}
     for precision, dtype, scale in (("bf16", torch.bfloat16, 1.0), ("fp16", torch.float16, bert_make.LOSS_SCALE)):
         model.zero_grad()
