@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import os
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -150,6 +151,7 @@ def main():
     args = parse_arguments()
     if args.rounds < 1:
         raise compare.CompareError(f"[--rounds] expected 1 or more, got {args.rounds}")
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # which ends the busy loops
     processors = len(os.sched_getaffinity(0))
     runs = measure(args)
     summary = summary_of(args, runs, processors)

@@ -139,9 +139,10 @@ TEST_F(CliSignals, TheRunGoesOnAsIfNothingHadHappened) {
     for (const fs::path& checkpoint : list_checkpoints(output()))
       EXPECT_EQ(checkpoint_defect(checkpoint, VerifiedFiles::kAll), "") << checkpoint;
     // A run that is stopped before its first step has made no directory.
-    if (fs::exists(output()))
+    if (fs::exists(output())) {
       for (const auto& entry : fs::directory_iterator(output()))
         EXPECT_NE(entry.path().filename().string()[0], '.') << entry.path() << " is left";
+    }
     if (result.exit_code == 0 || contains(result.error, "the training is done")) {
       expect_finished(output(), uninterrupted);
       fs::remove_all(output());
