@@ -43,16 +43,17 @@ int64_t align(int64_t bytes) {
 VocabularyLoss::VocabularyLoss(const VocabularyLossShape& shape)
     : shape_(shape), operands_(has_products_of(shape.dtype) ? shape.dtype : DType::kF32) {
   check_storage(shape.dtype, "linear_cross_entropy");
-  const bool gives_gradients = shape.gives_dx || shape.gives_dweight;
-  CHECK(shape.gives_loss || gives_gradients, "a vocabulary's loss of which nothing is computed");
-  work_ = !gives_gradients       ? Work::kLoss
-          : !shape.gives_loss    ? Work::kGradients
-          : !shape.gives_dweight ? Work::kBothOfFrozenWeight
-                                 : Work::kBoth;
+  CHECK(shape.gives_loss || shape.gives_dx || shape.gives_dweight,
+        "a vocabulary's loss of which nothing is computed");
   choose_sizes();
   products_[0] = plan_products(columns_);
   if (shape_.vocabulary % columns_ != 0) products_[1] = plan_products(shape_.vocabulary % columns_);
-  lay_out();
+  parts_ = lay_out(work_, rows_);
+  keeps_ = keeps(work_);
+  int64_t library_bytes = 0;
+  for_each_product(
+      [&](const Matmul& product) { library_bytes = std::max(library_bytes, product.workspace_bytes()); });
+  workspace_bytes_ = parts_.library + library_bytes;
 }
 
 // Chunks of about the same size.
@@ -62,45 +63,64 @@ void VocabularyLoss::choose_sizes() {
   largest = std::max(largest / kChunkMultiple, int64_t{1}) * kChunkMultiple;
   const int64_t even = ceil_divide(shape_.vocabulary, ceil_divide(shape_.vocabulary, largest));
   columns_ = std::min(shape_.vocabulary, round_up(even, kChunkMultiple));
-  rows_ = most_rows(columns_, false);
-  if (work_ != Work::kBoth) return;
-  const int64_t kept = most_rows(columns_, true);
-  keeps_logits_ = cost(kept, true) <= cost(rows_, false);
-  if (keeps_logits_) rows_ = kept;
+  const bool gives_gradients = shape_.gives_dx || shape_.gives_dweight;
+  work_ = !gives_gradients ? Work::kLoss : shape_.gives_loss ? Work::kExponentials : Work::kGradients;
+  rows_ = most_rows(work_);
+  if (!keeps(work_)) return;
+  const int64_t rows_of_twice = most_rows(Work::kLossThenGradients);
+  if (cost(work_, rows_) <= cost(Work::kLossThenGradients, rows_of_twice)) return;
+  work_ = Work::kLossThenGradients;
+  rows_ = rows_of_twice;
 }
 
-// Of the workspace, without the products' own.
-int64_t VocabularyLoss::bytes_of(int64_t rows, int64_t columns, bool keeps_logits) const {
-  const bool gives_gradients = work_ != Work::kLoss;
-  const bool widens = operands_ != shape_.dtype;
-  return align(rows * static_cast<int64_t>(sizeof(VocabularyRow))) +
-         align(rows * shape_.hidden * dtype_bytes(operands_)) +
-         (shape_.gives_dx ? align(rows * shape_.hidden * 4) : 0) +
-         (widens ? align(columns * shape_.hidden * 4) : 0) +
-         align(rows * (keeps_logits ? shape_.vocabulary : columns) * 4) +
-         (gives_gradients && operands_ != DType::kF32 ? align(rows * columns * 2) : 0) +
-         (work_ == Work::kBothOfFrozenWeight ? align(shape_.hidden * 4) : 0);
+VocabularyLoss::Parts VocabularyLoss::lay_out(Work work, int64_t rows) const {
+  Parts parts;
+  int64_t end = 0;
+  const auto place = [&end](int64_t bytes) {
+    const int64_t begin = end;
+    end += align(bytes);
+    return begin;
+  };
+  const bool is_wide = operands_ == DType::kF32;
+  const int64_t factor_columns = keeps(work) ? shape_.vocabulary : columns_;
+  const int64_t bytes_of_x = rows * shape_.hidden * dtype_bytes(operands_);
+  place(rows * static_cast<int64_t>(sizeof(VocabularyRow)));
+  parts.x = place(bytes_of_x);
+  parts.scaled_x = place(keeps(work) ? bytes_of_x : 0);
+  parts.dx = place(shape_.gives_dx ? rows * shape_.hidden * 4 : 0);
+  parts.weight = place(operands_ != shape_.dtype ? columns_ * shape_.hidden * 4 : 0);
+  parts.logits = place(rows * (is_wide ? factor_columns : columns_) * 4);
+  parts.factors = is_wide ? parts.logits
+                          : place(work == Work::kLoss ? 0 : rows * factor_columns * dtype_bytes(operands_));
+  parts.maxima = place(keeps(work) ? ceil_divide(shape_.vocabulary, columns_) * rows * 4 : 0);
+  parts.weight_sums = place(work == Work::kExponentials && shape_.gives_dx ? shape_.hidden * 4 : 0);
+  parts.x_sums = place(keeps(work) ? shape_.hidden * 4 : 0);
+  parts.library = end;
+  return parts;
 }
 
-int64_t VocabularyLoss::most_rows(int64_t columns, bool keeps_logits) const {
+int64_t VocabularyLoss::most_rows(Work work) const {
   const int64_t wanted = std::min(kMostRows, round_up(std::max(shape_.tokens, int64_t{1}), kRowMultiple));
   int64_t rows = kRowMultiple;
-  while (rows < wanted && bytes_of(rows + kRowMultiple, columns, keeps_logits) <= shape_.most_workspace_bytes)
+  while (rows < wanted && lay_out(work, rows + kRowMultiple).library <= shape_.most_workspace_bytes)
     rows += kRowMultiple;
   return rows;
 }
 
-// In bytes that could have come from memory meanwhile.
-double VocabularyLoss::cost(int64_t rows, bool keeps_logits) const {
-  const int products =
-      1 + (shape_.gives_dx ? 1 : 0) + (shape_.gives_dweight ? 1 : 0) + (keeps_logits ? 0 : 1);
-  const double entries = static_cast<double>(shape_.vocabulary) * static_cast<double>(shape_.hidden);
-  const double flops = products * 2.0 * static_cast<double>(shape_.tokens) * entries;
+// Of both gradients, or dW alone, in bytes that could have come from memory meanwhile.
+double VocabularyLoss::cost(Work work, int64_t rows) const {
+  const int passes = keeps(work) ? 1 : 2;  // over W
+  const int products = passes + (shape_.gives_dx ? 1 : 0) + 1;
+  const auto tokens = static_cast<double>(shape_.tokens);
+  const auto vocabulary = static_cast<double>(shape_.vocabulary);
+  const double entries = vocabulary * static_cast<double>(shape_.hidden);
   const double of_weight =
       operands_ == shape_.dtype ? static_cast<double>(dtype_bytes(shape_.dtype)) : kWidenedBytes;
   const auto blocks = static_cast<double>(ceil_divide(shape_.tokens, rows));
-  return flops / (operands_ == DType::kF32 ? kFlopsPerByte : kFlopsPerByteOf16Bits) +
-         blocks * entries * (2 * of_weight + 8);
+  const double kept = keeps(work) ? 2 * tokens * vocabulary * static_cast<double>(dtype_bytes(operands_)) : 0;
+  return products * 2 * tokens * entries /
+             (operands_ == DType::kF32 ? kFlopsPerByte : kFlopsPerByteOf16Bits) +
+         blocks * entries * (passes * of_weight + 8) + kept;
 }
 
 VocabularyLoss::ChunkProducts VocabularyLoss::plan_products(int64_t columns) const {
@@ -144,24 +164,6 @@ void VocabularyLoss::for_each_product(const Visit& visit) const {
   }
 }
 
-void VocabularyLoss::lay_out() {
-  const bool widens = operands_ != shape_.dtype;
-  x_offset_ = align(rows_ * static_cast<int64_t>(sizeof(VocabularyRow)));
-  dx_offset_ = x_offset_ + align(rows_ * shape_.hidden * dtype_bytes(operands_));
-  weight_offset_ = dx_offset_ + (shape_.gives_dx ? align(rows_ * shape_.hidden * 4) : 0);
-  logits_offset_ = weight_offset_ + (widens ? align(columns_ * shape_.hidden * 4) : 0);
-  narrow_offset_ = logits_offset_ + align(rows_ * (keeps_logits_ ? shape_.vocabulary : columns_) * 4);
-  const bool narrows = work_ != Work::kLoss && operands_ != DType::kF32;
-  weight_sums_offset_ = narrow_offset_ + (narrows ? align(rows_ * columns_ * 2) : 0);
-  library_offset_ = weight_sums_offset_ + (work_ == Work::kBothOfFrozenWeight ? align(shape_.hidden * 4) : 0);
-  CHECK(library_offset_ == bytes_of(rows_, columns_, keeps_logits_),
-        "a vocabulary's workspace was laid out in another size");
-  int64_t library_bytes = 0;
-  for_each_product(
-      [&](const Matmul& product) { library_bytes = std::max(library_bytes, product.workspace_bytes()); });
-  workspace_bytes_ = library_offset_ + library_bytes;
-}
-
 void VocabularyLoss::compile() const {
   for_each_product([](const Matmul& product) { product.compile(); });
 }
@@ -184,11 +186,15 @@ class VocabularyLoss::Run {
       const int64_t last = take_block(first);
       if (shape_.gives_dx)
         clear_ignored_rows(call_.labels, first, last, shape_.hidden, shape_.dtype, call_.dx);
-      if (block_.count > 0) run_block();
+      if (block_.count > 0) {
+        run_block();
+        adds_to_dweight_ = true;
+      }
       first = last;
     }
     if (shape_.gives_dweight && !adds_to_dweight_)
       std::memset(call_.dweight, 0, static_cast<size_t>(shape_.vocabulary * shape_.hidden) * 4);
+    if (has_x_sums_) subtract_even_share(block_, x_sums(), call_.dweight);
     if (!shape_.gives_loss) return;
     const auto mean = static_cast<float>(loss_ / static_cast<double>(*call_.target_count));
     *call_.loss = call_.accumulate_loss ? *call_.loss + mean : mean;
@@ -226,7 +232,7 @@ class VocabularyLoss::Run {
     gather_block(block_, shape_.dtype, call_.x, plan_.operands_, rows_of_x());
     if (shape_.gives_dx)
       std::memset(sums_of_dx(), 0, static_cast<size_t>(block_.padded * shape_.hidden) * sizeof(float));
-    if (plan_.work_ == Work::kBothOfFrozenWeight) {
+    if (plan_.work_ == Work::kExponentials) {
       run_with_exponentials();
       return;
     }
@@ -239,51 +245,59 @@ class VocabularyLoss::Run {
     }
     if (plan_.work_ == Work::kLoss) return;
     for_each_chunk([&](const VocabularyChunk& chunk) { add_gradients(chunk); });
-    adds_to_dweight_ = true;
     if (shape_.gives_dx) store_block(block_, sums_of_dx(), shape_.dtype, call_.dx);
   }
 
-  // Logits that are kept lie chunk behind chunk.
   template <typename Visit>
   void for_each_chunk(const Visit& visit) const {
     for (int64_t first = 0; first < shape_.vocabulary; first += plan_.columns_) {
-      float* logits = part<float>(plan_.logits_offset_);
-      if (plan_.keeps_logits_) logits += first * block_.padded;
-      visit(VocabularyChunk{
-          .first = first, .columns = std::min(plan_.columns_, shape_.vocabulary - first), .logits = logits});
+      VocabularyChunk chunk{.first = first, .columns = std::min(plan_.columns_, shape_.vocabulary - first)};
+      chunk.logits = plan_.operands_ == DType::kF32 ? static_cast<float*>(factors_of(chunk))
+                                                    : part<float>(plan_.parts_.logits);
+      visit(chunk);
     }
   }
 
   void add_gradients(const VocabularyChunk& chunk) const {
-    const bool reads_weight = shape_.gives_dx || !plan_.keeps_logits_;
-    const void* weight = reads_weight ? weight_of(chunk) : nullptr;
-    if (!plan_.keeps_logits_) make_logits(chunk, weight);
-    void* gradients = narrowed(chunk);
-    make_logit_gradients(block_, chunk, plan_.operands_, gradients);
-    if (shape_.gives_dx) add_to_dx(chunk, gradients, weight);
-    if (!shape_.gives_dweight) return;
-    const ChunkProducts& products = products_of(chunk);
-    const Matmul& product = adds_to_dweight_ ? *products.dweight : *products.first_dweight;
-    product.run(block_.padded, gradients, rows_of_x(), nullptr, call_.dweight + chunk.first * shape_.hidden,
-                library());
+    const void* weight = weight_of(chunk);
+    make_logits(chunk, weight);
+    make_logit_gradients(block_, chunk, plan_.operands_, factors_of(chunk));
+    if (shape_.gives_dx) add_to_dx(chunk, weight);
+    if (shape_.gives_dweight) add_to_dweight(chunk, rows_of_x());
   }
 
   void run_with_exponentials() {
     const bool is_smoothed = call_.label_smoothing != 0.0F;
-    auto* weight_sums = part<float>(plan_.weight_sums_offset_);
-    const bool needs_sums = is_smoothed && !has_weight_sums_;
-    if (needs_sums) std::memset(weight_sums, 0, static_cast<size_t>(shape_.hidden) * sizeof(float));
+    const bool needs_sums = is_smoothed && shape_.gives_dx && !has_weight_sums_;
+    if (needs_sums) clear_sums(weight_sums());
     for_each_chunk([&](const VocabularyChunk& chunk) {
       const void* weight = weight_of(chunk);
       make_logits(chunk, weight);
-      void* exponentials = narrowed(chunk);
-      make_exponentials(block_, chunk, plan_.operands_, exponentials, sums_of_dx());
-      add_to_dx(chunk, exponentials, weight);
-      if (needs_sums) add_column_sums(plan_.operands_, chunk.columns, shape_.hidden, weight, weight_sums);
+      make_exponentials(block_, chunk, plan_.operands_, factors_of(chunk),
+                        shape_.gives_dx ? sums_of_dx() : nullptr, plan_.keeps_ ? maxima_of(chunk) : nullptr);
+      if (shape_.gives_dx) add_to_dx(chunk, weight);
+      if (needs_sums) add_column_sums(plan_.operands_, chunk.columns, shape_.hidden, weight, weight_sums());
     });
-    has_weight_sums_ = has_weight_sums_ || is_smoothed;
+    has_weight_sums_ = has_weight_sums_ || needs_sums;
     finish_loss();
-    store_block_of_exponentials(block_, sums_of_dx(), call_.weight, weight_sums, shape_.dtype, call_.dx);
+    if (shape_.gives_dx)
+      store_block_of_exponentials(block_, sums_of_dx(), call_.weight, weight_sums(), shape_.dtype, call_.dx);
+    if (plan_.keeps_) add_dweight_of_exponentials();
+  }
+
+  void add_dweight_of_exponentials() {
+    const float* maxima_before = nullptr;
+    for_each_chunk([&](const VocabularyChunk& chunk) {
+      clear_labels(block_, chunk, plan_.operands_, factors_of(chunk));
+      scale_rows(block_, maxima_of(chunk), maxima_before, plan_.operands_, rows_of_x(), rows_of_scaled_x());
+      maxima_before = maxima_of(chunk);
+      add_to_dweight(chunk, rows_of_scaled_x());
+      add_label_gradients(block_, chunk, plan_.operands_, rows_of_x(), dweight_of(chunk));
+    });
+    if (call_.label_smoothing == 0.0F) return;
+    if (!has_x_sums_) clear_sums(x_sums());
+    has_x_sums_ = true;
+    add_column_sums(plan_.operands_, block_.count, shape_.hidden, rows_of_x(), x_sums());
   }
 
   // In the tokens' order.
@@ -303,8 +317,13 @@ class VocabularyLoss::Run {
   void make_logits(const VocabularyChunk& chunk, const void* weight) const {
     products_of(chunk).logits->run(block_.padded, rows_of_x(), weight, nullptr, chunk.logits, library());
   }
-  void add_to_dx(const VocabularyChunk& chunk, const void* factors, const void* weight) const {
-    products_of(chunk).dx->run(block_.padded, factors, weight, nullptr, sums_of_dx(), library());
+  void add_to_dx(const VocabularyChunk& chunk, const void* weight) const {
+    products_of(chunk).dx->run(block_.padded, factors_of(chunk), weight, nullptr, sums_of_dx(), library());
+  }
+  void add_to_dweight(const VocabularyChunk& chunk, const void* rows) const {
+    const ChunkProducts& products = products_of(chunk);
+    const Matmul& product = adds_to_dweight_ ? *products.dweight : *products.first_dweight;
+    product.run(block_.padded, factors_of(chunk), rows, nullptr, dweight_of(chunk), library());
   }
 
   // A chunk of W as the products read it.
@@ -312,7 +331,7 @@ class VocabularyLoss::Run {
     const int64_t before = chunk.first * shape_.hidden;
     const auto* weight = static_cast<const std::byte*>(call_.weight) + before * dtype_bytes(shape_.dtype);
     if (plan_.operands_ == shape_.dtype) return weight;
-    auto* widened = part<std::byte>(plan_.weight_offset_);
+    auto* widened = part<std::byte>(plan_.parts_.weight);
     cast({.count = chunk.columns * shape_.hidden,
           .from_dtype = shape_.dtype,
           .from = weight,
@@ -321,14 +340,26 @@ class VocabularyLoss::Run {
     return widened;
   }
 
-  // Where the products find what was made of a chunk's logits.
-  void* narrowed(const VocabularyChunk& chunk) const {
-    return plan_.operands_ == DType::kF32 ? static_cast<void*>(chunk.logits)
-                                          : part<std::byte>(plan_.narrow_offset_);
+  // What was made of a chunk's logits for the products. Where it is kept, chunk lies behind chunk.
+  void* factors_of(const VocabularyChunk& chunk) const {
+    const int64_t before = plan_.keeps_ ? block_.padded * chunk.first * dtype_bytes(plan_.operands_) : 0;
+    return part<std::byte>(plan_.parts_.factors + before);
   }
-  std::byte* rows_of_x() const { return part<std::byte>(plan_.x_offset_); }
-  float* sums_of_dx() const { return part<float>(plan_.dx_offset_); }
-  std::byte* library() const { return part<std::byte>(plan_.library_offset_); }
+  float* maxima_of(const VocabularyChunk& chunk) const {
+    return part<float>(plan_.parts_.maxima) + chunk.first / plan_.columns_ * block_.padded;
+  }
+  float* dweight_of(const VocabularyChunk& chunk) const {
+    return call_.dweight + chunk.first * shape_.hidden;
+  }
+  void clear_sums(float* sums) const {
+    std::memset(sums, 0, static_cast<size_t>(shape_.hidden) * sizeof(float));
+  }
+  std::byte* rows_of_x() const { return part<std::byte>(plan_.parts_.x); }
+  std::byte* rows_of_scaled_x() const { return part<std::byte>(plan_.parts_.scaled_x); }
+  float* sums_of_dx() const { return part<float>(plan_.parts_.dx); }
+  float* weight_sums() const { return part<float>(plan_.parts_.weight_sums); }
+  float* x_sums() const { return part<float>(plan_.parts_.x_sums); }
+  std::byte* library() const { return part<std::byte>(plan_.parts_.library); }
 
   const VocabularyLoss& plan_;
   const VocabularyLossShape& shape_;
@@ -336,6 +367,7 @@ class VocabularyLoss::Run {
   VocabularyBlock block_;
   bool adds_to_dweight_;
   bool has_weight_sums_ = false;
+  bool has_x_sums_ = false;
   double loss_ = 0;
   int64_t right_ = 0;
 };

@@ -7,21 +7,25 @@
 // Work goes by blocks of R tokens with a label; tokens that are ignored are not in any block. Of a block, logits are made
 // in chunks of C entries of the vocabulary. What is computed decides how:
 //
-//   loss                    of each chunk a running maximum and sum                                          1 product
-//   gradients               logits again; p of them in their place; dx += p · W, dW += pᵀ · x                2 or 3
-//   both, W trained         a block keeps its logits: R · V floats. Or it makes them twice: 1 product more, but a block
-//                           of a smaller part of the vocabulary can have more tokens; see below.             3 (4)
-//   both, W frozen          of each chunk e = exp(logits - running maximum), dx += e · W, where a new maximum scales
-//                           what dx has so far, as attention in blocks does; p = e / sum at the end          2
+//   loss              of each chunk a running maximum and sum                                             1 product
+//   gradients         logits again; p of them in their place; dx += p · W, dW += pᵀ · x                   2 or 3
+//   both, W frozen    of each chunk e = exp(logits - running maximum), dx += e · W, where a new maximum scales what dx
+//                     has so far, as attention in blocks does; p = e / sum at the end                     2
+//   both, W trained   the same, and e is kept: when all sums are known dW += eᵀ · (x / sum), in the products' type R · V
+//                     elements. Or the loss first and then the gradients, a product more, but a block, of which less is
+//                     kept, can have more tokens; see below.                                              3 (4)
 //
-// A block reads W once for the logits and once for dx, unless a chunk is in the cache both times, and reads and writes
-// all of dW: W and dW together are what a block costs besides its products, ceil(N / R) times. So kept logits are worth
-// their product where R is large: the choice is the smaller of
+// Gradients of the labels' own logits, p - 1, are added to dW in float32: rounded parts would leave little of a small
+// difference.
 //
-//   products · 2NVH / kFlopsPerByte + ceil(N / R) · VH · (bytes of W, twice, + 8)
+// A block reads W once, or twice where logits are made twice, and reads and writes all of dW: that is what a block costs
+// besides its products, ceil(N / R) times. So a kept e is worth its product where R is large: the choice is the smaller
+// of
 //
-// The workspace is R · V (kept) or R · C logits, the block's rows of x and sums of dx, and a chunk of W in float32 where
-// the machine multiplies only that, and what the library's products ask for. C is about 2048, and R the largest of up to
+//   products · 2NVH / kFlopsPerByte + ceil(N / R) · VH · (bytes of W, once or twice, + 8) + bytes of e, twice
+//
+// The workspace is R · C logits, R · V (kept) or R · C elements that products read, the block's rows of x and sums of dx,
+// and a chunk of W in float32 where the machine multiplies only that, and what the library's products ask for. C is about 2048, and R the largest of up to
 // 1024 with which all but the last stays within kVocabularyWorkspaceBytes, however many tokens or entries there are.
 //
 // Results depend on the number of threads only where the library's products do: some of H below 128. Nothing is allocated
@@ -86,10 +90,24 @@ class VocabularyLoss {
   // How the work is cut, for tests and benchmarks.
   int64_t block_rows() const { return rows_; }
   int64_t chunk_columns() const { return columns_; }
-  bool keeps_logits() const { return keeps_logits_; }
+  bool keeps_exponentials() const { return keeps_; }
 
  private:
-  enum class Work : uint8_t { kLoss, kGradients, kBoth, kBothOfFrozenWeight };
+  enum class Work : uint8_t { kLoss, kGradients, kLossThenGradients, kExponentials };
+
+  // Where the workspace's parts begin, in bytes; parts that the work does not need have none.
+  struct Parts {
+    int64_t x = 0;            // rows of the block
+    int64_t scaled_x = 0;     // the same, scaled for dW
+    int64_t dx = 0;           // sums
+    int64_t weight = 0;       // a chunk in float32
+    int64_t logits = 0;       // float32
+    int64_t factors = 0;      // made of logits, of the products' type; of float32 in the place of logits
+    int64_t maxima = 0;       // of each chunk, where exponentials are kept
+    int64_t weight_sums = 0;  // of W's rows
+    int64_t x_sums = 0;       // of all rows of x
+    int64_t library = 0;      // the products' own
+  };
   class Run;
 
   // The products of a chunk: of the usual size, and of what is left at the end of the vocabulary.
@@ -104,21 +122,20 @@ class VocabularyLoss {
   ChunkProducts plan_products(int64_t columns) const;
   template <typename Visit>
   void for_each_product(const Visit& visit) const;
-  int64_t bytes_of(int64_t rows, int64_t columns, bool keeps_logits) const;
-  int64_t most_rows(int64_t columns, bool keeps_logits) const;
-  double cost(int64_t rows, bool keeps_logits) const;
-  void lay_out();
+  bool keeps(Work work) const { return work == Work::kExponentials && shape_.gives_dweight; }
+  Parts lay_out(Work work, int64_t rows) const;
+  int64_t most_rows(Work work) const;
+  double cost(Work work, int64_t rows) const;
 
   VocabularyLossShape shape_;
   DType operands_;  // of the products: dtype, or float32
   Work work_;
   int64_t rows_ = 0;     // R
   int64_t columns_ = 0;  // C
-  bool keeps_logits_ = false;
+  bool keeps_ = false;   // exponentials
   std::array<ChunkProducts, 2> products_;
-  // Offsets in the workspace.
-  int64_t x_offset_ = 0, dx_offset_ = 0, weight_offset_ = 0, logits_offset_ = 0, narrow_offset_ = 0,
-          weight_sums_offset_ = 0, library_offset_ = 0, workspace_bytes_ = 0;
+  Parts parts_;
+  int64_t workspace_bytes_ = 0;
 };
 
 }  // namespace shoehorn::cpu

@@ -75,7 +75,7 @@ void vocabulary_loss(benchmark::State& state, DType dtype, bool trains_weight) {
   count_flops(state, (trains_weight ? 3 : 2) * operands.product_flops());
   state.counters["MiB"] = static_cast<double>(loss.workspace_bytes()) / (1 << 20);
   state.counters["rows"] = static_cast<double>(loss.block_rows());
-  state.counters["keeps"] = loss.keeps_logits() ? 1 : 0;
+  state.counters["keeps"] = loss.keeps_exponentials() ? 1 : 0;
 }
 
 void vocabulary_products(benchmark::State& state, DType dtype, bool trains_weight) {

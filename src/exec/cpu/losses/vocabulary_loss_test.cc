@@ -50,7 +50,7 @@ struct Case {
   void run(const VocabularyLossShape& shape, bool accumulate = false, bool in_place = false) {
     const VocabularyLoss plan(shape);
     plan.compile();
-    keeps_logits = plan.keeps_logits();
+    keeps_exponentials = plan.keeps_exponentials();
     block_rows = plan.block_rows();
     Tensor scratch = testing::workspace(plan.workspace_bytes() + 64);
     const auto address = reinterpret_cast<uintptr_t>(scratch.data());
@@ -85,7 +85,7 @@ struct Case {
   float gradient_scale = 8;
   float loss = -1;
   float right = -1;
-  bool keeps_logits = false;
+  bool keeps_exponentials = false;
   int64_t block_rows = 0;
   std::vector<int32_t> labels;
   Tensor x, weight, dx, dweight, maximum, sum;
@@ -175,15 +175,15 @@ void expect_loss(const Case& c, const Expected& expected, double times = 1) {
               times * roundings * 0x1p-24 * (expected.loss_terms + 1));
 }
 
-// What products read may be rounded to their type before.
-double relative_error(const Case& c, const Expected& expected) {
+// What products read may be rounded to their type before: `rounded` of a product's two factors.
+double relative_error(const Case& c, const Expected& expected, int rounded) {
   const double sums = std::sqrt(static_cast<double>(std::max(c.vocabulary, c.tokens)));
-  const double narrowed = c.dtype == DType::kF32 ? 0 : 0.5 * dtype_epsilon(c.dtype);
+  const double narrowed = c.dtype == DType::kF32 ? 0 : rounded * 0.5 * dtype_epsilon(c.dtype);
   return (16 + sums + 4 * expected.logit_roundings(c)) * 0x1p-24 + narrowed;
 }
 
 void expect_dx(const Case& c, const Expected& expected) {
-  const double relative = relative_error(c, expected);
+  const double relative = relative_error(c, expected, 1);
   for (int64_t i = 0; i < c.dx.count(); ++i) {
     const auto at = static_cast<size_t>(i);
     ASSERT_NEAR(static_cast<double>(c.dx[i]), expected.dx[at],
@@ -193,7 +193,7 @@ void expect_dx(const Case& c, const Expected& expected) {
 }
 
 void expect_dweight(const Case& c, const Expected& expected, const Tensor* before = nullptr) {
-  const double relative = relative_error(c, expected);
+  const double relative = relative_error(c, expected, c.keeps_exponentials ? 2 : 1);
   for (int64_t i = 0; i < c.dweight.count(); ++i) {
     const auto at = static_cast<size_t>(i);
     const double there = before == nullptr ? 0 : static_cast<double>((*before)[i]);
@@ -259,16 +259,16 @@ TEST_P(VocabularyLossTest, LossAndThenGradients) {
   }
 }
 
-// A small workspace has blocks of a few tokens, whose logits are kept, or made twice where that is the lower cost.
-TEST_P(VocabularyLossTest, ManyBlocksWithLogitsKeptAndMadeTwice) {
+// A small workspace has blocks of a few tokens, whose exponentials are kept, or logits made twice where that costs less.
+TEST_P(VocabularyLossTest, ManyBlocksWithExponentialsKeptAndLogitsMadeTwice) {
   for (const DType dtype : kStorages) {
     for (const bool keeps : {true, false}) {
-      Case c(dtype, 300, 12, keeps ? 300 : 5000);
+      Case c(dtype, 300, 64, keeps ? 300 : 5000);
       c.most_workspace_bytes = keeps ? 1 : 1 << 20;
       const Expected expected(c);
       c.run(c.shape(true, {true, true}), false, true);
       if (c.dtype == DType::kF32) {
-        EXPECT_EQ(c.keeps_logits, keeps);
+        EXPECT_EQ(c.keeps_exponentials, keeps);
       }
       EXPECT_LT(c.block_rows, 300 * 3 / 4) << "tokens with a label";
       expect_loss(c, expected);
@@ -312,17 +312,44 @@ TEST_P(VocabularyLossTest, NotANumberShowsInTheLoss) {
   }
 }
 
-// One entry is the largest in each chunk, and the last of them of all: sums of dx are scaled to it.
+// One entry is the largest in each chunk, and the last of them of all: sums of dx, and the exponentials of dW, are
+// scaled to it.
 TEST_P(VocabularyLossTest, LargestLogitsInTheLastChunk) {
-  Case c(DType::kF32, 40, 6, 6000);
-  for (int64_t v = 0; v < c.vocabulary; ++v) {
-    for (int64_t h = 0; h < c.hidden; ++h)
-      c.weight.set(v * c.hidden + h, c.weight[v * c.hidden + h] * (1.0F + static_cast<float>(v) / 1500.0F));
+  for (const DType dtype : kStorages) {
+    Case c(dtype, 40, 48, 6000);
+    for (int64_t v = 0; v < c.vocabulary; ++v) {
+      for (int64_t h = 0; h < c.hidden; ++h)
+        c.weight.set(v * c.hidden + h, c.weight[v * c.hidden + h] * (1.0F + static_cast<float>(v) / 1500.0F));
+    }
+    const Expected expected(c);
+    for (const bool trains_weight : {false, true}) {
+      c.run(c.shape(true, {true, trains_weight}));
+      EXPECT_EQ(c.keeps_exponentials, trains_weight);
+      expect_loss(c, expected);
+      expect_dx(c, expected);
+    }
+    expect_dweight(c, expected);
   }
-  const Expected expected(c);
-  c.run(c.shape(true, {true, false}));
-  expect_loss(c, expected);
-  expect_dx(c, expected);
+}
+
+// Of a label that is nearly certain the gradient is a small difference of p and 1: it is right to float32's precision of
+// these, whatever type the products read.
+TEST_P(VocabularyLossTest, GradientsOfNearlyCertainLabelsKeepTheirDigits) {
+  for (const DType dtype : kStorages) {
+    Case c(dtype, 1, 4, 3000);
+    c.labels = {1234};
+    c.target_count = 1;
+    c.gradient_scale = 1;
+    c.x = Tensor(dtype, {1.0F, 1.5F, -0.75F, 2.0F});
+    for (int64_t i = 0; i < c.weight.count(); ++i) c.weight.set(i, 0.0F);
+    c.weight.set(1234 * 4, 15.0F);
+    c.run(c.shape(true, {false, true}));
+    EXPECT_TRUE(c.keeps_exponentials);
+    const double gradient = -2999.0 / (std::exp(15.0) + 2999.0);  // about -0.0009
+    for (int64_t h = 0; h < 4; ++h)
+      EXPECT_NEAR(static_cast<double>(c.dweight[1234 * 4 + h]), gradient * static_cast<double>(c.x[h]),
+                  std::sqrt(3000.0) * 0x1p-24 * std::abs(static_cast<double>(c.x[h])));
+  }
 }
 
 TEST_P(VocabularyLossTest, AllLabelsIgnored) {

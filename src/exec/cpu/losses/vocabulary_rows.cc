@@ -90,7 +90,7 @@ void statistics_rows(const VocabularyBlock& block, const VocabularyChunk& chunk,
 }
 
 void exponential_rows(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands, void* to,
-                      float* sums, int64_t begin, int64_t end) {
+                      float* sums, float* maxima, int64_t begin, int64_t end) {
   with_storage(operands, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = begin; row < end; ++row) {
@@ -102,7 +102,8 @@ void exponential_rows(const VocabularyBlock& block, const VocabularyChunk& chunk
       const float scale = add_chunk(
           block, chunk, chunk.logits + row * chunk.columns, block.rows[row],
           [&](FloatVector exponential, int64_t i, auto lanes) { store(exponential, out + i, lanes); });
-      if (scale == 1.0F) continue;
+      if (maxima != nullptr) maxima[row] = block.rows[row].maximum;
+      if (scale == 1.0F || sums == nullptr) continue;
       float* sum = sums + row * block.hidden;
       for_columns(0, block.hidden, [&](int64_t i, auto lanes) {
         store(hn::Mul(load(sum + i, lanes), set(scale)), sum + i, lanes);
@@ -141,6 +142,60 @@ void logit_gradient_rows(const VocabularyBlock& block, const VocabularyChunk& ch
                       out + label);
     }
   });
+}
+
+void scaled_rows(const VocabularyBlock& block, const float* maxima, const float* maxima_before,
+                 DType operands, const void* x, void* to, int64_t begin, int64_t end) {
+  with_storage(operands, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t i = begin; i < end; ++i) {
+      T* out = static_cast<T*>(to) + i * block.hidden;
+      if (i >= block.count) {
+        if (maxima_before == nullptr) std::fill_n(out, block.hidden, T{});
+        continue;
+      }
+      if (maxima_before != nullptr && maxima_before[i] == maxima[i]) continue;
+      const VocabularyRow& row = block.rows[i];
+      const float pull = z_loss_factor(block.z_loss, row.maximum, row.sum);
+      const FloatVector scale = set(block.factor * pull / row.sum * std::exp(maxima[i] - row.maximum));
+      const T* from = static_cast<const T*>(x) + i * block.hidden;
+      for_columns(0, block.hidden, [&](int64_t at, auto lanes) {
+        store(hn::Mul(load(from + at, lanes), scale), out + at, lanes);
+      });
+    }
+  });
+}
+
+// Of all rows, columns [begin, end): two rows may have the same label.
+void label_gradient_columns(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands,
+                            const void* x, float* dweight, int64_t begin, int64_t end) {
+  with_storage(operands, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t i = 0; i < block.count; ++i) {
+      const VocabularyRow& row = block.rows[i];
+      const int64_t label = row.label - chunk.first;
+      if (label < 0 || label >= chunk.columns) continue;
+      const float probability = std::exp(row.label_logit - row.maximum) / row.sum;
+      const float pull = z_loss_factor(block.z_loss, row.maximum, row.sum);
+      const FloatVector gradient = set(block.factor * (pull * probability - (1.0F - block.label_smoothing)));
+      const T* from = static_cast<const T*>(x) + i * block.hidden;
+      float* sums = dweight + label * block.hidden;
+      for_columns(begin, end, [&](int64_t at, auto lanes) {
+        store(hn::MulAdd(load(from + at, lanes), gradient, load(sums + at, lanes)), sums + at, lanes);
+      });
+    }
+  });
+}
+
+void even_share_rows(const VocabularyBlock& block, const float* row_sums, float* dweight, int64_t begin,
+                     int64_t end) {
+  const FloatVector share = set(block.factor * block.label_smoothing / static_cast<float>(block.vocabulary));
+  for (int64_t row = begin; row < end; ++row) {
+    float* sums = dweight + row * block.hidden;
+    for_columns(0, block.hidden, [&](int64_t at, auto lanes) {
+      store(hn::NegMulAdd(share, load(row_sums + at, lanes), load(sums + at, lanes)), sums + at, lanes);
+    });
+  }
 }
 
 void store_rows(const VocabularyBlock& block, const float* sums, DType dtype, void* dx, int64_t begin,
@@ -200,6 +255,9 @@ HWY_EXPORT(gather_rows);
 HWY_EXPORT(statistics_rows);
 HWY_EXPORT(exponential_rows);
 HWY_EXPORT(logit_gradient_rows);
+HWY_EXPORT(scaled_rows);
+HWY_EXPORT(label_gradient_columns);
+HWY_EXPORT(even_share_rows);
 HWY_EXPORT(store_rows);
 HWY_EXPORT(store_exponential_rows);
 HWY_EXPORT(sum_columns);
@@ -226,9 +284,41 @@ void make_logit_gradients(const VocabularyBlock& block, const VocabularyChunk& c
 }
 
 void make_exponentials(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands, void* to,
-                       float* sums) {
+                       float* sums, float* maxima) {
   parallel_ranges(block.padded, row_grain(chunk.columns), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(exponential_rows)(block, chunk, operands, to, sums, begin, end);
+    HWY_DYNAMIC_DISPATCH(exponential_rows)(block, chunk, operands, to, sums, maxima, begin, end);
+  });
+}
+
+void clear_labels(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands,
+                  void* exponentials) {
+  const int64_t bytes = dtype_bytes(operands);
+  for (int64_t row = 0; row < block.count; ++row) {
+    const int64_t label = block.rows[row].label - chunk.first;
+    if (label >= 0 && label < chunk.columns)
+      std::memset(static_cast<char*>(exponentials) + (row * chunk.columns + label) * bytes, 0,
+                  static_cast<size_t>(bytes));
+  }
+}
+
+void scale_rows(const VocabularyBlock& block, const float* maxima, const float* maxima_before, DType operands,
+                const void* x, void* to) {
+  parallel_ranges(block.padded, row_grain(block.hidden), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(scaled_rows)(block, maxima, maxima_before, operands, x, to, begin, end);
+  });
+}
+
+void add_label_gradients(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands,
+                         const void* x, float* dweight) {
+  constexpr int64_t kColumns = 64;
+  parallel_ranges(block.hidden, std::max(kColumns, row_grain(block.count)), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(label_gradient_columns)(block, chunk, operands, x, dweight, begin, end);
+  });
+}
+
+void subtract_even_share(const VocabularyBlock& block, const float* row_sums, float* dweight) {
+  parallel_ranges(block.vocabulary, row_grain(block.hidden), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(even_share_rows)(block, row_sums, dweight, begin, end);
   });
 }
 

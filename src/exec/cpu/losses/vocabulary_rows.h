@@ -49,9 +49,26 @@ void make_logit_gradients(const VocabularyBlock& block, const VocabularyChunk& c
                           void* to);
 
 // add_statistics(), with to[padded, columns] = exp(logit - maximum so far); may be the logits. Where a maximum grows,
-// its row of sums[padded, H] is scaled to it.
+// its row of sums[padded, H] is scaled to it. maxima[padded] are the maxima so far. Null: without sums, without maxima.
 void make_exponentials(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands, void* to,
-                       float* sums);
+                       float* sums, float* maxima);
+
+// Of rows whose label is in the chunk that label's exponential becomes zero: its gradient is a difference that rounding
+// must not reach. See add_label_gradients().
+void clear_labels(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands,
+                  void* exponentials);
+
+// to[padded, H] = x[padded, H], each row times what makes its exponentials of a chunk gradients of its logits, given the
+// maxima that they were made with. Rows whose maximum is that of `maxima_before`, unless null, are there already.
+void scale_rows(const VocabularyBlock& block, const float* maxima, const float* maxima_before, DType operands,
+                const void* x, void* to);
+
+// dweight[columns, H], a chunk's, += the gradient of each label's logit · its row of x[padded, H].
+void add_label_gradients(const VocabularyBlock& block, const VocabularyChunk& chunk, DType operands,
+                         const void* x, float* dweight);
+
+// Where labels are smoothed: dweight[V, H] -= the share that is each entry's · row_sums[H], the sum of all rows of x.
+void subtract_even_share(const VocabularyBlock& block, const float* row_sums, float* dweight);
 
 // Rows of dx[N, H] = rows of sums[padded, H].
 void store_block(const VocabularyBlock& block, const float* sums, DType dtype, void* dx);
