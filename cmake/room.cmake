@@ -10,9 +10,9 @@
 #
 # With -DCMAKE_UNITY_BUILD=ON, as `make` configures, the files of a room are compiled several at a time, which takes half
 # of the processor's time; without, each alone, which suits changing one of them. So no two files of a room have names of
-# their own that clash. SEPARATE_FILES: those of this room do, or are compiled once a processor type. Tests and
-# benches are always compiled alone. RUNS_BRIEFLY: code around the work, whose time is that of the compiler: it is
-# optimized a little.
+# their own that clash, and no two of its tests. Tests are in namespace shoehorn, which has a `testing` of its own:
+# gtest's is ::testing. SEPARATE_FILES: those of this room are compiled once a processor type, each for itself; so are
+# all benches. RUNS_BRIEFLY: code around the work, whose time is that of the compiler: it is optimized a little.
 #
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
 # serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without: with
@@ -25,7 +25,7 @@ target_precompile_headers(room_headers PRIVATE
 # Tests are built often and run briefly: they are not optimized, and those that compute references a little.
 function(shoehorn_test_settings target headers)
   target_link_libraries(${target} PRIVATE fmt::fmt GTest::gtest GTest::gtest_main OpenMP::OpenMP_CXX)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 16)
   if(headers STREQUAL reference_test_headers)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   else()

@@ -4,7 +4,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_adapter_config(std::string_view input) {
   static const InputDirectory directory;
   static const bool has_weights = (write_adapter(directory), true);
   directory.write(kAdapterConfigName, input);
@@ -12,7 +12,7 @@ void read(std::string_view input) {
   if (has_weights) base_model_directory(directory.path(), config);
 }
 
-const Registration kRegistration("adapter_config", read);
+const Registration kAdapterConfigReader("adapter_config", fuzz_adapter_config);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -4,14 +4,14 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_adapter_weights(std::string_view input) {
   static const InputDirectory directory;
   static const bool has_config = (write_adapter(directory), true);
   directory.write(kAdapterWeightsName, input);
   if (has_config) read_adapter_config(directory.path());
 }
 
-const Registration kRegistration("adapter_weights", read);
+const Registration kAdapterWeightsReader("adapter_weights", fuzz_adapter_weights);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -5,7 +5,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_checkpoint_manifest(std::string_view input) {
   static const InputDirectory directory;
   directory.write("trainer_state.json", "{}\n");
   directory.write("model.safetensors", "some bytes");
@@ -13,7 +13,7 @@ void read(std::string_view input) {
   verify_manifest(directory.path(), VerifiedFiles::kAll);
 }
 
-const Registration kRegistration("checkpoint_manifest", read);
+const Registration kCheckpointManifestReader("checkpoint_manifest", fuzz_checkpoint_manifest);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -28,7 +28,7 @@ std::string read_in_pieces(const std::filesystem::path& path, size_t piece) {
   return text;
 }
 
-void read(std::string_view input) {
+void fuzz_compressed(std::string_view input) {
   static const InputDirectory directory;
   CHECK(read_in_pieces(directory.write("a.gz", gzip(input)), 4096) == input, "gzip gives other bytes");
   CHECK(read_in_pieces(directory.write("a.zst", zstandard(input)), 4096) == input,
@@ -39,7 +39,7 @@ void read(std::string_view input) {
   CHECK(read_in_pieces(file, 1000) == whole, "the size of the pieces changes what is read");
 }
 
-const Registration kRegistration("compressed", read);
+const Registration kCompressedReader("compressed", fuzz_compressed);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -11,7 +11,7 @@ std::string in_quotes(std::string_view text) {
   return result + '"';
 }
 
-std::string write(const Table& table) {
+std::string csv_text(const Table& table) {
   std::string text;
   for (const std::string& name : table.column_names) text += in_quotes(name) + ',';
   text.back() = '\n';
@@ -22,11 +22,11 @@ std::string write(const Table& table) {
   return text;
 }
 
-void read(std::string_view input) {
-  read_table_of(".csv", input, write);
+void fuzz_csv(std::string_view input) {
+  read_table_of(".csv", input, csv_text);
 }
 
-const Registration kRegistration("csv", read);
+const Registration kCsvReader("csv", fuzz_csv);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

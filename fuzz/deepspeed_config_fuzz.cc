@@ -12,7 +12,7 @@ namespace shoehorn::fuzz {
 namespace {
 
 // What the file sets is what it says: given as flags beside it, nothing is a mismatch.
-void read(std::string_view input) {
+void fuzz_deepspeed_config(std::string_view input) {
   const DeepspeedConfig config = read_deepspeed_config(parse_json(input, "ds_config.json"), "ds_config.json");
   TrainingArguments args;
   const NeighbourSettings set = apply_deepspeed_config(config, args, [](std::string_view) { return false; });
@@ -30,7 +30,7 @@ void read(std::string_view input) {
   check_arguments(arguments);
 }
 
-const Registration kRegistration("deepspeed_config", read);
+const Registration kDeepspeedConfigReader("deepspeed_config", fuzz_deepspeed_config);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -23,7 +23,7 @@ const std::vector<ArgumentSpec>& rows_of_a_command() {
   return rows;
 }
 
-void read(std::string_view input) {
+void fuzz_flags(std::string_view input) {
   if (input.empty()) return;
   const auto command = static_cast<Command>(static_cast<uint8_t>(input[0]) % 6);
   std::vector<std::string> words;
@@ -38,7 +38,7 @@ void read(std::string_view input) {
   check_arguments(parsed.arguments);
 }
 
-const Registration kRegistration("flags", read);
+const Registration kFlagsReader("flags", fuzz_flags);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -10,7 +10,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_fsdp_config(std::string_view input) {
   const size_t line = std::min(input.find('\n'), input.size());
   const std::string_view rest = input.substr(std::min(line + 1, input.size()));
   const FsdpConfig config = read_fsdp_config(
@@ -21,7 +21,7 @@ void read(std::string_view input) {
   validate(args);
 }
 
-const Registration kRegistration("fsdp_config", read);
+const Registration kFsdpConfigReader("fsdp_config", fuzz_fsdp_config);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

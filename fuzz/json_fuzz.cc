@@ -8,7 +8,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_json(std::string_view input) {
   const nlohmann::json value = parse_json(input, "input.json");
   const std::string text = format_json(value);
   CHECK(format_json(parse_json(text, "written.json")) == text, "another value is written than was read");
@@ -16,7 +16,7 @@ void read(std::string_view input) {
   CHECK(format_json(parse_json(line, "written.json")) == text, "one line is another value");
 }
 
-const Registration kRegistration("json", read);
+const Registration kJsonReader("json", fuzz_json);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -7,7 +7,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-std::string write(const Table& table) {
+std::string json_rows_text(const Table& table) {
   std::string text;
   for (int64_t row = 0; row < table.rows(); ++row) {
     nlohmann::ordered_json object;
@@ -18,11 +18,11 @@ std::string write(const Table& table) {
   return text;
 }
 
-void read(std::string_view input) {
-  read_table_of(".jsonl", input, write);
+void fuzz_json_rows(std::string_view input) {
+  read_table_of(".jsonl", input, json_rows_text);
 }
 
-const Registration kRegistration("json_rows", read);
+const Registration kJsonRowsReader("json_rows", fuzz_json_rows);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

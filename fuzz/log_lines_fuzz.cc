@@ -8,12 +8,12 @@ namespace {
 
 constexpr int64_t kStep = 7;
 
-void read(std::string_view input) {
+void fuzz_log_lines(std::string_view input) {
   const std::string kept = lines_up_to_step(input, kStep, "log.jsonl");
   CHECK(lines_up_to_step(kept, kStep, "kept.jsonl") == kept, "other lines");
 }
 
-const Registration kRegistration("log_lines", read);
+const Registration kLogLinesReader("log_lines", fuzz_log_lines);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

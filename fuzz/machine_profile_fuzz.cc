@@ -14,7 +14,7 @@ std::string text_of(const OtherMachine& machine) {
   return format_json(to_json(machine, {}, "machine"));
 }
 
-void read(std::string_view input) {
+void fuzz_machine_profile(std::string_view input) {
   const OtherMachine machine = other_machine_from_json(parse_json(input, "machine.json"), "machine.json");
   CHECK(machine.profile.threads > 0, "a team of nobody");
   const std::string text = text_of(machine);
@@ -22,7 +22,7 @@ void read(std::string_view input) {
         "another machine");
 }
 
-const Registration kRegistration("machine_profile", read);
+const Registration kMachineProfileReader("machine_profile", fuzz_machine_profile);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -50,7 +50,7 @@ class Tree {
   std::array<std::string, kFiles.size()> bytes_;
 };
 
-void read(std::string_view input) {
+void fuzz_memory_limits(std::string_view input) {
   static Tree tree;
   // A mount outside of the recorded tree would be looked into.
   if (input.find("..") != std::string_view::npos) return;
@@ -61,7 +61,7 @@ void read(std::string_view input) {
   }
 }
 
-const Registration kRegistration("memory_limits", read);
+const Registration kMemoryLimitsReader("memory_limits", fuzz_memory_limits);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -14,7 +14,7 @@ std::unique_ptr<Model> model_of(std::string_view text, const std::string& file) 
   return model_from_json(parse_json(text, file), file);
 }
 
-void read(std::string_view input) {
+void fuzz_model_config(std::string_view input) {
   const std::unique_ptr<Model> model = model_of(input, "config.json");
   const std::string written = model->config_json();
   const std::unique_ptr<Model> again = model_of(written, "written.json");
@@ -29,7 +29,7 @@ void read(std::string_view input) {
       "labels do not read back");
 }
 
-const Registration kRegistration("model_config", read);
+const Registration kModelConfigReader("model_config", fuzz_model_config);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

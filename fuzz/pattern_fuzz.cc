@@ -5,7 +5,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_pattern(std::string_view input) {
   const Pattern pattern(std::string(input), "--freeze");
   for (const char* name :
        {"bert.embeddings.word_embeddings.weight", "bert.encoder.layer.10.attention.self.query.bias",
@@ -13,7 +13,7 @@ void read(std::string_view input) {
     pattern.is_found_in(name);
 }
 
-const Registration kRegistration("pattern", read);
+const Registration kPatternReader("pattern", fuzz_pattern);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

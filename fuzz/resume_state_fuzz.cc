@@ -13,7 +13,7 @@ std::string text_of(const ResumeState& state) {
   return format_json(to_json(state));
 }
 
-void read(std::string_view input) {
+void fuzz_resume_state(std::string_view input) {
   const ResumeState state =
       resume_state_from_json(parse_json(input, "shoehorn_state.json"), "shoehorn_state.json");
   const std::string text = text_of(state);
@@ -21,7 +21,7 @@ void read(std::string_view input) {
         "another state");
 }
 
-const Registration kRegistration("resume_state", read);
+const Registration kResumeStateReader("resume_state", fuzz_resume_state);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -7,7 +7,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_safetensors_file(std::string_view input) {
   static const InputDirectory directory;
   const SafetensorsFile file = SafetensorsFile::open(directory.write("model.safetensors", input));
   std::vector<std::byte> staging(kSmallestStagingBytes);
@@ -23,7 +23,7 @@ void read(std::string_view input) {
   file.tensor("a.weight");
 }
 
-const Registration kRegistration("safetensors_file", read);
+const Registration kSafetensorsFileReader("safetensors_file", fuzz_safetensors_file);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

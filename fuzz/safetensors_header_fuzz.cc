@@ -14,7 +14,7 @@ std::vector<TensorSpec> specs_of(const SafetensorsHeader& header) {
   return specs;
 }
 
-void read(std::string_view input) {
+void fuzz_safetensors_header(std::string_view input) {
   if (input.size() < 2) return;
   const int64_t data_bytes = static_cast<uint8_t>(input[0]) + 256 * static_cast<uint8_t>(input[1]);
   const std::string_view text = input.substr(2);
@@ -39,7 +39,7 @@ void read(std::string_view input) {
   }
 }
 
-const Registration kRegistration("safetensors_header", read);
+const Registration kSafetensorsHeaderReader("safetensors_header", fuzz_safetensors_header);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -12,7 +12,7 @@ std::string shard(const std::string& first, const std::string& second) {
   return format_safetensors_header({{first, DType::kU8, {1}}, {second, DType::kU8, {1}}}, {}) + "xy";
 }
 
-void read(std::string_view input) {
+void fuzz_safetensors_index(std::string_view input) {
   static const InputDirectory directory;
   static const bool has_shards = [] {
     directory.write("model-00001-of-00002.safetensors", shard("a", "b"));
@@ -29,7 +29,7 @@ void read(std::string_view input) {
   }
 }
 
-const Registration kRegistration("safetensors_index", read);
+const Registration kSafetensorsIndexReader("safetensors_index", fuzz_safetensors_index);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

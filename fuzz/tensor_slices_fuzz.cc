@@ -44,7 +44,7 @@ void check(const TensorFiles& files) {
   }
 }
 
-void read(std::string_view input) {
+void fuzz_tensor_slices(std::string_view input) {
   static const InputDirectory directory;
   static const bool has_other = [] {
     const SliceSpec columns = {kMatrix, Slice::block(kMatrix.shape, 1, 2, 4)};
@@ -70,7 +70,7 @@ void read(std::string_view input) {
   }
 }
 
-const Registration kRegistration("tensor_slices", read);
+const Registration kTensorSlicesReader("tensor_slices", fuzz_tensor_slices);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -35,7 +35,7 @@ Tokenizer make_tokenizer(bool plain) {
   return Tokenizer(std::move(file));
 }
 
-void read(std::string_view input) {
+void fuzz_text(std::string_view input) {
   static const Tokenizer plain = make_tokenizer(true);
   static const Tokenizer other = make_tokenizer(false);
   check_encodings(plain, input);
@@ -48,7 +48,7 @@ void read(std::string_view input) {
     CHECK(plain.encode(replaced) == plain.encode(input), "what is not UTF-8 is not U+FFFD");
 }
 
-const Registration kRegistration("text", read);
+const Registration kTextReader("text", fuzz_text);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

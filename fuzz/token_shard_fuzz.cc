@@ -61,7 +61,7 @@ void copy_samples(const ShardFile& shard, ShardWriter& writer) {
   }
 }
 
-void read(std::string_view input) {
+void fuzz_token_shard(std::string_view input) {
   static const InputDirectory directory;
   static const InputDirectory written;
   const ShardFile shard = ShardFile::open(directory.write("shard.tokens", input), {});
@@ -80,7 +80,7 @@ void read(std::string_view input) {
         shard.facts().of(TokenStream::kInput).tokens, samples, tokens);
 }
 
-const Registration kRegistration("token_shard", read);
+const Registration kTokenShardReader("token_shard", fuzz_token_shard);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

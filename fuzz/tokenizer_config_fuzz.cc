@@ -6,7 +6,7 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_tokenizer_config(std::string_view input) {
   static const InputDirectory directory;
   directory.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n##s\n,\ncafe\n");
   directory.write("tokenizer_config.json", input);
@@ -15,7 +15,7 @@ void read(std::string_view input) {
   check_encodings(*tokenizer, "Hello, worlds! [MASK]\tCaf\u00e9 \u4f60\u597d <extra>[SEP]");
 }
 
-const Registration kRegistration("tokenizer_config", read);
+const Registration kTokenizerConfigReader("tokenizer_config", fuzz_tokenizer_config);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

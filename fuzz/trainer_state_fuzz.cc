@@ -13,7 +13,7 @@ std::string text_of(const TrainerState& state) {
   return format_json(to_json(state));
 }
 
-void read(std::string_view input) {
+void fuzz_trainer_state(std::string_view input) {
   TrainerState state = trainer_state_from_json(parse_json(input, "trainer_state.json"), "trainer_state.json");
   const std::string text = text_of(state);
   CHECK(text_of(trainer_state_from_json(parse_json(text, "written.json"), "written.json")) == text,
@@ -24,7 +24,7 @@ void read(std::string_view input) {
   decide_after_epoch(arguments, state);
 }
 
-const Registration kRegistration("trainer_state", read);
+const Registration kTrainerStateReader("trainer_state", fuzz_trainer_state);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

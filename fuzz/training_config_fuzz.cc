@@ -8,14 +8,14 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_training_config(std::string_view input) {
   const TrainingArguments arguments =
       resolved(training_arguments_from_json(parse_json(input, "config.json"), "config.json"));
   validate(arguments);
   check_arguments(arguments);
 }
 
-const Registration kRegistration("training_config", read);
+const Registration kTrainingConfigReader("training_config", fuzz_training_config);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

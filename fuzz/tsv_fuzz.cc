@@ -6,7 +6,7 @@ namespace shoehorn::fuzz {
 namespace {
 
 // With a byte order mark and CRLF: a first name may begin with a second mark, a cell may end in CR.
-std::string write(const Table& table) {
+std::string tsv_text(const Table& table) {
   std::string text = "\xef\xbb\xbf";
   const auto end_line = [&] {
     text.pop_back();
@@ -21,11 +21,11 @@ std::string write(const Table& table) {
   return text;
 }
 
-void read(std::string_view input) {
-  read_table_of(".tsv", input, write);
+void fuzz_tsv(std::string_view input) {
+  read_table_of(".tsv", input, tsv_text);
 }
 
-const Registration kRegistration("tsv", read);
+const Registration kTsvReader("tsv", fuzz_tsv);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

@@ -5,14 +5,14 @@
 namespace shoehorn::fuzz {
 namespace {
 
-void read(std::string_view input) {
+void fuzz_vocab_txt(std::string_view input) {
   static const InputDirectory directory;
   directory.write("vocab.txt", input);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(directory.path());
   check_encodings(*tokenizer, "Hello, world! [MASK]\tCaf\u00e9 \u4f60\u597d unaffable[SEP]");
 }
 
-const Registration kRegistration("vocab_txt", read);
+const Registration kVocabTxtReader("vocab_txt", fuzz_vocab_txt);
 
 }  // namespace
 }  // namespace shoehorn::fuzz

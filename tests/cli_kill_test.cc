@@ -14,10 +14,11 @@ using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
 constexpr int kKills = 50;
-constexpr int64_t kSteps = 12;
 
 class CliKill : public CliTest {
  protected:
+  static constexpr int64_t kSteps = 12;
+
   std::vector<std::string> words(const fs::path& output_dir, bool resume) const {
     std::vector<std::string> all = train_words(
         {"--output_dir", output_dir, "--max_steps", std::to_string(kSteps), "--save_steps", "1",

@@ -13,9 +13,8 @@ namespace {
 using namespace shoehorn::testing;
 using nlohmann::json;
 
-constexpr int64_t kMebibyte = int64_t{1} << 20;
-constexpr int64_t kVocabulary = 32768;
-constexpr int64_t kHidden = 768;
+constexpr int64_t kLlamaVocabulary = 32768;
+constexpr int64_t kLlamaHidden = 768;
 // Of a process that loads a model, beside the model.
 constexpr int64_t kBeside = 64 * kMebibyte;
 
@@ -26,14 +25,14 @@ std::vector<TensorSpec> llama_tensors(DType dtype) {
     return TensorSpec{name, dtype, std::move(shape)};
   };
   const std::string layer = "model.layers.0.";
-  std::vector<TensorSpec> tensors = {tensor("model.embed_tokens.weight", {kVocabulary, kHidden}),
-                                     tensor("model.norm.weight", {kHidden}),
-                                     tensor("lm_head.weight", {kVocabulary, kHidden})};
+  std::vector<TensorSpec> tensors = {tensor("model.embed_tokens.weight", {kLlamaVocabulary, kLlamaHidden}),
+                                     tensor("model.norm.weight", {kLlamaHidden}),
+                                     tensor("lm_head.weight", {kLlamaVocabulary, kLlamaHidden})};
   for (const char* norm : {"input_layernorm", "post_attention_layernorm"})
-    tensors.push_back(tensor(layer + norm + ".weight", {kHidden}));
+    tensors.push_back(tensor(layer + norm + ".weight", {kLlamaHidden}));
   for (const char* linear : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
                              "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
-    tensors.push_back(tensor(layer + linear + ".weight", {kHidden, kHidden}));
+    tensors.push_back(tensor(layer + linear + ".weight", {kLlamaHidden, kLlamaHidden}));
   return tensors;
 }
 
@@ -75,9 +74,9 @@ class CliLoadingMemory : public CliTest {
       std::filesystem::copy_file(golden("language_small") / name, path("llama") / name);
     const json config = {{"architectures", {"LlamaForCausalLM"}},
                          {"model_type", "llama"},
-                         {"vocab_size", kVocabulary},
-                         {"hidden_size", kHidden},
-                         {"intermediate_size", kHidden},
+                         {"vocab_size", kLlamaVocabulary},
+                         {"hidden_size", kLlamaHidden},
+                         {"intermediate_size", kLlamaHidden},
                          {"num_hidden_layers", 1},
                          {"num_attention_heads", 12},
                          {"max_position_embeddings", 64},

@@ -14,8 +14,6 @@ using namespace shoehorn::testing;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int64_t kMebibyte = int64_t{1} << 20;
-
 class CliMemoryLimit : public CliTest {
  protected:
   CliMemoryLimit() { directory_.write("train.csv", labelled_csv(5120, 4)); }

@@ -14,11 +14,11 @@ namespace {
 using namespace testing;
 namespace fs = std::filesystem;
 
-constexpr int64_t kSteps = 12;
-constexpr int64_t kSamples = kSteps * 2 * 2;
-
 class CliMixture : public CliTest {
  protected:
+  static constexpr int64_t kSteps = 12;
+  static constexpr int64_t kSamples = kSteps * 2 * 2;
+
   CliMixture() {
     std::string few;
     std::string many;

@@ -14,8 +14,6 @@ using namespace shoehorn::testing;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int64_t kMebibyte = int64_t{1} << 20;
-
 class CliPredict : public CliTest {
  protected:
   CliPredict() {

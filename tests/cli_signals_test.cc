@@ -26,8 +26,6 @@ namespace {
 using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
-constexpr int64_t kSteps = 12;
-
 int signals_to_send() {
   const char* given = std::getenv("SHOEHORN_SIGNALS");
   return given == nullptr ? 12 : std::max(1, std::atoi(given));
@@ -39,6 +37,8 @@ void sleep_seconds(double seconds) {
 
 class CliSignals : public CliTest {
  protected:
+  static constexpr int64_t kSteps = 12;
+
   // Whatever the tests themselves were started under.
   CliSignals() {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "decoder_training.h"
 #include "model/layers.h"
+#include "program_nodes.h"
 #include "toy_training.h"
 
 namespace shoehorn {
@@ -13,17 +15,16 @@ namespace {
 
 using namespace shoehorn::testing;
 
-constexpr int64_t kHidden = 24;
-constexpr int64_t kHeads = 4;
-constexpr int64_t kHeadSize = 6;
+constexpr int64_t kBlockHeads = 4;
+constexpr int64_t kBlockHeadSize = 6;
 constexpr int64_t kInner = 40;
 constexpr int32_t kLayers = 2;
 
-enum class Family : uint8_t { kLlama, kQwen3, kGpt2 };
+enum class DecoderFamily : uint8_t { kLlama, kQwen3, kGpt2 };
 
-std::string family_name(Family family) {
-  if (family == Family::kGpt2) return "gpt2";
-  return family == Family::kLlama ? "llama" : "qwen3";
+std::string family_name(DecoderFamily family) {
+  if (family == DecoderFamily::kGpt2) return "gpt2";
+  return family == DecoderFamily::kLlama ? "llama" : "qwen3";
 }
 
 RotaryFrequencies frequencies() {
@@ -34,22 +35,24 @@ Tensor rotary_attention(ModelBuilder& builder, const std::string& prefix, Tensor
                         bool has_head_norms) {
   constexpr int64_t kKeyValueHeads = 2;
   const auto linear = [&](const char* name, int64_t heads) {
-    return linear_layer_without_bias(builder, prefix + name, x, heads * kHeadSize, 0.2F);
+    return linear_layer_without_bias(builder, prefix + name, x, heads * kBlockHeadSize, 0.2F);
   };
   const auto turned = [&](const char* name, int64_t heads) {
     Tensor made = linear(name, heads);
     if (has_head_norms) {
-      const Tensor gamma =
-          builder.parameter(prefix + name + "_norm.weight", {kHeadSize}, {Initializer::Kind::kOnes, 0, -1});
+      const Tensor gamma = builder.parameter(prefix + name + "_norm.weight", {kBlockHeadSize},
+                                             {Initializer::Kind::kOnes, 0, -1});
       made = builder.rms_norm(made, gamma, 1e-5F);
     }
     return builder.rotate(made, table, heads);
   };
-  const Tensor q = turned("query", kHeads);
+  const Tensor q = turned("query", kBlockHeads);
   const Tensor k = turned("key", kKeyValueHeads);
-  return builder.attention(
-      q, k, linear("value", kKeyValueHeads),
-      {.heads = kHeads, .key_value_heads = kKeyValueHeads, .mask = AttentionMask::causal(), .dropout = 0.1F});
+  return builder.attention(q, k, linear("value", kKeyValueHeads),
+                           {.heads = kBlockHeads,
+                            .key_value_heads = kKeyValueHeads,
+                            .mask = AttentionMask::causal(),
+                            .dropout = 0.1F});
 }
 
 Tensor rotary_layer(ModelBuilder& builder, int32_t layer, Tensor x, Tensor table, bool has_head_norms) {
@@ -76,7 +79,7 @@ Tensor gpt2_layer(ModelBuilder& builder, int32_t layer, Tensor x) {
   const Tensor qkv = conv1d("c_attn", layer_norm_layer(builder, prefix + "norm_1", x, 1e-5F), 3 * kHidden);
   const auto part = [&](int64_t i) { return builder.columns(qkv, i * kHidden, kHidden); };
   const Tensor context = builder.attention(
-      part(0), part(1), part(2), {.heads = kHeads, .mask = AttentionMask::causal(), .dropout = 0.1F});
+      part(0), part(1), part(2), {.heads = kBlockHeads, .mask = AttentionMask::causal(), .dropout = 0.1F});
   x = builder.add(builder.token_dropout(conv1d("c_proj", context, kHidden), 0.1F), x);
   builder.set_region(layer, Component::kFeedForward);
   const Tensor inner = builder.activation(
@@ -84,17 +87,17 @@ Tensor gpt2_layer(ModelBuilder& builder, int32_t layer, Tensor x) {
   return builder.add(builder.token_dropout(conv1d("c_down", inner, kHidden), 0.1F), x);
 }
 
-ToyModel model_of(Family family) {
+ToyModel model_of(DecoderFamily family) {
   return ToyModel([family](ModelBuilder& builder) {
     builder.set_region(-1, Component::kEmbeddings);
-    Tensor x = builder.embedding(embedding_table(builder, "table", ToyModel::kVocabulary, kHidden, 0.5F),
+    Tensor x = builder.embedding(embedding_table(builder, "table", kVocabulary, kHidden, 0.5F),
                                  builder.input(BatchColumn::kInputIds));
-    if (family == Family::kGpt2) {
+    if (family == DecoderFamily::kGpt2) {
       for (int32_t layer = 0; layer < kLayers; ++layer) x = gpt2_layer(builder, layer, x);
     } else {
       const Tensor table = builder.rotary_table(frequencies());
       for (int32_t layer = 0; layer < kLayers; ++layer)
-        x = rotary_layer(builder, layer, x, table, family == Family::kQwen3);
+        x = rotary_layer(builder, layer, x, table, family == DecoderFamily::kQwen3);
     }
     builder.set_region(-1, Component::kHead);
     x = rms_norm_layer(builder, "norm", x, 1e-5F);
@@ -102,54 +105,50 @@ ToyModel model_of(Family family) {
   });
 }
 
-std::vector<Sample> samples_for(uint32_t seed) {
-  return random_samples(6, seed, 20, 2);
-}
-const Split kWhole = {{0, 1, 2, 3, 4, 5}};
-
 // Sums of up to 72 terms, some ten ops deep in each of two layers, forward and backward.
-constexpr double kRoundings = 4 * 10 * 8.5;
+constexpr double kBlockRoundings = 4 * 10 * 8.5;
 
-int64_t count(const Program& program, OpKind kind, Phase phase = Phase::kForward) {
-  return std::count_if(program.nodes().begin(), program.nodes().end(),
-                       [&](const Node& node) { return node.kind == kind && node.region.phase == phase; });
-}
-
-class DecoderBlocks : public ::testing::TestWithParam<Family> {};
+class DecoderBlocks : public ::testing::TestWithParam<DecoderFamily> {};
 
 TEST_P(DecoderBlocks, AreFused) {
   const Session session(model_of(GetParam()), session_options({}));
   for (const Program& program : session.family().programs) {
     SCOPED_TRACE(std::string(program.name()));
-    EXPECT_EQ(count(program, OpKind::kAttention), kLayers);
-    EXPECT_EQ(count(program, OpKind::kAttentionScores), 0);
-    EXPECT_EQ(count(program, OpKind::kTakeColumns), 0);
-    EXPECT_EQ(count(program, OpKind::kMultiply), 0);
-    EXPECT_EQ(count(program, OpKind::kRotaryTable), GetParam() == Family::kGpt2 ? 0 : 1);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kAttention), kLayers);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kAttentionScores), 0);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kTakeColumns), 0);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kMultiply), 0);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kRotaryTable), GetParam() == DecoderFamily::kGpt2 ? 0 : 1);
     // q and k in one product are turned in one go.
-    const int64_t turns = GetParam() == Family::kQwen3 ? 2 : 1;
-    EXPECT_EQ(count(program, OpKind::kRotary), GetParam() == Family::kGpt2 ? 0 : turns * kLayers);
-    EXPECT_EQ(count(program, OpKind::kGatedActivation), GetParam() == Family::kGpt2 ? 0 : kLayers);
-    const int64_t products = GetParam() == Family::kQwen3 ? 7 : GetParam() == Family::kLlama ? 5 : 4;
-    EXPECT_EQ(count(program, OpKind::kMatmul), products * kLayers + 1);
+    const int64_t turns = GetParam() == DecoderFamily::kQwen3 ? 2 : 1;
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kRotary),
+              GetParam() == DecoderFamily::kGpt2 ? 0 : turns * kLayers);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kGatedActivation),
+              GetParam() == DecoderFamily::kGpt2 ? 0 : kLayers);
+    const int64_t products = GetParam() == DecoderFamily::kQwen3   ? 7
+                             : GetParam() == DecoderFamily::kLlama ? 5
+                                                                   : 4;
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kMatmul), products * kLayers + 1);
     // All norms but the first of each layer's two in layer 0 are of sums.
-    const bool is_gpt2 = GetParam() == Family::kGpt2;
-    EXPECT_EQ(count(program, OpKind::kBiasDropoutResidualLayerNorm), is_gpt2 ? 2 * kLayers - 1 : 0);
-    EXPECT_EQ(count(program, OpKind::kResidualRmsNorm), is_gpt2 ? 1 : 2 * kLayers);
+    const bool is_gpt2 = GetParam() == DecoderFamily::kGpt2;
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kBiasDropoutResidualLayerNorm),
+              is_gpt2 ? 2 * kLayers - 1 : 0);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kResidualRmsNorm), is_gpt2 ? 1 : 2 * kLayers);
     if (!program.traits().trains) continue;
-    EXPECT_EQ(count(program, OpKind::kRotary, Phase::kBackward), count(program, OpKind::kRotary));
-    EXPECT_EQ(count(program, OpKind::kSpreadColumns, Phase::kBackward), 0);
+    EXPECT_EQ(count_nodes(program, OpKind::kRotary, Phase::kBackward),
+              count_forward_nodes(program, OpKind::kRotary));
+    EXPECT_EQ(count_nodes(program, OpKind::kSpreadColumns, Phase::kBackward), 0);
   }
 }
 
 // Fused or not, in one micro-batch or several, with adapters or without: one function and its gradients.
 TEST_P(DecoderBlocks, EveryArrangementHasTheSameGradients) {
-  const std::vector<Sample> samples = samples_for(3);
+  const std::vector<Sample> samples = six_samples(3);
   const ToyModel model = model_of(GetParam());
   for (const bool adapts : {false, true}) {
     StepOptions step = gradient_options();
     if (adapts) step.lora = {.rank = 4, .alpha = 6, .dropout = 0.1F, .targets = {"all-linear"}};
-    const Gradients expected = gradients_of(model, step, samples, kWhole);
+    const Gradients expected = gradients_of(model, step, samples, kSixInOneMicroBatch);
     for (const auto& [name, values] : expected.values) {
       const bool is_trained =
           std::any_of(values.begin(), values.end(), [](double value) { return value != 0; });
@@ -161,51 +160,37 @@ TEST_P(DecoderBlocks, EveryArrangementHasTheSameGradients) {
       SCOPED_TRACE(fmt::format("adapters {}, without {}", adapts, pass));
       StepOptions skipping = step;
       skipping.skip_passes = {pass};
-      expect_close(gradients_of(model, skipping, samples, kWhole), expected, kRoundings);
+      expect_close(gradients_of(model, skipping, samples, kSixInOneMicroBatch), expected, kBlockRoundings);
     }
     for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
       SCOPED_TRACE(fmt::format("adapters {}, accumulation", adapts));
       StepOptions split = step;
       split.gradient_accumulation_steps = 2;
       split.accumulation_order = order;
-      expect_close(gradients_of(model, split, samples, {{0, 1, 2, 3}, {4, 5}}), expected, kRoundings);
+      expect_close(gradients_of(model, split, samples, {{0, 1, 2, 3}, {4, 5}}), expected, kBlockRoundings);
     }
   }
 }
 
 TEST_P(DecoderBlocks, FreezingPartsLeavesTheOthersGradients) {
-  const std::vector<Sample> samples = samples_for(3);
+  const std::vector<Sample> samples = six_samples(3);
   StepOptions step = gradient_options();
-  Gradients expected = gradients_of(model_of(GetParam()), step, samples, kWhole);
+  Gradients expected = gradients_of(model_of(GetParam()), step, samples, kSixInOneMicroBatch);
   step.freeze = {R"(layer\.1\.(key|c_attn|up))", R"(layer\.0\.(query|c_fc|gate))"};
-  const Gradients found = gradients_of(model_of(GetParam()), step, samples, kWhole);
+  const Gradients found = gradients_of(model_of(GetParam()), step, samples, kSixInOneMicroBatch);
   int64_t frozen = 0;
   for (const auto& [name, values] : found.values) {
     if (std::any_of(values.begin(), values.end(), [](double value) { return value != 0; })) continue;
     ++frozen;
     expected.values.at(name) = values;
   }
-  EXPECT_EQ(frozen, GetParam() == Family::kQwen3 ? 6 : 4);
-  expect_close(found, expected, kRoundings);
+  EXPECT_EQ(frozen, GetParam() == DecoderFamily::kQwen3 ? 6 : 4);
+  expect_close(found, expected, kBlockRoundings);
 }
 
-struct Trained {
-  std::vector<float> losses;
-  Weights weights;
-};
-
-Trained train(Family family, const StepOptions& step, uint32_t steps, bool is_one_batch) {
-  TrainingRun run(model_of(family), session_options(step));
-  Trained trained;
-  for (uint32_t i = 0; i < steps; ++i)
-    trained.losses.push_back(run.step(samples_for(is_one_batch ? 3 : 17 + i), kWhole, 1e-2F));
-  trained.weights = read_weights(run.session());
-  return trained;
-}
-
-class DecoderBlocksIn : public ::testing::TestWithParam<std::tuple<Family, Precision>> {
+class DecoderBlocksIn : public ::testing::TestWithParam<std::tuple<DecoderFamily, Precision>> {
  protected:
-  static Family family() { return std::get<0>(GetParam()); }
+  static DecoderFamily family() { return std::get<0>(GetParam()); }
   static StepOptions options() {
     StepOptions step;
     step.precision = std::get<1>(GetParam());
@@ -218,9 +203,9 @@ TEST_P(DecoderBlocksIn, ExactPassesChangeNoBit) {
   for (const bool adapts : {false, true}) {
     StepOptions step = options();
     if (adapts) step.lora = {.rank = 4, .dropout = 0.1F, .targets = {"all-linear"}};
-    const Trained kept = train(family(), step, 3, false);
+    const TrainedDecoder kept = train_decoder(model_of(family()), step, 3, false);
     const auto expect_same = [&](const char* what) {
-      const Trained other = train(family(), step, 3, false);
+      const TrainedDecoder other = train_decoder(model_of(family()), step, 3, false);
       EXPECT_EQ(other.losses, kept.losses) << what;
       for (const auto& [name, values] : kept.weights)
         EXPECT_TRUE(other.weights.at(name) == values) << name << " differs with " << what;
@@ -235,28 +220,21 @@ TEST_P(DecoderBlocksIn, ExactPassesChangeNoBit) {
 
 // Six samples are learned by heart.
 TEST_P(DecoderBlocksIn, Learn) {
-  const Trained trained = train(family(), options(), 20, true);
+  const TrainedDecoder trained = train_decoder(model_of(family()), options(), 20, true);
   EXPECT_LT(trained.losses.back(), 0.5F * trained.losses.front());
 }
 
-// What is written to a parameter by its name comes back, wherever and whichever way round it lies.
 TEST_P(DecoderBlocksIn, ParametersKeepTheirPlaces) {
-  Session session(model_of(family()), session_options(options()));
-  session.reserve();
-  Weights weights = random_weights(session);
-  for (auto& [name, values] : weights) {
-    for (float& value : values) value = std::round(value * 64) / 64;  // a number of any precision
-  }
-  write_weights(session, weights);
-  for (const auto& [name, values] : read_weights(session)) EXPECT_TRUE(values == weights.at(name)) << name;
+  expect_parameters_keep_their_places(model_of(family()), options());
 }
 
-constexpr Family kFamilies[] = {Family::kLlama, Family::kQwen3, Family::kGpt2};
+constexpr DecoderFamily kDecoderFamilies[] = {DecoderFamily::kLlama, DecoderFamily::kQwen3,
+                                              DecoderFamily::kGpt2};
 
-INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocks, ::testing::ValuesIn(kFamilies),
+INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocks, ::testing::ValuesIn(kDecoderFamilies),
                          [](const auto& info) { return family_name(info.param); });
 INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocksIn,
-                         ::testing::Combine(::testing::ValuesIn(kFamilies),
+                         ::testing::Combine(::testing::ValuesIn(kDecoderFamilies),
                                             ::testing::Values(Precision::kFloat32, Precision::kBfloat16,
                                                               Precision::kFloat16)),
                          [](const auto& info) {
@@ -272,9 +250,9 @@ TEST(DecoderWithoutMasters, LearnsInTwoBytesAWeight) {
   StepOptions step;
   step.precision = Precision::kBfloat16;
   step.master_weights = MasterWeights::kNone;
-  const Trained trained = train(Family::kGpt2, step, 20, true);
+  const TrainedDecoder trained = train_decoder(model_of(DecoderFamily::kGpt2), step, 20, true);
   EXPECT_LT(trained.losses.back(), 0.5F * trained.losses.front());
-  const Session session(model_of(Family::kGpt2), session_options(step));
+  const Session session(model_of(DecoderFamily::kGpt2), session_options(step));
   const StateTable& state = session.state();
   const Parameter& weight = state.parameter(state.find_parameter("layer.0.c_attn.weight"));
   EXPECT_EQ(weight.shape, (std::vector<int64_t>{kHidden, 3 * kHidden}));
@@ -283,10 +261,10 @@ TEST(DecoderWithoutMasters, LearnsInTwoBytesAWeight) {
 
 // Adding the scaled (B·A)ᵀ to a weight of [inputs, outputs] gives the adapted model's answers.
 TEST(DecoderLora, TheMergedConv1dAnswersAsTheAdapted) {
-  const std::vector<Sample> samples = samples_for(3);
+  const std::vector<Sample> samples = six_samples(3);
   StepOptions step;
   step.lora = {.rank = 4, .alpha = 6, .targets = {"c_attn", "c_fc"}};
-  TrainingRun with(model_of(Family::kGpt2), session_options(step));
+  TrainingRun with(model_of(DecoderFamily::kGpt2), session_options(step));
   Weights weights = read_weights(with.session());
   const StateTable& state = with.session().state();
   EXPECT_EQ(with.session().family().adapters.list.size(), 4U);
@@ -304,7 +282,7 @@ TEST(DecoderLora, TheMergedConv1dAnswersAsTheAdapted) {
     }
   }
   step.lora = {};
-  TrainingRun merged(model_of(Family::kGpt2), session_options(step));
+  TrainingRun merged(model_of(DecoderFamily::kGpt2), session_options(step));
   write_weights(merged.session(), weights);
   const std::vector<int32_t> all = {0, 1, 2, 3, 4, 5};
   const std::vector<float> expected = merged.evaluate(samples, all, 2);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "curves.h"
 #include "data/torch_random.h"
 #include "io/json_file.h"
 #include "io/safetensors_writer.h"
@@ -23,7 +24,7 @@ using nlohmann::json;
 constexpr int64_t kIds = 251;
 constexpr int64_t kLength = 32;
 
-Dataset samples_of(int64_t seed, int64_t rows) {
+Dataset curve_samples(int64_t seed, int64_t rows) {
   constexpr int64_t kModulus = int64_t{1} << 31;
   Dataset::Rows ids;
   for (int64_t row = 0; row < rows; ++row) {
@@ -82,7 +83,7 @@ class DecoderCurve : public ::testing::TestWithParam<const char*> {
     args.max_steps = arguments_["max_steps"].get<int64_t>();
     args.bf16 = bf16;
     const std::unique_ptr<Model> model = AutoModelForCausalLM::from_pretrained(directory_.path());
-    Trainer trainer(*model, args, samples_of(seed, args.max_steps * args.per_device_train_batch_size));
+    Trainer trainer(*model, args, curve_samples(seed, args.max_steps * args.per_device_train_batch_size));
     trainer.add_callback(std::make_shared<StopAfter>(steps));
     trainer.train();
     return {logged(trainer.state(), "loss"), logged(trainer.state(), "grad_norm")};
@@ -93,22 +94,14 @@ class DecoderCurve : public ::testing::TestWithParam<const char*> {
   json arguments_;
 };
 
-double largest_difference(const std::vector<double>& ours, const std::vector<double>& theirs) {
-  EXPECT_EQ(ours.size(), theirs.size());
-  double largest = 0;
-  for (size_t i = 0; i < theirs.size(); ++i)
-    largest = std::max(largest, std::abs(ours.at(i) / theirs[i] - 1));
-  return largest;
-}
-
 // Transformers' own fp32 is as far from its float64 as `float64_to_fp32` says.
 TEST_P(DecoderCurve, AHundredStepsFollowTransformers) {
   const Curve curve = train(0, 100, false);
   const auto loss = golden_["fp32"]["loss"].get<std::vector<double>>();
   const auto norm = golden_["fp32"]["grad_norm"].get<std::vector<double>>();
   EXPECT_LT(loss.back(), 0.8 * loss.front()) << "a curve that does not fall compares little";
-  const double loss_difference = largest_difference(curve.loss, loss);
-  const double norm_difference = largest_difference(curve.norm, norm);
+  const double loss_difference = largest_relative_difference(curve.loss, loss);
+  const double norm_difference = largest_relative_difference(curve.norm, norm);
   RecordProperty("loss", fmt::format("{:.3g}", loss_difference));
   RecordProperty("grad_norm", fmt::format("{:.3g}", norm_difference));
   EXPECT_LE(loss_difference, 1e-4);

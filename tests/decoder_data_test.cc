@@ -19,24 +19,24 @@ namespace {
 using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
-constexpr int64_t kVocabulary = 37;
+constexpr int64_t kGoldenVocabulary = 37;
 
 using Row = std::vector<int64_t>;
 
 Row row_of(int64_t length, int64_t seed) {
   Row row;
-  for (int64_t t = 0; t < length; ++t) row.push_back((7 * seed + 5 * t * t + 3 * t) % kVocabulary);
+  for (int64_t t = 0; t < length; ++t) row.push_back((7 * seed + 5 * t * t + 3 * t) % kGoldenVocabulary);
   return row;
 }
 
-struct Trained {
+struct TrainedGolden {
   std::vector<double> losses;
   NamedWeights weights;
 };
 
 class DecoderData : public ::testing::TestWithParam<const char*> {
  protected:
-  static Trained train(const Dataset& dataset, int64_t batch, int64_t accumulation, int64_t steps) {
+  static TrainedGolden train(const Dataset& dataset, int64_t batch, int64_t accumulation, int64_t steps) {
     TrainingArguments args = quiet_arguments(batch);
     args.gradient_accumulation_steps = accumulation;
     args.max_steps = steps;
@@ -67,8 +67,8 @@ TEST_P(DecoderData, PackedTextsAreTextsAlone) {
   const Dataset of_alone = Dataset::next_token(Dataset::from_columns({{"input_ids", alone}}));
   const Dataset of_packed =
       Dataset::next_token(Dataset::from_columns({{"input_ids", packed}, {"position_ids", positions}}));
-  const Trained expected = train(of_alone, 3, 1, 3);
-  const Trained found = train(of_packed, 1, 1, 3);
+  const TrainedGolden expected = train(of_alone, 3, 1, 3);
+  const TrainedGolden found = train(of_packed, 1, 1, 3);
   EXPECT_EQ(found.losses, expected.losses);
   for (const auto& [name, values] : expected.weights)
     EXPECT_TRUE(found.weights.at(name) == values) << name << " differs";
@@ -79,10 +79,10 @@ TEST_P(DecoderData, UnequalMicroBatchesAreOneBatch) {
   Dataset::Rows rows;
   for (const int64_t length : {20, 1, 7, 12, 3, 18, 2, 9}) rows.push_back(row_of(length, std::ssize(rows)));
   const Dataset dataset = Dataset::next_token(Dataset::from_columns({{"input_ids", rows}}));
-  const Trained expected = train(dataset, 4, 1, 2);
+  const TrainedGolden expected = train(dataset, 4, 1, 2);
   for (const int64_t accumulation : {2, 4}) {
     SCOPED_TRACE(fmt::format("{} micro-batches", accumulation));
-    const Trained found = train(dataset, 4 / accumulation, accumulation, 2);
+    const TrainedGolden found = train(dataset, 4 / accumulation, accumulation, 2);
     // 64 half steps of a number around 1, as for the golden's gradients, whose sums these are.
     constexpr double kTolerance = 64 * 0x1p-24;
     ASSERT_EQ(found.losses.size(), expected.losses.size());

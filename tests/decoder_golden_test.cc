@@ -3,19 +3,20 @@
 #include <gtest/gtest.h>
 
 #include "golden_step.h"
+#include "io/test_directory.h"
 
 namespace shoehorn {
 namespace {
 
 using namespace testing;
 
-const std::filesystem::path kGolden = std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/decoders";
+const std::filesystem::path kDecoderGolden = golden("decoders");
 
 class DecoderGolden : public ::testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
 
 TEST_P(DecoderGolden, LogitsLossAndEveryGradient) {
   const auto& [name, arrangement] = GetParam();
-  GoldenStep step(kGolden / name, kGolden / name, arrangement.step);
+  GoldenStep step(kDecoderGolden / name, kDecoderGolden / name, arrangement.step);
   step.expect_logits();
   step.expect_loss_and_gradients();
 }

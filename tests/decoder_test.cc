@@ -6,7 +6,9 @@
 #include <array>
 
 #include "base/error_testing.h"
+#include "decoder_training.h"
 #include "model/layers.h"
+#include "program_nodes.h"
 #include "toy_training.h"
 
 namespace shoehorn {
@@ -14,8 +16,7 @@ namespace {
 
 using namespace shoehorn::testing;
 
-constexpr int64_t kHidden = 24;
-constexpr int64_t kHeads = 6;
+constexpr int64_t kQueryHeads = 6;
 constexpr int64_t kKeyValueHeads = 2;
 constexpr int64_t kHeadSize = 5;
 // The first token is classified: the last layer lets it see what the others made of the rest.
@@ -29,10 +30,10 @@ Tensor decoder_layer(ModelBuilder& builder, int32_t layer, Tensor x) {
   };
   builder.set_region(layer, Component::kAttention);
   const Tensor read = layer_norm_layer(builder, prefix + "attention_norm", x, 1e-5F);
-  const Tensor context = builder.attention(linear("query", read, kHeads * kHeadSize),
+  const Tensor context = builder.attention(linear("query", read, kQueryHeads * kHeadSize),
                                            linear("key", read, kKeyValueHeads * kHeadSize),
                                            linear("value", read, kKeyValueHeads * kHeadSize),
-                                           {.heads = kHeads,
+                                           {.heads = kQueryHeads,
                                             .key_value_heads = kKeyValueHeads,
                                             .mask = kMasks.at(static_cast<size_t>(layer)),
                                             .dropout = 0.1F});
@@ -46,7 +47,7 @@ Tensor decoder_layer(ModelBuilder& builder, int32_t layer, Tensor x) {
 ToyModel decoder() {
   return ToyModel([](ModelBuilder& builder) {
     builder.set_region(-1, Component::kEmbeddings);
-    Tensor x = builder.embedding(embedding_table(builder, "table", ToyModel::kVocabulary, kHidden, 0.5F),
+    Tensor x = builder.embedding(embedding_table(builder, "table", kVocabulary, kHidden, 0.5F),
                                  builder.input(BatchColumn::kInputIds));
     for (int32_t layer = 0; layer < 3; ++layer) x = decoder_layer(builder, layer, x);
     builder.set_region(-1, Component::kHead);
@@ -54,33 +55,22 @@ ToyModel decoder() {
   });
 }
 
-std::vector<Sample> samples_for(uint32_t seed) {
-  return random_samples(6, seed, 20, 2);
-}
-const Split kWhole = {{0, 1, 2, 3, 4, 5}};
-
 // Sums of up to 40 terms, some eight ops deep in each of three layers, forward and backward.
-constexpr double kRoundings = 6 * 8 * 6.3;
-
-int64_t count(const Program& program, OpKind kind) {
-  return std::count_if(program.nodes().begin(), program.nodes().end(), [&](const Node& node) {
-    return node.kind == kind && node.region.phase == Phase::kForward;
-  });
-}
+constexpr double kDecoderRoundings = 6 * 8 * 6.3;
 
 TEST(Decoder, IsFusedAsAnEncoderIs) {
   const Session session(decoder(), session_options({}));
   for (const Program& program : session.family().programs) {
-    EXPECT_EQ(count(program, OpKind::kAttention), 3) << program.name();
-    EXPECT_EQ(count(program, OpKind::kAttentionScores), 0);
-    EXPECT_EQ(count(program, OpKind::kMatmul), 3 * 4 + 1);
-    EXPECT_EQ(count(program, OpKind::kBiasAdd), 0);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kAttention), 3) << program.name();
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kAttentionScores), 0);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kMatmul), 3 * 4 + 1);
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kBiasAdd), 0);
   }
   const StateTable& state = session.state();
   const Parameter& value = state.parameter(state.find_parameter("layer.1.value.weight"));
   EXPECT_EQ(state.storage(value.storage).type.shape,
-            (Shape{(kHeads + 2 * kKeyValueHeads) * kHeadSize, kHidden}));
-  EXPECT_EQ(value.offset_elements, (kHeads + kKeyValueHeads) * kHeadSize * kHidden);
+            (Shape{(kQueryHeads + 2 * kKeyValueHeads) * kHeadSize, kHidden}));
+  EXPECT_EQ(value.offset_elements, (kQueryHeads + kKeyValueHeads) * kHeadSize * kHidden);
   for (const Parameter& parameter : state.parameters())
     EXPECT_TRUE(!parameter.name.ends_with(".bias") || parameter.name.find("norm") != std::string::npos)
         << parameter.name;
@@ -88,11 +78,11 @@ TEST(Decoder, IsFusedAsAnEncoderIs) {
 
 // Fused or not, in one micro-batch or several, with adapters or without: one function and its gradients.
 TEST(Decoder, EveryArrangementHasTheSameGradients) {
-  const std::vector<Sample> samples = samples_for(3);
+  const std::vector<Sample> samples = six_samples(3);
   for (const bool adapts : {false, true}) {
     StepOptions step = gradient_options();
     if (adapts) step.lora = {.rank = 4, .alpha = 6, .dropout = 0.1F, .targets = {"all-linear"}};
-    const Gradients expected = gradients_of(decoder(), step, samples, kWhole);
+    const Gradients expected = gradients_of(decoder(), step, samples, kSixInOneMicroBatch);
     for (const auto& [name, values] : expected.values) {
       const bool is_trained =
           std::any_of(values.begin(), values.end(), [](double value) { return value != 0; });
@@ -103,38 +93,39 @@ TEST(Decoder, EveryArrangementHasTheSameGradients) {
       SCOPED_TRACE(fmt::format("adapters {}, without {}", adapts, pass));
       StepOptions skipping = step;
       skipping.skip_passes = {pass};
-      expect_close(gradients_of(decoder(), skipping, samples, kWhole), expected, kRoundings);
+      expect_close(gradients_of(decoder(), skipping, samples, kSixInOneMicroBatch), expected,
+                   kDecoderRoundings);
     }
     for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
       SCOPED_TRACE(fmt::format("adapters {}, accumulation", adapts));
       StepOptions split = step;
       split.gradient_accumulation_steps = 2;
       split.accumulation_order = order;
-      expect_close(gradients_of(decoder(), split, samples, {{0, 1, 2, 3}, {4, 5}}), expected, kRoundings);
+      expect_close(gradients_of(decoder(), split, samples, {{0, 1, 2, 3}, {4, 5}}), expected,
+                   kDecoderRoundings);
     }
   }
 }
 
 // A frozen key leaves products of their own, and the others' gradients as they are.
 TEST(Decoder, FreezingOnePartLeavesTheOthersGradients) {
-  const std::vector<Sample> samples = samples_for(3);
+  const std::vector<Sample> samples = six_samples(3);
   StepOptions step = gradient_options();
-  Gradients expected = gradients_of(decoder(), step, samples, kWhole);
+  Gradients expected = gradients_of(decoder(), step, samples, kSixInOneMicroBatch);
   step.freeze = {R"(layer\.1\.key)", R"(layer\.0\.query)"};
-  const Gradients found = gradients_of(decoder(), step, samples, kWhole);
+  const Gradients found = gradients_of(decoder(), step, samples, kSixInOneMicroBatch);
   for (const char* frozen : {"layer.1.key.weight", "layer.0.query.weight"}) {
     for (const double value : found.values.at(frozen)) EXPECT_EQ(value, 0) << frozen;
     expected.values.at(frozen) = found.values.at(frozen);
   }
-  expect_close(found, expected, kRoundings);
+  expect_close(found, expected, kDecoderRoundings);
 }
 
 // The message of a model with this attention over 30 columns of queries, and 10 of keys and of values.
 std::string refusal(const AttentionOptions& options, bool has_own_keys = false) {
   const ToyModel model([&](ModelBuilder& builder) {
-    const Tensor x =
-        builder.embedding(embedding_table(builder, "table", ToyModel::kVocabulary, kHidden, 0.5F),
-                          builder.input(BatchColumn::kInputIds));
+    const Tensor x = builder.embedding(embedding_table(builder, "table", kVocabulary, kHidden, 0.5F),
+                                       builder.input(BatchColumn::kInputIds));
     AttentionOptions own = options;
     if (has_own_keys) own.key_start = builder.input(BatchColumn::kSequenceStart);
     const Tensor context = builder.attention(linear_layer_without_bias(builder, "query", x, 30, 0.2F),
@@ -158,20 +149,6 @@ TEST(Decoder, MistakesAreNamed) {
                        "starts and lengths of the keys"));
 }
 
-struct Trained {
-  std::vector<float> losses;
-  Weights weights;
-};
-
-Trained train(const StepOptions& step, uint32_t steps, bool is_one_batch) {
-  TrainingRun run(decoder(), session_options(step));
-  Trained trained;
-  for (uint32_t i = 0; i < steps; ++i)
-    trained.losses.push_back(run.step(samples_for(is_one_batch ? 3 : 17 + i), kWhole, 1e-2F));
-  trained.weights = read_weights(run.session());
-  return trained;
-}
-
 class DecoderPrecision : public ::testing::TestWithParam<Precision> {
  protected:
   static StepOptions options() {
@@ -186,10 +163,10 @@ TEST_P(DecoderPrecision, RecomputedLayersChangeNoBit) {
   for (const bool adapts : {false, true}) {
     StepOptions step = options();
     if (adapts) step.lora = {.rank = 4, .dropout = 0.1F};
-    const Trained kept = train(step, 3, false);
+    const TrainedDecoder kept = train_decoder(decoder(), step, 3, false);
     for (const int64_t layers : {1, 2}) {
       step.recompute_every_n_layers = layers;
-      const Trained recomputed = train(step, 3, false);
+      const TrainedDecoder recomputed = train_decoder(decoder(), step, 3, false);
       EXPECT_EQ(recomputed.losses, kept.losses);
       for (const auto& [name, values] : kept.weights)
         EXPECT_TRUE(recomputed.weights.at(name) == values) << name << " differs";
@@ -199,20 +176,12 @@ TEST_P(DecoderPrecision, RecomputedLayersChangeNoBit) {
 
 // Six samples are learned by heart.
 TEST_P(DecoderPrecision, Learns) {
-  const Trained trained = train(options(), 20, true);
+  const TrainedDecoder trained = train_decoder(decoder(), options(), 20, true);
   EXPECT_LT(trained.losses.back(), 0.5F * trained.losses.front());
 }
 
-// What is written to a parameter by its name comes back, wherever it lies.
 TEST_P(DecoderPrecision, ParametersKeepTheirPlaces) {
-  Session session(decoder(), session_options(options()));
-  session.reserve();
-  Weights weights = random_weights(session);
-  for (auto& [name, values] : weights) {
-    for (float& value : values) value = std::round(value * 64) / 64;  // a number of any precision
-  }
-  write_weights(session, weights);
-  for (const auto& [name, values] : read_weights(session)) EXPECT_TRUE(values == weights.at(name)) << name;
+  expect_parameters_keep_their_places(decoder(), options());
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, DecoderPrecision,

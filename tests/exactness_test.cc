@@ -17,18 +17,18 @@ std::string precision_name(Precision precision) {
   return precision == Precision::kFloat32 ? "fp32" : "bf16";
 }
 
-struct Trained {
+struct TrainedBert {
   std::vector<float> losses;
   std::vector<float> norms;
   Weights weights;
-  bool operator==(const Trained&) const = default;
+  bool operator==(const TrainedBert&) const = default;
 };
 
-Trained train(const StepOptions& step, int threads = 2) {
+TrainedBert train_bert(const StepOptions& step, int threads = 2) {
   SessionOptions options = session_options(step);
   options.backend = conformance_backend(threads);
   TrainingRun run(BertForSequenceClassification(small_bert()), options);
-  Trained trained;
+  TrainedBert trained;
   for (uint32_t i = 0; i < 3; ++i) {
     const std::vector<Sample> samples = random_samples(6, 17 + i);
     const Split split =
@@ -43,7 +43,7 @@ Trained train(const StepOptions& step, int threads = 2) {
 }
 
 // Names the first difference instead of printing thousands of numbers.
-void expect_identical(const Trained& a, const Trained& b) {
+void expect_identical(const TrainedBert& a, const TrainedBert& b) {
   EXPECT_EQ(a.losses, b.losses);
   EXPECT_EQ(a.norms, b.norms);
   ASSERT_EQ(a.weights.size(), b.weights.size());
@@ -75,11 +75,11 @@ class ExactPass : public ::testing::TestWithParam<std::tuple<Case, Precision>> {
 
 TEST_P(ExactPass, ThreeStepsAreBitIdentical) {
   StepOptions step = base();
-  const Trained off = train(step);
+  const TrainedBert off = train_bert(step);
   for (const float loss : off.losses) ASSERT_TRUE(std::isfinite(loss) && loss > 0);
   ASSERT_NE(off.losses[0], off.losses[2]);
   std::get<0>(GetParam()).changed(step);
-  expect_identical(train(step), off);
+  expect_identical(train_bert(step), off);
 }
 
 void nothing(StepOptions&) {}
@@ -154,10 +154,10 @@ TEST(RoundingOnlyPass, KeepsTheDropoutOfTheFirstStep) {
   for (const auto& set : {std::function<void(StepOptions&)>(nothing), {layer_major}, {adapters}}) {
     StepOptions step;
     set(step);
-    const Trained on = train(step);
+    const TrainedBert on = train_bert(step);
     for (const char* pass : {"gather_early", "fuse"}) {
       step.skip_passes = {pass};
-      const Trained off = train(step);
+      const TrainedBert off = train_bert(step);
       // Sums of up to 64 terms through two layers.
       constexpr float kRounding = 64 * 0x1p-23F;
       EXPECT_NEAR(on.losses[0], off.losses[0], kRounding * off.losses[0]) << pass;
@@ -216,16 +216,16 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16)),
     [](const auto& info) { return std::get<0>(info.param).name + "_" + precision_name(std::get<1>(info.param)); });
 
-void without_masters(StepOptions& o) {
+void no_masters(StepOptions& o) {
   o.master_weights = MasterWeights::kNone;
   no_clipping(o);
 }
-void without_masters_8bit(StepOptions& o) {
-  without_masters(o);
+void no_masters_8bit(StepOptions& o) {
+  no_masters(o);
   eight_bit_no_clipping(o);
 }
-void without_masters_layer_major(StepOptions& o) {
-  without_masters_8bit(o);
+void no_masters_layer_major(StepOptions& o) {
+  no_masters_8bit(o);
   layer_major(o);
 }
 
@@ -234,14 +234,14 @@ INSTANTIATE_TEST_SUITE_P(
     WithoutMasters, ExactPass,
     ::testing::Combine(
         ::testing::Values(
-            Case{"recompute", without_masters, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
-            Case{"fuse_update", without_masters, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
-            Case{"update_in_backward", without_masters, [](StepOptions& o) { o.update_in_backward = true; }},
-            Case{"fuse_update_8bit", without_masters_8bit,
+            Case{"recompute", no_masters, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
+            Case{"fuse_update", no_masters, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
+            Case{"update_in_backward", no_masters, [](StepOptions& o) { o.update_in_backward = true; }},
+            Case{"fuse_update_8bit", no_masters_8bit,
                  [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
-            Case{"update_in_layer_major_backward_8bit", without_masters_layer_major,
+            Case{"update_in_layer_major_backward_8bit", no_masters_layer_major,
                  [](StepOptions& o) { o.update_in_backward = true; }},
-            Case{"accumulate_in_other_order", without_masters_layer_major,
+            Case{"accumulate_in_other_order", no_masters_layer_major,
                  [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }}),
         ::testing::Values(Precision::kBfloat16)),
     [](const auto& info) { return std::get<0>(info.param).name; });
@@ -252,29 +252,29 @@ TEST_P(Determinism, TwoRunsAndTwoThreadCountsAreBitIdentical) {
   StepOptions step;
   step.precision = GetParam();
   step.loss_scale.initial = 256;
-  const Trained once = train(step);
-  expect_identical(train(step), once);
+  const TrainedBert once = train_bert(step);
+  expect_identical(train_bert(step), once);
   if (make_backend()->machine().isa == "AVX2") {
     GTEST_SKIP() << "two runs are alike; without AVX-512 oneDNN cuts the sums of small products by threads";
   }
-  expect_identical(train(step, 1), once);
+  expect_identical(train_bert(step, 1), once);
 }
 
 TEST(DeterminismWithoutMasters, TwoThreadCountsAreBitIdentical) {
   StepOptions step;
   step.precision = Precision::kBfloat16;
   step.master_weights = MasterWeights::kNone;
-  const Trained once = train(step);
-  expect_identical(train(step, 1), once);
+  const TrainedBert once = train_bert(step);
+  expect_identical(train_bert(step, 1), once);
   step.master_weights = MasterWeights::kFloat32;
-  EXPECT_NE(train(step).losses, once.losses);
+  EXPECT_NE(train_bert(step).losses, once.losses);
 }
 
 TEST(MaxGradValue, CutsAfterTheNormIsTaken) {
   StepOptions step;
-  const Trained whole = train(step);
+  const TrainedBert whole = train_bert(step);
   step.max_grad_value = 1e-3F;
-  const Trained cut = train(step);
+  const TrainedBert cut = train_bert(step);
   EXPECT_EQ(cut.norms[0], whole.norms[0]);
   EXPECT_NE(cut.losses[1], whole.losses[1]);
 }
@@ -283,9 +283,9 @@ TEST_P(Determinism, TheSeedSelectsTheMasks) {
   StepOptions step;
   step.precision = GetParam();
   step.loss_scale.initial = 256;
-  const Trained once = train(step);
+  const TrainedBert once = train_bert(step);
   step.seed = 43;
-  EXPECT_NE(train(step).losses, once.losses);
+  EXPECT_NE(train_bert(step).losses, once.losses);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Determinism,

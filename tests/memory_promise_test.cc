@@ -87,16 +87,16 @@ BertConfig middle_bert() {
   return config;
 }
 
-struct Setting {
+struct StepSetting {
   std::string name;
   std::function<void(StepOptions&)> set;
 };
 
-void PrintTo(const Setting& setting, std::ostream* out) {
+void PrintTo(const StepSetting& setting, std::ostream* out) {
   *out << setting.name;
 }
 
-std::vector<Setting> settings() {
+std::vector<StepSetting> settings() {
   return {
       {"plain", [](StepOptions&) {}},
       {"unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }},
@@ -196,7 +196,7 @@ std::vector<Setting> settings() {
   };
 }
 
-SessionOptions options_for(const Setting& setting, BatchCapacity capacity) {
+SessionOptions options_for(const StepSetting& setting, BatchCapacity capacity) {
   SessionOptions options;
   setting.set(options.step);
   options.train = options.evaluation = capacity;
@@ -229,7 +229,7 @@ void expect_sound(const StateTable& state, const MemoryPlan& plan) {
       << "only the batch is of no component";
 }
 
-class MemoryPromise : public ::testing::TestWithParam<Setting> {
+class MemoryPromise : public ::testing::TestWithParam<StepSetting> {
  protected:
   static void run(const BertConfig& config, BatchCapacity capacity) {
     TrainingRun run(BertForSequenceClassification(config), options_for(GetParam(), capacity));

@@ -3,6 +3,7 @@
 // step, and of models that differ in what config.json says.
 #include <gtest/gtest.h>
 
+#include "bert_goldens.h"
 #include "golden_step.h"
 
 namespace shoehorn {
@@ -10,17 +11,12 @@ namespace {
 
 using namespace testing;
 
-const std::filesystem::path kGolden = std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/bert_small";
-// The same model and samples with an adapter; the numbers are those of the adapter and the classifier.
-const std::filesystem::path kDistilBertGolden =
-    std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/distilbert_small";
-const std::filesystem::path kLoraGolden =
-    std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/lora_small";
+const std::filesystem::path kDistilBertGolden = golden("distilbert_small");
 
 class BertGolden : public ::testing::TestWithParam<Arrangement> {};
 
 TEST_P(BertGolden, LossAndEveryGradient) {
-  GoldenStep step(kGolden, GetParam().step.lora.rank > 0 ? kLoraGolden : kGolden, GetParam().step);
+  GoldenStep step(kBertGolden, GetParam().step.lora.rank > 0 ? kLoraGolden : kBertGolden, GetParam().step);
   step.expect_logits();
   step.expect_loss_and_gradients();
 }
@@ -108,7 +104,7 @@ class BertVariant : public ::testing::TestWithParam<std::tuple<const char*, Arra
 
 TEST_P(BertVariant, LossAndEveryGradient) {
   const auto& [name, arrangement] = GetParam();
-  const std::filesystem::path directory = kGolden / "variants" / name;
+  const std::filesystem::path directory = kBertGolden / "variants" / name;
   GoldenStep step(directory, directory, arrangement.step);
   step.expect_logits();
   step.expect_loss_and_gradients();

@@ -18,16 +18,13 @@ namespace {
 
 using namespace shoehorn::testing;
 
-constexpr int64_t kHidden = 24;
-constexpr int64_t kHeads = 3;
-
 Tensor attention_layer(ModelBuilder& builder, const std::string& name, Tensor x, Tensor keys,
                        AttentionMask mask) {
   const auto linear = [&](const char* part, Tensor of) {
     return linear_layer_without_bias(builder, name + part, of, kHidden, 0.2F);
   };
   const Tensor context = builder.attention(linear(".query", x), linear(".key", keys), linear(".value", keys),
-                                           {.heads = kHeads, .mask = mask, .dropout = 0.1F});
+                                           {.heads = 3, .mask = mask, .dropout = 0.1F});
   return layer_norm_layer(builder, name + ".norm",
                           builder.add(builder.token_dropout(linear(".output", context), 0.1F), x), 1e-5F);
 }
@@ -39,8 +36,8 @@ Tensor feed_forward_layer(ModelBuilder& builder, const std::string& name, Tensor
 }
 
 // Its tables are shared, and the decoder's second attention reads the encoder's tokens.
-TokenModel encoder_decoder() {
-  return TokenModel(LabelKind::kDecoderToken, [](ModelBuilder& builder) {
+ToyTokenModel encoder_decoder() {
+  return ToyTokenModel(LabelKind::kDecoderToken, [](ModelBuilder& builder) {
     builder.set_region(-1, Component::kEmbeddings);
     const Tensor table = embedding_table(builder, "shared", kVocabulary, kHidden, 0.5F);
     const Tensor places = embedding_table(builder, "places", 20, kHidden, 0.5F);
@@ -74,19 +71,17 @@ Dataset translations(int64_t count, uint32_t seed = 5) {
       {{"input_ids", inputs}, {"decoder_input_ids", shift_tokens_right(labels, 0, 0)}, {"labels", labels}});
 }
 
-const Samples kWhole = {{0, 1, 2, 3, 4, 5}};
-
 // Sums of up to 53 terms, some eight ops deep in each of three blocks, forward and backward.
-constexpr double kRoundings = 6 * 8 * 7.3;
+constexpr double kPackedRoundings = 6 * 8 * 7.3;
 
 // Packed or padded, whole or in parts, fused or not, with adapters or without: one function and its gradients.
 TEST(EncoderDecoder, EveryArrangementHasTheSameGradients) {
   const Dataset dataset = translations(6);
-  const TokenModel model = encoder_decoder();
+  const ToyTokenModel model = encoder_decoder();
   for (const bool adapts : {false, true}) {
     StepOptions step = gradient_options();
     if (adapts) step.lora = {.rank = 4, .alpha = 6, .dropout = 0.1F, .targets = {"all-linear"}};
-    const Gradients expected = gradients_of(model, dataset, step, packing_of(6), kWhole);
+    const Gradients expected = gradients_of(model, dataset, step, packing_of(6), kSixSamples);
     for (const auto& [name, values] : expected.values) {
       const bool is_trained = std::ranges::any_of(values, [](double value) { return value != 0; });
       EXPECT_EQ(is_trained, !adapts || name.find("lora_") != std::string::npos || name.starts_with("head."))
@@ -94,14 +89,17 @@ TEST(EncoderDecoder, EveryArrangementHasTheSameGradients) {
     }
     {
       SCOPED_TRACE("padded");
-      expect_close(gradients_of(model, dataset, step, packing_of(6, 20, 9), kWhole), expected, kRoundings);
-      expect_close(gradients_of(model, dataset, step, packing_of(6, 0, 12), kWhole), expected, kRoundings);
+      expect_close(gradients_of(model, dataset, step, packing_of(6, 20, 9), kSixSamples), expected,
+                   kPackedRoundings);
+      expect_close(gradients_of(model, dataset, step, packing_of(6, 0, 12), kSixSamples), expected,
+                   kPackedRoundings);
     }
     for (const char* pass : {"fuse", "gather_early", "rematerialize"}) {
       SCOPED_TRACE(fmt::format("without {}", pass));
       StepOptions skipping = step;
       skipping.skip_passes = {pass};
-      expect_close(gradients_of(model, dataset, skipping, packing_of(6), kWhole), expected, kRoundings);
+      expect_close(gradients_of(model, dataset, skipping, packing_of(6), kSixSamples), expected,
+                   kPackedRoundings);
     }
     for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
       SCOPED_TRACE(order == AccumulationOrder::kLayer ? "by layer" : "by micro-batch");
@@ -109,17 +107,17 @@ TEST(EncoderDecoder, EveryArrangementHasTheSameGradients) {
       split.gradient_accumulation_steps = 3;
       split.accumulation_order = order;
       expect_close(gradients_of(model, dataset, split, packing_of(4), {{0, 1, 2, 3}, {4}, {5}}), expected,
-                   kRoundings);
+                   kPackedRoundings);
       // A short last window.
       expect_close(gradients_of(model, dataset, split, packing_of(4), {{0, 1, 2, 3}, {4, 5}}), expected,
-                   kRoundings);
+                   kPackedRoundings);
     }
   }
 }
 
 TEST(EncoderDecoder, EachAxisHasItsCount) {
   PackedRun run(encoder_decoder(), translations(6), gradient_options(), packing_of(6));
-  run.step(kWhole, 0);
+  run.step(kSixSamples, 0);
   const std::vector<int64_t>& counts = run.last_counts();
   ASSERT_EQ(counts.size(), 3U);
   EXPECT_EQ(counts[1], 6);
@@ -131,8 +129,8 @@ TEST(EncoderDecoder, EachAxisHasItsCount) {
 // of third order is taken out.
 TEST(EncoderDecoder, TheGradientIsThatOfTheLoss) {
   const Dataset dataset = translations(6);
-  const TokenModel model = encoder_decoder();
-  const Gradients gradients = gradients_of(model, dataset, gradient_options(), packing_of(6), kWhole);
+  const ToyTokenModel model = encoder_decoder();
+  const Gradients gradients = gradients_of(model, dataset, gradient_options(), packing_of(6), kSixSamples);
   PackedRun run(model, dataset, gradient_options(), packing_of(6));
   const Weights weights = read_weights(run.session());
   const auto loss_at = [&](const std::string& name, double distance, double norm) {
@@ -143,7 +141,7 @@ TEST(EncoderDecoder, TheGradientIsThatOfTheLoss) {
     write_weights(run.session(), moved);
     // The dropout masks are those of step 0 again.
     run.session().executor().write_scalar(run.session().family().scalars.step, int32_t{0});
-    return static_cast<double>(run.step(kWhole, 0));
+    return static_cast<double>(run.step(kSixSamples, 0));
   };
   for (const auto& [name, values] : gradients.values) {
     const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
@@ -166,7 +164,7 @@ TEST(EncoderDecoder, RecomputedLayersChangeNoBit) {
     const auto losses = [&] {
       PackedRun run(encoder_decoder(), dataset, step, packing_of(6));
       std::vector<float> all;
-      for (int i = 0; i < 3; ++i) all.push_back(run.step(kWhole, 1e-2F));
+      for (int i = 0; i < 3; ++i) all.push_back(run.step(kSixSamples, 1e-2F));
       return all;
     };
     const std::vector<float> kept = losses();
@@ -177,7 +175,7 @@ TEST(EncoderDecoder, RecomputedLayersChangeNoBit) {
 
 // Through the Trainer: six samples are learned by heart, with batches packed ahead or not.
 TEST(EncoderDecoder, TheTrainerTrainsIt) {
-  const TokenModel model = encoder_decoder();
+  const ToyTokenModel model = encoder_decoder();
   TrainingArguments args;
   args.output_dir = (std::filesystem::temp_directory_path() / "shoehorn-encoder-decoder").string();
   args.save_strategy = "no";
@@ -214,8 +212,8 @@ TEST(EncoderDecoder, DataThatDoNotGoWithTheModelAreRefused) {
 }
 
 // A causal language model with absolute positions.
-TokenModel language_model(LabelKind labels = LabelKind::kToken) {
-  return TokenModel(labels, [](ModelBuilder& builder) {
+ToyTokenModel positioned_language_model(LabelKind labels = LabelKind::kToken) {
+  return ToyTokenModel(labels, [](ModelBuilder& builder) {
     builder.set_region(-1, Component::kEmbeddings);
     const Tensor table = embedding_table(builder, "table", kVocabulary, kHidden, 0.5F);
     Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
@@ -258,7 +256,7 @@ TEST(PackedDocuments, AreSequencesOfTheirOwn) {
   EXPECT_EQ(micro_batch_capacity(together, packing_of(3)).longest_sequence, apart.max_length());
   EXPECT_NE(together.content_hash(),
             Dataset::from_columns({{"input_ids", packed}, {"labels", packed_labels}}).content_hash());
-  const TokenModel model = language_model();
+  const ToyTokenModel model = positioned_language_model();
   StepOptions step = gradient_options();
   const Gradients expected = gradients_of(model, apart, step, packing_of(6), {{0, 1, 2, 3, 4, 5}});
   const Gradients found = gradients_of(model, together, step, packing_of(3), {{0, 1, 2}});
@@ -267,10 +265,11 @@ TEST(PackedDocuments, AreSequencesOfTheirOwn) {
   for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
     step.gradient_accumulation_steps = 2;
     step.accumulation_order = order;
-    expect_close(gradients_of(model, together, step, packing_of(2), {{0, 1}, {2}}), expected, kRoundings);
+    expect_close(gradients_of(model, together, step, packing_of(2), {{0, 1}, {2}}), expected,
+                 kPackedRoundings);
   }
   expect_close(gradients_of(model, together, gradient_options(), packing_of(3, 50), {{0, 1, 2}}), expected,
-               kRoundings);
+               kPackedRoundings);
 }
 
 // Labels that the packer moves give what rows of labels give that were moved before, of concatenated texts and of
@@ -310,8 +309,9 @@ TEST(NextTokenLabels, AreRowsOfMovedLabels) {
     std::iota(second.begin(), second.end(), half);
     StepOptions step = gradient_options();
     step.gradient_accumulation_steps = 2;
-    const Gradients expected = gradients_of(language_model(), rows, step, packing_of(half), {first, second});
-    const Gradients found = gradients_of(language_model(LabelKind::kNextToken), next_tokens, step,
+    const Gradients expected =
+        gradients_of(positioned_language_model(), rows, step, packing_of(half), {first, second});
+    const Gradients found = gradients_of(positioned_language_model(LabelKind::kNextToken), next_tokens, step,
                                          packing_of(half), {first, second});
     EXPECT_EQ(found.loss, expected.loss);
     EXPECT_TRUE(found.values == expected.values);

@@ -11,8 +11,6 @@ namespace shoehorn::testing {
 
 using Rows = Dataset::Rows;
 
-inline constexpr int64_t kVocabulary = ToyModel::kVocabulary;
-
 // A class for each token of a stream.
 class TokenClasses final : public Task {
  public:
@@ -32,9 +30,9 @@ class TokenClasses final : public Task {
   LabelKind kind_;
 };
 
-class TokenModel final : public Model {
+class ToyTokenModel final : public Model {
  public:
-  TokenModel(LabelKind labels, std::function<Tensor(ModelBuilder&)> forward)
+  ToyTokenModel(LabelKind labels, std::function<Tensor(ModelBuilder&)> forward)
       : task_(labels), forward_(std::move(forward)) {}
   Outputs forward(ModelBuilder& builder) const override { return forward_(builder); }
   const Task& task() const override { return task_; }
@@ -54,6 +52,8 @@ inline std::vector<int64_t> random_row(std::mt19937& engine, int64_t longest) {
 }
 
 using Samples = std::vector<std::vector<int64_t>>;  // of each micro-batch
+
+inline const Samples kSixSamples = {{0, 1, 2, 3, 4, 5}};
 
 // A run whose micro-batches the packer fills.
 class PackedRun {

@@ -10,6 +10,7 @@
 #include "conformance_backend.h"
 #include "exec/executor_testing.h"
 #include "io/json_file.h"
+#include "io/test_directory.h"
 #include "ops/op_builder.h"
 
 namespace shoehorn {
@@ -17,9 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-const json& golden() {
-  static const json file =
-      read_json(std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/precision.json");
+const json& precision_golden() {
+  static const json file = read_json(golden("precision.json"));
   return file;
 }
 
@@ -28,8 +28,8 @@ TEST(FloatFormats, AreThoseOfFinfo) {
   for (const FloatFormat& format : float_formats()) {
     SCOPED_TRACE(format.name);
     EXPECT_EQ(1 + format.exponent_bits + format.mantissa_bits, format.bits);
-    const auto found = golden()["finfo"].find(format.name);
-    if (found == golden()["finfo"].end()) continue;  // PyTorch has no type for tfloat32
+    const auto found = precision_golden()["finfo"].find(format.name);
+    if (found == precision_golden()["finfo"].end()) continue;  // PyTorch has no type for tfloat32
     ++compared;
     const json& info = *found;
     EXPECT_EQ(format.bits, info["bits"]);
@@ -37,8 +37,8 @@ TEST(FloatFormats, AreThoseOfFinfo) {
     EXPECT_EQ(format.min_normal(), info["min_normal"]);
     EXPECT_EQ(format.epsilon(), info["epsilon"]);
     EXPECT_DOUBLE_EQ(format.resolution(), info["resolution"].get<double>());
-    for (size_t i = 0; i < golden()["shares"].size(); ++i) {
-      const auto share = golden()["shares"][i].get<double>();
+    for (size_t i = 0; i < precision_golden()["shares"].size(); ++i) {
+      const auto share = precision_golden()["shares"][i].get<double>();
       EXPECT_EQ(round_to_format(share, format), std::stod(info["rounded"][i].get<std::string>())) << share;
     }
   }
@@ -57,7 +57,7 @@ TEST(FloatFormats, Tf32IsFloat32WithTheMantissaOfFloat16) {
 }
 
 TEST(Conversions, AreThoseOfPyTorch) {
-  const json& list = golden()["conversions"];
+  const json& list = precision_golden()["conversions"];
   ASSERT_GT(list["float32"].size(), 500U);
   for (size_t i = 0; i < list["float32"].size(); ++i) {
     const float value = std::bit_cast<float>(list["float32"][i].get<uint32_t>());
@@ -125,7 +125,7 @@ class LossScaleProgram {
 };
 
 TEST(LossScale, MovesAsGradScaler) {
-  for (const json& scaler : golden()["scalers"]) {
+  for (const json& scaler : precision_golden()["scalers"]) {
     LossScaleProgram program(
         {.growth_interval = scaler["growth_interval"].get<int32_t>(), .minimum = 0x1p-149F},
         scaler["initial"].get<float>());

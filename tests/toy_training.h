@@ -35,10 +35,13 @@ class ToyModel final : public Model {
   SingleLabelClassification task_{2};
 };
 
+inline constexpr int64_t kVocabulary = ToyModel::kVocabulary;
+inline constexpr int64_t kHidden = 24;  // of the encoder below, and of most toy models
+
 inline BertConfig small_bert(float dropout = 0.1F) {
   BertConfig config;
-  config.vocab_size = ToyModel::kVocabulary;
-  config.hidden_size = 24;
+  config.vocab_size = kVocabulary;
+  config.hidden_size = kHidden;
   config.num_hidden_layers = 3;
   config.num_attention_heads = 3;
   config.intermediate_size = 40;
@@ -62,7 +65,7 @@ inline std::vector<Sample> random_samples(int64_t count, uint32_t seed, int32_t 
   for (Sample& sample : samples) {
     const int32_t length = 1 + below(longest);
     for (int32_t t = 0; t < length; ++t) {
-      sample.ids.push_back(1 + below(ToyModel::kVocabulary - 1));
+      sample.ids.push_back(1 + below(kVocabulary - 1));
       sample.types.push_back(t * 2 < length ? 0 : 1);
     }
     sample.label = below(labels);

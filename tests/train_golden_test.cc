@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "bert_goldens.h"
+#include "curves.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "io/test_directory.h"
@@ -18,8 +20,6 @@ namespace {
 using namespace shoehorn::testing;
 using nlohmann::json;
 
-const std::filesystem::path kGolden = golden("bert_small");
-const std::filesystem::path kLoraGolden = golden("lora_small");
 const std::vector<int64_t> kMainRows = {0, 1, 2, 3, 4, 5, 6, 7};  // of the golden's batch `main`
 
 std::vector<int32_t> read_integers(const SafetensorsFile& file, const std::string& name) {
@@ -29,8 +29,8 @@ std::vector<int32_t> read_integers(const SafetensorsFile& file, const std::strin
 }
 
 // The golden's samples of these rows, in this order.
-Dataset samples_of(const std::vector<int64_t>& rows, const std::vector<size_t>& ignored = {}) {
-  const SafetensorsFile file = SafetensorsFile::open(kGolden / "golden.safetensors");
+Dataset golden_samples(const std::vector<int64_t>& rows, const std::vector<size_t>& ignored = {}) {
+  const SafetensorsFile file = SafetensorsFile::open(kBertGolden / "golden.safetensors");
   const auto width = static_cast<size_t>(file.tensor("input_ids").shape[1]);
   const std::vector<int32_t> ids = read_integers(file, "input_ids");
   const std::vector<int32_t> types = read_integers(file, "token_type_ids");
@@ -52,7 +52,7 @@ Dataset samples_of(const std::vector<int64_t>& rows, const std::vector<size_t>& 
 }
 
 BertForSequenceClassification golden_model() {
-  const json config = read_json(kGolden / "config.json");
+  const json config = read_json(kBertGolden / "config.json");
   return BertForSequenceClassification(BertConfig::from_json(config, "config.json"), config.dump());
 }
 
@@ -77,27 +77,15 @@ std::vector<int64_t> flattened(const json& rows) {
 constexpr double kLossRoundings = 40 + 2 * (40 + 10 + 64 + 40 + 2 * 40 + 40 + 72) + 2 * 40 + 8;
 constexpr double kGradientRoundings = 2 * kLossRoundings + 240;
 
-// The largest relative difference of a curve from `expected`.
-double largest_difference(const std::vector<double>& curve, const std::vector<double>& expected) {
-  EXPECT_EQ(curve.size(), expected.size());
-  double largest = 0;
-  for (size_t i = 0; i < std::min(curve.size(), expected.size()); ++i) {
-    // 0: a learning rate at the end of its schedule.
-    const double difference = std::abs(curve[i] - expected[i]);
-    largest = std::max(largest, expected[i] == 0 ? difference : difference / std::abs(expected[i]));
-  }
-  return largest;
-}
-
 // How far a curve of the golden may be from its float64: a step's own roundings, and as the weights that it starts
 // from have those of earlier steps, which grow, twice what the golden's float32 was found to be off.
 double curve_tolerance(const json& golden, const char* name, double roundings) {
   return rounding_error(roundings, 1) +
-         2 * largest_difference(golden["float32"][name], golden["float64"][name]);
+         2 * largest_relative_difference(golden["float32"][name], golden["float64"][name]);
 }
 
 void expect_curve(const TrainerState& state, const json& golden, const char* name, double roundings) {
-  const double difference = largest_difference(logged(state, name), golden["float64"][name]);
+  const double difference = largest_relative_difference(logged(state, name), golden["float64"][name]);
   EXPECT_LE(difference, curve_tolerance(golden, name, roundings)) << name;
   ::testing::Test::RecordProperty(std::string(name) + "_largest_relative_difference",
                                   fmt::format("{:.3g}", difference));
@@ -122,22 +110,23 @@ class TrainGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
   const bool adapts = GetParam() == "lora";
-  const json golden = read_json((adapts ? kLoraGolden : kGolden) / "golden.json")[GetParam()];
+  const json golden = read_json((adapts ? kLoraGolden : kBertGolden) / "golden.json")[GetParam()];
   const BertForSequenceClassification model = golden_model();
   TrainerOptions options;
-  options.weights = kGolden;
+  options.weights = kBertGolden;
   if (adapts) options.adapter = kLoraGolden;
   const TrainingArguments args = golden_arguments(golden);
   const bool evaluates = args.eval_strategy != "no";
-  Trainer trainer(model, args, samples_of(flattened(golden["rows"])),
-                  evaluates ? samples_of(kMainRows) : Dataset(), std::move(options));
+  Trainer trainer(model, args, golden_samples(flattened(golden["rows"])),
+                  evaluates ? golden_samples(kMainRows) : Dataset(), std::move(options));
   const TrainOutput output = trainer.train();
   EXPECT_EQ(output.global_step, static_cast<int64_t>(golden["rows"].size()));
   expect_curve(trainer.state(), golden, "loss", kLossRoundings);
   if (args.max_grad_norm > 0) expect_curve(trainer.state(), golden, "grad_norm", kGradientRoundings);
   if (evaluates) expect_curve(trainer.state(), golden, "eval_loss", kLossRoundings);
   // A schedule is a handful of operations in float64.
-  EXPECT_LE(largest_difference(logged(trainer.state(), "learning_rate"), golden["float32"]["learning_rate"]),
+  EXPECT_LE(largest_relative_difference(logged(trainer.state(), "learning_rate"),
+                                        golden["float32"]["learning_rate"]),
             4 * 0x1p-52);
 
   double mean = 0;
@@ -172,15 +161,15 @@ class TrainGoldenWeights : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TrainGoldenWeights, AfterAdamW) {
   const bool adapts = GetParam() == "lora";
-  const std::filesystem::path directory = adapts ? kLoraGolden : kGolden;
+  const std::filesystem::path directory = adapts ? kLoraGolden : kBertGolden;
   const json golden = read_json(directory / "golden.json")[GetParam()];
   const SafetensorsFile file = SafetensorsFile::open(directory / "golden.safetensors");
   const BertForSequenceClassification model = golden_model();
   const TrainingArguments args = golden_arguments(golden);
   TrainerOptions options;
-  options.weights = kGolden;
+  options.weights = kBertGolden;
   if (adapts) options.adapter = kLoraGolden;
-  Trainer trainer(model, args, samples_of(flattened(golden["rows"])), {}, std::move(options));
+  Trainer trainer(model, args, golden_samples(flattened(golden["rows"])), {}, std::move(options));
   trainer.train();
   size_t compared = 0;
   for (const auto& [name, values] : weights_of(trainer.session())) {
@@ -208,14 +197,14 @@ class TrainGoldenBatch : public ::testing::Test {
     args.learning_rate = 0;
     args.train_sampling_strategy = "sequential";
     const BertForSequenceClassification model = golden_model();
-    Trainer trainer(model, args, samples_of(kMainRows, ignored), {}, {.weights = kGolden});
+    Trainer trainer(model, args, golden_samples(kMainRows, ignored), {}, {.weights = kBertGolden});
     trainer.train();
     const double loss = golden["loss"].get<double>();
     const double norm = golden["gradient_norm"].get<double>();
     EXPECT_NEAR(logged(trainer.state(), "loss").at(0), loss, rounding_error(kLossRoundings, loss));
     EXPECT_NEAR(logged(trainer.state(), "grad_norm").at(0), norm, rounding_error(kGradientRoundings, norm));
   }
-  const json golden_ = read_json(kGolden / "golden.json");
+  const json golden_ = read_json(kBertGolden / "golden.json");
 };
 
 TEST_F(TrainGoldenBatch, Whole) {

@@ -12,19 +12,18 @@
 #include "ops/op_info.h"
 #include "packed_training.h"
 #include "passes/pipeline.h"
+#include "program_nodes.h"
 
 namespace shoehorn {
 namespace {
 
 using namespace shoehorn::testing;
 
-constexpr int64_t kHidden = 24;
-
-enum class Head : uint8_t { kTied, kOwn };
+enum class HeadWeight : uint8_t { kTied, kOwn };
 
 // Two layers of causal attention and feed-forward, with a head of its own or that of the table.
-TokenModel language_model(Head head) {
-  return TokenModel(LabelKind::kToken, [head](ModelBuilder& builder) {
+ToyTokenModel language_model(HeadWeight head) {
+  return ToyTokenModel(LabelKind::kToken, [head](ModelBuilder& builder) {
     builder.set_region(-1, Component::kEmbeddings);
     const Tensor table = embedding_table(builder, "table", kVocabulary, kHidden, 0.5F);
     Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
@@ -42,7 +41,7 @@ TokenModel language_model(Head head) {
     }
     builder.set_region(-1, Component::kHead);
     x = rms_norm_layer(builder, "norm", x, 1e-5F);
-    if (head == Head::kTied) return builder.linear(x, table);
+    if (head == HeadWeight::kTied) return builder.linear(x, table);
     return linear_layer_without_bias(builder, "head", x, kVocabulary, 0.3F);
   });
 }
@@ -62,17 +61,11 @@ Dataset texts(int64_t count, uint32_t seed = 3) {
   return Dataset::from_columns({{"input_ids", inputs}, {"labels", labels}});
 }
 
-const Samples kWhole = {{0, 1, 2, 3, 4, 5}};
-
 // Sums of up to 53 terms, some eight ops deep in each of two layers, forward and backward.
-constexpr double kRoundings = 4 * 8 * 7.3;
-
-int64_t count(const Program& program, OpKind kind) {
-  return std::ranges::count_if(program.nodes(), [&](const Node& node) { return node.kind == kind; });
-}
+constexpr double kLanguageModelRoundings = 4 * 8 * 7.3;
 
 const Node& sole(const Program& program, OpKind kind) {
-  EXPECT_EQ(count(program, kind), 1);
+  EXPECT_EQ(count_nodes(program, kind), 1);
   return *std::ranges::find_if(program.nodes(), [&](const Node& node) { return node.kind == kind; });
 }
 
@@ -84,40 +77,40 @@ StepOptions skipping(StepOptions step, const std::string& pass) {
 TEST(VocabularyLoss, OneNodeComputesLossAndGradients) {
   const auto programs = [](const StepOptions& step) {
     const BatchCapacity capacity{160, 8, 20};
-    return build_programs(language_model(Head::kTied), RunKind::kTrain, capacity, capacity, step);
+    return build_programs(language_model(HeadWeight::kTied), RunKind::kTrain, capacity, capacity, step);
   };
   const ProgramFamily fused = programs({});
   const Program& train = fused.programs[0];
-  EXPECT_EQ(count(train, OpKind::kLinearCrossEntropyWithGrad), 1);
-  EXPECT_EQ(count(train, OpKind::kLinearCrossEntropy), 0);
-  EXPECT_EQ(count(train, OpKind::kLinearCrossEntropyGrad), 0);
-  EXPECT_EQ(count(train, OpKind::kCrossEntropy), 0);
+  EXPECT_EQ(count_nodes(train, OpKind::kLinearCrossEntropyWithGrad), 1);
+  EXPECT_EQ(count_nodes(train, OpKind::kLinearCrossEntropy), 0);
+  EXPECT_EQ(count_nodes(train, OpKind::kLinearCrossEntropyGrad), 0);
+  EXPECT_EQ(count_nodes(train, OpKind::kCrossEntropy), 0);
   // The embedding adds to the table's gradient from the head, in its bytes.
   const Node& loss = sole(train, OpKind::kLinearCrossEntropyWithGrad);
   const Node& embedding = sole(train, OpKind::kEmbeddingGrad);
   EXPECT_NE(std::ranges::find(embedding.inputs, loss.outputs[5]), embedding.inputs.end());
   // The evaluation's result is the logits.
   const Program& evaluate = fused.program(fused.find(ProgramKind::kEvaluate));
-  EXPECT_EQ(count(evaluate, OpKind::kCrossEntropy), 1);
+  EXPECT_EQ(count_nodes(evaluate, OpKind::kCrossEntropy), 1);
 
   const ProgramFamily apart = programs(skipping({}, "fuse_vocabulary_gradient"));
-  EXPECT_EQ(count(apart.programs[0], OpKind::kLinearCrossEntropy), 1);
-  EXPECT_EQ(count(apart.programs[0], OpKind::kLinearCrossEntropyGrad), 1);
+  EXPECT_EQ(count_nodes(apart.programs[0], OpKind::kLinearCrossEntropy), 1);
+  EXPECT_EQ(count_nodes(apart.programs[0], OpKind::kLinearCrossEntropyGrad), 1);
   for (const char* pass : {"fuse", "fuse_vocabulary_loss"}) {
     const ProgramFamily unfused = programs(skipping({}, pass));
-    EXPECT_EQ(count(unfused.programs[0], OpKind::kCrossEntropy), 1) << pass;
-    EXPECT_EQ(count(unfused.programs[0], OpKind::kLinearCrossEntropyWithGrad), 0) << pass;
+    EXPECT_EQ(count_nodes(unfused.programs[0], OpKind::kCrossEntropy), 1) << pass;
+    EXPECT_EQ(count_nodes(unfused.programs[0], OpKind::kLinearCrossEntropyWithGrad), 0) << pass;
   }
 }
 
 // Fused or not, the head trained, frozen or the table, whole or in parts: one function and its gradients.
 TEST(VocabularyLoss, EveryArrangementHasTheSameGradients) {
   const Dataset dataset = texts(6);
-  for (const Head head : {Head::kTied, Head::kOwn}) {
-    const TokenModel model = language_model(head);
+  for (const HeadWeight head : {HeadWeight::kTied, HeadWeight::kOwn}) {
+    const ToyTokenModel model = language_model(head);
     for (const char* trained : {"all", "adapters", "without head", "head alone"}) {
-      if (head == Head::kTied && std::string(trained).find("head") != std::string::npos) continue;
-      SCOPED_TRACE(fmt::format("{} head, training {}", head == Head::kTied ? "tied" : "own", trained));
+      if (head == HeadWeight::kTied && std::string(trained).find("head") != std::string::npos) continue;
+      SCOPED_TRACE(fmt::format("{} head, training {}", head == HeadWeight::kTied ? "tied" : "own", trained));
       StepOptions step = gradient_options();
       step.label_smoothing = 0.1F;
       if (std::string(trained) == "adapters")
@@ -125,12 +118,13 @@ TEST(VocabularyLoss, EveryArrangementHasTheSameGradients) {
       if (std::string(trained) == "without head") step.freeze = {"head"};
       if (std::string(trained) == "head alone") step.freeze = {"layer", "norm", "table"};
       const Gradients expected =
-          gradients_of(model, dataset, skipping(step, "fuse_vocabulary_loss"), packing_of(6), kWhole);
-      expect_close(gradients_of(model, dataset, step, packing_of(6), kWhole), expected, kRoundings);
+          gradients_of(model, dataset, skipping(step, "fuse_vocabulary_loss"), packing_of(6), kSixSamples);
+      expect_close(gradients_of(model, dataset, step, packing_of(6), kSixSamples), expected,
+                   kLanguageModelRoundings);
       for (const char* pass : {"fuse", "fuse_vocabulary_gradient", "rematerialize", "gather_early"}) {
         SCOPED_TRACE(fmt::format("without {}", pass));
-        expect_close(gradients_of(model, dataset, skipping(step, pass), packing_of(6), kWhole), expected,
-                     kRoundings);
+        expect_close(gradients_of(model, dataset, skipping(step, pass), packing_of(6), kSixSamples), expected,
+                     kLanguageModelRoundings);
       }
       for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
         for (const char* pass : {"", "fuse_vocabulary_gradient"}) {
@@ -141,8 +135,8 @@ TEST(VocabularyLoss, EveryArrangementHasTheSameGradients) {
           const auto gradients = [&](const Samples& samples) {
             return gradients_of(model, dataset, split, packing_of(4), samples);
           };
-          expect_close(gradients({{0, 1, 2, 3}, {4}, {5}}), expected, kRoundings);
-          expect_close(gradients({{0, 1, 2, 3}, {4, 5}}), expected, kRoundings);
+          expect_close(gradients({{0, 1, 2, 3}, {4}, {5}}), expected, kLanguageModelRoundings);
+          expect_close(gradients({{0, 1, 2, 3}, {4, 5}}), expected, kLanguageModelRoundings);
         }
       }
     }
@@ -153,13 +147,13 @@ TEST(VocabularyLoss, EveryArrangementHasTheSameGradients) {
 TEST(VocabularyLoss, HalfPrecisionHasTheSameGradients) {
   const Dataset dataset = texts(6);
   for (const Precision precision : {Precision::kBfloat16, Precision::kFloat16}) {
-    for (const Head head : {Head::kTied, Head::kOwn}) {
+    for (const HeadWeight head : {HeadWeight::kTied, HeadWeight::kOwn}) {
       SCOPED_TRACE(fmt::format("{}, {}", static_cast<int>(precision), static_cast<int>(head)));
       StepOptions step = gradient_options();
       step.precision = precision;
       step.loss_scale.fixed = 1024;
       const auto gradients = [&](const char* pass) {
-        return gradients_of(language_model(head), dataset, skipping(step, pass), packing_of(6), kWhole);
+        return gradients_of(language_model(head), dataset, skipping(step, pass), packing_of(6), kSixSamples);
       };
       const Gradients expected = gradients("fuse_vocabulary_loss");
       const double epsilon = precision == Precision::kBfloat16 ? 0x1p-8 : 0x1p-11;
@@ -174,7 +168,7 @@ TEST(VocabularyLoss, HalfPrecisionHasTheSameGradients) {
 TEST(VocabularyLoss, ExactPassesChangeNoBit) {
   const Dataset dataset = texts(6);
   for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16}) {
-    for (const Head head : {Head::kTied, Head::kOwn}) {
+    for (const HeadWeight head : {HeadWeight::kTied, HeadWeight::kOwn}) {
       StepOptions step;
       step.precision = precision;
       step.loss_scale.fixed = 256;
@@ -182,7 +176,7 @@ TEST(VocabularyLoss, ExactPassesChangeNoBit) {
       const auto losses = [&](const StepOptions& options) {
         PackedRun run(language_model(head), dataset, options, packing_of(6));
         std::vector<float> all;
-        for (int i = 0; i < 3; ++i) all.push_back(run.step(kWhole, 1e-2F));
+        for (int i = 0; i < 3; ++i) all.push_back(run.step(kSixSamples, 1e-2F));
         return all;
       };
       const std::vector<float> kept = losses(step);
@@ -204,11 +198,11 @@ TEST(VocabularyLoss, AnomaliesAreFound) {
   step.precision = Precision::kFloat16;
   step.loss_scale.fixed = 0x1p26F;
   for (const bool forward_only : {false, true}) {
-    PackedRun run(language_model(Head::kOwn), texts(6), step, packing_of(6));
+    PackedRun run(language_model(HeadWeight::kOwn), texts(6), step, packing_of(6));
     watch_for_anomaly(run.session().executor(), forward_only);
-    const auto found = [&] { return message_of<SystemError>([&] { run.step(kWhole, 0); }); };
+    const auto found = [&] { return message_of<SystemError>([&] { run.step(kSixSamples, 0); }); };
     if (forward_only) {
-      EXPECT_GT(run.step(kWhole, 0), 0.0F);
+      EXPECT_GT(run.step(kSixSamples, 0), 0.0F);
     } else {
       EXPECT_TRUE(contains(found(), "linear_cross_entropy_with_grad"));
     }
@@ -222,7 +216,7 @@ TEST(VocabularyLoss, AnomaliesAreFound) {
 // The step's memory does not grow with N · V: the logits of 2,048 tokens of 49,152 entries are 384 MiB.
 TEST(VocabularyLoss, ThePlanHasNoLogits) {
   constexpr int64_t kEntries = 49'152;
-  const TokenModel model(LabelKind::kToken, [](ModelBuilder& builder) {
+  const ToyTokenModel model(LabelKind::kToken, [](ModelBuilder& builder) {
     builder.set_region(-1, Component::kEmbeddings);
     const Tensor table = embedding_table(builder, "table", kEntries, 64, 0.5F);
     const Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
@@ -262,7 +256,7 @@ TEST(VocabularyLoss, TheBoundOfAbsentMachinesHolds) {
         step.precision = precision;
         const BatchCapacity capacity{tokens, 4, 20};
         const ProgramFamily family =
-            build_programs(language_model(Head::kOwn), RunKind::kTrain, capacity, {}, step);
+            build_programs(language_model(HeadWeight::kOwn), RunKind::kTrain, capacity, {}, step);
         for (const Node& node : family.programs[0].nodes()) {
           EXPECT_LE(cpu->workspace_bytes(family.programs[0], node),
                     bound->workspace_bytes(family.programs[0], node))

@@ -12,9 +12,9 @@ namespace {
 
 using namespace shoehorn::testing;
 
-constexpr MachineLimits kLimits = {1e11, 1e11, 1e10};
+constexpr MachineLimits kRoundRates = {1e11, 1e11, 1e10};
 
-SessionOptions options_of(const std::set<std::string>& skipped = {}) {
+SessionOptions options_skipping(const std::set<std::string>& skipped = {}) {
   SessionOptions options;
   options.train = {64, 8, 24};
   options.step.skip_passes = skipped;
@@ -22,7 +22,7 @@ SessionOptions options_of(const std::set<std::string>& skipped = {}) {
 }
 
 std::vector<PassEffect> effects_of(const SessionOptions& options, int64_t layers = 2,
-                                   const MachineLimits& limits = kLimits) {
+                                   const MachineLimits& limits = kRoundRates) {
   BertConfig config = tiny_bert();
   config.num_hidden_layers = layers;
   return explain_passes(BertForSequenceClassification(config), options, limits);
@@ -40,12 +40,12 @@ TEST(ExplainPasses, EveryPassThatCanBeSkippedIsThereInItsOrder) {
   for (const Pass& pass : pass_list()) {
     if (pass.can_skip) expected.push_back(pass.name);
   }
-  for (const PassEffect& effect : effects_of(options_of())) names.push_back(effect.name);
+  for (const PassEffect& effect : effects_of(options_skipping())) names.push_back(effect.name);
   EXPECT_EQ(names, expected);
 }
 
 TEST(ExplainPasses, FusionsSaveNodesBytesAndTime) {
-  const auto effects = effects_of(options_of());
+  const auto effects = effects_of(options_skipping());
   for (const char* name : {"fuse_attention", "fuse_residual_norm", "fuse_bias_activation", "fuse_bias"}) {
     const PassEffect& effect = effect_of(effects, name);
     EXPECT_TRUE(effect.does_something()) << name;
@@ -58,18 +58,18 @@ TEST(ExplainPasses, FusionsSaveNodesBytesAndTime) {
 }
 
 TEST(ExplainPasses, WithoutIsTheStepThatSkipsIt) {
-  const auto all = effects_of(options_of());
-  const auto skipping = effects_of(options_of({"fuse_attention"}));
+  const auto all = effects_of(options_skipping());
+  const auto skipping = effects_of(options_skipping({"fuse_attention"}));
   EXPECT_EQ(effect_of(skipping, "fuse_attention").with, effect_of(all, "fuse_attention").without);
   EXPECT_TRUE(effect_of(skipping, "fuse_attention").is_skipped);
-  EXPECT_TRUE(effect_of(effects_of(options_of({"fuse"})), "fuse_bias").is_skipped);
+  EXPECT_TRUE(effect_of(effects_of(options_skipping({"fuse"})), "fuse_bias").is_skipped);
 }
 
 // Where bytes cost nothing, bf16 saves time by its products alone, and only where these are faster.
 TEST(ExplainPasses, TimesAreAtTheRateOfTheOperands) {
   constexpr MachineLimits kNative = {1e11, 4e11, 1e30};
   constexpr MachineLimits kAlike = {1e11, 1e11, 1e30};
-  SessionOptions options = options_of();
+  SessionOptions options = options_skipping();
   const auto seconds = [&](const MachineLimits& limits) {
     return effect_of(effects_of(options, 2, limits), "mixed_precision").with.seconds;
   };
@@ -82,7 +82,7 @@ TEST(ExplainPasses, TimesAreAtTheRateOfTheOperands) {
 }
 
 TEST(ExplainPasses, RecomputePaysFlopsForMemory) {
-  SessionOptions options = options_of();
+  SessionOptions options = options_skipping();
   options.train = {4096, 64, 64};
   options.step.recompute_every_n_layers = 1;
   const auto effects = effects_of(options, 6);

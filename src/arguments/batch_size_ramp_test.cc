@@ -22,7 +22,7 @@ TrainingArguments ramped() {
   return args;
 }
 
-std::string refusal(const std::vector<std::string>& ramp) {
+std::string ramp_refusal(const std::vector<std::string>& ramp) {
   TrainingArguments args = ramped();
   args.batch_size_ramp = ramp;
   return refusal_of([&] { validate(args); });
@@ -45,10 +45,10 @@ TEST(BatchSizeRamp, Stages) {
 
 TEST(BatchSizeRamp, RefusalsSayWhatIsWrong) {
   const auto expect = [](const std::vector<std::string>& ramp, const char* part) {
-    EXPECT_NE(refusal(ramp).find(part), std::string::npos) << refusal(ramp);
+    EXPECT_NE(ramp_refusal(ramp).find(part), std::string::npos) << ramp_refusal(ramp);
   };
-  EXPECT_EQ(refusal({"0:4", "12:8", "40:16"}), "");
-  EXPECT_EQ(refusal({"0:16"}), "");
+  EXPECT_EQ(ramp_refusal({"0:4", "12:8", "40:16"}), "");
+  EXPECT_EQ(ramp_refusal({"0:16"}), "");
   expect({"0-4"}, "[batch_size_ramp] expected SAMPLES:BATCH pairs, as 0:4,400:8,1200:16, got '0-4'");
   expect({"0:4:8"}, "got '0:4:8'");
   expect({"0:0"}, "got '0:0'");

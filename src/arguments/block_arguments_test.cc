@@ -9,8 +9,8 @@
 namespace shoehorn {
 namespace {
 
-std::string refusal(const std::function<void(TrainingArguments&)>& change,
-                    std::string_view task = kCausalLanguageModel) {
+std::string change_refusal(const std::function<void(TrainingArguments&)>& change,
+                           std::string_view task = kCausalLanguageModel) {
   TrainingArguments args;
   args.task = task;
   change(args);
@@ -26,37 +26,37 @@ TEST(BlockArguments, BelongToTheirTask) {
       {"keep_linebreaks", [](TrainingArguments& args) { args.keep_linebreaks = false; }},
       {"train_file_weights", [](TrainingArguments& args) { args.train_file_weights = {"1", "2"}; }}};
   for (const auto& [name, change] : flags) {
-    EXPECT_EQ(refusal(change), "") << name;
-    EXPECT_TRUE(contains(refusal(change, "text-classification"),
+    EXPECT_EQ(change_refusal(change), "") << name;
+    EXPECT_TRUE(contains(change_refusal(change, "text-classification"),
                          "[" + name + "] expected task causal-lm with it, got text-classification"))
         << name;
   }
 }
 
 TEST(BlockArguments, OutOfRangeOrContradicting) {
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& args) { args.block_size = 1; }),
+  EXPECT_TRUE(contains(change_refusal([](TrainingArguments& args) { args.block_size = 1; }),
                        "[block_size] expected 2 or more tokens, got 1"));
   for (const int64_t percent : {-1, 100}) {
     EXPECT_TRUE(
-        contains(refusal([&](TrainingArguments& args) { args.validation_split_percentage = percent; }),
+        contains(change_refusal([&](TrainingArguments& args) { args.validation_split_percentage = percent; }),
                  "[validation_split_percentage] expected 0 (nothing) to 99"));
   }
-  EXPECT_EQ(
-      refusal([](TrainingArguments& args) { args.validation_split_percentage = 6; }, "text-classification"),
-      "");
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& args) {
+  EXPECT_EQ(change_refusal([](TrainingArguments& args) { args.validation_split_percentage = 6; },
+                           "text-classification"),
+            "");
+  EXPECT_TRUE(contains(change_refusal([](TrainingArguments& args) {
                          args.packing = "documents";
                          args.block_remainder = "drop";
                        }),
                        "[block_remainder] expected keep with packing documents, got drop"));
-  EXPECT_TRUE(contains(refusal([](TrainingArguments& args) { args.text_column_names = {"a", "b"}; }),
+  EXPECT_TRUE(contains(change_refusal([](TrainingArguments& args) { args.text_column_names = {"a", "b"}; }),
                        "[text_column_names] expected one column with task causal-lm, got a, b"));
 }
 
 TEST(BlockArguments, OfFilesThatAreMixed) {
   const auto of_weights = [](std::vector<std::string> weights,
                              const std::function<void(TrainingArguments&)>& change = {}) {
-    return refusal([&](TrainingArguments& args) {
+    return change_refusal([&](TrainingArguments& args) {
       args.train_file_weights = std::move(weights);
       if (change) change(args);
     });

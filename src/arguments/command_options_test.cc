@@ -30,7 +30,7 @@ const std::vector<ArgumentSpec>& rows() {
   return rows;
 }
 
-std::string refusal(const std::vector<std::string>& words) {
+std::string parse_refusal(const std::vector<std::string>& words) {
   return refusal_of([&] { parse_options(rows(), words); });
 }
 
@@ -60,11 +60,11 @@ TEST(CommandOptions, Values) {
 }
 
 TEST(CommandOptions, Refusals) {
-  EXPECT_NE(refusal({"--step", "2"}).find("did you mean --steps?"), std::string::npos);
-  EXPECT_NE(refusal({"--steps", "many"}).find("[--steps] expected an integer"), std::string::npos);
-  EXPECT_NE(refusal({"--steps"}).find("[--steps] expected a value"), std::string::npos);
-  EXPECT_NE(refusal({"--against", "the_world"}).find("expected one of huggingface"), std::string::npos);
-  EXPECT_NE(refusal({"file.json"}).find("[command line]"), std::string::npos);
+  EXPECT_NE(parse_refusal({"--step", "2"}).find("did you mean --steps?"), std::string::npos);
+  EXPECT_NE(parse_refusal({"--steps", "many"}).find("[--steps] expected an integer"), std::string::npos);
+  EXPECT_NE(parse_refusal({"--steps"}).find("[--steps] expected a value"), std::string::npos);
+  EXPECT_NE(parse_refusal({"--against", "the_world"}).find("expected one of huggingface"), std::string::npos);
+  EXPECT_NE(parse_refusal({"file.json"}).find("[command line]"), std::string::npos);
 }
 
 TEST(CommandOptions, OtherFlagsAreKeptInOrder) {

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A machine of sixteen processors, all of them allowed.
-Files machine(const std::string& groups, const std::string& mounts) {
+Files sixteen_processors(const std::string& groups, const std::string& mounts) {
   return {{"proc/self/cgroup", groups},
           {"proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n" + mounts},
           {"proc/self/stat", "4242 (shoe horn) R 1 4242 4242 0 -1 4194304\n"},
@@ -35,7 +35,7 @@ Processors processors_of(const Files& files) {
 }
 
 TEST(Processors, MachineWithoutLimits) {
-  const Processors all = processors_of(machine("0::/user.slice\n", kVersion2));
+  const Processors all = processors_of(sixteen_processors("0::/user.slice\n", kVersion2));
   EXPECT_EQ(all.machine, 16);
   EXPECT_EQ(all.allowed, 16);
   EXPECT_FALSE(all.quota);
@@ -43,7 +43,7 @@ TEST(Processors, MachineWithoutLimits) {
 }
 
 TEST(Processors, AffinityCountsOnlyProcessorsThatAreOn) {
-  Files files = machine("0::/\n", kVersion2);
+  Files files = sixteen_processors("0::/\n", kVersion2);
   files["proc/self/status"] = "Cpus_allowed_list:\t2-3,14-63\n";
   const Processors some = processors_of(files);
   EXPECT_EQ(some.machine, 16);
@@ -52,7 +52,7 @@ TEST(Processors, AffinityCountsOnlyProcessorsThatAreOn) {
 }
 
 TEST(Processors, QuotaOfVersion2IsRoundedUp) {
-  Files files = machine("0::/user.slice/job\n", kVersion2);
+  Files files = sixteen_processors("0::/user.slice/job\n", kVersion2);
   files["sys/fs/cgroup/user.slice/job/cpu.max"] = "250000 100000\n";
   const Processors some = processors_of(files);
   ASSERT_TRUE(some.quota);
@@ -68,7 +68,7 @@ TEST(Processors, QuotaOfVersion2IsRoundedUp) {
 }
 
 TEST(Processors, SmallestQuotaOfNestedGroupsCounts) {
-  Files files = machine("0::/a/b/c\n", kVersion2);
+  Files files = sixteen_processors("0::/a/b/c\n", kVersion2);
   files["sys/fs/cgroup/a/cpu.max"] = "400000 50000\n";     // 8
   files["sys/fs/cgroup/a/b/cpu.max"] = "300000 100000\n";  // 3
   files["sys/fs/cgroup/a/b/c/cpu.max"] = "max 100000\n";
@@ -81,8 +81,9 @@ TEST(Processors, SmallestQuotaOfNestedGroupsCounts) {
 
 TEST(Processors, QuotaOfVersion1) {
   // As Docker shows it: the group is mounted as the root of what is visible.
-  Files files = machine("4:cpu,cpuacct:/docker/ab12\n3:memory:/docker/ab12\n",
-                        "33 22 0:29 /docker/ab12 /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu,cpuacct\n");
+  Files files =
+      sixteen_processors("4:cpu,cpuacct:/docker/ab12\n3:memory:/docker/ab12\n",
+                         "33 22 0:29 /docker/ab12 /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu,cpuacct\n");
   files["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "150000\n";
   files["sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "100000\n";
   EXPECT_EQ(processors_of(files).usable(), 2);
@@ -95,8 +96,8 @@ TEST(Processors, QuotaOfVersion1) {
 }
 
 TEST(Processors, AncestorsOfVersion1BesideVersion2) {
-  Files files = machine("4:cpu:/a/b\n0::/x\n",
-                        kVersion1 + "34 22 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  Files files = sixteen_processors(
+      "4:cpu:/a/b\n0::/x\n", kVersion1 + "34 22 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
   files["sys/fs/cgroup/cpu/a/cpu.cfs_quota_us"] = "500000\n";
   files["sys/fs/cgroup/cpu/a/cpu.cfs_period_us"] = "100000\n";
   files["sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us"] = "-1\n";
@@ -108,7 +109,7 @@ TEST(Processors, WhatCannotBeReadSetsNoLimit) {
   const Processors none = processors_of({});
   EXPECT_EQ(none.machine, 1);
   EXPECT_EQ(none.usable(), 1);
-  Files files = machine("0::/\n", kVersion2);
+  Files files = sixteen_processors("0::/\n", kVersion2);
   for (const char* text : {"", "many\n", "100000 0\n", "-5 100000\n", "0 100000\n"}) {
     files["sys/fs/cgroup/cpu.max"] = text;
     EXPECT_EQ(processors_of(files).usable(), 16) << text;

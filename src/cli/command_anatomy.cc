@@ -25,7 +25,7 @@ namespace {
 
 using enum ArgumentKind;
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& anatomy_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "inference",
        .kind = kFlag,
@@ -115,12 +115,12 @@ CommandHelp help_of_anatomy() {
   return {.name = "anatomy",
           .introduction =
               "Where the memory and the time of a training step go, for any model and flags of train.\n",
-          .own_rows = option_rows(),
+          .own_rows = anatomy_option_rows(),
           .table = Command::kAnatomy};
 }
 
 int run_anatomy(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_result_options(anatomy_option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
   TrainingArguments args = anatomy_arguments(options, parsed.arguments);
   use_threads(args.num_threads);

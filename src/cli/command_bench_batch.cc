@@ -26,7 +26,7 @@ namespace {
 
 using enum ArgumentKind;
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& bench_batch_option_rows() {
   // Rows hold views.
   static const std::string model_help =
       fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", "));
@@ -50,9 +50,9 @@ const std::vector<ArgumentSpec>& option_rows() {
 }
 
 // The rows above, and those of the rounds.
-const std::vector<ArgumentSpec>& all_rows() {
+const std::vector<ArgumentSpec>& bench_batch_rows() {
   static const std::vector<ArgumentSpec> rows = [] {
-    std::vector<ArgumentSpec> all = option_rows();
+    std::vector<ArgumentSpec> all = bench_batch_option_rows();
     const std::vector<ArgumentSpec> more = round_rows(BatchSizesOptions().rounds);
     all.insert(all.end(), more.begin(), more.end());
     return all;
@@ -112,12 +112,12 @@ CommandHelp help_of_bench_batch() {
           .introduction =
               "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch,\n"
               "and which of the model's sizes are multiples that the hardware likes.\n",
-          .own_rows = all_rows(),
+          .own_rows = bench_batch_rows(),
           .table = Command::kBenchBatch};
 }
 
 int run_bench_batch(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_result_options(all_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_result_options(bench_batch_rows(), words, UnknownFlags::kKeep);
   const BatchSizesOptions options = batch_sizes_options(given);
   prepare_result_file(json_file_of(given));
   prepare_result_file(given.text("report"));

@@ -26,14 +26,14 @@ using enum ArgumentKind;
 constexpr int64_t kQuickSteps = 6;
 constexpr double kQuickSeconds = 5;
 
-constexpr const char* kIntroduction =
+constexpr const char* kLadderIntroduction =
     R"(The settings of the efficient-training guides on this machine, each in a process of its own: random tokens,
 labels 0 and 1, an effective batch of 4. A setting that does not fit, or that this version lacks, is shown as such.
 Settings with 8-bit AdamW say which bits the states of embeddings have: 8 in the guides' figures, 32 in the Trainer.
 
 )";
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& bench_ladder_option_rows() {
   // Rows hold views.
   static const std::string model_help =
       fmt::format("{}, or a directory with config.json", fmt::join(shape_names(), ", "));
@@ -76,9 +76,9 @@ const std::vector<ArgumentSpec>& option_rows() {
 }
 
 // The rows above, and those of the rounds.
-const std::vector<ArgumentSpec>& all_rows() {
+const std::vector<ArgumentSpec>& bench_ladder_rows() {
   static const std::vector<ArgumentSpec> rows = [] {
-    std::vector<ArgumentSpec> all = option_rows();
+    std::vector<ArgumentSpec> all = bench_ladder_option_rows();
     const std::vector<ArgumentSpec> more = round_rows(LadderOptions().rounds);
     all.insert(all.end(), more.begin(), more.end());
     return all;
@@ -145,11 +145,11 @@ LadderOptions ladder_options(const CommandOptions& given) {
 }  // namespace
 
 CommandHelp help_of_bench_ladder() {
-  return {.name = "bench ladder", .introduction = kIntroduction, .own_rows = all_rows()};
+  return {.name = "bench ladder", .introduction = kLadderIntroduction, .own_rows = bench_ladder_rows()};
 }
 
 int run_bench_ladder(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_result_options(all_rows(), words);
+  const CommandOptions given = parse_result_options(bench_ladder_rows(), words);
   const LadderOptions options = ladder_options(given);
   const StopSignals signals;
   prepare_result_file(json_file_of(given));

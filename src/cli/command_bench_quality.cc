@@ -21,7 +21,7 @@ namespace {
 
 using enum ArgumentKind;
 
-constexpr const char* kIntroduction =
+constexpr const char* kQualityIntroduction =
     R"(One task trained to its end under each technique, a process a run: accuracy, loss, time and memory side by side.
 Give the model, the files and other flags of train; the first setting, the reference, trains with them as they
 are, in fp32 with AdamW, and the others add their own.
@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 7> kOwnFlags = {
     "output_dir",    "seed",      "logging_strategy",    "logging_steps",
     "save_strategy", "report_to", "effective_batch_size"};
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& bench_quality_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "seeds",
        .kind = kInteger,
@@ -117,14 +117,14 @@ CommandHelp help_of_bench_quality() {
   for (const QualityRung& rung : quality_rungs({}))
     settings += fmt::format("  {:<38}{}\n", rung.name, rung.setting);
   return {.name = "bench quality",
-          .introduction = kIntroduction,
-          .own_rows = option_rows(),
+          .introduction = kQualityIntroduction,
+          .own_rows = bench_quality_option_rows(),
           .table = Command::kBenchQuality,
           .remarks = std::move(settings)};
 }
 
 int run_bench_quality(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_result_options(bench_quality_option_rows(), words, UnknownFlags::kKeep);
   const StopSignals signals;
   const ScratchDirectory scratch;
   const QualityOptions options = quality_options(given, scratch);

@@ -28,7 +28,7 @@ namespace shoehorn {
 
 namespace {
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& bench_step_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "limits",
        .kind = ArgumentKind::kFlag,
@@ -155,12 +155,12 @@ CommandHelp help_of_bench_step() {
   return {
       .name = "bench step",
       .introduction = "Speed and memory of the training step on random tokens, with any flags of train.\n",
-      .own_rows = option_rows(),
+      .own_rows = bench_step_option_rows(),
       .table = Command::kBenchStep};
 }
 
 int run_bench_step(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(bench_step_option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   TrainingArguments args = timed_arguments(parsed.arguments);
   use_threads(args.num_threads);

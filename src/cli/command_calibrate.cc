@@ -18,7 +18,7 @@ namespace {
 
 using enum ArgumentKind;
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& calibrate_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       num_threads_row(),
       {.name = "quick",
@@ -43,11 +43,11 @@ CommandHelp help_of_calibrate() {
           "plan say how long a step takes, not only what it takes at least. It holds for this processor, number of\n"
           "threads and program.\n\n"
           "  shoehorn calibrate [--quick]\n",
-      .own_rows = option_rows()};
+      .own_rows = calibrate_option_rows()};
 }
 
 int run_calibrate(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(option_rows(), words);
+  const CommandOptions options = parse_options(calibrate_option_rows(), words);
   use_given_threads(options);
   const std::shared_ptr<const Backend> backend = make_backend();
   const nlohmann::json fingerprint = fingerprint_of_this_program(*backend);

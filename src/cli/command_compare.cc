@@ -12,7 +12,7 @@ namespace shoehorn {
 
 namespace {
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& compare_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       result_report_row(),
       result_json_row(),
@@ -41,11 +41,11 @@ CommandHelp help_of_compare() {
           "Runs beside each other, each the output directory of a training: losses, metrics, memory, time, and the\n"
           "arguments in which they differ. Of a run that goes on the newest checkpoint counts.\n\n"
           "  shoehorn compare RUN RUN …\n",
-      .own_rows = option_rows()};
+      .own_rows = compare_option_rows()};
 }
 
 int run_compare(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_result_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_result_options(compare_option_rows(), words, UnknownFlags::kKeep);
   const RunComparison comparison = read_runs(directories_of(options));
   prepare_result_file(json_file_of(options));
   prepare_result_file(options.text("report"));

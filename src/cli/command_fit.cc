@@ -16,7 +16,7 @@ namespace shoehorn {
 
 namespace {
 
-const std::vector<ArgumentSpec>& all_rows() {
+const std::vector<ArgumentSpec>& fit_rows() {
   static const std::vector<ArgumentSpec> rows = [] {
     std::vector<ArgumentSpec> all = fit_option_rows();
     all.insert(all.end(), fit_look_rows().begin(), fit_look_rows().end());
@@ -91,12 +91,12 @@ CommandHelp help_of_fit() {
           "The fastest settings of a training run that fit the memory, and the flags that train with them.\n"
           "What is given stays; docs/fit.md tells more.\n\n"
           "  shoehorn fit --model_name_or_path DIR --sequence_length 512 --memory_budget 6GiB\n",
-      .own_rows = all_rows(),
+      .own_rows = fit_rows(),
       .table = Command::kPlan};
 }
 
 int run_fit(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(all_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(fit_rows(), words, UnknownFlags::kKeep);
   check_looks(options);
   FoundFit found;
   found.report.price_per_hour = options.number("price_per_hour");

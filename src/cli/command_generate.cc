@@ -18,7 +18,7 @@ namespace shoehorn {
 
 namespace {
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& generate_option_rows() {
   using enum ArgumentKind;
   static const std::vector<ArgumentSpec> rows = {
       {.name = "model_name_or_path",
@@ -81,11 +81,11 @@ CommandHelp help_of_generate() {
           .introduction =
               "Goes on with a text, as a language model was trained to.\n\n"
               "  shoehorn generate --model_name_or_path out --prompt \"Once upon a time\"\n\n",
-          .own_rows = option_rows()};
+          .own_rows = generate_option_rows()};
 }
 
 int run_generate(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(option_rows(), words);
+  const CommandOptions given = parse_options(generate_option_rows(), words);
   use_given_threads(given);
   if (given.text("model_name_or_path").empty())
     throw user_error("[--model_name_or_path] expected a language model's directory, got nothing");

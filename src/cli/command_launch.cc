@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLaunched = "train";
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& launch_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "nproc_per_node",
        .kind = ArgumentKind::kInteger,
@@ -189,12 +189,12 @@ CommandHelp help_of_launch() {
           "Starts train as several ranks, processes that share each step (data parallel), with mpirun. The flags of\n"
           "train follow; the effective batch is per_device_train_batch_size x gradient_accumulation_steps x ranks.\n\n"
           "  shoehorn launch --nproc_per_node 4 train --model_name_or_path DIR --train_file train.csv --output_dir out\n",
-      .own_rows = option_rows()};
+      .own_rows = launch_option_rows()};
 }
 
 int run_launch(const std::vector<std::string>& words) {
   const auto command = std::find(words.begin(), words.end(), kLaunched);
-  const CommandOptions options = parse_options(option_rows(), {words.begin(), command});
+  const CommandOptions options = parse_options(launch_option_rows(), {words.begin(), command});
   if (command == words.end()) {
     throw user_error(
         "[launch] expected the command that the ranks run, train and its flags, got none; "

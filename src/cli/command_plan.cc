@@ -31,7 +31,7 @@ namespace shoehorn {
 
 namespace {
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& plan_option_rows() {
   static const std::vector<ArgumentSpec> rows = {machine_profile_row()};
   return rows;
 }
@@ -75,12 +75,12 @@ CommandHelp help_of_plan() {
       .introduction =
           "What training would take, to the byte, without running it: give the flags of train. With --explain\n"
           "also what each pass saves.\n",
-      .own_rows = option_rows(),
+      .own_rows = plan_option_rows(),
       .table = Command::kPlan};
 }
 
 int run_plan(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(plan_option_rows(), words, UnknownFlags::kKeep);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
   show_notices(parsed, parsed.arguments);
   use_threads(parsed.arguments.num_threads);

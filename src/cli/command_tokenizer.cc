@@ -35,7 +35,7 @@ from texts; shoehorn tokenizer train --help lists its flags.
 
 )";
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& tokenizer_option_rows() {
   using enum ArgumentKind;
   static const std::vector<ArgumentSpec> rows = {
       {.name = "json_lines",
@@ -69,7 +69,7 @@ struct TokenizerCommand {
 };
 
 TokenizerCommand parse_words(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_options(tokenizer_option_rows(), words, UnknownFlags::kKeep);
   use_given_threads(given);
   TokenizerCommand command;
   command.action = given.rest.empty() ? "" : given.rest[0];
@@ -191,7 +191,7 @@ void encode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command,
 }  // namespace
 
 CommandHelp help_of_tokenizer() {
-  return {.name = "tokenizer", .introduction = kUsage, .own_rows = option_rows()};
+  return {.name = "tokenizer", .introduction = kUsage, .own_rows = tokenizer_option_rows()};
 }
 
 int run_tokenizer(const std::vector<std::string>& words) {

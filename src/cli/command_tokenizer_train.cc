@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using enum ArgumentKind;
 
-constexpr const char* kUsage =
+constexpr const char* kTrainUsage =
     R"(Trains a byte-level BPE tokenizer on texts: the vocabulary and merges of BpeTrainer in Hugging Face's tokenizers.
 
   shoehorn tokenizer train --output_dir DIR --vocab_size N [flags] FILE...
@@ -42,7 +42,7 @@ reads too.
 
 )";
 
-const std::vector<ArgumentSpec>& option_rows() {
+const std::vector<ArgumentSpec>& tokenizer_train_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "output_dir",
        .kind = kText,
@@ -176,7 +176,7 @@ Sources open_sources(const std::vector<std::string>& paths, const std::string& c
 // The words that are no flags.
 std::vector<std::string> file_words(const CommandOptions& given) {
   std::vector<std::string> names;
-  for (const ArgumentSpec& row : option_rows()) names.emplace_back(row.name);
+  for (const ArgumentSpec& row : tokenizer_train_option_rows()) names.emplace_back(row.name);
   for (const std::string& word : given.rest) {
     if (!word.starts_with("--")) continue;
     const std::string nearest = nearest_name(word.substr(2, word.find('=') - 2), names);
@@ -277,8 +277,8 @@ class TrainingBars {
   std::optional<Progress> bar_;
 };
 
-std::string to_text(const TrainedBpe& trained, const BpeTrainerOptions& options, const fs::path& directory,
-                    size_t files) {
+std::string trained_as_text(const TrainedBpe& trained, const BpeTrainerOptions& options,
+                            const fs::path& directory, size_t files) {
   std::string text = fmt::format(
       "Tokenizer of {} in {}: {} special, {}, {}\n"
       "Trained on {} of text from {}: {}, {} different\n",
@@ -295,7 +295,7 @@ std::string to_text(const TrainedBpe& trained, const BpeTrainerOptions& options,
   return text;
 }
 
-nlohmann::ordered_json to_json(const TrainedBpe& trained, const fs::path& directory, double seconds) {
+nlohmann::ordered_json trained_as_json(const TrainedBpe& trained, const fs::path& directory, double seconds) {
   return {{"output_dir", directory.string()},
           {"vocab_size", trained.tokens.size()},
           {"special_tokens", trained.special_tokens},
@@ -311,11 +311,11 @@ nlohmann::ordered_json to_json(const TrainedBpe& trained, const fs::path& direct
 }  // namespace
 
 CommandHelp help_of_tokenizer_train() {
-  return {.name = "tokenizer train", .introduction = kUsage, .own_rows = option_rows()};
+  return {.name = "tokenizer train", .introduction = kTrainUsage, .own_rows = tokenizer_train_option_rows()};
 }
 
 int run_tokenizer_train(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_options(tokenizer_train_option_rows(), words, UnknownFlags::kKeep);
   const std::vector<std::string> files = file_words(given);
   BpeTrainerOptions options = trainer_options(given);
   const TokenizerConfig config = tokenizer_config(given, options.special_tokens);
@@ -331,10 +331,10 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   bars.reset();
   save_tokenizer(directory, trained, config);
   if (given.flag("json"))
-    fmt::print(
-        "{}", format_json(to_json(trained, directory, seconds), {.sort_keys = false, .ensure_ascii = false}));
+    fmt::print("{}", format_json(trained_as_json(trained, directory, seconds),
+                                 {.sort_keys = false, .ensure_ascii = false}));
   else
-    fmt::print("{}", to_text(trained, options, directory, files.size()));
+    fmt::print("{}", trained_as_text(trained, options, directory, files.size()));
   return 0;
 }
 

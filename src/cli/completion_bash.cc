@@ -65,7 +65,7 @@ _shoehorn() {
 complete -F _shoehorn shoehorn
 )bash";
 
-std::string value_action(const ArgumentSpec& row) {
+std::string bash_value_action(const ArgumentSpec& row) {
   switch (value_place(row)) {
     case ValuePlace::kFile:
       return R"(compopt -o filenames 2> /dev/null; COMPREPLY=($(compgen -f -- "$2")))";
@@ -123,7 +123,7 @@ std::string bash_completion() {
         continue;
       }
       if (!known.emplace(row.name, true).second) continue;
-      std::string& pattern = values[value_action(row)];
+      std::string& pattern = values[bash_value_action(row)];
       pattern += fmt::format("{}--{}", pattern.empty() ? "" : " | ", row.name);
       for (const std::string_view alias : row.aliases) pattern += fmt::format(" | --{}", alias);
     }

@@ -18,7 +18,7 @@ std::string in_quotes(std::string_view text) {
   return result + "'";
 }
 
-std::string value_action(const ArgumentSpec& row) {
+std::string fish_value_action(const ArgumentSpec& row) {
   switch (value_place(row)) {
     case ValuePlace::kNone:
       return "";
@@ -61,7 +61,7 @@ std::string fish_completion() {
       text += fmt::format("complete -c shoehorn -n '__shoehorn_only {}' -f -a {}\n", entry.name, word);
     for (const ArgumentSpec& row : offered_rows(entry)) {
       text += fmt::format("complete -c shoehorn -n '__shoehorn_command {}' -l {}{} -d {}\n", entry.name,
-                          row.name, value_action(row), in_quotes(short_text(row)));
+                          row.name, fish_value_action(row), in_quotes(short_text(row)));
     }
     text += fmt::format("complete -c shoehorn -n '__shoehorn_command {}' -l help -d 'what the flags do'\n",
                         entry.name);

@@ -11,7 +11,7 @@ namespace shoehorn {
 namespace {
 
 // Inside of '…[…]': brackets, colons and quotes end what stands there.
-std::string escaped(const std::string& text) {
+std::string zsh_escaped(const std::string& text) {
   std::string result;
   for (const char character : text) {
     if (character == '[' || character == ']' || character == ':' || character == '\\') result += '\\';
@@ -20,7 +20,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-std::string value_action(const ArgumentSpec& row) {
+std::string zsh_value_action(const ArgumentSpec& row) {
   switch (value_place(row)) {
     case ValuePlace::kFile:
       return "_files";
@@ -39,12 +39,12 @@ std::string value_action(const ArgumentSpec& row) {
 std::string argument_lines(const CommandEntry& entry) {
   std::string text;
   for (const ArgumentSpec& row : offered_rows(entry)) {
-    const std::string said = escaped(short_text(row));
+    const std::string said = zsh_escaped(short_text(row));
     if (value_place(row) == ValuePlace::kNone)
       text += fmt::format(" \\\n        '--{0}[{1}]' '--no_{0}[not\\: {1}]'", row.name, said);
     else
-      text +=
-          fmt::format(" \\\n        '--{}=[{}]:{}:{}'", row.name, said, value_word(row), value_action(row));
+      text += fmt::format(" \\\n        '--{}=[{}]:{}:{}'", row.name, said, value_word(row),
+                          zsh_value_action(row));
   }
   return text + " \\\n        '--help=[what the flags do]::word:(all)' '*:file:_files'";
 }
@@ -58,7 +58,7 @@ std::string zsh_completion() {
   for (const CommandEntry& entry : command_list()) {
     const std::string first(entry.name.substr(0, entry.name.find(' ')));
     if (first == entry.name)
-      commands += fmt::format("    '{}:{}'\n", first, escaped(std::string(entry.summary)));
+      commands += fmt::format("    '{}:{}'\n", first, zsh_escaped(std::string(entry.summary)));
     std::vector<std::string> second = commands_in_group(first);
     for (const std::string_view word : entry.words) second.emplace_back(word);
     if (!second.empty() && groups.find("    " + first + ")") == std::string::npos) {

@@ -14,7 +14,7 @@ namespace shoehorn {
 namespace {
 
 // Characters with a meaning in roff, and those beyond ASCII.
-std::string escaped(std::string_view text) {
+std::string roff_escaped(std::string_view text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
     const int32_t point = decode_utf8(text, at);
@@ -38,7 +38,7 @@ std::string verbatim(const std::string& text) {
   std::string result = ".nf\n";
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = escaped(std::string_view(text).substr(begin, end - begin));
+    const std::string line = roff_escaped(std::string_view(text).substr(begin, end - begin));
     result += (line.empty() ? ".sp" : line) + "\n";
     begin = end + 1;
   }
@@ -47,16 +47,17 @@ std::string verbatim(const std::string& text) {
 
 std::string flag_entry(const ArgumentSpec& row, std::string_view note) {
   const std::string_view value = value_word(row);
-  return fmt::format(".TP\n.B \\-\\-{}{}\n{}{}\n", escaped(row.name),
-                     value.empty() ? "" : fmt::format(" \\fI{}\\fR", escaped(value)),
-                     note.empty() ? "" : fmt::format("({}) ", escaped(note)), escaped(flag_text(row)));
+  return fmt::format(".TP\n.B \\-\\-{}{}\n{}{}\n", roff_escaped(row.name),
+                     value.empty() ? "" : fmt::format(" \\fI{}\\fR", roff_escaped(value)),
+                     note.empty() ? "" : fmt::format("({}) ", roff_escaped(note)),
+                     roff_escaped(flag_text(row)));
 }
 
 std::string command_sections() {
   std::string text;
   for (const CommandEntry& entry : command_list()) {
     const CommandHelp help = entry.help();
-    text += fmt::format(".SS shoehorn {}\n{}", escaped(entry.name), verbatim(help.introduction));
+    text += fmt::format(".SS shoehorn {}\n{}", roff_escaped(entry.name), verbatim(help.introduction));
     for (const ArgumentSpec& row : help.own_rows) text += flag_entry(row, "");
     if (!help.remarks.empty()) text += ".PP\n" + verbatim(help.remarks);
   }
@@ -73,7 +74,8 @@ std::string shared_flags() {
     const CommandHelp help{.name = "", .introduction = "", .table = command};
     for (const ArgumentSpec* row : rows_of(help)) {
       if (row->status != ArgumentStatus::kSupported || !written.insert(row->name).second) continue;
-      if (group_title(row->group) != title) text += fmt::format(".SS {}\n", escaped(group_title(row->group)));
+      if (group_title(row->group) != title)
+        text += fmt::format(".SS {}\n", roff_escaped(group_title(row->group)));
       title = group_title(row->group);
       std::vector<std::string_view> readers;
       for (const Command reader : kCommands) {
@@ -91,7 +93,8 @@ std::string shared_flags() {
 std::string man_page() {
   std::string synopsis;
   for (const CommandEntry& entry : command_list())
-    synopsis += fmt::format(".TP\n.B shoehorn {}\n{}\n", escaped(entry.name), escaped(entry.summary));
+    synopsis +=
+        fmt::format(".TP\n.B shoehorn {}\n{}\n", roff_escaped(entry.name), roff_escaped(entry.summary));
   return fmt::format(
       ".\\\" Made by `shoehorn man`.\n.TH SHOEHORN 1 \"{}\" \"shoehorn {}\" \"User Commands\"\n"
       ".SH NAME\nshoehorn \\- train transformers on a CPU, with the memory of a run planned to the byte\n"
@@ -113,7 +116,7 @@ std::string man_page() {
       ".TP\n.B OMP_NUM_THREADS\nthe number of threads\n"
       ".TP\n.B NO_COLOR\nno colours and no bold text on a terminal\n"
       ".TP\n.B COLUMNS\nthe width of the terminal\n",
-      commit_date(), escaped(program_version()), synopsis, command_sections(), shared_flags());
+      commit_date(), roff_escaped(program_version()), synopsis, command_sections(), shared_flags());
 }
 
 }  // namespace shoehorn

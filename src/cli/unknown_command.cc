@@ -13,7 +13,7 @@ namespace shoehorn {
 namespace {
 
 // The first words of commands, each once, sorted.
-std::vector<std::string> first_words() {
+std::vector<std::string> sorted_first_words() {
   std::vector<std::string> names;
   for (const CommandEntry& entry : command_list()) {
     const std::string first(entry.name.substr(0, entry.name.find(' ')));
@@ -28,7 +28,7 @@ std::vector<std::string> first_words() {
 void throw_unknown_command(const std::vector<std::string>& words) {
   const std::string first = words.empty() ? "" : words[0];
   const std::vector<std::string> in_group = commands_in_group(first);
-  const std::vector<std::string> names = in_group.empty() ? first_words() : in_group;
+  const std::vector<std::string> names = in_group.empty() ? sorted_first_words() : in_group;
   const std::string name = in_group.empty() ? first : words.size() > 1 ? words[1] : "";
   const std::string nearest = nearest_name(name, names);
   throw user_error("[{}] expected one of the commands {}, got '{}'{}", in_group.empty() ? "shoehorn" : first,

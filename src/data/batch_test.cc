@@ -13,8 +13,8 @@ namespace {
 
 using Rows = Dataset::Rows;
 
-struct Memory {
-  Memory(const Dataset& dataset, const BatchOptions& options)
+struct FilledMemory {
+  FilledMemory(const Dataset& dataset, const BatchOptions& options)
       : capacity(micro_batch_capacity(dataset, options)),
         bytes(static_cast<size_t>(micro_batch_bytes(capacity, dataset.label_shape())), std::byte{0xa5}),
         batch(lay_out_micro_batch(bytes, capacity, dataset.label_shape())) {}
@@ -33,7 +33,7 @@ TEST(Batch, PackedLayout) {
                                                  {"token_type_ids", Rows{{0, 0, 1}, {0}, {0, 1}}},
                                                  {"labels", std::vector<int64_t>{1, 0, 2}}});
   const BatchOptions options{.micro_batch_size = 2, .token_multiple = 8, .pad_token_id = 99};
-  Memory memory(dataset, options);
+  FilledMemory memory(dataset, options);
   EXPECT_EQ(memory.capacity.tokens, 8);
   EXPECT_EQ(memory.capacity.sequences, 2);
   MicroBatch& batch = memory.batch;
@@ -57,7 +57,7 @@ TEST(Batch, PaddedToMaxLength) {
       Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}}}, {"labels", Rows{{1, -100, 2}, {3}}}});
   const BatchOptions options{
       .micro_batch_size = 2, .token_multiple = 5, .pad_to_max_length = 4, .pad_token_id = 99};
-  Memory memory(dataset, options);
+  FilledMemory memory(dataset, options);
   EXPECT_EQ(memory.capacity.tokens, 10);
   MicroBatch& batch = memory.batch;
   pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 2, options, batch);
@@ -80,7 +80,7 @@ TEST(Batch, TokensOfADecoderHaveAnAxisOfTheirOwn) {
                                                  {"decoder_input_ids", Rows{{1}, {2, 3}}},
                                                  {"labels", Rows{{11}, {12, -100}}}});
   BatchOptions options{.micro_batch_size = 2, .token_multiple = 4, .pad_token_id = 99};
-  Memory memory(dataset, options);
+  FilledMemory memory(dataset, options);
   EXPECT_EQ(memory.capacity.tokens, 4);
   EXPECT_EQ(memory.capacity.decoder_tokens, 4);
   EXPECT_EQ(memory.capacity.longest(BatchAxis::kTokens), 3);
@@ -103,7 +103,7 @@ TEST(Batch, TokensOfADecoderHaveAnAxisOfTheirOwn) {
   EXPECT_FALSE(batch.has(BatchColumn::kTokenLabels));
   EXPECT_EQ(dataset.target_items(1), 1);
   options.pad_decoder_to_max_length = 3;
-  Memory padded(dataset, options);
+  FilledMemory padded(dataset, options);
   EXPECT_EQ(padded.capacity.decoder_tokens, 8);
   pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 6, options, padded.batch);
   EXPECT_EQ(padded.batch.tokens_padded, 4);
@@ -122,7 +122,7 @@ TEST(Batch, TokensOfADecoderHaveAnAxisOfTheirOwn) {
 // A sample without tokens of a decoder takes no memory for columns of them.
 TEST(Batch, ColumnsOfADecoderAreThereWhereItHasTokens) {
   const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}}}});
-  Memory memory(dataset, {});
+  FilledMemory memory(dataset, {});
   EXPECT_EQ(memory.capacity.decoder_tokens, 0);
   for (const BatchColumn column : {BatchColumn::kDecoderInputIds, BatchColumn::kDecoderSequenceStart})
     EXPECT_FALSE(memory.batch.has(column));
@@ -137,7 +137,7 @@ TEST(Batch, DocumentsAreSequences) {
                                                  {"labels", Rows{{1, 2, -100, 4}, {5}}}});
   EXPECT_EQ(dataset.facts().longest_document, 3);
   BatchOptions options{.micro_batch_size = 2, .token_multiple = 1};
-  Memory memory(dataset, options);
+  FilledMemory memory(dataset, options);
   EXPECT_EQ(memory.capacity.sequences, 3);
   EXPECT_EQ(memory.capacity.longest_sequence, 3);
   MicroBatch& batch = memory.batch;
@@ -151,7 +151,7 @@ TEST(Batch, DocumentsAreSequences) {
   EXPECT_EQ(first(batch.ints(BatchColumn::kSequenceSample), 3), (Ints{4, 5, 6}));
   EXPECT_EQ(first(batch.ints(BatchColumn::kTokenLabels), 5), (Ints{1, 2, -100, 4, 5}));
   options.pad_to_max_length = 5;
-  Memory padded(dataset, options);
+  FilledMemory padded(dataset, options);
   pack_micro_batch(dataset, std::vector<int64_t>{0, 1}, 0, options, padded.batch);
   EXPECT_EQ(first(padded.batch.ints(BatchColumn::kPositionIds), 10), (Ints{0, 1, 2, 0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(first(padded.batch.ints(BatchColumn::kTokenSample), 10), (Ints{0, 0, 0, 1, 1, 2, 2, 2, 2, 2}));
@@ -161,13 +161,13 @@ TEST(Batch, DocumentsAreSequences) {
 TEST(Batch, ValueLabelsAndNone) {
   const Dataset values =
       Dataset::from_columns({{"input_ids", Rows{{5}, {8}}}, {"labels", std::vector<double>{0.5, 2.0}}});
-  Memory memory(values, {});
+  FilledMemory memory(values, {});
   pack_micro_batch(values, std::vector<int64_t>{1}, 0, {}, memory.batch);
   EXPECT_EQ(memory.batch.floats(BatchColumn::kValueLabels)[0], 2.0F);
   EXPECT_EQ(memory.batch.sequences, 1);
   EXPECT_TRUE(memory.batch.ints(BatchColumn::kClassLabels).empty());
   const Dataset none = Dataset::from_columns({{"input_ids", Rows{{5}}}});
-  Memory unlabelled(none, {});
+  FilledMemory unlabelled(none, {});
   pack_micro_batch(none, std::vector<int64_t>{0}, 0, {}, unlabelled.batch);
   EXPECT_EQ(unlabelled.batch.tokens_padded, 16);
 }
@@ -187,7 +187,7 @@ TEST(Batch, RandomSamplesHoldTogether) {
         .token_multiple = 1 + static_cast<int64_t>(engine() % 20),
         .pad_to_max_length = engine() % 2 == 0 ? 0 : 19 + static_cast<int64_t>(engine() % 3),
         .pad_token_id = 1001};
-    Memory memory(dataset, options);
+    FilledMemory memory(dataset, options);
     MicroBatch& batch = memory.batch;
     std::vector<int64_t> samples(static_cast<size_t>(dataset.size()));
     std::iota(samples.begin(), samples.end(), int64_t{0});
@@ -253,8 +253,8 @@ TEST(Batch, RowsOfValues) {
       Dataset::from_columns({{"input_ids", Rows{{5, 6}, {8}, {1}}},
                              {"labels", Dataset::ValueRows{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}}});
   const BatchOptions options{.micro_batch_size = 2, .token_multiple = 1};
-  Memory source(dataset, options);
-  Memory target(dataset, options);
+  FilledMemory source(dataset, options);
+  FilledMemory target(dataset, options);
   pack_micro_batch(dataset, std::vector<int64_t>{2, 0}, 0, options, source.batch);
   copy_micro_batch(source.batch, target.batch);
   for (const MicroBatch& batch : {source.batch, target.batch}) {
@@ -277,8 +277,8 @@ TEST(Batch, CopyTakesWhatIsInUse) {
   const Dataset dataset = Dataset::from_columns({{"input_ids", Rows{{5, 6, 7}, {8}, {1, 2, 3, 4, 5}}},
                                                  {"labels", Rows{{1, 2, 3}, {4}, {5, 6, 7, 8, 9}}}});
   const BatchOptions options{.micro_batch_size = 3, .token_multiple = 2};
-  Memory source(dataset, options);
-  Memory target(dataset, options);
+  FilledMemory source(dataset, options);
+  FilledMemory target(dataset, options);
   pack_micro_batch(dataset, std::vector<int64_t>{1, 0}, 3, options, source.batch);
   copy_micro_batch(source.batch, target.batch);
   EXPECT_EQ(target.bytes, source.bytes);

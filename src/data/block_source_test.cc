@@ -19,16 +19,16 @@ namespace shoehorn {
 namespace {
 
 using Ints = std::vector<int32_t>;
-using Rows = std::vector<Ints>;
+using TokenRows = std::vector<Ints>;
 
-Dataset texts_of(const Rows& rows) {
+Dataset texts_of(const TokenRows& rows) {
   DatasetBuilder builder;
   for (const Ints& row : rows) builder.add({.input_ids = row, .may_be_empty = true});
   return builder.finish();
 }
 
-Rows random_rows(std::mt19937& engine, size_t count, int32_t longest, int32_t shortest) {
-  Rows rows(count);
+TokenRows random_rows(std::mt19937& engine, size_t count, int32_t longest, int32_t shortest) {
+  TokenRows rows(count);
   for (Ints& row : rows) {
     row.resize(static_cast<size_t>(shortest) + engine() % static_cast<uint32_t>(longest - shortest + 1));
     for (int32_t& id : row) id = static_cast<int32_t>(engine() % 100);
@@ -37,7 +37,7 @@ Rows random_rows(std::mt19937& engine, size_t count, int32_t longest, int32_t sh
 }
 
 // A block as its documents.
-using Block = Rows;
+using Block = TokenRows;
 
 std::vector<Block> blocks_of(const Dataset& dataset) {
   std::vector<Block> blocks;
@@ -55,14 +55,14 @@ std::vector<Block> blocks_of(const Dataset& dataset) {
   return blocks;
 }
 
-Ints concatenated(const Rows& rows, size_t begin, size_t end) {
+Ints concatenated(const TokenRows& rows, size_t begin, size_t end) {
   Ints all;
   for (size_t i = begin; i < end; ++i) all.insert(all.end(), rows[i].begin(), rows[i].end());
   return all;
 }
 
 // What the header says, by copying.
-std::vector<Block> expected_concatenation(const Rows& rows, const BlockOptions& options) {
+std::vector<Block> expected_concatenation(const TokenRows& rows, const BlockOptions& options) {
   const auto size = static_cast<size_t>(options.block_size);
   const size_t group = options.remainder == BlockRemainder::kRunClm ? 1000 : std::max<size_t>(1, rows.size());
   std::vector<Block> blocks;
@@ -79,7 +79,7 @@ std::vector<Block> expected_concatenation(const Rows& rows, const BlockOptions& 
   return blocks;
 }
 
-std::vector<Block> expected_documents(const Rows& rows, const BlockOptions& options) {
+std::vector<Block> expected_documents(const TokenRows& rows, const BlockOptions& options) {
   const auto size = static_cast<size_t>(options.block_size);
   std::vector<Block> blocks;
   size_t used = size;
@@ -100,7 +100,7 @@ std::vector<Block> expected_documents(const Rows& rows, const BlockOptions& opti
   return blocks;
 }
 
-void expect_counts(const BlockCounts& counts, const Rows& rows, const Dataset& blocks, int64_t size) {
+void expect_counts(const BlockCounts& counts, const TokenRows& rows, const Dataset& blocks, int64_t size) {
   EXPECT_EQ(counts.texts, std::ssize(rows));
   EXPECT_EQ(counts.empty_texts, std::ranges::count_if(rows, [](const Ints& row) { return row.empty(); }));
   EXPECT_EQ(counts.tokens, std::ssize(concatenated(rows, 0, rows.size())));
@@ -141,7 +141,7 @@ std::string name_of(const BlockOptions& options) {
 TEST(Blocks, AreWhatCopyingGives) {
   std::mt19937 engine(3);
   for (int turn = 0; turn < 60; ++turn) {
-    const Rows rows =
+    const TokenRows rows =
         random_rows(engine, 1 + engine() % (turn % 3 == 0 ? 2500 : 60), 1 + turn % 23, turn % 2);
     if (concatenated(rows, 0, rows.size()).empty()) continue;
     const Dataset memory = texts_of(rows);
@@ -151,7 +151,7 @@ TEST(Blocks, AreWhatCopyingGives) {
     BlockOptions options{.block_size = 2 + static_cast<int64_t>(engine() % 40)};
     options.packing = turn % 4 == 3 ? BlockPacking::kDocuments : BlockPacking::kConcatenate;
     if (turn % 4 != 3) options.remainder = static_cast<BlockRemainder>(turn % 4);
-    Rows part = rows;
+    TokenRows part = rows;
     if (turn % 5 == 4) {
       options.first_text = static_cast<int64_t>(engine() % rows.size());
       options.texts =
@@ -194,7 +194,7 @@ TEST(Blocks, OfTheHeader) {
 }
 
 TEST(Blocks, RunClmConcatenatesEachThousandTexts) {
-  const Dataset texts = texts_of(Rows(2001, Ints{1, 2, 3}));
+  const Dataset texts = texts_of(TokenRows(2001, Ints{1, 2, 3}));
   BlockCounts counts;
   cut_blocks(texts, {.block_size = 400, .remainder = BlockRemainder::kRunClm}, &counts);
   EXPECT_EQ(counts.blocks, 14);
@@ -280,7 +280,7 @@ TEST(Blocks, AnEpochGoesOnWhereItStood) {
 }
 
 TEST(Blocks, TakeNoMemoryForTokens) {
-  const Dataset texts = texts_of(Rows(5000, Ints(20, 7)));
+  const Dataset texts = texts_of(TokenRows(5000, Ints(20, 7)));
   EXPECT_LE(cut_blocks(texts, {.block_size = 8}).memory_bytes(), texts.memory_bytes() + 24);
   EXPECT_LE(cut_blocks(texts, {.block_size = 8, .remainder = BlockRemainder::kRunClm}).memory_bytes(),
             texts.memory_bytes() + 5 * 24);

@@ -6,11 +6,6 @@
 namespace shoehorn {
 namespace {
 
-Table csv(std::string_view content) {
-  const TestDirectory directory;
-  return read_table(directory.write("t.csv", content));
-}
-
 Table json_lines(std::string_view content) {
   const TestDirectory directory;
   return read_table(directory.write("t.jsonl", content));

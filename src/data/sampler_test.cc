@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-std::vector<int64_t> order_of(Sampler& sampler, int64_t epoch) {
+std::vector<int64_t> sampled_order(Sampler& sampler, int64_t epoch) {
   std::vector<int64_t> order(static_cast<size_t>(sampler.size()));
   sampler.epoch_order(epoch, order);
   return order;
@@ -23,10 +23,10 @@ TEST(Sampler, AnEpochFollowsFromItsNumberAlone) {
        {SamplingStrategy::kRandom, SamplingStrategy::kSequential, SamplingStrategy::kGroupByLength}) {
     Sampler one({.strategy = strategy, .seed = 9, .group_size = 6}, lengths);
     Sampler other = one;
-    const auto second = order_of(one, 2);
-    const auto first = order_of(one, 1);
-    EXPECT_EQ(order_of(other, 1), first);
-    EXPECT_EQ(order_of(other, 2), second);
+    const auto second = sampled_order(one, 2);
+    const auto first = sampled_order(one, 1);
+    EXPECT_EQ(sampled_order(other, 1), first);
+    EXPECT_EQ(sampled_order(other, 2), second);
     EXPECT_EQ(first == second, strategy == SamplingStrategy::kSequential);
   }
 }
@@ -35,8 +35,8 @@ TEST(Sampler, DataSeedTakesThePlaceOfTheSeed) {
   Sampler given({.seed = 9, .data_seed = 4}, 100);
   Sampler four({.seed = 4}, 100);
   Sampler nine({.seed = 9}, 100);
-  EXPECT_EQ(order_of(given, 3), order_of(four, 3));
-  EXPECT_NE(order_of(given, 3), order_of(nine, 3));
+  EXPECT_EQ(sampled_order(given, 3), sampled_order(four, 3));
+  EXPECT_NE(sampled_order(given, 3), sampled_order(nine, 3));
 }
 
 TEST(Sampler, EveryOrderIsAPermutation) {
@@ -47,7 +47,7 @@ TEST(Sampler, EveryOrderIsAPermutation) {
       for (const auto strategy :
            {SamplingStrategy::kRandom, SamplingStrategy::kSequential, SamplingStrategy::kGroupByLength}) {
         Sampler sampler({.strategy = strategy, .group_size = group}, lengths);
-        auto order = order_of(sampler, 1);
+        auto order = sampled_order(sampler, 1);
         std::sort(order.begin(), order.end());
         for (size_t i = 0; i < n; ++i) ASSERT_EQ(order[i], static_cast<int64_t>(i));
       }
@@ -70,9 +70,9 @@ TEST(Sampler, GroupByLengthPutsTheLongestFirstAndSavesPadding) {
   };
   Sampler grouped({.strategy = SamplingStrategy::kGroupByLength, .group_size = 8}, lengths);
   Sampler random({.strategy = SamplingStrategy::kRandom}, lengths);
-  const auto order = order_of(grouped, 0);
+  const auto order = sampled_order(grouped, 0);
   EXPECT_EQ(lengths[static_cast<size_t>(order[0])], *std::max_element(lengths.begin(), lengths.end()));
-  EXPECT_LT(static_cast<double>(padded(order)), 0.65 * static_cast<double>(padded(order_of(random, 0))));
+  EXPECT_LT(static_cast<double>(padded(order)), 0.65 * static_cast<double>(padded(sampled_order(random, 0))));
 }
 
 TEST(Sampler, Errors) {

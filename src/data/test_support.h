@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "data/table.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 
@@ -21,6 +22,12 @@ inline nlohmann::json read_golden(const std::string& name, const std::string& pa
   nlohmann::json value = read_golden(name)[part];
   EXPECT_FALSE(value.empty()) << name << ": " << part;
   return value;
+}
+
+// The table of a csv file.
+inline Table csv(std::string_view content) {
+  const TestDirectory directory;
+  return read_table(directory.write("t.csv", content));
 }
 
 }  // namespace shoehorn

@@ -6,11 +6,6 @@
 namespace shoehorn {
 namespace {
 
-Table csv(std::string_view content) {
-  const TestDirectory directory;
-  return read_table(directory.write("t.csv", content));
-}
-
 TEST(TextColumns, RulesOfRunGlue) {
   TextColumns columns = find_text_columns(csv("sentence2,label,x,sentence1\na,1,b,c\n"));
   EXPECT_EQ(columns.text, 3);

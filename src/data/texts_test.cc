@@ -16,7 +16,7 @@ using Ints = std::vector<int32_t>;
 using Strings = std::vector<std::string>;
 
 // A token a byte.
-std::vector<TokenizedExample> byte_tokens(std::span<const TextExample> texts) {
+std::vector<TokenizedExample> tokens_of_bytes(std::span<const TextExample> texts) {
   std::vector<TokenizedExample> tokenized;
   for (const TextExample& text : texts) {
     EXPECT_FALSE(text.has_pair);
@@ -40,7 +40,7 @@ class Texts : public ::testing::Test {
     return read(directory_.write("a.txt", bytes), options);
   }
   std::string refusal(const fs::path& path, const TextOptions& options = {}) const {
-    return message_of<UserError>([&] { load_texts(path, byte_tokens, options); });
+    return message_of<UserError>([&] { load_texts(path, tokens_of_bytes, options); });
   }
 
   TestDirectory directory_;
@@ -94,7 +94,7 @@ TEST_F(Texts, OfAColumn) {
 
 TEST_F(Texts, BecomeSamples) {
   const fs::path path = directory_.write("a.csv", "text\nab\n\"\"\nc\xff\n");
-  const LoadedTexts loaded = load_texts(path, byte_tokens);
+  const LoadedTexts loaded = load_texts(path, tokens_of_bytes);
   ASSERT_EQ(loaded.texts.size(), 3);
   EXPECT_EQ(loaded.texts.label_kind(), LabelKind::kNone);
   EXPECT_EQ(loaded.texts.input_ids(0), (Ints{'a', 'b'}));
@@ -104,7 +104,7 @@ TEST_F(Texts, BecomeSamples) {
   EXPECT_EQ(loaded.invalid_utf8, 1);
   EXPECT_EQ(loaded.text_column, "text");
   const TextOptions ended{.end_token = 'b'};
-  const LoadedTexts with_end = load_texts(path, byte_tokens, ended);
+  const LoadedTexts with_end = load_texts(path, tokens_of_bytes, ended);
   EXPECT_EQ(with_end.texts.input_ids(0), (Ints{'a', 'b'})) << "it was there";
   EXPECT_EQ(with_end.texts.input_ids(1), (Ints{'b'}));
   EXPECT_EQ(with_end.empty_texts, 0);
@@ -119,7 +119,7 @@ TEST_F(Texts, MoreThanAreTokenizedAtOnce) {
     EXPECT_GT(texts, told);
     told = texts;
   };
-  const LoadedTexts loaded = load_texts(directory_.write("a.txt", bytes), byte_tokens, options);
+  const LoadedTexts loaded = load_texts(directory_.write("a.txt", bytes), tokens_of_bytes, options);
   ASSERT_EQ(loaded.texts.size(), 1300);
   EXPECT_EQ(loaded.texts.input_ids(1299), (Ints{'1', '2', '9', '9', '\n'}));
   EXPECT_EQ(told, 1300);

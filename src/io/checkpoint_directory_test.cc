@@ -1,11 +1,9 @@
 #include "io/checkpoint_directory.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "io/dead_process_testing.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 
@@ -21,14 +19,6 @@ fs::path write_checkpoint(const fs::path& output_dir, int64_t step, std::string_
   write_text_atomic(staged.path() / "below/empty", "");
   write_text_atomic(staged.path() / "large", std::string(5000, 'x'));
   return staged.commit();
-}
-
-// The id of a process that has ended.
-pid_t dead_process() {
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  waitpid(child, nullptr, 0);
-  return child;
 }
 
 std::vector<std::string> names_of(const std::vector<fs::path>& paths) {

@@ -60,13 +60,13 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-struct Owner {
+struct LockHolder {
   int64_t process = 0;
   std::string host;
   std::string since;
 };
 
-Owner this_process() {
+LockHolder this_process() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
@@ -76,7 +76,7 @@ Owner this_process() {
 }
 
 void write_owner(const fs::path& file, const FileDescriptor& descriptor) {
-  const Owner owner = this_process();
+  const LockHolder owner = this_process();
   const std::string text = format_json(
       json{{"process", owner.process}, {"host", owner.host}, {"since", owner.since}}, {.indent = -1});
   if (ftruncate(descriptor.get(), 0) != 0 ||
@@ -85,22 +85,22 @@ void write_owner(const fs::path& file, const FileDescriptor& descriptor) {
   }
 }
 
-std::optional<Owner> read_owner(const fs::path& file) {
+std::optional<LockHolder> read_owner(const fs::path& file) {
   try {
     const json text = read_json(file);
-    return Owner{text.at("process").get<int64_t>(), text.at("host").get<std::string>(),
-                 text.at("since").get<std::string>()};
+    return LockHolder{text.at("process").get<int64_t>(), text.at("host").get<std::string>(),
+                      text.at("since").get<std::string>()};
   } catch (const std::exception&) {
     return std::nullopt;  // being written, or removed meanwhile
   }
 }
 
-bool has_ended(const Owner& owner) {
+bool has_ended(const LockHolder& owner) {
   return owner.host == host_name() && kill(static_cast<pid_t>(owner.process), 0) != 0 && errno == ESRCH;
 }
 
 UserError refusal(const fs::path& file) {
-  const std::optional<Owner> owner = read_owner(file);
+  const std::optional<LockHolder> owner = read_owner(file);
   const std::string who =
       !owner ? std::string("another process")
              : fmt::format("process {}{} on {}, since {}", owner->process,
@@ -139,7 +139,7 @@ Attempt lock(const fs::path& file, FileDescriptor& descriptor) {
     Attempt attempt = Attempt::kFileChanged;
     while (attempt == Attempt::kFileChanged) attempt = try_lock(file, descriptor);
     if (attempt != Attempt::kHeldByAnother || turn == 50) return attempt;
-    const std::optional<Owner> owner = read_owner(file);
+    const std::optional<LockHolder> owner = read_owner(file);
     if (owner && !has_ended(*owner)) return attempt;
     std::this_thread::sleep_for(10ms);
   }

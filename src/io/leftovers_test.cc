@@ -1,26 +1,17 @@
 #include "io/leftovers.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "base/error.h"
+#include "io/dead_process_testing.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
 namespace {
 
-// A process id that is free: of a child that has ended.
-int64_t dead_process() {
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  waitpid(child, nullptr, 0);
-  return child;
-}
-
-class LeftoversTest : public testing::Test {
+class LeftoversTest : public ::testing::Test {
  protected:
   TestDirectory directory_;
   std::filesystem::path file_ = directory_.write("file", "bytes");

@@ -11,7 +11,7 @@ namespace shoehorn {
 
 namespace {
 
-double mib(int64_t bytes) {
+double mebibytes_of(int64_t bytes) {
   return static_cast<double>(bytes) / 0x1p20;
 }
 
@@ -19,7 +19,7 @@ std::vector<std::string> row_of(const BatchSizeResult& size, bool is_best) {
   std::vector<std::string> row = {fmt::format("{}", size.batch_size), fmt::format("{}", size.tokens)};
   const StepRun& run = size.run;
   if (!run.is_measured()) {
-    row.insert(row.end(), {"-", "-", "-", "-", fmt::format("{:.0f}", mib(size.plan.peak_bytes)), "",
+    row.insert(row.end(), {"-", "-", "-", "-", fmt::format("{:.0f}", mebibytes_of(size.plan.peak_bytes)), "",
                            outcome_text(run.outcome)});
     return row;
   }
@@ -27,8 +27,8 @@ std::vector<std::string> row_of(const BatchSizeResult& size, bool is_best) {
   row.push_back(fmt::format("{:.3f}", run.step_seconds));
   const MedianInterval interval = interval_of(run);
   row.push_back(fmt::format("{:.3f}–{:.3f}", interval.least, interval.most));
-  row.push_back(fmt::format("{:.0f}", mib(run.memory.training_bytes)));
-  row.push_back(fmt::format("{:.0f}", mib(run.predicted_bytes)));
+  row.push_back(fmt::format("{:.0f}", mebibytes_of(run.memory.training_bytes)));
+  row.push_back(fmt::format("{:.0f}", mebibytes_of(run.predicted_bytes)));
   row.push_back(size.is_preferred ? "yes" : "");
   row.push_back(is_best ? "best" : "");
   return row;

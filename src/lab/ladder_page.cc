@@ -11,10 +11,10 @@ namespace shoehorn {
 
 namespace {
 
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 double bytes_or_nothing(int64_t bytes) {
-  return bytes > 0 ? static_cast<double>(bytes) : kNothing;
+  return bytes > 0 ? static_cast<double>(bytes) : kNoValue;
 }
 
 // The measured rung for which `value` is largest; null where none was measured.
@@ -62,9 +62,9 @@ void add_speed(HtmlPage& page, const LadderResult& result) {
   BarSeries ours{"Shoehorn", {}};
   BarSeries theirs{"Hugging Face Trainer", {}};
   for (const RungResult& rung : result.rungs) {
-    ours.values.push_back(rung.ours.is_measured() ? rung.ours.samples_per_second : kNothing);
+    ours.values.push_back(rung.ours.is_measured() ? rung.ours.samples_per_second : kNoValue);
     theirs.values.push_back(rung.theirs && rung.theirs->is_measured() ? rung.theirs->samples_per_second
-                                                                      : kNothing);
+                                                                      : kNoValue);
   }
   std::vector<BarSeries> series = {ours};
   if (result.options.has_peer()) series.push_back(theirs);
@@ -80,7 +80,7 @@ void add_memory(HtmlPage& page, const LadderResult& result) {
   for (const RungResult& rung : result.rungs) {
     measured.values.push_back(bytes_or_nothing(rung.ours.memory.training_bytes));
     predicted.values.push_back(bytes_or_nothing(rung.predicted_bytes()));
-    theirs.values.push_back(rung.theirs ? bytes_or_nothing(rung.theirs->memory.training_bytes) : kNothing);
+    theirs.values.push_back(rung.theirs ? bytes_or_nothing(rung.theirs->memory.training_bytes) : kNoValue);
   }
   std::vector<BarSeries> series = {measured, predicted};
   if (result.options.has_peer()) series.push_back(theirs);

@@ -6,26 +6,19 @@ namespace shoehorn {
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 std::vector<LadderRung> build_ladder() {
-  const Words batch_4 = {"--per_device_train_batch_size", "4"};
-  const Words batch_1_times_4 = {"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "4"};
-  const Words checkpointing = batch_1_times_4 + Words{"--gradient_checkpointing"};
-  const Words exact = checkpointing + Words{"--accumulation_order", "layer_major", "--update_in_backward",
+  const Flags batch_4 = {"--per_device_train_batch_size", "4"};
+  const Flags batch_1_times_4 = {"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "4"};
+  const Flags checkpointing = batch_1_times_4 + Flags{"--gradient_checkpointing"};
+  const Flags exact = checkpointing + Flags{"--accumulation_order", "layer_major", "--update_in_backward",
                                             "--max_grad_norm", "0"};
-  const Words fp16 = {"--fp16"};
-  const Words bf16 = {"--bf16"};
-  const Words no_masters = {"--master_weights", "none"};
-  const Words adafactor = {"--optim", "adafactor"};
-  const Words adamw_8bit = {"--optim", "adamw_bnb_8bit"};
+  const Flags fp16 = {"--fp16"};
+  const Flags bf16 = {"--bf16"};
+  const Flags no_masters = {"--master_weights", "none"};
+  const Flags adafactor = {"--optim", "adafactor"};
+  const Flags adamw_8bit = {"--optim", "adamw_bnb_8bit"};
   // The guides' figures have everything in 8 bits; bitsandbytes leaves embeddings in 32.
-  const Words adamw_8bit_all = adamw_8bit + Words{"--optim_args", "embedding_bits=8"};
+  const Flags adamw_8bit_all = adamw_8bit + Flags{"--optim_args", "embedding_bits=8"};
   return {
       {{"batch_4", "batch 4, fp32, AdamW", batch_4}, GuideFigures{8.86, 14949}},
       {{"accumulation", "1 x 4 accumulation", batch_1_times_4}, GuideFigures{7.75, 8681}},
@@ -47,7 +40,7 @@ std::vector<LadderRung> build_ladder() {
         checkpointing + fp16 + adamw_8bit}},
 
       {{"bf16", "batch 4, bf16", batch_4 + bf16}},
-      {{"bf16_compile", "batch 4, bf16, torch.compile", batch_4 + bf16 + Words{"--torch_compile"}}},
+      {{"bf16_compile", "batch 4, bf16, torch.compile", batch_4 + bf16 + Flags{"--torch_compile"}}},
       {{"bf16_checkpointing", "1 x 4, checkpointing, bf16", checkpointing + bf16}},
       {{"bf16_checkpointing_adafactor", "1 x 4, checkpointing, bf16, Adafactor",
         checkpointing + bf16 + adafactor}},
@@ -105,7 +98,7 @@ PeerFlags peer_flags(const std::vector<std::string>& flags) {
   for (size_t at = 0; at < flags.size(); ++at) {
     const bool ours =
         is_of_embeddings(at) || std::find(kOursOnly.begin(), kOursOnly.end(), flags[at]) != kOursOnly.end();
-    Words& place = ours ? peer.left_out : peer.flags;
+    Flags& place = ours ? peer.left_out : peer.flags;
     place.push_back(flags[at]);
     while (at + 1 < flags.size() && !is_flag(flags[at + 1])) place.push_back(flags[++at]);
   }

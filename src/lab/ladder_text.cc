@@ -5,12 +5,11 @@
 
 #include "lab/ladder.h"
 #include "lab/machine_text.h"
+#include "lab/text_table.h"
 
 namespace shoehorn {
 
 namespace {
-
-constexpr const char* kNothing = "-";
 
 std::string mib(int64_t bytes) {
   return bytes > 0 ? fmt::format("{:.0f}", static_cast<double>(bytes) / 0x1p20) : kNothing;

@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kMebibyte = 1 << 20;
 
 FinishedProcess ended(int exit_code, const std::string& output, const std::string& error = "") {
   FinishedProcess finished;
@@ -81,14 +81,14 @@ TEST(BenchRun, BrokenDown) {
 
 TEST(BenchRun, StagesOfMemory) {
   StepPlan plan;
-  plan.weight_bytes = 20 * kMiB;
+  plan.weight_bytes = 20 * kMebibyte;
   const StepRun run = read_step(ended(0, "a line before it\n" + one_line(kStep)), plan);
   ASSERT_EQ(run.outcome, RunOutcome::kMeasured) << run.reason;
   EXPECT_EQ(run.samples_per_second, 4.0);
-  EXPECT_EQ(run.memory.training_bytes, 125 * kMiB);
-  EXPECT_EQ(run.memory.process_bytes, 25 * kMiB);
-  EXPECT_EQ(run.memory.with_weights_bytes, 45 * kMiB);
-  EXPECT_EQ(run.predicted_bytes, 130 * kMiB);
+  EXPECT_EQ(run.memory.training_bytes, 125 * kMebibyte);
+  EXPECT_EQ(run.memory.process_bytes, 25 * kMebibyte);
+  EXPECT_EQ(run.memory.with_weights_bytes, 45 * kMebibyte);
+  EXPECT_EQ(run.predicted_bytes, 130 * kMebibyte);
 }
 
 TEST(BenchRun, Peer) {

@@ -13,7 +13,7 @@ constexpr const char* kResults =
 "eval_accuracy": 0.75, "memory_process_predicted_bytes": 2000, "memory_process_measured_bytes": 1900,
 "train_data_wait_share": 0.01})";
 
-FinishedProcess ended(int exit_code, const std::string& error = "") {
+FinishedProcess ended_with(int exit_code, const std::string& error = "") {
   FinishedProcess finished;
   finished.exit_code = exit_code;
   finished.error = error;
@@ -32,7 +32,7 @@ TEST(TrainingRunTest, ReadsWhatTrainWrites) {
   const TestDirectory directory;
   directory.write("all_results.json", kResults);
   write_state(directory.path());
-  const TrainingRun run = read_training(ended(0), directory.path());
+  const TrainingRun run = read_training(ended_with(0), directory.path());
   ASSERT_TRUE(run.is_measured()) << run.reason;
   EXPECT_EQ(run.train_seconds, 2.5);
   EXPECT_EQ(run.samples_per_second, 40);
@@ -47,10 +47,10 @@ TEST(TrainingRunTest, ReadsWhatTrainWrites) {
 
 TEST(TrainingRunTest, WhatIsMissingIsTheReason) {
   const TestDirectory directory;
-  EXPECT_EQ(read_training(ended(0), directory.path()).outcome, RunOutcome::kFailed);
+  EXPECT_EQ(read_training(ended_with(0), directory.path()).outcome, RunOutcome::kFailed);
   directory.write("all_results.json", R"({"train_runtime": 2.5})");
   write_state(directory.path());
-  const TrainingRun run = read_training(ended(0), directory.path());
+  const TrainingRun run = read_training(ended_with(0), directory.path());
   EXPECT_EQ(run.outcome, RunOutcome::kFailed);
   EXPECT_NE(run.reason.find("train_samples_per_second"), std::string::npos) << run.reason;
 }
@@ -58,13 +58,14 @@ TEST(TrainingRunTest, WhatIsMissingIsTheReason) {
 TEST(TrainingRunTest, Outcomes) {
   const TestDirectory directory;
   const auto outcome = [&](int exit_code, const std::string& error) {
-    return read_training(ended(exit_code, error), directory.path()).outcome;
+    return read_training(ended_with(exit_code, error), directory.path()).outcome;
   };
   EXPECT_EQ(outcome(2, R"({"error": "expected less", "kind": "does_not_fit"})"), RunOutcome::kDoesNotFit);
   EXPECT_EQ(outcome(2, R"({"error": "[--optim] expected …", "kind": "user"})"), RunOutcome::kRefused);
   EXPECT_EQ(outcome(1, R"({"error": "[x] a bug", "kind": "other"})"), RunOutcome::kFailed);
-  EXPECT_EQ(read_training(ended(1, R"({"error": "[x] a bug", "kind": "other"})"), directory.path()).reason,
-            "[x] a bug");
+  EXPECT_EQ(
+      read_training(ended_with(1, R"({"error": "[x] a bug", "kind": "other"})"), directory.path()).reason,
+      "[x] a bug");
 }
 
 }  // namespace

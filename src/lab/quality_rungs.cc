@@ -8,22 +8,15 @@ namespace shoehorn {
 
 namespace {
 
-using Words = std::vector<std::string>;
-
 constexpr int64_t kMicroBatches = 4;
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 // The learning rate of AdamW times what is usual for an optimizer whose steps have another length.
-Words times(const QualityBase& base, double factor) {
+Flags times(const QualityBase& base, double factor) {
   return {"--learning_rate", fmt::format("{:.6g}", base.learning_rate * factor)};
 }
 
 // Another batch; the learning rate follows by the linear or the root rule.
-Words batch(const QualityBase& base, int64_t size, const std::string& rule) {
+Flags batch(const QualityBase& base, int64_t size, const std::string& rule) {
   return {"--per_device_train_batch_size", std::to_string(size),           "--scale_learning_rate", rule,
           "--reference_batch_size",        std::to_string(base.batch_size)};
 }
@@ -38,19 +31,19 @@ std::vector<QualityRung> quality_rungs(const QualityBase& base) {
         "micro-batches, got {}",
         kMicroBatches, kMicroBatches, b);
   }
-  const Words accumulation = {"--per_device_train_batch_size", std::to_string(b / kMicroBatches),
+  const Flags accumulation = {"--per_device_train_batch_size", std::to_string(b / kMicroBatches),
                               "--gradient_accumulation_steps", std::to_string(kMicroBatches)};
-  const Words layer_major = accumulation + Words{"--accumulation_order", "layer_major"};
-  const Words checkpointing = {"--gradient_checkpointing"};
-  const Words unclipped = {"--max_grad_norm", "0"};
-  const Words in_backward = unclipped + Words{"--update_in_backward"};
-  const Words exact = layer_major + checkpointing + in_backward;
-  const Words bf16 = {"--bf16"};
-  const Words fp16 = {"--fp16"};
-  const Words no_masters = {"--master_weights", "none"};
-  const auto optim = [](const char* name) { return Words{"--optim", name}; };
-  const Words momentum = {"--optim_args", "momentum=0.9"};
-  const Words embeddings_too = {"--optim_args", "embedding_bits=8"};
+  const Flags layer_major = accumulation + Flags{"--accumulation_order", "layer_major"};
+  const Flags checkpointing = {"--gradient_checkpointing"};
+  const Flags unclipped = {"--max_grad_norm", "0"};
+  const Flags in_backward = unclipped + Flags{"--update_in_backward"};
+  const Flags exact = layer_major + checkpointing + in_backward;
+  const Flags bf16 = {"--bf16"};
+  const Flags fp16 = {"--fp16"};
+  const Flags no_masters = {"--master_weights", "none"};
+  const auto optim = [](const char* name) { return Flags{"--optim", name}; };
+  const Flags momentum = {"--optim_args", "momentum=0.9"};
+  const Flags embeddings_too = {"--optim_args", "embedding_bits=8"};
   const std::string in_four = fmt::format("{} x {} accumulation", b / kMicroBatches, kMicroBatches);
   using enum Promise;
   return {

@@ -7,12 +7,12 @@
 #include "base/plural.h"
 #include "lab/machine_text.h"
 #include "lab/quality.h"
+#include "lab/text_table.h"
 
 namespace shoehorn {
 
 namespace {
 
-constexpr const char* kNothing = "-";
 constexpr double kMiB = 0x1p20;
 
 std::string agreement_text(const std::optional<Agreement>& agreement) {

@@ -7,13 +7,12 @@
 #include "base/format.h"
 #include "io/json_file.h"
 #include "lab/run_comparison.h"
+#include "lab/text_table.h"
 #include "report/plot.h"
 
 namespace shoehorn {
 
 namespace {
-
-constexpr const char* kNothing = "-";
 
 struct ResultRow {
   const char* metric;

@@ -8,10 +8,17 @@
 
 namespace shoehorn {
 
+using Flags = std::vector<std::string>;
+
+inline Flags operator+(Flags left, const Flags& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
 struct Rung {
   std::string name;     // for --rungs
   std::string setting;  // for people
-  std::vector<std::string> flags;
+  Flags flags;
 };
 
 // The indices of the named ones in `known`, in increasing order; no names mean all. UserError for an unknown

@@ -8,6 +8,9 @@
 
 namespace shoehorn {
 
+// In the cell of a value that there is not.
+inline constexpr const char* kNothing = "-";
+
 struct TextColumn {
   std::string title;
   bool is_number = false;  // aligned to the right

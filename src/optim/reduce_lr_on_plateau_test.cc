@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-PlateauOptions options_from(const json& kwargs) {
+PlateauOptions plateau_options_from(const json& kwargs) {
   PlateauOptions options;
   options.is_max = kwargs.value("mode", "min") == "max";
   options.factor = kwargs.value("factor", options.factor);
@@ -42,7 +42,7 @@ TEST(ReduceLrOnPlateau, EqualsTorchsGoldens) {
     const json& metrics = golden.at("metrics").at(item.at("metrics").get<std::string>());
     const json& states = item.at("states");
     ASSERT_EQ(states.size(), metrics.size());
-    const ReduceLrOnPlateau plateau(first, options_from(item.at("kwargs")));
+    const ReduceLrOnPlateau plateau(first, plateau_options_from(item.at("kwargs")));
     PlateauState state = plateau.start();
     for (size_t i = 0; i < metrics.size(); ++i) {
       const double before = state.learning_rate;

@@ -30,7 +30,7 @@ StepOptions with(LoraOptions lora) {
   return options;
 }
 
-ProgramFamily build(const StepOptions& options, RunKind kind = RunKind::kTrain) {
+ProgramFamily built(const StepOptions& options, RunKind kind = RunKind::kTrain) {
   return testing::build(bert(), options, kind);
 }
 
@@ -43,7 +43,7 @@ std::set<std::string> trained(const ProgramFamily& family) {
 }
 
 std::string refusal(const StepOptions& options) {
-  return refusal_of([&] { build(options); });
+  return refusal_of([&] { built(options); });
 }
 
 class ToyConv1d final : public Model {
@@ -63,14 +63,14 @@ class ToyConv1d final : public Model {
 };
 
 TEST(Lora, IsOffUnlessARankIsGiven) {
-  const ProgramFamily family = build({});
+  const ProgramFamily family = built({});
   EXPECT_TRUE(family.adapters.empty());
   EXPECT_TRUE(std::none_of(family.state->parameters().begin(), family.state->parameters().end(),
                            [](const Parameter& parameter) { return parameter.is_adapter; }));
 }
 
 TEST(Lora, TrainsQueryAndValueAndTheClassifierUnlessToldOtherwise) {
-  const ProgramFamily family = build(with({.rank = 4}));
+  const ProgramFamily family = built(with({.rank = 4}));
   const std::string self = ".attention.self.";
   std::set<std::string> expected = {"classifier.weight", "classifier.bias"};
   for (const std::string layer : {"bert.encoder.layer.0", "bert.encoder.layer.1"}) {
@@ -127,7 +127,7 @@ TEST(Lora, AdaptsWeightsThatLieTheOtherWayRound) {
 }
 
 TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {
-  const ProgramFamily family = build(with({.rank = 4}));
+  const ProgramFamily family = built(with({.rank = 4}));
   const StateTable& state = *family.state;
   std::set<std::string> with_gradient;
   for (const ParameterGradient& gradient : family.gradients[0]) {
@@ -148,8 +148,8 @@ TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {
 // The backward of a frozen weight's product makes the gradient of its input alone: of a layer's twelve
 // products in a full backward six are left, and those of the embeddings' side are gone in layer 0.
 TEST(Lora, NothingIsComputedOrKeptForFrozenWeights) {
-  const ProgramFamily full = build({});
-  const ProgramFamily adapted = build(with({.rank = 4}));
+  const ProgramFamily full = built({});
+  const ProgramFamily adapted = built(with({.rank = 4}));
   const auto reads_in_backward = [](const Program& program, OpKind producer) {
     int64_t found = 0;
     for (const Node& node : program.nodes()) {
@@ -171,7 +171,7 @@ TEST(Lora, NothingIsComputedOrKeptForFrozenWeights) {
 }
 
 TEST(Lora, QueryKeyAndValueStayOneProduct) {
-  const ProgramFamily family = build(with({.rank = 4}));
+  const ProgramFamily family = built(with({.rank = 4}));
   for (const Program& program : family.programs) {
     EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
     EXPECT_EQ(count(program, OpKind::kAddColumns), 4);
@@ -188,7 +188,7 @@ TEST(Lora, QueryKeyAndValueStayOneProduct) {
 }
 
 TEST(Lora, OtherChainsStayFusedToo) {
-  const ProgramFamily family = build(with({.rank = 4, .targets = {"all-linear"}}));
+  const ProgramFamily family = built(with({.rank = 4, .targets = {"all-linear"}}));
   EXPECT_EQ(family.adapters.list.size(), 2 * 6 + 1U) << "six a layer, and the pooler";
   for (const Program& program : family.programs) {
     EXPECT_EQ(count(program, OpKind::kAttention), 2) << program.name();
@@ -199,13 +199,13 @@ TEST(Lora, OtherChainsStayFusedToo) {
 
 // 8 / 8 is no factor, and no node.
 TEST(Lora, AScaleOfOneCostsNothing) {
-  EXPECT_EQ(count(build(with({.rank = 8})).programs[0], OpKind::kScale), 0);
-  EXPECT_EQ(count(build(with({.rank = 4})).programs[0], OpKind::kScale, Phase::kForward), 4);
+  EXPECT_EQ(count(built(with({.rank = 8})).programs[0], OpKind::kScale), 0);
+  EXPECT_EQ(count(built(with({.rank = 4})).programs[0], OpKind::kScale, Phase::kForward), 4);
 }
 
 TEST(Lora, DropoutIsOfTrainingAndEachAdapterHasItsOwnMask) {
   const ProgramFamily family =
-      build(with({.rank = 4, .dropout = 0.25F, .targets = {"query", "value", "pooler.dense"}}));
+      built(with({.rank = 4, .dropout = 0.25F, .targets = {"query", "value", "pooler.dense"}}));
   EXPECT_EQ(count(family.program(family.find(ProgramKind::kEvaluate)), OpKind::kDropout), 0);
   std::set<uint32_t> streams;
   int64_t adapters = 0;
@@ -236,12 +236,12 @@ TEST(Lora, NamesMatchAsInPeft) {
 // PEFT's rule: what is saved whole has no adapter.
 TEST(Lora, SavedModulesAreTrainedWhole) {
   const ProgramFamily family =
-      build(with({.rank = 4, .targets = {"all-linear"}, .modules_to_save = {"pooler", "classifier"}}));
+      built(with({.rank = 4, .targets = {"all-linear"}, .modules_to_save = {"pooler", "classifier"}}));
   const std::set<std::string> names = trained(family);
   EXPECT_TRUE(names.contains("bert.pooler.dense.bias"));
   EXPECT_TRUE(names.contains("classifier.weight"));
   EXPECT_FALSE(names.contains("bert.pooler.dense.lora_A.weight"));
-  const ProgramFamily nothing = build(with({.rank = 4, .modules_to_save = {"none"}}));
+  const ProgramFamily nothing = built(with({.rank = 4, .modules_to_save = {"none"}}));
   EXPECT_FALSE(trained(nothing).contains("classifier.weight"));
   EXPECT_TRUE(nothing.adapters.saved.empty());
 }
@@ -249,13 +249,13 @@ TEST(Lora, SavedModulesAreTrainedWhole) {
 TEST(Lora, PatternsOfFreezeSeeTheAdapters) {
   StepOptions options = with({.rank = 4});
   options.freeze = {R"(layer\.0\.)"};
-  for (const std::string& name : trained(build(options))) EXPECT_FALSE(contains(name, "layer.0.")) << name;
+  for (const std::string& name : trained(built(options))) EXPECT_FALSE(contains(name, "layer.0.")) << name;
 }
 
 TEST(Lora, WeightDecayIsThatOfOtherWeights) {
   StepOptions options = with({.rank = 4});
   options.optimizer.weight_decay = 0.5F;
-  const ProgramFamily family = build(options);
+  const ProgramFamily family = built(options);
   for (const Parameter& parameter : family.state->parameters()) {
     if (parameter.is_adapter) {
       EXPECT_EQ(parameter.weight_decay, 0.5F) << parameter.name;
@@ -264,7 +264,7 @@ TEST(Lora, WeightDecayIsThatOfOtherWeights) {
 }
 
 TEST(Lora, AnEvaluationRunHasThemToo) {
-  const ProgramFamily family = build(with({.rank = 4}), RunKind::kEvaluate);
+  const ProgramFamily family = built(with({.rank = 4}), RunKind::kEvaluate);
   EXPECT_EQ(family.programs.size(), 1U);
   EXPECT_EQ(family.adapters.list.size(), 4U);
   EXPECT_EQ(count(family.programs[0], OpKind::kAddColumns), 4);

@@ -16,14 +16,14 @@ namespace {
 
 using namespace shoehorn::testing;
 
-StepOptions with(float alpha) {
+StepOptions with_noise(float alpha) {
   StepOptions options;
   options.neftune_noise_alpha = alpha;
   return options;
 }
 
 TEST(Neftune, StandsBehindTheLookupOfTokensInTrainingAlone) {
-  const ProgramFamily family = build(with(5));
+  const ProgramFamily family = build(with_noise(5));
   const Program& step = family.program(family.find(ProgramKind::kTrainStep));
   EXPECT_EQ(count(step, OpKind::kEmbeddingNoise, Phase::kForward), 1);
   EXPECT_EQ(count(family.program(family.find(ProgramKind::kEvaluate)), OpKind::kEmbeddingNoise), 0);
@@ -44,7 +44,7 @@ TEST(Neftune, StandsBehindTheLookupOfTokensInTrainingAlone) {
 }
 
 TEST(Neftune, IsOffAtZero) {
-  EXPECT_EQ(count(build(with(0)).programs[0], OpKind::kEmbeddingNoise), 0);
+  EXPECT_EQ(count(build(with_noise(0)).programs[0], OpKind::kEmbeddingNoise), 0);
 }
 
 TEST(Neftune, StandsInOtherArchitecturesToo) {
@@ -55,7 +55,7 @@ TEST(Neftune, StandsInOtherArchitecturesToo) {
   config.n_heads = 3;
   config.hidden_dim = 20;
   config.max_position_embeddings = 16;
-  const ProgramFamily family = testing::build(DistilBertForSequenceClassification(config), with(5));
+  const ProgramFamily family = testing::build(DistilBertForSequenceClassification(config), with_noise(5));
   EXPECT_EQ(count(family.programs[0], OpKind::kEmbeddingNoise, Phase::kForward), 1);
 }
 
@@ -77,16 +77,17 @@ class TypesAlone final : public Model {
 
 TEST(Neftune, RefusesWhatIsNoAmountOfNoise) {
   for (const float alpha : {-1.0F, std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    EXPECT_NE(
-        refusal_of([&] { build(with(alpha)); }).find("[--neftune_noise_alpha] expected a finite number"),
-        std::string::npos)
+    EXPECT_NE(refusal_of([&] {
+                build(with_noise(alpha));
+              }).find("[--neftune_noise_alpha] expected a finite number"),
+              std::string::npos)
         << alpha;
   }
   EXPECT_NE(refusal_of([] {
-              testing::build(TypesAlone(), with(5));
+              testing::build(TypesAlone(), with_noise(5));
             }).find("expected a model that looks input_ids up"),
             std::string::npos);
-  testing::build(TypesAlone(), with(0));
+  testing::build(TypesAlone(), with_noise(0));
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ using namespace shoehorn::testing;
 
 // Long padded sequences of a small model: activations are most of it, and a share of them far more than the
 // rest of a session. Nothing is reserved.
-constexpr int64_t kSequences = 8;
+constexpr int64_t kWideSequences = 8;
 constexpr int64_t kPaddedLength = 16384;
-constexpr BatchCapacity kWide = {kSequences * kPaddedLength, kSequences, 24};
+constexpr BatchCapacity kWide = {kWideSequences * kPaddedLength, kWideSequences, 24};
 
 SessionOptions training(const BatchCapacity& batch) {
   SessionOptions options;
@@ -95,12 +95,13 @@ TEST(MemoryAlternatives, RecomputeOfFewerLayersBecomesThatOfAll) {
   for (const int64_t layers : {int64_t{2}, kRootOfLayers}) {
     options.step.recompute_every_n_layers = layers;
     ASSERT_GT(arenas_of(model, options), least + kOwnSession);
-    const std::vector<Alternative> found = alternatives(model, options, least + kOwnSession, {kSequences});
+    const std::vector<Alternative> found =
+        alternatives(model, options, least + kOwnSession, {kWideSequences});
     ASSERT_FALSE(found.empty());
     EXPECT_EQ(found[0].flags, "--gradient_checkpointing_kwargs every_n_layers=1") << layers;
   }
   options.step.recompute_every_n_layers = 1;
-  const std::vector<Alternative> found = alternatives(model, options, least - 1, {kSequences});
+  const std::vector<Alternative> found = alternatives(model, options, least - 1, {kWideSequences});
   EXPECT_FALSE(found.empty());
   EXPECT_FALSE(any_has(found, "gradient_checkpointing")) << "it is on already";
 }
@@ -189,7 +190,7 @@ TEST(MemoryAlternatives, TheDumpIsOfTheRunThatWasAskedFor) {
   forecast.budget_bytes = forecast.process_bytes() - 1;
   const std::filesystem::path dump = directory.path() / "dump";
   options.step.dump_directory = dump.string();
-  EXPECT_FALSE(find_alternatives(model, options, forecast, {kSequences}).fitting.empty());
+  EXPECT_FALSE(find_alternatives(model, options, forecast, {kWideSequences}).fitting.empty());
   EXPECT_FALSE(std::filesystem::exists(dump));
 }
 
@@ -262,8 +263,9 @@ TEST(MemoryAlternatives, AResumedRunKeepsItsState) {
   EXPECT_TRUE(with_bytes_a_parameter(9, {}, {.keeps_state = true}).fitting.empty());
   const BertForSequenceClassification model(tiny_bert());
   const SessionOptions options = training(kWide);
-  const std::vector<Alternative> found = alternatives(model, options, arenas_of(model, options) / 4,
-                                                      {.micro_batch_size = kSequences, .keeps_state = true});
+  const std::vector<Alternative> found =
+      alternatives(model, options, arenas_of(model, options) / 4,
+                   {.micro_batch_size = kWideSequences, .keeps_state = true});
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].change, MathsChange::kRounding);
   EXPECT_TRUE(contains(found[0].flags, "--gradient_accumulation_steps"));
@@ -277,10 +279,10 @@ TEST(MemoryAlternatives, TheLargestMicroBatchThatFits) {
   for (const int64_t size : {4, 2, 1}) {
     SessionOptions split = training({size * kPaddedLength, size, 24});
     split.step.recompute_every_n_layers = 1;
-    split.step.gradient_accumulation_steps = kSequences / size;
+    split.step.gradient_accumulation_steps = kWideSequences / size;
     const std::vector<Alternative> found =
         alternatives(model, options, arenas_of(model, split) + kOwnSession / 2,
-                     {.micro_batch_size = kSequences, .keeps_state = true});
+                     {.micro_batch_size = kWideSequences, .keeps_state = true});
     ASSERT_EQ(found.size(), 1U) << size;
     const std::string flag = "--per_device_train_batch_size ";
     ASSERT_TRUE(found[0].flags.starts_with(flag));
@@ -295,7 +297,8 @@ TEST(MemoryAlternatives, FitAndCostLeastFirst) {
   for (const double share : {0.9, 0.5, 0.3}) {
     const auto budget = static_cast<int64_t>(share * static_cast<double>(session.plan().arena_bytes()));
     const MemoryForecast forecast = forecast_of(session, budget);
-    const std::vector<Alternative> found = find_alternatives(model, options, forecast, {kSequences}).fitting;
+    const std::vector<Alternative> found =
+        find_alternatives(model, options, forecast, {kWideSequences}).fitting;
     ASSERT_FALSE(found.empty()) << share;
     EXPECT_LE(found[0].change, MathsChange::kRounding);
     for (size_t i = 0; i < found.size(); ++i) {
@@ -313,14 +316,14 @@ TEST(MemoryRefusal, SaysByHowMuchAndWhatWouldFit) {
   MemoryForecast forecast = forecast_of(session, session.plan().arena_bytes() / 2);
   forecast.limit = {MemoryLimitKind::kBudget, {}, forecast.budget_bytes, forecast.budget_bytes};
   const std::string refusal =
-      format_refusal(forecast, find_alternatives(model, options, forecast, {kSequences}));
+      format_refusal(forecast, find_alternatives(model, options, forecast, {kWideSequences}));
   for (const char* part :
        {"[memory] expected a plan of at most", "(--memory_budget)", "too much; nothing was reserved",
         "Fits, with the same sums in another order:", "Fits, with other numbers:"}) {
     EXPECT_TRUE(contains(refusal, part));
   }
   forecast.budget_bytes = 1 << 20;
-  const Alternatives none = find_alternatives(model, options, forecast, {kSequences});
+  const Alternatives none = find_alternatives(model, options, forecast, {kWideSequences});
   EXPECT_TRUE(none.fitting.empty());
   ASSERT_TRUE(none.least.has_value());
   const std::string in_vain = format_refusal(forecast, none);

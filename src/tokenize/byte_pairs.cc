@@ -9,18 +9,13 @@
 #include "base/utf8.h"
 #include "tokenize/byte_level.h"
 #include "tokenize/json_node.h"
+#include "tokenize/load_bytes.h"
 #include "tokenize/unicode.h"
 
 namespace shoehorn {
 namespace {
 
 constexpr uint64_t kHashMultiplier = 0x9E3779B97F4A7C15u;
-
-uint64_t load(const char* bytes, size_t count) {
-  uint64_t value = 0;
-  std::memcpy(&value, bytes, count);
-  return value;
-}
 
 // A short piece as two words, its length in the last byte: equal words are equal pieces.
 struct PieceKey {
@@ -34,12 +29,12 @@ struct PieceKey {
     const size_t size = piece.size();
     // Loads that overlap: the same bytes fall on the same places.
     if (size > 8) {
-      low = load(bytes, 8);
-      high = load(bytes + size - 8, 8) >> (8 * (16 - size));
+      low = load_bytes(bytes, 8);
+      high = load_bytes(bytes + size - 8, 8) >> (8 * (16 - size));
     } else if (size == 8) {
-      low = load(bytes, 8);
+      low = load_bytes(bytes, 8);
     } else if (size >= 4) {
-      low = load(bytes, 4) | load(bytes + size - 4, 4) << (8 * (size - 4));
+      low = load_bytes(bytes, 4) | load_bytes(bytes + size - 4, 4) << (8 * (size - 4));
     } else {
       for (size_t i = 0; i < size; ++i)
         low |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);

@@ -9,6 +9,7 @@
 
 #include "base/utf8.h"
 #include "io/json_file.h"
+#include "io/test_directory.h"
 #include "tokenize/json_node.h"
 #include "tokenize/split_scanner.h"
 #include "tokenize/tokenizer.h"
@@ -21,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const fs::path kGolden = fs::path(SHOEHORN_SOURCE_DIR) / "tests/golden";
-
 std::vector<size_t> flat(const std::vector<TextRange>& offsets) {
   std::vector<size_t> numbers;
   for (const TextRange& range : offsets) numbers.insert(numbers.end(), {range.begin, range.end});
@@ -30,18 +29,17 @@ std::vector<size_t> flat(const std::vector<TextRange>& offsets) {
 }
 
 const Json& configurations() {
-  static const Json all = read_json(kGolden / "chain_cases.json");
+  static const Json all = read_json(golden("chain_cases.json"));
   return all;
 }
 
 // A configuration of chain_cases.json, by its place there, as a directory that lives for one test.
-class ChainGolden : public testing::TestWithParam<size_t> {
+class ChainGolden : public ::testing::TestWithParam<size_t> {
  protected:
   void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) / fmt::format("chain_golden_{}", ::getpid());
+    dir_ = fs::path(::testing::TempDir()) / fmt::format("chain_golden_{}", ::getpid());
     fs::create_directories(dir_);
-    Json file =
-        read_json(kGolden / "tokenizer_chains" / (configuration_["base"].get<std::string>() + ".json"));
+    Json file = read_json(golden("tokenizer_chains") / (configuration_["base"].get<std::string>() + ".json"));
     merge_json(file, configuration_["patch"]);
     std::ofstream(dir_ / "tokenizer.json") << file;
   }
@@ -73,7 +71,7 @@ TEST_P(ChainGolden, IdsOffsetsAndDecodedText) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ChainGolden, ::testing::Range(size_t{0}, configurations().size()),
-                         [](const testing::TestParamInfo<size_t>& info) {
+                         [](const ::testing::TestParamInfo<size_t>& info) {
                            return test_name(configurations()[info.param]["name"].get<std::string>());
                          });
 
@@ -96,7 +94,7 @@ uint32_t crc_of_code_points(Write&& write) {
 
 const fs::path kNoPath = "test";
 
-class NormalizerGolden : public testing::TestWithParam<std::string> {};
+class NormalizerGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(NormalizerGolden, EveryCodePoint) {
   const Json section = {{"type", GetParam()}};
@@ -107,7 +105,7 @@ TEST_P(NormalizerGolden, EveryCodePoint) {
     normalizer->normalize(normalized);
     return normalized.bytes() + "\n";
   });
-  EXPECT_EQ(crc, read_json(kGolden / "chain_hashes.json")["normalizers"][GetParam()].get<uint32_t>());
+  EXPECT_EQ(crc, read_json(golden("chain_hashes.json"))["normalizers"][GetParam()].get<uint32_t>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, NormalizerGolden,
@@ -127,7 +125,7 @@ std::string regex_split(const std::string& expression) {
   return section.dump();
 }
 
-class PreTokenizerGolden : public testing::TestWithParam<NamedSplit> {};
+class PreTokenizerGolden : public ::testing::TestWithParam<NamedSplit> {};
 
 TEST_P(PreTokenizerGolden, EveryCodePoint) {
   const Json section = Json::parse(GetParam().section);
@@ -141,7 +139,7 @@ TEST_P(PreTokenizerGolden, EveryCodePoint) {
     for (size_t i = 0; i < pieces.pieces.size(); ++i) lines.append(pieces[i]).append("\n");
     return lines;
   });
-  EXPECT_EQ(crc, read_json(kGolden / "chain_hashes.json")["pre_tokenizers"][GetParam().name].get<uint32_t>());
+  EXPECT_EQ(crc, read_json(golden("chain_hashes.json"))["pre_tokenizers"][GetParam().name].get<uint32_t>());
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -17,27 +17,27 @@ const std::string_view kQwenExpression =
 
 namespace {
 
-enum class Kind : uint8_t { kLetter, kNumber, kSpace, kOther, kNotAscii };
+enum class CharacterKind : uint8_t { kLetter, kNumber, kSpace, kOther, kNotAscii };
 
-constexpr std::array<Kind, 256> make_kinds() {
-  std::array<Kind, 256> kinds{};
+constexpr std::array<CharacterKind, 256> make_kinds() {
+  std::array<CharacterKind, 256> kinds{};
   for (int c = 0; c < 256; ++c) {
     const int lower = c | 0x20;
-    kinds[static_cast<size_t>(c)] = c >= 0x80                                ? Kind::kNotAscii
-                                    : (lower >= 'a' && lower <= 'z')         ? Kind::kLetter
-                                    : (c >= '0' && c <= '9')                 ? Kind::kNumber
-                                    : (c == ' ' || (c >= '\t' && c <= '\r')) ? Kind::kSpace
-                                                                             : Kind::kOther;
+    kinds[static_cast<size_t>(c)] = c >= 0x80                                ? CharacterKind::kNotAscii
+                                    : (lower >= 'a' && lower <= 'z')         ? CharacterKind::kLetter
+                                    : (c >= '0' && c <= '9')                 ? CharacterKind::kNumber
+                                    : (c == ' ' || (c >= '\t' && c <= '\r')) ? CharacterKind::kSpace
+                                                                             : CharacterKind::kOther;
   }
   return kinds;
 }
 
-constexpr std::array<Kind, 256> kKinds = make_kinds();
+constexpr std::array<CharacterKind, 256> kKinds = make_kinds();
 
-Kind kind_of(int32_t code_point) {
-  if (is_letter(code_point)) return Kind::kLetter;
-  if (is_whitespace(code_point)) return Kind::kSpace;
-  return is_number(code_point) ? Kind::kNumber : Kind::kOther;
+CharacterKind kind_of(int32_t code_point) {
+  if (is_letter(code_point)) return CharacterKind::kLetter;
+  if (is_whitespace(code_point)) return CharacterKind::kSpace;
+  return is_number(code_point) ? CharacterKind::kNumber : CharacterKind::kOther;
 }
 
 // A place in the text and what stands there.
@@ -46,20 +46,20 @@ class Cursor {
   Cursor(std::string_view text, size_t end) : text_(text), end_(end) {}
 
   // The kind of the code point at `position`, which is before the end of the text; `after` is the position behind it.
-  Kind kind_at(size_t position, size_t& after) const {
-    const Kind kind = kKinds[static_cast<uint8_t>(text_[position])];
+  CharacterKind kind_at(size_t position, size_t& after) const {
+    const CharacterKind kind = kKinds[static_cast<uint8_t>(text_[position])];
     after = position + 1;
-    if (kind != Kind::kNotAscii) [[likely]]
+    if (kind != CharacterKind::kNotAscii) [[likely]]
       return kind;
     after = position;
     return kind_of(decode_utf8(text_, after));
   }
-  bool is_kind(size_t position, Kind kind) const {
+  bool is_kind(size_t position, CharacterKind kind) const {
     size_t after = 0;
     return position < end_ && kind_at(position, after) == kind;
   }
   // Past all of the kind from `position` on.
-  size_t skip(size_t position, Kind kind) const {
+  size_t skip(size_t position, CharacterKind kind) const {
     size_t after = 0;
     while (position < end_ && kind_at(position, after) == kind) position = after;
     return position;
@@ -105,14 +105,14 @@ size_t end_of_gpt2_match(const Cursor& cursor, size_t begin) {
     if (length > 0) return begin + length;
   }
   size_t after = 0;
-  Kind kind = cursor.kind_at(begin, after);
-  if (kind != Kind::kSpace) return cursor.skip(after, kind);
+  CharacterKind kind = cursor.kind_at(begin, after);
+  if (kind != CharacterKind::kSpace) return cursor.skip(after, kind);
   if (byte == ' ' && cursor.has(after)) {
     size_t behind = 0;
     kind = cursor.kind_at(after, behind);
-    if (kind != Kind::kSpace) return cursor.skip(behind, kind);
+    if (kind != CharacterKind::kSpace) return cursor.skip(behind, kind);
   }
-  return cursor.space_end(begin, cursor.skip(after, Kind::kSpace));
+  return cursor.space_end(begin, cursor.skip(after, CharacterKind::kSpace));
 }
 
 bool is_line_end(char byte) {
@@ -127,25 +127,26 @@ size_t end_of_llama_match(const Cursor& cursor, size_t begin) {
     if (length > 0) return begin + length;
   }
   size_t after = 0;
-  const Kind kind = cursor.kind_at(begin, after);
-  if (kind == Kind::kLetter) return cursor.skip(after, Kind::kLetter);
-  if (kind == Kind::kNumber) {
+  const CharacterKind kind = cursor.kind_at(begin, after);
+  if (kind == CharacterKind::kLetter) return cursor.skip(after, CharacterKind::kLetter);
+  if (kind == CharacterKind::kNumber) {
     for (int digits = 1; digits < most_digits; ++digits) {
       size_t behind = 0;
-      if (!cursor.is_kind(after, Kind::kNumber)) break;
+      if (!cursor.is_kind(after, CharacterKind::kNumber)) break;
       cursor.kind_at(after, behind);
       after = behind;
     }
     return after;
   }
   // One character that is no end of a line goes with the letters behind it.
-  if (!is_line_end(byte) && cursor.is_kind(after, Kind::kLetter)) return cursor.skip(after, Kind::kLetter);
-  if (kind == Kind::kOther || (byte == ' ' && cursor.is_kind(after, Kind::kOther))) {
-    size_t end = cursor.skip(after, Kind::kOther);
+  if (!is_line_end(byte) && cursor.is_kind(after, CharacterKind::kLetter))
+    return cursor.skip(after, CharacterKind::kLetter);
+  if (kind == CharacterKind::kOther || (byte == ' ' && cursor.is_kind(after, CharacterKind::kOther))) {
+    size_t end = cursor.skip(after, CharacterKind::kOther);
     while (is_line_end(cursor.byte(end))) ++end;
     return end;
   }
-  const size_t run_end = cursor.skip(after, Kind::kSpace);
+  const size_t run_end = cursor.skip(after, CharacterKind::kSpace);
   for (size_t last = run_end; last > begin; --last)
     if (is_line_end(cursor.byte(last - 1))) return last;
   return cursor.space_end(begin, run_end);

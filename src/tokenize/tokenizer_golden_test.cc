@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
+#include "io/test_directory.h"
 #include "tokenize/bert_normalizer.h"
 #include "tokenize/tokenizer.h"
 #include "tokenize/tokenizer_testing.h"
@@ -19,19 +20,17 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const fs::path kGolden = fs::path(SHOEHORN_SOURCE_DIR) / "tests/golden";
-
 std::string read(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 TEST(TokenizerGolden, EveryConfiguration) {
-  const fs::path dir = fs::path(testing::TempDir()) / fmt::format("tokenizer_golden_{}", ::getpid());
+  const fs::path dir = fs::path(::testing::TempDir()) / fmt::format("tokenizer_golden_{}", ::getpid());
   fs::create_directories(dir);
-  for (const Json& configuration : Json::parse(read(kGolden / "tokenizer_cases.json"))) {
+  for (const Json& configuration : Json::parse(read(golden("tokenizer_cases.json")))) {
     SCOPED_TRACE(configuration["name"].get<std::string>());
-    Json file = Json::parse(read(kGolden / "tokenizer_small/tokenizer.json"));
+    Json file = Json::parse(read(golden("tokenizer_small/tokenizer.json")));
     merge_json(file, configuration["patch"]);
     // Keys come out sorted, so this also reads a vocabulary whose ids are not in order.
     std::ofstream(dir / "tokenizer.json") << file;
@@ -51,14 +50,14 @@ TEST(TokenizerGolden, EveryConfiguration) {
 }
 
 // Each code point alone, between letters, after marks of accents, and among marks that are kept.
-std::string surround(int32_t code_point) {
+std::string surrounded(int32_t code_point) {
   std::string c;
   append_utf8(code_point, c);
   return c + "a" + c + "B e\u0301\u0327" + c + " \u302E\u302F" + c + "\u0327\u302E\U0001D165";
 }
 
 TEST(TokenizerGolden, NormalizesEveryCodePoint) {
-  const Json hashes = Json::parse(read(kGolden / "tokenizer_hashes.json"))["code_points"];
+  const Json hashes = Json::parse(read(golden("tokenizer_hashes.json")))["code_points"];
   for (const std::string options : {"1111", "1110", "1101", "1100", "0011"}) {
     const BertNormalizer normalizer(
         {options[0] == '1', options[1] == '1', options[2] == '1', options[3] == '1'});
@@ -68,7 +67,7 @@ TEST(TokenizerGolden, NormalizesEveryCodePoint) {
     for (int32_t c = 0; c < 0x110000; ++c) {
       if (c >= 0xD800 && c < 0xE000) continue;
       normalized.clear();
-      normalizer.append_normalized(surround(c), scratch, normalized);
+      normalizer.append_normalized(surrounded(c), scratch, normalized);
       normalized += '\n';
       crc = crc32(normalized, crc);
     }
@@ -80,7 +79,7 @@ TEST(TokenizerGolden, SplitsAtEveryCodePoint) {
   uint32_t crc = 0;
   for (int32_t c = 0; c < 0x110000; ++c) {
     if (c >= 0xD800 && c < 0xE000) continue;
-    const std::string text = surround(c);
+    const std::string text = surrounded(c);
     std::string words;
     size_t position = 0;
     for (auto word = next_word(text, position); !word.empty(); word = next_word(text, position)) {
@@ -89,7 +88,7 @@ TEST(TokenizerGolden, SplitsAtEveryCodePoint) {
     }
     crc = crc32(words, crc);
   }
-  const Json hashes = Json::parse(read(kGolden / "tokenizer_hashes.json"))["code_points"];
+  const Json hashes = Json::parse(read(golden("tokenizer_hashes.json")))["code_points"];
   EXPECT_EQ(crc, hashes["words"].get<uint32_t>());
 }
 
@@ -104,7 +103,7 @@ uint32_t crc_of(const std::vector<Encoding>& encodings) {
 }
 
 Json hashed_files() {
-  return Json::parse(read(kGolden / "tokenizer_hashes.json"))["files"];
+  return Json::parse(read(golden("tokenizer_hashes.json")))["files"];
 }
 
 std::vector<std::string> names_of_hashed_files() {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "tokenize/load_bytes.h"
 #include "tokenize/parallel.h"
 
 namespace shoehorn {
@@ -14,12 +15,6 @@ namespace {
 
 // Texts that a thread takes at a time.
 constexpr int64_t kCountedTextsPerTurn = 64;
-
-uint64_t load(const char* bytes, size_t count) {
-  uint64_t value = 0;
-  std::memcpy(&value, bytes, count);
-  return value;
-}
 
 // Every bit of the result depends on every bit of both.
 uint64_t mix(uint64_t a, uint64_t b) {
@@ -30,8 +25,8 @@ uint64_t mix(uint64_t a, uint64_t b) {
 bool is_ascii(std::string_view text) {
   size_t i = 0;
   for (; i + 8 <= text.size(); i += 8)
-    if ((load(text.data() + i, 8) & 0x8080808080808080U) != 0) return false;
-  return (load(text.data() + i, text.size() - i) & 0x8080808080808080U) == 0;
+    if ((load_bytes(text.data() + i, 8) & 0x8080808080808080U) != 0) return false;
+  return (load_bytes(text.data() + i, text.size() - i) & 0x8080808080808080U) == 0;
 }
 
 }  // namespace
@@ -41,10 +36,10 @@ uint64_t WordTable::hash_of(std::string_view word) {
   constexpr uint64_t kSecond = 0xD6E8FEB86659FD93U;
   uint64_t hash = kFirst ^ word.size();
   while (word.size() > 8) {
-    hash = mix(hash ^ load(word.data(), 8), kSecond);
+    hash = mix(hash ^ load_bytes(word.data(), 8), kSecond);
     word.remove_prefix(8);
   }
-  return mix(hash ^ load(word.data(), word.size()), kSecond);
+  return mix(hash ^ load_bytes(word.data(), word.size()), kSecond);
 }
 
 WordTable::Slot& WordTable::find(std::string_view word, uint64_t hash) {

@@ -15,7 +15,7 @@ using namespace shoehorn::testing;
 constexpr int64_t kSamples = 28;
 
 // What a run leaves: loss and norm of each step, the weights, and the bytes it took.
-struct Trained {
+struct LoopRun {
   std::vector<double> losses = {};
   std::vector<double> norms = {};
   NamedWeights weights = {};
@@ -23,7 +23,7 @@ struct Trained {
   int64_t measured_arena_bytes = 0;
 };
 
-Trained by_trainer(const Model& model, const TrainingArguments& args) {
+LoopRun by_trainer(const Model& model, const TrainingArguments& args) {
   Trainer trainer(model, args, tiny_samples(kSamples, 5));
   trainer.train();
   return {logged(trainer.state(), "loss"), logged(trainer.state(), "grad_norm"),
@@ -37,14 +37,14 @@ int64_t steps_of_run(const TrainingArguments& args) {
 }
 
 // The loop that leaves accumulation to the accelerator.
-Trained by_accumulate(const Model& model, const TrainingArguments& args, int64_t epochs) {
+LoopRun by_accumulate(const Model& model, const TrainingArguments& args, int64_t epochs) {
   Accelerator accelerator(args);
   auto [prepared, optimizer, loader, scheduler] =
       accelerator.prepare(model, create_optimizer(args),
                           DataLoader(tiny_samples(kSamples, 5),
                                      {.batch_size = args.per_device_train_batch_size, .shuffle = true}),
                           get_scheduler(args, steps_of_run(args)));
-  Trained trained{.arena_bytes = accelerator.forecast().arena_bytes()};
+  LoopRun trained{.arena_bytes = accelerator.forecast().arena_bytes()};
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
     for (const Batch& batch : loader) {
       const auto scope = accelerator.accumulate(prepared);
@@ -64,7 +64,7 @@ Trained by_accumulate(const Model& model, const TrainingArguments& args, int64_t
   return trained;
 }
 
-void expect_same(const Trained& loop, const Trained& trainer) {
+void expect_same(const LoopRun& loop, const LoopRun& trainer) {
   EXPECT_EQ(loop.losses, trainer.losses);
   EXPECT_EQ(loop.norms, trainer.norms);
   EXPECT_TRUE(loop.weights == trainer.weights);
@@ -113,7 +113,7 @@ TEST(Accelerator, GuidesLoopIsTheTrainersRun) {
       accelerator.prepare(model, create_optimizer(args),
                           DataLoader(tiny_samples(kSamples, 5), {.batch_size = 4, .shuffle = true}));
   EXPECT_EQ(loader.size(), 7);
-  Trained trained{.arena_bytes = accelerator.forecast().arena_bytes()};
+  LoopRun trained{.arena_bytes = accelerator.forecast().arena_bytes()};
   for (int epoch = 0; epoch < 2; ++epoch) {
     int64_t step = 0;
     for (const Batch& batch : loader) {
@@ -177,9 +177,9 @@ TEST(Accelerator, ModelAsksForCheckpointing) {
   BertConfig config = tiny_bert(0.1F);
   config.num_hidden_layers = 6;
   BertForSequenceClassification model(config);
-  const Trained asked_by_arguments = by_trainer(model, args);
+  const LoopRun asked_by_arguments = by_trainer(model, args);
   args.gradient_checkpointing = false;
-  const Trained plain = by_trainer(model, args);
+  const LoopRun plain = by_trainer(model, args);
   model.gradient_checkpointing_enable();
   expect_same(by_accumulate(model, args, 2), asked_by_arguments);
   EXPECT_LT(asked_by_arguments.arena_bytes, plain.arena_bytes);

@@ -38,16 +38,16 @@ TEST(BatchBuckets, NoneIsLargerThanTheFirst) {
   }
 }
 
-struct Setting {
+struct BucketSetting {
   const char* name;
   void (*set)(TrainingArguments&);
 };
 
-void PrintTo(const Setting& setting, std::ostream* out) {
+void PrintTo(const BucketSetting& setting, std::ostream* out) {
   *out << setting.name;
 }
 
-struct Trained {
+struct BucketRun {
   std::vector<float> losses;
   NamedWeights weights;
   double evaluation_loss = 0;
@@ -57,11 +57,11 @@ struct Trained {
   double flops = 0;
 };
 
-class Buckets : public ::testing::TestWithParam<Setting> {
+class Buckets : public ::testing::TestWithParam<BucketSetting> {
  protected:
   // Four steps, then an evaluation.
-  Trained train(std::vector<BatchCapacity> smaller_train,
-                std::vector<BatchCapacity> smaller_evaluation) const {
+  BucketRun train(std::vector<BatchCapacity> smaller_train,
+                  std::vector<BatchCapacity> smaller_evaluation) const {
     TrainingArguments args = quiet_arguments(3);
     GetParam().set(args);
     const BertForSequenceClassification model(tiny_bert(0.1F));
@@ -77,7 +77,7 @@ class Buckets : public ::testing::TestWithParam<Setting> {
     Session session(model, options);
     session.reserve();
     initialize_weights(session.state(), session.executor(), 4);
-    Trained trained;
+    BucketRun trained;
     trained.transient_bytes = session.plan().device().transient_bytes;
     trained.flops = session.step_flops();
     session.executor().set_observer([&](ProgramId id, size_t node, std::span<const int64_t>) {
@@ -106,8 +106,8 @@ class Buckets : public ::testing::TestWithParam<Setting> {
 };
 
 TEST_P(Buckets, HaveTheBitsAndTheMemoryOfTheLargestAlone) {
-  const Trained one = train({}, {});
-  const Trained several = train({{48, 3, 20}, {32, 3, 18}}, {{64, 4, 20}, {32, 4, 18}});
+  const BucketRun one = train({}, {});
+  const BucketRun several = train({{48, 3, 20}, {32, 3, 18}}, {{64, 4, 20}, {32, 4, 18}});
   EXPECT_EQ(several.losses, one.losses);
   EXPECT_EQ(several.weights, one.weights);
   EXPECT_EQ(several.evaluation_loss, one.evaluation_loss);
@@ -127,37 +127,38 @@ TEST_P(Buckets, HaveTheBitsAndTheMemoryOfTheLargestAlone) {
   EXPECT_GT(evaluated, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Settings, Buckets,
-    ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
-                      Setting{"fp32_unfused", [](TrainingArguments& args) { args.skip_pass = {"fuse"}; }},
-                      Setting{"bf16_accumulated",
-                              [](TrainingArguments& args) {
-                                args.bf16 = true;
-                                args.gradient_accumulation_steps = 3;
-                              }},
-                      Setting{"fp16_accumulated",
-                              [](TrainingArguments& args) {
-                                args.fp16 = true;
-                                args.loss_scale = 128;
-                                args.gradient_accumulation_steps = 3;
-                              }},
-                      Setting{"layer_major_recompute_in_backward",
-                              [](TrainingArguments& args) {
-                                args.gradient_accumulation_steps = 2;
-                                args.accumulation_order = "layer_major";
-                                args.gradient_checkpointing = true;
-                                args.update_in_backward = true;
-                                args.max_grad_norm = 0;
-                              }},
-                      Setting{"adapters_8bit",
-                              [](TrainingArguments& args) {
-                                args.lora_rank = 2;
-                                args.lora_dropout = 0.1;
-                                args.optim = "adamw_8bit";
-                                args.neftune_noise_alpha = 5;
-                              }}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Settings, Buckets,
+                         ::testing::Values(BucketSetting{"fp32", [](TrainingArguments&) {}},
+                                           BucketSetting{
+                                               "fp32_unfused",
+                                               [](TrainingArguments& args) { args.skip_pass = {"fuse"}; }},
+                                           BucketSetting{"bf16_accumulated",
+                                                         [](TrainingArguments& args) {
+                                                           args.bf16 = true;
+                                                           args.gradient_accumulation_steps = 3;
+                                                         }},
+                                           BucketSetting{"fp16_accumulated",
+                                                         [](TrainingArguments& args) {
+                                                           args.fp16 = true;
+                                                           args.loss_scale = 128;
+                                                           args.gradient_accumulation_steps = 3;
+                                                         }},
+                                           BucketSetting{"layer_major_recompute_in_backward",
+                                                         [](TrainingArguments& args) {
+                                                           args.gradient_accumulation_steps = 2;
+                                                           args.accumulation_order = "layer_major";
+                                                           args.gradient_checkpointing = true;
+                                                           args.update_in_backward = true;
+                                                           args.max_grad_norm = 0;
+                                                         }},
+                                           BucketSetting{"adapters_8bit",
+                                                         [](TrainingArguments& args) {
+                                                           args.lora_rank = 2;
+                                                           args.lora_dropout = 0.1;
+                                                           args.optim = "adamw_8bit";
+                                                           args.neftune_noise_alpha = 5;
+                                                         }}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace shoehorn

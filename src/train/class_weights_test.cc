@@ -23,8 +23,8 @@ std::shared_ptr<const Task> task_of(ProblemType problem, std::vector<std::string
   return make_task({.problem = problem, .names = std::move(names)});
 }
 
-std::vector<float> weights_of(const std::vector<std::string>& given, const Task& task,
-                              const Dataset* train = nullptr) {
+std::vector<float> weights_given(const std::vector<std::string>& given, const Task& task,
+                                 const Dataset* train = nullptr) {
   TrainingArguments args;
   args.class_weights = given;
   return class_weights_of(args, task, train);
@@ -54,10 +54,10 @@ TEST(ClassWeights, BalancedPositiveWeightsAreTheOthersPerText) {
 TEST(ClassWeights, AsGiven) {
   const auto task = task_of(ProblemType::kSingleLabel, {"no", "yes", "a=b"});
   const Dataset data = labelled({0, 0, 0, 1, -100});
-  EXPECT_TRUE(weights_of({}, *task).empty());
-  EXPECT_EQ(weights_of({"1", "0.5", "0"}, *task), (std::vector<float>{1, 0.5F, 0}));
-  EXPECT_EQ(weights_of({"a=b=3", "yes=2"}, *task), (std::vector<float>{1, 2, 3}));
-  EXPECT_EQ(weights_of({"balanced"}, *task, &data), (std::vector<float>{4.0F / 6, 2, 1}));
+  EXPECT_TRUE(weights_given({}, *task).empty());
+  EXPECT_EQ(weights_given({"1", "0.5", "0"}, *task), (std::vector<float>{1, 0.5F, 0}));
+  EXPECT_EQ(weights_given({"a=b=3", "yes=2"}, *task), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(weights_given({"balanced"}, *task, &data), (std::vector<float>{4.0F / 6, 2, 1}));
   EXPECT_EQ(target_weight(data, 4, std::vector<float>{1, 2, 3}), 0.0);
   EXPECT_EQ(target_weight(data, 3, std::vector<float>{1, 2, 3}), 2.0);
   EXPECT_EQ(target_weight(data, 3, {}), 1.0);
@@ -69,7 +69,7 @@ TEST(ClassWeights, AsGiven) {
 TEST(ClassWeights, Refusals) {
   const auto task = task_of(ProblemType::kSingleLabel, {"no", "yes", "maybe"});
   const auto refusal = [&](const std::vector<std::string>& given, const Task& of) {
-    return message_of<UserError>([&] { weights_of(given, of); });
+    return message_of<UserError>([&] { weights_given(given, of); });
   };
   EXPECT_EQ(refusal({"1", "2"}, *task),
             "[class_weights] expected 3 numbers, one for each class (no, yes, maybe), got 2");

@@ -100,4 +100,13 @@ inline std::vector<double> logged(const TrainerState& state, const std::string& 
   return values;
 }
 
+// The steps of the entries of the log that have `key`, in order.
+inline std::vector<int64_t> steps_with(const TrainerState& state, const std::string& key) {
+  std::vector<int64_t> steps;
+  for (const Metrics& entry : state.log_history) {
+    if (entry.contains(key)) steps.push_back(static_cast<int64_t>(metric_number(entry.at("step"))));
+  }
+  return steps;
+}
+
 }  // namespace shoehorn::testing

@@ -78,14 +78,6 @@ class Recorder final : public TrainerCallback {
   Decide decide_;
 };
 
-std::vector<int64_t> steps_with(const TrainerState& state, const std::string& key) {
-  std::vector<int64_t> steps;
-  for (const Metrics& entry : state.log_history) {
-    if (entry.contains(key)) steps.push_back(static_cast<int64_t>(metric_number(entry.at("step"))));
-  }
-  return steps;
-}
-
 class TrainerCallbackTest : public ::testing::Test {
  protected:
   // Batches of 8 of 28 samples: 4 steps an epoch. Nothing is due of itself.

@@ -15,15 +15,6 @@ namespace {
 using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
-// Steps at which the log has an entry with `key`.
-std::vector<int64_t> steps_with(const TrainerState& state, const std::string& key) {
-  std::vector<int64_t> steps;
-  for (const Metrics& entry : state.log_history) {
-    if (entry.contains(key)) steps.push_back(static_cast<int64_t>(metric_number(entry.at("step"))));
-  }
-  return steps;
-}
-
 std::vector<int64_t> saved_steps(const fs::path& output_dir) {
   std::vector<int64_t> steps;
   for (const fs::path& path : list_checkpoints(output_dir))

@@ -16,19 +16,18 @@ namespace {
 
 using namespace shoehorn::testing;
 
-constexpr int64_t kVocabulary = ToyModel::kVocabulary;
-constexpr int64_t kHidden = 9;
+constexpr int64_t kTiedHidden = 9;
 
 // Predicts a token from a sequence's first one; the head multiplies by `head`, which may be the embedding
 // table itself.
 Tensor predict_token(ModelBuilder& builder, const std::string& head) {
   builder.set_region(-1, Component::kEmbeddings);
-  const Tensor table = embedding_table(builder, "table", kVocabulary, kHidden, 0.2F);
+  const Tensor table = embedding_table(builder, "table", kVocabulary, kTiedHidden, 0.2F);
   Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
   builder.set_region(0, Component::kFeedForward);
-  x = builder.activation(linear_layer(builder, "dense", x, kHidden, 0.2F), Activation::kGelu);
+  x = builder.activation(linear_layer(builder, "dense", x, kTiedHidden, 0.2F), Activation::kGelu);
   builder.set_region(-1, Component::kHead);
-  const Tensor weight = embedding_table(builder, head, kVocabulary, kHidden, 0.2F);
+  const Tensor weight = embedding_table(builder, head, kVocabulary, kTiedHidden, 0.2F);
   const Tensor bias = builder.parameter("head.bias", {kVocabulary}, {});
   return builder.linear(builder.first_tokens(x), weight, bias);
 }
@@ -94,7 +93,8 @@ TEST_P(TiedWeights, OneTableOfGradients) {
     for (const Node& node : program.nodes()) {
       if (node.outputs.empty()) continue;
       const Value& output = program.value(node.outputs[0]);
-      if (output.type.shape.elements() != kVocabulary * kHidden || output.role != Role::kGradient) continue;
+      if (output.type.shape.elements() != kVocabulary * kTiedHidden || output.role != Role::kGradient)
+        continue;
       EXPECT_NE(node.kind, OpKind::kAdd) << program.name();
       if (node.kind == OpKind::kEmbeddingGrad) gradients_in_place += node.inputs.back().valid() ? 1 : 0;
     }
@@ -112,11 +112,12 @@ TEST_P(TiedWeights, OneStorageOneParameterOneUpdate) {
     for (const Storage& storage : session.state().storages()) {
       const bool is_stored_once = storage.role == Role::kWeight || storage.role == Role::kMasterWeight;
       const bool is_rest_or_cast = storage.type.dtype == DType::kI16 || storage.type.dtype == DType::kF16;
-      if (is_stored_once && !is_rest_or_cast && storage.type.shape.elements() == kVocabulary * kHidden)
+      if (is_stored_once && !is_rest_or_cast && storage.type.shape.elements() == kVocabulary * kTiedHidden)
         ++tables;
     }
     EXPECT_EQ(tables, 1);
-    EXPECT_EQ(session.parameter_count(), kVocabulary * kHidden + kHidden * kHidden + kHidden + kVocabulary);
+    EXPECT_EQ(session.parameter_count(),
+              kVocabulary * kTiedHidden + kTiedHidden * kTiedHidden + kTiedHidden + kVocabulary);
   }
 }
 

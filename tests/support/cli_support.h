@@ -16,6 +16,8 @@
 
 namespace shoehorn::testing {
 
+inline constexpr int64_t kMebibyte = int64_t{1} << 20;
+
 struct ProgramRun {
   int exit_code = -1;  // -1: ended by a signal
   std::string output;

@@ -19,7 +19,7 @@ using testing::Doubles;
 using testing::Operands;
 using testing::Storage;
 
-struct Result {
+struct UnfusedResult {
   std::vector<float> probabilities;
   std::vector<float> dprobabilities;
   Storage context;
@@ -27,14 +27,14 @@ struct Result {
 };
 
 // All steps forward and backward, softmax and dropout in place where that is allowed.
-Result run(const AttentionCase& x, Operands& in, Storage& dcontext) {
+UnfusedResult run_unfused(const AttentionCase& x, Operands& in, Storage& dcontext) {
   AttentionBatch batch = x.batch;
   batch.bias = static_cast<const float*>(in.bias.data());
   const int64_t queries = batch.query_columns();
   const int64_t keys = batch.key_columns();
   const int64_t count = batch.heads * batch.query_rows * batch.max_key_length;
-  Result out{std::vector<float>(count, NAN), std::vector<float>(count, NAN),
-             Storage(batch.dtype, batch.query_rows * queries), Operands::empty(x)};
+  UnfusedResult out{std::vector<float>(count, NAN), std::vector<float>(count, NAN),
+                    Storage(batch.dtype, batch.query_rows * queries), Operands::empty(x)};
   std::vector<float> dropped(count, NAN);
   attention_scores(batch, {in.q.data(), queries}, {in.k.data(), keys}, out.probabilities.data());
   attention_softmax(batch, out.probabilities.data(), out.probabilities.data());
@@ -52,7 +52,7 @@ Result run(const AttentionCase& x, Operands& in, Storage& dcontext) {
   return out;
 }
 
-Storage random_dcontext(const AttentionCase& x) {
+Storage random_dcontext_of(const AttentionCase& x) {
   return Storage::uniform(x.batch.dtype, x.batch.query_rows * x.batch.query_columns(), 9);
 }
 
@@ -76,8 +76,8 @@ TEST(AttentionUnfused, MatchesReference) {
           if (own_keys) shape.key_lengths = {3, 7, 2, 50, 0};
           const AttentionCase x(shape);
           Operands in = Operands::uniform(x, 1);
-          Storage dcontext = random_dcontext(x);
-          const Result got = run(x, in, dcontext);
+          Storage dcontext = random_dcontext_of(x);
+          const UnfusedResult got = run_unfused(x, in, dcontext);
           // Delta comes from the probabilities here, so the reference's context must not be rounded.
           const Doubles context = reference_forward(x, in.doubles()).context;
           const int64_t terms = 11 + x.batch.group() * 171;
@@ -127,12 +127,12 @@ TEST(AttentionUnfused, BitwiseTheSameWithAnyNumberOfThreads) {
                          .p = 0.1F,
                          .has_bias = true});
   Operands in = Operands::uniform(x, 1);
-  Storage dcontext = random_dcontext(x);
+  Storage dcontext = random_dcontext_of(x);
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
-  const Result one = run(x, in, dcontext);
+  const UnfusedResult one = run_unfused(x, in, dcontext);
   omp_set_num_threads(2);
-  const Result two = run(x, in, dcontext);
+  const UnfusedResult two = run_unfused(x, in, dcontext);
   omp_set_num_threads(threads);
   EXPECT_EQ(one.context.bytes(), two.context.bytes());
   EXPECT_EQ(one.gradients.q.bytes(), two.gradients.q.bytes());

@@ -45,11 +45,11 @@ struct Outcome {
 // `parts`: what ranks have of them before, by rank; else NaN.
 Outcome run(void (*collective)(const RingCall&), const std::vector<RingSegment>& segments, int32_t size,
             int64_t chunk, const std::vector<RankTensors>& before = {}) {
-  const auto ranks = testing::thread_ranks(size);
+  const auto ranks = shoehorn::testing::thread_ranks(size);
   Outcome outcome{std::vector<RankTensors>(ranks.size()), {}};
   std::vector<int64_t> sizes;
   for (const RingSegment& segment : segments) sizes.push_back(segment.elements);
-  testing::run_ranks(ranks, [&](Communicator& own) {
+  shoehorn::testing::run_ranks(ranks, [&](Communicator& own) {
     const auto rank = static_cast<size_t>(own.rank());
     RankTensors& tensors = outcome.ranks[rank];
     if (before.empty()) {
@@ -81,12 +81,12 @@ bool have_same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-const std::vector<std::vector<int64_t>> kSizes = {{1}, {3, 1, 2}, {1000}, {17, 5000, 1, 1, 333, 70000}};
+const std::vector<std::vector<int64_t>> kRingSizes = {{1}, {3, 1, 2}, {1000}, {17, 5000, 1, 1, 333, 70000}};
 
 // Against sums in double: N - 1 additions of numbers of that magnitude.
 TEST(AllReduce, AddsUpTheTermsOfAllRanks) {
   for (const int32_t size : {1, 2, 3, 5}) {
-    for (const std::vector<int64_t>& sizes : kSizes) {
+    for (const std::vector<int64_t>& sizes : kRingSizes) {
       for (const int64_t chunk : {int64_t{0}, int64_t{37}, int64_t{1024}}) {
         if (chunk == 37 && sizes.size() > 4) continue;  // hundreds of blocks
         const Outcome reduced = run(all_reduce, segments_of(sizes, size), size, chunk);
@@ -110,7 +110,7 @@ TEST(AllReduce, AddsUpTheTermsOfAllRanks) {
 
 // The order of the sums is the ring's: the same on all ranks, each time, and however parts are cut into blocks.
 TEST(AllReduce, GivesAllRanksTheSameBitsEachTime) {
-  const std::vector<RingSegment> segments = segments_of(kSizes.back(), 4);
+  const std::vector<RingSegment> segments = segments_of(kRingSizes.back(), 4);
   const Outcome first = run(all_reduce, segments, 4, 250);
   const Outcome again = run(all_reduce, segments, 4, 0);
   for (const RankTensors& rank : first.ranks) {
@@ -124,7 +124,7 @@ TEST(AllReduce, GivesAllRanksTheSameBitsEachTime) {
 // A part of the sums is bit for bit what an all_reduce has there, zeros follow it, and a rank's own terms stay.
 TEST(ReduceScatter, HasTheBitsOfAnAllReduce) {
   for (const int32_t size : {1, 2, 3, 5}) {
-    for (const std::vector<int64_t>& sizes : kSizes) {
+    for (const std::vector<int64_t>& sizes : kRingSizes) {
       for (const int64_t multiple : {1, 16}) {
         const std::vector<RingSegment> segments = segments_of(sizes, size, multiple);
         const Outcome reduced = run(all_reduce, segments, size, 4096);
@@ -149,7 +149,7 @@ TEST(ReduceScatter, HasTheBitsOfAnAllReduce) {
 TEST(AllGather, TellsEveryRankAllParts) {
   for (const int32_t size : {1, 2, 3, 5}) {
     for (const int64_t chunk : {0, 999}) {
-      const std::vector<RingSegment> segments = segments_of(kSizes.back(), size, 16);
+      const std::vector<RingSegment> segments = segments_of(kRingSizes.back(), size, 16);
       const Outcome reduced = run(all_reduce, segments, size, 0);
       const Outcome gathered =
           run(all_gather, segments, size, chunk, run(reduce_scatter, segments, size, 0).ranks);

@@ -37,8 +37,8 @@ double slope(Activation kind, double x) {
   return (value(kind, x + kStep) - value(kind, x - kStep)) / (2 * kStep);
 }
 
-struct Case {
-  Case(DType dtype, Activation activation, int64_t row_count, int64_t columns)
+struct ActivationCase {
+  ActivationCase(DType dtype, Activation activation, int64_t row_count, int64_t columns)
       : kind(activation),
         rows(row_count),
         features(columns),
@@ -88,7 +88,7 @@ TEST_P(Activations, ForwardAndBackward) {
         for (const int64_t rows : {0, 1, 65, 129}) {
           SCOPED_TRACE(
               fmt::format("{} kind {} R {} F {}", dtype_name(dtype), static_cast<int>(kind), rows, features));
-          Case c(dtype, kind, rows, features);
+          ActivationCase c(dtype, kind, rows, features);
           const bool accumulate = rows == 65;
           std::vector<double> dbias(static_cast<size_t>(features), 0.0);
           for (int64_t i = 0; accumulate && i < features; ++i) {
@@ -117,7 +117,7 @@ TEST_P(Activations, ForwardAndBackward) {
 
 TEST_P(Activations, InPlaceAndWithoutBias) {
   for (const Activation kind : kKinds) {
-    Case c(DType::kBF16, kind, 5, 37);
+    ActivationCase c(DType::kBF16, kind, 5, 37);
     c.forward(false);
     Tensor x = c.x;
     bias_activation_forward({.dtype = x.dtype(),
@@ -250,13 +250,13 @@ TEST_P(Activations, GatesOfAnySizeAreTheActivationsAlone) {
 INSTANTIATE_TEST_SUITE_P(Targets, Activations, testing::every_target(), testing::target_name);
 
 TEST(Activations, ThreadsLeaveNoTrace) {
-  Case one(DType::kF32, Activation::kGelu, 300, 200);
+  ActivationCase one(DType::kF32, Activation::kGelu, 300, 200);
   with_threads(1, [&] {
     one.forward();
     one.backward(true);
   });
   for (const int threads : {2, 3}) {
-    Case many(DType::kF32, Activation::kGelu, 300, 200);
+    ActivationCase many(DType::kF32, Activation::kGelu, 300, 200);
     with_threads(threads, [&] {
       many.forward();
       many.backward(true);

@@ -18,8 +18,8 @@ using testing::with_threads;
 constexpr uint32_t kStep = 7;
 
 // Three sequences with rows of none between and behind them.
-struct Case {
-  Case(DType storage, int64_t width)
+struct NoiseCase {
+  NoiseCase(DType storage, int64_t width)
       : dtype(storage), columns(width), x(random_tensor(dtype, kRows * columns, 1)) {}
 
   Tensor noisy(float alpha, bool in_place = false) const {
@@ -72,7 +72,7 @@ TEST_P(EmbeddingNoiseTest, IsWhatItsDefinitionSays) {
   constexpr float kAlpha = 15;
   for (const DType dtype : kStorages) {
     for (const int64_t columns : {1, 7, 8, 24, 1030, 2053}) {
-      const Case given(dtype, columns);
+      const NoiseCase given(dtype, columns);
       const Tensor y = given.noisy(kAlpha);
       for (int64_t i = 0; i < y.count(); ++i) {
         const double noise = given.noise(kAlpha, i / columns, i % columns);

@@ -57,20 +57,20 @@ TEST(RotaryTable, IsOfTheFloatAngle) {
   }
 }
 
-struct Layout {
+struct RotaryLayout {
   int64_t columns, first_column, heads, head_size, pairs;
 };
 
 // All columns of all heads, a part of each head, and heads between other columns.
-constexpr Layout kLayouts[] = {{2, 0, 1, 2, 1},     {64, 0, 2, 32, 16},  {30, 0, 3, 10, 5},
-                               {42, 0, 3, 14, 4},   {100, 7, 3, 20, 10}, {100, 7, 3, 20, 3},
-                               {192, 64, 1, 64, 32}};
+constexpr RotaryLayout kLayouts[] = {{2, 0, 1, 2, 1},     {64, 0, 2, 32, 16},  {30, 0, 3, 10, 5},
+                                     {42, 0, 3, 14, 4},   {100, 7, 3, 20, 10}, {100, 7, 3, 20, 3},
+                                     {192, 64, 1, 64, 32}};
 
 class RotaryKernel : public testing::EveryTarget {};
 
 TEST_P(RotaryKernel, TurnsPairsAndKeepsTheRest) {
   for (const DType dtype : kStorages) {
-    for (const Layout& layout : kLayouts) {
+    for (const RotaryLayout& layout : kLayouts) {
       for (const int64_t rows : {0, 1, 19}) {
         for (const bool inverse : {false, true}) {
           SCOPED_TRACE(fmt::format("{} {} columns, {} heads, {} pairs, {} rows", dtype_name(dtype),

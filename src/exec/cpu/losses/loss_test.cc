@@ -12,8 +12,8 @@ using testing::tolerance;
 using testing::with_threads;
 using testing::workspace;
 
-struct Case {
-  Case(DType dtype, int64_t row_count, int64_t class_count, float smoothing, float offset = 0.0F)
+struct LossCase {
+  LossCase(DType dtype, int64_t row_count, int64_t class_count, float smoothing, float offset = 0.0F)
       : rows(row_count),
         classes(class_count),
         label_smoothing(smoothing),
@@ -108,7 +108,7 @@ TEST_P(CrossEntropy, LossAndGradient) {
         for (const int64_t rows : {0, 1, 7, 130}) {
           if (rows * classes > 400000) continue;
           SCOPED_TRACE(fmt::format("{} S {} C {} e {}", dtype_name(dtype), rows, classes, smoothing));
-          Case c(dtype, rows, classes, smoothing, 200.0F);  // whose exponential overflows
+          LossCase c(dtype, rows, classes, smoothing, 200.0F);  // whose exponential overflows
           c.forward();
           const double expected = c.expected_loss();
           // A row's loss is a sum of terms of one sign, each rounded a few times; smoothing adds a sum over the
@@ -142,13 +142,13 @@ TEST_P(CrossEntropy, LossAndGradient) {
 }
 
 TEST(CrossEntropy, GradientIsTheDifferenceQuotient) {
-  Case c(DType::kF32, 4, 5, 0.2F);
+  LossCase c(DType::kF32, 4, 5, 0.2F);
   c.forward();
   c.backward();
   for (int64_t at = 0; at < 20; ++at) {
     constexpr float kStep = 0x1p-10F;
-    Case up = c;
-    Case down = c;
+    LossCase up = c;
+    LossCase down = c;
     up.logits.set(at, c.logits[at] + kStep);
     down.logits.set(at, c.logits[at] - kStep);
     const double step = static_cast<double>(up.logits[at]) - static_cast<double>(down.logits[at]);
@@ -162,8 +162,8 @@ TEST(CrossEntropy, GradientIsTheDifferenceQuotient) {
 // The square of the log-sum-exp is added to each row with a label.
 TEST_P(CrossEntropy, ZLoss) {
   for (const DType dtype : kStorages) {
-    Case c(dtype, 33, 19, 0.1F);
-    Case plain = c;
+    LossCase c(dtype, 33, 19, 0.1F);
+    LossCase plain = c;
     c.z_loss = 0.25F;
     c.forward();
     c.backward();
@@ -193,7 +193,7 @@ TEST_P(CrossEntropy, ZLoss) {
 // A label is right at the first of the largest logits; ignored rows are not.
 TEST_P(CrossEntropy, CountsRightLabels) {
   for (const DType dtype : kStorages) {
-    Case c(dtype, 6, 37, 0.0F);
+    LossCase c(dtype, 6, 37, 0.0F);
     c.labels = {3, 3, 3, 36, kIgnoredLabel, 0};
     for (int64_t r = 0; r < 6; ++r) c.logits.set(r * 37 + 3, 50.0F);
     c.logits.set(1 * 37 + 2, 50.0F);   // before the label
@@ -206,13 +206,13 @@ TEST_P(CrossEntropy, CountsRightLabels) {
 
 TEST(CrossEntropy, InPlaceAndThreads) {
   for (const DType dtype : kStorages) {
-    Case one(dtype, 301, 333, 0.1F);
+    LossCase one(dtype, 301, 333, 0.1F);
     with_threads(1, [&] {
       one.forward();
       one.backward();
     });
     for (const int threads : {2, 3}) {
-      Case many(dtype, 301, 333, 0.1F);
+      LossCase many(dtype, 301, 333, 0.1F);
       with_threads(threads, [&] {
         many.forward();
         cross_entropy_backward({.dtype = dtype,
@@ -234,14 +234,14 @@ TEST(CrossEntropy, InPlaceAndThreads) {
 }
 
 TEST_P(CrossEntropy, MaskedLogitsAndNan) {
-  Case c(DType::kF32, 1, 37, 0.0F);
+  LossCase c(DType::kF32, 1, 37, 0.0F);
   c.logits.set(36, -HUGE_VALF);
   c.forward();
   c.backward();
   EXPECT_TRUE(std::isfinite(c.loss));
   EXPECT_EQ(c.dlogits[36], 0.0F);
   for (const int64_t at : {0, 5, 36}) {
-    Case bad(DType::kF32, 1, 37, 0.0F);
+    LossCase bad(DType::kF32, 1, 37, 0.0F);
     bad.logits.set(at, NAN);
     bad.forward();
     EXPECT_TRUE(std::isnan(bad.loss)) << at;
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy, testing::every_target(), testing
 
 TEST(CrossEntropy, RefusesLabelsThatAreNoClass) {
   for (const int32_t label : {-1, 3, -99}) {
-    Case c(DType::kF32, 2, 3, 0.0F);
+    LossCase c(DType::kF32, 2, 3, 0.0F);
     c.labels[1] = label;
     EXPECT_THROW(c.forward(), UserError);
     EXPECT_THROW(c.backward(), UserError);

@@ -18,8 +18,8 @@ struct Gradients {
   bool of_weight;
 };
 
-struct Case {
-  Case(DType type, int64_t token_count, int64_t hidden_size, int64_t entries)
+struct VocabularyCase {
+  VocabularyCase(DType type, int64_t token_count, int64_t hidden_size, int64_t entries)
       : dtype(type),
         tokens(token_count),
         hidden(hidden_size),
@@ -93,7 +93,7 @@ struct Case {
 
 // In double, with how far rounding may take each number from them.
 struct Expected {
-  explicit Expected(const Case& c)
+  explicit Expected(const VocabularyCase& c)
       : dx(static_cast<size_t>(c.tokens * c.hidden)),
         dx_terms(dx.size()),
         dweight(static_cast<size_t>(c.vocabulary * c.hidden)),
@@ -113,7 +113,7 @@ struct Expected {
     return values;
   }
 
-  void add_token(const Case& c, int64_t t) {
+  void add_token(const VocabularyCase& c, int64_t t) {
     const auto label = static_cast<size_t>(c.labels[static_cast<size_t>(t)]);
     const auto smoothing = static_cast<double>(c.label_smoothing);
     const auto entries = static_cast<double>(c.vocabulary);
@@ -160,7 +160,7 @@ struct Expected {
   }
 
   // Half steps of float32 by which a logit, and so the logarithm of a probability, may be off.
-  double logit_roundings(const Case& c) const {
+  double logit_roundings(const VocabularyCase& c) const {
     return (4 + std::sqrt(static_cast<double>(c.hidden))) * (1 + largest_terms);
   }
 
@@ -169,20 +169,20 @@ struct Expected {
   std::vector<double> x, weight;
 };
 
-void expect_loss(const Case& c, const Expected& expected, double times = 1) {
+void expect_loss(const VocabularyCase& c, const Expected& expected, double times = 1) {
   const double roundings = 16 + expected.logit_roundings(c);
   EXPECT_NEAR(static_cast<double>(c.loss), times * expected.loss,
               times * roundings * 0x1p-24 * (expected.loss_terms + 1));
 }
 
 // What products read may be rounded to their type before: `rounded` of a product's two factors.
-double relative_error(const Case& c, const Expected& expected, int rounded) {
+double relative_error(const VocabularyCase& c, const Expected& expected, int rounded) {
   const double sums = std::sqrt(static_cast<double>(std::max(c.vocabulary, c.tokens)));
   const double narrowed = c.dtype == DType::kF32 ? 0 : rounded * 0.5 * dtype_epsilon(c.dtype);
   return (16 + sums + 4 * expected.logit_roundings(c)) * 0x1p-24 + narrowed;
 }
 
-void expect_dx(const Case& c, const Expected& expected) {
+void expect_dx(const VocabularyCase& c, const Expected& expected) {
   const double relative = relative_error(c, expected, 1);
   for (int64_t i = 0; i < c.dx.count(); ++i) {
     const auto at = static_cast<size_t>(i);
@@ -192,7 +192,7 @@ void expect_dx(const Case& c, const Expected& expected) {
   }
 }
 
-void expect_dweight(const Case& c, const Expected& expected, const Tensor* before = nullptr) {
+void expect_dweight(const VocabularyCase& c, const Expected& expected, const Tensor* before = nullptr) {
   const double relative = relative_error(c, expected, c.keeps_exponentials ? 2 : 1);
   for (int64_t i = 0; i < c.dweight.count(); ++i) {
     const auto at = static_cast<size_t>(i);
@@ -216,7 +216,7 @@ TEST_P(VocabularyLossTest, LossAndGradientsTogether) {
       for (const float smoothing : {0.0F, 0.125F}) {
         SCOPED_TRACE(
             fmt::format("{} {}x{}x{} e {}", dtype_name(dtype), tokens, hidden, vocabulary, smoothing));
-        Case c(dtype, tokens, hidden, vocabulary);
+        VocabularyCase c(dtype, tokens, hidden, vocabulary);
         c.label_smoothing = smoothing;
         c.z_loss = smoothing * 0.25F;
         const Expected expected(c);
@@ -242,13 +242,13 @@ TEST_P(VocabularyLossTest, LossAndThenGradients) {
   for (const DType dtype : kStorages) {
     for (const auto& [tokens, hidden, vocabulary] : kSizes) {
       SCOPED_TRACE(fmt::format("{} {}x{}x{}", dtype_name(dtype), tokens, hidden, vocabulary));
-      Case c(dtype, tokens, hidden, vocabulary);
+      VocabularyCase c(dtype, tokens, hidden, vocabulary);
       c.label_smoothing = 0.125F;
       c.z_loss = 0.0625F;
       const Expected expected(c);
       c.run(c.shape(true, {false, false}));
       expect_loss(c, expected);
-      Case frozen = c;
+      VocabularyCase frozen = c;
       frozen.run(frozen.shape(false, {true, false}), false, true);
       expect_dx(frozen, expected);
       const Tensor before = c.dweight;
@@ -263,7 +263,7 @@ TEST_P(VocabularyLossTest, LossAndThenGradients) {
 TEST_P(VocabularyLossTest, ManyBlocksWithExponentialsKeptAndLogitsMadeTwice) {
   for (const DType dtype : kStorages) {
     for (const bool keeps : {true, false}) {
-      Case c(dtype, 300, 64, keeps ? 300 : 5000);
+      VocabularyCase c(dtype, 300, 64, keeps ? 300 : 5000);
       c.most_workspace_bytes = keeps ? 1 : 1 << 20;
       const Expected expected(c);
       c.run(c.shape(true, {true, true}), false, true);
@@ -283,7 +283,7 @@ TEST_P(VocabularyLossTest, ManyBlocksWithExponentialsKeptAndLogitsMadeTwice) {
 // Logits of ±10,000: nothing overflows, and what is certain has no gradient.
 TEST_P(VocabularyLossTest, ExtremeLogits) {
   for (const bool trains_weight : {true, false}) {
-    Case c(DType::kF32, 3, 1, 4100);
+    VocabularyCase c(DType::kF32, 3, 1, 4100);
     c.labels = {4000, 7, 4099};
     for (int64_t v = 0; v < c.vocabulary; ++v) c.weight.set(v, v == 4000 ? 100.0F : -100.0F);
     c.x = Tensor(DType::kF32, {100.0F, 100.0F, -100.0F});
@@ -304,7 +304,7 @@ TEST_P(VocabularyLossTest, ExtremeLogits) {
 
 TEST_P(VocabularyLossTest, NotANumberShowsInTheLoss) {
   for (const bool trains_weight : {true, false}) {
-    Case c(DType::kF32, 5, 3, 2500);
+    VocabularyCase c(DType::kF32, 5, 3, 2500);
     c.weight.set(2400 * 3, NAN);
     c.run(c.shape(true, {true, trains_weight}));
     EXPECT_TRUE(std::isnan(c.loss));
@@ -316,7 +316,7 @@ TEST_P(VocabularyLossTest, NotANumberShowsInTheLoss) {
 // scaled to it.
 TEST_P(VocabularyLossTest, LargestLogitsInTheLastChunk) {
   for (const DType dtype : kStorages) {
-    Case c(dtype, 40, 48, 6000);
+    VocabularyCase c(dtype, 40, 48, 6000);
     for (int64_t v = 0; v < c.vocabulary; ++v) {
       for (int64_t h = 0; h < c.hidden; ++h)
         c.weight.set(v * c.hidden + h, c.weight[v * c.hidden + h] * (1.0F + static_cast<float>(v) / 1500.0F));
@@ -336,7 +336,7 @@ TEST_P(VocabularyLossTest, LargestLogitsInTheLastChunk) {
 // these, whatever type the products read.
 TEST_P(VocabularyLossTest, GradientsOfNearlyCertainLabelsKeepTheirDigits) {
   for (const DType dtype : kStorages) {
-    Case c(dtype, 1, 4, 3000);
+    VocabularyCase c(dtype, 1, 4, 3000);
     c.labels = {1234};
     c.target_count = 1;
     c.gradient_scale = 1;
@@ -354,7 +354,7 @@ TEST_P(VocabularyLossTest, GradientsOfNearlyCertainLabelsKeepTheirDigits) {
 
 TEST_P(VocabularyLossTest, AllLabelsIgnored) {
   for (const bool accumulate : {false, true}) {
-    Case c(DType::kBF16, 20, 8, 70);
+    VocabularyCase c(DType::kBF16, 20, 8, 70);
     c.labels.assign(20, kIgnoredLabel);
     const Tensor before = c.dweight;
     c.loss = 3;
@@ -367,7 +367,7 @@ TEST_P(VocabularyLossTest, AllLabelsIgnored) {
 }
 
 TEST_P(VocabularyLossTest, CountsRightLabels) {
-  Case c(DType::kF32, 5, 1, 5000);
+  VocabularyCase c(DType::kF32, 5, 1, 5000);
   for (int64_t v = 0; v < c.vocabulary; ++v) c.weight.set(v, v == 40 || v == 4500 ? 2.0F : 1.0F);
   c.x = Tensor(DType::kF32, {1.0F, 1.0F, 1.0F, -1.0F, -1.0F});
   // Of the two largest the first; of the smallest the first of all; what is ignored does not count.
@@ -382,10 +382,10 @@ INSTANTIATE_TEST_SUITE_P(Targets, VocabularyLossTest, testing::every_target(), t
 TEST(VocabularyLoss, BitsDoNotDependOnTheThreads) {
   for (const DType dtype : kStorages) {
     for (const bool trains_weight : {true, false}) {
-      Case one(dtype, 200, 128, 5000);
+      VocabularyCase one(dtype, 200, 128, 5000);
       one.label_smoothing = 0.125F;
       one.most_workspace_bytes = 2 << 20;
-      Case many = one;
+      VocabularyCase many = one;
       with_threads(1, [&] { one.run(one.shape(true, {true, trains_weight})); });
       with_threads(2, [&] { many.run(many.shape(true, {true, trains_weight})); });
       EXPECT_EQ(many.loss, one.loss);
@@ -399,7 +399,7 @@ TEST(VocabularyLoss, BitsDoNotDependOnTheThreads) {
 
 TEST(VocabularyLoss, RefusesLabelsOutsideOfTheVocabulary) {
   for (const int32_t label : {-1, 70, -99}) {
-    Case c(DType::kF32, 4, 3, 70);
+    VocabularyCase c(DType::kF32, 4, 3, 70);
     c.labels[1] = label;
     EXPECT_THROW(c.run(c.shape(true, {true, true})), UserError);
     EXPECT_EQ(c.loss, -1.0F);

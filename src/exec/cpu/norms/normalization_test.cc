@@ -35,9 +35,9 @@ std::vector<double> multipliers(const Dropout& dropout, int64_t rows, int64_t hi
 }
 
 // Inputs and outputs of one case of the fused kernels.
-struct Case {
-  Case(DType storage, int64_t row_count, int64_t columns, float drop_probability, bool has_bias,
-       bool has_addend)
+struct NormalizationCase {
+  NormalizationCase(DType storage, int64_t row_count, int64_t columns, float drop_probability, bool has_bias,
+                    bool has_addend)
       : dtype(storage), rows(row_count), hidden(columns), with_bias(has_bias), with_addend(has_addend) {
     for (int64_t r = 0; r < rows; ++r) {
       sample.push_back(static_cast<int32_t>(r / 7));
@@ -131,7 +131,7 @@ std::vector<double> row_of(const Tensor& tensor, int64_t row, int64_t hidden) {
   return result;
 }
 
-void check_forward(const Case& c) {
+void check_forward(const NormalizationCase& c) {
   const std::vector<double> mask = multipliers(c.dropout, c.rows, c.hidden);
   for (int64_t r = 0; r < c.rows; ++r) {
     for (int64_t i = 0; i < c.hidden; ++i) {
@@ -166,7 +166,7 @@ struct Start {
 };
 
 // The analytic gradient in double, from the z that forward stored.
-void check_backward(const Case& c, const Start& start) {
+void check_backward(const NormalizationCase& c, const Start& start) {
   const size_t columns = static_cast<size_t>(c.hidden);
   const std::vector<double> mask = multipliers(c.dropout, c.rows, c.hidden);
   // The sums of the parameters' gradients, and how far from them rounding may lead.
@@ -236,7 +236,7 @@ TEST_P(Normalization, FusedForwardAndBackward) {
       for (const int64_t rows : {0, 1, 3, 65, 130}) {
         if (rows * hidden > 70000) continue;
         SCOPED_TRACE(fmt::format("{} R {} H {}", dtype_name(dtype), rows, hidden));
-        Case c(dtype, rows, hidden, hidden % 2 == 0 ? 0.0F : 0.1F, hidden != 31, rows % 2 == 1);
+        NormalizationCase c(dtype, rows, hidden, hidden % 2 == 0 ? 0.0F : 0.1F, hidden != 31, rows % 2 == 1);
         c.forward();
         check_forward(c);
         c.backward();
@@ -259,7 +259,7 @@ TEST_P(Normalization, FusedForwardAndBackward) {
 }
 
 // The loss sum(dy * y), as a function of x and residual, by central differences in double.
-double loss(const Case& c, int64_t perturbed, bool in_x, double by) {
+double loss(const NormalizationCase& c, int64_t perturbed, bool in_x, double by) {
   const std::vector<double> mask = multipliers(c.dropout, c.rows, c.hidden);
   double total = 0;
   for (int64_t r = 0; r < c.rows; ++r) {
@@ -281,7 +281,7 @@ double loss(const Case& c, int64_t perturbed, bool in_x, double by) {
 }
 
 TEST(Normalization, GradientIsTheDifferenceQuotient) {
-  Case c(DType::kF32, 5, 13, 0.25F, true, false);
+  NormalizationCase c(DType::kF32, 5, 13, 0.25F, true, false);
   c.forward();
   c.backward();
   for (int64_t at = 0; at < c.rows * c.hidden; ++at) {
@@ -297,11 +297,11 @@ TEST(Normalization, GradientIsTheDifferenceQuotient) {
 
 TEST_P(Normalization, PlainIsFusedWithNothingBefore) {
   for (const DType dtype : kStorages) {
-    Case c(dtype, 67, 45, 0.0F, false, false);
+    NormalizationCase c(dtype, 67, 45, 0.0F, false, false);
     c.x = Tensor(dtype, 67 * 45);  // z = residual
     c.forward();
     c.backward();
-    Case p = c;
+    NormalizationCase p = c;
     layer_norm_forward({.dtype = dtype,
                         .rows = 67,
                         .hidden = 45,
@@ -337,7 +337,7 @@ TEST_P(Normalization, PlainIsFusedWithNothingBefore) {
 TEST_P(Normalization, OutputIsMadeAgainBitForBit) {
   for (const DType dtype : kStorages) {
     for (const int64_t hidden : {1, 7, 48, 257}) {
-      Case c(dtype, 70, hidden, 0.1F, true, false);
+      NormalizationCase c(dtype, 70, hidden, 0.1F, true, false);
       c.forward();
       Tensor z = c.z;
       const auto expect_again = [&](void* y, const Tensor& result) {
@@ -363,13 +363,13 @@ INSTANTIATE_TEST_SUITE_P(Targets, Normalization, testing::every_target(), testin
 
 TEST(Normalization, ThreadsLeaveNoTrace) {
   for (const DType dtype : kStorages) {
-    Case one(dtype, 333, 129, 0.1F, true, true);
+    NormalizationCase one(dtype, 333, 129, 0.1F, true, true);
     with_threads(1, [&] {
       one.forward();
       one.backward();
     });
     for (const int threads : {2, 3}) {
-      Case many(dtype, 333, 129, 0.1F, true, true);
+      NormalizationCase many(dtype, 333, 129, 0.1F, true, true);
       with_threads(threads, [&] {
         many.forward();
         many.backward();
@@ -384,7 +384,7 @@ TEST(Normalization, ThreadsLeaveNoTrace) {
 }
 
 TEST(Normalization, NanShows) {
-  Case c(DType::kF32, 2, 33, 0.0F, true, false);
+  NormalizationCase c(DType::kF32, 2, 33, 0.0F, true, false);
   c.x.set(40, NAN);
   c.forward();
   EXPECT_FALSE(std::isnan(c.y[0]));

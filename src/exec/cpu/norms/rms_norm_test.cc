@@ -13,10 +13,10 @@ using testing::tolerance;
 using testing::with_threads;
 using testing::workspace;
 
-constexpr float kEpsilon = 1e-5F;
+constexpr float kRmsEpsilon = 1e-5F;
 
-struct Case {
-  Case(DType storage, int64_t row_count, int64_t columns)
+struct RmsNormCase {
+  RmsNormCase(DType storage, int64_t row_count, int64_t columns)
       : dtype(storage),
         rows(row_count),
         hidden(columns),
@@ -32,7 +32,7 @@ struct Case {
     rms_norm_forward({.dtype = dtype,
                       .rows = rows,
                       .hidden = hidden,
-                      .epsilon = kEpsilon,
+                      .epsilon = kRmsEpsilon,
                       .x = x.data(),
                       .gamma = gamma.floats(),
                       .y = y.data(),
@@ -65,16 +65,16 @@ double roundings(int64_t hidden) {
   return 8.0 + std::sqrt(static_cast<double>(hidden));
 }
 
-double exact_rstd(const Case& c, int64_t row) {
+double exact_rstd(const RmsNormCase& c, int64_t row) {
   double squares = 0;
   for (int64_t i = 0; i < c.hidden; ++i) {
     const double value = c.x[row * c.hidden + i];
     squares += value * value;
   }
-  return 1.0 / std::sqrt(squares / static_cast<double>(c.hidden) + static_cast<double>(kEpsilon));
+  return 1.0 / std::sqrt(squares / static_cast<double>(c.hidden) + static_cast<double>(kRmsEpsilon));
 }
 
-void check_forward(const Case& c) {
+void check_rms_forward(const RmsNormCase& c) {
   for (int64_t r = 0; r < c.rows; ++r) {
     const double rstd = exact_rstd(c, r);
     ASSERT_NEAR(c.rstd[r], rstd, tolerance(DType::kF32, rstd, rstd, roundings(c.hidden)));
@@ -87,7 +87,8 @@ void check_forward(const Case& c) {
 }
 
 // The analytic gradient in double. `start`: what dgamma held before. `addend`: another gradient of x, or null.
-void check_backward(const Case& c, const Tensor& dx, double start, const Tensor* addend = nullptr) {
+void check_rms_backward(const RmsNormCase& c, const Tensor& dx, double start,
+                        const Tensor* addend = nullptr) {
   std::vector<double> dgamma(static_cast<size_t>(c.hidden), start);
   std::vector<double> allowed(static_cast<size_t>(c.hidden));
   for (int64_t r = 0; r < c.rows; ++r) {
@@ -132,17 +133,17 @@ TEST_P(RmsNorm, ForwardAndBackward) {
       for (const int64_t rows : {0, 1, 3, 65, 130}) {
         if (rows * hidden > 70000) continue;
         SCOPED_TRACE(fmt::format("{} R {} H {}", dtype_name(dtype), rows, hidden));
-        Case c(dtype, rows, hidden);
+        RmsNormCase c(dtype, rows, hidden);
         c.forward();
-        check_forward(c);
+        check_rms_forward(c);
         c.backward(false, c.dx);
-        check_backward(c, c.dx, 0);
+        check_rms_backward(c, c.dx, 0);
         for (int64_t i = 0; i < hidden; ++i) c.dgamma.set(i, 2.0F);
         c.backward(true, c.dx);
-        check_backward(c, c.dx, 2);
+        check_rms_backward(c, c.dx, 2);
         const Tensor addend = random_tensor(dtype, rows * hidden, 4);
         c.backward(false, c.dx, &addend);
-        check_backward(c, c.dx, 0, &addend);
+        check_rms_backward(c, c.dx, 0, &addend);
       }
     }
   }
@@ -153,7 +154,7 @@ TEST_P(RmsNorm, OfAResidualSumIsThatOfTheStoredSum) {
   for (const DType dtype : kStorages) {
     for (const int64_t hidden : {1, 7, 31, 257}) {
       constexpr int64_t kRows = 67;
-      Case c(dtype, kRows, hidden);
+      RmsNormCase c(dtype, kRows, hidden);
       const Tensor x = random_tensor(dtype, kRows * hidden, 5);
       const Tensor residual = random_tensor(dtype, kRows * hidden, 6);
       add({.dtype = dtype, .count = x.count(), .a = x.data(), .b = residual.data(), .sum = c.x.data()});
@@ -165,7 +166,7 @@ TEST_P(RmsNorm, OfAResidualSumIsThatOfTheStoredSum) {
         residual_rms_norm_forward({.dtype = dtype,
                                    .rows = kRows,
                                    .hidden = hidden,
-                                   .epsilon = kEpsilon,
+                                   .epsilon = kRmsEpsilon,
                                    .x = inputs[0].data(),
                                    .residual = inputs[1].data(),
                                    .gamma = c.gamma.floats(),
@@ -182,17 +183,17 @@ TEST_P(RmsNorm, OfAResidualSumIsThatOfTheStoredSum) {
 
 TEST_P(RmsNorm, InPlaceAndInAnyNumberOfThreads) {
   for (const DType dtype : kStorages) {
-    Case c(dtype, 130, 45);
+    RmsNormCase c(dtype, 130, 45);
     c.forward();
     c.backward(false, c.dx);
-    Case other(dtype, 130, 45);
+    RmsNormCase other(dtype, 130, 45);
     with_threads(3, [&] {
       other.forward();
       other.backward(false, other.dy);
     });
     EXPECT_EQ(other.dy.bytes(), c.dx.bytes()) << "dx over dy";
     EXPECT_EQ(other.dgamma.bytes(), c.dgamma.bytes());
-    Case over_x(dtype, 130, 45);
+    RmsNormCase over_x(dtype, 130, 45);
     over_x.rstd = c.rstd;
     over_x.backward(false, over_x.x);
     EXPECT_EQ(over_x.x.bytes(), c.dx.bytes()) << "dx over x";
@@ -200,11 +201,11 @@ TEST_P(RmsNorm, InPlaceAndInAnyNumberOfThreads) {
     c.backward(false, c.dx, &addend);
     c.backward(false, addend, &addend);
     EXPECT_EQ(addend.bytes(), c.dx.bytes()) << "dx over its addend";
-    Case in_place(dtype, 130, 45);
+    RmsNormCase in_place(dtype, 130, 45);
     rms_norm_forward({.dtype = dtype,
                       .rows = 130,
                       .hidden = 45,
-                      .epsilon = kEpsilon,
+                      .epsilon = kRmsEpsilon,
                       .x = in_place.x.data(),
                       .gamma = in_place.gamma.floats(),
                       .y = in_place.x.data(),

@@ -62,8 +62,8 @@ TEST_P(AdafactorGolden, Adafactor) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, AdafactorGolden, testing::every_target(), testing::target_name);
 
-struct One {
-  One(int64_t matrix_count, int64_t row_count, int64_t column_count)
+struct FactoredWeight {
+  FactoredWeight(int64_t matrix_count, int64_t row_count, int64_t column_count)
       : matrices(matrix_count),
         rows(row_count),
         columns(column_count),
@@ -91,7 +91,8 @@ struct One {
 };
 
 // The update of One in double precision, from the definition.
-std::vector<double> updated_in_double(const One& one, double scale, double learning_rate, double threshold) {
+std::vector<double> updated_in_double(const FactoredWeight& one, double scale, double learning_rate,
+                                      double threshold) {
   const double beta2t = 1.0 - std::pow(6.0, -0.8);
   const int64_t size = one.rows * one.columns;
   std::vector<double> u(static_cast<size_t>(one.matrices * size));
@@ -141,7 +142,7 @@ TEST_P(Adafactor, OneUpdateInDouble) {
        {std::array<int64_t, 3>{1, 1, 1}, {1, 200, 33}, {3, 65, 16}, {2, 1, 7}, {5, 130, 129}}) {
     // The second threshold clips.
     for (const double threshold : {1.0, 0.01}) {
-      One one(matrices, rows, columns);
+      FactoredWeight one(matrices, rows, columns);
       const std::vector<double> expected =
           updated_in_double(one, 0.5, static_cast<double>(learning_rate), threshold);
       one.update({.learning_rate = &learning_rate, .gradient_scale = &half}, {.clip_threshold = threshold});
@@ -159,8 +160,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, Adafactor, testing::every_target(), testing::t
 
 TEST(Adafactor, ThreadsLeaveNoTrace) {
   const float learning_rate = 0.01F;
-  One one(2, 700, 129);
-  One other = one;
+  FactoredWeight one(2, 700, 129);
+  FactoredWeight other = one;
   with_threads(1, [&] { one.update({.learning_rate = &learning_rate}); });
   with_threads(3, [&] { other.update({.learning_rate = &learning_rate}); });
   EXPECT_EQ(other.weight.bytes(), one.weight.bytes());
@@ -170,8 +171,8 @@ TEST(Adafactor, ThreadsLeaveNoTrace) {
 
 TEST(Adafactor, ScaledGradientsAreThoseOfTheirSize) {
   const float learning_rate = 0.01F, quarter = 0.25F;
-  One scaled(1, 70, 19);
-  One small = scaled;
+  FactoredWeight scaled(1, 70, 19);
+  FactoredWeight small = scaled;
   for (int64_t i = 0; i < 70 * 19; ++i) small.gradient.set(i, 0.25F * small.gradient[i]);
   scaled.update({.learning_rate = &learning_rate, .gradient_scale = &quarter});
   small.update({.learning_rate = &learning_rate});
@@ -181,15 +182,15 @@ TEST(Adafactor, ScaledGradientsAreThoseOfTheirSize) {
 TEST(Adafactor, NanShowsAndSkippingChangesNothing) {
   const float learning_rate = 0.01F;
   const int32_t skip = 1;
-  One one(1, 4, 9);
+  FactoredWeight one(1, 4, 9);
   one.gradient.set(11, NAN);
-  const One before = one;
+  const FactoredWeight before = one;
   one.update({.learning_rate = &learning_rate, .skip = &skip});
   EXPECT_EQ(one.weight.bytes(), before.weight.bytes());
   EXPECT_EQ(one.row_moment.bytes(), before.row_moment.bytes());
   one.update({.learning_rate = &learning_rate});
   EXPECT_TRUE(std::isnan(one.weight[0])) << "the clipping takes all of a parameter together";
-  One apart(2, 4, 9);
+  FactoredWeight apart(2, 4, 9);
   apart.gradient.set(11, NAN);
   apart.update({.learning_rate = &learning_rate});
   EXPECT_TRUE(std::isnan(apart.weight[40])) << "also of its other matrices";

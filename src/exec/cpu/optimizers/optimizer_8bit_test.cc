@@ -22,13 +22,13 @@ using testing::random_tensor;
 using testing::Tensor;
 using testing::with_threads;
 
-struct Update {
+struct EightBitUpdate {
   std::string name;
   size_t states;
   std::function<void(std::span<const EightBitTensor>, const UpdateScalars&, uint32_t applied)> run;
 };
 
-std::vector<Update> updates() {
+std::vector<EightBitUpdate> eight_bit_updates() {
   return {{"adamw_8bit", 2,
            [](auto list, const auto& scalars, uint32_t applied) {
              adamw_8bit_update(list, {}, scalars, &applied);
@@ -40,7 +40,7 @@ std::vector<Update> updates() {
 // ---- Against bitsandbytes: codes byte for byte, scales to what numbers lose each step, weights to their own
 // rounding.
 
-void check_golden_8bit(const Update& update, bool split) {
+void check_golden_8bit(const EightBitUpdate& update, bool split) {
   const auto& golden = golden_8bit().at(update.name);
   GoldenModel model({{1, 1}, {1, 255}, {1, 257}, {1, 700}}, split);
   std::vector<EightBitMoments> moments;
@@ -81,10 +81,10 @@ void check_golden_8bit(const Update& update, bool split) {
 class Optimizer8bitGolden : public testing::EveryTarget {};
 
 TEST_P(Optimizer8bitGolden, AdamW) {
-  for (const bool split : {false, true}) check_golden_8bit(updates()[0], split);
+  for (const bool split : {false, true}) check_golden_8bit(eight_bit_updates()[0], split);
 }
 TEST_P(Optimizer8bitGolden, Lion) {
-  for (const bool split : {false, true}) check_golden_8bit(updates()[1], split);
+  for (const bool split : {false, true}) check_golden_8bit(eight_bit_updates()[1], split);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Optimizer8bitGolden, testing::every_target(), testing::target_name);
@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, Optimizer8bitGolden, testing::every_target(), 
 // ---- Properties
 
 // One tensor whose moments are what some steps left.
-struct One {
-  One(const Update& of, DType dtype, int64_t count)
+struct EightBitWeight {
+  EightBitWeight(const EightBitUpdate& of, DType dtype, int64_t count)
       : update(of),
         weight(random_tensor(DType::kF32, count, 1)),
         gradient(random_tensor(dtype, count, 2)),
@@ -119,17 +119,17 @@ struct One {
   void run(const std::vector<EightBitTensor>& list, const UpdateScalars& scalars) {
     update.run(list, scalars, 4);
   }
-  bool same(const One& other) const {
+  bool same(const EightBitWeight& other) const {
     return weight.bytes() == other.weight.bytes() && moments == other.moments;
   }
 
   static constexpr float rate = 0.01F;
-  Update update;
+  EightBitUpdate update;
   Tensor weight, gradient;
   EightBitMoments moments;
 };
 
-std::vector<double> widened(One& one, const DynamicMap& map, size_t state) {
+std::vector<double> widened(EightBitWeight& one, const DynamicMap& map, size_t state) {
   std::vector<double> values;
   for (size_t i = 0; i < one.moments.codes[state].size(); ++i) {
     values.push_back(static_cast<double>(map.values[one.moments.codes[state][i]]) *
@@ -144,12 +144,12 @@ class AdamW8bit : public testing::EveryTarget {};
 TEST_P(AdamW8bit, OneUpdateInDouble) {
   for (const DType dtype : testing::kStorages) {
     for (const int64_t count : {1, 15, 256, 16641}) {
-      One before(updates()[0], dtype, count);
+      EightBitWeight before(eight_bit_updates()[0], dtype, count);
       const auto m_before = widened(before, signed_dynamic_map(), 0);
       const auto v_before = widened(before, unsigned_dynamic_map(), 1);
-      One after = before;
+      EightBitWeight after = before;
       const float half = 0.5F;
-      after.run({.learning_rate = &One::rate, .gradient_scale = &half});
+      after.run({.learning_rate = &EightBitWeight::rate, .gradient_scale = &half});
       const auto m_after = widened(after, signed_dynamic_map(), 0);
       const auto v_after = widened(after, unsigned_dynamic_map(), 1);
       for (int64_t i = 0; i < count; ++i) {
@@ -174,20 +174,20 @@ TEST_P(AdamW8bit, OneUpdateInDouble) {
 // The scale of a block without gradients falls to nothing, and its codes stay what they were.
 TEST_P(AdamW8bit, WeightsOutliveTheSmallestMoments) {
   for (float scale = 0x1p-110F; scale > 0; scale /= 8) {
-    One one(updates()[0], DType::kF32, 256);
+    EightBitWeight one(eight_bit_updates()[0], DType::kF32, 256);
     for (int64_t i = 0; i < 256; ++i) {
       one.gradient.set(i, 0);
       one.moments.codes[0][static_cast<size_t>(i)] = one.moments.codes[1][static_cast<size_t>(i)] =
           static_cast<uint8_t>(i);
     }
     one.moments.scales[0][0] = one.moments.scales[1][0] = scale;
-    one.run({.learning_rate = &One::rate});
+    one.run({.learning_rate = &EightBitWeight::rate});
     for (int64_t i = 0; i < 256; ++i) ASSERT_TRUE(std::isfinite(one.weight[i])) << i << " " << scale;
   }
 }
 
 TEST_P(AdamW8bit, ALearningRateOfZeroLeavesEveryBitOfAWeight) {
-  One one(updates()[0], DType::kF32, 300);
+  EightBitWeight one(eight_bit_updates()[0], DType::kF32, 300);
   one.weight.set(5, 0);
   one.moments.codes[1][6] = 0;  // a second moment of zero
   const std::vector<unsigned char> before = one.weight.bytes();
@@ -199,21 +199,21 @@ TEST_P(AdamW8bit, ALearningRateOfZeroLeavesEveryBitOfAWeight) {
 // A gradient is cut before it enters the moments; where nothing is cut they are those without a limit, to the
 // rounding of the gradient's scale.
 TEST_P(AdamW8bit, GradientsAreCut) {
-  const One original(updates()[0], DType::kF32, 700);
+  const EightBitWeight original(eight_bit_updates()[0], DType::kF32, 700);
   const float scale = 0.37F;
   const auto after = [&](float most) {
-    One one = original;
-    one.run({.learning_rate = &One::rate, .gradient_scale = &scale, .max_gradient = most});
+    EightBitWeight one = original;
+    one.run({.learning_rate = &EightBitWeight::rate, .gradient_scale = &scale, .max_gradient = most});
     return one;
   };
-  One whole = after(std::numeric_limits<float>::infinity());
-  One wide = after(1e30F);
+  EightBitWeight whole = after(std::numeric_limits<float>::infinity());
+  EightBitWeight wide = after(1e30F);
   for (int64_t i = 0; i < 700; ++i) ASSERT_NEAR(wide.weight[i], whole.weight[i], 8 * 0x1p-24) << i;
-  One cut = after(0.01F);
-  One by_hand = original;
+  EightBitWeight cut = after(0.01F);
+  EightBitWeight by_hand = original;
   for (int64_t i = 0; i < 700; ++i)
     by_hand.gradient.set(i, std::clamp(scale * by_hand.gradient[i], -0.01F, 0.01F));
-  by_hand.run({.learning_rate = &One::rate});
+  by_hand.run({.learning_rate = &EightBitWeight::rate});
   for (int64_t i = 0; i < 700; ++i) ASSERT_NEAR(cut.weight[i], by_hand.weight[i], 8 * 0x1p-24) << i;
   EXPECT_FALSE(cut.same(whole));
 }
@@ -221,13 +221,13 @@ TEST_P(AdamW8bit, GradientsAreCut) {
 INSTANTIATE_TEST_SUITE_P(Targets, AdamW8bit, testing::every_target(), testing::target_name);
 
 TEST(Optimizer8bit, ThreadsAndListsLeaveNoTraceAndSkippingChangesNothing) {
-  for (const Update& update : updates()) {
-    const One original(update, DType::kF32, 70001);
-    One whole = original;
-    with_threads(1, [&] { whole.run({.learning_rate = &One::rate}); });
+  for (const EightBitUpdate& update : eight_bit_updates()) {
+    const EightBitWeight original(update, DType::kF32, 70001);
+    EightBitWeight whole = original;
+    with_threads(1, [&] { whole.run({.learning_rate = &EightBitWeight::rate}); });
     EXPECT_FALSE(whole.same(original)) << update.name;
     for (const int threads : {2, 3}) {
-      One parts = original;
+      EightBitWeight parts = original;
       std::vector<EightBitTensor> list;
       int64_t begin = 0;
       for (const int64_t end : {int64_t{256}, 130 * kStateBlock, int64_t{70001}}) {
@@ -235,28 +235,28 @@ TEST(Optimizer8bit, ThreadsAndListsLeaveNoTraceAndSkippingChangesNothing) {
         list.back().count = end - begin;
         begin = end;
       }
-      with_threads(threads, [&] { parts.run(list, {.learning_rate = &One::rate}); });
+      with_threads(threads, [&] { parts.run(list, {.learning_rate = &EightBitWeight::rate}); });
       EXPECT_TRUE(parts.same(whole)) << update.name << " on " << threads;
     }
-    One skipped = original;
+    EightBitWeight skipped = original;
     const int32_t skip = 1;
-    skipped.run({.learning_rate = &One::rate, .skip = &skip});
+    skipped.run({.learning_rate = &EightBitWeight::rate, .skip = &skip});
     EXPECT_TRUE(skipped.same(original)) << update.name;
   }
 }
 
 TEST(Optimizer8bit, NanShowsInItsWeightAndStatesAreCounted) {
-  for (const Update& update : updates()) {
-    One one(update, DType::kF32, 300);
+  for (const EightBitUpdate& update : eight_bit_updates()) {
+    EightBitWeight one(update, DType::kF32, 300);
     one.gradient.set(7, NAN);
-    one.run({.learning_rate = &One::rate});
+    one.run({.learning_rate = &EightBitWeight::rate});
     for (int64_t i = 0; i < 300; ++i) EXPECT_EQ(std::isnan(one.weight[i]), i == 7) << update.name << i;
     std::vector<EightBitTensor> list{one.tensor()};
     list[0].scales[0] = nullptr;
-    EXPECT_THROW(one.run(list, {.learning_rate = &One::rate}), InternalError) << update.name;
+    EXPECT_THROW(one.run(list, {.learning_rate = &EightBitWeight::rate}), InternalError) << update.name;
     list[0] = one.tensor();
     list[0].codes[update.states - 1] = nullptr;
-    EXPECT_THROW(one.run(list, {.learning_rate = &One::rate}), InternalError) << update.name;
+    EXPECT_THROW(one.run(list, {.learning_rate = &EightBitWeight::rate}), InternalError) << update.name;
   }
 }
 

@@ -48,8 +48,8 @@ TEST_P(ElementwiseOptimizerGolden, Lion) {
 INSTANTIATE_TEST_SUITE_P(Targets, ElementwiseOptimizerGolden, testing::every_target(), testing::target_name);
 
 // One tensor with random states, of which a test takes as many as an update wants.
-struct One {
-  explicit One(int64_t count)
+struct ElementwiseWeight {
+  explicit ElementwiseWeight(int64_t count)
       : weight(random_tensor(DType::kF32, count, 1)), gradient(random_tensor(DType::kF32, count, 2)) {
     for (uint32_t i = 0; i < 3; ++i) states.push_back(random_tensor(DType::kF32, count, 3 + i, 5.0F, 0.5F));
   }
@@ -82,14 +82,14 @@ std::vector<Update> updates() {
 TEST(OptimizerElementwise, ThreadsLeaveNoTraceAndSkippingChangesNothing) {
   const float learning_rate = 0.01F, half = 0.5F;
   for (const Update& update : updates()) {
-    const One original(70001);
-    One one = original;
+    const ElementwiseWeight original(70001);
+    ElementwiseWeight one = original;
     with_threads(1, [&] {
       const std::vector<StatefulTensor> list{one.tensor(update.states)};
       update.run(list, {.learning_rate = &learning_rate, .gradient_scale = &half});
     });
     EXPECT_NE(one.weight.bytes(), original.weight.bytes());
-    One three = original;
+    ElementwiseWeight three = original;
     with_threads(3, [&] {
       const std::vector<StatefulTensor> list{three.tensor(update.states)};
       update.run(list, {.learning_rate = &learning_rate, .gradient_scale = &half});
@@ -98,7 +98,7 @@ TEST(OptimizerElementwise, ThreadsLeaveNoTraceAndSkippingChangesNothing) {
     EXPECT_EQ(three.states[0].bytes(), one.states[0].bytes()) << update.name;
     EXPECT_EQ(three.gradient.bytes(), original.gradient.bytes()) << update.name;
 
-    One skipped = original;
+    ElementwiseWeight skipped = original;
     const int32_t skip = 1;
     const std::vector<StatefulTensor> list{skipped.tensor(update.states)};
     update.run(list, {.learning_rate = &learning_rate, .skip = &skip});
@@ -110,7 +110,7 @@ TEST(OptimizerElementwise, ThreadsLeaveNoTraceAndSkippingChangesNothing) {
 TEST(OptimizerElementwise, NanShowsAndStatesAreCounted) {
   const float learning_rate = 0.01F;
   for (const Update& update : updates()) {
-    One one(20);
+    ElementwiseWeight one(20);
     one.gradient.set(7, NAN);
     std::vector<StatefulTensor> list{one.tensor(update.states)};
     update.run(list, {.learning_rate = &learning_rate});

@@ -47,8 +47,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, OptimizerGolden, testing::every_target(), test
 
 // ---- Properties
 
-struct One {
-  One(DType gradient_dtype, int64_t count)
+struct TrainedWeight {
+  TrainedWeight(DType gradient_dtype, int64_t count)
       : weight(random_tensor(DType::kF32, count, 1)),
         gradient(random_tensor(gradient_dtype, count, 2)),
         m(random_tensor(DType::kF32, count, 3)),
@@ -69,8 +69,8 @@ class AdamW : public testing::EveryTarget {};
 TEST_P(AdamW, OneUpdateInDouble) {
   for (const DType dtype : kStorages) {
     for (const int64_t count : {0, 1, 15, 16385, 40001}) {
-      One before(dtype, count);
-      One after = before;
+      TrainedWeight before(dtype, count);
+      TrainedWeight after = before;
       const float learning_rate = 0.01F, coefficient = 0.5F;
       const uint32_t applied = 4;
       const std::vector<StatefulTensor> list{after.adamw()};
@@ -100,14 +100,14 @@ INSTANTIATE_TEST_SUITE_P(Targets, AdamW, testing::every_target(), testing::targe
 TEST(AdamW, ThreadsAndListsLeaveNoTrace) {
   const float learning_rate = 0.01F;
   const uint32_t applied = 0;
-  One whole(DType::kF32, 70001);
-  One original = whole;
+  TrainedWeight whole(DType::kF32, 70001);
+  TrainedWeight original = whole;
   with_threads(1, [&] {
     const std::vector<StatefulTensor> list{whole.adamw()};
     adamw_update(list, {}, {.learning_rate = &learning_rate}, &applied);
   });
   for (const int threads : {1, 2, 3}) {
-    One parts = original;
+    TrainedWeight parts = original;
     std::vector<StatefulTensor> list;
     int64_t begin = 0;
     for (const int64_t end : {0, 5, 5, 33000, 70001}) {
@@ -128,8 +128,8 @@ TEST(AdamW, ThreadsAndListsLeaveNoTrace) {
 }
 
 TEST(AdamW, SkipLeavesEverything) {
-  One before(DType::kF32, 40);
-  One after = before;
+  TrainedWeight before(DType::kF32, 40);
+  TrainedWeight after = before;
   const float learning_rate = 0.01F;
   const uint32_t applied = 0;
   for (const int32_t skip : {1, 0}) {
@@ -141,7 +141,7 @@ TEST(AdamW, SkipLeavesEverything) {
 }
 
 TEST(AdamW, NanShowsAndBadWeightsAreRefused) {
-  One one(DType::kF32, 20);
+  TrainedWeight one(DType::kF32, 20);
   one.gradient.set(7, NAN);
   const float learning_rate = 0.01F;
   const uint32_t applied = 0;

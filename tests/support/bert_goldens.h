@@ -1,0 +1,14 @@
+// Where the goldens of the small BERT lie.
+#pragma once
+
+#include <filesystem>
+
+#include "io/test_directory.h"
+
+namespace shoehorn::testing {
+
+inline const std::filesystem::path kBertGolden = golden("bert_small");
+// The same model and samples with an adapter; the numbers are those of the adapter and the classifier.
+inline const std::filesystem::path kLoraGolden = golden("lora_small");
+
+}  // namespace shoehorn::testing
