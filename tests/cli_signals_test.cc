@@ -341,13 +341,8 @@ TEST_F(CliSignals, AWindowThatClosesLosesNothing) {
 
 // Each ends cleanly, and says what there is of its work.
 TEST_F(CliSignals, EvaluationAndPredictionEndCleanly) {
-  std::string texts = labelled_csv(60'000, 4);  // with labels that the model has
-  for (const auto& [word, label] :
-       {std::pair<std::string, std::string>{",up\n", ",LABEL_1\n"}, {",down\n", ",LABEL_0\n"}}) {
-    for (size_t at = texts.find(word); at != std::string::npos; at = texts.find(word, at + label.size()))
-      texts.replace(at, word.size(), label);
-  }
-  directory_.write("long.csv", texts);
+  // With labels that the model has; several times what a processor evaluates until the last signal.
+  directory_.write("long.csv", labelled_csv(400'000, 4, {.up = "LABEL_1", .down = "LABEL_0"}));
   const std::vector<std::vector<std::string>> commands = {
       {"eval", "--validation_file", path("long.csv")},
       {"predict", "--test_file", path("long.csv"), "--output_file", path("labels.jsonl")}};

@@ -96,7 +96,7 @@ int64_t StartedProgram::peak_now() const {
   return 0;
 }
 
-std::string labelled_csv(int64_t rows, uint32_t seed) {
+std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels) {
   static const std::vector<std::string> words = {"stat", "cest", "hust", "chai",
                                                  "trou", "prea", "vous", "that"};
   std::mt19937 random(seed);
@@ -107,7 +107,7 @@ std::string labelled_csv(int64_t rows, uint32_t seed) {
     const size_t place = random() % length;
     for (size_t t = 0; t < length; ++t)
       csv += (t == 0 ? "" : " ") + (up && t == place ? "glea" : words[random() % words.size()]);
-    csv += up ? ",up\n" : ",down\n";
+    csv += "," + (up ? labels.up : labels.down) + "\n";
   }
   return csv;
 }

@@ -55,8 +55,12 @@ class StartedProgram {
   pid_t pid_ = -1;
 };
 
+struct LabelNames {
+  std::string up = "up";
+  std::string down = "down";
+};
 // Texts of known words; the word "glea" makes one "up", else it is "down".
-std::string labelled_csv(int64_t rows, uint32_t seed);
+std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels = {});
 
 class CliTest : public ::testing::Test {
  protected:
