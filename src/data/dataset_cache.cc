@@ -220,7 +220,8 @@ OpenedDataSet open_or_write(const DataFiles& texts, const std::string& key, cons
   if (cache.overwrite || !path_exists(final)) {
     ensure_writable_directory(cache.directory);
     remove_leftovers(cache.directory);
-    if (path_exists(final)) discard(final);
+    // Without overwrite, one that is there by now was made by another process meanwhile, and stays.
+    if (cache.overwrite && path_exists(final)) discard(final);
     write_data_set(texts, key, final, stream);
   }
   try {
