@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "base/error.h"
 #include "data/block_source.h"
 #include "io/compress_testing.h"
+#include "io/file_operations.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
@@ -225,6 +227,31 @@ TEST_F(DatasetCache, ProcessesAtTheSameTime) {
     }
     EXPECT_EQ(entries(), 1);
   }
+}
+
+// One that another process finished since this one looked for it stays.
+TEST_F(DatasetCache, WhatAnotherProcessMadeMeanwhileStays) {
+  const fs::path text = directory_.write("train.csv", csv_of(20));
+  const LoadOptions options;
+  const fs::path made = cache() / dataset_key(text, options, "bytes");
+  bool is_made = false;
+  record_file_operations([&](const FileOperation&) {
+    if (std::exchange(is_made, true)) return;
+    const pid_t child = fork();
+    if (child == 0) {
+      load_cached_dataset(text, byte_tokens(), options, {.directory = cache(), .tokenizer = "bytes"});
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    std::ofstream(made / "mark") << "of the other process";
+  });
+  const LoadedDataset loaded =
+      load_cached_dataset(text, byte_tokens(), options, {.directory = cache(), .tokenizer = "bytes"});
+  record_file_operations({});
+  EXPECT_TRUE(is_made);
+  EXPECT_EQ(loaded.dataset.size(), 20);
+  EXPECT_TRUE(fs::exists(made / "mark"));
+  EXPECT_EQ(entries(), 1);
 }
 
 // What a text is refused for in memory it is refused for here, and nothing stays.
