@@ -84,6 +84,12 @@ def lacks_root():
     return None
 
 
+def lacks_trixie():
+    if not (ROOT / campaign_entries.TRIXIE_ROOT / "root/shoehorn/build/shoehorn").exists():
+        return f"expected a Debian 13 with a build in {campaign_entries.TRIXIE_ROOT}; bench/README.md says how to make it"
+    return None
+
+
 REQUIREMENTS = {
     "peers": lacks_peers,
     "minilm": lacks_minilm,
@@ -92,6 +98,7 @@ REQUIREMENTS = {
     "compiler": lacks_compiler,
     "llm_c": lacks_llm_c,
     "root": lacks_root,
+    "trixie": lacks_trixie,
 }
 
 

@@ -5,6 +5,7 @@ the word `python` stands for the Python that bench/peers/setup.sh makes.
 """
 
 import dataclasses
+import shlex
 
 LADDER_OF_THE_GUIDES = (
     "batch_4", "accumulation", "checkpointing", "fp16", "fp16_checkpointing", "adafactor", "fp16_checkpointing_adafactor",
@@ -35,6 +36,9 @@ PLANS = {
 MRPC = ".cache/mrpc/msr_paraphrase_train.txt"
 MRPC_COLUMNS = "--text_column_names '#1 String,#2 String' --label_column_name Quality"
 EXEC_BENCH = "build/src/exec/cpu/exec_cpu_bench"
+# The build of another Debian, in a root that has its libraries; bench/README.md says how to make it.
+TRIXIE_ROOT = ".cache/trixie"
+IN_TRIXIE = f"unshare --mount sh -c 'mount -t proc proc {TRIXIE_ROOT}/proc && exec chroot {TRIXIE_ROOT} \"$@\"' sh"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +143,12 @@ ENTRIES = [
     Entry(
         "loaded_spins", "bench/loaded.py --model bert-mini --rounds 10 --steps 30 --spins 0 300 1000 3000 10000 300000 --json -",
         15, 2, ("build/shoehorn",), most_runs=1,
+    ),
+    Entry(
+        "onednn_builds",
+        f"bench/compare_builds.py --first build/shoehorn --second {shlex.quote(IN_TRIXIE + ' /root/shoehorn/build/shoehorn')} "
+        "--models bert-base --settings fp32 bf16 --repeats 5 --json -",
+        5, 4, ("build/shoehorn", "trixie"), most_runs=1,
     ),
     text("fp32"),
     text("bf16"),

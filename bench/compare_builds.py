@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Two builds of Shoehorn on the same training step, measured in turns on this machine.
 
-  bench/compare_builds.py --first build/shoehorn --second 'chroot ROOT /root/shoehorn/build/shoehorn' \\
+  bench/compare_builds.py --first build/shoehorn --second ../before/build/shoehorn \\
       --models bert-base --settings fp32 bf16 --repeats 5 [--json FILE]
 
-The builds may be of two commits, or of two Debians with their libraries: FRESH_MACHINE_KEEP=1 scripts/fresh_machine.sh
-trixie leaves a root for the second. Every measurement is a process of its own, in the order first, second, first, …. The
-JSON has what `env` says of each build and every run.
+The builds may be of two commits, or of two Debians with their libraries: bench/README.md has the command of the second,
+in a root that scripts/fresh_machine.sh left. Every measurement is a process of its own, in the order first, second,
+first, …. The JSON has what `env` says of each build and every run.
 Exit: 0 measured, 2 nothing could be compared.
 """
 

@@ -153,6 +153,17 @@ def of_arena(name):
     ]
 
 
+# compare_builds.py: an output has what env says of each build, and measurements with the runs of both.
+
+
+def of_build(side, setting, key):
+    def numbers(record):
+        measurements = [m for output in r.outputs(record) for m in output["measurements"] if m["setting"] == setting]
+        return [run.get(key) for measurement in measurements for run in measurement["runs"][side]]
+
+    return numbers
+
+
 # loaded.py: an output has the runs of each side, idle and loaded.
 
 

@@ -10,7 +10,7 @@ import typing
 import campaign_entries as entries
 import records as r
 from figure_numbers import (
-    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_rounds,
+    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_build, of_rounds,
     of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
     times_beside,
 )  # fmt: skip
@@ -141,6 +141,20 @@ def spins_table(machine):
             row += [middle(found, seconds, 4), times(found, seconds, of_state(longest, state, "step_seconds"))]
         rows.append(row)
     return ("BERT-mini, 8 × 128 tokens, 2 threads", "step alone, s", "times", "beside two busy loops, s", "times"), rows
+
+
+def builds_table(machine):
+    found = machine.of("onednn_builds")
+    library = {side: newest(found)["env"][side]["products"] for side in ("first", "second")}
+    rows = []
+    for setting in keys_in(found, lambda output: [m["setting"] for m in output["measurements"]]):
+        row = [f"BERT-base, {setting}", count_runs(found, of_build("first", setting, "peak_bytes"))]
+        for key, digits, unit in (("samples_per_second", 3, 1), ("peak_bytes", 0, MIB)):
+            sides = [of_build(side, setting, key) for side in ("first", "second")]
+            row += [*(middle(found, side, digits, unit) for side in sides), times(found, sides[1], sides[0])]
+        rows.append(row)
+    first, second = library["first"], library["second"]
+    return ("", "runs / campaigns", f"samples/s, {first}", second, "times", f"MiB, {first}", second, "times"), rows
 
 
 SUMMARY = STEPS + TEXTS
@@ -451,6 +465,7 @@ FIGURES = [
     Figure("text", TEXTS, text_table),
     Figure("loaded", ("loaded_bert_base",), loaded_table),
     Figure("loaded_spins", ("loaded_spins",), spins_table),
+    Figure("onednn_builds", ("onednn_builds",), builds_table),
     Figure("data_wait", ("data_wait",), data_wait_table),
     Figure("quality_minilm", ("quality_minilm",), quality_table("quality_minilm")),
     Figure("quality_quick", ("quality_quick",), quality_table("quality_quick")),

@@ -92,6 +92,10 @@ def example_output(name):
         run = {"samples_per_second": 2.0, "step_seconds": 0.5}
         runs = {side: {state: [run, run] for state in ("idle", "loaded")} for side in sides}
         return {"runs": runs, "of_the_share": {side: 0.9 for side in sides}}
+    if name == "onednn_builds":
+        runs = {side: [{"samples_per_second": 2.0, "peak_bytes": 2**20}] for side in ("first", "second")}
+        library = {"first": {"products": "oneDNN 2"}, "second": {"products": "oneDNN 3"}}
+        return {"env": library, "measurements": [{"setting": "fp32", "runs": runs}]}
     if name.startswith("plan_"):
         arenas = [{"name": "persistent", "bytes": 2**20}, {"name": "transient", "bytes": 2**21}]
         sizes = {"trainable_parameters": 7, "process_peak_bytes": 2**23, "planning_seconds": 0.1, "planning_peak_bytes": 2**22}
@@ -378,6 +382,9 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(cleaned, {"flags": [".cache/minilm", "~/x", "/home/meadow", "HOST:8", "llvm"]})
 
 
+COMPARISONS = (("bench/compare.py", "peers"), ("bench/compare_text.py", "peers"), (".cache/trixie", "trixie"))
+
+
 class Entries(unittest.TestCase):
     def test_of_figures_are_those_of_the_campaign(self):
         of_figures = {name for figure in figures.FIGURES for name in figure.entries}
@@ -388,7 +395,7 @@ class Entries(unittest.TestCase):
         for entry in campaign_entries.ENTRIES:
             for need in entry.needs:
                 self.assertTrue(need in campaign.REQUIREMENTS or campaign.program_of(need), need)
-            for part, need in ((".cache/minilm", "minilm"), (".cache/mrpc", "mrpc"), ("huggingface", "peers"), ("bench/compare", "peers")):
+            for part, need in ((".cache/minilm", "minilm"), (".cache/mrpc", "mrpc"), ("huggingface", "peers"), *COMPARISONS):
                 if part in entry.command:
                     self.assertIn(need, entry.needs, entry.name)
             self.assertIn(entry.output, campaign.READERS)
