@@ -21,7 +21,7 @@
 namespace shoehorn {
 
 // From `bench/loaded.py --spins`: shorter spins cost an idle machine more, longer ones a busy machine.
-inline constexpr double kSpinSeconds = 30e-6;
+inline constexpr double kSpinSeconds = 150e-6;
 
 // Call it first in main(). Unless the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, replaces the process by the same
 // program (execve of /proc/self/exe) with GOMP_SPINCOUNT as kSpinSeconds takes on this processor, once. Process id and
@@ -37,13 +37,13 @@ struct ThreadWaits {
     kProgram,  // from bound_thread_waits()
   };
   Source source = Source::kLibrary;
-  std::string setting = {};  // "GOMP_SPINCOUNT=940", "OMP_WAIT_POLICY=passive"; empty for kLibrary
+  std::string setting = {};  // "GOMP_SPINCOUNT=4700", "OMP_WAIT_POLICY=passive"; empty for kLibrary
 };
 
 // What is in force in this process.
 ThreadWaits thread_waits();
 
-// "spin 30 µs, then sleep (GOMP_SPINCOUNT=940)", "OMP_WAIT_POLICY=passive, as the environment says", …
+// "spin for 150 µs, then sleep (GOMP_SPINCOUNT=4700)", "OMP_WAIT_POLICY=passive, as the environment says", …
 std::string describe(const ThreadWaits& waits);
 
 // How many spins of libgomp's kind this processor does in kSpinSeconds. Takes a tenth of a millisecond.

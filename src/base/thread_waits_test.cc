@@ -46,7 +46,7 @@ TEST(ThreadWaits, ProgramRunsAnewWithABoundedSpin) {
   const std::string output = run_child({});
   EXPECT_NE(output.find("at start: set\n"), std::string::npos) << "when libgomp was loaded: " << output;
   EXPECT_NE(output.find("name: base_test\n"), std::string::npos) << output;
-  EXPECT_NE(output.find("in force: spin for 30 µs, then sleep (GOMP_SPINCOUNT="), std::string::npos)
+  EXPECT_NE(output.find("in force: spin for 150 µs, then sleep (GOMP_SPINCOUNT="), std::string::npos)
       << output;
   EXPECT_NE(output.find("left for others: unset unmarked\n"), std::string::npos) << output;
 }
