@@ -28,15 +28,15 @@ if ! command -v dpkg-query > /dev/null; then
   echo "this is no Debian: install what these packages hold yourself: $packages" >&2
   exit 0
 fi
-missing=
-for package in $packages; do
-  dpkg-query --show --showformat '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' || missing="$missing $package"
-done
+# shellcheck disable=SC2086  # the packages are words
+installed=$(dpkg-query --show --showformat '${Package} ${db:Status-Status}\n' $packages 2> /dev/null | sed -n 's/ installed$//p')
+# shellcheck disable=SC2086
+missing=$(printf '%s\n' $packages | grep -vxF "$installed" | tr '\n' ' ' || true)
 [ -n "$missing" ] || exit 0
 
 as_root=
 [ "$(id -u)" -eq 0 ] || as_root=sudo
-echo "installing:$missing"
+echo "installing: $missing"
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get update --quiet
 # shellcheck disable=SC2086  # the packages are words
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends $missing < /dev/null
