@@ -2,7 +2,7 @@
 # Installs the packages that are missing (Debian 12 and 13). Root, or sudo, is needed only if something is missing.
 #
 #   scripts/setup.sh          what building, testing and the demo need
-#   scripts/setup.sh --dev    that, and what a developer needs: formatter, linter, compiler cache, fuzzers, micro-benchmarks,
+#   scripts/setup.sh --dev    that, and what a developer needs: formatter, linter, compiler cache, linker, fuzzers, micro-benchmarks,
 #                             empty machines to try the set-up on. Not installed: a browser, which is large; where there is
 #                             one (apt-get install chromium) the test page_layout looks at the pages
 set -eu
@@ -15,7 +15,7 @@ packages="g++ cmake ninja-build
 
 # MPI is what several ranks need, and their tests: 50 MB, which a run of one process never opens.
 # The formatter and the linter by version: each version formats and warns differently. Clang itself is for `make fuzz`.
-developer_packages="git ccache pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
+developer_packages="git ccache lld pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
   clang-19 libclang-rt-19-dev libomp-19-dev libopenmpi-dev openmpi-bin"
 
 case "${1:-}" in
