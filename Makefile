@@ -6,13 +6,17 @@ FUZZ_DIR ?= build-fuzz
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
-# Files of a room are compiled several at a time, in half of the time; OFF to work on them (cmake/room.cmake).
+ALONE_DIR ?= build-alone
+# Files are compiled several at a time, but those that are worked on; OFF: each alone (cmake/compiled_together.cmake).
 UNITY ?= ON
+# Of `make tests`: what to build, everything unless named.
+TARGETS ?=
 
 # What reads files that others made; CI runs these under the sanitizers, `make asan` runs everything.
 READER_TESTS := io_test tokenize_test data_test models_test readers_test
 
-.PHONY: setup setup-dev build tests test mutate demo demo-lm asan asan-readers fuzz bench tidy tidy-changed format check-format install clean
+.PHONY: setup setup-dev build tests test mutate demo demo-lm asan asan-readers fuzz bench tidy tidy-changed \
+  check-alone check-alone-changed format check-format install clean
 
 # Packages that are missing (apt-get; sudo unless root): to build, test and run the demo; to develop.
 setup:
@@ -30,15 +34,18 @@ $(ASAN_DIR)/build.ninja:
 # build/shoehorn, and nothing else.
 build: setup
 	@$(MAKE) --no-print-directory $(BUILD_DIR)/build.ninja
+	@scripts/compile_alone.sh $(BUILD_DIR)
 	cmake --build $(BUILD_DIR) --parallel $(JOBS) --target shoehorn
 
-# Everything, test programs included.
+# Everything, test programs included; TARGETS="io_test shoehorn": these.
 tests: setup
 	@$(MAKE) --no-print-directory $(BUILD_DIR)/build.ninja
-	cmake --build $(BUILD_DIR) --parallel $(JOBS)
+	@scripts/compile_alone.sh $(BUILD_DIR)
+	cmake --build $(BUILD_DIR) --parallel $(JOBS) $(if $(TARGETS),--target $(TARGETS))
 
 asan-readers: setup
 	@$(MAKE) --no-print-directory $(ASAN_DIR)/build.ninja
+	@scripts/compile_alone.sh $(ASAN_DIR)
 	cmake --build $(ASAN_DIR) --parallel $(JOBS) --target $(READER_TESTS)
 
 # The last line is "N passed, N failed, N skipped". Tests of a pretrained encoder are skipped where it cannot be fetched.
@@ -50,6 +57,7 @@ test: tests
 # The whole suite under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan: setup
 	@$(MAKE) --no-print-directory $(ASAN_DIR)/build.ninja
+	@scripts/compile_alone.sh $(ASAN_DIR)
 	cmake --build $(ASAN_DIR) --parallel $(JOBS)
 	@scripts/run_tests.py $(ASAN_DIR)
 
@@ -78,6 +86,14 @@ tidy: setup-dev tests
 tidy-changed: setup-dev tests
 	@scripts/tidy.sh $(BUILD_DIR) --changed
 
+# Every source includes what it uses: compiles without the others of its room and without precompiled headers. Takes some
+# 20 minutes of a processor; of the sources that differ from the last commit, seconds.
+check-alone: setup-dev
+	@scripts/check_alone.py $(ALONE_DIR) --jobs $(JOBS)
+
+check-alone-changed: setup-dev
+	@scripts/check_alone.py $(ALONE_DIR) --jobs $(JOBS) --changed
+
 format:
 	@scripts/check_format.sh --fix
 
@@ -93,4 +109,4 @@ install: build
 	cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean:
-	rm -rf $(BUILD_DIR) $(ASAN_DIR) $(FUZZ_DIR)
+	rm -rf $(BUILD_DIR) $(ASAN_DIR) $(FUZZ_DIR) $(ALONE_DIR)

@@ -8,24 +8,34 @@
 # gives shoehorn_NAME, and where there are such files NAME_test (registered with CTest) and NAME_bench. TEST_REFERENCES: the
 # tests compute references that take long; TESTS_TRAIN: they use the trainer.
 #
-# With -DCMAKE_UNITY_BUILD=ON, as `make` configures, the files of a room are compiled several at a time, which takes half
-# of the processor's time; without, each alone, which suits changing one of them. So no two files of a room have names of
-# their own that clash, and no two of its tests. Tests are in namespace shoehorn, which has a `testing` of its own:
-# gtest's is ::testing. SEPARATE_FILES: those of this room are compiled once a processor type, each for itself; so are
-# all benches. RUNS_BRIEFLY: code around the work, whose time is that of the compiler: it is optimized a little.
-#
+# The files of a room are compiled several at a time, but those that are being worked on (compiled_together.cmake). So no two
+# files of a room have names of their own that clash, and no two of its tests, and each file includes what it uses (`make
+# check-alone`). Tests are in namespace shoehorn, which has a `testing` of its own: gtest's is ::testing. SEPARATE_FILES:
+# those of this room are compiled once a processor type, each for itself; so are all benches. RUNS_BRIEFLY: code around the
+# work, whose time is that of the compiler: it is optimized a little.
+include(${CMAKE_CURRENT_LIST_DIR}/compiled_together.cmake)
+
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
-# serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without: with
-# -DCMAKE_UNITY_BUILD=OFF that is the check that each file includes what it uses.
+# serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without.
 add_library(room_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
 target_link_libraries(room_headers PRIVATE fmt::fmt OpenMP::OpenMP_CXX)
 target_precompile_headers(room_headers PRIVATE
   <fmt/format.h> <algorithm> <array> <filesystem> <functional> <map> <memory> <optional> <span> <string> <vector>)
 
+# Every change links some forty programs, of tests and of examples, which nobody installs: lld (make setup-dev has it) takes a
+# third of GNU ld's time. The program itself is GNU ld's, which also finds a library that stands before its user.
+find_program(SHOEHORN_LLD ld.lld)
+function(shoehorn_link_fast target)
+  if(SHOEHORN_LLD)
+    target_link_options(${target} PRIVATE -fuse-ld=lld)
+  endif()
+endfunction()
+
 # Tests are built often and run briefly: they are not optimized, and those that compute references a little.
 function(shoehorn_test_settings target headers)
   target_link_libraries(${target} PRIVATE fmt::fmt GTest::gtest GTest::gtest_main OpenMP::OpenMP_CXX)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 16)
+  shoehorn_link_fast(${target})
+  shoehorn_compile_together(${target} 16)
   if(headers STREQUAL reference_test_headers)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   else()
@@ -69,7 +79,7 @@ function(shoehorn_room name)
     if(ARG_SEPARATE_FILES)
       set_target_properties(shoehorn_${name} PROPERTIES UNITY_BUILD OFF)
     else()
-      set_target_properties(shoehorn_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
+      shoehorn_compile_together(shoehorn_${name} 12)
     endif()
     target_include_directories(shoehorn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(shoehorn_${name} PUBLIC ${ARG_LINKS} PRIVATE OpenMP::OpenMP_CXX)

@@ -2,7 +2,7 @@
 # Installs the packages that are missing (Debian 12 and 13). Root, or sudo, is needed only if something is missing.
 #
 #   scripts/setup.sh          what building, testing and the demo need
-#   scripts/setup.sh --dev    that, and what a developer needs: formatter, linter, compiler cache, fuzzers, micro-benchmarks,
+#   scripts/setup.sh --dev    that, and what a developer needs: formatter, linter, compiler cache, linker, fuzzers, micro-benchmarks,
 #                             empty machines to try the set-up on. Not installed: a browser, which is large; where there is
 #                             one (apt-get install chromium) the test page_layout looks at the pages
 set -eu
@@ -15,7 +15,7 @@ packages="g++ cmake ninja-build
 
 # MPI is what several ranks need, and their tests: 50 MB, which a run of one process never opens.
 # The formatter and the linter by version: each version formats and warns differently. Clang itself is for `make fuzz`.
-developer_packages="git ccache pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
+developer_packages="git ccache lld pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
   clang-19 libclang-rt-19-dev libomp-19-dev libopenmpi-dev openmpi-bin"
 
 case "${1:-}" in
@@ -28,15 +28,15 @@ if ! command -v dpkg-query > /dev/null; then
   echo "this is no Debian: install what these packages hold yourself: $packages" >&2
   exit 0
 fi
-missing=
-for package in $packages; do
-  dpkg-query --show --showformat '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' || missing="$missing $package"
-done
+# shellcheck disable=SC2086  # the packages are words
+installed=$(dpkg-query --show --showformat '${Package} ${db:Status-Status}\n' $packages 2> /dev/null | sed -n 's/ installed$//p')
+# shellcheck disable=SC2086
+missing=$(printf '%s\n' $packages | grep -vxF "$installed" | tr '\n' ' ' || true)
 [ -n "$missing" ] || exit 0
 
 as_root=
 [ "$(id -u)" -eq 0 ] || as_root=sudo
-echo "installing:$missing"
+echo "installing: $missing"
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get update --quiet
 # shellcheck disable=SC2086  # the packages are words
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends $missing < /dev/null

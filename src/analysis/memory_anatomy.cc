@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "ops/op_info.h"
 #include "plan/pack.h"
+#include "plan/pack_check.h"
 
 namespace shoehorn {
 

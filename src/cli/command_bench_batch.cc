@@ -16,6 +16,8 @@
 #include "exec/backends.h"
 #include "io/file.h"
 #include "lab/batch_sizes.h"
+#include "lab/batch_sizes_page.h"
+#include "lab/batch_sizes_text.h"
 #include "lab/random_tokens.h"
 #include "model/batch_inputs.h"
 #include "models/registry.h"

@@ -14,6 +14,7 @@
 #include "io/file.h"
 #include "lab/ladder.h"
 #include "lab/ladder_page.h"
+#include "lab/ladder_text.h"
 #include "models/registry.h"
 
 namespace shoehorn {

@@ -12,6 +12,8 @@
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "lab/quality.h"
+#include "lab/quality_page.h"
+#include "lab/quality_text.h"
 #include "lab/quick_task.h"
 #include "lab/scratch_directory.h"
 

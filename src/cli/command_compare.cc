@@ -7,6 +7,8 @@
 #include "cli/result_file.h"
 #include "io/file.h"
 #include "lab/run_comparison.h"
+#include "lab/run_comparison_page.h"
+#include "lab/run_comparison_text.h"
 
 namespace shoehorn {
 

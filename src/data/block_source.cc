@@ -6,6 +6,7 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 namespace {
@@ -117,7 +118,7 @@ void BlockSource::concatenate(int64_t first_text, int64_t last_text) {
 void BlockSource::add_run(int64_t begin, int64_t end) {
   const int64_t size = options_.block_size;
   const int64_t tokens = end - begin;
-  const int64_t blocks = (tokens + size - 1) / size;
+  const int64_t blocks = ceil_divide(tokens, size);
   const int64_t used =
       options_.max_blocks == 0 ? blocks : std::min(blocks, options_.max_blocks - counts_.blocks);
   const int64_t used_tokens = std::min(tokens, used * size);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 namespace {
@@ -160,7 +161,7 @@ class ContentCheck {
 ShardLayout::ShardLayout(const ShardHeader& header) {
   int64_t at = sizeof(ShardHeader);
   const auto place = [&at](int64_t elements, int64_t element_bytes) {
-    const int64_t begin = (at + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment;
+    const int64_t begin = round_up(at, kSectionAlignment);
     if (elements > 0) at = begin + elements * element_bytes;
     return begin;
   };

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -51,19 +50,6 @@ struct BatchSizesResult {
 // Measures 1, 2, 4, … up to `most`, or to the first that does not fit, which is the last result, in turns
 // (lab/rounds.h). UserError if a flag is refused.
 BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run);
-
-// The parts of the result, for each way of showing it.
-std::string batch_sizes_title(const BatchSizesResult& result);
-TextTable batch_sizes_table(const BatchSizesResult& result);
-// The model's sizes and the tokens per batch, compared with the multiples for this run.
-TextTable batch_sizes_multiples(const BatchSizesResult& result);
-// The best batch, why some were not measured, and which sizes suit this hardware.
-std::vector<std::string> batch_sizes_remarks(const BatchSizesResult& result);
-
-std::string format_batch_sizes(const BatchSizesResult& result);
-// One HTML file with plots of samples per second and memory by batch size, and the tables.
-std::string batch_sizes_page(const BatchSizesResult& result);
-nlohmann::ordered_json to_json(const BatchSizesResult& result);
 
 // 0: all were measured except possibly the last, which may be too large. 1: one failed. 2: none fits.
 int exit_code_of(const BatchSizesResult& result);

@@ -1,7 +1,8 @@
-// `bench batch` as a page of HTML.
+#include "lab/batch_sizes_page.h"
+
 #include <fmt/format.h>
 
-#include "lab/batch_sizes.h"
+#include "lab/batch_sizes_text.h"
 #include "report/html_page.h"
 #include "report/plot.h"
 

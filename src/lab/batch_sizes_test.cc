@@ -5,6 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lab/batch_sizes_page.h"
+#include "lab/batch_sizes_text.h"
+
 namespace shoehorn {
 namespace {
 

@@ -1,10 +1,10 @@
-// The tables and the JSON of `bench batch`.
+#include "lab/batch_sizes_text.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
-#include "lab/batch_sizes.h"
 #include "lab/machine_text.h"
 
 namespace shoehorn {

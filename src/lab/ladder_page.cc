@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "lab/ladder_text.h"
 #include "report/html_page.h"
 #include "report/plot.h"
 

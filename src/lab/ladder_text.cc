@@ -1,11 +1,10 @@
-// The ladder's table and JSON.
+#include "lab/ladder_text.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "lab/ladder.h"
 #include "lab/machine_text.h"
-#include "lab/text_table.h"
 
 namespace shoehorn {
 

@@ -1,4 +1,6 @@
 // The ladder's table, JSON and exit code, of results made by hand.
+#include "lab/ladder_text.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

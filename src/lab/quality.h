@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -76,20 +75,6 @@ std::vector<std::string> train_flags(const QualityOptions& options, const Qualit
 // run with the rungs that have runs so far.
 QualityResults walk_quality(const QualityOptions& options, const RunProgress& on_run,
                             const std::function<void(const QualityResults&)>& on_result = {});
-
-// The parts of the table, for each way of showing it.
-TextTable quality_table(const QualityResults& results);
-TextTable quality_flags(const QualityResults& results);
-std::string quality_title(const QualityResults& results);
-// The rule for "loses accuracy", the reference's spread, what rungs are promised to equal, and why some were
-// not measured.
-std::vector<std::string> quality_remarks(const QualityResults& results);
-
-std::string format_quality(const QualityResults& results);
-nlohmann::ordered_json to_json(const QualityResults& results);
-
-// One file: plots of accuracy against memory and against time, the table, the flags.
-std::string quality_page(const QualityResults& results);
 
 // 0: each rung was measured (even if it loses), or cannot run here. 1: one failed or broke its promise. 2:
 // the reference could not run.

@@ -1,9 +1,10 @@
-// `bench quality` as a page of HTML.
+#include "lab/quality_page.h"
+
 #include <fmt/format.h>
 
 #include <limits>
 
-#include "lab/quality.h"
+#include "lab/quality_text.h"
 #include "report/html_page.h"
 #include "report/plot.h"
 

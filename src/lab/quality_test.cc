@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lab/quality_page.h"
+#include "lab/quality_text.h"
 #include "report/plot.h"
 
 namespace shoehorn {

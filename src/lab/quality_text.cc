@@ -1,4 +1,5 @@
-// The table and the JSON of `bench quality`.
+#include "lab/quality_text.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -6,8 +7,6 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "lab/machine_text.h"
-#include "lab/quality.h"
-#include "lab/text_table.h"
 
 namespace shoehorn {
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "lab/text_table.h"
 #include "state/trainer_state.h"
 
 namespace shoehorn {
@@ -42,17 +41,5 @@ RunComparison read_runs(const std::vector<std::string>& directories);
 
 // The value of a metric at the end of a run: of its results, else of its last log entry that has it.
 std::optional<double> final_value(const ComparedRun& run, const std::string& metric);
-
-// One column a run. Results: losses, metrics, time, memory. Arguments: those in which the runs differ, apart from where
-// they write.
-TextTable comparison_results(const RunComparison& comparison);
-TextTable comparison_arguments(const RunComparison& comparison);
-// Which files are missing, and what that leaves out.
-std::vector<std::string> comparison_remarks(const RunComparison& comparison);
-
-std::string format_comparison(const RunComparison& comparison);
-nlohmann::ordered_json to_json(const RunComparison& comparison);
-// One HTML file: losses and metrics over the steps, memory, time, and the tables.
-std::string comparison_page(const RunComparison& comparison);
 
 }  // namespace shoehorn

@@ -1,9 +1,10 @@
-// `compare` as a page of HTML.
+#include "lab/run_comparison_page.h"
+
 #include <fmt/format.h>
 
 #include <limits>
 
-#include "lab/run_comparison.h"
+#include "lab/run_comparison_text.h"
 #include "report/html_page.h"
 #include "report/plot.h"
 

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
+#include "lab/run_comparison_page.h"
+#include "lab/run_comparison_text.h"
 
 namespace shoehorn {
 namespace {

@@ -1,4 +1,5 @@
-// The tables and the JSON of `compare`.
+#include "lab/run_comparison_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,8 +7,6 @@
 
 #include "base/format.h"
 #include "io/json_file.h"
-#include "lab/run_comparison.h"
-#include "lab/text_table.h"
 #include "report/plot.h"
 
 namespace shoehorn {

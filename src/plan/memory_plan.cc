@@ -6,6 +6,7 @@
 #include "base/rounding.h"
 #include "plan/buffer_assignment.h"
 #include "plan/pack.h"
+#include "plan/pack_check.h"
 
 namespace shoehorn {
 

@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "plan/pack.h"
+#include "plan/pack_check.h"
 #include "plan/pack_examples.h"
 
 namespace shoehorn {

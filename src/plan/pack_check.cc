@@ -1,4 +1,5 @@
-// What is asked of every plan: that no two live intervals share a byte, and how many bytes live where.
+#include "plan/pack_check.h"
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "plan/pack.h"
 
 namespace shoehorn {
 namespace {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "plan/pack_check.h"
 #include "plan/pack_examples.h"
 #include "plan/pack_instance.h"
 

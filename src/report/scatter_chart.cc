@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "report/framed_chart.h"
 #include "report/html_page.h"
 
@@ -86,7 +88,7 @@ svg::Part list_of(const std::vector<Dot>& dots, double width, double top) {
   for (const Dot& dot : dots) column = std::max(column, kNumberRoom + text_width(dot.point->name) + 20);
   const auto columns = static_cast<size_t>(std::max(1.0, std::floor(width / column)));
   column = width / static_cast<double>(columns);
-  const size_t rows = (dots.size() + columns - 1) / columns;
+  const auto rows = static_cast<size_t>(ceil_divide(std::ssize(dots), static_cast<int64_t>(columns)));
   svg::Part list;
   for (size_t first = 0; first < dots.size(); first += rows) {
     const double x = column * static_cast<double>(first / rows);

@@ -10,6 +10,7 @@
 #include "plan/buffer_assignment.h"
 #include "plan/machine_profile.h"
 #include "plan/pack.h"
+#include "plan/pack_check.h"
 
 namespace shoehorn {
 

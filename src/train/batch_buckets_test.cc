@@ -5,6 +5,7 @@
 #include <map>
 
 #include "arguments/step_settings.h"
+#include "graph/program_kind.h"
 #include "passes/pipeline.h"
 #include "session/batching.h"
 #include "state/weights.h"
@@ -117,10 +118,11 @@ TEST_P(Buckets, HaveTheBitsAndTheMemoryOfTheLargestAlone) {
   // As often, each in programs of its own size.
   std::map<std::string, int64_t> runs;
   int64_t trained = 0, evaluated = 0;  // in smaller programs
+  const ProgramTraits& evaluate = traits_of(ProgramKind::kEvaluate);
   for (const auto& [name, times] : several.runs) {
     const std::string kind = name.substr(0, name.find('.'));
     runs[kind] += times;
-    if (kind != name) (kind == "evaluate" ? evaluated : trained) += times;
+    if (kind != name) (kind == evaluate.name ? evaluated : trained) += times;
   }
   EXPECT_EQ(runs, one.runs);
   EXPECT_GT(trained, 0);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error_testing.h"
 #include "data/class_weights.h"
 #include "io/json_file.h"

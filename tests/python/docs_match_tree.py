@@ -8,6 +8,7 @@ Checks Markdown files and the comments of sources, in the repository or in ROOT:
 - each path of a file or folder of ours exists, seen from the root, src/, tests/, or the folder of the file that names it;
 - each flag, each test behind "Test:" or "Tests:", and in the pages about the code each name in backticks, is a word of
   the sources;
+- the pages that list the rooms have a row of each;
 - each listing of C++ follows a line <!-- source: FILE -->, and its lines are consecutive lines of that file, but for a
   common indentation; a line with … stands for lines that are left out;
 - each other listing of the how-to pages follows <!-- run -->, and its lines run in an empty folder in which
@@ -35,6 +36,8 @@ PATH = re.compile(r"(?<![\w/.<\"$*{}~-])([A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*\.(
 FOLDER_OR_UNIT = re.compile(r"`([a-z_]+(?:/[a-z0-9_-]+)+/?)`")
 # The pages whose names in backticks are those of our code; the others have Transformers' and PyTorch's too.
 ABOUT_CODE = r"docs/(design|fuzzing|how-to.*)\.md$|src/README\.md$|CONTRIBUTING\.md$"
+# The pages with a table of the folders of src/.
+TOURS = {"README.md", "src/README.md", "docs/design.md"}
 TESTS = re.compile(r"\*Tests?: (.*?)\*(?!\*)", re.S)
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b")
 MARKER = re.compile(r"^ *<!-- (source: (\S+)|run) -->$")
@@ -133,6 +136,14 @@ def wrong_names(tree, text):
                 yield line_of(text, match.start()), f"nothing has the name {part}"
 
 
+def missing_rooms(tree, text):
+    listed = set()
+    for row in re.finditer(r"^\| (`[^|]*) \|", text, re.M):
+        listed.update(name.removeprefix("src/").rstrip("/") for name in re.findall(r"`([^`]*)`", row[1]))
+    for room in sorted(tree.rooms - listed):
+        yield 1, f"no table has a row of the room {room}"
+
+
 def wrong_flags(tree, text):
     for match in FLAG.finditer(text):
         if match[1] not in tree.words:
@@ -217,6 +228,8 @@ def main():
             found += list(wrong_tests(tree, text)) + list(wrong_listings(name, text, program))
         if re.match(ABOUT_CODE, name):
             found += list(wrong_names(tree, text))
+        if name in TOURS:
+            found += list(missing_rooms(tree, text))
         for line, mistake in sorted(found):
             print(f"{name}:{line}: {mistake}")
             mistakes += 1

@@ -52,7 +52,14 @@ build/shoehorn && false
 ```
 """
 
+TOUR = """\
+| folder | what happens there |
+| --- | --- |
+| `src/io`, `tests` | files |
+"""
+
 EXPECTED = """\
+README.md:1: no table has a row of the room base
 docs/how-to.md:1: there is no file io/gone.h
 docs/how-to.md:1: there is no file or folder io/gone
 docs/how-to.md:2: nothing has the name GoneTest
@@ -66,7 +73,8 @@ docs/how-to.md:30: `build/shoehorn && false` exits with 1:
 
 with tempfile.TemporaryDirectory() as folder:
     root = pathlib.Path(folder)
-    files = {"src/io/file.h": SOURCE, "tests/real_test.cc": "TEST(RealTest, Is) {}\n", "docs/how-to.md": PAGE}
+    files = {"README.md": TOUR, "src/base/error.h": "", "src/io/file.h": SOURCE, "tests/real_test.cc": "TEST(RealTest, Is) {}\n",
+             "docs/how-to.md": PAGE}
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
