@@ -59,7 +59,7 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
   const std::string text = format_comparison(comparison);
   EXPECT_TRUE(has_row(text, {"result", "a", "b"})) << text;
   EXPECT_TRUE(has_row(text, {"eval_accuracy", "0.8", "0.9"})) << text;
-  EXPECT_TRUE(has_row(text, {"best step", "2: 0.8", "2: 0.9"})) << text;
+  EXPECT_TRUE(has_row(text, {"best step by eval_accuracy", "2: 0.8", "2: 0.9"})) << text;
   EXPECT_TRUE(has_row(text, {"eval_loss", "0.7", "0.7"})) << "of the log, where the results have none\n"
                                                           << text;
   EXPECT_TRUE(has_row(text, {"training time", "75.5 s", "75.5 s"})) << text;

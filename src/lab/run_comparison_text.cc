@@ -95,7 +95,12 @@ TextTable comparison_results(const RunComparison& comparison) {
     });
   };
   for (const std::string& metric : comparison.evaluation_metrics()) add(metric, metric, Unit::kNumber);
-  add_row(table, comparison, "best step", [&](const ComparedRun& run) -> std::string {
+  std::string best_title = "best step";
+  for (const ComparedRun& run : comparison.runs) {
+    if (const std::optional<BestStep> best = comparison.best_of(run))
+      best_title = "best step by " + best->metric;
+  }
+  add_row(table, comparison, best_title, [&](const ComparedRun& run) -> std::string {
     const std::optional<BestStep> best = comparison.best_of(run);
     return best ? fmt::format("{}: {}", format_count(best->step), format_value(best->value, Unit::kNumber))
                 : kNothing;

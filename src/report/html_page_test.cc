@@ -38,6 +38,11 @@ TEST(HtmlPageTest, HasItsPartsInOrder) {
   }
 }
 
+// Who copies a command sees all of it.
+TEST(HtmlPageTest, NoTextIsWiderThanThePage) {
+  EXPECT_NE(page_style().find("white-space:pre-wrap;overflow-wrap:anywhere"), std::string::npos);
+}
+
 TEST(HtmlPageTest, LoadsNothing) {
   const std::string html = sample_page().html();
   for (const char* outside : {"src=", "href=", "url(", "@import", "http:", "https:", "fetch("})

@@ -5,7 +5,7 @@
   page_layout.py --pages FILE.html …     looks at pages that are there
 
 Each page is laid out 400, 1280 and 1920 pixels wide, light and dark, by a headless Chromium ($SHOEHORN_BROWSER, else the
-first of chromium, chromium-browser and google-chrome on the path). Checked are: nothing is wider than the window; every
+first of chromium, chromium-browser and google-chrome on the path). Checked are: nothing is wider than the window, and no command is scrolled; every
 figure shows one drawing, which fills the column, with a title, a caption, ticks, and a legend where it has several
 colours; no text is less than 11 pixels high, cut, on another or crossed by a reference line; each table that scrolls keeps its
 first and its last column beside each other in sight; the contrast of texts is at least 4.5.
@@ -38,6 +38,10 @@ function check(win, width, theme) {
       .sort((a, b) => b.getBoundingClientRect().right - a.getBoundingClientRect().right)[0];
     say('the page scrolls sideways, ' + root.scrollWidth + ' for ' + root.clientWidth + ': ' + widest.outerHTML.slice(0, 120));
   }
+
+  for (const pre of doc.querySelectorAll('pre'))
+    if (pre.scrollWidth > pre.clientWidth) say('scrolls sideways, ' + pre.scrollWidth + ' for ' + pre.clientWidth
+      + ': ' + pre.textContent.slice(0, 120));
 
   const column = doc.querySelector('header').getBoundingClientRect();
   for (const figure of doc.querySelectorAll('figure')) {
