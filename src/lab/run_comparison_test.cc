@@ -27,10 +27,12 @@ void write_run(const fs::path& directory, double accuracy, double learning_rate)
                                    {"train_runtime", 75.5},
                                    {"train_loss", 0.8},
                                    {"memory_process_measured_bytes", 3 << 20}});
-  write_json_atomic(directory / "training_args.json", nlohmann::json{{"learning_rate", learning_rate},
-                                                                     {"seed", 42},
-                                                                     {"output_dir", directory.string()},
-                                                                     {"bf16", false}});
+  write_json_atomic(directory / "training_args.json",
+                    nlohmann::json{{"learning_rate", learning_rate},
+                                   {"seed", 42},
+                                   {"eval_steps", learning_rate > 1.5e-4 ? 900.0 : 800.0},
+                                   {"output_dir", directory.string()},
+                                   {"bf16", false}});
 }
 
 bool has_row(const std::string& text, const std::vector<std::string>& cells) {
@@ -65,6 +67,8 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
   EXPECT_TRUE(has_row(text, {"training time", "75.5 s", "75.5 s"})) << text;
   EXPECT_TRUE(has_row(text, {"peak of the process", "3.00 MiB", "3.00 MiB"})) << text;
   EXPECT_TRUE(has_row(text, {"learning_rate", "0.0001", "0.0002"})) << text;
+  EXPECT_TRUE(has_row(text, {"eval_steps", " 800", " 900"})) << text;
+  EXPECT_EQ(text.find(".0 "), std::string::npos) << text;
   for (const char* same : {"seed", "bf16", "output_dir"})
     EXPECT_EQ(text.find(same), std::string::npos) << text;
 
@@ -72,7 +76,7 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
   EXPECT_EQ(json["runs"][1]["name"], "b");
   EXPECT_EQ(json["runs"][1]["best"]["step"], 2);
   EXPECT_EQ(json["differing_arguments"]["learning_rate"], nlohmann::json({1e-4, 2e-4}));
-  EXPECT_EQ(json["differing_arguments"].size(), 1U);
+  EXPECT_EQ(json["differing_arguments"].size(), 2U);
 
   const std::string page = comparison_page(comparison);
   for (const char* part :

@@ -41,6 +41,7 @@ bool is_place(const std::string& argument) {
 std::string argument_text(const ComparedRun& run, const std::string& name) {
   const auto found = run.arguments.find(name);
   if (found == run.arguments.end() || found->is_null()) return kNothing;
+  if (found->is_number_float()) return fmt::format("{}", found->get<double>());  // 20 of 20.0
   if (!found->is_string()) return format_json(*found, {.indent = -1, .final_newline = false});
   const std::string text = found->get<std::string>();
   return text.empty() ? kNothing : text;

@@ -93,6 +93,7 @@ pre{background:var(--panel);border-radius:8px;padding:12px;white-space:pre-wrap;
  font-size:13px;line-height:1.35;font-variant-numeric:tabular-nums;color:var(--ink);background:var(--panel);
  border:1px solid var(--rule);border-radius:6px;box-shadow:0 2px 8px rgba(0,0,0,.25)}
 @media(max-width:599px){body{padding:16px 16px 48px}h1{font-size:22px}}
+@media(min-width:600px){td:first-child{overflow-wrap:break-word;max-width:60vw}}
 @media print{button{display:none}}
 )";
 

@@ -109,11 +109,7 @@ void add_training(HtmlPage& page, const RunView& run) {
 
 // What is a share is in one plot; of the rest each has its own scale. A plot of one metric has its name.
 void draw_metrics(HtmlPage& page, const RunView& run, const std::vector<std::string>& names) {
-  const bool is_language = has_entries(run, "eval_perplexity");
-  const char* caption = is_language
-                            ? "A dot is an evaluation. Accuracy is the share of tokens that the model finds "
-                              "most likely behind those before them."
-                            : "A dot is an evaluation.";
+  constexpr std::string_view kCaption = "A dot is an evaluation.";
   static const std::set<std::string> kNotDrawn = {"eval_loss", "eval_runtime", "eval_samples_per_second",
                                                   "eval_steps_per_second"};
   LineChart shares{.title = "Metrics of the evaluations", .x = kSteps};
@@ -133,11 +129,18 @@ void draw_metrics(HtmlPage& page, const RunView& run, const std::vector<std::str
     (is_share ? shares : others.back()).series.push_back(std::move(series));
   }
   if (shares.series.size() == 1) shares.title = capitalized(shares.series[0].name);
-  if (!shares.series.empty()) others.insert(others.begin(), std::move(shares));
-  for (LineChart& chart : others) {
+  const auto add = [&](LineChart& chart, std::string_view caption) {
     chart.marks = best_mark(run);
     page.add_figure(draw(chart), caption);
+  };
+  if (!shares.series.empty()) {
+    const bool is_language = has_entries(run, "eval_perplexity");
+    add(shares, is_language
+                    ? "Accuracy is the share of tokens that the model finds most likely behind those before "
+                      "them. A dot is an evaluation."
+                    : kCaption);
   }
+  for (LineChart& chart : others) add(chart, kCaption);
 }
 
 // Metrics of evaluations besides the loss, and how fast they were.
