@@ -1,4 +1,7 @@
 // Language models by the program alone: a tokenizer of one's own texts, a model from scratch, its loss, its texts.
+#include <unistd.h>
+
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "cli_support.h"
@@ -103,6 +106,32 @@ TEST_F(CliLanguageTest, ANewModelLearnsIsMeasuredAndWrites) {
   ASSERT_NE(end, std::string::npos) << likely.output << likely.error;
   EXPECT_EQ(likely.output.substr(0, end + 1) + likely.output.substr(0, end + 1), likely.output)
       << "nothing is drawn";
+}
+
+TEST_F(CliLanguageTest, AWriterThatIsStoppedEndsItsLine) {
+  ASSERT_EQ(run(new_model_words("train", {"--save_strategy", "no", "--max_steps", "1"})).exit_code, 0);
+  StartedProgram program({"generate", "--model_name_or_path", output().string(), "--prompt", "the cat",
+                          "--num_return_sequences", "10000000"},
+                         directory_.path());
+  while (program.output().size() < 1000) usleep(5000);
+  kill(program.pid(), SIGINT);
+  const ProgramRun stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
+  EXPECT_TRUE(stopped.output.ends_with("\n"));
+  EXPECT_EQ(stopped.error, "stopped by Ctrl-C (SIGINT)\n");
+}
+
+// One metric is drawn alone: nobody has to guess which.
+TEST_F(CliLanguageTest, ThePageNamesWhatItDraws) {
+  const ProgramRun trained =
+      run(new_model_words("train", {"--save_strategy", "no", "--eval_strategy", "steps", "--eval_steps", "6",
+                                    "--report_to", "html"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.error;
+  const std::string page = read_text_file(output() / "report.html");
+  for (const char* part :
+       {">Accuracy</text>", ">Perplexity</text>", "share of tokens that the model finds most likely"})
+    EXPECT_TRUE(contains(page, part)) << part;
+  EXPECT_FALSE(contains(page, ">Metrics"));
 }
 
 // Each recipe with its own flags, but for what makes it small: the model, the texts, the number of steps.

@@ -389,6 +389,80 @@ TEST_F(CliSignals, TokenizingEndsCleanly) {
     ADD_FAILURE() << entry.path() << " is left of a data set";
 }
 
+// Whatever takes long ends when it is told to, with the signal's exit code and a sentence, and leaves its terminal's line
+// empty and no file.
+TEST_F(CliSignals, EveryLongCommandEndsCleanly) {
+  // Words of random letters, which take long to learn.
+  std::string texts;
+  std::mt19937_64 random(7);
+  for (int word = 0; word < 300'000; ++word) {
+    for (uint64_t letters = random(), i = 0; i < 9; ++i, letters /= 26)
+      texts += static_cast<char>('a' + letters % 26);
+    texts += word % 40 == 39 ? "\n" : " ";
+  }
+  directory_.write("corpus.txt", texts);
+  const std::vector<std::string> run_flags = {"--model", "bert-mini",         "--per_device_train_batch_size",
+                                              "64",      "--sequence_length", "128"};
+  const auto with_run_flags = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), run_flags.begin(), run_flags.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  struct LongCommand {
+    std::vector<std::string> words;
+    std::string says;
+  };
+  const std::vector<LongCommand> commands = {
+      {with_run_flags({"bench", "step"}, {"--max_steps", "100000"}),
+       "no step is measured|of the steps so far"},
+      {with_run_flags({"anatomy"}, {"--steps", "2000", "--report", path("a.html")}), "no result is written"},
+      {with_run_flags({"fit"}, {"--memory_budget", "150MiB", "--allow", "numerics", "--verify", "1000",
+                                "--report", path("f.html")}),
+       "stopped by SIGTERM"},
+      {with_run_flags({"train", "--fit"}, {"--verify", "1000", "--memory_budget", "2GiB", "--train_file",
+                                           path("train.csv"), "--model_name_or_path", model()}),
+       "training had not begun"},
+      {{"calibrate", "--max_seconds", "1000"}, "nothing of it is kept"},
+      {{"tokenizer", "train", "--output_dir", path("tokenizer"), "--vocab_size", "100000",
+        path("corpus.txt")},
+       "no tokenizer is written"}};
+  setenv("XDG_CACHE_HOME", path("cache").c_str(), 1);
+  for (const LongCommand& command : commands) {
+    ProgramRun stopped;
+    // Later and later, until it is behind the beginning of main().
+    for (double seconds = 0.4; stopped.exit_code == -1 && seconds < 20; seconds *= 1.5) {
+      StartedProgram program(command.words, directory_.path());
+      sleep_seconds(seconds);
+      kill(program.pid(), SIGTERM);
+      stopped = program.wait();
+    }
+    EXPECT_EQ(stopped.exit_code, 143) << command.words[0] << stopped.output << stopped.error;
+    bool is_said = false;
+    for (size_t at = 0; at < command.says.size();) {
+      const size_t end = std::min(command.says.find('|', at), command.says.size());
+      is_said |= contains(stopped.error, command.says.substr(at, end - at));
+      at = end + 1;
+    }
+    EXPECT_TRUE(is_said) << command.words[0] << stopped.error;
+  }
+  unsetenv("XDG_CACHE_HOME");
+  for (const char* file : {"a.html", "f.html", "tokenizer/tokenizer.json", "cache/shoehorn/calibration"})
+    EXPECT_FALSE(fs::exists(path(file))) << file;
+}
+
+TEST_F(CliSignals, CtrlCInASearchClearsItsLine) {
+  OnTerminal program({"bench", "step", "--model", "bert-mini", "--per_device_train_batch_size", "16",
+                      "--sequence_length", "128", "--max_steps", "100000"});
+  program.read_until("left");
+  constexpr char kCtrlC = 3;
+  program.type(kCtrlC);
+  program.read_until("nothing ends with this");
+  EXPECT_EQ(program.exit_code(), 130) << program.shown();
+  const std::string& shown = program.shown();
+  EXPECT_TRUE(shown.ends_with("stopped by Ctrl-C (SIGINT): the result is of the steps so far\r\n")) << shown;
+  EXPECT_NE(shown.find("Training step, median of"), std::string::npos) << shown;
+}
+
 // The processes of a benchmark end with it, and what was measured is shown.
 TEST_F(CliSignals, ABenchmarkEndsWithItsProcesses) {
   StartedProgram program({"bench", "quality", "--quick", "--json_file", path("quality.json")},
@@ -406,6 +480,27 @@ TEST_F(CliSignals, ABenchmarkEndsWithItsProcesses) {
   EXPECT_TRUE(contains(stopped.error, "the result is of the settings so far"));
   EXPECT_NE(stopped.output, "");
   EXPECT_GE(read_json(path("quality.json"))["rungs"].size(), 1U);
+}
+
+// A size that is measured is in the files before the next one is, and none is called best.
+TEST_F(CliSignals, BatchSizesSoFarAreKept) {
+  StartedProgram program(
+      {"bench", "batch", "--model", "bert-mini", "--sequence_length", "128", "--max", "1024",
+       "--memory_budget", "100GiB", "--max_seconds", "600", "--json_file", path("batch.json")},
+      directory_.path());
+  const auto start = std::chrono::steady_clock::now();
+  while (!fs::exists(path("batch.json"))) {
+    sleep_seconds(0.02);
+    ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(120));
+  }
+  kill(program.pid(), SIGINT);
+  const ProgramRun stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
+  EXPECT_TRUE(contains(stopped.error, "the result is of the batch sizes so far, up to ")) << stopped.error;
+  EXPECT_TRUE(contains(stopped.output, "best: not known. Not all sizes are measured")) << stopped.output;
+  const nlohmann::json written = read_json(path("batch.json"));
+  EXPECT_GE(written["sizes"].size(), 1U);
+  EXPECT_TRUE(written["best_batch_size"].is_null());
 }
 
 }  // namespace

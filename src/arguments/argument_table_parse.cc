@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/argument_table.h"
+#include "arguments/block_arguments.h"
 #include "arguments/neighbour_configs.h"
 #include "arguments/transformers_arguments.h"
 #include "arguments/word_reader.h"
@@ -128,7 +129,10 @@ void validate_command(Command command, const TrainingArguments& args) {
   require("model_name_or_path", is_new || !args.model_name_or_path.empty(),
           "give a model's directory, or --model_type for a new model");
   const bool has_validation_file = !args.validation_file.empty();
-  const bool has_validation = has_validation_file || args.validation_split_percentage.value_or(0) > 0;
+  // A language model's file is split unless it is told otherwise; a directory does not say here what it is.
+  const bool is_split = args.validation_split_percentage ? *args.validation_split_percentage > 0
+                                                         : args.task == kCausalLanguageModel;
+  const bool has_validation = has_validation_file || is_split;
   const bool may_evaluate =
       command == Command::kTrain || command == Command::kEval || command == Command::kPredict;
   if (!args.do_train.value_or(true) && !may_evaluate) {

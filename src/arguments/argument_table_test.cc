@@ -241,7 +241,9 @@ TEST(ArgumentTable, NamesWhatItCannotRead) {
   EXPECT_TRUE(contains(parse_error({"--bf16=maybe"}), "[--bf16] expected true or false, got 'maybe'"));
   EXPECT_TRUE(contains(parse_error({"--no_bf16=true"}), "expected no value"));
   EXPECT_TRUE(contains(parse_error({"--no_seed"}), "expected a known flag"));
-  EXPECT_TRUE(contains(parse_error({"--bf16", "maybe"}), "got 'maybe'"));
+  EXPECT_TRUE(contains(parse_error({"--bf16", "maybe"}),
+                       "[--bf16] expected true, false or nothing behind it, got 'maybe'"));
+  EXPECT_TRUE(contains(parse_error({"--seed=1", "maybe"}), "[command line] expected --name, --name value"));
   EXPECT_TRUE(contains(parse_error({"--memory_budget", "6 apples"}), "[--memory_budget]"));
   EXPECT_TRUE(contains(parse_error({"--"}), "[command line]"));
   EXPECT_TRUE(contains(parse_error({""}), "[command line]"));

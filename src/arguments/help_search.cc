@@ -8,6 +8,12 @@
 namespace shoehorn {
 namespace {
 
+// "batchsize" of "batch_size".
+std::string without_dashes(std::string text) {
+  std::erase(text, '_');
+  return text;
+}
+
 // Where the word stands in a row; less is nearer.
 enum class Place : uint8_t { kName, kPartOfName, kText, kNowhere };
 
@@ -35,7 +41,11 @@ Place place_of(const ArgumentSpec& row, const std::string& word) {
     return normalized(text).find(word) != std::string::npos;
   };
   if (any(names, [&](std::string_view name) { return name == word; })) return Place::kName;
-  if (any(names, has)) return Place::kPartOfName;
+  const std::string run_together = without_dashes(word);
+  if (any(names, [&](std::string_view name) {
+        return without_dashes(normalized(name)).find(run_together) != std::string::npos;
+      }))
+    return Place::kPartOfName;
   if (has(row.help) || has(row.why)) return Place::kText;
   if (any(row.choices, [&](const ArgumentChoice& choice) { return has(choice.value); })) return Place::kText;
   return Place::kNowhere;

@@ -18,4 +18,13 @@ std::string shell_words(const std::vector<std::string>& words) {
   return line;
 }
 
+std::string shell_lines(const std::vector<std::string>& words) {
+  std::string lines;
+  for (const std::string& word : words) {
+    const bool is_flag = word.starts_with("--");
+    lines.append(lines.empty() ? "" : is_flag ? " \\\n  " : " ").append(shell_word(word));
+  }
+  return lines;
+}
+
 }  // namespace shoehorn

@@ -18,5 +18,16 @@ TEST(ShellWord, LinesHaveSpacesBetweenWords) {
   EXPECT_EQ(shell_words({}), "");
 }
 
+TEST(ShellWord, LongCommandsHaveAFlagALine) {
+  const std::vector<std::string> words = {"shoehorn", "train",  "--seeds",      "1",
+                                          "-2",       "--bf16", "--output_dir", "my 'out'/"};
+  const std::string lines = shell_lines(words);
+  EXPECT_EQ(lines, "shoehorn train \\\n  --seeds 1 -2 \\\n  --bf16 \\\n  --output_dir 'my '\\''out'\\''/'");
+  std::string joined = lines;
+  for (size_t at = 0; (at = joined.find(" \\\n  ")) != std::string::npos;) joined.replace(at, 5, " ");
+  EXPECT_EQ(joined, shell_words(words)) << "what a shell reads is the same";
+  EXPECT_EQ(shell_lines({}), "");
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -63,6 +63,10 @@ GivenFlag WordReader::read_bare_file(const std::string& word) const {
   const ArgumentSpec* config = find_("config");
   if (config == nullptr) throw user_error("[command line] expected --name or --name value, got '{}'", word);
   if (word.ends_with(".json")) return {config, "configuration file", word};
+  // Any other flag would have taken the word for its value.
+  const std::string before = at_ >= 2 ? words_[at_ - 2] : "";
+  if (is_flag_word(before) && before.find('=') == std::string::npos && find_(flag_name(before)) != nullptr)
+    throw user_error("[{}] expected true, false or nothing behind it, got '{}'", before, word);
   throw user_error("[command line] expected --name, --name value or a configuration file.json, got '{}'",
                    word);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/process.h"
+#include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/result_file.h"
@@ -89,6 +90,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
         trainer.evaluate();
       else
         trainer.train();
+      throw_if_stop_requested();  // training that is stopped returns
       anatomy.memory.measured_bytes = trainer.measured_process_peak_bytes();
       work = measured_work(*trainer.profile());
     } else {
@@ -130,8 +132,10 @@ int run_anatomy(const std::vector<std::string>& words) {
   Dataset data = random_steps(args, *source.model, args.max_steps);
   prepare_result_file(json_file_of(options));
   prepare_result_file(options.text("report"));
-  const Anatomy anatomy =
-      take_apart(args, *source.model, std::move(data), is_inference, options.flag("limits"));
+  const StopSignals signals;
+  const Anatomy anatomy = with_kept_text("no result is written", [&] {
+    return take_apart(args, *source.model, std::move(data), is_inference, options.flag("limits"));
+  });
   nlohmann::ordered_json result = {{"memory", to_json(anatomy.memory)},
                                    {"operations", to_json(anatomy.operations)}};
   if (anatomy.memory.measured_bytes > 0)

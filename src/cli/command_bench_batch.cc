@@ -12,6 +12,7 @@
 #include "cli/model_source.h"
 #include "cli/result_file.h"
 #include "cli/round_options.h"
+#include "cli/stopped_bench.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/file.h"
@@ -107,6 +108,10 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
   return options;
 }
 
+std::string sizes_so_far(const BatchSizesResult& result) {
+  return fmt::format("the result is of the batch sizes so far, up to {}", result.sizes.back().batch_size);
+}
+
 }  // namespace
 
 CommandHelp help_of_bench_batch() {
@@ -124,10 +129,18 @@ int run_bench_batch(const std::vector<std::string>& words) {
   prepare_result_file(json_file_of(given));
   prepare_result_file(given.text("report"));
   const StopSignals signals;
-  const BatchSizesResult result = with_kept_text(
-      "no result is written", [&] { return measure_batch_sizes(options, show_progress("batch sizes")); });
-  if (!given.text("report").empty()) write_text_atomic(given.text("report"), batch_sizes_page(result));
-  write_result(json_file_of(given), to_json(result), format_batch_sizes(result));
+  const auto write_files = [&given](const BatchSizesResult& so_far) {
+    if (!given.text("report").empty()) write_text_atomic(given.text("report"), batch_sizes_page(so_far));
+    write_result_file(json_file_of(given), to_json(so_far));
+  };
+  const auto print = [&given](const BatchSizesResult& result) {
+    write_result(json_file_of(given), to_json(result), format_batch_sizes(result));
+  };
+  const BatchSizesResult result = walk_until_stopped<BatchSizesResult>(
+      [&](const auto& on_result) {
+        return measure_batch_sizes(options, show_progress("batch sizes"), on_result);
+      },
+      write_files, print, sizes_so_far);
   return exit_code_of(result);
 }
 

@@ -164,7 +164,7 @@ int run_bench_ladder(const std::vector<std::string>& words) {
   };
   const LadderResult result = walk_until_stopped<LadderResult>(
       [&](const auto& on_result) { return walk_ladder(options, show_progress("ladder"), on_result); },
-      write_files, print);
+      write_files, print, rungs_so_far);
   return exit_code_of(result);
 }
 

@@ -142,7 +142,7 @@ int run_bench_quality(const std::vector<std::string>& words) {
   };
   const QualityResults results = walk_until_stopped<QualityResults>(
       [&](const auto& on_result) { return walk_quality(options, show_progress("quality"), on_result); },
-      write_files, print);
+      write_files, print, rungs_so_far);
   return exit_code_of(results);
 }
 

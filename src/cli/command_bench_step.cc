@@ -10,9 +10,11 @@
 #include "base/format.h"
 #include "base/median.h"
 #include "base/process.h"
+#include "base/stop_request.h"
 #include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/output_lines.h"
 #include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
@@ -164,6 +166,7 @@ int run_bench_step(const std::vector<std::string>& words) {
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   TrainingArguments args = timed_arguments(parsed.arguments);
   use_threads(args.num_threads);
+  const StopSignals signals;
   const std::shared_ptr<StepWatch> watch = make_watch(options, parsed.arguments);
   const ModelSource source = open_model(args, true, false);
   args.max_seq_length = random_length(parsed, *source.model);
@@ -185,10 +188,17 @@ int run_bench_step(const std::vector<std::string>& words) {
                  format_forecast(trainer.forecast()));
     }
     const TrainOutput output = trainer.train();
+    // The first step does not count.
+    if (output.stop_signal != 0 && trainer.step_seconds().size() < 2)
+      throw Stopped(output.stop_signal, "no step is measured");
     result = result_of(trainer, output, watch->load(), before_trainer_seconds);
     if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
   }
-  if (options.flag("limits")) add_limit(result, args);
+  if (stop_signal() != 0) {
+    leave_closed_output();
+  } else if (options.flag("limits")) {
+    add_limit(result, args);
+  }
   if (args.json) {
     fmt::print("{}\n", result.dump());
   } else {
@@ -197,6 +207,8 @@ int run_bench_step(const std::vector<std::string>& words) {
                  options.number("median_error"));
     fmt::print("{}", profile);
   }
+  if (const int signal = stop_signal(); signal != 0)
+    throw Stopped(signal, "the result is of the steps so far");
   return 0;
 }
 

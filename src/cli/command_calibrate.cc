@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/command_options.h"
+#include "base/stop_request.h"
 #include "cli/calibrated_costs.h"
 #include "cli/commands.h"
+#include "cli/output_lines.h"
 #include "cli/thread_option.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
@@ -54,10 +56,13 @@ int run_calibrate(const std::vector<std::string>& words) {
   const std::filesystem::path path = calibration_path(fingerprint);
   fmt::print("Calibrating for {}\n", describe(thread_count()));
   const auto begin = std::chrono::steady_clock::now();
-  const OpCosts costs = calibrate({.is_quick = options.flag("quick"),
-                                   .most_seconds = options.number("max_seconds"),
-                                   .on_line = [](const std::string& line) { fmt::print("{}\n", line); }},
-                                  backend);
+  const StopSignals signals;
+  const OpCosts costs = with_kept_text("nothing of it is kept", [&] {
+    return calibrate({.is_quick = options.flag("quick"),
+                      .most_seconds = options.number("max_seconds"),
+                      .on_line = [](const std::string& line) { print_flushed(stdout, line + "\n"); }},
+                     backend);
+  });
   save_calibration(path, fingerprint, costs);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   fmt::print("{} operations timed in {:.0f} s; kept in {}\n", costs.samples().size(), seconds.count(),

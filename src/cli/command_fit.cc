@@ -5,6 +5,7 @@
 
 #include "arguments/command_options.h"
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "base/user_error_kinds.h"
 #include "cli/commands.h"
 #include "cli/find_fit.h"
@@ -98,6 +99,7 @@ CommandHelp help_of_fit() {
 int run_fit(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(fit_rows(), words, UnknownFlags::kKeep);
   check_looks(options);
+  const StopSignals signals;
   FoundFit found;
   found.report.price_per_hour = options.number("price_per_hour");
   if (options.flag("budget_sweep")) {

@@ -6,8 +6,11 @@
 #include "arguments/block_arguments.h"
 #include "arguments/command_options.h"
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "cli/commands.h"
+#include "cli/growing_text.h"
 #include "cli/model_source.h"
+#include "cli/output_lines.h"
 #include "cli/thread_option.h"
 #include "generate/text_generator.h"
 #include "io/json_file.h"
@@ -74,6 +77,23 @@ std::vector<int32_t> end_tokens_of(const std::filesystem::path& directory) {
   return {};
 }
 
+// The prompt and the text behind it, as it is written; what there is of it where a stop is requested.
+void show_generated(TextGenerator& generator, const Tokenizer& tokenizer, const std::string& prompt,
+                    std::span<const int32_t> prompt_tokens, const GenerationOptions& options,
+                    int64_t number) {
+  GrowingText growing([&](std::span<const int32_t> tokens) { return prompt + tokenizer.decode(tokens); },
+                      [](const std::string& text) { print_flushed(stdout, text); });
+  try {
+    generator.generate(prompt_tokens, options, number, [&](int32_t token) { growing.add(token); });
+    growing.finish();
+    print_flushed(stdout, "\n");
+  } catch (const Stopped&) {
+    leave_closed_output();
+    print_flushed(stdout, "\n");
+    throw;
+  }
+}
+
 }  // namespace
 
 CommandHelp help_of_generate() {
@@ -104,18 +124,19 @@ int run_generate(const std::vector<std::string>& words) {
   // A model that has learned texts one behind the other begins behind the end of one.
   if (prompt.empty() && !options.end_tokens.empty()) prompt = {options.end_tokens.front()};
   const int64_t length = std::min(source.model->max_positions(), std::ssize(prompt) + options.max_new_tokens);
+  const StopSignals signals;
   TextGenerator generator(*source.model, source.directory, length);
   const int64_t count = given.integer_at_least("num_return_sequences", 1);
   for (int64_t number = 0; number < count; ++number) {
-    const std::vector<int32_t> tokens = generator.generate(prompt, options, number);
-    const std::string text = tokenizer->decode(tokens);
     if (given.flag("json")) {
-      const nlohmann::ordered_json line = {{"prompt", given.text("prompt")}, {"text", text}, {"ids", tokens}};
-      fmt::print("{}\n", line.dump());
-    } else {
-      fmt::print("{}{}\n{}", given.text("prompt"), text, number + 1 < count ? "\n" : "");
+      const std::vector<int32_t> tokens = generator.generate(prompt, options, number);
+      const nlohmann::ordered_json line = {
+          {"prompt", given.text("prompt")}, {"text", tokenizer->decode(tokens)}, {"ids", tokens}};
+      print_flushed(stdout, line.dump() + "\n");
+      continue;
     }
-    std::fflush(stdout);
+    if (number > 0) print_flushed(stdout, "\n");
+    show_generated(generator, *tokenizer, given.text("prompt"), prompt, options, number);
   }
   return 0;
 }

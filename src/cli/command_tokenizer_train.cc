@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/plural.h"
+#include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/thread_option.h"
 #include "data/table.h"
@@ -264,11 +265,14 @@ class TrainingBars {
     if (!bar_ || progress.stage != stage_) {
       const bool counts = progress.stage == BpeTrainingProgress::Stage::kCountingWords;
       stage_ = progress.stage;
-      bar_.emplace(counts ? "words" : "merges", 0, totals_[counts ? 0 : 1],
-                   detect_terminal(stderr, std::cerr));
+      ProgressOptions options = detect_terminal(stderr, std::cerr);
+      if (counts) options.unit = ProgressUnit::kBytes;
+      bar_.emplace(counts ? "words" : "merges", 0, totals_[counts ? 0 : 1], std::move(options));
     }
-    const int64_t total = totals_[stage_ == BpeTrainingProgress::Stage::kCountingWords ? 0 : 1];
-    bar_->update(total > 0 ? std::min(progress.done, total) : progress.done, 0);
+    const bool counts = stage_ == BpeTrainingProgress::Stage::kCountingWords;
+    const int64_t total = totals_[counts ? 0 : 1];
+    const int64_t done = total > 0 ? std::min(progress.done, total) : progress.done;
+    bar_->update(done, counts ? done : 0);
   }
 
  private:
@@ -323,12 +327,17 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   const fs::path directory = given.text("output_dir");
   check_directory(directory, given.flag("overwrite_output_dir"));
 
-  std::optional<TrainingBars> bars(std::in_place, sources.text_bytes, options.vocab_size);
-  options.on_progress = [&](const BpeTrainingProgress& progress) { bars->update(progress); };
+  const StopSignals signals;
   const auto start = std::chrono::steady_clock::now();
-  const TrainedBpe trained = train_byte_level_bpe(options, sources.all);
+  const TrainedBpe trained = with_kept_text("no tokenizer is written", [&] {
+    TrainingBars bars(sources.text_bytes, options.vocab_size);
+    options.on_progress = [&bars](const BpeTrainingProgress& progress) {
+      throw_if_stop_requested();
+      bars.update(progress);
+    };
+    return train_byte_level_bpe(options, sources.all);
+  });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bars.reset();
   save_tokenizer(directory, trained, config);
   if (given.flag("json"))
     fmt::print("{}", format_json(trained_as_json(trained, directory, seconds),

@@ -176,7 +176,8 @@ int run_fitted(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(fit_option_rows(), words, UnknownFlags::kKeep);
   constexpr int64_t kVerified = 3;
   FoundFit found;
-  find_fit(options, kVerified, found);
+  const StopSignals signals;
+  with_kept_text(kNotBegun, [&] { find_fit(options, kVerified, found); });
   if (!found.report.chosen) throw DoesNotFit(format_no_fit(found.report));
   if (!found.is_json) fmt::print("{}\n", format_fit(found.report));
   std::fflush(stdout);
@@ -184,6 +185,7 @@ int run_fitted(const std::vector<std::string>& words) {
   const std::vector<std::string> flags = chosen_flags(found.report);
   command.insert(command.end(), flags.begin(), flags.end());
   if (found.is_json) command.emplace_back("--json");
+  throw_if_stop_requested();  // the process that trains would not know
   become_process(command);
 }
 

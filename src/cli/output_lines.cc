@@ -34,7 +34,7 @@ void leave_closed_output() {
 
 void print_flushed(std::FILE* file, const std::string& text) {
   errno = 0;
-  if (std::fputs(text.c_str(), file) != EOF && std::fflush(file) == 0) return;
+  if (std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0) return;
   const int error_number = errno;
   if (has_no_reader(fileno(file))) {
     leave_closed_output();

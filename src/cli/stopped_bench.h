@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/stop_request.h"
@@ -11,11 +12,19 @@
 
 namespace shoehorn {
 
+// "the result is of the settings so far, 3 of 17".
+template <typename Result>
+std::string rungs_so_far(const Result& result) {
+  return fmt::format("the result is of the settings so far, {} of {}", result.rungs.size(),
+                     result.options.rungs.size());
+}
+
 // Prints and returns the result of walk(on_result), where the walk calls on_result(result) with what is measured so far,
-// which write(result) puts into files. If a stop ends it, print(result) shows the last of these, and Stopped says of how
-// many settings. A result has `rungs`.
+// which write(result) puts into files. If a stop ends it, print(result) shows the last of these, and Stopped says
+// so_far_text(result).
 template <typename Result, typename Walk, typename Write, typename Print>
-Result walk_until_stopped(const Walk& walk, const Write& write, const Print& print) {
+Result walk_until_stopped(const Walk& walk, const Write& write, const Print& print,
+                          std::string (*so_far_text)(const Result&)) {
   std::optional<Result> so_far;
   try {
     so_far = walk([&](const Result& result) {
@@ -26,8 +35,7 @@ Result walk_until_stopped(const Walk& walk, const Write& write, const Print& pri
     leave_closed_output();
     if (!so_far) throw Stopped(stop.signal(), "no setting is measured");
     print(*so_far);
-    throw Stopped(stop.signal(), fmt::format("the result is of the settings so far, {} of {}",
-                                             so_far->rungs.size(), so_far->options.rungs.size()));
+    throw Stopped(stop.signal(), so_far_text(*so_far));
   }
   print(*so_far);
   return std::move(*so_far);

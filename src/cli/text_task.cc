@@ -99,8 +99,9 @@ std::string format_labels(const LabelMap& labels) {
 }
 
 std::string format_samples(const TextTask& task, const LabelMap& labels) {
-  return fmt::format("{} training and {} validation samples, {}, longest {} tokens\n", task.train.size(),
-                     task.validation.size(), format_labels(labels), task.train.max_length());
+  return fmt::format("{} training and {} validation samples, {}, longest {}\n",
+                     format_count(task.train.size()), format_count(task.validation.size()),
+                     format_labels(labels), plural_count(task.train.max_length(), "token"));
 }
 
 // Of texts, whose number is not known before they are all read.

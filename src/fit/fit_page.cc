@@ -114,7 +114,10 @@ std::string fit_page(const FitReport& report) {
   add_least(page, report.result);
   if (report.chosen) {
     page.add_heading("To train");
-    page.add_preformatted("shoehorn train " + shell_words(chosen_flags(report)));
+    std::vector<std::string> command = {"shoehorn", "train"};
+    const std::vector<std::string> flags = chosen_flags(report);
+    command.insert(command.end(), flags.begin(), flags.end());
+    page.add_preformatted(shell_lines(command));
   }
   return page.html();
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "session/batching.h"
 #include "session/smaller_forms.h"
 
@@ -91,6 +92,7 @@ StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& sessio
 }
 
 PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
+  throw_if_stop_requested();
   validate(run.arguments);
   const std::unique_ptr<Session> session = session_of(run);
   const StepTime time = step_time_of(run, *session);

@@ -45,10 +45,11 @@ std::vector<const BatchSizeResult*> BatchSizesResult::alike() const {
 }
 
 const BatchSizeResult* BatchSizesResult::best() const {
-  return alike().empty() ? fastest() : nullptr;
+  return is_complete && alike().empty() ? fastest() : nullptr;
 }
 
-BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run) {
+BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run,
+                                     const std::function<void(const BatchSizesResult&)>& on_result) {
   const std::filesystem::path program = own_program();
   BatchSizesResult result;
   result.options = options;
@@ -75,8 +76,21 @@ BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const Run
                           return measure_step(program, words, size.plan);
                         }});
   }
-  measure_in_rounds(settings, options.rounds, on_run);
-  for (size_t i = 0; i < measured.size(); ++i) measured[i]->run = pooled_run(settings[i].runs);
+  const auto pool = [&] {
+    for (size_t i = 0; i < measured.size(); ++i) {
+      if (!settings[i].runs.empty()) measured[i]->run = pooled_run(settings[i].runs);
+    }
+  };
+  measure_in_rounds(settings, options.rounds, on_run, [&] {
+    if (!on_result) return;
+    pool();
+    BatchSizesResult so_far = result;
+    so_far.is_complete = false;
+    std::erase_if(so_far.sizes, [](const BatchSizeResult& size) { return !size.run.is_measured(); });
+    if (!so_far.sizes.empty()) on_result(so_far);
+  });
+  pool();
+  if (on_result) on_result(result);
   return result;
 }
 

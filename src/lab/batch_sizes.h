@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,19 +38,21 @@ struct BatchSizeResult {
 struct BatchSizesResult {
   BatchSizesOptions options;
   std::vector<BatchSizeResult> sizes;
+  bool is_complete = true;  // false: sizes are still to be measured
 
   // The size with the most samples per second; null if none was measured.
   const BatchSizeResult* fastest() const;
   // The sizes whose time per sample cannot be told apart from the fastest one's by the steps that were measured
   // (can_tell_apart), the fastest one not among them.
   std::vector<const BatchSizeResult*> alike() const;
-  // The fastest one, if no other is like it; else null: it is not known which is best.
+  // The fastest one, if no other is like it and all are measured; else null: it is not known which is best.
   const BatchSizeResult* best() const;
 };
 
 // Measures 1, 2, 4, … up to `most`, or to the first that does not fit, which is the last result, in turns
-// (lab/rounds.h). UserError if a flag is refused.
-BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run);
+// (lab/rounds.h). UserError if a flag is refused. `on_result` gets the sizes that are measured so far, after each process.
+BatchSizesResult measure_batch_sizes(const BatchSizesOptions& options, const RunProgress& on_run,
+                                     const std::function<void(const BatchSizesResult&)>& on_result = {});
 
 // 0: all were measured except possibly the last, which may be too large. 1: one failed. 2: none fits.
 int exit_code_of(const BatchSizesResult& result);

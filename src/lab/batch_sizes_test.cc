@@ -93,6 +93,17 @@ TEST(BatchSizes, BestIsWithheldInsideTheNoise) {
   EXPECT_EQ(batch_sizes_page(result).find("best batch"), std::string::npos);
 }
 
+// Of a measurement that was stopped: what comes might be faster.
+TEST(BatchSizes, BestIsWithheldUntilAllAreMeasured) {
+  BatchSizesResult result = some_result();
+  ASSERT_NE(result.best(), nullptr);
+  result.is_complete = false;
+  EXPECT_EQ(result.best(), nullptr);
+  EXPECT_NE(format_batch_sizes(result).find("best: not known. Not all sizes are measured\n"),
+            std::string::npos);
+  EXPECT_TRUE(to_json(result)["best_batch_size"].is_null());
+}
+
 TEST(BatchSizes, OneStepEachSaysNothing) {
   BatchSizesResult result = some_result();
   for (BatchSizeResult& size : result.sizes) size.run.step_samples.resize(1);

@@ -77,6 +77,8 @@ std::vector<std::string> batch_sizes_remarks(const BatchSizesResult& result) {
   if (const BatchSizeResult* best = result.best(); best != nullptr) {
     lines.push_back(fmt::format("best: --per_device_train_batch_size {}, {:.3f} samples/s", best->batch_size,
                                 best->run.samples_per_second));
+  } else if (!result.is_complete) {
+    lines.emplace_back("best: not known. Not all sizes are measured");
   } else if (const BatchSizeResult* fastest = result.fastest(); fastest != nullptr) {
     std::vector<std::string> names = {std::to_string(fastest->batch_size)};
     for (const BatchSizeResult* size : result.alike()) names.push_back(std::to_string(size->batch_size));

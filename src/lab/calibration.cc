@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/median.h"
+#include "base/stop_request.h"
 #include "lab/random_tokens.h"
 #include "models/one_layer_models.h"
 #include "ops/op_info.h"
@@ -125,6 +126,7 @@ TimedStep time_step(const CalibrationStep& step, int64_t steps,
   Trainer trainer(model, args, random_steps(args, model, args.max_steps), {},
                   {.backend = backend, .write_profile = false});
   trainer.train();
+  throw_if_stop_requested();  // the steps of a run that was stopped are too few
 
   struct Times {
     OpWork work;

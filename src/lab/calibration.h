@@ -30,7 +30,8 @@ struct TimedStep {
   double step_seconds = 0;      // the median
 };
 
-// Runs one step to warm up and `steps` that are recorded, on random tokens. UserError where it does not fit the memory.
+// Runs one step to warm up and `steps` that are recorded, on random tokens. UserError where it does not fit the memory; Stopped
+// (base/stop_request.h).
 TimedStep time_step(const CalibrationStep& step, int64_t steps,
                     const std::shared_ptr<const Backend>& backend);
 

@@ -29,10 +29,12 @@ void write_run(const fs::path& directory, double accuracy, double learning_rate)
                                    {"train_runtime", 75.5},
                                    {"train_loss", 0.8},
                                    {"memory_process_measured_bytes", 3 << 20}});
-  write_json_atomic(directory / "training_args.json", nlohmann::json{{"learning_rate", learning_rate},
-                                                                     {"seed", 42},
-                                                                     {"output_dir", directory.string()},
-                                                                     {"bf16", false}});
+  write_json_atomic(directory / "training_args.json",
+                    nlohmann::json{{"learning_rate", learning_rate},
+                                   {"seed", 42},
+                                   {"eval_steps", learning_rate > 1.5e-4 ? 900.0 : 800.0},
+                                   {"output_dir", directory.string()},
+                                   {"bf16", false}});
 }
 
 bool has_row(const std::string& text, const std::vector<std::string>& cells) {
@@ -61,12 +63,14 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
   const std::string text = format_comparison(comparison);
   EXPECT_TRUE(has_row(text, {"result", "a", "b"})) << text;
   EXPECT_TRUE(has_row(text, {"eval_accuracy", "0.8", "0.9"})) << text;
-  EXPECT_TRUE(has_row(text, {"best step", "2: 0.8", "2: 0.9"})) << text;
+  EXPECT_TRUE(has_row(text, {"best step by eval_accuracy", "2: 0.8", "2: 0.9"})) << text;
   EXPECT_TRUE(has_row(text, {"eval_loss", "0.7", "0.7"})) << "of the log, where the results have none\n"
                                                           << text;
   EXPECT_TRUE(has_row(text, {"training time", "75.5 s", "75.5 s"})) << text;
   EXPECT_TRUE(has_row(text, {"peak of the process", "3.00 MiB", "3.00 MiB"})) << text;
   EXPECT_TRUE(has_row(text, {"learning_rate", "0.0001", "0.0002"})) << text;
+  EXPECT_TRUE(has_row(text, {"eval_steps", " 800", " 900"})) << text;
+  EXPECT_EQ(text.find(".0 "), std::string::npos) << text;
   for (const char* same : {"seed", "bf16", "output_dir"})
     EXPECT_EQ(text.find(same), std::string::npos) << text;
 
@@ -74,7 +78,7 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
   EXPECT_EQ(json["runs"][1]["name"], "b");
   EXPECT_EQ(json["runs"][1]["best"]["step"], 2);
   EXPECT_EQ(json["differing_arguments"]["learning_rate"], nlohmann::json({1e-4, 2e-4}));
-  EXPECT_EQ(json["differing_arguments"].size(), 1U);
+  EXPECT_EQ(json["differing_arguments"].size(), 2U);
 
   const std::string page = comparison_page(comparison);
   for (const char* part :

@@ -40,6 +40,7 @@ bool is_place(const std::string& argument) {
 std::string argument_text(const ComparedRun& run, const std::string& name) {
   const auto found = run.arguments.find(name);
   if (found == run.arguments.end() || found->is_null()) return kNothing;
+  if (found->is_number_float()) return fmt::format("{}", found->get<double>());  // 20 of 20.0
   if (!found->is_string()) return format_json(*found, {.indent = -1, .final_newline = false});
   const std::string text = found->get<std::string>();
   return text.empty() ? kNothing : text;
@@ -94,7 +95,12 @@ TextTable comparison_results(const RunComparison& comparison) {
     });
   };
   for (const std::string& metric : comparison.evaluation_metrics()) add(metric, metric, Unit::kNumber);
-  add_row(table, comparison, "best step", [&](const ComparedRun& run) -> std::string {
+  std::string best_title = "best step";
+  for (const ComparedRun& run : comparison.runs) {
+    if (const std::optional<BestStep> best = comparison.best_of(run))
+      best_title = "best step by " + best->metric;
+  }
+  add_row(table, comparison, best_title, [&](const ComparedRun& run) -> std::string {
     const std::optional<BestStep> best = comparison.best_of(run);
     return best ? fmt::format("{}: {}", format_count(best->step), format_value(best->value, Unit::kNumber))
                 : kNothing;

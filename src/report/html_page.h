@@ -48,7 +48,7 @@ class HtmlPage {
   void add_table(const HtmlTable& table);
   // What draw() of plot.h returns; it is inserted unchanged.
   void add_figure(std::string_view svg, std::string_view caption = {});
-  // Text in a fixed-width font, with its line breaks.
+  // Text in a fixed-width font, with its line breaks, and further ones where a line is wider than the page.
   void add_preformatted(std::string_view text);
 
   std::string html() const;

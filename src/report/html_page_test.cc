@@ -38,6 +38,18 @@ TEST(HtmlPageTest, HasItsPartsInOrder) {
   }
 }
 
+// Names of arguments are not broken within, where there is room.
+TEST(HtmlPageTest, FirstColumnsBreakBetweenWords) {
+  EXPECT_NE(
+      page_style().find("@media(min-width:600px){td:first-child{overflow-wrap:break-word;max-width:60vw}}"),
+      std::string::npos);
+}
+
+// Who copies a command sees all of it.
+TEST(HtmlPageTest, NoTextIsWiderThanThePage) {
+  EXPECT_NE(page_style().find("white-space:pre-wrap;overflow-wrap:anywhere"), std::string::npos);
+}
+
 TEST(HtmlPageTest, LoadsNothing) {
   const std::string html = sample_page().html();
   for (const char* outside : {"src=", "href=", "url(", "@import", "http:", "https:", "fetch("})

@@ -72,7 +72,8 @@ td.number{white-space:nowrap}
 .flag{display:inline-block;max-width:100%}
 figure{margin:16px 0 24px}
 figcaption{font-size:13px;margin-top:2px;max-width:75ch}
-pre{background:var(--panel);border-radius:8px;padding:12px;overflow-x:auto;font-size:13px;line-height:1.4}
+pre{background:var(--panel);border-radius:8px;padding:12px;white-space:pre-wrap;overflow-wrap:anywhere;font-size:13px;
+ line-height:1.4}
 .plot{display:none;width:100%;height:auto;font-size:12px}
 .plot text{fill:var(--muted);font-variant-numeric:tabular-nums}
 .plot .title{fill:var(--ink);font-size:14px;font-weight:600}
@@ -92,6 +93,7 @@ pre{background:var(--panel);border-radius:8px;padding:12px;overflow-x:auto;font-
  font-size:13px;line-height:1.35;font-variant-numeric:tabular-nums;color:var(--ink);background:var(--panel);
  border:1px solid var(--rule);border-radius:6px;box-shadow:0 2px 8px rgba(0,0,0,.25)}
 @media(max-width:599px){body{padding:16px 16px 48px}h1{font-size:22px}}
+@media(min-width:600px){td:first-child{overflow-wrap:break-word;max-width:60vw}}
 @media print{button{display:none}}
 )";
 

@@ -36,6 +36,11 @@ std::string readable(std::string_view name) {
   return text;
 }
 
+std::string capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
 bool has_entries(const RunView& run, const std::string& key) {
   const std::vector<Metrics>& log = run.state.log_history;
   return std::any_of(log.begin(), log.end(), [&key](const Metrics& entry) { return entry.contains(key); });
@@ -102,31 +107,40 @@ void add_training(HtmlPage& page, const RunView& run) {
   page.add_figure(draw(speed), "Of the steps since the last log entry, without evaluation and checkpoints.");
 }
 
-// What is a share is in one plot; of the rest each has its own scale.
+// What is a share is in one plot; of the rest each has its own scale. A plot of one metric has its name.
 void draw_metrics(HtmlPage& page, const RunView& run, const std::vector<std::string>& names) {
   constexpr std::string_view kCaption = "A dot is an evaluation.";
   static const std::set<std::string> kNotDrawn = {"eval_loss", "eval_runtime", "eval_samples_per_second",
                                                   "eval_steps_per_second"};
-  LineChart shares{.title = "Metrics", .x = kSteps};
+  LineChart shares{.title = "Metrics of the evaluations", .x = kSteps};
   std::vector<LineChart> others;
   for (const std::string& name : names) {
     if (kNotDrawn.contains(name)) continue;
     LineSeries series = series_of(run.state, name, readable(name));
-    const bool is_share = std::all_of(series.points.begin(), series.points.end(), [](const PlotPoint& point) {
-      return !std::isfinite(point.y) || std::abs(point.y) <= 1;
-    });
+    const bool is_share = !name.ends_with("loss") &&
+                          std::all_of(series.points.begin(), series.points.end(), [](const PlotPoint& point) {
+                            return !std::isfinite(point.y) || std::abs(point.y) <= 1;
+                          });
     if (!is_share) {
       LineChart& chart = others.emplace_back();
-      chart.title = series.name;
+      chart.title = capitalized(series.name);
       chart.x = kSteps;
     }
     (is_share ? shares : others.back()).series.push_back(std::move(series));
   }
-  if (!shares.series.empty()) others.insert(others.begin(), std::move(shares));
-  for (LineChart& chart : others) {
+  if (shares.series.size() == 1) shares.title = capitalized(shares.series[0].name);
+  const auto add = [&](LineChart& chart, std::string_view caption) {
     chart.marks = best_mark(run);
-    page.add_figure(draw(chart), kCaption);
+    page.add_figure(draw(chart), caption);
+  };
+  if (!shares.series.empty()) {
+    const bool is_language = has_entries(run, "eval_perplexity");
+    add(shares, is_language
+                    ? "Accuracy is the share of tokens that the model finds most likely behind those before "
+                      "them. A dot is an evaluation."
+                    : kCaption);
   }
+  for (LineChart& chart : others) add(chart, kCaption);
 }
 
 // Metrics of evaluations besides the loss, and how fast they were.

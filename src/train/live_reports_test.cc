@@ -95,9 +95,10 @@ TEST(Trainer, ReportsTheRun) {
   EXPECT_GT(waited, 0);
   EXPECT_LT(waited, 1);
   const std::string html = read_text_file(directory.path() / "report.html");
-  for (const char* part : {"<h1>a &lt;run&gt;</h1>", "Learning rate", ">accuracy</th>", "peak ", "By role",
-                           "logging_steps", "fuse_update", "Ended: step 4 of 4", "<dt>accuracy</dt>",
-                           "<dt>best step</dt>", ">best, step ", "class=\"dot c1\""})
+  for (const char* part :
+       {"<h1>a &lt;run&gt;</h1>", "Learning rate", ">accuracy</th>", "peak ", "By role", "logging_steps",
+        "fuse_update", "Ended: step 4 of 4", "<dt>accuracy</dt>", "<dt>best step</dt>", ">best, step ",
+        "class=\"dot c1\"", ">Metrics of the evaluations</text>"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   EXPECT_EQ(html.find("http-equiv"), std::string::npos) << "a run that is over is not watched";
   std::string lines = read_text_file(directory.path() / "log.jsonl");
@@ -130,10 +131,13 @@ TEST(Trainer, ARunCanBeWatched) {
   args.save_strategy = "steps";
   args.save_steps = 2;
   const BertForSequenceClassification model(tiny_bert());
-  Trainer trainer(model, args, tiny_samples(28, 5), {});
+  std::string lines;
+  Trainer trainer(model, args, tiny_samples(28, 5), {},
+                  {.on_line = [&lines](const std::string& line) { lines += line + "\n"; }});
   const auto watcher = std::make_shared<Watcher>(directory.path() / "report.html");
   trainer.add_callback(watcher);
   trainer.train();
+  EXPECT_NE(lines.find(watcher->page_.string() + ": the page of this run"), std::string::npos) << lines;
   EXPECT_NE(watcher->first_.find("Running: step 0 of 4"), std::string::npos);
   EXPECT_NE(watcher->first_.find("http-equiv=\"refresh\""), std::string::npos);
   EXPECT_NE(watcher->later_.find("of 4, about "), std::string::npos) << "the time that the steps left take";

@@ -313,6 +313,10 @@ TrainOutput Trainer::train() {
   }
   reports_.emplace(args_, *run_, state_, evaluation_details_);
   reports_->open(model_.config_json());
+  if (reports_to(args_, "html")) {
+    say(fmt::format("{}: the page of this run, which a browser shows as it grows",
+                    (std::filesystem::path(args_.output_dir) / "report.html").string()));
+  }
   if (run_->profile() != nullptr) record_nodes();
   TrainingLoop loop({.args = args_,
                      .run = *run_,

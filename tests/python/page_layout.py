@@ -5,10 +5,11 @@
   page_layout.py --pages FILE.html …     looks at pages that are there
 
 Each page is laid out 400, 1280 and 1920 pixels wide, light and dark, by a headless Chromium ($SHOEHORN_BROWSER, else the
-first of chromium, chromium-browser and google-chrome on the path). Checked are: nothing is wider than the window; every
+first of chromium, chromium-browser and google-chrome on the path). Checked are: nothing is wider than the window, and no command is scrolled; every
 figure shows one drawing, which fills the column, with a title, a caption, ticks, and a legend where it has several
 colours; no text is less than 11 pixels high, cut, on another or crossed by a reference line; each table that scrolls keeps its
-first and its last column beside each other in sight; the contrast of texts is at least 4.5.
+first and its last column beside each other in sight; no name in the first column of another is broken on a desk; the contrast
+of texts is at least 4.5.
 Exit: 0 all is well, 1 not, or a program failed, 77 no browser here (CTest's SKIP_RETURN_CODE).
 """
 
@@ -38,6 +39,10 @@ function check(win, width, theme) {
       .sort((a, b) => b.getBoundingClientRect().right - a.getBoundingClientRect().right)[0];
     say('the page scrolls sideways, ' + root.scrollWidth + ' for ' + root.clientWidth + ': ' + widest.outerHTML.slice(0, 120));
   }
+
+  for (const pre of doc.querySelectorAll('pre'))
+    if (pre.scrollWidth > pre.clientWidth) say('scrolls sideways, ' + pre.scrollWidth + ' for ' + pre.clientWidth
+      + ': ' + pre.textContent.slice(0, 120));
 
   const column = doc.querySelector('header').getBoundingClientRect();
   for (const figure of doc.querySelectorAll('figure')) {
@@ -96,6 +101,13 @@ function check(win, width, theme) {
       }
     }
     scroll.scrollLeft = 0;
+  }
+
+  for (const cell of width > 1000 ? doc.querySelectorAll('.scroll:not(.wide) td:first-child') : []) {
+    const name = cell.textContent, part = doc.createRange();
+    part.selectNodeContents(cell);
+    const lines = new Set([...part.getClientRects()].map(box => Math.round(box.top)));
+    if (lines.size > 1 && name.length <= 40 && !/[\s-]/.test(name)) say('breaks the name ' + name);
   }
 
   const channels = text => (text.match(/[\d.]+/g) || []).map(Number);
