@@ -380,7 +380,7 @@ def main():
         results[key] = result
         print(f"{number}/{len(chosen)} {mutant['name']}: {result['outcome']} {result['by']}", flush=True)
         with open(memory, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=0, sort_keys=True)
+            json.dump(results, file, indent=1, sort_keys=True)
             file.write("\n")
     with open(page, "w", encoding="utf-8") as file:
         file.write(report(mutants, results))
