@@ -242,8 +242,7 @@ class Overlay(Tree):
         words[at + 1] = output
         # Of a symbol that is defined twice the first is taken.
         done = run([*words[:at], "-Wl,-z,muldefs", "-o", output, *objects, *words[at + 2 :]], cwd=self.build)
-        if done.returncode != 0:
-            sys.exit(f"[mutate] {target} does not link: {done.stdout[-2000:]}")
+        return "" if done.returncode == 0 else f"{target} does not link: {done.stdout[-2000:]}"
 
     def failure_with(self, sources, tests, limit):
         """Compiles what stands in the overlay: whether it compiles, and what fails then."""
@@ -257,7 +256,8 @@ class Overlay(Tree):
             try:
                 for program, original in zip(programs, originals):
                     linked = os.path.join(self.scratch, "linked")
-                    self.link(program, objects, linked)
+                    if error := self.link(program, objects, linked):
+                        return False, error
                     os.rename(original, original + ".whole")
                     shutil.move(linked, original)
                 if failure := self.first_failure(test, limit):
