@@ -173,7 +173,8 @@ ENTRIES = [
     microbench("products", EXEC_BENCH, "^(forward|input_gradient|weight_gradient)/", 1),
     microbench("attention", EXEC_BENCH, "^AttentionBench/(Forward|Backward)", 1),
     microbench("updates", EXEC_BENCH, "in_turns", 0.5),
-    microbench("checksum", "build/src/io/io_bench", ".", 2, 3, IN_TURNS),
+    microbench("checksum", "build/src/io/io_bench", "^(save_safetensors|checksum)/", 2, 3, IN_TURNS),
+    microbench("checksum_pairs", "build/src/io/io_bench", "^save_pairs/", 1, 3),
     microbench("packing", "build/src/plan/plan_bench", "^BM_pack", 1),
     Entry(
         "tokenizer",

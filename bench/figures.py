@@ -385,6 +385,13 @@ def checksum_table(machine):
     return ("a file saved", "ms", "ms with checksums", "times"), [*rows, ["the checksum alone, GB/s", "", rate, ""]]
 
 
+def checksum_pairs_table(machine):
+    found = machine.of("checksum_pairs")
+    counters = ("times", "times_low", "times_high")
+    row = [middle(found, of_benchmark("save_pairs/MiB:256/iterations:101/real_time", counter), 3) for counter in counters]
+    return ("101 pairs of saves", "times with checksums", "at least", "at most"), [["256 MiB", *row]]
+
+
 def packing_table(machine):
     found = machine.of("packing")
     columns = (("intervals", 0), ("over_bound", 4), ("real_time", 1))
@@ -474,6 +481,7 @@ FIGURES = [
     Figure("attention", ("attention",), attention_table),
     Figure("updates", ("updates",), updates_table),
     Figure("checksum", ("checksum",), checksum_table),
+    Figure("checksum_pairs", ("checksum_pairs",), checksum_pairs_table),
     Figure("packing", ("packing",), packing_table),
     Figure("tokenizer", ("tokenizer",), tokenizer_table),
     Figure("planning", PLANS, planning_table),

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Builds the fuzzers of the readers of outside files and runs them, in pieces that add up; docs/fuzzing.md tells more.
 
-  scripts/fuzz.py BUILD_DIR [READER...] [--seconds S] [--runs N] [--cpu_seconds S] [--jobs N] [--slice S] [--max_len BYTES]
+  scripts/fuzz.py BUILD_DIR [READER...] [--seconds S] [--runs N] [--cpu_seconds S] [--jobs N] [--slice S]
+                  [--max_len BYTES[,BYTES...]]
   scripts/fuzz.py BUILD_DIR [READER...] --status | --minimize | --record
 
-Without a total each reader runs for --seconds (60). --runs and --cpu_seconds are totals, over all calls, of what a reader
-was given with its present code: it runs until it has one of them, for --seconds in this call at most if those are given.
-Readers take turns of --slice seconds, --jobs of them at a time. --status runs nothing and prints the table. --minimize
-replaces each corpus by inputs of it that reach the same. --record moves the totals into fuzz/record.json, which is
-committed: they count there as they did, on every machine.
+Without a total each reader runs for --seconds (60). --runs and --cpu_seconds are totals, over all calls and all versions of
+the code, of what a reader was given: it runs until it has one of them, for --seconds in this call at most if those are
+given. Readers take turns of --slice seconds, --jobs of them at a time; of several --max_len each turn has the next one.
+--status runs nothing and prints the table. --minimize replaces each corpus by inputs of it that reach the same. --record
+moves the totals into fuzz/record.json, which is committed: they count there as they did, on every machine.
 
 In BUILD_DIR/fuzz stay the inputs that reached something new (corpus/READER), which the next run begins with, the findings
 (findings/READER), the logs (READER.log, of the last turn) and the totals (totals.json). Totals are written after each turn;
@@ -22,6 +23,7 @@ import collections
 import contextlib
 import datetime
 import fcntl
+import functools
 import glob
 import hashlib
 import json
@@ -41,7 +43,7 @@ INTERRUPTED = 72  # libFuzzer's exit code after SIGINT
 
 # Longest inputs, in bytes. A reader whose time grows with the length of a text and not with what it says gets more inputs
 # of a kilobyte: four times what any buffer of it holds (256 bytes, in tokenize/bert_normalizer.cc).
-MAX_LEN = collections.defaultdict(lambda: 4096, text=1024)
+MAX_LEN = collections.defaultdict(lambda: [4096], text=[1024])
 
 # detect_stack_use_after_return would take half of the time. quarantine: freed memory of the last inputs; more of it does not
 # fit the processor's cache. max_malloc_fill_size: new memory is filled, so that what reads it unset is seen; all of a large
@@ -131,6 +133,9 @@ def sum_of(a, b):
     return row
 
 
+EARLIER = "earlier code"  # in fuzz/record.json, the row of all codes but the last one
+
+
 class Rows:
     """A file of what each reader was given with each of its codes."""
 
@@ -159,12 +164,13 @@ class Totals:
         self.recorded = Rows(record_path)
         self.lock = threading.Lock()
 
-    def of(self, reader, code):
+    def with_code(self, reader, code):
         return sum_of(self.here.of(reader, code), self.recorded.of(reader, code))
 
-    def inputs_of_other_code(self, reader, code):
-        return sum(row["inputs"] for rows in (self.here, self.recorded)
-                   for key, row in rows.rows.get(reader, {}).items() if key != code)
+    def of(self, reader):
+        """With every code."""
+        rows = [row for file in (self.here, self.recorded) for row in file.rows.get(reader, {}).values()]
+        return functools.reduce(sum_of, rows, NOTHING)
 
     def add(self, reader, code, turn):
         with self.lock:
@@ -174,14 +180,11 @@ class Totals:
             self.here.write()
 
     def record(self, codes):
-        """Keeps of each reader the present code's row, and its last one with other code."""
+        """Keeps of each reader the present code's row, and one of all codes before."""
         for reader, code in codes.items():
-            for key, row in self.here.rows.pop(reader, {}).items():
-                self.recorded.add(reader, key, row)
-            rows = self.recorded.rows.get(reader, {})
-            others = sorted((key for key in rows if key != code), key=lambda key: rows[key]["last_run"])
-            for key in others[:-1]:
-                del rows[key]
+            rows = [*self.here.rows.pop(reader, {}).items(), *self.recorded.rows.pop(reader, {}).items()]
+            for key, row in rows:
+                self.recorded.add(reader, key if key == code else EARLIER, row)
         self.recorded.write()
         self.here.write()
 
@@ -216,6 +219,7 @@ class Fuzzer:
         self.lock = threading.Lock()
         self.seconds_left = {reader: options.seconds for reader in codes}
         self.findings = collections.Counter()
+        self.turns = collections.Counter()  # in this call
 
     def path(self, *parts):
         return os.path.join(self.out, *parts)
@@ -230,8 +234,7 @@ class Fuzzer:
             file.write("".join(parts))
         return self.path(f"{reader}.dict")
 
-    def command(self, reader):
-        max_len = self.options.max_len or MAX_LEN[reader]
+    def command(self, reader, max_len):
         return [self.path(f"{reader}_fuzz"), f"-max_len={max_len}", "-timeout=5", "-malloc_limit_mb=512",
                 "-rss_limit_mb=1024", "-print_final_stats=1", f"-artifact_prefix={self.path('findings', reader)}/"]
 
@@ -263,7 +266,7 @@ class Fuzzer:
 
     def goal_left(self, reader):
         """Inputs (None: no matter how many) and seconds of this reader's next turn."""
-        total = self.totals.of(reader, self.codes[reader])
+        total = self.totals.of(reader)
         inputs = None if self.options.runs is None else max(0, self.options.runs - total["inputs"])
         seconds = [float(self.options.slice)]
         if self.seconds_left[reader] is not None:
@@ -276,7 +279,7 @@ class Fuzzer:
         return 0 in self.goal_left(reader) or self.findings[reader] > 0
 
     def progress(self, reader):
-        total = self.totals.of(reader, self.codes[reader])
+        total = self.totals.of(reader)
         return max(total["inputs"] / (self.options.runs or float("inf")),
                    total["cpu_seconds"] / (self.options.cpu_seconds or float("inf")))
 
@@ -285,11 +288,14 @@ class Fuzzer:
         limits = [f"-max_total_time={seconds}"]
         if inputs is not None:  # seeds count there
             limits.append(f"-runs={inputs + 1 + sum(len(os.listdir(folder)) for folder in corpora)}")
+        lengths = self.options.max_len or MAX_LEN[reader]
+        max_len = lengths[self.turns[reader] % len(lengths)]
+        self.turns[reader] += 1
         known = self.found(reader)
         start = time.monotonic()
         with open(self.path(f"{reader}.log"), "w", encoding="utf-8") as log:
             exit_code, cpu_seconds = self.finish(
-                [*self.command(reader), *limits, f"-dict={self.dictionary(reader)}", *corpora], log)
+                [*self.command(reader, max_len), *limits, f"-dict={self.dictionary(reader)}", *corpora], log)
         turn = Turn(text_of(self.path(f"{reader}.log")), exit_code, cpu_seconds, len(self.found(reader) - known))
         self.totals.add(reader, self.codes[reader], turn)
         self.findings[reader] += turn.findings
@@ -313,9 +319,13 @@ class Fuzzer:
                 with self.lock:
                     queue.append(reader)
 
+    def covered(self, reader):
+        """Edges: numbers of another code are of another program."""
+        return self.totals.with_code(reader, self.codes[reader])["edges"]
+
     def line(self, reader):
-        total = self.totals.of(reader, self.codes[reader])
-        line = f"{reader}: {total['inputs']} inputs in {total['cpu_seconds']} CPU s, {total['edges']} edges covered"
+        total = self.totals.of(reader)
+        line = f"{reader}: {total['inputs']} inputs in {total['cpu_seconds']} CPU s, {self.covered(reader)} edges covered"
         return line + (f": see {self.path(reader)}.log" if self.findings[reader] else "")
 
     def each(self, work, items):
@@ -337,7 +347,7 @@ class Fuzzer:
             shutil.rmtree(smaller, ignore_errors=True)
             os.makedirs(smaller)
             with open(self.path(f"{reader}.log"), "w", encoding="utf-8") as log:
-                exit_code, _ = self.finish([*self.command(reader), "-merge=1", smaller, corpus], log)
+                exit_code, _ = self.finish([*self.command(reader, max(self.options.max_len or MAX_LEN[reader])), "-merge=1", smaller, corpus], log)
             before, after = len(os.listdir(corpus)), len(os.listdir(smaller))
             if exit_code != 0:
                 self.findings[reader] += 1
@@ -348,16 +358,15 @@ class Fuzzer:
             print(f"{reader}: {before} inputs became {after}", flush=True)
 
     def table(self):
-        rows = [("reader", "inputs", "CPU s", "inputs/CPU s", "edges", "corpus", "slowest s", "peak MB", "findings",
-                 "last run (UTC)", "with other code")]
+        rows = [("reader", "inputs", "with present code", "CPU s", "inputs/CPU s", "edges", "corpus", "slowest s", "peak MB",
+                 "findings", "last run (UTC)")]
         for reader, code in self.codes.items():
-            total = self.totals.of(reader, code)
+            total = self.totals.of(reader)
             cpu_seconds = total["cpu_seconds"]
-            rows.append((reader, f"{total['inputs']:,}", f"{cpu_seconds:,.0f}",
-                         f"{total['inputs'] / cpu_seconds:,.0f}" if cpu_seconds else "",
-                         str(total["edges"]), str(len(os.listdir(self.path("corpus", reader)))),
-                         str(total["slowest_seconds"]), str(total["peak_mb"]), str(total["findings"]),
-                         total["last_run"], f"{self.totals.inputs_of_other_code(reader, code):,}"))
+            rows.append((reader, f"{total['inputs']:,}", f"{self.totals.with_code(reader, code)['inputs']:,}",
+                         f"{cpu_seconds:,.0f}", f"{total['inputs'] / cpu_seconds:,.0f}" if cpu_seconds else "",
+                         str(self.covered(reader)), str(len(os.listdir(self.path("corpus", reader)))),
+                         str(total["slowest_seconds"]), str(total["peak_mb"]), str(total["findings"]), total["last_run"]))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         return "\n".join("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
                                    for i, (cell, width) in enumerate(zip(row, widths))) for row in rows)
@@ -372,7 +381,7 @@ def parse_arguments():
     parser.add_argument("--cpu_seconds", type=float)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--slice", type=int, default=120)
-    parser.add_argument("--max_len", type=int)
+    parser.add_argument("--max_len", type=lambda text: [int(length) for length in text.split(",")])
     parser.add_argument("--status", action="store_true")
     parser.add_argument("--minimize", action="store_true")
     parser.add_argument("--record", action="store_true")

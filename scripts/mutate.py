@@ -1,11 +1,20 @@
 #!/usr/bin/env python3
 """Breaks the code on purpose, one fault at a time, and records which test notices.
 
-  scripts/mutate.py [--check] [--only PATTERN] [--continue] [--jobs N] [--scratch DIR | --in-place BUILD] [--limit SECONDS]
+  scripts/mutate.py [--check] [--only PATTERN] [--continue] [--jobs N] [--limit SECONDS]
+                    [--scratch DIR | --in-place BUILD | --in-front-of BUILD]
 
 The faults are data: tests/mutants.toml. Each is put into a copy of the tracked files (in --scratch, default
 build-mutants), the test programs that should notice are built and run there, and the fault is taken out again. --in-place
-breaks this checkout itself, which nobody else may use meanwhile, and builds in BUILD. A fault is
+breaks this checkout itself, which nobody else may use meanwhile, and builds in BUILD.
+
+--in-front-of takes a finished build of this checkout, a unity build too, and builds nothing in it: only the files with the
+fault are compiled, from a copy, and linked in front of BUILD's libraries. That takes seconds a mutant, where a unity build
+takes a minute. A test that fails then fails for the fault, since the same is tried without it first. But code that the
+compiler had put inline elsewhere has no fault, so that a mutant which lives is not recorded: it is for the other ways.
+Nobody else may run BUILD's programs meanwhile: each is replaced while a test needs it with the fault.
+
+A fault is
   killed          a test fails, crashes or runs past the limit;
   lives           every test passes. Such a mutant needs a test, or a `reason` in the list;
   does not build  the compiler refuses it: the list has to be mended.
@@ -23,9 +32,11 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -146,26 +157,144 @@ class Tree:
         begun = re.findall(r"^\[ RUN      \] (\S+)", output, re.M)
         return f"{begun[-1] if begun else name} (crash)"
 
+    def outcome(self, mutant, limit):
+        """What becomes of it. None: this way does not tell."""
+        path = os.path.join(self.tree, mutant["file"])
+        with open(path, encoding="utf-8") as file:
+            original = file.read()
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(original.replace(mutant["old"], mutant["new"]))
+            built, output = self.make(sorted({test.partition(":")[0] for test in mutant["tests"]}))
+            if not built:
+                error = re.search(r"error: .*", output)
+                return {"outcome": DOES_NOT_BUILD, "by": error.group(0) if error else "the linker"}
+            for test in mutant["tests"]:
+                failure = self.first_failure(test, limit)
+                if failure:
+                    return {"outcome": KILLED, "by": failure}
+            return {"outcome": LIVES, "by": ""}
+        finally:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(original)
 
-def outcome(tree, mutant, limit):
-    path = os.path.join(tree.tree, mutant["file"])
-    with open(path, encoding="utf-8") as file:
-        original = file.read()
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(original.replace(mutant["old"], mutant["new"]))
-        built, output = tree.make(sorted({test.partition(":")[0] for test in mutant["tests"]}))
+
+class Overlay(Tree):
+    """Objects with the fault, in front of the libraries of a finished build; the sources stay as they are."""
+
+    def __init__(self, build, scratch):
+        super().__init__(ROOT, build, 1)
+        self.scratch = scratch
+        self.checked = {}  # (sources, tests): what fails without a fault, or None
+        with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+            compiled = json.load(file)
+        self.command_of = {}  # source: the command of the file that it is compiled in
+        self.sources_of = {}  # object: its sources, several in a unity build
+        for entry in compiled:
+            words = shlex.split(entry["command"])
+            sources = [entry["file"]]
+            if os.path.basename(entry["file"]).startswith("unity_"):
+                with open(entry["file"], encoding="utf-8") as chunk:
+                    sources = re.findall(r'^#include "(.*)"', chunk.read(), re.M)
+            self.sources_of[words[words.index("-o") + 1]] = sources
+            for source in sources:
+                self.command_of.setdefault(source, words)
+
+    def sources_with(self, path):
+        """The sources of libraries that have `path` in them: itself, or those that include this header."""
+        if path in self.command_of:
+            return [path]
+        listing = run(["ninja", "-C", self.build, "-t", "deps"]).stdout
+        found = []
+        for block in listing.split("\n\n"):
+            if f"    {path}\n" in block + "\n":
+                found += self.sources_of.get(block.split(":")[0], [])
+        name = os.path.relpath(path, os.path.join(ROOT, "src"))
+        return sorted({source for source in found if not source.endswith(("_test.cc", "_bench.cc")) and self.includes(source, name)})
+
+    def includes(self, source, name):
+        """Whether the source has the header of this name, in one of its own headers too."""
+        with open(source, encoding="utf-8") as file:
+            own = set(re.findall(r'#include "(.*)"', file.read()))
+        if name in own:
+            return True
+        paths = [os.path.join(ROOT, "src", header) for header in own]
+        return any(path != source and os.path.exists(path) and self.includes(path, name) for path in paths)
+
+    def compile(self, sources):
+        objects = []
+        for number, source in enumerate(sources):
+            words = list(self.command_of[source])
+            target = words[words.index("-o") + 1] = os.path.join(self.scratch, f"{number}.o")
+            in_overlay = os.path.join(self.scratch, os.path.relpath(source, os.path.join(ROOT, "src")))
+            words[words.index("-c") + 1] = in_overlay if os.path.exists(in_overlay) else source
+            done = run([words[0], "-w", f"-I{self.scratch}", *words[1:]], cwd=self.build)
+            if done.returncode != 0:
+                return None, done.stdout
+            objects.append(target)
+        return objects, ""
+
+    def link(self, target, objects, output):
+        target = os.path.relpath(self.program(target), self.build)
+        command = run(["ninja", "-C", self.build, "-t", "commands", target], check=True).stdout.strip().split("\n")[-1]
+        words = shlex.split(command.removeprefix(": && ").removesuffix(" && :"))
+        at = words.index("-o")
+        words[at + 1] = output
+        # Of a symbol that is defined twice the first is taken.
+        done = run([*words[:at], "-Wl,-z,muldefs", "-o", output, *objects, *words[at + 2 :]], cwd=self.build)
+        return "" if done.returncode == 0 else f"{target} does not link: {done.stdout[-2000:]}"
+
+    def failure_with(self, sources, tests, limit):
+        """Compiles what stands in the overlay: whether it compiles, and what fails then."""
+        objects, output = self.compile(sources)
+        if objects is None:
+            return False, output
+        for test in tests:
+            name = test.partition(":")[0]
+            programs = [name, "shoehorn"] if name == "cross_room_test" else [name]
+            originals = [self.program(program) for program in programs]
+            try:
+                for program, original in zip(programs, originals):
+                    linked = os.path.join(self.scratch, "linked")
+                    if error := self.link(program, objects, linked):
+                        return False, error
+                    os.rename(original, original + ".whole")
+                    shutil.move(linked, original)
+                if failure := self.first_failure(test, limit):
+                    return True, failure
+            finally:
+                for original in originals:
+                    if os.path.exists(original + ".whole"):
+                        os.replace(original + ".whole", original)
+        return True, None
+
+    def outcome(self, mutant, limit):
+        path = os.path.join(ROOT, mutant["file"])
+        sources = self.sources_with(path)
+        if not sources or len(sources) > 8:
+            print(f"{mutant['name']}: {mutant['file']} is in {len(sources)} files: needs another way")
+            return None
+        with open(path, encoding="utf-8") as file:
+            original = file.read()
+        copy = os.path.join(self.scratch, os.path.relpath(path, os.path.join(ROOT, "src")))
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        try:
+            known = (*sources, *mutant["tests"])
+            if known not in self.checked:
+                self.checked[known] = self.failure_with(sources, mutant["tests"], limit)
+            if self.checked[known] != (True, None):
+                print(f"{mutant['name']}: fails without the fault: {self.checked[known][1][-300:]}")
+                return None
+            with open(copy, "w", encoding="utf-8") as file:
+                file.write(original.replace(mutant["old"], mutant["new"]))
+            built, failure = self.failure_with(sources, mutant["tests"], limit)
+        finally:
+            if os.path.exists(copy):
+                os.remove(copy)
         if not built:
-            error = re.search(r"error: .*", output)
+            error = re.search(r"error: .*", failure)
             return {"outcome": DOES_NOT_BUILD, "by": error.group(0) if error else "the linker"}
-        for test in mutant["tests"]:
-            failure = tree.first_failure(test, limit)
-            if failure:
-                return {"outcome": KILLED, "by": failure}
-        return {"outcome": LIVES, "by": ""}
-    finally:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(original)
+        return {"outcome": KILLED, "by": failure} if failure else None
 
 
 def digest(mutant):
@@ -205,6 +334,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--scratch", default=os.path.join(ROOT, "build-mutants"))
     parser.add_argument("--in-place", metavar="BUILD")
+    parser.add_argument("--in-front-of", metavar="BUILD")
     parser.add_argument("--limit", type=float, default=600, help="seconds a test program may take")
     args = parser.parse_args()
 
@@ -225,7 +355,10 @@ def main():
         return
 
     results = {digest(mutant): results[digest(mutant)] for mutant in mutants if digest(mutant) in results}
-    if args.in_place:
+    scratch = tempfile.TemporaryDirectory(prefix="shoehorn-mutants-")
+    if args.in_front_of:
+        tree = Overlay(os.path.abspath(args.in_front_of), scratch.name)
+    elif args.in_place:
         tree = Tree(ROOT, os.path.abspath(args.in_place), args.jobs)
     else:
         tree = Tree.copied(args.scratch, args.jobs)
@@ -235,15 +368,19 @@ def main():
         if re.search(args.only, f"{mutant['area']}: {mutant['name']}") and not (args.keep and digest(mutant) in results)
     ]
     programs = sorted({test.partition(":")[0] for mutant in chosen for test in mutant["tests"]})
-    built, output = tree.make(programs) if programs else (True, "")
+    built, output = tree.make(programs) if programs and not args.in_front_of else (True, "")
     if not built:
         sys.exit(output)
     for number, mutant in enumerate(chosen, 1):
         key = digest(mutant)
-        results[key] = outcome(tree, mutant, args.limit)
-        print(f"{number}/{len(chosen)} {mutant['name']}: {results[key]['outcome']} {results[key]['by']}", flush=True)
+        result = tree.outcome(mutant, args.limit)
+        if result is None:
+            print(f"{number}/{len(chosen)} {mutant['name']}: not told this way", flush=True)
+            continue
+        results[key] = result
+        print(f"{number}/{len(chosen)} {mutant['name']}: {result['outcome']} {result['by']}", flush=True)
         with open(memory, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=0, sort_keys=True)
+            json.dump(results, file, indent=1, sort_keys=True)
             file.write("\n")
     with open(page, "w", encoding="utf-8") as file:
         file.write(report(mutants, results))

@@ -157,6 +157,12 @@ TEST_F(CliFlags, APlanWithoutFilesIsOfOneMicroBatch) {
   EXPECT_EQ(millions.exit_code, 2);
   EXPECT_TRUE(contains(millions.error, "[memory] expected a plan of at most 64.00 GiB"));
   expect_peak_below(millions, int64_t{200} << 20);
+  // That order keeps what the layers of every micro-batch hand on: a plan of 80,000 sequences.
+  const ProgramRun kept =
+      expect_failure(with({"--gradient_accumulation_steps", "10000", "--accumulation_order", "layer_major",
+                           "--memory_budget", "1GiB"}),
+                     2, {"[--gradient_accumulation_steps] expected at most", "got 10000"});
+  expect_peak_below(kept, int64_t{200} << 20);
   for (const char* batch : {"100000000", "4611686018427387904"}) {
     const ProgramRun result = expect_failure(with({"--per_device_train_batch_size", batch}), 2,
                                              {"per_device_train_batch_size", batch});

@@ -229,6 +229,12 @@ TEST_F(CliLanguageTest, MistakesAreNamed) {
                  {"--temperature"});
   expect_failure({"generate", "--model_name_or_path", model().string(), "--prompt", "x"}, 2,
                  {"for a language model"});
+  const std::vector<std::string> long_text = {
+      "generate", "--model_name_or_path", output().string(),    "--prompt",
+      "the cat",  "--max_new_tokens",     "9223372036854775807"};
+  EXPECT_EQ(run(long_text).exit_code, 0) << "as long as the model's positions";
+  directory_.write("out/generation_config.json", R"({"eos_token_id": -1})");
+  expect_failure(long_text, 2, {"generation_config.json", "eos_token_id"});
 }
 
 }  // namespace

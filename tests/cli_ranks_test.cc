@@ -360,6 +360,8 @@ TEST_F(CliLaunch, NeedsACommandThatRunsOnRanks) {
   expect_failure({"launch", "--nproc_per_node", "2"}, 2,
                  {"[launch] expected the command that the ranks run"});
   expect_failure({"launch", "--nproc_per_node", "0", "train"}, 2, {"[--nproc_per_node] expected"});
+  expect_failure({"launch", "--nproc_per_node", "4097", "train"}, 2,
+                 {"[--nproc_per_node] expected at most 4096 ranks, got 4097"});
   expect_failure(train_words({"--world_size", "4"}), 2,
                  {"[--world_size 4]", "shoehorn launch --nproc_per_node 4"});
 }

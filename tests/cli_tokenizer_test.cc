@@ -57,8 +57,9 @@ TEST_F(CliTokenizer, Refusals) {
   expect_failure({"tokenizer", "decode", model(), path("texts.txt"), "--offset"}, 2, {"'--offset'"});
   directory_.write("ids.txt", "[2, 3]\n[2, -3]\n");
   expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2, {"ids.txt:2", "token ids"});
-  directory_.write("ids.txt", "[99999]\n");
-  expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2, {"token id", "got 99999"});
+  directory_.write("ids.txt", "[2]\n[99999]\n");
+  expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2,
+                 {"ids.txt:2", "token ids", "got 99999"});
 }
 
 }  // namespace

@@ -84,8 +84,8 @@ void validate_numbers(const TrainingArguments& args) {
   validate_effective_batch(args);
   constexpr double kInfinity = std::numeric_limits<double>::max();
   if (args.max_steps < 0) {
-    require(args.num_train_epochs > 0 && args.num_train_epochs < 1e9, "num_train_epochs", "more than 0",
-            args.num_train_epochs);
+    require(args.num_train_epochs > 0 && args.num_train_epochs < 1e9, "num_train_epochs",
+            "more than 0 and less than 1e9", args.num_train_epochs);
   }
   require_between("learning_rate", args.learning_rate, 0, kInfinity, "0 or more");
   require_between("weight_decay", args.weight_decay, 0, kInfinity, "0 or more");
@@ -93,7 +93,7 @@ void validate_numbers(const TrainingArguments& args) {
   require_between("max_grad_value", args.max_grad_value, 0, kInfinity, "0 (off) or more");
   require_between("adam_epsilon", args.adam_epsilon, 0, kInfinity, "0 or more");
   require_between("eval_delay", args.eval_delay, 0, kInfinity, "0 or more");
-  require_between("warmup_steps", args.warmup_steps, 0, 1e15, "0 or more");
+  require_between("warmup_steps", args.warmup_steps, 0, 1e15, "0 to 1e15");
   require_between("warmup_ratio", args.warmup_ratio, 0, 1, "a number from 0 to 1");
   require_fraction("adam_beta1", args.adam_beta1);
   require_fraction("adam_beta2", args.adam_beta2);
@@ -184,10 +184,10 @@ void validate_precision(const TrainingArguments& args) {
   require(args.loss_scale == 0 || (args.loss_scale > 0 && args.loss_scale <= 0x1p127), "loss_scale",
           "0 for a dynamic one, or more", args.loss_scale);
   require_between("initial_scale_power", static_cast<double>(args.initial_scale_power), 0, 127, "0 to 127");
-  require_between("loss_scale_window", static_cast<double>(args.loss_scale_window), 1, 1e9, "1 or more");
-  require_between("hysteresis", static_cast<double>(args.hysteresis), 1, 1e9, "1 or more");
-  require(args.min_loss_scale > 0 && args.min_loss_scale <= 0x1p127, "min_loss_scale", "more than 0",
-          args.min_loss_scale);
+  require_between("loss_scale_window", static_cast<double>(args.loss_scale_window), 1, 1e9, "1 to 1e9");
+  require_between("hysteresis", static_cast<double>(args.hysteresis), 1, 1e9, "1 to 1e9");
+  require(args.min_loss_scale > 0 && args.min_loss_scale <= 0x1p127, "min_loss_scale",
+          "more than 0, at most 2^127", args.min_loss_scale);
   const TrainingArguments standard;
   const auto need_fp16 = [&](std::string_view name, bool given) {
     if (given && !args.fp16)
@@ -260,7 +260,7 @@ void validate_combinations(const TrainingArguments& args) {
         "[batch_size_ramp] expected no auto_find_batch_size with it, got both; the batches of a ramp are "
         "multiples of the micro-batch that is to be found");
   }
-  require_between("profile", static_cast<double>(args.profile), 0, 1e9, "0 or more steps");
+  require_between("profile", static_cast<double>(args.profile), 0, 1e9, "0 to 1e9 steps");
   if (args.profile > 0 && args.detect_anomaly) {
     throw user_error(
         "[profile] expected no detect_anomaly with it, got both; the times would be those of the checks");

@@ -60,6 +60,7 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
   EXPECT_VALID(args.effective_batch_size = 24; args.world_size = 2; args.gradient_accumulation_steps = 2);
   EXPECT_REFUSED("[max_steps]", args.max_steps = 0);
   EXPECT_REFUSED("[num_train_epochs]", args.num_train_epochs = 0);
+  EXPECT_REFUSED("[num_train_epochs] expected more than 0 and less than 1e9", args.num_train_epochs = 1e300);
   EXPECT_VALID(args.num_train_epochs = 0; args.max_steps = 5);
   EXPECT_REFUSED("[learning_rate]", args.learning_rate = -1);
   EXPECT_REFUSED("[learning_rate]", args.learning_rate = std::numeric_limits<double>::quiet_NaN());
@@ -68,6 +69,7 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
   EXPECT_REFUSED("[label_smoothing_factor]", args.label_smoothing_factor = 1);
   EXPECT_REFUSED("[max_grad_norm]", args.max_grad_norm = -1);
   EXPECT_REFUSED("[warmup_steps]", args.warmup_steps = -1);
+  EXPECT_REFUSED("[warmup_steps] expected 0 to 1e15", args.warmup_steps = 1e16);
   EXPECT_REFUSED("[warmup_ratio]", args.warmup_ratio = 1.5);
   EXPECT_REFUSED("[save_total_limit]", args.save_total_limit = 0);
   EXPECT_REFUSED("[memory_budget]", args.memory_budget = 0);
@@ -112,6 +114,7 @@ TEST(TrainingArguments, Precision) {
   EXPECT_REFUSED("[initial_scale_power]", args.fp16 = true; args.initial_scale_power = 128);
   EXPECT_REFUSED("[loss_scale_window]", args.fp16 = true; args.loss_scale_window = 0);
   EXPECT_REFUSED("[hysteresis]", args.fp16 = true; args.hysteresis = 0);
+  EXPECT_REFUSED("[hysteresis] expected 1 to 1e9", args.fp16 = true; args.hysteresis = 2'000'000'000);
   EXPECT_REFUSED("[min_loss_scale]", args.fp16 = true; args.min_loss_scale = 0);
   EXPECT_VALID(args.bf16 = true; args.master_weights = "none");
   EXPECT_REFUSED("[master_weights] expected bf16 with none, got fp32", args.master_weights = "none");

@@ -12,8 +12,8 @@
 #include "cli/model_source.h"
 #include "cli/output_lines.h"
 #include "cli/thread_option.h"
+#include "generate/end_tokens.h"
 #include "generate/text_generator.h"
-#include "io/json_file.h"
 #include "io/model_directory.h"
 #include "tokenize/tokenizer.h"
 
@@ -61,22 +61,6 @@ const std::vector<ArgumentSpec>& generate_option_rows() {
   return rows;
 }
 
-// eos_token_id of generation_config.json, or else of config.json: a number, a list, or nothing.
-std::vector<int32_t> end_tokens_of(const std::filesystem::path& directory) {
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    if (!std::filesystem::exists(directory / name)) continue;
-    const nlohmann::json config = read_json(directory / name);
-    const nlohmann::json end =
-        config.is_object() ? config.value("eos_token_id", nlohmann::json()) : nlohmann::json();
-    std::vector<int32_t> tokens;
-    for (const nlohmann::json& token : end.is_array() ? end : nlohmann::json::array({end})) {
-      if (token.is_number_integer()) tokens.push_back(token.get<int32_t>());
-    }
-    if (!tokens.empty()) return tokens;
-  }
-  return {};
-}
-
 // The prompt and the text behind it, as it is written; what there is of it where a stop is requested.
 void show_generated(TextGenerator& generator, const Tokenizer& tokenizer, const std::string& prompt,
                     std::span<const int32_t> prompt_tokens, const GenerationOptions& options,
@@ -117,13 +101,15 @@ int run_generate(const std::vector<std::string>& words) {
                                          .top_k = given.integer("top_k"),
                                          .top_p = given.number("top_p")},
                             .max_new_tokens = given.integer_at_least("max_new_tokens", 1),
-                            .end_tokens = end_tokens_of(source.directory),
+                            .end_tokens = end_tokens_of(source.directory, source.model->vocab_size()),
                             .seed = static_cast<uint64_t>(given.integer("seed"))};
   validate(options.sampling);
   std::vector<int32_t> prompt = tokenizer->encode(given.text("prompt")).input_ids;
   // A model that has learned texts one behind the other begins behind the end of one.
   if (prompt.empty() && !options.end_tokens.empty()) prompt = {options.end_tokens.front()};
-  const int64_t length = std::min(source.model->max_positions(), std::ssize(prompt) + options.max_new_tokens);
+  const int64_t positions = source.model->max_positions();
+  const int64_t length =
+      std::min(positions, std::ssize(prompt) + std::min(positions, options.max_new_tokens));
   const StopSignals signals;
   TextGenerator generator(*source.model, source.directory, length);
   const int64_t count = given.integer_at_least("num_return_sequences", 1);

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLaunched = "train";
+constexpr int64_t kMostRanks = 4096;  // more processes than that stop a host
 
 const std::vector<ArgumentSpec>& launch_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
@@ -202,6 +203,8 @@ int run_launch(const std::vector<std::string>& words) {
   }
   int64_t ranks = standard_ranks();
   if (options.is_given("nproc_per_node")) ranks = options.integer_at_least("nproc_per_node", 1);
+  if (ranks > kMostRanks)
+    throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMostRanks, ranks);
   const std::string mpirun = find_mpirun();
   if (mpirun.empty()) {
     throw user_error(

@@ -148,13 +148,17 @@ class LineReader {
     return value.get<std::string>();
   }
 
-  std::vector<int32_t> ids(std::string_view line, size_t number) const {
+  std::vector<int32_t> ids(std::string_view line, size_t number, int64_t vocab_size) const {
     const nlohmann::json value = parse_json(line, where(number));
     std::vector<int32_t> ids;
     bool is_array = value.is_array();
     for (size_t i = 0; is_array && i < value.size(); ++i) {
       const std::optional<int64_t> id = whole_number(value[i]);
-      is_array = id && *id >= 0 && *id <= INT32_MAX;
+      is_array = id && *id >= 0;
+      if (is_array && *id >= vocab_size) {
+        throw user_error("[{}] expected token ids of 0..{}, got {}; is this the tokenizer of the model?",
+                         where(number), vocab_size - 1, *id);
+      }
       if (is_array) ids.push_back(static_cast<int32_t>(*id));
     }
     if (!is_array)
@@ -205,8 +209,10 @@ int run_tokenizer(const std::vector<std::string>& words) {
     encode_lines(*tokenizer, command, lines, reader);
     return 0;
   }
-  for (size_t i = 0; i < lines.size(); ++i)
-    print_text(tokenizer->decode(reader.ids(lines[i], i + 1), !command.keep_special_tokens), command.json);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<int32_t> ids = reader.ids(lines[i], i + 1, tokenizer->vocab_size());
+    print_text(tokenizer->decode(ids, !command.keep_special_tokens), command.json);
+  }
   return 0;
 }
 

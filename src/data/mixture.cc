@@ -13,7 +13,8 @@ namespace shoehorn {
 namespace {
 
 constexpr std::array<std::string_view, 2> kStrategyNames = {"first_exhausted", "all_exhausted"};
-constexpr int64_t kMostPlaces = int64_t{1} << 40;
+// An epoch's places are gone through one by one to count them: some ten seconds.
+constexpr int64_t kMostPlaces = int64_t{1} << 30;
 constexpr double kLargestRatio = 1e9;
 
 std::vector<double> shares_of(std::span<const MixtureSet> sets) {
@@ -69,11 +70,12 @@ Mixture::Mixture(std::vector<MixtureSet> sets, StoppingStrategy strategy)
     most = std::max(most, places);
   }
   const bool waits_for_all = strategy == StoppingStrategy::kAllExhausted;
-  if ((waits_for_all ? most : least) >= static_cast<double>(kMostPlaces)) {
+  const double epoch = waits_for_all ? most : least;
+  if (epoch >= static_cast<double>(kMostPlaces)) {
     throw user_error(
-        "[stopping_strategy] expected an epoch of fewer than 2^40 samples, got {:.3g} of all_exhausted; a weight is "
-        "too small for its file",
-        most);
+        "[stopping_strategy] expected an epoch of fewer than 2^30 samples, got {:.3g} of {}; a file has too many samples "
+        "for its weight",
+        epoch, stopping_strategy_name(strategy));
   }
   MixtureTurns turns(*this);
   for (int64_t exhausted = 0; exhausted < (waits_for_all ? this->sets() : 1);) {

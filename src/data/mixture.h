@@ -39,7 +39,7 @@ struct MixtureSet {
 // Immutable.
 class Mixture {
  public:
-  // CHECKs that there are sets, with samples and with weights above 0. UserError: an epoch of 2^40 samples or more.
+  // CHECKs that there are sets, with samples and with weights above 0. UserError: an epoch of 2^30 samples or more.
   Mixture(std::vector<MixtureSet> sets, StoppingStrategy strategy);
 
   int64_t sets() const { return static_cast<int64_t>(sets_.size()); }

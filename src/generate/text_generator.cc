@@ -69,7 +69,8 @@ std::vector<int32_t> TextGenerator::generate(std::span<const int32_t> prompt,
                      max_length_, prompt.size());
   }
   std::vector<int32_t> tokens(prompt.begin(), prompt.end());
-  const int64_t most = std::min(max_length_, std::ssize(prompt) + options.max_new_tokens);
+  const int64_t most =
+      std::min(max_length_, std::ssize(prompt) + std::min(max_length_, options.max_new_tokens));
   std::vector<TokenCandidate> candidates;
   while (std::ssize(tokens) < most) {
     const PhiloxKey key = philox_key(options.seed, static_cast<uint32_t>(number), 0);

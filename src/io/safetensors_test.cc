@@ -364,6 +364,13 @@ TEST_F(ShardedCopy, RefusesAMapThatLies) {
   index_["weight_map"]["w5"] = other;
   EXPECT_TRUE(contains(refusal(), "'w5'"));
   index_ = good;
+  // Every shard is still named: only the tensor's own place tells.
+  const std::string shard = good["weight_map"]["w0"];
+  ASSERT_EQ(good["weight_map"]["w1"], shard);
+  ASSERT_NE(shard, other);
+  index_["weight_map"]["w0"] = other;
+  EXPECT_TRUE(contains(refusal(), "tensor 'w0'] expected it in " + other + ", got it in " + shard));
+  index_ = good;
   index_["weight_map"]["ghost"] = other;
   EXPECT_TRUE(contains(refusal(), "tensor 'ghost'] expected it in " + other + ", got none"));
   index_ = good;

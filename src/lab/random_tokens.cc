@@ -23,7 +23,16 @@ void check_batch_size(const TrainingArguments& args, const Model& model, int64_t
   const int64_t sequence_bytes = length * std::max<int64_t>(1, model.hidden_size()) * 2;
   const int64_t most =
       std::max<int64_t>(1, std::min(budget / sequence_bytes, std::numeric_limits<int32_t>::max() / length));
-  if (args.per_device_train_batch_size <= most) return;
+  const bool keeps_all = args.accumulation_order == "layer_major";
+  if (args.per_device_train_batch_size <= most) {
+    if (!keeps_all || args.gradient_accumulation_steps <= most / args.per_device_train_batch_size) return;
+    throw user_error(
+        "[--gradient_accumulation_steps] expected at most {} in the order layer_major, got {}; the embeddings alone "
+        "of a batch of {} x {} tokens take {} or more, those of all batches are kept, of a budget of {}",
+        most / args.per_device_train_batch_size, args.gradient_accumulation_steps,
+        args.per_device_train_batch_size, length,
+        format_bytes(sequence_bytes * args.per_device_train_batch_size), format_bytes(budget));
+  }
   throw user_error(
       "[--per_device_train_batch_size] expected at most {}, got {}; the embeddings alone of a sequence of "
       "{} tokens take {} or more, of a budget of {}",

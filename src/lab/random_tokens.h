@@ -8,7 +8,7 @@
 namespace shoehorn {
 
 // UserError if a batch of this size and length cannot fit whatever is done: if the output of the embeddings
-// alone, in 16 bits, exceeds the budget. It avoids building a step only to find that out.
+// alone, in 16 bits, exceeds the budget, with layer_major that of every accumulated batch. It avoids building a step only to find that out.
 void check_batch_size(const TrainingArguments& args, const Model& model, int64_t length);
 
 // The length of the random samples: --sequence_length if given; else its default, or the model's maximum if

@@ -20,6 +20,9 @@ using nlohmann::json;
 constexpr std::array<std::string_view, 4> kKeysOfNoPlan = {"arithmetic_peaks", "memory_limit", "processors",
                                                            "thread_waits"};
 
+// So that no sum of a forecast overflows.
+constexpr int64_t kMostBytes = int64_t{1} << 60;
+
 // Reads keys of an object, each once, and refuses those that nobody read.
 class ProfileReader {
  public:
@@ -42,7 +45,7 @@ class ProfileReader {
   void read(std::string_view name, int64_t& member) {
     const json& value = find(name);
     const std::optional<int64_t> number = whole_number(value);
-    if (!number || *number < 0) throw wrong(name, "a whole number, 0 or more", value);
+    if (!number || *number < 0 || *number > kMostBytes) throw wrong(name, "a whole number, 0 to 2^60", value);
     member = *number;
   }
   void read(std::string_view name, double& member) {

@@ -67,7 +67,9 @@ TEST(MachineProfile, ErrorsNameTheKeyAndWhatItHas) {
       {"products", 2, "[m.json: products] expected a text, got 2"},
       {"bf16_products", "yes", "[m.json: bf16_products] expected true or false, got \"yes\""},
       {"fp32_flops", 0, "[m.json: fp32_flops] expected a number above 0, got 0"},
-      {"available_memory_bytes", -1, "[m.json: available_memory_bytes] expected a whole number, 0 or more"},
+      {"available_memory_bytes", -1, "[m.json: available_memory_bytes] expected a whole number, 0 to 2^60"},
+      {"process_overhead_bytes", INT64_MAX,
+       "[m.json: process_overhead_bytes] expected a whole number, 0 to 2^60"},
       {"gpu", "H100", "[m.json: gpu] expected only the keys that `shoehorn env --json` prints"}};
   for (const auto& [name, value, message] : cases) {
     json object = written();
