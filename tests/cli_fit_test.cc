@@ -104,6 +104,47 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
   expect_failure(words("fit", {"--fix", "speed"}), 2, {"--fix", "batch, order, recompute"});
 }
 
+// Whatever is printed, in every form, is what `plan` says of these flags.
+TEST_F(CliFit, EachRowIsPlannedExactly) {
+  const auto expect_planned = [&](const json& flags, const json& peak) {
+    if (!measures_memory()) return;
+    auto words = flags.get<std::vector<std::string>>();
+    words.insert(words.end(), {"--memory_budget", "1000GiB"});  // rows above the budget are planned, too
+    std::string all;
+    for (const std::string& word : words) all += word + " ";
+    // A page or two of the process differ from one run to the next.
+    EXPECT_NEAR(planned_peak(words) / 1024.0, peak.get<double>() / 1024, 512) << "KiB of " << all;
+  };
+  const std::vector<std::string> batch = {"--effective_batch_size", "16"};
+  const json free = fit(batch);
+  const auto most = free["frontier"].front()["process_peak_bytes"].get<int64_t>();
+  const auto least = free["frontier"].back()["process_peak_bytes"].get<int64_t>();
+  const json found =
+      fit({"--effective_batch_size", "16", "--memory_budget", std::to_string((most + least) / 2)});
+  ASSERT_FALSE(found["chosen"].is_null());
+  bool has_values = false;
+  for (const json& plan : found["frontier"]) {
+    expect_planned(plan["flags"], plan["process_peak_bytes"]);
+    for (const json& word : plan["added_flags"]) has_values |= word == "--activation_budget";
+    if (plan["added_flags"] == found["chosen"]["added_flags"]) {
+      EXPECT_EQ(plan["process_peak_bytes"], found["chosen"]["process_peak_bytes"]) << "one plan, one number";
+    }
+  }
+  EXPECT_TRUE(has_values) << "its process holds something else besides its arenas";
+  for (const auto& [tier, peak] : found["least_budget_bytes"].items())
+    expect_planned(found["least_budget_flags"][tier], peak);
+  for (const json& technique : found["techniques"]) {
+    std::vector<std::string> flags = words("fit", batch);
+    flags.erase(flags.begin());
+    for (const json& word : technique["flags"]) flags.push_back(word.get<std::string>());
+    expect_planned(flags, technique["process_peak_bytes"]);
+  }
+  const ProgramRun swept = run(words("fit", {"--effective_batch_size", "16", "--budget_sweep", "--json"}));
+  ASSERT_EQ(swept.exit_code, 0) << swept.error;
+  for (const json& plan : json::parse(swept.output)["sweep"])
+    expect_planned(plan["flags"], plan["process_peak_bytes"]);
+}
+
 TEST_F(CliFit, TrainWithFitEqualsItsFlags) {
   const std::vector<std::string> how = {"--effective_batch_size", "16", "--verify", "0"};
   const auto flags = fit(how)["chosen"]["flags"].get<std::vector<std::string>>();

@@ -1,7 +1,10 @@
 // A plan above a limit of the system is refused before it runs, and one below it runs: with cgroups as this
 // machine's kernel has them, and with resource limits. Trees of other systems: base/memory_limit_test.cc.
+#include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 
 #include "cli_support.h"
 #include "io/json_file.h"
@@ -69,6 +72,68 @@ TEST_F(CliMemoryLimit, CgroupOfVersion2) {
   NestedCgroups groups;
   if (const std::string why = groups.make_version2(); !why.empty()) GTEST_SKIP() << why;
   expect_cgroup_is_a_limit(groups);
+}
+
+// Flags of train that go together, drawn by `random`.
+std::vector<std::string> drawn_flags(std::mt19937& random) {
+  const auto below = [&](uint32_t count) { return random() % count; };
+  std::vector<std::string> flags;
+  const auto add = [&](std::initializer_list<std::string> words) { flags.insert(flags.end(), words); };
+  const uint32_t steps = 1 + below(3);
+  const bool is_layer_major = steps > 1 && below(2) == 0;
+  add({"--per_device_train_batch_size", std::to_string(1U << below(9))});
+  add({"--per_device_eval_batch_size", std::to_string(1U << below(9))});
+  add({"--gradient_accumulation_steps", std::to_string(steps)});
+  if (is_layer_major) add({"--accumulation_order", "layer_major"});
+  if (below(2) == 0) {
+    add({"--bf16"});
+    if (below(2) == 0) add({"--master_weights", "none"});
+  }
+  const std::vector<std::string> optimizers = {"adamw_torch", "adamw_8bit", "adafactor", "sgd", "lion_32bit"};
+  add({"--optim", optimizers[below(5)]});
+  if (const uint32_t how = below(3); how == 0) {
+    add({"--gradient_checkpointing"});
+  } else if (how == 1) {
+    add({"--activation_budget", "0." + std::to_string(1 + below(8))});
+  }
+  if ((steps == 1 || is_layer_major) && below(2) == 0) add({"--update_in_backward", "--max_grad_norm", "0"});
+  if (below(4) == 0) add({"--lora_rank", "8"});
+  return flags;
+}
+
+// The whole process, through loading, training, evaluating and saving: what `plan` says before.
+TEST_F(CliMemoryLimit, RandomFlagsTakeWhatIsPlanned) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  constexpr int kDraws = 20;
+  directory_.write("dev.csv", labelled_csv(512, 5));
+  int beside_one_percent = 0;
+  for (uint32_t seed = 1; seed <= kDraws; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::string> all = drawn_flags(random);
+    std::string text = "seed " + std::to_string(seed) + ":";
+    for (const std::string& word : all) text += " " + word;
+    const std::vector<std::string> rest = {"--validation_file", path("dev.csv").string(),
+                                           "--eval_strategy",   "steps",
+                                           "--eval_steps",      "1",
+                                           "--save_strategy",   "steps",
+                                           "--save_steps",      "2",
+                                           "--max_steps",       "2"};
+    all.insert(all.end(), rest.begin(), rest.end());
+    std::vector<std::string> plan = train_words(all);
+    plan[0] = "plan";
+    plan.emplace_back("--json");
+    const ProgramRun planned = run(plan);
+    ASSERT_EQ(planned.exit_code, 0) << text << "\n" << planned.error;
+    const auto peak = parse_json(planned.output, "output")["process_peak_bytes"].get<int64_t>();
+    const ProgramRun trained = run(train_words(all));
+    ASSERT_EQ(trained.exit_code, 0) << text << "\n" << trained.error;
+    const json results = read_json(output() / "all_results.json");
+    const int64_t off = std::abs(results["memory_process_measured_bytes"].get<int64_t>() - peak);
+    EXPECT_LE(off, std::max(peak / 50, 16 * kMebibyte)) << text;
+    beside_one_percent += off > std::max(peak / 100, 8 * kMebibyte) ? 1 : 0;
+    fs::remove_all(output());
+  }
+  EXPECT_LE(beside_one_percent, kDraws / 20);
 }
 
 // At the limit itself: what a plan says it needs is enough, threads' stacks included.

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "arguments/shell_word.h"
@@ -12,6 +15,7 @@
 #include "base/format.h"
 #include "base/memory_limit.h"
 #include "base/process.h"
+#include "base/processors.h"
 #include "cli/calibrated_costs.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
@@ -164,6 +168,55 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   found.is_json = asked.arguments.json;
 }
 
+// The bytes of plans as processes of their own tell them, which `train` will be: to the byte.
+class ExactPlans {
+ public:
+  // `planned`: the flags of `plan` besides those of each candidate.
+  explicit ExactPlans(std::vector<std::string> planned) : planned_(std::move(planned)) {}
+
+  // As many at a time as there are processors. Flags that were asked about before start no process.
+  void plan(const std::vector<PlannedCandidate*>& candidates) {
+    std::set<std::vector<std::string>> open;
+    for (const PlannedCandidate* candidate : candidates) {
+      if (!peaks_.contains(candidate->run.flags)) open.insert(candidate->run.flags);
+    }
+    const auto most = static_cast<size_t>(processors().usable());
+    while (!open.empty()) {
+      std::vector<std::pair<std::vector<std::string>, std::future<int64_t>>> running;
+      while (!open.empty() && running.size() < most) {
+        std::vector<std::string> flags = std::move(open.extract(open.begin()).value());
+        auto peak = std::async(std::launch::async,
+                               [this, flags] { return peak_of(plan_in_process(planned_, flags)); });
+        running.emplace_back(std::move(flags), std::move(peak));
+      }
+      for (auto& [flags, peak] : running) peaks_[flags] = peak.get();
+    }
+    for (PlannedCandidate* candidate : candidates) candidate->process_bytes = peaks_.at(candidate->run.flags);
+  }
+
+  // Of a list of which no plan beats another; those that another one beats by the exact bytes are left out.
+  void plan_frontier(std::vector<PlannedCandidate>& frontier) {
+    std::vector<PlannedCandidate*> rows;
+    for (PlannedCandidate& row : frontier) rows.push_back(&row);
+    plan(rows);
+    frontier = frontier_of(std::move(frontier));
+  }
+
+  // All that a report prints of a result, but for its best plans.
+  void plan_rows(FitResult& result) {
+    std::vector<PlannedCandidate*> rows = {&result.bound};
+    for (auto& [tier, least] : result.least) rows.push_back(&least);
+    for (TechniqueEffect& effect : result.techniques) rows.push_back(&effect.plan);
+    if (result.above) rows.push_back(&*result.above);
+    plan(rows);
+    plan_frontier(result.frontier);
+  }
+
+ private:
+  std::vector<std::string> planned_;
+  std::map<std::vector<std::string>, int64_t> peaks_;  // by the flags that a candidate adds
+};
+
 // What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the
 // smallest plans are known to the byte.
 void add_least(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitResult& result) {
@@ -176,14 +229,12 @@ void add_least(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitRe
   }
 }
 
-// The best plans whose processes fit, too, which only a process of their own tells to the byte (`planned` are the flags
-// of `plan` besides); of them the fastest, if they are to be run.
-void choose(const FitResult& result, const std::vector<std::string>& planned, size_t verified,
-            FitReport& report) {
+// The best plans whose processes fit, too; of them the fastest, if they are to be run.
+void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, FitReport& report) {
   for (const PlannedCandidate& candidate : result.fitting) {
     if (report.best.size() == std::max<size_t>(1, verified)) break;
     PlannedCandidate exact = candidate;
-    exact.process_bytes = peak_of(plan_in_process(planned, candidate.run.flags));
+    exact_plans.plan({&exact});
     if (exact.process_bytes <= report.budget_bytes) report.best.push_back(std::move(exact));
   }
   if (report.best.empty()) return;
@@ -268,26 +319,37 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
     const StageLine line("planning what may fit", opened.task.arguments);
     found.result = opened.search->find(opened.asked());
   }
-  const std::vector<std::string> words = joined(report.given, opened.machine);
-  for (auto& [tier, plan] : found.result.least)
-    plan.process_bytes = peak_of(plan_in_process(words, plan.run.flags));
+  ExactPlans exact_plans(joined(report.given, opened.machine));
+  {
+    const StageLine line("planning what is printed once more", opened.task.arguments);
+    exact_plans.plan_rows(found.result);
+    if (found.result.above && found.result.above->process_bytes > report.budget_bytes)
+      found.result.above.reset();
+    report.binding = opened.search->anatomy_of(found.result.bound);
+  }
   add_least(opened.allowed, report.budget_bytes, found.result);
   const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
                        opened.task.arguments);
-  choose(found.result, words, static_cast<size_t>(verified), report);
+  choose(found.result, exact_plans, static_cast<size_t>(verified), report);
 }
 
 std::vector<PlannedCandidate> sweep_fit(const CommandOptions& options, FoundFit& found) {
   OpenedFit opened;
   open_fit(options, options.text("machine_profile"), opened, found);
   const StageLine line("planning what may fit", opened.task.arguments);
-  return opened.search->sweep(opened.asked());
+  std::vector<PlannedCandidate> curve = opened.search->sweep(opened.asked());
+  ExactPlans(joined(found.report.given, opened.machine)).plan_frontier(curve);
+  return curve;
 }
 
 void explain_fit(const CommandOptions& options, FoundFit& found) {
   OpenedFit opened;
   open_fit(options, options.text("machine_profile"), opened, found);
-  found.result = opened.search->explain(opened.asked());
+  FitResult& result = found.result;
+  result = opened.search->explain(opened.asked());
+  ExactPlans(joined(found.report.given, opened.machine)).plan_rows(result);
+  result.fitting = {result.bound};
+  found.report.binding = opened.search->anatomy_of(result.bound);
 }
 
 nlohmann::json planned_bytes(const CommandOptions& options, FoundFit& found) {

@@ -61,7 +61,7 @@ void add_frontier(HtmlPage& page, const FitReport& report) {
 }
 
 void add_binding(HtmlPage& page, const FitReport& report) {
-  const MemoryAnatomy& binding = report.result.binding;
+  const MemoryAnatomy& binding = report.binding;
   BarSeries series{"bytes", {}};
   BarChart chart{.title = "Largest residents", .axis = {"", Unit::kBytes}};
   for (size_t i = 0; i < std::min(kShownResidents, binding.components_of_all_layers.size()); ++i) {

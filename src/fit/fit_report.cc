@@ -58,7 +58,6 @@ std::string signed_bytes(int64_t bytes) {
   return fmt::format("{}{}", bytes < 0 ? "-" : "+", format_bytes(std::abs(bytes)));
 }
 
-// The process besides the arenas is taken to be that of the run as it was asked for.
 std::string format_techniques(const FitResult& result) {
   if (result.techniques.empty()) return {};
   const PlannedCandidate& asked = result.techniques.front().plan;
@@ -70,6 +69,36 @@ std::string format_techniques(const FitResult& result) {
                     signed_bytes(plan.process_bytes - asked.process_bytes), 100 * added_time(asked, plan));
   }
   return text;
+}
+
+// Those that make the run smaller: the least change of the maths first, of each tier what takes the least time a byte.
+std::string format_cheapest(const FitResult& result) {
+  if (result.techniques.empty()) return {};
+  const PlannedCandidate& asked = result.techniques.front().plan;
+  std::vector<const TechniqueEffect*> smaller;
+  for (const TechniqueEffect& effect : result.techniques) {
+    if (effect.plan.process_bytes < asked.process_bytes) smaller.push_back(&effect);
+  }
+  const auto rank = [&](const TechniqueEffect* effect) {
+    const PlannedCandidate& plan = effect->plan;
+    return std::pair(plan.run.tier, (plan.step_seconds - asked.step_seconds) /
+                                        static_cast<double>(asked.process_bytes - plan.process_bytes));
+  };
+  std::stable_sort(smaller.begin(), smaller.end(),
+                   [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
+  std::string text = "What makes it smaller, alone, the cheapest of each tier first\n";
+  for (const TechniqueEffect* effect : smaller) {
+    const PlannedCandidate& plan = effect->plan;
+    text += fmt::format("  {:<36}{:<9}{:>15}{:>+10.3f} s  {}\n", effect->name, tier_name(plan.run.tier),
+                        signed_bytes(plan.process_bytes - asked.process_bytes),
+                        plan.step_seconds - asked.step_seconds, added_flags_text(plan));
+  }
+  return text;
+}
+
+std::string format_above(const FitResult& result) {
+  if (!result.above) return {};
+  return fmt::format("\nWith --allow {}\n{}", tier_name(result.above->run.tier), row(*result.above));
 }
 
 std::vector<std::string> all_flags(const FitReport& report, const PlannedCandidate& plan) {
@@ -149,9 +178,10 @@ std::string format_fit(const FitReport& report) {
     text += fmt::format("  beside it            {:.3f} s, measured: {}\n", other.seconds,
                         added_flags_text(report.best[other.index]));
   }
-  text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(result.binding),
+  text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(report.binding),
                       heading(chosen.time.is_calibrated));
   for (const PlannedCandidate& plan : result.frontier) text += row(plan);
+  text += format_above(result);
   return fmt::format("{}\n{}\n{}\nTo train:\n  shoehorn train {}\n", text, format_techniques(result),
                      format_least(result), shell_words(chosen_flags(report)));
 }
@@ -160,9 +190,10 @@ std::string format_no_fit(const FitReport& report) {
   const FitResult& result = report.result;
   return fmt::format(
       "[memory_budget] expected at least {} for this run with changes of the tiers that are allowed, got {}: none of {} "
-      "plans fits; give more, or allow more (--allow numerics,adapters)\n\nWhat binds\n{}\n{}\n{}",
+      "plans fits; give more, or allow more (--allow numerics,adapters)\n\nWhat binds\n{}\n{}\n{}{}",
       format_bytes(result.least.at(report.tier).process_bytes), format_bytes(report.budget_bytes),
-      result.plans, format_binding(result.binding), format_least(result), format_techniques(result));
+      result.plans, format_binding(report.binding), format_least(result), format_cheapest(result),
+      format_above(result));
 }
 
 std::string format_sweep(const std::vector<PlannedCandidate>& curve) {
@@ -177,7 +208,7 @@ std::string format_why(const FitReport& report) {
   const PlannedCandidate& asked = result.fitting.front();
   return fmt::format("{} of {}, a step takes {}\n\nWhat binds\n{}\n{}", format_bytes(asked.process_bytes),
                      format_bytes(report.budget_bytes), format_step_time(asked.time),
-                     format_binding(result.binding), format_techniques(result));
+                     format_binding(report.binding), format_techniques(result));
 }
 
 nlohmann::json to_json(const FitReport& report, const std::vector<PlannedCandidate>& plans) {
@@ -190,10 +221,14 @@ nlohmann::json to_json(const FitReport& report) {
   const FitResult& result = report.result;
   const nlohmann::json frontier = to_json(report, result.frontier);
   nlohmann::json least = nlohmann::json::object();
-  for (const auto& [tier, plan] : result.least) least[std::string(tier_name(tier))] = plan.process_bytes;
+  nlohmann::json least_flags = nlohmann::json::object();
+  for (const auto& [tier, plan] : result.least) {
+    least[std::string(tier_name(tier))] = plan.process_bytes;
+    least_flags[std::string(tier_name(tier))] = all_flags(report, plan);
+  }
   nlohmann::json residents = nlohmann::json::array();
-  for (size_t i = 0; i < std::min(kShownResidents, result.binding.components_of_all_layers.size()); ++i) {
-    const NamedBytes& part = result.binding.components_of_all_layers[i];
+  for (size_t i = 0; i < std::min(kShownResidents, report.binding.components_of_all_layers.size()); ++i) {
+    const NamedBytes& part = report.binding.components_of_all_layers[i];
     residents.push_back({{"name", part.name}, {"bytes", part.bytes}});
   }
   nlohmann::json techniques = nlohmann::json::array();
@@ -209,8 +244,10 @@ nlohmann::json to_json(const FitReport& report) {
           {"budget_bytes", report.budget_bytes},
           {"frontier", frontier},
           {"binding",
-           {{"phase", phase_of(result.binding)}, {"op", result.binding.peak_node}, {"residents", residents}}},
+           {{"phase", phase_of(report.binding)}, {"op", report.binding.peak_node}, {"residents", residents}}},
           {"least_budget_bytes", least},
+          {"least_budget_flags", least_flags},
+          {"above", result.above ? plan_json(report, *result.above, std::nullopt) : nlohmann::json()},
           {"techniques", techniques},
           {"plans", result.plans}};
 }

@@ -18,6 +18,7 @@ struct MeasuredStep {
 
 struct FitReport {
   const FitResult& result;
+  MemoryAnatomy binding = {};  // of result.bound
   std::vector<PlannedCandidate> best =
       {};  // of result.fitting the first ones, with the bytes of their own processes
   std::vector<std::string> given = {};  // the flags that the user gave, of train
@@ -44,7 +45,7 @@ std::vector<std::string> chosen_flags(const FitReport& report);
 
 // The chosen plan, what binds, the frontier, and what each technique buys.
 std::string format_fit(const FitReport& report);
-// Why nothing fits: what is largest, and the least budget that each tier reaches.
+// Why nothing fits: what is largest, the least budget that each tier reaches, and what makes the run smaller.
 std::string format_no_fit(const FitReport& report);
 
 // The curve of budgets: what one has to give for each time.
@@ -55,7 +56,8 @@ std::string format_why(const FitReport& report);
 // A list of plans as those of "frontier".
 nlohmann::json to_json(const FitReport& report, const std::vector<PlannedCandidate>& plans);
 
-// {"chosen", "frontier", "binding", "least_budget_bytes", "techniques", "plans"}; "chosen" is null where nothing fits.
+// {"chosen", "frontier", "binding", "least_budget_bytes", "least_budget_flags", "above", "techniques", "plans"}; "chosen" is null
+// where nothing fits, "above" where a higher tier buys nothing.
 nlohmann::json to_json(const FitReport& report);
 
 }  // namespace shoehorn

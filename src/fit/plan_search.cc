@@ -215,20 +215,37 @@ std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidat
   return effects;
 }
 
-MemoryAnatomy PlanSearch::binding(const std::vector<PlannedCandidate>& fitting) const {
+const PlannedCandidate& PlanSearch::bound_plan(const std::vector<PlannedCandidate>& fitting) const {
   const PlannedCandidate* binds = nullptr;
   for (const PlannedCandidate& candidate : planned_) {
     if (fits(candidate) || !options_.space.allowed.contains(candidate.run.tier)) continue;
     if (binds == nullptr || candidate.step_seconds < binds->step_seconds) binds = &candidate;
   }
-  if (binds == nullptr) binds = fitting.empty() ? &planned_.front() : &fitting.front();
-  return anatomy_of(*binds);
+  if (binds != nullptr) return *binds;
+  return fitting.empty() ? planned_.front() : fitting.front();
+}
+
+// Searches with the next tier of changes open as well.
+std::optional<PlannedCandidate> PlanSearch::find_above(const FitCandidate& asked) {
+  const MathsChange most = *options_.space.allowed.rbegin();
+  const auto above = std::upper_bound(kTiers.begin(), kTiers.end(), most);
+  if (above == kTiers.end()) return std::nullopt;
+  const std::set<MathsChange> allowed = options_.space.allowed;
+  options_.space.allowed.insert(*above);
+  for (const FitCandidate& form : numeric_forms(asked, options_.space)) search_form(form);
+  options_.space.allowed = allowed;
+  std::vector<PlannedCandidate> fitting;
+  std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
+               [&](const PlannedCandidate& one) { return one.run.tier <= *above && fits(one); });
+  sort_by_preference(fitting);
+  if (fitting.empty() || fitting.front().run.tier != *above) return std::nullopt;
+  return fitting.front();
 }
 
 MemoryAnatomy PlanSearch::anatomy_of(const PlannedCandidate& planned) const {
   const std::unique_ptr<Session> session = session_of(planned.run);
   MemoryForecast forecast = forecast_least_memory(*session, options_.budget_bytes);
-  forecast.process_overhead_bytes = options_.overhead_bytes;
+  forecast.process_overhead_bytes = planned.process_bytes - session->plan().arena_bytes();
   return memory_anatomy(*session, forecast);
 }
 
@@ -258,7 +275,7 @@ FitResult PlanSearch::explain(const FitCandidate& asked) {
   FitResult result;
   const PlannedCandidate planned = plan_or_throw(asked);
   result.fitting = result.frontier = {planned};
-  result.binding = anatomy_of(planned);
+  result.bound = planned;
   result.techniques = effects_of_techniques(asked);
   result.plans = std::ssize(planned_);
   return result;
@@ -275,9 +292,10 @@ FitResult PlanSearch::find(const FitCandidate& run) {
   }
   sort_by_preference(result.fitting);
   result.frontier = frontier_of(std::move(searched));
-  result.binding = binding(result.fitting);
+  result.bound = bound_plan(result.fitting);
   plan_smallest(run);
   result.techniques = effects_of_techniques(run);
+  result.above = find_above(run);
   for (const MathsChange tier : kTiers) {
     for (const PlannedCandidate& candidate : planned_) {
       if (candidate.run.tier > tier) continue;

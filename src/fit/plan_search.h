@@ -40,8 +40,11 @@ struct FitResult {
       frontier;  // of all that were planned: less memory takes longer; fastest first
   std::map<MathsChange, PlannedCandidate> least;  // the smallest plan of each tier
   std::vector<TechniqueEffect> techniques;        // the run as asked for comes first
-  MemoryAnatomy binding;  // of the fastest plan that does not fit, or of the chosen one where all do
-  int64_t plans = 0;      // how many were made
+  PlannedCandidate
+      bound;  // what binds is this one's: the fastest that does not fit, or the chosen one where all do
+  // The fastest that fits with changes of the tier above those that are allowed, where it is faster than all that fit.
+  std::optional<PlannedCandidate> above;
+  int64_t plans = 0;  // how many were made
 };
 
 struct PlanSearchOptions {
@@ -71,6 +74,8 @@ class PlanSearch {
   // The run as it is, without a search: what binds in it, and what each technique would change alone. It is all of
   // `fitting` and of `frontier`, whether it fits or not; `least` is empty.
   FitResult explain(const FitCandidate& asked);
+  // What is where in a plan. The process besides the arenas is what its process_bytes leave for it.
+  MemoryAnatomy anatomy_of(const PlannedCandidate& planned) const;
 
  private:
   std::unique_ptr<Session> session_of(const FitCandidate& run) const;
@@ -84,8 +89,8 @@ class PlanSearch {
   void plan_between(const FitCandidate& asked);
   void plan_smallest(const FitCandidate& asked);
   std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
-  MemoryAnatomy anatomy_of(const PlannedCandidate& planned) const;
-  MemoryAnatomy binding(const std::vector<PlannedCandidate>& fitting) const;
+  const PlannedCandidate& bound_plan(const std::vector<PlannedCandidate>& fitting) const;
+  std::optional<PlannedCandidate> find_above(const FitCandidate& asked);
 
   const Model& model_;
   RunData data_;
