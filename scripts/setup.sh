@@ -13,10 +13,11 @@ packages="g++ cmake ninja-build
   libxxhash-dev libpcre2-dev zlib1g-dev libzstd-dev libgtest-dev
   python3 python3-pip unzip fortunes"
 
-# MPI is what several ranks need, and their tests: 50 MB, which a run of one process never opens.
+# MPI is what several ranks need, and their tests: 50 MB, which a run of one process never opens. hwloc is what `shoehorn topo`
+# needs, which MPI brings anyway.
 # The formatter and the linter by version: each version formats and warns differently. Clang itself is for `make fuzz`.
 developer_packages="git ccache lld pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
-  clang-19 libclang-rt-19-dev libomp-19-dev libopenmpi-dev openmpi-bin"
+  clang-19 libclang-rt-19-dev libomp-19-dev libopenmpi-dev openmpi-bin libhwloc-dev"
 
 case "${1:-}" in
   "") ;;

@@ -80,7 +80,11 @@ TEST_F(CliReadFlags, Anatomy) {
        "--per_device_train_batch_size=2", "--gradient_accumulation_steps=2", "--dataloader_num_workers=1",
        "--steps=3", "--dump_program", path("dump"), "--json"},
       {{"auto_find_batch_size", "the batch fits; AutoFindBatchSize has its tests"},
-       {"dataloader_pin_memory", "the arena has the same size; the command plan says whose it is"}},
+       {"dataloader_pin_memory", "the arena has the same size; the command plan says whose it is"},
+       kOneBucket,
+       kNothingToShard,
+       kNothingToPrefetch,
+       kNothingToKeepWhole},
       {{"bf16_full_eval", {"--inference"}}, {"fp16_full_eval", {"--inference"}}, {"loss_scale", {"--fp16"}}});
 }
 

@@ -25,13 +25,14 @@ struct Part {
 };
 
 // The guides' list.
-const std::array<Part, 7>& part_list() {
-  static const std::array<Part, 7> parts = {{
+const std::array<Part, 8>& part_list() {
+  static const std::array<Part, 8> parts = {{
       {"weights", {Role::kWeight, Role::kMasterWeight}},
       {"optimizer states", {Role::kOptimizerState}},
       {"gradients", {Role::kGradient}},
       {"activations kept for the backward", {Role::kActivation}},
-      {"temporaries", {Role::kTemporary, Role::kCommunication}},
+      {"temporaries", {Role::kTemporary}},
+      {"messages between ranks", {Role::kCommunication}},
       {"workspace", {Role::kWorkspace}},
       {"inputs and scalars", {Role::kInput, Role::kScalar}},
   }};

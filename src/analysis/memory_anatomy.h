@@ -26,8 +26,8 @@ struct StepMoment {
 
 struct MemoryAnatomy {
   int64_t parameters = 0;
-  // Weights, optimizer, gradients, activations kept for the backward, temporaries, workspace, inputs and
-  // scalars, slack between buffers, and the process besides the arenas; in this order, without empty ones.
+  // Weights, optimizer, gradients, activations kept for the backward, temporaries, messages between ranks, workspace,
+  // inputs and scalars, slack between buffers, and the process besides the arenas; in this order, without empty ones.
   // They add up to the predicted peak of the process.
   std::vector<NamedBytes> parts;
   std::vector<NamedBytes> components;  // of the arenas, per layer, largest first

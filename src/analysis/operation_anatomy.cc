@@ -25,9 +25,12 @@ double ratio(double a, double b) {
 }
 
 NodeWork work_of(const OpContext& context, double runs, const Cost& cost, double seconds = 0) {
-  const OpClass op_class = op_info(context.node.kind).op_class;
-  const DType operands = op_class == OpClass::kContraction ? context.type(0).dtype : DType::kF32;
-  return {op_class, context.node.region.phase, operands, runs, cost, seconds};
+  return {op_info(context.node.kind).op_class,
+          context.node.region.phase,
+          product_operands(context),
+          runs,
+          cost,
+          seconds};
 }
 
 // The least time that a node's work takes.
@@ -48,6 +51,11 @@ ClassWork total_of(const OperationAnatomy& anatomy) {
   ClassWork total;
   for (const ClassWork& work : anatomy.classes) add(total, work);
   return total;
+}
+
+DType product_operands(const OpContext& node) {
+  const bool is_product = op_info(node.node.kind).op_class == OpClass::kContraction;
+  return is_product ? node.type(0).dtype : DType::kF32;
 }
 
 std::vector<NodeWork> planned_work(const Session& session) {

@@ -45,6 +45,9 @@ struct NodeWork {
   double seconds = 0;  // per run, measured
 };
 
+// Of a product its first operand's type; fp32 for other nodes.
+DType product_operands(const OpContext& node);
+
 // As planned: with every count at its maximum.
 std::vector<NodeWork> planned_work(const Session& session);
 // The mean over the recorded steps, with the counts of those runs.

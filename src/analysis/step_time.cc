@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -42,14 +43,38 @@ Program at_lengths(const Program& program, const SampleLengths& lengths) {
   return sized;
 }
 
-// Adds how often each different node runs in a step.
-void count_nodes(const Program& program, double runs, std::map<OpWork, double>& works) {
-  for (const Node& node : program.nodes()) {
-    const OpContext context{program, node};
-    OpWork work = op_work(context, op_info(node.kind).cost(context));
-    if (work.flops == 0 && work.bytes == 0) continue;  // a view
-    works[std::move(work)] += runs;
+// The programs of a step as often as they run, each node's time by `node_seconds`; of several ranks with their messages over
+// `link`.
+StepTime time_of_step(const Session& session, const std::optional<SampleLengths>& lengths,
+                      const RankLink* link,
+                      const std::function<double(const OpContext& node, double runs)>& node_seconds) {
+  StepTime time;
+  if (link != nullptr) time.messages.emplace().link = *link;
+  for (const Program& program : session.family().programs) {
+    const auto runs = static_cast<double>(session.calls_in_step(program));
+    if (runs == 0) continue;
+    std::optional<Program> shorter;
+    if (lengths) shorter = at_lengths(program, *lengths);
+    const Program& sized = shorter ? *shorter : program;
+    const NodeSeconds once = [&](const OpContext& node) { return node_seconds(node, runs); };
+    if (time.messages) {
+      add_messages(sized, runs, once, *time.messages);
+      continue;
+    }
+    for (const Node& node : sized.nodes()) {
+      if (sends_messages(node)) {
+        time.lacks_messages = true;
+      } else {
+        time.seconds += runs * once({sized, node});
+      }
+    }
   }
+  if (time.messages) time.seconds = time.messages->step_seconds;
+  return time;
+}
+
+double bytes_of(const Cost& cost) {
+  return cost.bytes_read + cost.bytes_written;
 }
 
 }  // namespace
@@ -69,55 +94,57 @@ SampleLengths sample_lengths(const Dataset& dataset, int64_t micro_batch_samples
   return lengths;
 }
 
-StepTime least_step_time(const Session& session, const MachineLimits& limits) {
-  return {.seconds = total_of(operation_anatomy(planned_work(session), limits)).floor_seconds};
+StepTime least_step_time(const Session& session, const MachineLimits& limits, const RankLink* link) {
+  return time_of_step(session, {}, link, [&](const OpContext& node, double) {
+    const Cost cost = op_info(node.node.kind).cost(node);
+    return std::max(cost.flops / limits.product_flops(product_operands(node)),
+                    bytes_of(cost) / limits.bytes_per_second);
+  });
 }
 
-StepTime rated_step_time(const Session& session, const Device& device) {
-  StepTime time;
-  for (const NodeWork& node : planned_work(session)) {
-    const double bytes = node.cost.bytes_read + node.cost.bytes_written;
-    time.seconds += node.runs * std::max(node.cost.flops / device.peak_flops(node.operands),
-                                         bytes / device.figure("bandwidth"));
-  }
-  return time;
+StepTime rated_step_time(const Session& session, const Device& device, const RankLink* link) {
+  return time_of_step(session, {}, link, [&](const OpContext& node, double) {
+    const Cost cost = op_info(node.node.kind).cost(node);
+    return std::max(cost.flops / device.peak_flops(product_operands(node)),
+                    bytes_of(cost) / device.figure("bandwidth"));
+  });
 }
 
 StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
-                              const std::optional<SampleLengths>& lengths) {
-  std::map<OpWork, double> works;
-  for (const Program& program : session.family().programs) {
-    const auto runs = static_cast<double>(session.calls_in_step(program));
-    if (runs == 0) continue;
-    if (lengths) {
-      count_nodes(at_lengths(program, *lengths), runs, works);
-    } else {
-      count_nodes(program, runs, works);
-    }
-  }
-  StepTime time{.is_calibrated = true};
-  double unmeasured = 0;
+                              const std::optional<SampleLengths>& lengths, const RankLink* link) {
+  std::map<OpWork, OpEstimate> known;
+  double computing = 0, unmeasured = 0;
   // Errors of one kind go together; those of several kinds are independent.
   std::map<std::string, double> errors;
-  for (const auto& [work, runs] : works) {
-    const OpEstimate estimate = costs.estimate(work);
+  StepTime time = time_of_step(session, lengths, link, [&](const OpContext& node, double runs) -> double {
+    OpWork work = op_work(node, op_info(node.node.kind).cost(node));
+    if (work.flops == 0 && work.bytes == 0) return 0;  // a view
+    auto found = known.find(work);
+    if (found == known.end()) found = known.emplace(work, costs.estimate(work)).first;
+    const OpEstimate& estimate = found->second;
     const double seconds = runs * estimate.seconds;
-    time.seconds += seconds;
+    computing += seconds;
     errors[work.kind] += seconds * estimate.error;
     if (!estimate.is_measured) unmeasured += seconds;
-  }
-  if (time.seconds <= 0) return time;
+    return estimate.seconds;
+  });
+  time.is_calibrated = true;
+  if (computing <= 0) return time;
   double squares = 0;
   for (const auto& [kind, error] : errors) squares += error * error;
-  time.error = std::hypot(std::sqrt(squares) / time.seconds, costs.clock().error);
-  time.unmeasured_share = unmeasured / time.seconds;
+  time.error = std::hypot(std::sqrt(squares) / computing, costs.clock().error) * computing / time.seconds;
+  time.unmeasured_share = unmeasured / computing;
   return time;
 }
 
 std::string format_step_time(const StepTime& time) {
-  if (!time.is_calibrated)
-    return fmt::format("no less than {:.3f} s by the machine's rates (not calibrated)", time.seconds);
-  return fmt::format("{:.3f} s ± {:.0f} % (calibrated)", time.seconds, std::ceil(100 * time.error));
+  std::string text =
+      time.is_calibrated
+          ? fmt::format("{:.3f} s ± {:.0f} % (calibrated)", time.seconds, std::ceil(100 * time.error))
+          : fmt::format("no less than {:.3f} s by the machine's rates (not calibrated)", time.seconds);
+  if (time.messages) text += ", " + format_message_time(*time.messages);
+  if (time.lacks_messages) text += ", without the ranks' messages";
+  return text;
 }
 
 nlohmann::json to_json(const StepTime& time) {
@@ -127,6 +154,8 @@ nlohmann::json to_json(const StepTime& time) {
     json["step_seconds_error"] = time.error;
     json["unmeasured_share"] = time.unmeasured_share;
   }
+  if (time.messages) json["messages"] = to_json(*time.messages);
+  if (time.lacks_messages) json["messages"] = nullptr;
   return json;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "analysis/message_time.h"
 #include "analysis/op_costs.h"
 #include "data/dataset.h"
 #include "plan/device_catalog.h"
@@ -34,23 +35,31 @@ struct StepTime {
   bool is_calibrated = false;  // else a lower bound
   // The share of the seconds in kinds of operations that the calibration did not time.
   double unmeasured_share = 0;
+  // Of several ranks: what their messages take, if the link is known. The seconds are then those of the step with them;
+  // else of what a rank computes, and `lacks_messages`.
+  std::optional<MessageTime> messages = {};
+  bool lacks_messages = false;
 };
 
+// Of ranks that are linked by `link`; null: nobody knows how, or there is one rank.
+
 // Each node's arithmetic at the machine's rate of products or its bytes at the memory's, whichever takes longer.
-StepTime least_step_time(const Session& session, const MachineLimits& limits);
+StepTime least_step_time(const Session& session, const MachineLimits& limits, const RankLink* link = nullptr);
 
 // The same by the peaks and the bandwidth of a data sheet.
-StepTime rated_step_time(const Session& session, const Device& device);
+StepTime rated_step_time(const Session& session, const Device& device, const RankLink* link = nullptr);
 
 // Calibrated. With lengths, and batches that are not padded, of a step whose micro-batches are full of such samples; else
 // with every count at its maximum.
 StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
-                              const std::optional<SampleLengths>& lengths = {});
+                              const std::optional<SampleLengths>& lengths = {},
+                              const RankLink* link = nullptr);
 
-// "0.123 s ± 4 %", or "no less than 0.123 s by the machine's rates (not calibrated)".
+// "0.123 s ± 4 %", or "no less than 0.123 s by the machine's rates (not calibrated)"; of several ranks with what their
+// messages are of it, or that they are not in it.
 std::string format_step_time(const StepTime& time);
-// {"step_seconds", "step_seconds_are": "calibrated" or "lower bound", "step_seconds_error", "unmeasured_share"}; the
-// last two of a calibrated one.
+// {"step_seconds", "step_seconds_are": "calibrated" or "lower bound", "step_seconds_error", "unmeasured_share", "messages"}; the
+// error and the share of a calibrated one, messages (null: not in it) of several ranks.
 nlohmann::json to_json(const StepTime& time);
 
 }  // namespace shoehorn

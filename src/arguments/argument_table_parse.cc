@@ -93,15 +93,19 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
     if (flag.spec->name != "config") apply_text(*flag.spec, flag.text, flag.source, parsed.arguments);
     parsed.given.emplace_back(flag.spec->name);
   }
-  // Other commands run in one process, whatever a configuration of train says.
-  if (command != Command::kTrain && command != Command::kPlan) parsed.arguments.world_size = 1;
+  const auto is_given = [&](std::string_view flag) {
+    return std::find(parsed.given.begin(), parsed.given.end(), flag) != parsed.given.end();
+  };
+  // Other commands run in one process, whatever a configuration of train says; an anatomy may be asked for of several.
+  const bool plans_ranks =
+      command == Command::kPlan || (command == Command::kAnatomy && is_given("world_size"));
+  if (command != Command::kTrain && !plans_ranks) parsed.arguments.world_size = 1;
   if (command == Command::kTrain && !parsed.sets("world_size")) parsed.arguments.world_size = ranks;
   read_neighbour_configs(command, parsed);
   complete_batch(parsed);
   parsed.arguments = resolved(std::move(parsed.arguments));
   validate(parsed.arguments);
-  if (std::find(parsed.given.begin(), parsed.given.end(), "learning_rate") != parsed.given.end())
-    refuse_given_learning_rate(parsed.arguments);
+  if (is_given("learning_rate")) refuse_given_learning_rate(parsed.arguments);
   validate_command(command, parsed.arguments);
   return parsed;
 }

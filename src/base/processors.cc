@@ -60,7 +60,8 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-std::vector<int64_t> allowed_processors(const fs::path& status) {
+// "0-3,8"; empty where the file does not say.
+std::string allowed_list(const fs::path& status) {
   std::ifstream in(status);
   constexpr std::string_view kKey = "Cpus_allowed_list:";
   for (std::string line; std::getline(in, line);) {
@@ -68,12 +69,17 @@ std::vector<int64_t> allowed_processors(const fs::path& status) {
     std::istringstream rest(line.substr(kKey.size()));
     std::string list;
     rest >> list;
-    return parse_number_list(list);
+    return list;
   }
   return {};
 }
 
 }  // namespace
+
+std::string allowed_processor_list() {
+  const std::string list = allowed_list("/proc/self/status");
+  return list.empty() ? "unknown" : list;
+}
 
 std::vector<int64_t> parse_number_list(std::string_view text) {
   std::vector<int64_t> numbers;
@@ -100,7 +106,7 @@ int64_t Processors::usable() const {
 Processors processors(const fs::path& root) {
   Processors found;
   const std::vector<int64_t> online = parse_number_list(first_line(root / "sys/devices/system/cpu/online"));
-  const std::vector<int64_t> allowed = allowed_processors(root / "proc/self/status");
+  const std::vector<int64_t> allowed = parse_number_list(allowed_list(root / "proc/self/status"));
   if (!online.empty()) {
     found.machine = static_cast<int64_t>(online.size());
     // The list of a process also has processors that are switched off.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct Processors {
 // Files are read below `root`: "/", or a recorded tree with proc/self, sys/devices/system/cpu/online and the cgroup
 // file systems. Where a file is absent the machine has one processor, all are allowed, and no quota is set.
 Processors processors(const std::filesystem::path& root = "/");
+
+// Those that the CPU affinity and cpuset of this process allow, as "0-3,8"; "unknown" where the system does not say.
+std::string allowed_processor_list();
 
 // What the whole machine runs now, from /proc/loadavg; a container usually sees the machine's figures.
 struct MachineLoad {

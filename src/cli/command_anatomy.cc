@@ -5,6 +5,7 @@
 
 #include "analysis/anatomy_page.h"
 #include "analysis/memory_chart.h"
+#include "analysis/message_time.h"
 #include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -57,6 +58,11 @@ TrainingArguments anatomy_arguments(const CommandOptions& options, const Trainin
   constexpr int64_t kMaxSteps = 10'000;
   if (steps < 1 || steps > kMaxSteps)
     throw user_error("[--steps] expected a number from 1 to {}, got {}", kMaxSteps, steps);
+  if (given.world_size > 1 && (options.flag("measure") || options.flag("inference"))) {
+    throw user_error(
+        "[--world_size {}] expected --no_measure and no --inference with it, got {}; a rank's step is planned here, and not run",
+        given.world_size, options.flag("inference") ? "--inference" : "an anatomy that is measured");
+  }
   TrainingArguments args = without_files(given);
   args.max_steps = steps + 1;
   args.profile = options.flag("measure") ? steps : 0;
@@ -72,6 +78,7 @@ struct Anatomy {
   MemoryAnatomy memory;
   OperationAnatomy operations;
   AreaChart along_step;
+  std::vector<CollectiveTraffic> traffic;  // of several ranks
 };
 
 Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset data, bool is_inference,
@@ -85,6 +92,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
                     {.progress = measured_steps_progress(args), .backend = backend, .write_profile = false});
     anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());
     anatomy.along_step = memory_chart(trainer.session());
+    anatomy.traffic = step_traffic(trainer.session());
     if (args.profile > 0) {
       if (is_inference)
         trainer.evaluate();
@@ -140,10 +148,16 @@ int run_anatomy(const std::vector<std::string>& words) {
                                    {"operations", to_json(anatomy.operations)}};
   if (anatomy.memory.measured_bytes > 0)
     result["memory_process_measured_bytes"] = anatomy.memory.measured_bytes;
+  if (args.world_size > 1) result["sent_in_step"] = to_json(anatomy.traffic);
   if (!options.text("report").empty())
     write_text_atomic(options.text("report"), page_of(anatomy, args, is_inference));
-  write_result(json_file_of(options), result,
-               format_memory_anatomy(anatomy.memory) + "\n" + format_operation_anatomy(anatomy.operations));
+  std::string text =
+      format_memory_anatomy(anatomy.memory) + "\n" + format_operation_anatomy(anatomy.operations);
+  if (args.world_size > 1) {
+    text += fmt::format("\nSent in a step by each of {} ranks; the rest is of one\n{}", args.world_size,
+                        format_traffic(anatomy.traffic));
+  }
+  write_result(json_file_of(options), result, text);
   return 0;
 }
 

@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "arguments/command_options.h"
@@ -24,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLaunched = "train";
+constexpr std::array<std::string_view, 2> kLaunched = {"train", "topo"};
 constexpr int64_t kMostRanks = 4096;  // more processes than that stop a host
 
 const std::vector<ArgumentSpec>& launch_option_rows() {
@@ -188,17 +190,18 @@ CommandHelp help_of_launch() {
       .name = "launch",
       .introduction =
           "Starts train as several ranks, processes that share each step (data parallel), with mpirun. The flags of\n"
-          "train follow; the effective batch is per_device_train_batch_size x gradient_accumulation_steps x ranks.\n\n"
+          "train follow; the effective batch is per_device_train_batch_size x gradient_accumulation_steps x ranks.\n"
+          "So it starts topo, which measures how the ranks reach each other.\n\n"
           "  shoehorn launch --nproc_per_node 4 train --model_name_or_path DIR --train_file train.csv --output_dir out\n",
       .own_rows = launch_option_rows()};
 }
 
 int run_launch(const std::vector<std::string>& words) {
-  const auto command = std::find(words.begin(), words.end(), kLaunched);
+  const auto command = std::find_first_of(words.begin(), words.end(), kLaunched.begin(), kLaunched.end());
   const CommandOptions options = parse_options(launch_option_rows(), {words.begin(), command});
   if (command == words.end()) {
     throw user_error(
-        "[launch] expected the command that the ranks run, train and its flags, got none; "
+        "[launch] expected the command that the ranks run, train or topo and its flags, got none; "
         "`shoehorn launch --nproc_per_node 4 train …`");
   }
   int64_t ranks = standard_ranks();
@@ -211,6 +214,8 @@ int run_launch(const std::vector<std::string>& words) {
         "[launch] expected mpirun on the PATH, got none; install openmpi-bin and libopenmpi-dev (Debian), and "
         "build again");
   }
+  if (*command == "topo" && options.is_given("max_restarts"))
+    throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got topo");
   set_environment();
   LaunchedRun run{.mpirun = {mpirun},
                   .command = {own_program().string()},

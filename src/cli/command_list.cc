@@ -19,8 +19,7 @@ bool is_in_group(std::string_view name, std::string_view group) {
 const std::vector<CommandEntry>& command_list() {
   static const std::vector<CommandEntry> commands = {
       {"train", "fine-tune a model of a Hugging Face directory", run_train, help_of_train},
-      {"launch", "train as several ranks that share each step, started by mpirun", run_launch,
-       help_of_launch},
+      {"launch", "train or topo as several ranks, started by mpirun", run_launch, help_of_launch},
       {"eval", "loss, accuracy and F1 of a model on a labelled file", run_eval, help_of_eval},
       {"predict", "label and scores for each text of a file", run_predict, help_of_predict},
       {"generate", "texts that a language model writes", run_generate, help_of_generate},
@@ -29,6 +28,7 @@ const std::vector<CommandEntry>& command_list() {
        help_of_fit},
       {"calibrate", "what operations cost on this machine, so that fit and plan tell times", run_calibrate,
        help_of_calibrate},
+      {"topo", "what hosts are made of, and how fast ranks reach each other", run_topo, help_of_topo},
       {"anatomy", "where the memory and the time of a training step go", run_anatomy, help_of_anatomy},
       {"bench step", "speed and memory of the training step on random tokens", run_bench_step,
        help_of_bench_step},

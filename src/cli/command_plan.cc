@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "analysis/rank_methods.h"
 #include "analysis/step_time.h"
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
@@ -14,6 +15,7 @@
 #include "base/user_error_kinds.h"
 #include "cli/calibrated_costs.h"
 #include "cli/commands.h"
+#include "cli/link_option.h"
 #include "cli/notice_printer.h"
 #include "cli/pass_table.h"
 #include "cli/planned_machine.h"
@@ -32,7 +34,11 @@ namespace shoehorn {
 namespace {
 
 const std::vector<ArgumentSpec>& plan_option_rows() {
-  static const std::vector<ArgumentSpec> rows = {machine_profile_row()};
+  static const std::vector<ArgumentSpec> rows = [] {
+    std::vector<ArgumentSpec> all = link_rows();
+    all.push_back(machine_profile_row());
+    return all;
+  }();
   return rows;
 }
 
@@ -48,23 +54,96 @@ std::string program_hash(const Session& session) {
   return hash.hex();
 }
 
-// How long a step takes: of this machine if it is calibrated, else why not; of another one at least, by its profile.
-struct PlannedTime {
-  std::optional<StepTime> time = {};
-  std::string text = {};
+// How long steps take: of this machine if it is calibrated, of another one at least, by its profile.
+class StepTimer {
+ public:
+  StepTimer(const PlannedMachine& machine, std::optional<SampleLengths> lengths, std::optional<RankLink> link)
+      : machine_(machine), lengths_(lengths), link_(std::move(link)) {
+    if (machine_.backend->can_run()) calibration_ = calibrated_costs(machine_.backend, false);
+  }
+  bool has_times() const { return !machine_.backend->can_run() || calibration_.costs; }
+  StepTime time_of(const Session& session) const {
+    const RankLink* link = link_ ? &*link_ : nullptr;
+    if (machine_.device) return rated_step_time(session, *machine_.device, link);
+    if (!machine_.backend->can_run())
+      return least_step_time(session, machine_.backend->measure_limits(), link);
+    return calibrated_step_time(session, *calibration_.costs, lengths_, link);
+  }
+  std::string text_of(const Session& session) const {
+    if (!has_times()) return calibration_.notice;
+    return fmt::format("A step takes {}{}\n", format_step_time(time_of(session)),
+                       machine_.backend->can_run() ? "" : "; not validated");
+  }
+
+ private:
+  const PlannedMachine& machine_;
+  std::optional<SampleLengths> lengths_;
+  std::optional<RankLink> link_;
+  LoadedCalibration calibration_ = {};
 };
 
-PlannedTime planned_time(const Session& session, const PlannedMachine& machine,
-                         const std::optional<SampleLengths>& lengths) {
-  if (!machine.backend->can_run()) {
-    const StepTime time = machine.device ? rated_step_time(session, *machine.device)
-                                         : least_step_time(session, machine.backend->measure_limits());
-    return {time, fmt::format("A step takes {}; not validated\n", format_step_time(time))};
+struct Plan {
+  const Trainer& trainer;
+  const StepTimer& timer;
+  const PlannedLink& link;
+  int64_t samples = 0;  // of the training file
+  std::vector<PassEffect> effects = {};
+  std::vector<RankMethod> methods = {};
+
+  const Session& session() const { return trainer.session(); }
+  const Backend& backend() const { return trainer.session().backend(); }
+};
+
+// --explain: what each pass saves, and what ranks that share a step otherwise would hold and send.
+void explain(const Model& model, Plan& plan) {
+  const TrainingArguments& args = plan.trainer.arguments();
+  if (!args.explain) return;
+  plan.effects = explain_passes(model, plan.session().options(), measured_limits(plan.backend(), args));
+  if (args.world_size == 1) return;
+  plan.methods = compare_rank_methods(model, plan.session().options(), [&](const Session& session) {
+    return plan.timer.has_times() ? plan.timer.time_of(session) : StepTime{};
+  });
+}
+
+nlohmann::json json_of(const Plan& plan) {
+  const TrainingArguments& args = plan.trainer.arguments();
+  const bool can_run = plan.backend().can_run();
+  nlohmann::json result = to_json(plan.trainer.forecast());
+  if (args.explain) result["passes"] = to_json(plan.effects);
+  result["per_device_train_batch_size"] = args.per_device_train_batch_size;
+  result["program"] = program_hash(plan.session());
+  const StepOptions& step = plan.session().options().step;
+  if (!step.recompute_set.empty()) result["recompute_set"] = step.recompute_set;
+  if (args.world_size > 1) result["sent_in_step"] = to_json(step_traffic(plan.session()));
+  if (plan.link.link) result["message_seconds"] = message_seconds_in_step(plan.session(), *plan.link.link);
+  if (!plan.methods.empty()) result["methods"] = to_json(plan.methods, plan.timer.has_times());
+  if (plan.timer.has_times()) {
+    const StepTime time = plan.timer.time_of(plan.session());
+    result.update(to_json(time));
+    if (!can_run) result["validated"] = false;
+    if (plan.samples > 0) {
+      result["epoch_seconds"] =
+          time.seconds * static_cast<double>(plan.samples) / static_cast<double>(effective_batch_size(args));
+    }
   }
-  const LoadedCalibration calibration = calibrated_costs(machine.backend, false);
-  if (!calibration.costs) return {{}, calibration.notice};
-  const StepTime time = calibrated_step_time(session, *calibration.costs, lengths);
-  return {time, fmt::format("A step takes {}\n", format_step_time(time))};
+  result["threads"] = plan.backend().machine().threads;
+  if (!can_run) result["machine"] = absent_machine_to_json(plan.backend().machine());
+  return result;
+}
+
+void print_plan(const TrainingArguments& asked, const Plan& plan) {
+  const bool can_run = plan.backend().can_run();
+  fmt::print("{}{}{}", format_found_batch_size(asked, plan.trainer.arguments()),
+             format_forecast(plan.trainer.forecast()), format_traffic(step_traffic(plan.session())));
+  if (can_run) fmt::print("Planned for {}\n", describe(thread_count()));
+  if (!can_run) fmt::print("{}", format_absent_machine(plan.backend().machine()));
+  fmt::print("{}{}", plan.timer.text_of(plan.session()), plan.link.text);
+  if (plan.link.link) {
+    fmt::print("Messages of a step take {:.3f} s where nothing hides them\n",
+               message_seconds_in_step(plan.session(), *plan.link.link));
+  }
+  if (asked.explain) fmt::print("\n{}", format_passes(plan.effects));
+  if (!plan.methods.empty()) fmt::print("\n{}", format_rank_methods(plan.methods, plan.timer.has_times()));
 }
 
 }  // namespace
@@ -74,7 +153,7 @@ CommandHelp help_of_plan() {
       .name = "plan",
       .introduction =
           "What training would take, to the byte, without running it: give the flags of train. With --explain\n"
-          "also what each pass saves.\n",
+          "also what each pass saves, and of several ranks what they hold and send by the ways to share a step.\n",
       .own_rows = plan_option_rows(),
       .table = Command::kPlan};
 }
@@ -98,34 +177,14 @@ int run_plan(const std::vector<std::string>& words) {
   const Trainer trainer(model, args, std::move(task.train), std::move(task.validation), {.backend = backend});
   const MemoryForecast& forecast = trainer.forecast();
   if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size
-  const PlannedTime time = planned_time(trainer.session(), machine, lengths);
-  std::vector<PassEffect> effects;
-  if (args.explain)
-    effects = explain_passes(model, trainer.session().options(), measured_limits(*backend, args));
+  const PlannedLink link = planned_link(options, args.world_size, backend->can_run());
+  const StepTimer timer(machine, lengths, link.link);
+  Plan plan{.trainer = trainer, .timer = timer, .link = link, .samples = samples};
+  explain(model, plan);
   if (args.json) {
-    nlohmann::json result = to_json(forecast);
-    if (args.explain) result["passes"] = to_json(effects);
-    result["per_device_train_batch_size"] = trainer.arguments().per_device_train_batch_size;
-    result["program"] = program_hash(trainer.session());
-    const StepOptions& step = trainer.session().options().step;
-    if (!step.recompute_set.empty()) result["recompute_set"] = step.recompute_set;
-    if (time.time) {
-      result.update(to_json(*time.time));
-      if (!backend->can_run()) result["validated"] = false;
-      if (samples > 0) {
-        result["epoch_seconds"] = time.time->seconds * static_cast<double>(samples) /
-                                  static_cast<double>(effective_batch_size(trainer.arguments()));
-      }
-    }
-    result["threads"] = backend->machine().threads;
-    if (!backend->can_run()) result["machine"] = absent_machine_to_json(backend->machine());
-    fmt::print("{}\n", result.dump(2));
+    fmt::print("{}\n", json_of(plan).dump(2));
   } else {
-    fmt::print("{}{}", format_found_batch_size(args, trainer.arguments()), format_forecast(forecast));
-    if (backend->can_run()) fmt::print("Planned for {}\n", describe(thread_count()));
-    if (!backend->can_run()) fmt::print("{}", format_absent_machine(backend->machine()));
-    fmt::print("{}", time.text);
-    if (args.explain) fmt::print("\n{}", format_passes(effects));
+    print_plan(args, plan);
   }
   if (!forecast.fits()) throw DoesNotFit(format_refusal(forecast, trainer.alternatives()));
   return 0;

@@ -17,6 +17,7 @@
 #include "base/process.h"
 #include "base/processors.h"
 #include "cli/calibrated_costs.h"
+#include "cli/link_option.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
 #include "cli/stage_line.h"
@@ -140,6 +141,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   }
   const std::optional<OpCosts>& costs = opened.calibration.costs;
 
+  const PlannedLink link = planned_link(options, task.arguments.world_size, backend->can_run());
   FitReport& report = found.report;
   report.tier = *opened.allowed.rbegin();
   report.given = std::move(given);
@@ -160,8 +162,9 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
                         .costs = costs ? &*costs : nullptr,
                         .has_samples = task.has_samples,
                         .device = opened.planned.device ? &*opened.planned.device : nullptr,
+                        .link = link.link,
                         .backend = backend});
-  found.text = task.text + opened.calibration.notice;
+  found.text = task.text + opened.calibration.notice + link.text;
   if (!backend->can_run())
     found.text +=
         fmt::format("Planned for {}; its times are lower bounds and not validated\n", report.device);
@@ -275,6 +278,8 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
        .kind = kInteger,
        .standard = int64_t{0},
        .help = "run three steps of each of the best N plans and take the fastest"},
+      link_rows()[0],
+      link_rows()[1],
   };
   return rows;
 }
@@ -314,6 +319,11 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   if (verified > 0 && !opened.planned.backend->can_run())
     throw user_error("[--verify] expected none with --machine_profile, got {}; no step can be run there",
                      verified);
+  if (verified > 0 && opened.task.arguments.world_size > 1)
+    throw user_error(
+        "[--verify] expected 0 with --world_size {}, got {}; a step of several ranks is not run here: `shoehorn fit` finds the "
+        "flags, and `shoehorn launch` trains with them",
+        opened.task.arguments.world_size, verified);
   FitReport& report = found.report;
   {
     const StageLine line("planning what may fit", opened.task.arguments);

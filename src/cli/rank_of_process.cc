@@ -44,10 +44,10 @@ int64_t launched_ranks() {
 }
 
 void check_runs_on_ranks(std::string_view command) {
-  if (command == "train") return;
+  if (command == "train" || command == "topo") return;
   if (const std::optional<LaunchedRank> launched = rank_of_process()) {
-    throw user_error("[{}] expected one process, got {} ranks of {}; train is the command that runs on ranks",
-                     command, launched->size, launched->launcher);
+    throw user_error("[{}] expected one process, got {} ranks of {}; train and topo run on ranks", command,
+                     launched->size, launched->launcher);
   }
 }
 

@@ -83,12 +83,13 @@ std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
 }
 
 StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& session) const {
-  if (options_.device != nullptr) return rated_step_time(session, *options_.device);
-  if (options_.costs == nullptr) return least_step_time(session, options_.limits);
+  const RankLink* link = options_.link ? &*options_.link : nullptr;
+  if (options_.device != nullptr) return rated_step_time(session, *options_.device, link);
+  if (options_.costs == nullptr) return least_step_time(session, options_.limits, link);
   std::optional<SampleLengths> lengths = lengths_;
   if (lengths) lengths->samples = run.arguments.per_device_train_batch_size;
   return calibrated_step_time(session, *options_.costs,
-                              padding_of(run.arguments) == 0 ? lengths : std::nullopt);
+                              padding_of(run.arguments) == 0 ? lengths : std::nullopt, link);
 }
 
 PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {

@@ -57,6 +57,7 @@ struct PlanSearchOptions {
   bool has_samples = false;  // the data are real ones, whose lengths count
   // Another machine, by its data sheet: the lower bounds are by its peaks. Null: by `limits`.
   const Device* device = nullptr;
+  std::optional<RankLink> link = {};  // between ranks; none: their messages are not in the times
   std::shared_ptr<const Backend> backend = {};
 };
 

@@ -2,39 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <utility>
 #include <vector>
 
-#include "base/content_hash.h"
 #include "base/error.h"
-#include "io/file.h"
-#include "io/json_file.h"
+#include "base/processors.h"
+#include "lab/cached_json.h"
 
 namespace shoehorn {
 
 namespace {
 
 constexpr int kFormat = 1;
-
-std::string hash_of(const nlohmann::json& json) {
-  const std::string text = json.dump();
-  ContentHash hash;
-  hash.add(std::as_bytes(std::span(text)));
-  return hash.hex();
-}
-
-std::string allowed_processors() {
-  std::ifstream status("/proc/self/status");
-  const std::string key = "Cpus_allowed_list:\t";
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key)) return line.substr(key.size());
-  }
-  return "unknown";
-}
 
 // The keys whose values differ.
 std::string differences(const nlohmann::json& theirs, const nlohmann::json& ours) {
@@ -51,34 +30,25 @@ std::string differences(const nlohmann::json& theirs, const nlohmann::json& ours
 
 nlohmann::json calibration_fingerprint(const MachineProfile& machine, const std::string& commit) {
   return {{"cpu", machine.cpu},         {"isa", machine.isa}, {"products", machine.products},
-          {"threads", machine.threads}, {"commit", commit},   {"processors", allowed_processors()}};
+          {"threads", machine.threads}, {"commit", commit},   {"processors", allowed_processor_list()}};
 }
 
 std::filesystem::path calibration_path(const nlohmann::json& fingerprint) {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::filesystem::path(value == nullptr ? "" : value);
-  };
-  std::filesystem::path cache = variable("XDG_CACHE_HOME");
-  if (cache.empty()) cache = variable("HOME") / ".cache";
   nlohmann::json machine = fingerprint;
   machine.erase("commit");
-  return cache / "shoehorn" / "calibration" / (hash_of(machine) + ".json");
+  return cached_json_path("calibration", machine);
 }
 
 void save_calibration(const std::filesystem::path& path, const nlohmann::json& fingerprint,
                       const OpCosts& costs) {
   const MachineLimits& limits = costs.limits();
-  nlohmann::json content = {{"format", kFormat},
-                            {"fingerprint", fingerprint},
-                            {"limits",
-                             {{"fp32_flops", limits.fp32_flops},
-                              {"bf16_flops", limits.bf16_flops},
-                              {"bytes_per_second", limits.bytes_per_second}}},
-                            {"operations", to_json(costs.samples())}};
-  make_directories(path.parent_path());
-  const std::string hash = hash_of(content);
-  write_json_atomic(path, nlohmann::json{{"content", std::move(content)}, {"hash", hash}});
+  save_cached_json(path, {{"format", kFormat},
+                          {"fingerprint", fingerprint},
+                          {"limits",
+                           {{"fp32_flops", limits.fp32_flops},
+                            {"bf16_flops", limits.bf16_flops},
+                            {"bytes_per_second", limits.bytes_per_second}}},
+                          {"operations", to_json(costs.samples())}});
 }
 
 LoadedCalibration load_calibration(const std::filesystem::path& path, const nlohmann::json& fingerprint) {
@@ -87,11 +57,13 @@ LoadedCalibration load_calibration(const std::filesystem::path& path, const nloh
     loaded.notice = fmt::format("Times are not calibrated: {}; `shoehorn calibrate` does it\n", why);
     return std::move(loaded);
   };
-  if (!path_exists(path)) return unusable("nobody did it for this machine and number of threads");
+  const CachedJson file = load_cached_json(path);
+  if (!file.content) {
+    return unusable(file.defect.empty() ? "nobody did it for this machine and number of threads"
+                                        : file.defect);
+  }
   try {
-    const nlohmann::json file = read_json(path);
-    const nlohmann::json& content = file.at("content");
-    if (file.at("hash") != hash_of(content)) return unusable(fmt::format("{} is damaged", path.string()));
+    const nlohmann::json& content = *file.content;
     if (content.at("format") != kFormat) return unusable(fmt::format("{} has another format", path.string()));
     if (content.at("fingerprint") != fingerprint) {
       return unusable(fmt::format("{} is of another machine or program ({})", path.string(),
@@ -103,8 +75,6 @@ LoadedCalibration load_calibration(const std::filesystem::path& path, const nloh
                                  .bytes_per_second = limits.at("bytes_per_second").get<double>()};
     loaded.costs.emplace(rates, op_samples_from_json(content.at("operations"), path.string()));
   } catch (const UserError& error) {
-    return unusable(error.what());
-  } catch (const SystemError& error) {
     return unusable(error.what());
   } catch (const nlohmann::json::exception&) {
     return unusable(fmt::format("{} is damaged", path.string()));

@@ -1,17 +1,15 @@
 #include "ranks/open_ranks.h"
 
-#include <dlfcn.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
-#include <system_error>
 
-#include "base/child_process.h"
 #include "base/error.h"
 #include "ranks/agreement.h"
 #include "ranks/mpi_library.h"
+#include "ranks/opened_library.h"
 
 namespace shoehorn {
 
@@ -49,35 +47,19 @@ class MpiRanks final : public Communicator {
   const ShoehornMpiLibrary& library_;
 };
 
-const ShoehornMpiLibrary& open_library(const LaunchedRank& launched) {
-  std::string reason = fmt::format("no {}", kMpiLibraryName);
-  for (const std::filesystem::path& place : mpi_library_places()) {
-    std::error_code absent;
-    if (!std::filesystem::exists(place, absent)) continue;
-    // MPI loads parts of its own, which look for its symbols among the global ones.
-    void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (handle == nullptr) {
-      reason = dlerror();
-      continue;
-    }
-    auto* function = reinterpret_cast<const ShoehornMpiLibrary* (*)(int)>(dlsym(handle, kMpiLibraryFunction));
-    const ShoehornMpiLibrary* library = function == nullptr ? nullptr : function(kMpiInterfaceVersion);
-    if (library != nullptr) return *library;
-    reason = fmt::format("{} of another version", place.string());
-  }
+const ShoehornMpiLibrary& mpi_library(const LaunchedRank& launched) {
+  OpenedLibrary opened = open_library(kMpiLibraryName, kMpiLibraryFunction);
+  const auto function = reinterpret_cast<const ShoehornMpiLibrary* (*)(int)>(opened.function);
+  const ShoehornMpiLibrary* library = function == nullptr ? nullptr : function(kMpiInterfaceVersion);
+  if (library != nullptr) return *library;
+  if (function != nullptr) opened.reason = fmt::format("{} of another version", opened.path.string());
   throw user_error(
       "[ranks] expected {} for the {} ranks that {} started, got {}; install libopenmpi-dev and openmpi-bin and build "
       "again, or start one process",
-      kMpiLibraryName, launched.size, launched.launcher, reason);
+      kMpiLibraryName, launched.size, launched.launcher, opened.reason);
 }
 
 }  // namespace
-
-std::vector<std::filesystem::path> mpi_library_places() {
-  const std::filesystem::path folder = own_program().parent_path();
-  return {folder / kMpiLibraryName, folder.parent_path() / "lib" / kMpiLibraryName,
-          folder.parent_path() / SHOEHORN_LIBRARY_DIRECTORY / kMpiLibraryName};
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -86,7 +68,7 @@ std::string host_name() {
 }
 
 std::shared_ptr<Communicator> open_ranks(const LaunchedRank& launched, double timeout_seconds) {
-  const ShoehornMpiLibrary& library = open_library(launched);
+  const ShoehornMpiLibrary& library = mpi_library(launched);
   RankPlace place;
   throw_if_failed(library.start(&place.rank, &place.size, &place.local_size));
   if (place.size != launched.size || place.rank != launched.rank) {

@@ -1,10 +1,8 @@
 // Opens the ranks of a run that MPI started: `mpirun -n N shoehorn train …`, or `shoehorn launch`, which calls mpirun.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "ranks/communicator.h"
 #include "ranks/launched_rank.h"
@@ -15,9 +13,6 @@ namespace shoehorn {
 // both ways, so that MPI holds what it will hold. UserError: there is no library for MPI (with what to install), or the
 // ranks are another MPI's.
 std::shared_ptr<Communicator> open_ranks(const LaunchedRank& launched, double timeout_seconds);
-
-// Where the library for MPI is looked for, in this order.
-std::vector<std::filesystem::path> mpi_library_places();
 
 // "host-a": this machine's name.
 std::string host_name();

@@ -1,0 +1,131 @@
+#include "analysis/message_time.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "ops/ring.h"
+
+namespace shoehorn {
+
+namespace {
+
+// As many as a rank waits for, one after the other; those without a byte in a short tensor's ring are counted, too.
+double messages_of(const Node& node) {
+  const auto& attributes = std::get<CollectiveAttributes>(node.attributes);
+  const double halves = node.kind == OpKind::kAllReduce ? 2 : 1;
+  return halves * static_cast<double>(attributes.ranks - 1) *
+         static_cast<double>(ring_of(attributes).blocks());
+}
+
+double message_seconds(const OpContext& context, const RankLink& link) {
+  return messages_of(context.node) * link.latency_seconds +
+         static_cast<double>(sent_bytes(context, 0)) / link.bytes_per_second;
+}
+
+// The node that makes what an input lies in; an invalid id for state.
+NodeId maker_of(const Program& program, ValueId input) {
+  NodeId maker = input.valid() ? program.value(input).producer : NodeId{};
+  while (maker.valid() && program.node(maker).kind == OpKind::kView)
+    maker = program.value(program.node(maker).inputs[0]).producer;
+  return maker;
+}
+
+}  // namespace
+
+bool sends_messages(const Node& node) {
+  return std::holds_alternative<CollectiveAttributes>(node.attributes);
+}
+
+std::vector<CollectiveTraffic> step_traffic(const Session& session) {
+  std::map<OpKind, CollectiveTraffic> kinds;
+  for (const Program& program : session.family().programs) {
+    const auto runs = static_cast<double>(session.calls_in_step(program));
+    if (runs == 0) continue;
+    for (const Node& node : program.nodes()) {
+      if (!sends_messages(node)) continue;
+      CollectiveTraffic& traffic = kinds[node.kind];
+      traffic.kind = node.kind;
+      traffic.runs += runs;
+      traffic.messages += runs * messages_of(node);
+      traffic.bytes += runs * static_cast<double>(sent_bytes({program, node}, 0));
+    }
+  }
+  std::vector<CollectiveTraffic> all;
+  for (const auto& [kind, traffic] : kinds) all.push_back(traffic);
+  return all;
+}
+
+double message_seconds_in_step(const Session& session, const RankLink& link) {
+  double seconds = 0;
+  for (const CollectiveTraffic& traffic : step_traffic(session))
+    seconds += traffic.messages * link.latency_seconds + traffic.bytes / link.bytes_per_second;
+  return seconds;
+}
+
+void add_messages(const Program& program, double runs, const NodeSeconds& node_seconds, MessageTime& time) {
+  // When each node is done, and each lane.
+  std::vector<double> done(program.nodes().size(), 0);
+  double computed = 0, sent = 0;
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    const Node& node = program.nodes()[i];
+    if (node.kind == OpKind::kView) continue;
+    double begin = computed;
+    for (const ValueId input : node.inputs) {
+      if (const NodeId maker = maker_of(program, input); maker.valid())
+        begin = std::max(begin, done[maker.at()]);
+    }
+    if (sends_messages(node)) {
+      const double seconds = message_seconds({program, node}, time.link);
+      begin = std::max(begin, sent);  // one at a time
+      sent = done[i] = begin + seconds;
+      if (node.lane == 0) computed = done[i];
+      time.seconds += runs * seconds;
+    } else {
+      const double seconds = node_seconds({program, node});
+      computed = done[i] = begin + seconds;
+      time.computing_seconds += runs * seconds;
+    }
+  }
+  time.step_seconds += runs * std::max(computed, sent);
+}
+
+std::string format_message_time(const MessageTime& time) {
+  return fmt::format("{:.3f} s of messages, {:.0f} % of it beside the computation; {:.3f} s without that",
+                     time.seconds, 100 * time.hidden_share(), time.unhidden_step_seconds());
+}
+
+std::string format_traffic(const std::vector<CollectiveTraffic>& traffic) {
+  std::string text;
+  for (const CollectiveTraffic& one : traffic) {
+    text +=
+        fmt::format("    {:<28}{:>14}   in {:.0f} runs of {:.0f} messages in all\n", op_info(one.kind).name,
+                    format_bytes(static_cast<int64_t>(one.bytes)), one.runs, one.messages);
+  }
+  return text;
+}
+
+nlohmann::json to_json(const MessageTime& time) {
+  return {{"link",
+           {{"latency_seconds", time.link.latency_seconds},
+            {"bytes_per_second", time.link.bytes_per_second},
+            {"source", time.link.source}}},
+          {"seconds", time.seconds},
+          {"computing_seconds", time.computing_seconds},
+          {"hidden_share", time.hidden_share()},
+          {"step_seconds_without_overlap", time.unhidden_step_seconds()}};
+}
+
+nlohmann::json to_json(const std::vector<CollectiveTraffic>& traffic) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const CollectiveTraffic& one : traffic) {
+    json[std::string(op_info(one.kind).name)] = {
+        {"runs", one.runs}, {"messages", one.messages}, {"bytes", one.bytes}};
+  }
+  return json;
+}
+
+}  // namespace shoehorn

@@ -1,0 +1,197 @@
+#include "analysis/message_time.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "analysis/rank_methods.h"
+#include "analysis/step_time.h"
+#include "arguments/step_settings.h"
+#include "models/bert.h"
+#include "ops/ring.h"
+#include "passes/collective_nodes.h"
+
+namespace shoehorn {
+namespace {
+
+constexpr int64_t kTwoRanks = 2;
+
+// A program whose nodes that compute take a second each.
+class MessageTimeTest : public ::testing::Test {
+ protected:
+  MessageTimeTest() {
+    Storage storage;
+    storage.name = "x";
+    storage.type = {DType::kF32, {4}};
+    storage.role = Role::kGradient;
+    x_ = state_.add_storage(storage);
+  }
+
+  ValueId squares() {
+    return builder_.value(OpKind::kSumOfSquares, {program_.read_state(x_)}, {}, "squares");
+  }
+  // Of one element over two ranks: a message each way.
+  ValueId sum(ValueId value, bool is_beside) {
+    const NodeId node =
+        append_collective(builder_, OpKind::kAllReduce, {{value, {ring_segment(1, kTwoRanks)}}}, 1,
+                          {.world_size = kTwoRanks}, is_beside, "sum");
+    return program_.node(node).outputs[0];
+  }
+  void read(ValueId value) { builder_.value(OpKind::kFoundInf, {value}, {}, "found_inf"); }
+
+  MessageTime time(double runs = 1) const {
+    MessageTime time{.link = {.latency_seconds = 0.75, .bytes_per_second = 1e30}};
+    add_messages(program_, runs, [](const OpContext&) { return 1.0; }, time);
+    return time;
+  }
+
+  StateTable state_;
+  Program program_{ProgramKind::kUpdate, &state_};
+  OpBuilder builder_{program_};
+  StorageId x_;
+};
+
+// squares  [0 1]      squares [1 2]     found_inf [2.5 3.5]
+//              sum [1      2.5]
+TEST_F(MessageTimeTest, ComputesBesideMessagesUntilSomebodyReadsThem) {
+  const ValueId summed = sum(squares(), true);
+  squares();
+  read(summed);
+  EXPECT_DOUBLE_EQ(time().computing_seconds, 3);
+  EXPECT_DOUBLE_EQ(time().seconds, 1.5);
+  EXPECT_DOUBLE_EQ(time().step_seconds, 3.5);
+  EXPECT_DOUBLE_EQ(time().unhidden_step_seconds(), 4.5);
+  EXPECT_DOUBLE_EQ(time().hidden_share(), 1 / 1.5);
+  EXPECT_DOUBLE_EQ(time(3).step_seconds, 3 * 3.5);
+}
+
+TEST_F(MessageTimeTest, NothingIsHiddenOnTheLaneThatComputes) {
+  const ValueId summed = sum(squares(), false);
+  squares();
+  read(summed);
+  EXPECT_DOUBLE_EQ(time().step_seconds, 4.5);
+  EXPECT_DOUBLE_EQ(time().hidden_share(), 0);
+}
+
+// The second begins when the first is done, and the program ends when both are.
+TEST_F(MessageTimeTest, CollectivesGoOneAfterTheOther) {
+  sum(squares(), true);
+  sum(squares(), true);
+  EXPECT_DOUBLE_EQ(time().seconds, 3);
+  EXPECT_DOUBLE_EQ(time().step_seconds, 4);
+}
+
+class RankedSession : public ::testing::Test {
+ protected:
+  RankedSession() : model_(small()) {}
+  static BertConfig small() {
+    BertConfig config;
+    config.vocab_size = 100;
+    config.hidden_size = 64;
+    config.num_hidden_layers = 2;
+    config.num_attention_heads = 4;
+    config.intermediate_size = 256;
+    return config;
+  }
+  SessionOptions options(int64_t ranks, int64_t stage, int64_t micro_batches = 1) const {
+    TrainingArguments args;
+    args.gradient_accumulation_steps = micro_batches;
+    SessionOptions options;
+    options.step = step_options_of(resolved(args));
+    options.step.ranks.world_size = ranks;
+    options.step.ranks.zero_stage = stage;
+    options.step.ranks.zero_persistence_threshold = 0;
+    options.train = {.tokens = 1024, .sequences = 8, .longest_sequence = 128};
+    return options;
+  }
+  BertForSequenceClassification model_;
+  MachineLimits machine_ = {.fp32_flops = 1e11, .bf16_flops = 4e11, .bytes_per_second = 1e10};
+  RankLink link_ = {.latency_seconds = 1e-5, .bytes_per_second = 1e9, .source = "test"};
+};
+
+TEST_F(RankedSession, OneRankSendsNothing) {
+  const Session session(model_, options(1, 0));
+  EXPECT_TRUE(step_traffic(session).empty());
+  EXPECT_EQ(format_traffic({}), "");
+  const StepTime time = least_step_time(session, machine_);
+  EXPECT_FALSE(time.lacks_messages);
+  EXPECT_FALSE(to_json(time).contains("messages"));
+}
+
+TEST_F(RankedSession, TrafficIsWhatTheStepSends) {
+  for (const int64_t stage : {0, 1, 2, 3}) {
+    for (const int64_t micro_batches : {1, 3}) {
+      const Session session(model_, options(4, stage, micro_batches));
+      double bytes = 0;
+      for (const CollectiveTraffic& one : step_traffic(session)) bytes += one.bytes;
+      EXPECT_EQ(bytes, static_cast<double>(session.sent_bytes_in_step(0))) << "stage " << stage;
+    }
+  }
+}
+
+// Neither more than both in turn nor less than the longer of both; and a link that takes no time changes nothing.
+TEST_F(RankedSession, AStepHasItsMessagesInIt) {
+  for (const int64_t stage : {0, 1, 2, 3}) {
+    const Session session(model_, options(4, stage));
+    const StepTime alone = least_step_time(session, machine_);
+    EXPECT_TRUE(alone.lacks_messages);
+    EXPECT_TRUE(to_json(alone)["messages"].is_null());
+    const StepTime time = least_step_time(session, machine_, &link_);
+    ASSERT_TRUE(time.messages);
+    EXPECT_FALSE(time.lacks_messages);
+    EXPECT_DOUBLE_EQ(time.messages->computing_seconds, alone.seconds);
+    EXPECT_NEAR(time.messages->seconds, message_seconds_in_step(session, link_), 1e-9);
+    EXPECT_LE(time.seconds, time.messages->unhidden_step_seconds() * (1 + 1e-9));
+    EXPECT_GE(time.seconds, std::max(alone.seconds, time.messages->seconds));
+    const RankLink none{.latency_seconds = 0, .bytes_per_second = 1e30};
+    EXPECT_NEAR(least_step_time(session, machine_, &none).seconds, alone.seconds, 1e-9);
+    EXPECT_NE(format_step_time(time).find("of messages"), std::string::npos);
+    EXPECT_NE(format_step_time(alone).find("without the ranks' messages"), std::string::npos);
+  }
+}
+
+// Gradients of data parallel go around beside the backward; where the backward waits for them (stage 2) nothing of them is
+// hidden.
+TEST_F(RankedSession, OverlapIsThatOfTheMethod) {
+  const auto hidden = [&](int64_t stage) {
+    SessionOptions of = options(4, stage);
+    of.step.ranks.bucket_bytes = 1 << 16;
+    return least_step_time(Session(model_, of), machine_, &link_).messages->hidden_share();
+  };
+  EXPECT_GT(hidden(0), 0.01);
+  EXPECT_LT(hidden(2), 0.001);
+}
+
+// As plans of each would have it. (Of so small a model a gathered layer is as large as what stage 3 saves.)
+TEST_F(RankedSession, MethodsAreWhatPlansSayOfThem) {
+  const auto methods = compare_rank_methods(model_, options(4, 1), [&](const Session& session) {
+    return least_step_time(session, machine_, &link_);
+  });
+  ASSERT_EQ(methods.size(), 4U);
+  EXPECT_EQ(methods[0].name, "ddp");
+  EXPECT_EQ(methods[3].name, "zero_stage 3");
+  for (size_t stage = 0; stage < methods.size(); ++stage) {
+    const Session planned(model_, options(4, static_cast<int64_t>(stage)));
+    EXPECT_EQ(methods[stage].refusal, "");
+    EXPECT_EQ(methods[stage].arena_bytes, planned.plan().arena_bytes()) << stage;
+    EXPECT_EQ(methods[stage].sent_bytes, planned.sent_bytes_in_step(0)) << stage;
+  }
+  EXPECT_LT(methods[1].arena_bytes, methods[0].arena_bytes);
+  EXPECT_LT(methods[2].arena_bytes, methods[1].arena_bytes);
+  EXPECT_GT(methods[3].sent_bytes, methods[0].sent_bytes);
+  EXPECT_NE(format_rank_methods(methods, true).find("zero_stage 2"), std::string::npos);
+  EXPECT_EQ(to_json(methods, true)[0]["sent_bytes_in_step"], methods[0].sent_bytes);
+  EXPECT_FALSE(to_json(methods, false)[0].contains("step_seconds"));
+}
+
+TEST_F(RankedSession, AMethodThatTheRunCannotHaveSaysWhy) {
+  SessionOptions clipped = options(4, 0);
+  clipped.step.update_in_backward = true;  // which no clipping allows
+  const auto methods = compare_rank_methods(model_, clipped, [](const Session&) { return StepTime{}; });
+  EXPECT_NE(methods[1].refusal.find("max_grad_norm"), std::string::npos) << methods[1].refusal;
+  EXPECT_TRUE(to_json(methods, true)[1].contains("refusal"));
+  EXPECT_NE(format_rank_methods(methods, true).find(methods[1].refusal), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoehorn

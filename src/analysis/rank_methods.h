@@ -1,0 +1,33 @@
+// The ways in which the ranks of a run can share a step, beside each other: what a rank of each holds and sends, and how
+// long a step takes. Nothing runs: each is built and planned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "analysis/step_time.h"
+#include "session/session.h"
+
+namespace shoehorn {
+
+struct RankMethod {
+  std::string name;          // "ddp", "zero_stage 1"
+  std::string refusal = {};  // why the run cannot have it; the rest is then 0
+  int64_t arena_bytes = 0;
+  int64_t sent_bytes = 0;  // in a step, by the first rank
+  StepTime time = {};
+};
+
+// Data parallel and the three stages of ZeRO, of the run that `options` describe, which has several ranks.
+std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOptions& options,
+                                             const std::function<StepTime(const Session&)>& time_of);
+
+// A line a method. The times only where they are of this machine and its link or bounds of them (`has_times`).
+std::string format_rank_methods(const std::vector<RankMethod>& methods, bool has_times);
+// [{"name", "arena_bytes", "sent_bytes_in_step", …}] with what to_json(StepTime) has, or {"name", "refusal"}
+nlohmann::json to_json(const std::vector<RankMethod>& methods, bool has_times);
+
+}  // namespace shoehorn

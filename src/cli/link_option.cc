@@ -1,0 +1,63 @@
+#include "cli/link_option.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "lab/link_measurement.h"
+
+namespace shoehorn {
+
+namespace {
+
+constexpr double kBytesOfGigabit = 1e9 / 8;
+
+}  // namespace
+
+std::vector<ArgumentSpec> link_rows() {
+  return {
+      {.name = "link_bandwidth",
+       .kind = ArgumentKind::kNumber,
+       .standard = 0.0,
+       .value = "GBIT",
+       .help =
+           "Gbit/s at which a rank sends to the next; unless given as `shoehorn topo` measured it on ranks"},
+      {.name = "link_latency",
+       .kind = ArgumentKind::kNumber,
+       .standard = 0.0,
+       .value = "MICROSECONDS",
+       .help = "with --link_bandwidth: what each message takes besides, 0 unless given"}};
+}
+
+PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here) {
+  const double bandwidth = options.number("link_bandwidth"), latency = options.number("link_latency");
+  const bool is_given = options.is_given("link_bandwidth");
+  if (is_given && !(bandwidth > 0))
+    throw user_error("[--link_bandwidth] expected more than 0 Gbit/s, got {:g}", bandwidth);
+  if (options.is_given("link_latency") && (!is_given || !(latency >= 0))) {
+    throw user_error("[--link_latency] expected 0 µs or more beside --link_bandwidth, got {:g}{}", latency,
+                     is_given ? "" : " alone");
+  }
+  if (ranks == 1) return {};
+  PlannedLink planned;
+  if (is_given) {
+    planned.link = RankLink{.latency_seconds = latency / 1e6,
+                            .bytes_per_second = bandwidth * kBytesOfGigabit,
+                            .source = "--link_bandwidth"};
+  } else if (is_here) {
+    LoadedLink loaded = load_link();
+    planned.link = std::move(loaded.link);
+    planned.text = std::move(loaded.notice);
+  } else {
+    planned.text = "The link between ranks of another machine is not known: --link_bandwidth says it\n";
+  }
+  if (planned.link) {
+    planned.text = fmt::format("Messages by the link {}: {}\n",
+                               is_given ? "that --link_bandwidth says" : planned.link->source,
+                               format_link(*planned.link));
+  }
+  return planned;
+}
+
+}  // namespace shoehorn

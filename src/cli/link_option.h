@@ -1,0 +1,24 @@
+// --link_bandwidth and --link_latency: the link between the ranks of a plan.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/message_time.h"
+#include "arguments/command_options.h"
+
+namespace shoehorn {
+
+std::vector<ArgumentSpec> link_rows();
+
+struct PlannedLink {
+  std::optional<RankLink> link = {};
+  std::string text = {};  // which it is, or why it is not known
+};
+
+// Of a plan of `ranks`: as given, else (`is_here`: of a plan for this machine) as measured from this host (lab/link_measurement.h).
+// Nothing of one rank. UserError for a link that is none.
+PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here);
+
+}  // namespace shoehorn

@@ -1,0 +1,307 @@
+#include "lab/link_measurement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/median.h"
+#include "exec/backends.h"
+#include "exec/executor.h"
+#include "lab/cached_json.h"
+#include "lab/text_table.h"
+#include "ops/ring.h"
+#include "passes/collective_nodes.h"
+#include "plan/memory_plan.h"
+#include "ranks/agreement.h"
+#include "ranks/open_ranks.h"
+
+namespace shoehorn {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLinkFormat = 1;
+constexpr const char* kLinkFolder = "links";
+
+constexpr size_t kShortMessage = 8;
+constexpr size_t kLongMessage = size_t{4} << 20;
+constexpr int kShortTrips = 21;
+constexpr int kLongTrips = 5;
+// Of the all-reduce: from 1 KiB to 16 MiB, each four times the last.
+constexpr int64_t kLeastBytes = 1 << 10;
+constexpr int64_t kMostBytes = 16 << 20;
+constexpr int64_t kGrowth = 4;
+// Repeated for so long, within these bounds.
+constexpr double kSecondsOfPoint = 0.2;
+constexpr int kLeastRuns = 3;
+constexpr int kMostRuns = 50;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The median round trip between this rank, which `is_first`, and the other.
+double round_trip(Communicator& ranks, int32_t other, bool is_first, size_t bytes, int trips) {
+  std::vector<std::byte> sent(bytes), received(bytes);
+  const auto send = [&] { ranks.exchange(other, sent, other, {}); };
+  const auto receive = [&] { ranks.exchange(other, {}, other, received); };
+  std::vector<double> seconds;
+  for (int trip = 0; trip <= trips; ++trip) {
+    const double once = seconds_of([&] {
+      is_first ? send() : receive();
+      is_first ? receive() : send();
+    });
+    if (trip > 0) seconds.push_back(once);  // behind one to warm up
+  }
+  return median(seconds);
+}
+
+// One pair at a time; the others wait. What rank `from` measured is told to all.
+std::vector<RankPair> measure_pairs(Communicator& ranks) {
+  std::vector<RankPair> pairs;
+  for (int32_t from = 0; from < ranks.size(); ++from) {
+    for (int32_t to = from + 1; to < ranks.size(); ++to) {
+      const bool are_neighbours = to == from + 1 || (from == 0 && to == ranks.size() - 1);
+      if (ranks.size() > kMaxRanksOfPairs && !are_neighbours) continue;
+      RankPair pair{.from = from, .to = to};
+      if (ranks.rank() == from || ranks.rank() == to) {
+        const bool is_first = ranks.rank() == from;
+        const int32_t other = is_first ? to : from;
+        pair.latency_seconds = round_trip(ranks, other, is_first, kShortMessage, kShortTrips) / 2;
+        pair.bytes_per_second = 2 * static_cast<double>(kLongMessage) /
+                                round_trip(ranks, other, is_first, kLongMessage, kLongTrips);
+      }
+      pairs.push_back(gather_values(ranks, pair)[static_cast<size_t>(from)]);
+    }
+  }
+  return pairs;
+}
+
+// The sums of one tensor over all ranks, as training makes them: by the op, a plan and the backend.
+class AllReduceProgram {
+ public:
+  AllReduceProgram(const std::shared_ptr<Communicator>& ranks, const Backend& backend, int64_t bytes) {
+    Storage terms;
+    terms.name = "terms";
+    terms.type = {DType::kF32, {bytes / dtype_bytes(DType::kF32)}};
+    terms.role = Role::kGradient;
+    const StorageId storage = state_.add_storage(terms);
+    Program& program = programs_.emplace_back(ProgramKind::kUpdate, &state_);
+    OpBuilder builder(program);
+    const RankOptions options{.world_size = ranks->size(), .bucket_bytes = bytes};
+    const RingSegment segment = ring_segment(terms.type.shape.elements(), options.world_size);
+    append_collective(builder, OpKind::kAllReduce, {{program.read_state(storage), {segment}}}, segment.piece,
+                      options, false, "all_reduce");
+    plan_ = plan_memory(state_, programs_, backend);
+    executor_.emplace(state_, programs_, plan_, backend, ExecutorOptions{.heeds_stops = false});
+  }
+  void run() { executor_->run(ProgramId{0}, {}); }
+
+ private:
+  StateTable state_;
+  std::vector<Program> programs_;
+  MemoryPlan plan_;
+  std::optional<Executor> executor_;
+};
+
+// The slowest rank's, since it is the one that training waits for.
+double slowest(Communicator& ranks, double seconds) {
+  const std::vector<double> all = gather_values(ranks, seconds);
+  return *std::max_element(all.begin(), all.end());
+}
+
+std::vector<AllReducePoint> measure_all_reduce(const std::shared_ptr<Communicator>& ranks) {
+  const std::unique_ptr<Backend> backend = make_backend(kDefaultBackend, 1, ranks);
+  std::vector<AllReducePoint> points;
+  for (int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kGrowth) {
+    AllReduceProgram program(ranks, *backend, bytes);
+    program.run();
+    const double once = slowest(*ranks, seconds_of([&] { program.run(); }));
+    const int runs =
+        std::clamp(static_cast<int>(kSecondsOfPoint / std::max(once, 1e-6)), kLeastRuns, kMostRuns);
+    std::vector<double> seconds;
+    for (int run = 0; run < runs; ++run) seconds.push_back(seconds_of([&] { program.run(); }));
+    points.push_back({bytes, slowest(*ranks, median(seconds))});
+  }
+  return points;
+}
+
+// A square of ranks by ranks; the way back is the same.
+std::string format_square(const LinkMeasurement& measurement,
+                          const std::function<std::string(const RankPair&)>& cell_of) {
+  const size_t size = measurement.hosts.size();
+  std::vector<TextColumn> columns = {{"rank"}};
+  std::vector<std::vector<std::string>> rows(size, std::vector<std::string>(size + 1, kNothing));
+  for (size_t rank = 0; rank < size; ++rank) {
+    const std::string number = fmt::format("{}", rank);
+    columns.push_back({number, true});
+    rows[rank][0] = number;
+    rows[rank][rank + 1] = "X";
+  }
+  for (const RankPair& pair : measurement.pairs) {
+    const auto from = static_cast<size_t>(pair.from), to = static_cast<size_t>(pair.to);
+    rows[from][to + 1] = rows[to][from + 1] = cell_of(pair);
+  }
+  return format_table(columns, rows);
+}
+
+// Of more ranks only the neighbours are there.
+std::string format_row_of_pairs(const LinkMeasurement& measurement) {
+  std::vector<std::vector<std::string>> rows;
+  for (const RankPair& pair : measurement.pairs) {
+    rows.push_back({fmt::format("{} - {}", pair.from, pair.to),
+                    fmt::format("{:.1f}", 1e6 * pair.latency_seconds),
+                    fmt::format("{:.2f}", pair.bytes_per_second / 1e9)});
+  }
+  return format_table({{"ranks"}, {"latency, µs", true}, {"GB/s", true}}, rows);
+}
+
+}  // namespace
+
+double all_reduce_seconds(const RankLink& link, int64_t bytes, int64_t ranks) {
+  const auto messages = static_cast<double>(2 * (ranks - 1));
+  return messages * (link.latency_seconds +
+                     static_cast<double>(bytes) / static_cast<double>(ranks) / link.bytes_per_second);
+}
+
+RankLink fitted_link(const std::vector<AllReducePoint>& points, int64_t ranks) {
+  // Of each point 1 = latency x + y / bandwidth, with x and y relative to its seconds.
+  double xx = 0, xy = 0, yy = 0, x1 = 0, y1 = 0;
+  for (const AllReducePoint& point : points) {
+    const double x = static_cast<double>(2 * (ranks - 1)) / point.seconds;
+    const double y = x * static_cast<double>(point.bytes) / static_cast<double>(ranks);
+    xx += x * x;
+    xy += x * y;
+    yy += y * y;
+    x1 += x;
+    y1 += y;
+  }
+  const double determinant = xx * yy - xy * xy;
+  CHECK(determinant > 0, "{} points of one size", points.size());
+  RankLink link{.latency_seconds = (x1 * yy - y1 * xy) / determinant,
+                .bytes_per_second = determinant / (y1 * xx - x1 * xy)};
+  if (link.latency_seconds < 0) link = {.latency_seconds = 0, .bytes_per_second = yy / y1};
+  // Large messages took no longer than small ones: then nothing is known of the bandwidth but that of the largest.
+  if (link.bytes_per_second <= 0) {
+    const AllReducePoint& last = points.back();
+    const double sent = static_cast<double>(2 * (ranks - 1) * last.bytes) / static_cast<double>(ranks);
+    link = {.latency_seconds = 0, .bytes_per_second = sent / last.seconds};
+  }
+  return link;
+}
+
+LinkMeasurement measure_links(const std::shared_ptr<Communicator>& ranks) {
+  LinkMeasurement measurement{.hosts = gather_texts(*ranks, host_name())};
+  measurement.pairs = measure_pairs(*ranks);
+  measurement.all_reduce = measure_all_reduce(ranks);
+  measurement.link = fitted_link(measurement.all_reduce, ranks->size());
+  measurement.link.source = "measured between " + describe_ranks(measurement.hosts);
+  for (const AllReducePoint& point : measurement.all_reduce) {
+    const double error =
+        std::abs(all_reduce_seconds(measurement.link, point.bytes, ranks->size()) / point.seconds - 1);
+    measurement.link_error = std::max(measurement.link_error, error);
+  }
+  return measurement;
+}
+
+std::string describe_ranks(const std::vector<std::string>& hosts) {
+  std::vector<std::string> names;
+  for (const std::string& host : hosts) {
+    if (std::find(names.begin(), names.end(), host) == names.end()) names.push_back(host);
+  }
+  return fmt::format("{} ranks on {}", hosts.size(), fmt::join(names, ", "));
+}
+
+std::string format_link(const RankLink& link) {
+  return fmt::format("{:.1f} µs a message and {:.3g} GB/s", 1e6 * link.latency_seconds,
+                     link.bytes_per_second / 1e9);
+}
+
+std::string format_links(const LinkMeasurement& measurement) {
+  std::string text;
+  if (static_cast<int64_t>(measurement.hosts.size()) > kMaxRanksOfPairs) {
+    text = "Neighbours in the ring\n" + format_row_of_pairs(measurement);
+  } else {
+    text = "Latency of a message between ranks, µs\n" + format_square(measurement, [](const RankPair& pair) {
+             return fmt::format("{:.1f}", 1e6 * pair.latency_seconds);
+           });
+    text += "Bandwidth between ranks, GB/s one way\n" + format_square(measurement, [](const RankPair& pair) {
+              return fmt::format("{:.2f}", pair.bytes_per_second / 1e9);
+            });
+  }
+  text += fmt::format("All-reduce over {}\n", describe_ranks(measurement.hosts));
+  const auto ranks = static_cast<int64_t>(measurement.hosts.size());
+  std::vector<std::vector<std::string>> rows;
+  for (const AllReducePoint& point : measurement.all_reduce) {
+    const double sent =
+        2 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) * static_cast<double>(point.bytes);
+    rows.push_back({format_bytes(point.bytes), fmt::format("{:.1f}", 1e6 * point.seconds),
+                    fmt::format("{:.3f}", sent / point.seconds / 1e9),
+                    fmt::format("{:.1f}", 1e6 * all_reduce_seconds(measurement.link, point.bytes, ranks))});
+  }
+  text += format_table({{"bytes"}, {"µs", true}, {"sent, GB/s", true}, {"µs by the link", true}}, rows);
+  return text + fmt::format("Link: {}; the curve differs from it by {:.0f} % at most\n",
+                            format_link(measurement.link), 100 * measurement.link_error);
+}
+
+nlohmann::json to_json(const LinkMeasurement& measurement) {
+  nlohmann::json pairs = nlohmann::json::array(), curve = nlohmann::json::array();
+  for (const RankPair& pair : measurement.pairs) {
+    pairs.push_back({{"from", pair.from},
+                     {"to", pair.to},
+                     {"latency_seconds", pair.latency_seconds},
+                     {"bytes_per_second", pair.bytes_per_second}});
+  }
+  for (const AllReducePoint& point : measurement.all_reduce)
+    curve.push_back({{"bytes", point.bytes}, {"seconds", point.seconds}});
+  return {{"hosts", measurement.hosts},
+          {"pairs", std::move(pairs)},
+          {"all_reduce", std::move(curve)},
+          {"link",
+           {{"latency_seconds", measurement.link.latency_seconds},
+            {"bytes_per_second", measurement.link.bytes_per_second},
+            {"source", measurement.link.source},
+            {"error", measurement.link_error}}}};
+}
+
+void save_links(const LinkMeasurement& measurement) {
+  nlohmann::json content = to_json(measurement);
+  content["format"] = kLinkFormat;
+  save_cached_json(cached_json_path(kLinkFolder, measurement.hosts.at(0)), std::move(content));
+}
+
+LoadedLink load_link() {
+  const std::string host = host_name();
+  const std::filesystem::path path = cached_json_path(kLinkFolder, host);
+  const auto unusable = [](const std::string& why) {
+    return LoadedLink{
+        .notice = fmt::format(
+            "The link between ranks is not known: {}; `shoehorn launch --nproc_per_node N topo` measures "
+            "it, --link_bandwidth says it\n",
+            why)};
+  };
+  const CachedJson file = load_cached_json(path);
+  if (!file.content) return unusable(file.defect.empty() ? "nobody measured it from " + host : file.defect);
+  try {
+    if (file.content->at("format") != kLinkFormat)
+      return unusable(fmt::format("{} has another format", path.string()));
+    const nlohmann::json& link = file.content->at("link");
+    return {.link = RankLink{.latency_seconds = link.at("latency_seconds").get<double>(),
+                             .bytes_per_second = link.at("bytes_per_second").get<double>(),
+                             .source = link.at("source").get<std::string>()}};
+  } catch (const nlohmann::json::exception&) {
+    return unusable(fmt::format("{} is damaged", path.string()));
+  }
+}
+
+}  // namespace shoehorn
