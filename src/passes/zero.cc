@@ -1,12 +1,15 @@
 #include "passes/zero.h"
 
 #include <algorithm>
+#include <compare>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/rounding.h"
 #include "ops/ring.h"
+#include "ops/weight_cast.h"
 #include "passes/collective_nodes.h"
 #include "passes/data_parallel.h"
 #include "passes/place_nodes.h"
@@ -23,17 +26,22 @@ std::set<StorageId> trained_storages(const ProgramFamily& family) {
   return trained;
 }
 
-// The storages that become shards: those that are updated, unless they are adapters and what is saved with them,
-// which are small; and in stage 3 frozen ones that are not small.
-std::vector<StorageId> storages_to_shard(const ProgramFamily& family, const RankOptions& ranks,
+bool updates_need_wholes(const StepOptions& options) {
+  return std::holds_alternative<AdafactorSettings>(options.optimizer.settings);
+}
+
+// The storages that become shards: those that are updated, unless their updates need them whole; and in stage 3 frozen ones
+// that are not small.
+std::vector<StorageId> storages_to_shard(const ProgramFamily& family, const StepOptions& options,
                                          const std::set<StorageId>& trained) {
+  const RankOptions& ranks = options.ranks;
   std::vector<StorageId> storages;
   std::set<StorageId> seen;
   for (const Parameter& parameter : family.state->parameters()) {
     const bool is_large =
         family.state->storage(parameter.storage).type.shape.elements() > ranks.zero_persistence_threshold;
     const bool is_sharded =
-        trained.contains(parameter.storage) ? family.adapters.empty() : ranks.stage() == 3 && is_large;
+        trained.contains(parameter.storage) ? !updates_need_wholes(options) : ranks.stage() == 3 && is_large;
     if (is_sharded && seen.insert(parameter.storage).second) storages.push_back(parameter.storage);
   }
   return storages;
@@ -126,43 +134,84 @@ void gather_kept(Program& program, const ProgramFamily& family, const RankOption
   }
 }
 
+// A weight as nodes read it: whole, in the type of its shard or in that of the products that read it.
+struct GatheredWeight {
+  const ShardedStorage* of = nullptr;
+  DType dtype = DType::kF32;
+  auto operator<=>(const GatheredWeight&) const = default;
+};
+
 // Reads of weights that follow each other in one layer, or outside of the layers in one component.
 struct WeightRun {
   size_t first = 0;  // node
   int32_t layer = -1;
   Component component = Component::kNone;
-  std::map<const ShardedStorage*, std::vector<std::pair<size_t, size_t>>> reads;  // by node and input
+  std::map<GatheredWeight, std::vector<std::pair<size_t, size_t>>> reads;  // by node and input
 };
 
-// Puts gathers in front of the layers of one program.
+// Puts gathers in front of the layers of one program. A weight's cast for products is made of the shard, anew for each
+// gather, so that half the bytes go around and no cast lives longer than its layer.
 class WeightGatherer {
  public:
-  WeightGatherer(Program& program, const ProgramFamily& family, const RankOptions& ranks)
-      : program_(program), family_(family), ranks_(ranks) {}
+  // `kept_casts`: storages of whole casts that are kept for the micro-batches behind the first; found in its program.
+  WeightGatherer(Program& program, const ProgramFamily& family, const RankOptions& ranks,
+                 std::map<StorageId, GatheredWeight>& kept_casts)
+      : program_(program), family_(family), ranks_(ranks), kept_casts_(kept_casts) {}
 
-  void run() {
+  // Adds to what all programs gather.
+  void find(std::set<GatheredWeight>& gathered) {
+    find_weights();
     find_runs();
+    for (const WeightRun& run : runs_) {
+      for (const auto& [weight, reads] : run.reads) gathered.insert(weight);
+    }
+  }
+
+  void gather(const std::set<GatheredWeight>& gathered) {
     const size_t old_nodes = program_.nodes().size();
     for (size_t i = 0; i < runs_.size(); ++i) {
       const auto ahead = static_cast<size_t>(ranks_.zero_prefetch_layers);
-      gather(runs_[i], runs_[i - std::min(i, ahead)].first);
+      gather_run(runs_[i], runs_[i - std::min(i, ahead)].first, gathered);
     }
     place_before(program_, old_nodes, made_);
+    drop_whole_casts();
   }
 
  private:
-  void find_runs() {
-    std::map<StorageId, const ShardedStorage*> gathered;
+  void find_weights() {
     for (const ShardedStorage& shard : family_.shards) {
-      if (!shard.is_kept) gathered[shard.whole] = &shard;
+      if (!shard.is_kept) weight_of_storage_[shard.whole] = {&shard, shard.whole_type.dtype};
     }
+    weight_of_storage_.insert(kept_casts_.begin(), kept_casts_.end());
+    for (const Node& node : program_.nodes()) {
+      if (!is_weight_cast(program_, node)) continue;
+      const std::optional<GatheredWeight> weight = weight_of(node.inputs[0]);
+      if (!weight) continue;
+      const Value& cast = program_.value(node.outputs[0]);
+      const GatheredWeight as_cast = {weight->of, cast.type.dtype};
+      weight_of_cast_[node.outputs[0]] = as_cast;
+      if (cast.storage.valid()) kept_casts_[cast.storage] = as_cast;
+    }
+  }
+
+  std::optional<GatheredWeight> weight_of(ValueId value) const {
+    if (const auto cast = weight_of_cast_.find(value); cast != weight_of_cast_.end()) return cast->second;
+    const auto stored = weight_of_storage_.find(program_.value(value).storage);
+    return stored == weight_of_storage_.end() ? std::nullopt : std::optional(stored->second);
+  }
+
+  bool is_whole_cast(const Node& node) const {
+    return node.outputs.size() == 1 && weight_of_cast_.contains(node.outputs[0]);
+  }
+
+  void find_runs() {
     for (size_t at = 0; at < program_.nodes().size(); ++at) {
       const Node& node = program_.nodes()[at];
+      if (is_whole_cast(node)) continue;
       for (size_t input = 0; input < node.inputs.size(); ++input) {
         if (!node.inputs[input].valid()) continue;
-        const auto found = gathered.find(program_.value(node.inputs[input]).storage);
-        if (found == gathered.end()) continue;
-        run_of(at, node.region).reads[found->second].emplace_back(at, input);
+        if (const auto weight = weight_of(node.inputs[input]))
+          run_of(at, node.region).reads[*weight].emplace_back(at, input);
       }
     }
   }
@@ -174,41 +223,69 @@ class WeightGatherer {
     return runs_.back();
   }
 
-  void gather(const WeightRun& run, size_t before) {
-    ByType by_type;
+  void gather_run(const WeightRun& run, size_t before, const std::set<GatheredWeight>& gathered) {
+    std::map<DType, std::vector<const ShardedStorage*>> by_type;
     for (const ShardedStorage& shard : family_.shards) {
-      if (run.reads.contains(&shard)) by_type[shard.whole_type.dtype].push_back(&shard);
+      for (const auto& [weight, reads] : run.reads) {
+        if (weight.of == &shard) by_type[weight.dtype].push_back(&shard);
+      }
     }
     OpBuilder builder(program_);
     builder.set_region(program_.nodes()[run.first].region);
+    std::vector<NodeId>& made = made_[NodeId{static_cast<int32_t>(before)}];
     for (const auto& [dtype, shards] : by_type) {
       std::vector<RingValue> values;
-      for (const ShardedStorage* shard : shards)
-        values.push_back(gathered_value(program_.read_state(shard->shard), *shard));
-      const NodeId node = append_collective(builder, OpKind::kAllGather, values, chunk_elements(dtype),
-                                            ranks_, true, "gather_weights");
-      made_[NodeId{static_cast<int32_t>(before)}].push_back(node);
+      for (const ShardedStorage* shard : shards) {
+        const ValueId part = shard_as(builder, *shard, dtype, made);
+        values.push_back({part, shard->segments, {dtype, shard->whole_type.shape}});
+      }
+      const NodeId node = append_collective(builder, OpKind::kAllGather, values,
+                                            chunk_elements(gathered, dtype), ranks_, true, "gather_weights");
+      made.push_back(node);
       for (size_t i = 0; i < shards.size(); ++i) {
         const ValueId whole = program_.node(node).outputs[i];
         program_.value(whole).role = Role::kWeight;
         program_.value(whole).name = family_.state->storage(shards[i]->whole).name;
-        for (const auto& [at, input] : run.reads.at(shards[i])) program_.nodes()[at].inputs[input] = whole;
+        for (const auto& [at, input] : run.reads.at({shards[i], dtype}))
+          program_.nodes()[at].inputs[input] = whole;
       }
     }
   }
 
+  ValueId shard_as(OpBuilder& builder, const ShardedStorage& shard, DType dtype, std::vector<NodeId>& made) {
+    const ValueId stored = program_.read_state(shard.shard);
+    if (program_.type(stored).dtype == dtype) return stored;
+    const std::string name =
+        fmt::format("{}.{}", family_.state->storage(shard.shard).name, dtype_name(dtype));
+    made.push_back(builder.add(OpKind::kCast, {stored}, CastAttributes{dtype}, name));
+    return program_.node(made.back()).outputs[0];
+  }
+
   // Of all programs, for they share a buffer.
-  int64_t chunk_elements(DType dtype) const {
+  int64_t chunk_elements(const std::set<GatheredWeight>& gathered, DType dtype) const {
     std::vector<const ShardedStorage*> shards;
-    for (const ShardedStorage& shard : family_.shards) {
-      if (!shard.is_kept && shard.whole_type.dtype == dtype) shards.push_back(&shard);
+    for (const GatheredWeight& weight : gathered) {
+      if (weight.dtype == dtype) shards.push_back(weight.of);
     }
     return chunk_elements_of(shards, dtype, ranks_);
+  }
+
+  void drop_whole_casts() {
+    if (weight_of_cast_.empty()) return;
+    std::vector<NodeId> order;
+    for (size_t i = 0; i < program_.nodes().size(); ++i) {
+      if (!is_whole_cast(program_.nodes()[i])) order.push_back(NodeId{static_cast<int32_t>(i)});
+    }
+    for (const auto& [cast, weight] : weight_of_cast_) program_.value(cast).storage = {};
+    program_.reorder(order);
   }
 
   Program& program_;
   const ProgramFamily& family_;
   const RankOptions& ranks_;
+  std::map<StorageId, GatheredWeight>& kept_casts_;
+  std::map<StorageId, GatheredWeight> weight_of_storage_;
+  std::map<ValueId, GatheredWeight> weight_of_cast_;
   std::vector<WeightRun> runs_;
   NewNodes made_;
 };
@@ -230,7 +307,7 @@ bool has_scattered_gradients(const ProgramFamily& family) {
 void shard_weights(ProgramFamily& family, const StepOptions& options) {
   if (options.ranks.stage() == 0 || !family.find(ProgramKind::kTrainStep).valid()) return;
   const std::set<StorageId> trained = trained_storages(family);
-  for (const StorageId whole : storages_to_shard(family, options.ranks, trained))
+  for (const StorageId whole : storages_to_shard(family, options, trained))
     shard_storage(family, whole, trained.contains(whole), options);
   const bool is_split_by_micro_batch =
       options.gradient_accumulation_steps > 1 && options.accumulation_order == AccumulationOrder::kMicroBatch;
@@ -240,10 +317,18 @@ void shard_weights(ProgramFamily& family, const StepOptions& options) {
 }
 
 void gather_weights(ProgramFamily& family, const StepOptions& options) {
-  for (Program& program : family.programs) WeightGatherer(program, family, options.ranks).run();
+  std::map<StorageId, GatheredWeight> kept_casts;
+  std::set<GatheredWeight> gathered;
+  std::vector<WeightGatherer> gatherers;
+  for (Program& program : family.programs) {
+    gatherers.emplace_back(program, family, options.ranks, kept_casts);
+    gatherers.back().find(gathered);
+  }
+  for (WeightGatherer& gatherer : gatherers) gatherer.gather(gathered);
   for (const ShardedStorage& shard : family.shards) {
     if (!shard.is_kept) family.state->storage(shard.whole).type.shape = Shape({0});
   }
+  for (const auto& [storage, weight] : kept_casts) family.state->storage(storage).type.shape = Shape({0});
 }
 
 void gather_updated(ProgramFamily& family, const StepOptions& options) {
@@ -260,22 +345,13 @@ void gather_updated(ProgramFamily& family, const StepOptions& options) {
 void check_zero(const StepOptions& options) {
   const int64_t stage = options.ranks.stage();
   if (stage == 0) return;
-  if (options.lora.rank > 0 && stage < 3) {
-    throw user_error(
-        "[--zero_stage {}] expected 0 or 3 with --lora_rank, got {}: adapters are small, so that each rank has "
-        "them and their states whole; stage 3 shares the frozen weights",
-        stage, stage);
-  }
-  if (options.lora.rank == 0 && std::holds_alternative<AdafactorSettings>(options.optimizer.settings)) {
+  // Over frozen weights stage 3 shares those.
+  const bool shares_frozen = stage == 3 && options.lora.rank > 0;
+  if (updates_need_wholes(options) && !shares_frozen) {
     throw user_error(
         "[--zero_stage {}] expected an optimizer whose update is each element's own, got adafactor, whose "
         "moments are of whole rows and columns; give --zero_stage 0",
         stage);
-  }
-  if (stage == 3 && options.precision == Precision::kFloat16) {
-    throw user_error(
-        "[--zero_stage 3] expected --bf16 or float32, got --fp16, whose casts of all weights live as long as "
-        "the step; give --zero_stage 2 or --bf16");
   }
 }
 

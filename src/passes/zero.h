@@ -6,7 +6,8 @@
 //   shard_weights   before gradients are summed: weights become shards, and with stage 2 and micro-batch
 //                   accumulation the gradients of each micro-batch
 //   gather_weights  stage 3: before a layer, forward or backward, all_gather makes its weights whole, issued
-//                   zero_prefetch_layers earlier on a lane of its own; they are freed behind their last reader
+//                   zero_prefetch_layers earlier on a lane of its own; they are freed behind their last reader. Of what
+//                   products read as a cast (fp16) the cast goes around, made of the shard each time
 //   gather_updated  behind the update: weights that stay whole from step to step (stages 1 and 2, and small ones)
 //                   are gathered anew; a program kGatherWeights does it behind a load
 //

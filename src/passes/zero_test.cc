@@ -205,8 +205,60 @@ TEST(Zero, ShardsFrozenWeightsInStage3) {
   }
 }
 
-// Adapters are each rank's own, and so their gradients are summed as data parallel sums them; the model under them is shared.
-TEST(Zero, SharesTheModelUnderAdapters) {
+// Adapters are cut as other weights are; in stage 3 so is the frozen model under them.
+TEST(Zero, ShardsAdapters) {
+  for (const int64_t stage : {1, 2, 3}) {
+    StepOptions options = at_stage(stage);
+    options.lora.rank = 2;
+    const ProgramFamily family = build(options);
+    int64_t trained = 0;
+    for (const Parameter& parameter : family.state->parameters()) {
+      EXPECT_EQ(parameter.is_sharded(), parameter.trainable || stage == 3) << parameter.name;
+      if (parameter.trainable) trained += ceil_divide(parameter.global_elements(), 4);
+    }
+    EXPECT_EQ(bytes_of(family, Role::kOptimizerState), 2 * 4 * trained);
+    const Program& step = program_of(family, ProgramKind::kTrainStep);
+    EXPECT_EQ(count(step, OpKind::kAllReduce), 2) << "the loss and the norm";
+    EXPECT_GT(count(step, OpKind::kReduceScatter), 0);
+  }
+}
+
+// What multiplies an fp16 weight reads it as it was cast before it went around; tables are read in fp32. A cast is of a part,
+// and made for the layer that reads it.
+TEST(Zero, GathersHalfWeightsInHalfTheBytes) {
+  for (const int64_t micro_batches : {1, 3}) {
+    StepOptions options = at_stage(3);
+    options.precision = Precision::kFloat16;
+    options.gradient_accumulation_steps = micro_batches;
+    const ProgramFamily family = build(options);
+    std::set<StorageId> parts;
+    for (const ShardedStorage& shard : family.shards) parts.insert(shard.shard);
+    int64_t half = 0, single = 0, casts = 0;
+    for (const Program& program : family.programs) {
+      for (const Node& node : program.nodes()) {
+        if (node.kind == OpKind::kAllGather) {
+          const bool is_half = program.type(node.outputs[0]).dtype == DType::kF16;
+          for (const ValueId part : node.inputs)
+            (is_half ? half : single) += program.type(part).shape.elements();
+        }
+        if (node.kind != OpKind::kCast || program.type(node.outputs[0]).dtype != DType::kF16) continue;
+        const StorageId cast = program.value(node.inputs[0]).storage;
+        if (!cast.valid() || family.state->storage(cast).role == Role::kInput) continue;
+        ++casts;
+        EXPECT_TRUE(parts.contains(cast)) << family.state->storage(cast).name << " is cast whole";
+        EXPECT_FALSE(program.value(node.outputs[0]).storage.valid()) << "a cast is kept";
+      }
+    }
+    EXPECT_GT(casts, 0);
+    EXPECT_GT(half, 2 * single) << "most weights are multiplied";
+    EXPECT_EQ(bytes_of(family, Role::kMasterWeight) + bytes_of(family, Role::kWeight), 4 * pieces(family, 4))
+        << micro_batches << ": nothing is kept whole";
+  }
+}
+
+// Adafactor's updates need all of an adapter: each rank has it, and gradients are summed as data parallel sums them; the model
+// under them is shared.
+TEST(Zero, SharesTheModelUnderAdaptersThatAreWhole) {
   StepOptions options = at_stage(3);
   options.lora.rank = 2;
   options.optimizer.settings = AdafactorSettings{};
@@ -231,16 +283,10 @@ TEST(Zero, RefusesWhatNoStageCarries) {
   StepOptions adafactor = at_stage(1);
   adafactor.optimizer.settings = AdafactorSettings{};
   EXPECT_TRUE(refusal(adafactor).starts_with("[--zero_stage 1] expected an optimizer whose update is"));
-  StepOptions adapters = at_stage(2);
-  adapters.lora.rank = 2;
-  EXPECT_TRUE(refusal(adapters).starts_with("[--zero_stage 2] expected 0 or 3 with --lora_rank, got 2"));
-  adapters.ranks.zero_stage = 3;
-  EXPECT_EQ(refusal(adapters), "builds");
-  StepOptions half = at_stage(3);
-  half.precision = Precision::kFloat16;
-  EXPECT_TRUE(refusal(half).starts_with("[--zero_stage 3] expected --bf16 or float32"));
-  half.ranks.zero_stage = 2;
-  EXPECT_EQ(refusal(half), "builds");
+  adafactor.lora.rank = 2;
+  EXPECT_TRUE(refusal(adafactor).starts_with("[--zero_stage 1] expected an optimizer whose update is"));
+  adafactor.ranks.zero_stage = 3;
+  EXPECT_EQ(refusal(adafactor), "builds");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "io/tensor_files.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
+#include "state/parts_of_ranks.h"
 #include "state/weights.h"
 
 namespace shoehorn {
@@ -44,10 +45,17 @@ void require_base(bool is_there) {
   }
 }
 
-std::vector<float> read_whole(const Executor& executor, const Parameter& parameter) {
-  CHECK(parameter.is_whole(), "{} is not whole here", parameter.name);
-  std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
-  read_parameter(executor, parameter, 0, values);
+// Elements of a parameter as trained, on the first rank.
+void read_trained(const Executor& executor, const PartsOfRanks& parts, const Parameter& parameter,
+                  int64_t offset, std::span<float> values) {
+  parts.read(parameter, offset, values,
+             [&](int64_t first, std::span<float> own) { read_parameter(executor, parameter, first, own); });
+}
+
+std::vector<float> read_whole(const Executor& executor, const PartsOfRanks& parts,
+                              const Parameter& parameter) {
+  std::vector<float> values(static_cast<size_t>(parameter.global_elements()));
+  read_trained(executor, parts, parameter, 0, values);
   return values;
 }
 
@@ -63,10 +71,10 @@ std::vector<float> transposed(const std::vector<float>& values, int64_t rows, in
 // B·A of one adapter, or (B·A)ᵀ = Aᵀ·Bᵀ if its weight is transposed, a range of elements at a time.
 class LowRankProduct {
  public:
-  LowRankProduct(const StateTable& state, const Executor& executor, const LowRankAdapter& adapter,
-                 float scale)
-      : left_(read_whole(executor, state.parameter(adapter.b))),
-        right_(read_whole(executor, state.parameter(adapter.a))),
+  LowRankProduct(const StateTable& state, const Executor& executor, const PartsOfRanks& parts,
+                 const LowRankAdapter& adapter, float scale)
+      : left_(read_whole(executor, parts, state.parameter(adapter.b))),
+        right_(read_whole(executor, parts, state.parameter(adapter.a))),
         rank_(state.parameter(adapter.a).shape[0]),
         columns_(state.parameter(adapter.weight).shape[1]),
         scale_(scale) {
@@ -107,8 +115,9 @@ class LowRankProduct {
 // The weights of the merged model, a range at a time.
 class MergedWeights {
  public:
-  MergedWeights(const OriginalWeights& base, const ProgramFamily& family, const Executor& executor)
-      : base_(base), family_(family), executor_(executor) {}
+  MergedWeights(const OriginalWeights& base, const ProgramFamily& family, const Executor& executor,
+                const PartsOfRanks& parts)
+      : base_(base), family_(family), executor_(executor), parts_(parts) {}
 
   std::vector<TensorSpec> specs() const {
     std::vector<TensorSpec> specs = weight_specs(*family_.state, &base_);
@@ -131,11 +140,10 @@ class MergedWeights {
     // What the files lack is new, and in the arena alone.
     const bool is_trained = name.empty() || std::find(saved.begin(), saved.end(), id) != saved.end();
     original_.reset();
-    CHECK(parameter_->is_whole(), "{} is not whole here", parameter_->name);
     if (!is_trained) original_.emplace(base_, name, parameter_->slice());
     product_.reset();
     for (const LowRankAdapter& adapter : family_.adapters.list) {
-      if (adapter.weight == id) product_.emplace(state, executor_, adapter, family_.adapters.scale);
+      if (adapter.weight == id) product_.emplace(state, executor_, parts_, adapter, family_.adapters.scale);
     }
   }
 
@@ -143,11 +151,14 @@ class MergedWeights {
     const auto count = static_cast<int64_t>(chunk.size()) / dtype_bytes(dtype_);
     const int64_t offset = offset_bytes / dtype_bytes(dtype_);
     values_.resize(static_cast<size_t>(count));
-    if (original_) {
-      original_->read_next(values_);
-    } else {
-      read_parameter(executor_, *parameter_, offset, values_);
-    }
+    parts_.read(*parameter_, offset, values_, [&](int64_t first, std::span<float> own) {
+      if (original_) {
+        original_->read_next(own);
+      } else {
+        read_parameter(executor_, *parameter_, first, own);
+      }
+    });
+    if (!parts_.is_first()) return;
     if (product_) product_->add_to(offset, values_);
     host::convert(DType::kF32, values_.data(), count, dtype_, chunk.data());
   }
@@ -156,6 +167,7 @@ class MergedWeights {
   const OriginalWeights& base_;
   const ProgramFamily& family_;
   const Executor& executor_;
+  const PartsOfRanks& parts_;
   // Of the tensor that is being written.
   DType dtype_ = DType::kF32;
   const Parameter* parameter_ = nullptr;
@@ -192,27 +204,32 @@ void load_adapter_tensors(VerifiedTensorFiles& tensors, const ProgramFamily& fam
 }  // namespace
 
 void save_adapter(const fs::path& directory, const fs::path& base, const LoraOptions& options,
-                  const ProgramFamily& family, const Executor& executor) {
+                  const ProgramFamily& family, const Executor& executor, Communicator* ranks) {
   require_base(!base.empty());
+  const PartsOfRanks parts(ranks);
   std::vector<TensorSpec> specs;
-  std::map<std::string, ParameterId> owners;
+  std::map<std::string, ParameterId> parameter_of;
   for (const ParameterId id : parameters_in_file(family.adapters)) {
     const Parameter& parameter = family.state->parameter(id);
-    CHECK(parameter.is_whole(), "{} is not whole here", parameter.name);
     specs.push_back({std::string(kAdapterTensorPrefix) + parameter.name, DType::kF32, parameter.shape});
-    owners[specs.back().name] = id;
+    parameter_of[specs.back().name] = id;
   }
   sort_as_hugging_face(specs);
-  SafetensorsWriter writer(directory / kAdapterWeightsName, specs);
   std::array<float, kAdapterChunkElements> staging;
-  for (const TensorSpec& spec : writer.tensors()) {
-    const Parameter& parameter = family.state->parameter(owners.at(spec.name));
-    writer.append_filled(spec.name, std::as_writable_bytes(std::span(staging)),
-                         [&](int64_t offset, std::span<std::byte> chunk) {
-                           read_parameter(executor, parameter, offset / 4,
-                                          {reinterpret_cast<float*>(chunk.data()), chunk.size() / 4});
-                         });
+  const auto bytes = std::as_writable_bytes(std::span(staging));
+  const auto fill_from = [&](const TensorSpec& spec) {
+    return [&, &parameter = family.state->parameter(parameter_of.at(spec.name))](int64_t offset,
+                                                                                 std::span<std::byte> chunk) {
+      read_trained(executor, parts, parameter, offset / 4,
+                   {reinterpret_cast<float*>(chunk.data()), chunk.size() / 4});
+    };
+  };
+  if (!parts.is_first()) {
+    for (const TensorSpec& spec : specs) fill_unwritten(spec, bytes, fill_from(spec));
+    return;
   }
+  SafetensorsWriter writer(directory / kAdapterWeightsName, specs);
+  for (const TensorSpec& spec : writer.tensors()) writer.append_filled(spec.name, bytes, fill_from(spec));
   write_adapter_config(directory, base, options, family.adapters);
   writer.commit();
 }
@@ -229,15 +246,25 @@ bool replaces_head(const ProgramFamily& family, const Parameter& parameter) {
 }
 
 void save_merged_weights(const fs::path& directory, const OriginalWeights* base, const ProgramFamily& family,
-                         const Executor& executor) {
+                         const Executor& executor, Communicator* ranks) {
   require_base(base != nullptr);
-  MergedWeights weights(*base, family, executor);
-  SafetensorsModelWriter writer(directory, weights.specs());
+  const PartsOfRanks parts(ranks);
+  MergedWeights weights(*base, family, executor, parts);
   std::vector<std::byte> staging(static_cast<size_t>(kMergedChunkElements) * sizeof(float));
+  const FillChunk fill = [&](int64_t offset, std::span<std::byte> chunk) { weights.fill(offset, chunk); };
+  if (!parts.is_first()) {
+    for (const ModelShard& file : split_into_shards(weights.specs(), kDefaultMaxShardBytes)) {
+      for (const TensorSpec& spec : file.tensors) {
+        weights.begin(spec);
+        fill_unwritten(spec, staging, fill);
+      }
+    }
+    return;
+  }
+  SafetensorsModelWriter writer(directory, weights.specs());
   for (const TensorSpec& spec : writer.order()) {
     weights.begin(spec);
-    writer.append_filled(spec.name, staging,
-                         [&](int64_t offset, std::span<std::byte> chunk) { weights.fill(offset, chunk); });
+    writer.append_filled(spec.name, staging, fill);
   }
   writer.commit();
 }

@@ -5,14 +5,15 @@
 //   base_model.model.<module>.lora_B.weight   [outputs, r]
 //   base_model.model.<parameter>              a module that is trained and saved whole
 //
-// Written as float32; read in any floating-point type. Adapters and the weights under them are saved by a process that
-// has all of each (InternalError otherwise); they can be read into shards.
+// Written as float32; read in any floating-point type. Where ranks have parts of them (`ranks`; null: all is here), all of them
+// call these functions, the first one writes, and the others send what they have.
 #pragma once
 
 #include <filesystem>
 
 #include "exec/executor.h"
 #include "passes/program_family.h"
+#include "ranks/communicator.h"
 #include "state/original_weights.h"
 
 namespace shoehorn {
@@ -20,7 +21,8 @@ namespace shoehorn {
 // Writes adapter_config.json and adapter_model.safetensors to an existing directory. `base` is the directory
 // of the base model; UserError if it does not exist, since adapters are useless without it.
 void save_adapter(const std::filesystem::path& directory, const std::filesystem::path& base,
-                  const LoraOptions& options, const ProgramFamily& family, const Executor& executor);
+                  const LoraOptions& options, const ProgramFamily& family, const Executor& executor,
+                  Communicator* ranks = nullptr);
 
 // Loads the adapters and the modules that are saved whole. UserError naming file and tensor: one is missing,
 // has another shape (another rank), or belongs nowhere.
@@ -35,6 +37,7 @@ bool replaces_head(const ProgramFamily& family, const Parameter& parameter);
 // whole are as trained. UserError if there is no base; SystemError if it has changed since the start of the
 // run.
 void save_merged_weights(const std::filesystem::path& directory, const OriginalWeights* base,
-                         const ProgramFamily& family, const Executor& executor);
+                         const ProgramFamily& family, const Executor& executor,
+                         Communicator* ranks = nullptr);
 
 }  // namespace shoehorn

@@ -51,10 +51,26 @@ void save_states(const CheckpointContents& contents, const Executor& executor,
                         contents.session.options().step.optimizer.settings, owner_of(contents));
 }
 
+bool has_adapters(const CheckpointContents& contents) {
+  return !contents.session.family().adapters.empty();
+}
+
+// On all ranks; the first writes.
+void save_adapters(const CheckpointContents& contents, const Executor& executor,
+                   const std::filesystem::path& directory) {
+  const OriginalWeights* originals = contents.originals;
+  save_adapter(directory, originals == nullptr ? std::filesystem::path() : originals->files.path(),
+               contents.session.options().step.lora, contents.session.family(), executor, contents.ranks);
+}
+
 // What another rank than the first writes of a checkpoint.
 void save_part(const CheckpointContents& contents, const Executor& executor) {
   StagedPart part(agreed_path(*contents.ranks, {}), owner_of(contents));
-  save_own_weights(contents, executor, part.path());
+  if (has_adapters(contents)) {
+    save_adapters(contents, executor, part.path());
+  } else {
+    save_own_weights(contents, executor, part.path());
+  }
   if (!contents.arguments.save_only_model) save_states(contents, executor, part.path());
   part.commit();
   wait_for_all(*contents.ranks);
@@ -80,14 +96,12 @@ enum class WeightsFrom { kHere, kAllParts };
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
                       const std::filesystem::path& directory, bool merges, WeightsFrom from) {
   const ProgramFamily& family = contents.session.family();
-  const bool is_adapter = !family.adapters.empty() && !merges;
-  const OriginalWeights* originals = contents.originals;
+  const bool is_adapter = has_adapters(contents) && !merges;
   if (is_adapter) {
-    save_adapter(directory, originals == nullptr ? std::filesystem::path() : originals->files.path(),
-                 contents.session.options().step.lora, family, executor);
+    save_adapters(contents, executor, directory);
   } else {
-    if (merges && !family.adapters.empty()) {
-      save_merged_weights(directory, originals, family, executor);
+    if (has_adapters(contents)) {
+      save_merged_weights(directory, contents.originals, family, executor, contents.ranks);
     } else if (from == WeightsFrom::kAllParts) {
       assemble_weights(directory, TensorFiles::open_weights(parts_of_model(directory)), *family.state);
     } else {
@@ -122,20 +136,27 @@ std::string advice_instead_of(const std::filesystem::path& checkpoint) {
 
 void save_model_directory(const CheckpointContents& contents, const Executor& executor,
                           const std::filesystem::path& directory, bool merges) {
-  if (!owner_of(contents).is_alone() && owner_of(contents).number > 0) {
-    save_parts_of_model(contents, executor, directory);
+  const bool writes_parts = !owner_of(contents).is_alone() && !has_adapters(contents);
+  if (owner_of(contents).number > 0) {
+    if (writes_parts) {
+      save_parts_of_model(contents, executor, directory);
+    } else if (merges) {
+      save_merged_weights(directory, contents.originals, contents.session.family(), executor, contents.ranks);
+    } else {
+      save_adapters(contents, executor, directory);
+    }
     return;
   }
   const DirectoryLock lock(directory);
   ensure_writable_directory(directory);
-  if (!owner_of(contents).is_alone()) {
+  if (writes_parts) {
     remove_path(parts_of_model(directory));
     ensure_writable_directory(parts_of_model(directory));
     save_parts_of_model(contents, executor, directory);
   }
   ManifestUpdate manifest(directory);
   save_model_files(contents, executor, directory, merges,
-                   owner_of(contents).is_alone() ? WeightsFrom::kHere : WeightsFrom::kAllParts);
+                   writes_parts ? WeightsFrom::kAllParts : WeightsFrom::kHere);
   manifest.commit();
   remove_path(parts_of_model(directory));
 }

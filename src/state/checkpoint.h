@@ -44,7 +44,8 @@ struct CheckpointContents {
 // Writes config, weights (or adapters) and companions to a directory, which is created if it does not exist,
 // with a manifest of the weights. UserError if another run has the directory (io/directory_lock.h). `merges`:
 // adapters are merged into the base's weights, and the whole model is saved. Of several ranks each writes its part into a
-// directory below this one, of which the first makes the model's files, a piece at a time.
+// directory below this one, of which the first makes the model's files, a piece at a time; of adapters, and of what they are
+// merged into, the others send the first what they have.
 void save_model_directory(const CheckpointContents& contents, const Executor& executor,
                           const std::filesystem::path& directory, bool merges = false);
 

@@ -36,6 +36,15 @@
 
 namespace shoehorn {
 
+namespace {
+
+// Of what is saved, so that all of them take part.
+bool ranks_have_parts(const Session& session) {
+  return !session.family().shards.empty();
+}
+
+}  // namespace
+
 Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset,
                  TrainerOptions options)
     : model_(model),
@@ -410,7 +419,7 @@ void Trainer::check_start() const {
 
 std::filesystem::path Trainer::save_checkpoint() {
   callbacks_.keep_states(state_);
-  if (!is_main_rank() && !session().family().shards_what_is_trained()) {
+  if (!is_main_rank() && !ranks_have_parts(session())) {
     const std::string name = fmt::format("checkpoint-{}", state_.global_step);
     saved_ = Saved{std::filesystem::path(args_.output_dir) / name, state_.global_step,
                    state_.log_history.size(), position_.is_epoch_ended};
@@ -514,8 +523,8 @@ void Trainer::load_best_model() {
       load_adapter(best, session().family(), session().executor());
     } else {
       start_weights(best, session().state(), session().executor(), args_.seed);
-      session().gather_loaded_weights();
     }
+    session().gather_loaded_weights();
   }
   say(fmt::format("loaded the best model, of {}", best));
 }
@@ -600,12 +609,12 @@ CheckpointContents Trainer::contents() const {
           options_.companions,
           originals_ ? &*originals_ : nullptr,
           &identity_,
-          session().family().shards_what_is_trained() ? options_.ranks.get() : nullptr};
+          ranks_have_parts(session()) ? options_.ranks.get() : nullptr};
 }
 
 void Trainer::save_model(const std::filesystem::path& directory) {
   prepare();
-  if (!is_main_rank() && !session().family().shards_what_is_trained()) return;
+  if (!is_main_rank() && !ranks_have_parts(session())) return;
   const bool is_adapter = !session().family().adapters.empty() && !args_.lora_merge;
   const TransferProgress progress("save model", session(), {.adapters_alone = is_adapter}, options_.progress);
   save_model_directory(contents(), session().executor(), directory, args_.lora_merge);

@@ -1,0 +1,190 @@
+#include "hosts_testing.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace shoehorn::testing {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLink = "link0";
+constexpr const char *kStartA = "10.77.1.1", *kStartB = "10.77.2.1";
+constexpr const char *kHostA = "10.77.1.2", *kHostB = "10.77.2.2";
+
+struct Said {
+  int status = -1;
+  std::string text;  // output and errors
+};
+
+Said say(const std::string& command) {
+  Said said;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return said;
+  std::array<char, 4096> buffer;
+  for (size_t count; (count = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    said.text.append(buffer.data(), count);
+  said.status = pclose(pipe);
+  return said;
+}
+
+void must(const std::string& command) {
+  const Said said = say(command);
+  if (said.status != 0) throw std::runtime_error(command + ": " + said.text);
+}
+
+// The first child of a process, once there is one.
+pid_t child_of(pid_t process) {
+  const std::string file = fmt::format("/proc/{}/task/{}/children", process, process);
+  for (int i = 0; i < 400; ++i) {
+    std::ifstream children(file);
+    if (pid_t child = 0; children >> child) return child;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  throw std::runtime_error("unshare has started nothing");
+}
+
+void end(pid_t process) {
+  if (process <= 0) return;
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
+}
+
+}  // namespace
+
+TwoHosts::TwoHosts(const fs::path& scratch) : scratch_(scratch) {
+  for (const char* tool : {"unshare", "nsenter", "ip"}) {
+    if (say(fmt::format("command -v {}", tool)).status == 0) continue;
+    missing_ = fmt::format("no {} (util-linux and iproute2 have it)", tool);
+    return;
+  }
+  const Said may = say(
+      "unshare --net --mount --uts --ipc --pid --fork --mount-proc ip link add name link0 type veth peer name link1");
+  if (may.status != 0) {
+    missing_ = "no namespaces joined by veth here: " + may.text;
+    return;
+  }
+  for (const char* name : {"shoe-a", "shoe-b", "start"}) fs::remove(scratch_ / name);
+  const std::vector<std::string> all = {"--net", "--mount", "--uts",        "--ipc",
+                                        "--pid", "--fork",  "--kill-child", "--mount-proc"};
+  const auto host = [&](const char* name) {
+    return make_host(
+        all, fmt::format("mount -t tmpfs shm /dev/shm && hostname {} && ip link set lo up && : > {} && "
+                         "exec sleep 100000",
+                         name, (scratch_ / name).string()));
+  };
+  a_ = host("shoe-a");
+  b_ = host("shoe-b");
+  start_ = make_host(
+      {"--net", "--fork", "--kill-child"},
+      fmt::format("ip link set lo up && : > {} && exec sleep 100000", (scratch_ / "start").string()));
+  for (const char* name : {"shoe-a", "shoe-b", "start"}) {
+    for (int i = 0; !fs::exists(scratch_ / name); ++i) {
+      if (i == 400) throw std::runtime_error(fmt::format("host {} does not come up", name));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  connect(a_, "10.77.0.1", b_, "10.77.0.2", kLink);
+  connect(start_, kStartA, a_, kHostA, "start_a");
+  connect(start_, kStartB, b_, kHostB, "start_b");
+  write_files();
+}
+
+TwoHosts::~TwoHosts() {
+  for (const Host& host : {start_, a_, b_}) end(host.keeper);
+}
+
+TwoHosts::Host TwoHosts::make_host(const std::vector<std::string>& flags, const std::string& script) const {
+  std::vector<std::string> words = {"unshare"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.insert(words.end(), {"sh", "-c", script});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  Host host;
+  host.keeper = fork();
+  if (host.keeper == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execvp(arguments[0], arguments.data());
+    _exit(127);
+  }
+  host.process = child_of(host.keeper);
+  return host;
+}
+
+void TwoHosts::connect(const Host& a, const std::string& address_a, const Host& b,
+                       const std::string& address_b, const std::string& device) const {
+  must(fmt::format("ip link add name {0} netns {1} type veth peer name {0} netns {2}", device, a.process,
+                   b.process));
+  for (const auto& [host, address] : {std::pair{a, address_a}, std::pair{b, address_b}}) {
+    must(fmt::format("nsenter -t {} -n ip address add {}/24 dev {}", host.process, address, device));
+    must(fmt::format("nsenter -t {} -n ip link set {} up", host.process, device));
+  }
+}
+
+void TwoHosts::write_files() const {
+  const fs::path agent = scratch_ / "reach";
+  std::ofstream(agent) << fmt::format(
+      "#!/bin/sh\n"
+      "case $1 in {}) host={} ;; {}) host={} ;; *) echo \"no host $1\" >&2; exit 1 ;; esac\n"
+      "shift\n"
+      "exec nsenter -t $host -n -m -u -i -p -- sh -c \"$*\"\n",
+      kHostA, a_.process, kHostB, b_.process);
+  fs::permissions(agent, fs::perms::owner_all);
+  std::ofstream(hostfile()) << fmt::format("{} slots=1\n{} slots=1\n", kHostA, kHostB);
+}
+
+std::vector<std::string> TwoHosts::words_at_start(const std::vector<std::string>& words) const {
+  // The names of both Open MPIs, 4 and 5. Messages between ranks take the link between the hosts.
+  std::vector<std::string> all = {"-t", std::to_string(start_.process), "-n", "--", "env"};
+  const std::string agent = (scratch_ / "reach").string();
+  for (const std::string& variable : {"OMPI_MCA_plm_rsh_agent=" + agent, "PRTE_MCA_plm_ssh_agent=" + agent,
+                                      std::string("OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"),
+                                      std::string("OMPI_MCA_plm_rsh_no_tree_spawn=1")})
+    all.push_back(variable);
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+int64_t TwoHosts::bytes_on_link() const {
+  const Said said =
+      say(fmt::format("nsenter -t {} -n ip -json -statistics link show dev {}", a_.process, kLink));
+  const nlohmann::json counted = nlohmann::json::parse(said.text).at(0).at("stats64");
+  return counted.at("tx").at("bytes").get<int64_t>() + counted.at("rx").at("bytes").get<int64_t>();
+}
+
+void TwoHosts::cut_link() const {
+  must(fmt::format("nsenter -t {} -n ip link set {} down", a_.process, kLink));
+}
+
+void TwoHosts::signal_second(const std::string& program, int signal) const {
+  must(fmt::format(
+      "nsenter -t {} -m -p -- sh -c 'for p in /proc/[0-9]*; do if [ \"$(readlink $p/exe)\" = {} ]; then "
+      "kill -{} ${{p#/proc/}}; fi; done'",
+      b_.process, program, signal));
+}
+
+bool TwoHosts::runs_program(const std::string& program) const {
+  for (const Host& host : {a_, b_}) {
+    const std::string found = fmt::format(
+        "nsenter -t {} -m -p -- sh -c 'readlink /proc/[0-9]*/exe' | grep -qx {}", host.process, program);
+    if (say(found).status == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace shoehorn::testing

@@ -1,0 +1,60 @@
+// For tests: two hosts on one machine, joined by a link that can be counted and cut. A host is a set of namespaces of its own:
+// network, host name, mounts, processes and shared memory, with a /proc and a /dev/shm to match, or else MPI would find a way
+// around the link. A third network namespace is where runs are started, as on the login node of a cluster: it has a link of
+// its own to each of the hosts, over which mpirun starts what it needs there and hears of its end.
+//
+//   start ── 10.77.1.0/24 ── shoe-a ── 10.77.0.0/24 ── shoe-b ── 10.77.2.0/24 ── start
+//
+// mpirun reaches a host with nsenter in place of ssh. All of it goes when the object does. The hosts share the machine's files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli_support.h"
+
+namespace shoehorn::testing {
+
+class TwoHosts {
+ public:
+  // `scratch`: a directory for the hostfile and what starts programs on the hosts.
+  explicit TwoHosts(const std::filesystem::path& scratch);
+  ~TwoHosts();
+  TwoHosts(const TwoHosts&) = delete;
+  TwoHosts& operator=(const TwoHosts&) = delete;
+
+  // Why there are no hosts here; empty: there are.
+  const std::string& missing() const { return missing_; }
+
+  // A program that runs its words where runs are started: `nsenter`, with the words that stand before.
+  std::vector<std::string> words_at_start(const std::vector<std::string>& words) const;
+  static constexpr const char* kEnter = "/usr/bin/nsenter";
+  std::filesystem::path hostfile() const { return scratch_ / "hosts"; }
+
+  // Bytes that have gone from the first host to the second, and back.
+  int64_t bytes_on_link() const;
+  void cut_link() const;
+
+  // To the processes of a program, by its path, on the second host.
+  void signal_second(const std::string& program, int signal) const;
+  // Whether a process of it runs on either host.
+  bool runs_program(const std::string& program) const;
+
+ private:
+  struct Host {
+    pid_t keeper = 0;   // unshare, which holds the namespaces
+    pid_t process = 0;  // the first process of the host, as it is seen from outside
+  };
+  Host make_host(const std::vector<std::string>& flags, const std::string& script) const;
+  void connect(const Host& a, const std::string& address_a, const Host& b, const std::string& address_b,
+               const std::string& device) const;
+  void write_files() const;
+
+  std::filesystem::path scratch_;
+  std::string missing_;
+  Host start_, a_, b_;
+};
+
+}  // namespace shoehorn::testing

@@ -1,0 +1,110 @@
+// What ranks send by MPI, as MPI's profiling interface counts it (mpi_counter.cc): what `plan` says before, and what the
+// literature says of each method. Skipped where there is no MPI.
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli_support.h"
+#include "io/safetensors.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+namespace fs = std::filesystem;
+
+constexpr int64_t kSteps = 3;  // that are counted
+
+class MpiBytes : public CliTest {
+ protected:
+  void SetUp() override {
+    if (kIsSanitized) GTEST_SKIP() << "a sanitizer has to be loaded before all else";
+    if (!fs::exists(counter()) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
+      GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+  }
+
+  static fs::path counter() {
+    return fs::path(SHOEHORN_PROGRAM).parent_path() / "tests" / "libmpi_counter.so";
+  }
+
+  // The bytes of the model's weights.
+  int64_t weights_bytes() const {
+    int64_t bytes = 0;
+    const SafetensorsFile file = SafetensorsFile::open(model() / "model.safetensors");
+    for (const TensorEntry& entry : file.tensors()) bytes += entry.bytes;
+    return bytes;
+  }
+
+  static std::vector<std::string> method(int64_t stage) {
+    return {"--zero_stage", std::to_string(stage),    "--zero_persistence_threshold",  "0", "--save_strategy",
+            "no",           "--overwrite_output_dir", "--per_device_train_batch_size", "2"};
+  }
+
+  // What each rank has sent in a run of so many steps, from its start to its end.
+  std::vector<int64_t> sent_in(int64_t steps, int64_t ranks, int64_t stage) const {
+    const fs::path counts = path("counts");
+    setenv("SHOEHORN_MPI_COUNTS", counts.c_str(), 1);
+    setenv("LD_PRELOAD", counter().c_str(), 1);
+    std::vector<std::string> words = {"launch", "--nproc_per_node", std::to_string(ranks)};
+    for (const std::string& word : train_words(method(stage))) words.push_back(word);
+    words.insert(words.end(), {"--max_steps", std::to_string(steps), "--logging_steps", "100"});
+    const ProgramRun run = this->run(words);
+    unsetenv("LD_PRELOAD");
+    unsetenv("SHOEHORN_MPI_COUNTS");
+    EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
+    std::vector<int64_t> sent;
+    int64_t all_sent = 0, all_received = 0;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      std::ifstream file(counts.string() + "." + std::to_string(rank));
+      int64_t received = 0;
+      file >> sent.emplace_back() >> received;
+      EXPECT_TRUE(file) << "rank " << rank << " counted nothing";
+      all_sent += sent.back();
+      all_received += received;
+    }
+    EXPECT_EQ(all_sent, all_received);
+    return sent;
+  }
+
+  // By a rank in a step.
+  int64_t planned(int64_t ranks, int64_t stage) const {
+    std::vector<std::string> words = train_words(method(stage));
+    words[0] = "plan";
+    words.insert(words.end(), {"--world_size", std::to_string(ranks), "--json"});
+    const ProgramRun run = this->run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return nlohmann::json::parse(run.output).at("sent_bytes_in_step").get<int64_t>();
+  }
+};
+
+// Of N ranks and Ψ bytes of weights: data parallel 2 Ψ (N - 1) / N a rank, stages 1 and 2 as much, stage 3 at most 3 Ψ (N - 1) / N
+// (Rajbhandari et al., 2020). Beside them go the loss, the norm where gradients are cut, and a word about stops.
+TEST_F(MpiBytes, AreWhatThePlanAndTheLiteratureSay) {
+  const int64_t weights = weights_bytes();
+  for (const int64_t ranks : {2, 3, 4}) {
+    const int64_t others = ranks - 1;
+    const int64_t stops = others * static_cast<int64_t>(sizeof(int));
+    const int64_t loss = 2 * others * static_cast<int64_t>(sizeof(float));
+    const int64_t norm = 2 * others * static_cast<int64_t>(sizeof(double));
+    for (const int64_t stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("stage {} on {} ranks", stage, ranks));
+      const std::vector<int64_t> few = sent_in(2, ranks, stage);
+      const std::vector<int64_t> more = sent_in(2 + kSteps, ranks, stage);
+      ASSERT_EQ(few.size(), more.size());
+      EXPECT_EQ(more[0] - few[0], kSteps * (planned(ranks, stage) + stops)) << "as planned";
+      int64_t in_a_step = -ranks * stops;
+      for (size_t rank = 0; rank < few.size(); ++rank) in_a_step += (more[rank] - few[rank]) / kSteps;
+      if (stage == 0) {
+        EXPECT_EQ(in_a_step, 2 * others * weights + loss);
+      } else if (stage < 3) {
+        EXPECT_EQ(in_a_step, 2 * others * weights + loss + norm);
+      } else {
+        EXPECT_GT(in_a_step, 2 * others * weights + loss + norm);
+        EXPECT_LE(in_a_step, 3 * others * weights + loss + norm);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn

@@ -1,0 +1,156 @@
+// Ranks on two hosts, which are namespaces of this machine joined by a link (hosts_testing.h): what goes over it, and what
+// happens when it is cut. Skipped where there is no MPI, and where namespaces are not permitted.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli_support.h"
+#include "hosts_testing.h"
+#include "io/checkpoint_directory.h"
+#include "io/file.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace shoehorn::testing;
+namespace fs = std::filesystem;
+
+constexpr const char* kTimeout = "10";  // --ddp_timeout, seconds
+// Behind the timeout mpirun waits for what it has started; others may use the processors of a test.
+constexpr double kNoHangSeconds = 60;
+
+class SeveralHosts : public CliTest {
+ protected:
+  void SetUp() override {
+    const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
+    if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
+      GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+    if (std::system("mpirun --version 2>&1 | grep -q 'Open MPI'") != 0)
+      GTEST_SKIP() << "another mpirun than Open MPI's, which is told how to reach a host";
+    fs::create_directories(path("of-hosts"));
+    hosts_ = std::make_unique<TwoHosts>(path("of-hosts"));
+    if (!hosts_->missing().empty()) GTEST_SKIP() << hosts_->missing();
+  }
+
+  // One rank a host, of one thread, so that their products are those of two ranks on one host.
+  std::vector<std::string> train(const std::string& output, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = train_words({"--num_threads", "1"});
+    words.insert(words.end(), {"--output_dir", path(output).string()});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  StartedProgram start_on_hosts(const std::string& output, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {SHOEHORN_PROGRAM,   "launch", "--hostfile", hosts_->hostfile().string(),
+                                      "--nproc_per_node", "2"};
+    for (const std::string& word : train(output, more)) words.push_back(word);
+    return {hosts_->words_at_start(words), directory_.path(), {}, TwoHosts::kEnter};
+  }
+
+  // What a run sends over the link.
+  int64_t link_bytes_of(const std::string& output, const std::vector<std::string>& more) const {
+    const int64_t before = hosts_->bytes_on_link();
+    const ProgramRun run = start_on_hosts(output, more).wait();
+    EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
+    return hosts_->bytes_on_link() - before;
+  }
+
+  int64_t planned_bytes_of_a_step(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = train("planned", more);
+    words[0] = "plan";
+    words.insert(words.end(), {"--world_size", "2", "--json"});
+    const ProgramRun run = this->run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return nlohmann::json::parse(run.output).at("sent_bytes_in_step").get<int64_t>();
+  }
+
+  std::unique_ptr<TwoHosts> hosts_;
+};
+
+// The result is that of two ranks on one host, to the byte, and what they tell each other goes over the link: what the plan says,
+// with the headers of packets, acknowledgements and small messages.
+TEST_F(SeveralHosts, TrainAsOneHostDoes) {
+  constexpr int64_t kFewSteps = 2, kSteps = 20;
+  for (const char* stage : {"0", "3"}) {
+    SCOPED_TRACE(stage);
+    const std::vector<std::string> method = {"--zero_stage",    stage, "--zero_persistence_threshold", "0",
+                                             "--logging_steps", "100"};
+    const auto with_steps = [&](int64_t steps) {
+      std::vector<std::string> words = method;
+      words.insert(words.end(), {"--save_strategy", "no", "--max_steps", std::to_string(steps)});
+      return words;
+    };
+    std::vector<std::string> words = {"launch", "--nproc_per_node", "2"};
+    for (const std::string& word : train(std::string("one-host-") + stage, with_steps(kSteps)))
+      words.push_back(word);
+    const ProgramRun one = run(words);
+    ASSERT_EQ(one.exit_code, 0) << one.output << one.error;
+    const std::string two_hosts = std::string("two-hosts-") + stage;
+    const int64_t few = link_bytes_of(std::string("few-steps-") + stage, with_steps(kFewSteps));
+    const int64_t bytes = link_bytes_of(two_hosts, with_steps(kSteps)) - few;
+    EXPECT_TRUE(read_text_file(path(two_hosts) / "model.safetensors") ==
+                read_text_file(path(std::string("one-host-") + stage) / "model.safetensors"));
+    const int64_t planned = 2 * (kSteps - kFewSteps) * planned_bytes_of_a_step(method);
+    EXPECT_GE(bytes, planned);
+    EXPECT_LE(bytes, planned + planned / 4);
+  }
+}
+
+// What happens to a run, and what its error says then.
+struct Disturbance {
+  std::string name;
+  std::function<void(const TwoHosts&)> happen;
+  std::string error;
+};
+
+// All ranks end on both hosts in time, the error names a rank and its host, and the run goes on from its last checkpoint, which
+// is whole, to the result of a run that nobody disturbed.
+TEST_F(SeveralHosts, EndInTimeAndGoOn) {
+  const std::vector<Disturbance> disturbances = {
+      {"cut", [](const TwoHosts& hosts) { hosts.cut_link(); }, "[ddp_timeout] expected rank "},
+      {"stopped", [](const TwoHosts& hosts) { hosts.signal_second(SHOEHORN_PROGRAM, SIGSTOP); },
+       "[ddp_timeout] expected rank 1 on shoe-b"},
+      {"killed", [](const TwoHosts& hosts) { hosts.signal_second(SHOEHORN_PROGRAM, SIGKILL); }, "rank 1"}};
+  const std::vector<std::string> steps = {"--max_steps",        "3000",  "--save_steps",    "500",
+                                          "--save_total_limit", "2",     "--logging_steps", "500",
+                                          "--ddp_timeout",      kTimeout};
+  const auto on_one_host = [&](const std::string& output, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"launch", "--nproc_per_node", "2"};
+    for (const std::string& word : train(output, steps)) words.push_back(word);
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  ASSERT_EQ(on_one_host("undisturbed", {}).exit_code, 0);
+  for (const Disturbance& disturbance : disturbances) {
+    SCOPED_TRACE(disturbance.name);
+    hosts_.reset();  // of the last one, whose link is cut
+    hosts_ = std::make_unique<TwoHosts>(path("of-hosts"));
+    StartedProgram program = start_on_hosts(disturbance.name, steps);
+    for (int i = 0; i < 2400 && program.output().find("step 1000 ") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_NE(program.output().find("step 1000 "), std::string::npos);
+    const auto begin = std::chrono::steady_clock::now();
+    disturbance.happen(*hosts_);
+    const ProgramRun result = program.wait();
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+              kNoHangSeconds);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_TRUE(contains(result.output + result.error, disturbance.error)) << result.error;
+    EXPECT_FALSE(hosts_->runs_program(SHOEHORN_PROGRAM));
+    const LatestCheckpoint latest = latest_checkpoint(path(disturbance.name));
+    ASSERT_TRUE(latest.path);
+    EXPECT_LT(latest.step, 3000);
+    EXPECT_EQ(checkpoint_defect(*latest.path, VerifiedFiles::kAll), "");
+    EXPECT_EQ(on_one_host(disturbance.name, {"--resume_from_checkpoint", latest.path->string()}).exit_code,
+              0);
+    EXPECT_TRUE(read_text_file(path(disturbance.name) / "model.safetensors") ==
+                read_text_file(path("undisturbed") / "model.safetensors"));
+  }
+}
+
+}  // namespace
+}  // namespace shoehorn
