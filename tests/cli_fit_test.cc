@@ -11,6 +11,10 @@ namespace {
 using namespace testing;
 using nlohmann::json;
 
+// Of the files that it maps, a process holds what the page cache has around the pages that it touched: as much as this
+// differs from one run to the next.
+constexpr int64_t kMappedBytes = int64_t{2} << 20;
+
 class CliFit : public CliTest {
  protected:
   // Times are lower bounds, whatever the user of this machine has calibrated.
@@ -42,13 +46,20 @@ class CliFit : public CliTest {
     return json::parse(result.output);
   }
 
-  int64_t planned_peak(const std::vector<std::string>& flags) const {
+  // `found`: what fit says of these flags.
+  void expect_planned(const json& flags, const json& found) const {
     std::vector<std::string> all = {"plan"};
-    all.insert(all.end(), flags.begin(), flags.end());
-    all.emplace_back("--json");
+    for (const json& word : flags) all.push_back(word);
+    all.insert(all.end(),
+               {"--memory_budget", "1000GiB", "--json"});  // rows above the budget are planned, too
     const ProgramRun result = run(all);
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return json::parse(result.output)["process_peak_bytes"].get<int64_t>();
+    ASSERT_EQ(result.exit_code, 0) << result.error;
+    const json planned = json::parse(result.output);
+    EXPECT_EQ(planned["arena_bytes"], found["arena_bytes"]) << flags;
+    if (!measures_memory()) return;
+    EXPECT_NEAR(planned["process_peak_bytes"].get<double>(), found["process_peak_bytes"].get<double>(),
+                kMappedBytes)
+        << flags;
   }
 };
 
@@ -58,9 +69,7 @@ TEST_F(CliFit, TheFlagsTakeWhatIsSaid) {
   const int64_t peak = chosen["process_peak_bytes"].get<int64_t>();
   EXPECT_LE(peak, found["budget_bytes"].get<int64_t>());
   const auto flags = chosen["flags"].get<std::vector<std::string>>();
-  if (measures_memory()) {
-    EXPECT_NEAR(static_cast<double>(planned_peak(flags)), static_cast<double>(peak), 1 << 20);
-  }
+  expect_planned(flags, chosen);
   std::vector<std::string> train = {"train"};
   train.insert(train.end(), flags.begin(), flags.end());
   const ProgramRun trained = run(train);
@@ -78,8 +87,7 @@ TEST_F(CliFit, BelowTheLeastBudgetNothingFitsAndAtItSomethingDoes) {
   EXPECT_TRUE(contains(refused.error, "What binds")) << refused.error;
   const json found = fit({"--memory_budget", "1MiB"});
   EXPECT_TRUE(found["chosen"].is_null());
-  // A page or two of the process differ from one run to the next.
-  const int64_t least = found["least_budget_bytes"]["rounding"].get<int64_t>() + (1 << 20);
+  const int64_t least = found["least_budget_bytes"]["rounding"].get<int64_t>() + kMappedBytes;
   EXPECT_FALSE(fit({"--memory_budget", std::to_string(least)})["chosen"].is_null());
 }
 
@@ -106,15 +114,6 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
 
 // Whatever is printed, in every form, is what `plan` says of these flags.
 TEST_F(CliFit, EachRowIsPlannedExactly) {
-  const auto expect_planned = [&](const json& flags, const json& peak) {
-    if (!measures_memory()) return;
-    auto words = flags.get<std::vector<std::string>>();
-    words.insert(words.end(), {"--memory_budget", "1000GiB"});  // rows above the budget are planned, too
-    std::string all;
-    for (const std::string& word : words) all += word + " ";
-    // A page or two of the process differ from one run to the next.
-    EXPECT_NEAR(planned_peak(words) / 1024.0, peak.get<double>() / 1024, 512) << "KiB of " << all;
-  };
   const std::vector<std::string> batch = {"--effective_batch_size", "16"};
   const json free = fit(batch);
   const auto most = free["frontier"].front()["process_peak_bytes"].get<int64_t>();
@@ -122,27 +121,30 @@ TEST_F(CliFit, EachRowIsPlannedExactly) {
   const json found =
       fit({"--effective_batch_size", "16", "--memory_budget", std::to_string((most + least) / 2)});
   ASSERT_FALSE(found["chosen"].is_null());
-  bool has_values = false;
   for (const json& plan : found["frontier"]) {
-    expect_planned(plan["flags"], plan["process_peak_bytes"]);
-    for (const json& word : plan["added_flags"]) has_values |= word == "--activation_budget";
+    expect_planned(plan["flags"], plan);
     if (plan["added_flags"] == found["chosen"]["added_flags"]) {
       EXPECT_EQ(plan["process_peak_bytes"], found["chosen"]["process_peak_bytes"]) << "one plan, one number";
     }
   }
-  EXPECT_TRUE(has_values) << "its process holds something else besides its arenas";
-  for (const auto& [tier, peak] : found["least_budget_bytes"].items())
-    expect_planned(found["least_budget_flags"][tier], peak);
+  for (const auto& [tier, peak] : found["least_budget_bytes"].items()) {
+    expect_planned(found["least_budget_flags"][tier],
+                   {{"arena_bytes", found["least_budget_arena_bytes"][tier]}, {"process_peak_bytes", peak}});
+  }
+  bool has_values = false;
   for (const json& technique : found["techniques"]) {
     std::vector<std::string> flags = words("fit", batch);
     flags.erase(flags.begin());
-    for (const json& word : technique["flags"]) flags.push_back(word.get<std::string>());
-    expect_planned(flags, technique["process_peak_bytes"]);
+    for (const json& word : technique["flags"]) {
+      flags.push_back(word.get<std::string>());
+      has_values |= word == "--activation_budget";
+    }
+    expect_planned(flags, technique);
   }
+  EXPECT_TRUE(has_values) << "its process holds something else besides its arenas";
   const ProgramRun swept = run(words("fit", {"--effective_batch_size", "16", "--budget_sweep", "--json"}));
   ASSERT_EQ(swept.exit_code, 0) << swept.error;
-  for (const json& plan : json::parse(swept.output)["sweep"])
-    expect_planned(plan["flags"], plan["process_peak_bytes"]);
+  for (const json& plan : json::parse(swept.output)["sweep"]) expect_planned(plan["flags"], plan);
 }
 
 TEST_F(CliFit, TrainWithFitEqualsItsFlags) {

@@ -78,14 +78,13 @@ nlohmann::json plan_in_process(const std::vector<std::string>& given, const std:
   return parse_json(finished.output, "shoehorn plan");
 }
 
-int64_t peak_of(const nlohmann::json& plan) {
-  return plan["process_peak_bytes"].get<int64_t>();
-}
-
-int64_t overhead_of(const nlohmann::json& plan) {
+struct PlannedBytes {
   int64_t arenas = 0;
-  for (const auto& arena : plan["arenas"]) arenas += arena["bytes"].get<int64_t>();
-  return peak_of(plan) - arenas;
+  int64_t process = 0;  // the peak of the whole process
+};
+
+PlannedBytes bytes_of(const nlohmann::json& plan) {
+  return {plan["arena_bytes"].get<int64_t>(), plan["process_peak_bytes"].get<int64_t>()};
 }
 
 // The seconds of a step of the flags, whose plan fits, run in a process of its own; nothing where it cannot be run.
@@ -152,12 +151,12 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
                                          : backend->memory_limit().available_bytes;
   report.budget_bytes =
       task.arguments.memory_budget.value_or(all) - parse_bytes(options.text("reserve"), "--reserve");
-  const nlohmann::json plan = plan_in_process(joined(report.given, opened.machine), opened.batch);
+  const PlannedBytes plan = bytes_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
   opened.search.emplace(
       *task.source.model, RunData{&task.train, &task.validation},
       PlanSearchOptions{.space = std::move(space),
                         .budget_bytes = report.budget_bytes,
-                        .overhead_bytes = overhead_of(plan),
+                        .overhead_bytes = plan.process - plan.arenas,
                         .limits = costs ? costs->limits() : measured_limits(*backend, task.arguments),
                         .costs = costs ? &*costs : nullptr,
                         .has_samples = task.has_samples,
@@ -181,20 +180,24 @@ class ExactPlans {
   void plan(const std::vector<PlannedCandidate*>& candidates) {
     std::set<std::vector<std::string>> open;
     for (const PlannedCandidate* candidate : candidates) {
-      if (!peaks_.contains(candidate->run.flags)) open.insert(candidate->run.flags);
+      if (!bytes_.contains(candidate->run.flags)) open.insert(candidate->run.flags);
     }
     const auto most = static_cast<size_t>(processors().usable());
     while (!open.empty()) {
-      std::vector<std::pair<std::vector<std::string>, std::future<int64_t>>> running;
+      std::vector<std::pair<std::vector<std::string>, std::future<PlannedBytes>>> running;
       while (!open.empty() && running.size() < most) {
         std::vector<std::string> flags = std::move(open.extract(open.begin()).value());
-        auto peak = std::async(std::launch::async,
-                               [this, flags] { return peak_of(plan_in_process(planned_, flags)); });
-        running.emplace_back(std::move(flags), std::move(peak));
+        auto bytes = std::async(std::launch::async,
+                                [this, flags] { return bytes_of(plan_in_process(planned_, flags)); });
+        running.emplace_back(std::move(flags), std::move(bytes));
       }
-      for (auto& [flags, peak] : running) peaks_[flags] = peak.get();
+      for (auto& [flags, bytes] : running) bytes_[flags] = bytes.get();
     }
-    for (PlannedCandidate* candidate : candidates) candidate->process_bytes = peaks_.at(candidate->run.flags);
+    for (PlannedCandidate* candidate : candidates) {
+      const PlannedBytes& bytes = bytes_.at(candidate->run.flags);
+      candidate->arena_bytes = bytes.arenas;
+      candidate->process_bytes = bytes.process;
+    }
   }
 
   // Of a list of which no plan beats another; those that another one beats by the exact bytes are left out.
@@ -217,7 +220,7 @@ class ExactPlans {
 
  private:
   std::vector<std::string> planned_;
-  std::map<std::vector<std::string>, int64_t> peaks_;  // by the flags that a candidate adds
+  std::map<std::vector<std::string>, PlannedBytes> bytes_;  // by the flags that a candidate adds
 };
 
 // What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the

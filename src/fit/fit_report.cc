@@ -126,6 +126,7 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
                            : plan.time.is_calibrated ? "calibrated"
                                                      : "lower bound"},
       {"samples_per_second", seconds > 0 ? static_cast<double>(report.samples) / seconds : 0},
+      {"arena_bytes", plan.arena_bytes},
       {"process_peak_bytes", plan.process_bytes},
       {"tier", tier_name(plan.run.tier)}};
   if (measured == nullptr && plan.time.is_calibrated) json["step_seconds_error"] = plan.time.error;
@@ -221,9 +222,11 @@ nlohmann::json to_json(const FitReport& report) {
   const FitResult& result = report.result;
   const nlohmann::json frontier = to_json(report, result.frontier);
   nlohmann::json least = nlohmann::json::object();
+  nlohmann::json least_arenas = nlohmann::json::object();
   nlohmann::json least_flags = nlohmann::json::object();
   for (const auto& [tier, plan] : result.least) {
     least[std::string(tier_name(tier))] = plan.process_bytes;
+    least_arenas[std::string(tier_name(tier))] = plan.arena_bytes;
     least_flags[std::string(tier_name(tier))] = all_flags(report, plan);
   }
   nlohmann::json residents = nlohmann::json::array();
@@ -235,6 +238,7 @@ nlohmann::json to_json(const FitReport& report) {
   for (const TechniqueEffect& effect : result.techniques) {
     techniques.push_back({{"name", effect.name},
                           {"flags", effect.plan.run.flags},
+                          {"arena_bytes", effect.plan.arena_bytes},
                           {"process_peak_bytes", effect.plan.process_bytes},
                           {"step_seconds", effect.plan.step_seconds},
                           {"tier", tier_name(effect.plan.run.tier)}});
@@ -246,6 +250,7 @@ nlohmann::json to_json(const FitReport& report) {
           {"binding",
            {{"phase", phase_of(report.binding)}, {"op", report.binding.peak_node}, {"residents", residents}}},
           {"least_budget_bytes", least},
+          {"least_budget_arena_bytes", least_arenas},
           {"least_budget_flags", least_flags},
           {"above", result.above ? plan_json(report, *result.above, std::nullopt) : nlohmann::json()},
           {"techniques", techniques},

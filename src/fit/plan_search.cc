@@ -97,7 +97,8 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   validate(run.arguments);
   const std::unique_ptr<Session> session = session_of(run);
   const StepTime time = step_time_of(run, *session);
-  PlannedCandidate planned{run, session->plan().arena_bytes() + options_.overhead_bytes, time.seconds, time};
+  const int64_t arena_bytes = session->plan().arena_bytes();
+  PlannedCandidate planned{run, arena_bytes, arena_bytes + options_.overhead_bytes, time.seconds, time};
   planned.step_bytes = session->plan().device().transient_bytes;
   planned_.push_back(planned);
   return planned;

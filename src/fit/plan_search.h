@@ -22,6 +22,7 @@ namespace shoehorn {
 
 struct PlannedCandidate {
   FitCandidate run;
+  int64_t arena_bytes = 0;    // of its plan
   int64_t process_bytes = 0;  // the peak of the whole process
   double step_seconds = 0;    // time.seconds
   StepTime time = {};         // a lower bound, or calibrated (PlanSearchOptions::costs)
