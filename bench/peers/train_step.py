@@ -12,7 +12,7 @@ import argparse
 
 import common
 
-# The named shapes of src/models/registry.cc.
+# The named shapes of src/models/.
 CONFIGURATIONS = {
     "bert-mini": dict(model_type="bert", hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024),
     "bert-base": dict(model_type="bert", hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072),

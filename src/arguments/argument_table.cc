@@ -71,7 +71,8 @@ void assign(std::optional<T>& member, const ArgumentValue& value) {
 std::vector<ArgumentSpec> build_table() {
   std::vector<ArgumentSpec> table;
   for (const auto& part :
-       {argument_rows::model_and_data(), argument_rows::tasks(), argument_rows::training(),
+       {argument_rows::model_and_data(), argument_rows::tasks(), argument_rows::text_classification(),
+        argument_rows::causal_language_modeling(), argument_rows::training(),
         argument_rows::optimizer_and_schedule(), argument_rows::running(), argument_rows::ranks(),
         argument_rows::not_built(), argument_rows::old_names(), argument_rows::other_trainers()}) {
     table.insert(table.end(), part.begin(), part.end());

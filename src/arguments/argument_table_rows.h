@@ -24,6 +24,8 @@ inline constexpr std::string_view kNoHead = "only heads of sequences are built: 
 
 std::vector<ArgumentSpec> model_and_data();
 std::vector<ArgumentSpec> tasks();
+std::vector<ArgumentSpec> text_classification();
+std::vector<ArgumentSpec> causal_language_modeling();
 std::vector<ArgumentSpec> training();
 std::vector<ArgumentSpec> optimizer_and_schedule();
 std::vector<ArgumentSpec> running();

@@ -1,6 +1,9 @@
 #include "cli/model_source.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "arguments/block_arguments.h"
 #include "base/error.h"
@@ -11,7 +14,6 @@
 #include "io/model_directory.h"
 #include "io/safetensors.h"
 #include "model/task.h"
-#include "models/config_keys.h"
 #include "models/registry.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
@@ -52,9 +54,10 @@ void apply_overrides(const std::string& overrides, nlohmann::json& config) {
       throw user_error("[--config_overrides] expected key=value pairs with commas between them, got '{}'",
                        one);
     const std::string key = one.substr(0, equal);
-    if (!config.contains(key) && !is_config_key(key)) {
-      const std::string nearest = nearest_name(key, config_key_names());
-      throw user_error("[--config_overrides] expected a key of the config, got '{}'{}", key,
+    const std::vector<std::string> names = config_key_names(config);
+    if (!config.contains(key) && !names.empty() && !std::binary_search(names.begin(), names.end(), key)) {
+      const std::string nearest = nearest_name(key, names);
+      throw user_error("[--config_overrides] expected a key of the model's config, got '{}'{}", key,
                        nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
     }
     config[key] = override_value(one.substr(equal + 1));

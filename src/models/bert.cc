@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "io/json_file.h"
 #include "model/layers.h"
 #include "model/task.h"
+#include "models/architecture_list.h"
 #include "models/config_keys.h"
 #include "models/open_classifier.h"
 
@@ -47,26 +49,57 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   return config;
 }
 
+namespace {
+
+constexpr std::string_view kBertKeys[] = {"add_cross_attention",
+                                          "attention_probs_dropout_prob",
+                                          "classifier_dropout",
+                                          "hidden_act",
+                                          "hidden_dropout_prob",
+                                          "hidden_size",
+                                          "initializer_range",
+                                          "intermediate_size",
+                                          "is_decoder",
+                                          "layer_norm_eps",
+                                          "max_position_embeddings",
+                                          "num_attention_heads",
+                                          "num_hidden_layers",
+                                          "position_embedding_type",
+                                          "type_vocab_size"};
+
+constexpr NamedShape kBertMini = {"bert-mini", R"({
+  "model_type": "bert", "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "intermediate_size": 1024})"};
+constexpr NamedShape kBertBase = {"bert-base", R"({"model_type": "bert"})"};
+constexpr NamedShape kBertLarge = {"bert-large", R"({
+  "model_type": "bert", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+  "intermediate_size": 4096})"};
+constexpr NamedShape kBertShapes[] = {kBertMini, kBertBase, kBertLarge};
+
+BertConfig config_of(const NamedShape& shape) {
+  const std::string name(shape.name);
+  return BertConfig::from_json(parse_json(std::string(shape.config), name), name);
+}
+
+}  // namespace
+
+constinit const Architecture kBert = {
+    .model_type = "bert",
+    .make_classifier = make_classifier<BertForSequenceClassification, BertConfig>,
+    .config_keys = kBertKeys,
+    .shapes = kBertShapes,
+};
+
 BertConfig BertConfig::bert_mini() {
-  BertConfig config;
-  config.hidden_size = 256;
-  config.num_hidden_layers = 4;
-  config.num_attention_heads = 4;
-  config.intermediate_size = 1024;
-  return config;
+  return config_of(kBertMini);
 }
 
 BertConfig BertConfig::bert_base() {
-  return {};
+  return config_of(kBertBase);
 }
 
 BertConfig BertConfig::bert_large() {
-  BertConfig config;
-  config.hidden_size = 1024;
-  config.num_hidden_layers = 24;
-  config.num_attention_heads = 16;
-  config.intermediate_size = 4096;
-  return config;
+  return config_of(kBertLarge);
 }
 
 BertForSequenceClassification::BertForSequenceClassification(BertConfig config, std::string config_json)

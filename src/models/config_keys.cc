@@ -162,8 +162,7 @@ void ConfigReader::expect_model_type(const char* model_type) const {
 }
 
 void ConfigReader::expect_false(const char* key) const {
-  if (config_.value(key, json(false)) == true)
-    throw user_error("[{}] expected '{}' to be false, got true", file_, key);
+  if (flag(key, false)) throw user_error("[{}] expected '{}' to be false, got true", file_, key);
 }
 
 void ConfigReader::expect_absent(const char* key) const {
@@ -177,71 +176,6 @@ void ConfigReader::expect_multiple(const char* key, int64_t value, const char* d
   if (value % divisor == 0) return;
   throw user_error("[{}] expected '{}' to be a multiple of '{}', got {} and {}", file_, key, divisor_key,
                    value, divisor);
-}
-
-const std::vector<std::string>& config_key_names() {
-  static const std::vector<std::string> names = {
-      "activation",
-      "activation_function",
-      "add_cross_attention",
-      "attention_bias",
-      "attention_dropout",
-      "attention_probs_dropout_prob",
-      "attn_pdrop",
-      "bos_token_id",
-      "classifier_dropout",
-      "dim",
-      "dropout",
-      "embd_pdrop",
-      "eos_token_id",
-      "head_dim",
-      "hidden_act",
-      "hidden_dim",
-      "hidden_dropout_prob",
-      "hidden_size",
-      "initializer_range",
-      "intermediate_size",
-      "is_decoder",
-      "layer_norm_eps",
-      "layer_norm_epsilon",
-      "max_position_embeddings",
-      "max_window_layers",
-      "mlp_bias",
-      "n_embd",
-      "n_head",
-      "n_heads",
-      "n_inner",
-      "n_layer",
-      "n_layers",
-      "n_positions",
-      "num_attention_heads",
-      "num_hidden_layers",
-      "num_key_value_heads",
-      "num_labels",
-      "original_max_position_embeddings",
-      "pad_token_id",
-      "partial_rotary_factor",
-      "position_embedding_type",
-      "problem_type",
-      "resid_pdrop",
-      "rms_norm_eps",
-      "rope_theta",
-      "scale_attn_by_inverse_layer_idx",
-      "scale_attn_weights",
-      "seq_classif_dropout",
-      "sinusoidal_pos_embds",
-      "sliding_window",
-      "tie_word_embeddings",
-      "type_vocab_size",
-      "use_sliding_window",
-      "vocab_size",
-  };
-  return names;
-}
-
-bool is_config_key(std::string_view key) {
-  const std::vector<std::string>& names = config_key_names();
-  return std::binary_search(names.begin(), names.end(), key);
 }
 
 void write_labels(json& config, const LabelMap& labels) {

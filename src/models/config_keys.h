@@ -54,10 +54,9 @@ class ConfigReader {
   const std::string& file_;
 };
 
-// The keys of config.json that an architecture or transformers' generation reads, in order: what --config_overrides may
-// set.
-const std::vector<std::string>& config_key_names();
-bool is_config_key(std::string_view key);
+// The values of config.json that every architecture or transformers' generation reads.
+inline constexpr std::string_view kSharedConfigKeys[] = {"bos_token_id", "eos_token_id", "num_labels",
+                                                         "pad_token_id", "problem_type", "vocab_size"};
 
 // Writes problem_type, id2label and label2id. The number of labels follows from them.
 void write_labels(nlohmann::json& config, const LabelMap& labels);

@@ -6,13 +6,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "base/error_testing.h"
 #include "io/json_file.h"
-#include "models/config_keys.h"
-#include "models/gpt2.h"
-#include "models/llama.h"
+#include "models/architecture_list.h"
 #include "models/registry.h"
 #include "models/rotary_config.h"
 
@@ -42,37 +41,6 @@ TEST(DecoderConfig, AnEncoderIsNoLanguageModel) {
                          model_from_json({{"model_type", "bert"}}, "c", Head::kCausalLanguageModel);
                        }),
                        "one of gpt2, llama, mistral, qwen2, qwen3 for a language model, got \"bert\""));
-}
-
-TEST(DecoderConfig, AbsentKeysMeanTheDefaultsOfTheClass) {
-  EXPECT_TRUE(Gpt2Config::from_json({{"model_type", "gpt2"}}, "c").tie_word_embeddings);
-  const LlamaConfig llama = llama_from_json({{"model_type", "llama"}, {"num_attention_heads", 16}}, "c");
-  EXPECT_FALSE(llama.tie_word_embeddings);
-  EXPECT_EQ(llama.num_key_value_heads, 16) << "as many as heads";
-  EXPECT_EQ(llama.head_dim, 4096 / 16);
-  EXPECT_EQ(qwen3_from_json({{"model_type", "qwen3"}, {"hidden_size", 1024}}, "c").head_dim, 128);
-  EXPECT_TRUE(qwen2_from_json({{"model_type", "qwen2"}}, "c").query_key_value_bias);
-  const LlamaConfig mistral = mistral_from_json({{"model_type", "mistral"}, {"num_hidden_layers", 2}}, "c");
-  ASSERT_EQ(mistral.masks.size(), 2U);
-  EXPECT_EQ(mistral.masks[1], AttentionMask::sliding_window(4096));
-  EXPECT_TRUE(mistral_from_json({{"model_type", "mistral"}, {"sliding_window", nullptr}}, "c").masks.empty());
-}
-
-TEST(DecoderConfig, QwenHasWindowsWhereItAsksForThem) {
-  const json config = {
-      {"model_type", "qwen2"}, {"num_hidden_layers", 3}, {"sliding_window", 8}, {"max_window_layers", 1}};
-  const std::vector<AttentionMask> none(3, AttentionMask::causal());
-  EXPECT_EQ(qwen2_from_json(config, "c").masks, none);
-  const json windows = with(config, "use_sliding_window", true);
-  const AttentionMask window = AttentionMask::sliding_window(8);
-  EXPECT_EQ(qwen2_from_json(windows, "c").masks, (std::vector{AttentionMask::causal(), window, window}));
-  const json listed = with(windows, "layer_types", {"sliding_attention", "full_attention", "full_attention"});
-  EXPECT_EQ(qwen2_from_json(listed, "c").masks,
-            (std::vector{window, AttentionMask::causal(), AttentionMask::causal()}));
-  EXPECT_EQ(qwen2_from_json(with(windows, "sliding_window", nullptr), "c").masks, none);
-  for (const json& types : {json("full_attention"), json({"full_attention"}),
-                            json({"full_attention", "linear_attention", "full_attention"})})
-    EXPECT_THROW(qwen2_from_json(with(windows, "layer_types", types), "c"), UserError) << types;
 }
 
 TEST(DecoderConfig, WhatCannotBeComputedIsRefusedByName) {
@@ -142,23 +110,35 @@ TEST(DecoderConfig, UnknownKeysStay) {
   }
 }
 
-// Every key that a reader of this room asks for may be overridden.
-TEST(DecoderConfig, TheListOfKeysHasThoseThatAreRead) {
-  const std::vector<std::string>& names = config_key_names();
-  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+// Every value that an architecture's reader asks for may be overridden, and of those of other files none.
+TEST(DecoderConfig, TheKeysOfAnArchitectureAreThoseThatItReads) {
   const std::regex read(
       R"re((?:reader|ConfigReader\(\w+, \w+\))\.(?:size|count|number|flag|activation|expect_false)\(\s*"(\w+)")re");
+  const std::filesystem::path room = std::filesystem::path(SHOEHORN_SOURCE_DIR) / "src/models";
   int64_t found = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(SHOEHORN_SOURCE_DIR) / "src/models")) {
-    if (entry.path().extension() != ".cc" || entry.path().string().ends_with("_test.cc")) continue;
+  for (const Architecture* architecture : kArchitectures) {
+    const std::string type(architecture->model_type);
+    const std::vector<std::string> names = config_key_names({{"model_type", type}});
+    EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size()) << type;
+    std::ifstream file(room / (type + ".cc"));
+    ASSERT_TRUE(file) << "the file of " << type;
     std::stringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
+    text << file.rdbuf();
     const std::string source = text.str();
     for (std::sregex_iterator match(source.begin(), source.end(), read), end; match != end; ++match, ++found)
-      EXPECT_TRUE(is_config_key((*match)[1].str())) << (*match)[1] << " in " << entry.path();
+      EXPECT_TRUE(std::binary_search(names.begin(), names.end(), (*match)[1].str()))
+          << (*match)[1] << " of " << type;
+    // These are read where others ask for them.
+    const std::set<std::string> conditional = {"bos_token_id", "eos_token_id", "max_window_layers",
+                                               "original_max_position_embeddings", "sliding_window"};
+    for (const std::string& name : names) {
+      if (conditional.contains(name)) continue;
+      const json nonsense = {{"model_type", type}, {name, json::array({json::array()})}};
+      EXPECT_ANY_THROW(model_from_json(nonsense, "c")) << name << " of " << type << " is read by nothing";
+    }
   }
   EXPECT_GT(found, 50);
+  EXPECT_TRUE(config_key_names({{"model_type", "t5"}}).empty());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "io/json_file.h"
 #include "io/model_directory.h"
 #include "model/layers.h"
+#include "models/config_keys.h"
 #include "tasks/causal_language_modeling.h"
 
 namespace shoehorn {
@@ -52,6 +53,17 @@ Outputs DecoderForSequenceClassification::forward(ModelBuilder& builder) const {
 void DecoderForSequenceClassification::write_keys(json& config) const {
   config["architectures"] = {decoder_->facts().classifier_class};
   config["model_type"] = decoder_->facts().model_type;
+}
+
+std::unique_ptr<Model> classifier_of_decoder(std::shared_ptr<const DecoderStack> decoder, const json& config,
+                                             const std::string& file) {
+  return std::make_unique<DecoderForSequenceClassification>(
+      std::move(decoder), ConfigReader(config, file).label_map(), format_json(config));
+}
+
+std::unique_ptr<Model> language_model_of_decoder(std::shared_ptr<const DecoderStack> decoder,
+                                                 const json& config) {
+  return std::make_unique<CausalLanguageModel>(std::move(decoder), format_json(config));
 }
 
 }  // namespace shoehorn

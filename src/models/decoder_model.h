@@ -98,4 +98,10 @@ class DecoderForSequenceClassification : public TextClassifier {
   std::shared_ptr<const DecoderStack> decoder_;
 };
 
+// Both heads, with the config that the stack was made of. UserError naming `file` for labels that no task has.
+std::unique_ptr<Model> classifier_of_decoder(std::shared_ptr<const DecoderStack> decoder,
+                                             const nlohmann::json& config, const std::string& file);
+std::unique_ptr<Model> language_model_of_decoder(std::shared_ptr<const DecoderStack> decoder,
+                                                 const nlohmann::json& config);
+
 }  // namespace shoehorn

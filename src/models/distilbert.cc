@@ -1,23 +1,47 @@
-#include "models/distilbert.h"
-
+// DistilBERT (Sanh et al., 2019) with a sequence-classification head, as transformers'
+// DistilBertForSequenceClassification: BERT without token types and pooler.
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "model/layers.h"
+#include "model/model_builder.h"
+#include "models/architecture_list.h"
 #include "models/config_keys.h"
 #include "models/open_classifier.h"
+#include "models/text_classifier.h"
 
 namespace shoehorn {
 
-using nlohmann::json;
-
 namespace {
 
-constexpr float kLayerNormEpsilon = 1e-12F;
+using nlohmann::json;
 
-}  // namespace
+constexpr float kDistilBertNormEpsilon = 1e-12F;
+
+// The keys of config.json that the computation depends on, with transformers' defaults.
+struct DistilBertConfig {
+  int64_t vocab_size = 30522;
+  int64_t max_position_embeddings = 512;
+  int64_t n_layers = 6;
+  int64_t n_heads = 12;
+  int64_t dim = 768;
+  int64_t hidden_dim = 3072;  // feed-forward size
+  float dropout = 0.1F;
+  float attention_dropout = 0.1F;
+  Activation activation = Activation::kGelu;
+  float initializer_range = 0.02F;
+  float seq_classif_dropout = 0.2F;
+  int64_t pad_token_id = 0;
+  LabelMap labels = classes(2);
+
+  static DistilBertConfig from_json(const json& source, const std::string& file);
+};
 
 DistilBertConfig DistilBertConfig::from_json(const json& source, const std::string& file) {
   const ConfigReader reader(source, file);
@@ -43,19 +67,28 @@ DistilBertConfig DistilBertConfig::from_json(const json& source, const std::stri
   return config;
 }
 
-DistilBertForSequenceClassification::DistilBertForSequenceClassification(DistilBertConfig config,
-                                                                         std::string config_json)
-    : TextClassifier(config.labels, std::move(config_json)), config_(std::move(config)) {}
+class DistilBertForSequenceClassification final : public TextClassifier {
+ public:
+  // `config_json`: the text of the config.json that `config` was read from.
+  DistilBertForSequenceClassification(DistilBertConfig config, std::string config_json)
+      : TextClassifier(config.labels, std::move(config_json)), config_(std::move(config)) {}
 
-DistilBertForSequenceClassification DistilBertForSequenceClassification::from_config(
-    const std::filesystem::path& file) {
-  return classifier_of_config<DistilBertForSequenceClassification, DistilBertConfig>(file);
-}
+  Outputs forward(ModelBuilder& builder) const override;
+  int64_t max_positions() const override { return config_.max_position_embeddings; }
+  int64_t vocab_size() const override { return config_.vocab_size; }
+  int64_t hidden_size() const override { return config_.dim; }
+  std::vector<NamedSize> product_sizes() const override;
+  std::string base_model_prefix() const override { return "distilbert"; }
+  std::vector<std::string> lora_targets() const override { return {"q_lin", "v_lin"}; }
+  std::vector<std::string> lora_modules_to_save() const override { return {"pre_classifier", "classifier"}; }
 
-DistilBertForSequenceClassification DistilBertForSequenceClassification::from_pretrained(
-    const std::filesystem::path& directory) {
-  return classifier_of_directory<DistilBertForSequenceClassification, DistilBertConfig>(directory);
-}
+ private:
+  void write_keys(json& config) const override;
+  Tensor embeddings(ModelBuilder& builder) const;
+  Tensor transformer_layer(ModelBuilder& builder, int32_t layer, Tensor x) const;
+
+  DistilBertConfig config_;
+};
 
 std::vector<NamedSize> DistilBertForSequenceClassification::product_sizes() const {
   return encoder_sizes(config_.dim, config_.hidden_dim, config_.n_heads, config_.vocab_size);
@@ -83,7 +116,7 @@ Tensor DistilBertForSequenceClassification::embeddings(ModelBuilder& builder) co
                                builder.input(BatchColumn::kInputIds), config_.pad_token_id);
   x = builder.add_embedding(x, table("position_embeddings", config_.max_position_embeddings),
                             builder.input(BatchColumn::kPositionIds));
-  x = layer_norm_layer(builder, "distilbert.embeddings.LayerNorm", x, kLayerNormEpsilon);
+  x = layer_norm_layer(builder, "distilbert.embeddings.LayerNorm", x, kDistilBertNormEpsilon);
   return builder.token_dropout(x, config_.dropout);
 }
 
@@ -99,16 +132,16 @@ Tensor DistilBertForSequenceClassification::transformer_layer(ModelBuilder& buil
   const Tensor value = linear("attention.v_lin", x, config_.dim);
   const Tensor context =
       builder.attention(query, key, value, {.heads = config_.n_heads, .dropout = config_.attention_dropout});
-  const Tensor attended =
-      layer_norm_layer(builder, prefix + "sa_layer_norm",
-                       builder.add(linear("attention.out_lin", context, config_.dim), x), kLayerNormEpsilon);
+  const Tensor attended = layer_norm_layer(builder, prefix + "sa_layer_norm",
+                                           builder.add(linear("attention.out_lin", context, config_.dim), x),
+                                           kDistilBertNormEpsilon);
 
   builder.set_region(layer, Component::kFeedForward);
   const Tensor inner =
       builder.activation(linear("ffn.lin1", attended, config_.hidden_dim), config_.activation);
   const Tensor outer = builder.token_dropout(linear("ffn.lin2", inner, config_.dim), config_.dropout);
   return layer_norm_layer(builder, prefix + "output_layer_norm", builder.add(outer, attended),
-                          kLayerNormEpsilon);
+                          kDistilBertNormEpsilon);
 }
 
 Outputs DistilBertForSequenceClassification::forward(ModelBuilder& builder) const {
@@ -121,5 +154,21 @@ Outputs DistilBertForSequenceClassification::forward(ModelBuilder& builder) cons
   return linear_layer(builder, "classifier", builder.sequence_dropout(pooled, config_.seq_classif_dropout),
                       num_labels(), config_.initializer_range);
 }
+
+constexpr std::string_view kDistilBertKeys[] = {
+    "activation",          "attention_dropout",       "dim",     "dropout",  "hidden_dim",
+    "initializer_range",   "max_position_embeddings", "n_heads", "n_layers", "seq_classif_dropout",
+    "sinusoidal_pos_embds"};
+
+constexpr NamedShape kDistilBertShapes[] = {{"distilbert-base", R"({"model_type": "distilbert"})"}};
+
+}  // namespace
+
+constinit const Architecture kDistilBert = {
+    .model_type = "distilbert",
+    .make_classifier = make_classifier<DistilBertForSequenceClassification, DistilBertConfig>,
+    .config_keys = kDistilBertKeys,
+    .shapes = kDistilBertShapes,
+};
 
 }  // namespace shoehorn

@@ -1,19 +1,43 @@
-#include "models/gpt2.h"
-
+// GPT-2 (Radford et al., 2019), as transformers' GPT2LMHeadModel and GPT2ForSequenceClassification.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "model/layers.h"
+#include "models/architecture_list.h"
 #include "models/config_keys.h"
+#include "models/decoder_architecture.h"
 
 namespace shoehorn {
 
+namespace {
+
 using nlohmann::json;
 
-Gpt2Config Gpt2Config::from_json(const json& source, const std::string& file) {
+// The keys of config.json that the computation depends on, with transformers' defaults.
+struct Gpt2Config {
+  int64_t vocab_size = 50257;
+  int64_t n_positions = 1024;
+  int64_t n_embd = 768;
+  int64_t n_layer = 12;
+  int64_t n_head = 12;
+  int64_t n_inner = 0;  // feed-forward size; 0: 4 · n_embd
+  Activation activation_function = Activation::kGeluTanh;
+  float resid_pdrop = 0.1F;
+  float embd_pdrop = 0.1F;
+  float attn_pdrop = 0.1F;
+  float layer_norm_epsilon = 1e-5F;
+  float initializer_range = 0.02F;
+  bool scale_attn_weights = true;
+  bool scale_attn_by_inverse_layer_idx = false;
+  bool tie_word_embeddings = true;
+  int64_t pad_token_id = -1;  // -1: none
+};
+
+Gpt2Config read_gpt2(const json& source, const std::string& file) {
   const ConfigReader reader(source, file);
   reader.expect_model_type("gpt2");
   reader.expect_false("add_cross_attention");
@@ -36,12 +60,9 @@ Gpt2Config Gpt2Config::from_json(const json& source, const std::string& file) {
   config.tie_word_embeddings = reader.flag("tie_word_embeddings", config.tie_word_embeddings);
   // No row of the table is its own: it may be beyond the vocabulary.
   config.pad_token_id = reader.padding_token(config.pad_token_id, kMaxRows);
-  config.labels = reader.label_map();
   reader.expect_multiple("n_embd", config.n_embd, "n_head", config.n_head);
   return config;
 }
-
-namespace {
 
 class Gpt2 final : public DecoderStack {
  public:
@@ -126,10 +147,30 @@ class Gpt2 final : public DecoderStack {
   Gpt2Config config_;
 };
 
-}  // namespace
-
 std::shared_ptr<const DecoderStack> make_decoder(const Gpt2Config& config) {
   return std::make_shared<Gpt2>(config);
 }
+
+constexpr std::string_view kGpt2Keys[] = {"activation_function",
+                                          "add_cross_attention",
+                                          "attn_pdrop",
+                                          "embd_pdrop",
+                                          "initializer_range",
+                                          "layer_norm_epsilon",
+                                          "n_embd",
+                                          "n_head",
+                                          "n_inner",
+                                          "n_layer",
+                                          "n_positions",
+                                          "resid_pdrop",
+                                          "scale_attn_by_inverse_layer_idx",
+                                          "scale_attn_weights",
+                                          "tie_word_embeddings"};
+
+constexpr NamedShape kGpt2Shapes[] = {{"gpt2", R"({"model_type": "gpt2"})"}};
+
+}  // namespace
+
+constinit const Architecture kGpt2 = decoder_architecture<read_gpt2>("gpt2", kGpt2Keys, kGpt2Shapes);
 
 }  // namespace shoehorn

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "model/layers.h"
+#include "models/architecture_list.h"
 #include "models/config_keys.h"
+#include "models/decoder_architecture.h"
 #include "models/rotary_config.h"
 
 namespace shoehorn {
@@ -46,17 +48,6 @@ void read_llama_keys(const json& source, const std::string& file, float theta, L
       file);
   config.rotary = std::move(rotary.frequencies);
   config.max_position_embeddings = rotary.max_positions;
-}
-
-LlamaConfig llama_from_json(const json& source, const std::string& file) {
-  LlamaConfig config;
-  config.num_key_value_heads = 0;
-  config.head_dim = 0;
-  read_llama_keys(source, file, 10000, config);
-  const ConfigReader reader(source, file);
-  config.query_key_value_bias = config.output_bias = reader.flag("attention_bias", false);
-  config.mlp_bias = reader.flag("mlp_bias", false);
-  return config;
 }
 
 namespace {
@@ -154,5 +145,44 @@ class Llama final : public DecoderStack {
 std::shared_ptr<const DecoderStack> make_decoder(const LlamaConfig& config) {
   return std::make_shared<Llama>(config);
 }
+
+namespace {
+
+LlamaConfig read_llama(const json& source, const std::string& file) {
+  LlamaConfig config;
+  config.num_key_value_heads = 0;
+  config.head_dim = 0;
+  read_llama_keys(source, file, 10000, config);
+  const ConfigReader reader(source, file);
+  config.query_key_value_bias = config.output_bias = reader.flag("attention_bias", false);
+  config.mlp_bias = reader.flag("mlp_bias", false);
+  return config;
+}
+
+constexpr auto kLlamaOwnKeys = llama_keys_and({"attention_bias", "mlp_bias"});
+
+constexpr NamedShape kLlamaShapes[] = {
+    // SmolLM2-135M.
+    {"llama-135m", R"({
+  "model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
+  "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192,
+  "rms_norm_eps": 1e-05, "rope_theta": 100000, "tie_word_embeddings": true})"},
+    // Llama 3.2 1B.
+    {"llama-1b", R"({
+  "model_type": "llama", "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192,
+  "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
+  "max_position_embeddings": 131072, "rms_norm_eps": 1e-05, "rope_theta": 500000, "tie_word_embeddings": true,
+  "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                   "original_max_position_embeddings": 8192}})"},
+    // Llama 3 70B.
+    {"llama-70b", R"({
+  "model_type": "llama", "vocab_size": 128256, "hidden_size": 8192, "intermediate_size": 28672,
+  "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "max_position_embeddings": 8192,
+  "rms_norm_eps": 1e-05, "rope_theta": 500000, "tie_word_embeddings": false})"},
+};
+
+}  // namespace
+
+constinit const Architecture kLlama = decoder_architecture<read_llama>("llama", kLlamaOwnKeys, kLlamaShapes);
 
 }  // namespace shoehorn

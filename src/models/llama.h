@@ -2,9 +2,15 @@
 // positions, grouped keys and values, a gated feed-forward. As transformers' Llama, Mistral, Qwen2 and Qwen3.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/decoder_model.h"
@@ -43,10 +49,30 @@ void read_llama_keys(const nlohmann::json& json, const std::string& file, float 
 
 std::shared_ptr<const DecoderStack> make_decoder(const LlamaConfig& config);
 
-// UserError naming `file`, the key, what was expected and what was found.
-LlamaConfig llama_from_json(const nlohmann::json& json, const std::string& file);
-LlamaConfig mistral_from_json(const nlohmann::json& json, const std::string& file);
-LlamaConfig qwen2_from_json(const nlohmann::json& json, const std::string& file);
-LlamaConfig qwen3_from_json(const nlohmann::json& json, const std::string& file);
+// What all members of the family read.
+inline constexpr std::string_view kLlamaKeys[] = {"attention_dropout",
+                                                  "head_dim",
+                                                  "hidden_act",
+                                                  "hidden_size",
+                                                  "initializer_range",
+                                                  "intermediate_size",
+                                                  "max_position_embeddings",
+                                                  "num_attention_heads",
+                                                  "num_hidden_layers",
+                                                  "num_key_value_heads",
+                                                  "original_max_position_embeddings",
+                                                  "partial_rotary_factor",
+                                                  "rms_norm_eps",
+                                                  "rope_theta",
+                                                  "tie_word_embeddings"};
+
+// The keys of the family and those of one of its members.
+template <size_t count>
+constexpr auto llama_keys_and(const std::string_view (&own)[count]) {
+  std::array<std::string_view, std::size(kLlamaKeys) + count> keys;
+  std::copy(std::begin(kLlamaKeys), std::end(kLlamaKeys), keys.begin());
+  std::copy(std::begin(own), std::end(own), keys.begin() + std::size(kLlamaKeys));
+  return keys;
+}
 
 }  // namespace shoehorn

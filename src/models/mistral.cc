@@ -1,12 +1,16 @@
 // Mistral (Jiang et al., 2023): Llama with a window of attention.
 #include <nlohmann/json.hpp>
 
+#include "models/architecture_list.h"
 #include "models/config_keys.h"
+#include "models/decoder_architecture.h"
 #include "models/llama.h"
 
 namespace shoehorn {
 
-LlamaConfig mistral_from_json(const nlohmann::json& source, const std::string& file) {
+namespace {
+
+LlamaConfig read_mistral(const nlohmann::json& source, const std::string& file) {
   LlamaConfig config{.model_type = "mistral",
                      .class_prefix = "Mistral",
                      .intermediate_size = 14336,
@@ -22,5 +26,11 @@ LlamaConfig mistral_from_json(const nlohmann::json& source, const std::string& f
   }
   return config;
 }
+
+constexpr auto kMistralKeys = llama_keys_and({"sliding_window"});
+
+}  // namespace
+
+constinit const Architecture kMistral = decoder_architecture<read_mistral>("mistral", kMistralKeys);
 
 }  // namespace shoehorn

@@ -1,12 +1,14 @@
-// The from_config and from_pretrained of every TextClassifier.
+// How a TextClassifier is made from a config.json or a directory.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "io/json_file.h"
 #include "io/model_directory.h"
+#include "model/model.h"
 
 namespace shoehorn {
 
@@ -14,6 +16,12 @@ namespace shoehorn {
 template <typename Classifier, typename Config>
 Classifier classifier_of_json(const nlohmann::json& config, const std::string& file) {
   return Classifier(Config::from_json(config, file), format_json(config));
+}
+
+// The same for an architecture's MakeModel.
+template <typename Classifier, typename Config>
+std::unique_ptr<Model> make_classifier(const nlohmann::json& config, const std::string& file) {
+  return std::make_unique<Classifier>(classifier_of_json<Classifier, Config>(config, file));
 }
 
 // Errors also of read_json.

@@ -2,13 +2,17 @@
 // where the config asks for it.
 #include <nlohmann/json.hpp>
 
+#include "models/architecture_list.h"
 #include "models/config_keys.h"
+#include "models/decoder_architecture.h"
 #include "models/llama.h"
 #include "models/qwen_masks.h"
 
 namespace shoehorn {
 
-LlamaConfig qwen2_from_json(const nlohmann::json& source, const std::string& file) {
+namespace {
+
+LlamaConfig read_qwen2(const nlohmann::json& source, const std::string& file) {
   LlamaConfig config{.model_type = "qwen2",
                      .class_prefix = "Qwen2",
                      .vocab_size = 151936,
@@ -21,5 +25,16 @@ LlamaConfig qwen2_from_json(const nlohmann::json& source, const std::string& fil
   config.masks = qwen_masks(source, file, config.num_hidden_layers);
   return config;
 }
+
+constexpr auto kQwen2Keys = llama_keys_and({"max_window_layers", "sliding_window", "use_sliding_window"});
+
+constexpr NamedShape kQwen2Shapes[] = {{"qwen2-0.5b", R"({
+  "model_type": "qwen2", "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864,
+  "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "max_position_embeddings": 131072,
+  "rms_norm_eps": 1e-06, "rope_theta": 1000000, "tie_word_embeddings": true})"}};
+
+}  // namespace
+
+constinit const Architecture kQwen2 = decoder_architecture<read_qwen2>("qwen2", kQwen2Keys, kQwen2Shapes);
 
 }  // namespace shoehorn

@@ -2,13 +2,17 @@
 // width.
 #include <nlohmann/json.hpp>
 
+#include "models/architecture_list.h"
 #include "models/config_keys.h"
+#include "models/decoder_architecture.h"
 #include "models/llama.h"
 #include "models/qwen_masks.h"
 
 namespace shoehorn {
 
-LlamaConfig qwen3_from_json(const nlohmann::json& source, const std::string& file) {
+namespace {
+
+LlamaConfig read_qwen3(const nlohmann::json& source, const std::string& file) {
   LlamaConfig config{.model_type = "qwen3",
                      .class_prefix = "Qwen3",
                      .vocab_size = 151936,
@@ -22,5 +26,12 @@ LlamaConfig qwen3_from_json(const nlohmann::json& source, const std::string& fil
   config.masks = qwen_masks(source, file, config.num_hidden_layers);
   return config;
 }
+
+constexpr auto kQwen3Keys =
+    llama_keys_and({"attention_bias", "max_window_layers", "sliding_window", "use_sliding_window"});
+
+}  // namespace
+
+constinit const Architecture kQwen3 = decoder_architecture<read_qwen3>("qwen3", kQwen3Keys);
 
 }  // namespace shoehorn

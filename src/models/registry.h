@@ -1,5 +1,4 @@
-// The architectures by Hugging Face's model_type, and named model sizes. A new architecture is two files in
-// this folder and a row in registry.cc.
+// The architectures by Hugging Face's model_type, and named model sizes. architecture_list.h has the list.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +50,13 @@ class AutoModelForCausalLM {
   static std::unique_ptr<Model> from_pretrained(const std::filesystem::path& directory);
 };
 
+// The values of a config.json that its architecture reads, in order: what --config_overrides may set. None for an unknown
+// model_type.
+std::vector<std::string> config_key_names(const nlohmann::json& config);
+
 // Names of model sizes ("bert-large"). They have no weights.
 std::vector<std::string> shape_names();
-// Null if no size has this name.
+// A language model where the architecture is a decoder, or else a classifier. Null if no size has this name.
 std::unique_ptr<Model> model_of_shape(std::string_view name);
 
 // The default sizes of benchmarks: of one step, of the ladder of the efficient-training guides, and of

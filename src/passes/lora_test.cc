@@ -10,7 +10,6 @@
 
 #include "base/error_testing.h"
 #include "model/layers.h"
-#include "models/distilbert.h"
 #include "passes/passes_testing.h"
 #include "tasks/single_label_classification.h"
 
@@ -97,14 +96,8 @@ TEST(Lora, TrainsQueryAndValueAndTheClassifierUnlessToldOtherwise) {
 // Every storage with a gradient holds trained parameters only, and no other has optimizer state.
 // As PEFT has them for the architecture.
 TEST(Lora, TargetsAreTheModelsUnlessToldOtherwise) {
-  DistilBertConfig config;
-  config.vocab_size = 50;
-  config.dim = kHidden;
-  config.n_heads = 3;
-  config.n_layers = 1;
-  config.hidden_dim = 20;
-  config.max_position_embeddings = 16;
-  const DistilBertForSequenceClassification model(config);
+  const auto source = testing::small_distilbert();
+  const Model& model = *source;
   const AdapterSet adapters = testing::build(model, with({.rank = 4})).adapters;
   EXPECT_EQ(adapters.target_modules, (std::vector<std::string>{"q_lin", "v_lin"}));
   EXPECT_EQ(adapters.modules_to_save, (std::vector<std::string>{"pre_classifier", "classifier"}));

@@ -7,7 +7,6 @@
 
 #include "base/error_testing.h"
 #include "model/layers.h"
-#include "models/distilbert.h"
 #include "passes/passes_testing.h"
 #include "tasks/single_label_classification.h"
 
@@ -48,14 +47,7 @@ TEST(Neftune, IsOffAtZero) {
 }
 
 TEST(Neftune, StandsInOtherArchitecturesToo) {
-  DistilBertConfig config;
-  config.vocab_size = 50;
-  config.dim = 12;
-  config.n_layers = 2;
-  config.n_heads = 3;
-  config.hidden_dim = 20;
-  config.max_position_embeddings = 16;
-  const ProgramFamily family = testing::build(DistilBertForSequenceClassification(config), with_noise(5));
+  const ProgramFamily family = testing::build(*testing::small_distilbert(), with_noise(5));
   EXPECT_EQ(count(family.programs[0], OpKind::kEmbeddingNoise, Phase::kForward), 1);
 }
 

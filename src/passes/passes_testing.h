@@ -1,10 +1,13 @@
-// A small BERT, shared by the tests of the passes.
+// Small encoders, shared by the tests of the passes.
 #pragma once
 
 #include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "models/bert.h"
+#include "models/registry.h"
 #include "passes/pipeline.h"
 
 namespace shoehorn::testing {
@@ -21,6 +24,17 @@ inline BertForSequenceClassification small_bert(int64_t layers = 3, float dropou
   config.max_position_embeddings = 16;
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
   return BertForSequenceClassification(config);
+}
+
+inline std::unique_ptr<Model> small_distilbert() {
+  const nlohmann::json config = {{"model_type", "distilbert"},
+                                 {"vocab_size", 50},
+                                 {"dim", 12},
+                                 {"n_heads", 3},
+                                 {"n_layers", 2},
+                                 {"hidden_dim", 20},
+                                 {"max_position_embeddings", 16}};
+  return model_from_json(config, "a small DistilBERT");
 }
 
 inline ProgramFamily build(const Model& model, const StepOptions& options = {},
