@@ -39,11 +39,6 @@ class CliSignals : public CliTest {
  protected:
   static constexpr int64_t kSteps = 12;
 
-  // Whatever the tests themselves were started under.
-  CliSignals() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
-  }
-
   std::vector<std::string> words(const fs::path& output_dir, bool resume = false) const {
     std::vector<std::string> all = train_words({"--output_dir",
                                                 output_dir,

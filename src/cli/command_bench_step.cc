@@ -173,6 +173,7 @@ int run_bench_step(const std::vector<std::string>& words) {
   Dataset data = random_steps(args, *source.model, args.max_steps);
   nlohmann::json result;
   std::string profile;
+  int stopped_by = 0;  // while steps were run
   {
     TrainerOptions trainer_options;
     trainer_options.callbacks = {watch};
@@ -189,12 +190,13 @@ int run_bench_step(const std::vector<std::string>& words) {
     }
     const TrainOutput output = trainer.train();
     // The first step does not count.
-    if (output.stop_signal != 0 && trainer.step_seconds().size() < 2)
-      throw Stopped(output.stop_signal, "no step is measured");
+    stopped_by = output.stop_signal;
+    if (stopped_by != 0 && trainer.step_seconds().size() < 2)
+      throw Stopped(stopped_by, "no step is measured");
     result = result_of(trainer, output, watch->load(), before_trainer_seconds);
     if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
   }
-  if (stop_signal() != 0) {
+  if (stopped_by != 0) {
     leave_closed_output();
   } else if (options.flag("limits")) {
     add_limit(result, args);
@@ -207,8 +209,7 @@ int run_bench_step(const std::vector<std::string>& words) {
                  options.number("median_error"));
     fmt::print("{}", profile);
   }
-  if (const int signal = stop_signal(); signal != 0)
-    throw Stopped(signal, "the result is of the steps so far");
+  if (stopped_by != 0) throw Stopped(stopped_by, "the result is of the steps so far");
   return 0;
 }
 

@@ -2,15 +2,19 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "arguments/block_arguments.h"
 #include "arguments/command_options.h"
+#include "arguments/training_arguments.h"
 #include "base/error.h"
 #include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/growing_text.h"
 #include "cli/model_source.h"
 #include "cli/output_lines.h"
+#include "cli/stage_line.h"
 #include "cli/thread_option.h"
 #include "generate/end_tokens.h"
 #include "generate/text_generator.h"
@@ -111,7 +115,9 @@ int run_generate(const std::vector<std::string>& words) {
   const int64_t length =
       std::min(positions, std::ssize(prompt) + std::min(positions, options.max_new_tokens));
   const StopSignals signals;
+  std::optional<StageLine> stage(std::in_place, "loading the model", TrainingArguments());
   TextGenerator generator(*source.model, source.directory, length);
+  stage.reset();
   const int64_t count = given.integer_at_least("num_return_sequences", 1);
   for (int64_t number = 0; number < count; ++number) {
     if (given.flag("json")) {

@@ -98,10 +98,20 @@ std::string format_labels(const LabelMap& labels) {
                      labels.problem == ProblemType::kMultiLabel ? ", any number a text" : "");
 }
 
-std::string format_samples(const TextTask& task, const LabelMap& labels) {
-  return fmt::format("{} training and {} validation samples, {}, longest {}\n",
+// How many samples are as long as they may be.
+std::string format_reaching(const Dataset& data, int64_t max_length) {
+  if (data.max_length() < max_length) return "";
+  const std::vector<int32_t> lengths = data.lengths();
+  const auto reaching = std::count(lengths.begin(), lengths.end(), max_length);
+  return fmt::format(" (max_seq_length, which {} reach{}: longer texts are cut)", format_count(reaching),
+                     reaching == 1 ? "es" : "");
+}
+
+std::string format_samples(const TextTask& task, const LabelMap& labels, int64_t max_length) {
+  return fmt::format("{} training and {} validation samples, {}, longest {}{}\n",
                      format_count(task.train.size()), format_count(task.validation.size()),
-                     format_labels(labels), plural_count(task.train.max_length(), "token"));
+                     format_labels(labels), plural_count(task.train.max_length(), "token"),
+                     format_reaching(task.train, max_length));
 }
 
 // Of texts, whose number is not known before they are all read.
@@ -238,7 +248,8 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
     task.notices += notices_of(validation_files.name(), loaded);
     task.validation = std::move(loaded.dataset);
   }
-  task.summary = format_samples(task, train.labels) + describe_columns(train, task.train);
+  task.summary =
+      format_samples(task, train.labels, args.max_seq_length) + describe_columns(train, task.train);
 }
 
 }  // namespace

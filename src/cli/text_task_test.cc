@@ -56,6 +56,14 @@ TEST_F(TextTaskTest, TheHeaderSaysWhatWasChosen) {
   EXPECT_EQ(task.notices, "");
 }
 
+TEST_F(TextTaskTest, TheHeaderSaysHowManyTextsAreCut) {
+  args_.train_file = directory_.write("a.csv", csv_of(0, 9));
+  args_.max_seq_length = 10;
+  EXPECT_TRUE(
+      contains(load().summary, "longest 10 tokens (max_seq_length, which 2 reach: longer texts are cut)\n"))
+      << load().summary;
+}
+
 TEST_F(TextTaskTest, SlipsInLabelsAreNoticed) {
   args_.train_file = directory_.write("a.csv", "text,label\nstat,up\nstat,Up\nstat,down\n");
   EXPECT_TRUE(contains(load().notices, "classes differ only in spaces or case: 'Up' (1 row, the first at"));

@@ -113,6 +113,8 @@ std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels) 
 }
 
 CliTest::CliTest() {
+  // Programs take signals, whatever the tests were started under: nohup and a shell's background ignore some.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_DFL);
   const std::filesystem::path tokenizer = golden("tokenizer_small");
   BertConfig config;
   config.vocab_size = Tokenizer::load(tokenizer)->vocab_size();
