@@ -19,15 +19,9 @@ namespace fs = std::filesystem;
 // processors of a test: what it looks for is that nobody waits for ever.
 constexpr double kNoHangSeconds = 60;
 
-// Whoever runs the tests in the background may ignore signals, which a program inherits.
-void take_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
-}
-
 class CliRanks : public CliTest {
  protected:
   void SetUp() override {
-    take_signals();
     const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
     if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
       GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
@@ -251,8 +245,6 @@ TEST_F(CliRanks, AMistakeIsSaidOnce) {
 // Launched by a script in mpirun's place, which runs one process, counts its starts and keeps their words.
 class CliLaunch : public CliTest {
  protected:
-  CliLaunch() { take_signals(); }
-
   static constexpr const char* kRunsTheProgram = "\"$@\"\n";
 
   StartedProgram launched(const std::string& script, const std::vector<std::string>& launch_words,

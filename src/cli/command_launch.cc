@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 2> kLaunched = {"train", "topo"};
-constexpr int64_t kMostRanks = 4096;  // more processes than that stop a host
+constexpr int64_t kMaxRanks = 4096;  // more processes than that stop a host
 
 const std::vector<ArgumentSpec>& launch_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
@@ -206,16 +206,16 @@ int run_launch(const std::vector<std::string>& words) {
   }
   int64_t ranks = standard_ranks();
   if (options.is_given("nproc_per_node")) ranks = options.integer_at_least("nproc_per_node", 1);
-  if (ranks > kMostRanks)
-    throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMostRanks, ranks);
+  if (ranks > kMaxRanks)
+    throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
+  if (*command == "topo" && options.is_given("max_restarts"))
+    throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got topo");
   const std::string mpirun = find_mpirun();
   if (mpirun.empty()) {
     throw user_error(
         "[launch] expected mpirun on the PATH, got none; install openmpi-bin and libopenmpi-dev (Debian), and "
         "build again");
   }
-  if (*command == "topo" && options.is_given("max_restarts"))
-    throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got topo");
   set_environment();
   LaunchedRun run{.mpirun = {mpirun},
                   .command = {own_program().string()},
