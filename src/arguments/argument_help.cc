@@ -149,7 +149,7 @@ std::vector<const ArgumentSpec*> rows_of(const CommandHelp& help) {
 }
 
 bool has_effect(const CommandHelp& help, const ArgumentSpec& row) {
-  if (row.status != ArgumentStatus::kSupported || row.help.starts_with("accepted")) return false;
+  if (row.status != ArgumentStatus::kSupported || row.is_always_so) return false;
   return is_own(help, row) || command_reads(*help.table, row);
 }
 

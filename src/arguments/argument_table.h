@@ -133,6 +133,7 @@ struct ArgumentSpec {
   std::string_view false_text = {};  // … and what false means
   bool takes_json = false;           // a text flag whose value may be an object in a configuration file
   ArgumentRewrite rewrite = nullptr;
+  bool is_always_so = false;  // what it asks for is so without it
 };
 
 const std::vector<ArgumentSpec>& argument_table();

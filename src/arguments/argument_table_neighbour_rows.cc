@@ -172,7 +172,8 @@ void append_of_kernels(std::vector<ArgumentSpec>& rows) {
                    {"flash_attention_2"},
                    {"flash_attention_3"},
                    {"flex_attention"},
-                   {"eager", "--skip_pass fuse leaves the fusions out", kRefused}}});
+                   {"eager", "--skip_pass fuse leaves the fusions out", kRefused}},
+       .is_always_so = true});
 }
 
 void append_of_methods(std::vector<ArgumentSpec>& rows) {

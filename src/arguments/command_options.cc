@@ -31,6 +31,12 @@ int64_t CommandOptions::integer_at_least(std::string_view name, int64_t least, s
   return value;
 }
 
+double CommandOptions::number_at_least(std::string_view name, double least) const {
+  const double value = number(name);
+  if (!(value >= least)) throw user_error("[--{}] expected {} or more, got {}", name, least, value);
+  return value;
+}
+
 const ArgumentValue& CommandOptions::value(std::string_view name) const {
   const auto found = values_.find(name);
   CHECK(found != values_.end(), "no row is named {}", name);

@@ -30,6 +30,8 @@ class CommandOptions {
   int64_t integer(std::string_view name) const { return std::get<int64_t>(value(name)); }
   // UserError if the value is less than `least`; `why` is appended to the message.
   int64_t integer_at_least(std::string_view name, int64_t least, std::string_view why = "") const;
+  // The same of a number.
+  double number_at_least(std::string_view name, double least) const;
   double number(std::string_view name) const { return std::get<double>(value(name)); }
   const std::string& text(std::string_view name) const { return std::get<std::string>(value(name)); }
   const std::vector<std::string>& list(std::string_view name) const {

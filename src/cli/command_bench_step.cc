@@ -65,7 +65,7 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
 std::shared_ptr<StepWatch> make_watch(const CommandOptions& options, const TrainingArguments& args) {
   StepWatchOptions watching{.threads = thread_count().threads, .least_steps = kFewestSteps};
   if (args.max_steps <= 0 && args.profile == 0) watching.precision = options.number("median_error");
-  watching.max_seconds = options.number("max_seconds");
+  watching.max_seconds = options.number_at_least("max_seconds", 0);
   return std::make_shared<StepWatch>(std::move(watching));
 }
 

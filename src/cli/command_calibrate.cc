@@ -59,7 +59,7 @@ int run_calibrate(const std::vector<std::string>& words) {
   const StopSignals signals;
   const OpCosts costs = with_kept_text("nothing of it is kept", [&] {
     return calibrate({.is_quick = options.flag("quick"),
-                      .most_seconds = options.number("max_seconds"),
+                      .most_seconds = options.number_at_least("max_seconds", 0),
                       .on_line = [](const std::string& line) { print_flushed(stdout, line + "\n"); }},
                      backend);
   });

@@ -37,8 +37,7 @@ void check_looks(const CommandOptions& options) {
   }
   if (!asked.empty() && !options.text("report").empty())
     throw user_error("[--report] expected without --{}, got both; the page shows a search", asked);
-  if (options.number("price_per_hour") < 0)
-    throw user_error("[--price_per_hour] expected 0 or more, got {}", options.number("price_per_hour"));
+  options.number_at_least("price_per_hour", 0);
 }
 
 void print_sweep(const CommandOptions& options, FoundFit& found) {

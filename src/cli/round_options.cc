@@ -30,7 +30,7 @@ RoundLimits round_limits(const CommandOptions& given) {
   const bool is_exact = given.is_given("repeats") && !given.is_given("max_repeats");
   limits.most = is_exact ? limits.least : given.integer_at_least("max_repeats", 1);
   limits.precision = given.number("median_error");
-  limits.most_seconds = given.number("max_seconds");
+  limits.most_seconds = given.number_at_least("max_seconds", 0);
   if (limits.most < limits.least)
     throw user_error("[--max_repeats] expected --repeats ({}) or more, got {}", limits.least, limits.most);
   if (!(limits.precision > 0))

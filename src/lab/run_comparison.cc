@@ -90,7 +90,11 @@ RunComparison read_runs(const std::vector<std::string>& directories) {
 
 std::optional<double> final_value(const ComparedRun& run, const std::string& metric) {
   const auto found = run.results.find(metric);
-  if (found != run.results.end() && found->is_number()) return found->get<double>();
+  if (found != run.results.end() && !found->is_null()) {
+    if (found->is_number()) return found->get<double>();
+    throw user_error("[{}/all_results.json] expected '{}' to be a number, got {}", run.directory.string(),
+                     metric, found->dump());
+  }
   if (!run.state) return std::nullopt;
   for (auto entry = run.state->log_history.rbegin(); entry != run.state->log_history.rend(); ++entry) {
     if (const auto logged = entry->find(metric); logged != entry->end()) return metric_number(logged->second);

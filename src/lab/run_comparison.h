@@ -39,7 +39,8 @@ struct RunComparison {
 // UserError where a directory has neither log nor results, or a file is malformed.
 RunComparison read_runs(const std::vector<std::string>& directories);
 
-// The value of a metric at the end of a run: of its results, else of its last log entry that has it.
+// The value of a metric at the end of a run: of its results, else of its last log entry that has it. UserError for a result
+// that is no number.
 std::optional<double> final_value(const ComparedRun& run, const std::string& metric);
 
 }  // namespace shoehorn

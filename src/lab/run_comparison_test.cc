@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/error_testing.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "lab/run_comparison_page.h"
@@ -52,6 +53,19 @@ bool has_row(const std::string& text, const std::vector<std::string>& cells) {
     begin = end + 1;
   }
   return false;
+}
+
+TEST(RunComparison, AResultThatIsNoNumberIsRefused) {
+  const TestDirectory directory;
+  write_run(directory.path() / "a", 0.8, 1e-4);
+  write_run(directory.path() / "b", 0.9, 2e-4);
+  write_json_atomic(directory.path() / "b" / "all_results.json", nlohmann::json{{"train_loss", "low"}});
+  const RunComparison comparison =
+      read_runs({(directory.path() / "a").string(), (directory.path() / "b").string()});
+  const std::string refusal = message_of<UserError>([&] { format_comparison(comparison); });
+  EXPECT_NE(refusal.find("b/all_results.json] expected 'train_loss' to be a number, got \"low\""),
+            std::string::npos)
+      << refusal;
 }
 
 TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -23,9 +26,25 @@ constexpr std::array kLaunchers = {
     Launcher{"srun (Slurm)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
 };
 
-int32_t number_of(const Environment& environment, const char* name, int32_t absent) {
+// A whole number from `least`; `absent` where the variable is not set.
+int32_t number_of(const Environment& environment, const char* name, int32_t least, int32_t absent) {
   const char* text = environment(name);
-  return text == nullptr ? absent : std::max(0, std::atoi(text));
+  if (text == nullptr) return absent;
+  const char* const end = text + std::strlen(text);
+  int32_t number = 0;
+  const auto [rest, error] = std::from_chars(text, end, number);
+  if (error != std::errc() || rest != end || number < least)
+    throw user_error(
+        "[{}] expected a whole number, {} or more, as a launcher sets it, got '{}'; start ranks with "
+        "`shoehorn launch --nproc_per_node N train …`, or unset it",
+        name, least, text);
+  return number;
+}
+
+// Slurm has several in one text, "2(x3),1": the first counts.
+int32_t ranks_of_host(const Environment& environment, const char* name, int32_t size) {
+  const char* text = environment(name);
+  return text == nullptr ? 1 : std::clamp(std::atoi(text), 1, size);
 }
 
 }  // namespace
@@ -33,12 +52,15 @@ int32_t number_of(const Environment& environment, const char* name, int32_t abse
 std::optional<LaunchedRank> launched_rank(const Environment& environment) {
   for (const Launcher& launcher : kLaunchers) {
     if (environment(launcher.rank) == nullptr) continue;
-    const int32_t size = number_of(environment, launcher.size, 1);
+    const int32_t size = number_of(environment, launcher.size, 1, 1);
     if (size <= 1) continue;
-    return LaunchedRank{number_of(environment, launcher.rank, 0), size,
-                        std::clamp(number_of(environment, launcher.local_size, 1), 1, size), launcher.name};
+    const int32_t rank = number_of(environment, launcher.rank, 0, 0);
+    if (rank >= size)
+      throw user_error("[{}] expected a rank below {} ({}), got {}", launcher.rank, size, launcher.size,
+                       rank);
+    return LaunchedRank{rank, size, ranks_of_host(environment, launcher.local_size, size), launcher.name};
   }
-  if (environment("RANK") != nullptr && number_of(environment, "WORLD_SIZE", 1) > 1) {
+  if (environment("RANK") != nullptr && number_of(environment, "WORLD_SIZE", 1, 1) > 1) {
     throw user_error(
         "[WORLD_SIZE {}] expected ranks that MPI started, got those of torchrun; start them with `shoehorn launch "
         "--nproc_per_node N train …` or `mpirun -n N shoehorn train …`",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/error_testing.h"
 
 namespace shoehorn {
 namespace {
@@ -49,6 +50,21 @@ TEST(LaunchedRank, RefusesThoseOfTorchrunByName) {
     EXPECT_NE(std::string(error.what()).find("torchrun"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("shoehorn launch"), std::string::npos);
   }
+}
+
+TEST(LaunchedRank, WhatIsNoNumberIsRefusedByName) {
+  const auto refusal = [](const std::map<std::string, std::string>& variables) {
+    return message_of<UserError>([&] { rank_in(variables); });
+  };
+  for (const char* size : {"x", "", "0", "-2", "2x", "99999999999"}) {
+    EXPECT_EQ(refusal({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", size}})
+                  .find("[OMPI_COMM_WORLD_SIZE]"),
+              0U)
+        << size;
+    EXPECT_EQ(refusal({{"RANK", "0"}, {"WORLD_SIZE", size}}).find("[WORLD_SIZE]"), 0U) << size;
+  }
+  EXPECT_EQ(refusal({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}).find("[PMI_RANK]"), 0U);
+  EXPECT_EQ(refusal({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}).find("[PMI_RANK] expected a rank below 2"), 0U);
 }
 
 }  // namespace
