@@ -1,5 +1,6 @@
 // Language models by the program alone: a tokenizer of one's own texts, a model from scratch, its loss, its texts.
 #include <unistd.h>
+#include <algorithm>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -121,6 +122,18 @@ TEST_F(CliLanguageTest, AWriterThatIsStoppedEndsItsLine) {
   EXPECT_EQ(stopped.error, "stopped by Ctrl-C (SIGINT)\n");
 }
 
+TEST_F(CliLanguageTest, RowsWithoutATokenAreNoText) {
+  ASSERT_EQ(run(new_model_words("train", {"--save_strategy", "no", "--max_steps", "1", "--config_overrides",
+                                          "n_layer=1,n_head=2,n_embd=32,n_positions=32,vocab_size=28000"}))
+                .exit_code,
+            0);
+  const ProgramRun written = run({"generate", "--model_name_or_path", output().string(), "--prompt",
+                                  "the cat", "--top_k", "0", "--max_new_tokens", "20", "--json"});
+  ASSERT_EQ(written.exit_code, 0) << written.error;
+  const std::vector<int32_t> ids = json::parse(written.output)["ids"];
+  EXPECT_TRUE(std::any_of(ids.begin(), ids.end(), [](int32_t id) { return id >= 280; })) << written.output;
+}
+
 // One metric is drawn alone: nobody has to guess which.
 TEST_F(CliLanguageTest, ThePageNamesWhatItDraws) {
   const ProgramRun trained =
@@ -212,6 +225,8 @@ TEST_F(CliLanguageTest, AResumedRunEqualsOneThatWasNotInterrupted) {
 TEST_F(CliLanguageTest, MistakesAreNamed) {
   expect_failure(new_model_words("train", {"--config_overrides", "n_embdd=32"}), 2,
                  {"n_embdd", "did you mean 'n_embd'"});
+  expect_failure(new_model_words("train", {"--config_overrides", "hidden_size=32"}), 2,
+                 {"hidden_size", "expected a key of the model's config"});
   expect_failure(new_model_words("train", {"--config_overrides", "n_embd"}), 2, {"key=value"});
   expect_failure(new_model_words("train", {"--model_name_or_path", model().string()}), 2,
                  {"--model_type", "no weights"});

@@ -1,9 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "arguments/block_arguments.h"
 #include "arguments/command_options.h"
@@ -65,12 +71,21 @@ const std::vector<ArgumentSpec>& generate_option_rows() {
   return rows;
 }
 
+// Tables of embeddings may have more rows than the tokenizer has tokens: as in transformers, those rows are no text.
+std::string decode_known(const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
+  std::vector<int32_t> known;
+  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(known),
+               [&](int32_t token) { return token < tokenizer.vocab_size(); });
+  return tokenizer.decode(known);
+}
+
 // The prompt and the text behind it, as it is written; what there is of it where a stop is requested.
 void show_generated(TextGenerator& generator, const Tokenizer& tokenizer, const std::string& prompt,
                     std::span<const int32_t> prompt_tokens, const GenerationOptions& options,
                     int64_t number) {
-  GrowingText growing([&](std::span<const int32_t> tokens) { return prompt + tokenizer.decode(tokens); },
-                      [](const std::string& text) { print_flushed(stdout, text); });
+  GrowingText growing(
+      [&](std::span<const int32_t> tokens) { return prompt + decode_known(tokenizer, tokens); },
+      [](const std::string& text) { print_flushed(stdout, text); });
   try {
     generator.generate(prompt_tokens, options, number, [&](int32_t token) { growing.add(token); });
     growing.finish();
@@ -123,7 +138,7 @@ int run_generate(const std::vector<std::string>& words) {
     if (given.flag("json")) {
       const std::vector<int32_t> tokens = generator.generate(prompt, options, number);
       const nlohmann::ordered_json line = {
-          {"prompt", given.text("prompt")}, {"text", tokenizer->decode(tokens)}, {"ids", tokens}};
+          {"prompt", given.text("prompt")}, {"text", decode_known(*tokenizer, tokens)}, {"ids", tokens}};
       print_flushed(stdout, line.dump() + "\n");
       continue;
     }
