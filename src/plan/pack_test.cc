@@ -175,13 +175,8 @@ void cut(ExampleRandom& random, packing::Item whole, int64_t pieces, std::vector
   cut(random, other, pieces - pieces / 2, items);
 }
 
-// A full rectangle, cut up, has a packing without slack; with some pieces missing, one with slack.
-packing::Instance planted_instance(ExampleRandom& random, int32_t sections, int64_t capacity) {
-  packing::Instance instance;
-  cut(random, {0, sections, capacity}, random.between(2, 64), instance.items);
-  const int64_t missing_percent = random.between(0, 2) * 10;
-  std::erase_if(instance.items,
-                [&](const packing::Item&) { return random.between(0, 99) < missing_percent; });
+// Sorts the items, and sets the facts that follow from them.
+void complete(packing::Instance& instance, int32_t sections) {
   std::stable_sort(instance.items.begin(), instance.items.end(),
                    [](const packing::Item& a, const packing::Item& b) { return a.begin < b.begin; });
   instance.load.assign(static_cast<size_t>(sections), 0);
@@ -193,6 +188,16 @@ packing::Instance planted_instance(ExampleRandom& random, int32_t sections, int6
         *std::max_element(instance.load.begin() + item.begin, instance.load.begin() + item.end));
   }
   instance.lower_bound = *std::max_element(instance.load.begin(), instance.load.end());
+}
+
+// A full rectangle, cut up, has a packing without slack; with some pieces missing, one with slack.
+packing::Instance planted_instance(ExampleRandom& random, int32_t sections, int64_t capacity) {
+  packing::Instance instance;
+  cut(random, {0, sections, capacity}, random.between(2, 64), instance.items);
+  const int64_t missing_percent = random.between(0, 2) * 10;
+  std::erase_if(instance.items,
+                [&](const packing::Item&) { return random.between(0, 99) < missing_percent; });
+  complete(instance, sections);
   return instance;
 }
 
@@ -223,6 +228,59 @@ TEST(SearchCanonical, NeverRefutesAPlantedPacking) {
     }
   }
   EXPECT_GT(found, searches * 8 / 10);
+}
+
+// Full sections are where the search has least room: at the optimum it finds a packing, and below it none.
+TEST(SearchCanonical, KnowsTheOptimumOfTinyInstances) {
+  constexpr int32_t kSections = 5;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    ExampleRandom random(seed);
+    packing::Instance instance;
+    std::vector<Interval> intervals;
+    for (int64_t count = random.between(3, 7); count > 0; --count) {
+      const auto begin = static_cast<int32_t>(random.between(0, kSections - 1));
+      const auto end = static_cast<int32_t>(random.between(begin + 1, kSections));
+      instance.items.push_back({begin, end, random.between(1, 4)});
+    }
+    complete(instance, kSections);
+    for (const packing::Item& item : instance.items)
+      intervals.push_back({item.begin, item.end - 1, item.size});
+    const int64_t optimum = exhaustive_optimum(intervals, instance.lower_bound);
+    const auto order = packing::order_by(instance, packing::Criterion::kSize);
+    for (const packing::SectionRule rule :
+         {packing::SectionRule::kFewestChoices, packing::SectionRule::kLowest}) {
+      packing::Layout layout;
+      packing::Effort enough(100'000'000);
+      ASSERT_EQ(packing::search_canonical(instance, order, rule, optimum, enough, layout),
+                packing::SearchResult::kFound)
+          << "seed " << seed;
+      EXPECT_EQ(layout.height, optimum);
+      ASSERT_EQ(packing::search_canonical(instance, order, rule, optimum - 1, enough, layout),
+                packing::SearchResult::kImpossible)
+          << "seed " << seed;
+    }
+  }
+}
+
+TEST(ImproveByReordering, KeepsTheBestThatItFinds) {
+  int64_t improved = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    ExampleRandom random(seed);
+    const packing::Instance instance = planted_instance(random, 12, 50);
+    if (instance.items.empty()) continue;
+    packing::Effort effort(1'000'000);
+    packing::Layout layout = packing::place_by_order(
+        instance, packing::order_by(instance, packing::Criterion::kSize), packing::Fit::kFirst, effort);
+    const int64_t height = layout.height;
+    const bool is_better = packing::improve_by_reordering(instance, instance.lower_bound, effort, layout);
+    EXPECT_EQ(is_better, layout.height < height);
+    improved += is_better;
+    std::vector<Interval> intervals;
+    for (const packing::Item& item : instance.items)
+      intervals.push_back({item.begin, item.end - 1, item.size});
+    EXPECT_NO_THROW(validate_no_overlap(intervals, layout.offsets, 1, layout.height));
+  }
+  EXPECT_GT(improved, 10);
 }
 
 TEST(Pack, RandomInstancesAreLegalAndReproducible) {
