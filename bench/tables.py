@@ -76,6 +76,9 @@ def render(figure, all_records):
     mine = [record for record in all_records if record["name"] in figure.entries]
     if not mine:
         return wrapped(missing_text(figure.entries, "yet (entries of `bench/campaign.py`)"))
+    if figure.only_newest:
+        newest = max(record["campaign"] for record in mine)
+        mine = [record for record in mine if record["campaign"] == newest]
     parts = []
     for machine_name in sorted({record["machine"] for record in mine}):
         found = [record for record in mine if record["machine"] == machine_name]
