@@ -184,12 +184,12 @@ class Chooser {
            !options_.bases.contains(name) && gap->second + bytes->second > budget_bytes_;
   }
 
-  // Takes out of the set, the most expensive first, what the budget has room for.
+  // Takes out of the set what the budget has room for, first what takes most seconds for its bytes.
   void keep_what_fits(std::set<std::string>& names) {
     TrialOutcome outcome = trial_.with_set(names);
     for (bool changes = true; changes;) {
       changes = false;
-      for (const std::string& name : most_expensive_first(names, outcome)) {
+      for (const std::string& name : most_seconds_first(names, outcome)) {
         if (has_no_room(name, outcome)) continue;  // since another one was kept
         std::set<std::string> fewer = names;
         fewer.erase(name);
@@ -202,16 +202,18 @@ class Chooser {
     }
   }
 
-  // Those of the names that there may be room for.
-  std::vector<std::string> most_expensive_first(const std::set<std::string>& names,
-                                                const TrialOutcome& outcome) const {
+  // Those of the names that there may be room for, by the seconds that a byte kept saves.
+  std::vector<std::string> most_seconds_first(const std::set<std::string>& names,
+                                              const TrialOutcome& outcome) const {
     const double all = trial_.recompute_seconds(names);
     std::vector<std::pair<double, std::string>> saved;
     for (const std::string& name : names) {
       if (has_no_room(name, outcome)) continue;
       std::set<std::string> fewer = names;
       fewer.erase(name);
-      saved.emplace_back(all - trial_.recompute_seconds(fewer), name);
+      const auto bytes = options_.kept_bytes.find(name);
+      const double kept = bytes == options_.kept_bytes.end() ? 1 : static_cast<double>(bytes->second);
+      saved.emplace_back((all - trial_.recompute_seconds(fewer)) / kept, name);
     }
     std::stable_sort(saved.begin(), saved.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
