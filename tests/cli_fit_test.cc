@@ -11,9 +11,9 @@ namespace {
 using namespace testing;
 using nlohmann::json;
 
-// Of the files that it maps, a process holds what the page cache has around the pages that it touched: as much as this
-// differs from one run to the next.
-constexpr int64_t kMappedBytes = int64_t{2} << 20;
+// How much the bytes of one process besides its arenas differ from one run to the next: the page cache maps neighbours of the
+// pages that it touches, and oneDNN 3 makes its kernels anew.
+constexpr int64_t kProcessTolerance = int64_t{8} << 20;
 
 class CliFit : public CliTest {
  protected:
@@ -58,7 +58,7 @@ class CliFit : public CliTest {
     EXPECT_EQ(planned["arena_bytes"], found["arena_bytes"]) << flags;
     if (!measures_memory()) return;
     EXPECT_NEAR(planned["process_peak_bytes"].get<double>(), found["process_peak_bytes"].get<double>(),
-                kMappedBytes)
+                kProcessTolerance)
         << flags;
   }
 };
@@ -87,7 +87,7 @@ TEST_F(CliFit, BelowTheLeastBudgetNothingFitsAndAtItSomethingDoes) {
   EXPECT_TRUE(contains(refused.error, "What binds")) << refused.error;
   const json found = fit({"--memory_budget", "1MiB"});
   EXPECT_TRUE(found["chosen"].is_null());
-  const int64_t least = found["least_budget_bytes"]["rounding"].get<int64_t>() + kMappedBytes;
+  const int64_t least = found["least_budget_bytes"]["rounding"].get<int64_t>() + kProcessTolerance;
   EXPECT_FALSE(fit({"--memory_budget", std::to_string(least)})["chosen"].is_null());
 }
 

@@ -53,15 +53,18 @@ TEST_F(CliKill, TheRunGoesOnAsIfNothingHadHappened) {
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
 
   std::mt19937_64 random(5);
-  // Most instants fall early: what a resumed run does first must be survived too, and many runs must be cut
-  // to finish one.
-  std::uniform_real_distribution<double> delay(0, 0.35 * whole.count());
+  // Most instants fall early: what a resumed run does first must be survived too, and many runs must be cut to finish one.
+  // How long a run takes changes with what else the machine does: kills come later where nothing was saved, and sooner where
+  // a run has ended.
+  double longest_seconds = 0.35 * whole.count();
+  constexpr double kChange = 1.2;
   int64_t known = 0;
   int kills = 0;
   int finished = 0;
   int64_t resumed_from = 0;
   while (kills < kKills && !HasFailure()) {
     StartedProgram program(words(output(), known > 0), directory_.path());
+    std::uniform_real_distribution<double> delay(0, longest_seconds);
     std::this_thread::sleep_for(std::chrono::duration<double>(delay(random)));
     kill(program.pid(), SIGKILL);
     const ProgramRun result = program.wait();
@@ -71,6 +74,7 @@ TEST_F(CliKill, TheRunGoesOnAsIfNothingHadHappened) {
       fs::remove_all(output());
       known = 0;
       ++finished;
+      longest_seconds /= kChange;
       continue;
     }
     ++kills;
@@ -81,6 +85,7 @@ TEST_F(CliKill, TheRunGoesOnAsIfNothingHadHappened) {
       EXPECT_EQ(checkpoint_defect(checkpoint, VerifiedFiles::kAll), "") << checkpoint;
     known = latest.step;
     resumed_from += known > 0 ? 1 : 0;
+    if (known == 0) longest_seconds *= kChange;
   }
   ASSERT_EQ(run(words(output(), known > 0)).exit_code, 0);
   expect_finished(output(), uninterrupted);

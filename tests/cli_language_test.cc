@@ -1,7 +1,7 @@
 // Language models by the program alone: a tokenizer of one's own texts, a model from scratch, its loss, its texts.
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -222,11 +222,26 @@ TEST_F(CliLanguageTest, AResumedRunEqualsOneThatWasNotInterrupted) {
   EXPECT_TRUE(read_text_file(output() / "model.safetensors") == whole);
 }
 
+// transformers' attribute_map.
+TEST_F(CliLanguageTest, KeysMayHaveTheNamesThatAllModelsShare) {
+  const std::string overrides =
+      "num_hidden_layers=1,num_attention_heads=2,hidden_size=32,max_position_embeddings=32,vocab_size=280";
+  ASSERT_EQ(run(new_model_words(
+                    "train", {"--save_strategy", "no", "--max_steps", "1", "--config_overrides", overrides}))
+                .exit_code,
+            0);
+  const json config = read_json(output() / "config.json");
+  EXPECT_EQ(config["n_layer"], 1);
+  EXPECT_EQ(config["n_embd"], 32);
+  EXPECT_EQ(config["n_positions"], 32);
+  EXPECT_FALSE(config.contains("hidden_size"));
+}
+
 TEST_F(CliLanguageTest, MistakesAreNamed) {
   expect_failure(new_model_words("train", {"--config_overrides", "n_embdd=32"}), 2,
                  {"n_embdd", "did you mean 'n_embd'"});
-  expect_failure(new_model_words("train", {"--config_overrides", "hidden_size=32"}), 2,
-                 {"hidden_size", "expected a key of the model's config"});
+  expect_failure(new_model_words("train", {"--config_overrides", "type_vocab_size=2"}), 2,
+                 {"type_vocab_size", "expected a key that the model reads"});
   expect_failure(new_model_words("train", {"--config_overrides", "n_embd"}), 2, {"key=value"});
   expect_failure(new_model_words("train", {"--model_name_or_path", model().string()}), 2,
                  {"--model_type", "no weights"});

@@ -277,6 +277,7 @@ TEST_F(CliSignals, AReaderThatGoesEndsItWithACheckpoint) {
     std::vector<char*> arguments;
     for (std::string& word : all) arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    take_signals();
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
     execv(arguments[0], arguments.data());
@@ -302,9 +303,7 @@ TEST_F(CliSignals, AReaderThatGoesEndsItWithACheckpoint) {
 
 // nohup ignores SIGHUP; what was ignored at the start stays so.
 TEST_F(CliSignals, AnIgnoredSignalStaysIgnored) {
-  std::signal(SIGHUP, SIG_IGN);
-  StartedProgram program(words(output()), directory_.path());
-  std::signal(SIGHUP, SIG_DFL);
+  StartedProgram program(words(output()), directory_.path(), {.ignored_signal = SIGHUP});
   wait_for(program, "step 2 ");
   kill(program.pid(), SIGHUP);
   EXPECT_EQ(program.wait().exit_code, 0);

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <variant>
 #include <vector>
 
 #include "base/attention_mask.h"
 #include "base/error.h"
+#include "graph/program.h"
 #include "models/decoder_model.h"
 #include "models/registry.h"
 #include "passes/pipeline.h"

@@ -61,14 +61,6 @@ std::vector<ArgumentSpec> causal_language_modeling() {
            "of train_file_weights: an epoch ends when the first file is used up, or when all have been and the "
            "smaller ones have come several times",
        .choices = {{"first_exhausted"}, {"all_exhausted"}}},
-      {.name = "validation_split_percentage",
-       .group = kData,
-       .read_by = kReadByTrain | kReadByPlan,
-       .field = &Args::validation_split_percentage,
-       .resume = kTokens,
-       .help =
-           "without validation_file the first N percent of the training texts are to evaluate on, and are not "
-           "trained on; 5 for task causal-lm, else none"},
   };
 }
 

@@ -35,6 +35,14 @@ std::vector<ArgumentSpec> tasks() {
        .resume = kTokens,
        .help = "the column that names the rows, for predictions; it is no text",
        .aliases = {"id_column_name"}},
+      {.name = "validation_split_percentage",
+       .group = kData,
+       .read_by = kReadByTrain | kReadByPlan,
+       .field = &Args::validation_split_percentage,
+       .resume = kTokens,
+       .help =
+           "without validation_file the first N percent of the training texts are to evaluate on, and are not "
+           "trained on; 5 for task causal-lm, else none"},
   };
 }
 

@@ -210,6 +210,7 @@ int run_bench_step(const std::vector<std::string>& words) {
     fmt::print("{}", profile);
   }
   if (stopped_by != 0) throw Stopped(stopped_by, "the result is of the steps so far");
+  throw_if_stop_requested();  // while limits were measured
   return 0;
 }
 

@@ -53,11 +53,12 @@ void apply_overrides(const std::string& overrides, nlohmann::json& config) {
     if (equal == std::string::npos || equal == 0)
       throw user_error("[--config_overrides] expected key=value pairs with commas between them, got '{}'",
                        one);
-    const std::string key = one.substr(0, equal);
+    const std::string key = config_key_of(config, one.substr(0, equal));
+    // Without names the model_type is unknown, which model_from_json refuses.
     const std::vector<std::string> names = config_key_names(config);
     if (!config.contains(key) && !names.empty() && !std::binary_search(names.begin(), names.end(), key)) {
       const std::string nearest = nearest_name(key, names);
-      throw user_error("[--config_overrides] expected a key of the model's config, got '{}'{}", key,
+      throw user_error("[--config_overrides] expected a key that the model reads, got '{}'{}", key,
                        nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
     }
     config[key] = override_value(one.substr(equal + 1));

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kMoment{5000};
 
-// As launched_rank(), but that nothing is wrong with ranks of others here.
+// As launched_rank(), but one process where that is an error: of commands that do not run on ranks, which whoever started them
+// need not know. Those that do refuse it by name (check_runs_on_ranks).
 std::optional<LaunchedRank> rank_of_process() {
   try {
     return launched_rank();

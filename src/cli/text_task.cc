@@ -98,7 +98,7 @@ std::string format_labels(const LabelMap& labels) {
                      labels.problem == ProblemType::kMultiLabel ? ", any number a text" : "");
 }
 
-// How many samples are as long as they may be.
+// Says how many samples have the greatest length that is allowed; empty where none has.
 std::string format_reaching(const Dataset& data, int64_t max_length) {
   if (data.max_length() < max_length) return "";
   const std::vector<int32_t> lengths = data.lengths();

@@ -56,7 +56,7 @@ TEST_F(TextTaskTest, TheHeaderSaysWhatWasChosen) {
   EXPECT_EQ(task.notices, "");
 }
 
-TEST_F(TextTaskTest, TheHeaderSaysHowManyTextsAreCut) {
+TEST_F(TextTaskTest, TheHeaderSaysHowManyTextsReachTheLimit) {
   args_.train_file = directory_.write("a.csv", csv_of(0, 9));
   args_.max_seq_length = 10;
   EXPECT_TRUE(

@@ -55,6 +55,7 @@ ComparedRun read_run(const std::string& text) {
     run.missing.emplace_back("all_results.json");
   } else {
     run.results = read_object(results);
+    run.results_file = results;
   }
   if (arguments.empty()) {
     run.missing.emplace_back("training_args.json");
@@ -92,8 +93,8 @@ std::optional<double> final_value(const ComparedRun& run, const std::string& met
   const auto found = run.results.find(metric);
   if (found != run.results.end() && !found->is_null()) {
     if (found->is_number()) return found->get<double>();
-    throw user_error("[{}/all_results.json] expected '{}' to be a number, got {}", run.directory.string(),
-                     metric, found->dump());
+    throw user_error("[{}] expected '{}' to be a number, got {}", run.results_file.string(), metric,
+                     found->dump());
   }
   if (!run.state) return std::nullopt;
   for (auto entry = run.state->log_history.rbegin(); entry != run.state->log_history.rend(); ++entry) {

@@ -17,6 +17,7 @@ struct ComparedRun {
   // Of the directory, or where it has none, of its newest checkpoint: a run that goes on has only that.
   std::optional<TrainerState> state;                  // trainer_state.json
   nlohmann::json results = nlohmann::json::object();  // all_results.json
+  std::filesystem::path results_file = {};            // where that is; empty: nowhere
   nlohmann::json arguments = {};                      // training_args.json; null: none
   std::vector<std::string> missing = {};              // names of files that are not there
 };

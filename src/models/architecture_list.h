@@ -1,4 +1,4 @@
-// Every architecture. A new one is a file of this folder, which defines what is declared here, and its two lines.
+// Every architecture. A new one has two lines here. The file that defines it has the name of its model_type.
 #pragma once
 
 #include "models/architecture.h"

@@ -6,7 +6,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "data/labels.h"
 #include "graph/attributes.h"
@@ -54,7 +53,7 @@ class ConfigReader {
   const std::string& file_;
 };
 
-// The values of config.json that every architecture or transformers' generation reads.
+// The keys with a number or a text that every architecture or transformers' generation reads.
 inline constexpr std::string_view kSharedConfigKeys[] = {"bos_token_id", "eos_token_id", "num_labels",
                                                          "pad_token_id", "problem_type", "vocab_size"};
 

@@ -160,6 +160,9 @@ constexpr std::string_view kDistilBertKeys[] = {
     "initializer_range",   "max_position_embeddings", "n_heads", "n_layers", "seq_classif_dropout",
     "sinusoidal_pos_embds"};
 
+constexpr ConfigKeyAlias kDistilBertAliases[] = {
+    {"hidden_size", "dim"}, {"num_attention_heads", "n_heads"}, {"num_hidden_layers", "n_layers"}};
+
 constexpr NamedShape kDistilBertShapes[] = {{"distilbert-base", R"({"model_type": "distilbert"})"}};
 
 }  // namespace
@@ -169,6 +172,7 @@ constinit const Architecture kDistilBert = {
     .make_classifier = make_classifier<DistilBertForSequenceClassification, DistilBertConfig>,
     .config_keys = kDistilBertKeys,
     .shapes = kDistilBertShapes,
+    .config_key_aliases = kDistilBertAliases,
 };
 
 }  // namespace shoehorn

@@ -167,10 +167,16 @@ constexpr std::string_view kGpt2Keys[] = {"activation_function",
                                           "scale_attn_weights",
                                           "tie_word_embeddings"};
 
+constexpr ConfigKeyAlias kGpt2Aliases[] = {{"hidden_size", "n_embd"},
+                                           {"max_position_embeddings", "n_positions"},
+                                           {"num_attention_heads", "n_head"},
+                                           {"num_hidden_layers", "n_layer"}};
+
 constexpr NamedShape kGpt2Shapes[] = {{"gpt2", R"({"model_type": "gpt2"})"}};
 
 }  // namespace
 
-constinit const Architecture kGpt2 = decoder_architecture<read_gpt2>("gpt2", kGpt2Keys, kGpt2Shapes);
+constinit const Architecture kGpt2 =
+    decoder_architecture<read_gpt2>("gpt2", kGpt2Keys, kGpt2Shapes, kGpt2Aliases);
 
 }  // namespace shoehorn

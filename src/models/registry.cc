@@ -133,6 +133,15 @@ std::vector<std::string> config_key_names(const json& config) {
   return names;
 }
 
+std::string config_key_of(const json& config, std::string_view name) {
+  if (const Architecture* const architecture = find_architecture(model_type_of(config))) {
+    for (const ConfigKeyAlias& alias : architecture->config_key_aliases) {
+      if (alias.alias == name) return std::string(alias.key);
+    }
+  }
+  return std::string(name);
+}
+
 std::vector<std::string> shape_names() {
   std::vector<std::string> names;
   for (const Architecture* architecture : kArchitectures) {

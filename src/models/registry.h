@@ -50,9 +50,11 @@ class AutoModelForCausalLM {
   static std::unique_ptr<Model> from_pretrained(const std::filesystem::path& directory);
 };
 
-// The values of a config.json that its architecture reads, in order: what --config_overrides may set. None for an unknown
-// model_type.
+// The keys with one value that the architecture of a config.json reads, in order: what --config_overrides may set. None for an
+// unknown model_type.
 std::vector<std::string> config_key_names(const nlohmann::json& config);
+// The key that transformers' attribute_map of the architecture has for this name; else the name.
+std::string config_key_of(const nlohmann::json& config, std::string_view name);
 
 // Names of model sizes ("bert-large"). They have no weights.
 std::vector<std::string> shape_names();

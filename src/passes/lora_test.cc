@@ -93,7 +93,6 @@ TEST(Lora, TrainsQueryAndValueAndTheClassifierUnlessToldOtherwise) {
   EXPECT_EQ(state.parameter(first.b).initializer.kind, Initializer::Kind::kZeros);
 }
 
-// Every storage with a gradient holds trained parameters only, and no other has optimizer state.
 // As PEFT has them for the architecture.
 TEST(Lora, TargetsAreTheModelsUnlessToldOtherwise) {
   const auto source = testing::small_distilbert();
@@ -119,6 +118,7 @@ TEST(Lora, AdaptsWeightsThatLieTheOtherWayRound) {
   EXPECT_FLOAT_EQ(state.parameter(adapter.a).initializer.bound, 1 / std::sqrt(static_cast<float>(kHidden)));
 }
 
+// Every storage with a gradient holds trained parameters only, and no other has optimizer state.
 TEST(Lora, WhatIsFrozenHasNoGradientAndNoOptimizerState) {
   const ProgramFamily family = built(with({.rank = 4}));
   const StateTable& state = *family.state;

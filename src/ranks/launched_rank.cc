@@ -41,10 +41,14 @@ int32_t number_of(const Environment& environment, const char* name, int32_t leas
   return number;
 }
 
-// Slurm has several in one text, "2(x3),1": the first counts.
+// Slurm has those of several hosts in one text, "2(x3),1": the first number counts.
 int32_t ranks_of_host(const Environment& environment, const char* name, int32_t size) {
   const char* text = environment(name);
-  return text == nullptr ? 1 : std::clamp(std::atoi(text), 1, size);
+  if (text == nullptr) return 1;
+  int32_t number = 0;
+  if (std::from_chars(text, text + std::strlen(text), number).ec != std::errc() || number < 1)
+    throw user_error("[{}] expected the number of ranks of a host, got '{}'", name, text);
+  return std::min(number, size);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct LaunchedRank {
 
 using Environment = std::function<const char*(const char* name)>;  // as getenv
 
-// None where there is one rank. UserError for processes that torchrun started, which has no MPI.
+// None where there is one rank. UserError for processes that torchrun started, which has no MPI, and for variables that are no
+// rank and size: not whole numbers, or a rank that is not below the size.
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 std::optional<LaunchedRank> launched_rank();
 

@@ -64,6 +64,9 @@ TEST(LaunchedRank, WhatIsNoNumberIsRefusedByName) {
     EXPECT_EQ(refusal({{"RANK", "0"}, {"WORLD_SIZE", size}}).find("[WORLD_SIZE]"), 0U) << size;
   }
   EXPECT_EQ(refusal({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}).find("[PMI_RANK]"), 0U);
+  EXPECT_EQ(
+      refusal({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "x"}}).find("[MPI_LOCALNRANKS]"),
+      0U);
   EXPECT_EQ(refusal({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}).find("[PMI_RANK] expected a rank below 2"), 0U);
 }
 

@@ -184,7 +184,7 @@ class Chooser {
            !options_.bases.contains(name) && gap->second + bytes->second > budget_bytes_;
   }
 
-  // Takes out of the set what the budget has room for, first what takes most seconds for its bytes.
+  // Takes out of the set what the budget has room for, in the order of the seconds that a byte kept saves, most first.
   void keep_what_fits(std::set<std::string>& names) {
     TrialOutcome outcome = trial_.with_set(names);
     for (bool changes = true; changes;) {
@@ -202,7 +202,7 @@ class Chooser {
     }
   }
 
-  // Those of the names that there may be room for, by the seconds that a byte kept saves.
+  // Those of the names that there may be room for, by the seconds that a byte kept saves, most first.
   std::vector<std::string> most_seconds_first(const std::set<std::string>& names,
                                               const TrialOutcome& outcome) const {
     const double all = trial_.recompute_seconds(names);
@@ -212,8 +212,8 @@ class Chooser {
       std::set<std::string> fewer = names;
       fewer.erase(name);
       const auto bytes = options_.kept_bytes.find(name);
-      const double kept = bytes == options_.kept_bytes.end() ? 1 : static_cast<double>(bytes->second);
-      saved.emplace_back((all - trial_.recompute_seconds(fewer)) / kept, name);
+      if (bytes == options_.kept_bytes.end() || bytes->second == 0) continue;  // nothing is kept by it
+      saved.emplace_back((all - trial_.recompute_seconds(fewer)) / static_cast<double>(bytes->second), name);
     }
     std::stable_sort(saved.begin(), saved.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });

@@ -7,7 +7,7 @@
 //      peak. Of layers that are alike the lower ones recompute more, whose values wait longer.
 //   3. Trial. The step is made with this set, and its live bytes are looked at, at every position: gradients, states and
 //      workspaces included. Where they are above the budget, more is freed (2.). Whole groups of layers are tried too.
-//   4. What is not needed is kept: values whose bytes fit beside the others, first what takes most seconds for its bytes.
+//   4. What is not needed is kept: values whose bytes fit beside the others, by the seconds that a byte saves, most first.
 //
 // After Jain et al., "Checkmate" (2020), whose exact solutions take an integer program, and the activation memory budget of
 // PyTorch's partitioner. Deterministic; the same on every machine with the same workspaces.

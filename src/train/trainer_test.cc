@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -348,16 +349,22 @@ TEST(TrainerMemory, PredictedIsMeasured) {
 TEST(TrainerMemory, IsBackAfterATrainer) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const BertForSequenceClassification model(wide_bert());
-  const int64_t before = process_resident_bytes();
-  for (const bool bf16 : {false, true}) {
-    TrainingArguments args = six_steps();
-    args.bf16 = bf16;
-    {
-      Trainer trainer(model, args, tiny_samples(28, 5));
-      trainer.train();
-      EXPECT_GT(process_resident_bytes(), before + 30 * kMebibyte);
+  // The first runs of a process leave pages of libraries and kernels, which are not to count below.
+  int64_t before = std::numeric_limits<int64_t>::max() / 2;
+  for (const bool is_first : {true, false}) {
+    for (const bool bf16 : {false, true}) {
+      TrainingArguments args = six_steps();
+      args.bf16 = bf16;
+      {
+        Trainer trainer(model, args, tiny_samples(28, 5));
+        trainer.train();
+        if (!is_first) {
+          EXPECT_GT(process_resident_bytes(), before + 30 * kMebibyte);
+        }
+      }
+      EXPECT_LE(process_resident_bytes(), before + 8 * kMebibyte);
     }
-    EXPECT_LE(process_resident_bytes(), before + 8 * kMebibyte);
+    before = process_resident_bytes();
   }
 }
 
@@ -365,7 +372,7 @@ TEST(TrainerMemory, WhatDoesNotFitIsRefused) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const BertForSequenceClassification model(wide_bert());
   TrainingArguments args = six_steps();
-  // What planning leaves: pages of the libraries and their kernels.
+  // The first planning of a process leaves pages of libraries and kernels, which are not to count below.
   Trainer(model, args, tiny_samples(28, 5));
   args.memory_budget = process_resident_bytes() + 10 * kMebibyte;
   const int64_t before = process_resident_bytes();

@@ -33,6 +33,10 @@ std::string without_load_notice(const std::string& text) {
   return kept;
 }
 
+void take_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_DFL);
+}
+
 StartedProgram::StartedProgram(const std::vector<std::string>& words, const std::filesystem::path& scratch,
                                const ProgramLimits& limits, const std::string& program)
     : output_(scratch / "stdout"), error_(scratch / "stderr") {
@@ -49,6 +53,8 @@ StartedProgram::StartedProgram(const std::vector<std::string>& words, const std:
     if (program != SHOEHORN_PROGRAM) setenv("OMP_WAIT_POLICY", "passive", 0);
     dup2(out, 1);
     dup2(err, 2);
+    take_signals();
+    if (limits.ignored_signal > 0) signal(limits.ignored_signal, SIG_IGN);
     if (limits.file_bytes > 0) {
       signal(SIGXFSZ, SIG_IGN);
       const rlimit limit = {static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
@@ -113,8 +119,6 @@ std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels) 
 }
 
 CliTest::CliTest() {
-  // Programs take signals, whatever the tests were started under: nohup and a shell's background ignore some.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_DFL);
   const std::filesystem::path tokenizer = golden("tokenizer_small");
   BertConfig config;
   config.vocab_size = Tokenizer::load(tokenizer)->vocab_size();

@@ -29,11 +29,16 @@ struct ProgramLimits {
   int64_t file_bytes = 0;             // above 0: a write beyond this fails, as on a full disk
   int64_t address_space_bytes = 0;    // above 0: RLIMIT_AS
   std::filesystem::path cgroup = {};  // the folder of the cgroup to run in
+  int ignored_signal = 0;             // above 0: ignored from the start, as nohup does
 };
 
 // The text without the line that says how busy the machine is (train/load_notice.h): it comes or not, and with other
 // numbers, whatever is tested.
 std::string without_load_notice(const std::string& text);
+
+// For a child of the tests before it becomes a program. Programs take signals, whatever the tests were started under: nohup
+// and a shell's background ignore some.
+void take_signals();
 
 // A started program, its output in files. Kill or wait for it before it goes out of scope.
 class StartedProgram {

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "cli_support.h"
+
 namespace shoehorn::testing {
 
 class OnTerminal {
@@ -25,6 +27,7 @@ class OnTerminal {
     winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
     pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
     if (pid_ != 0) return;
+    take_signals();
     setenv("OMP_WAIT_POLICY", "passive", 0);
     setenv("TERM", "xterm", 1);
     execv(arguments[0], arguments.data());
