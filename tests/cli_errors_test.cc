@@ -156,7 +156,7 @@ TEST_F(CliErrors, OutputThatCannotBeWritten) {
   EXPECT_FALSE(contains(result.output, "step 2")) << "the run should end before it trains";
   expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("validation.csv"),
                   "--output_file", path("absent") / "p.jsonl"},
-                 1, {"p.jsonl"});
+                 2, {"p.jsonl"});
   EXPECT_EQ(read_text_file(path("file")), "x");
 }
 

@@ -48,6 +48,9 @@ TEST_F(CliIntegrity, ResumeRefusesADamagedCheckpointAndNamesTheOneBefore) {
     flip_last_bit(newest / name);
   }
   flip_last_bit(newest / "optimizer.safetensors");
+  expect_failure(train_words({"--resume_from_checkpoint", path("nosuch")}), 2, {"got nothing of this name"});
+  expect_failure(train_words({"--resume_from_checkpoint", output()}), 2,
+                 {"got a directory that has some; the newest complete one is", "checkpoint-"});
   const ProgramRun resumed = succeed(train_words({"--resume_from_checkpoint", "--save_steps", "2"}));
   EXPECT_TRUE(
       contains(resumed.output, "checkpoint-4 is skipped: optimizer.safetensors: expected the checksum"));

@@ -222,6 +222,15 @@ TEST_F(CliLanguageTest, AResumedRunEqualsOneThatWasNotInterrupted) {
   EXPECT_TRUE(read_text_file(output() / "model.safetensors") == whole);
 }
 
+TEST_F(CliLanguageTest, ANewDecoderIsALanguageModelUnlessToldOtherwise) {
+  std::vector<std::string> words = new_model_words("plan", {"--json"});
+  words.erase(words.begin() + 1, words.begin() + 3);  // --task causal-lm
+  const ProgramRun planned = run(words);
+  ASSERT_EQ(planned.exit_code, 0) << planned.error;
+  EXPECT_EQ(json::parse(planned.output)["parameters"],
+            json::parse(run(new_model_words("plan", {"--json"})).output)["parameters"]);
+}
+
 // transformers' attribute_map.
 TEST_F(CliLanguageTest, KeysMayHaveTheNamesThatAllModelsShare) {
   const std::string overrides =

@@ -82,6 +82,40 @@ TEST_F(CliPredict, FormatsByTheName) {
                  2, {"[--output_file]", "'label' twice"});
 }
 
+TEST_F(CliPredict, TextsAreAsLongAsInTraining) {
+  ASSERT_EQ(run(train_words({"--max_seq_length", "6", "--max_steps", "1"})).exit_code, 0);
+  const std::vector<std::string> trained = {"predict", "--model_name_or_path", output(), "--test_file",
+                                            path("train.csv")};
+  const auto predicted = [&](const char* name, const std::vector<std::string>& more) {
+    std::vector<std::string> all = trained;
+    all.insert(all.end(), {"--output_file", path(name)});
+    all.insert(all.end(), more.begin(), more.end());
+    return succeed(all).output;
+  };
+  const std::string said = predicted("as_trained.jsonl", {});
+  EXPECT_TRUE(contains(said, "max_seq_length: 6 tokens, as the model was trained (")) << said;
+  EXPECT_TRUE(contains(said, "reach max_seq_length (6 tokens): longer texts are cut")) << said;
+  EXPECT_TRUE(contains(said, "text: text; label: label\n")) << said;
+  const std::string given = predicted("given.jsonl", {"--max_seq_length", "6"});
+  EXPECT_FALSE(contains(given, "as the model was trained")) << given;
+  EXPECT_EQ(file("as_trained.jsonl"), file("given.jsonl"));
+  predicted("longer.jsonl", {"--max_seq_length", "64"});
+  EXPECT_NE(file("as_trained.jsonl"), file("longer.jsonl"));
+  const ProgramRun evaluated = succeed({"eval", "--model_name_or_path", output(), "--validation_file",
+                                        path("train.csv"), "--output_dir", path("eval")});
+  EXPECT_TRUE(contains(evaluated.output, "max_seq_length: 6 tokens, as the model was trained ("))
+      << evaluated.output;
+}
+
+TEST_F(CliPredict, TextsAreNotLostAndFoldersAreThere) {
+  const std::string before = file("texts.csv");
+  expect_failure(words({"--output_file", path("texts.csv")}), 2,
+                 {"[--output_file] expected another file than --test_file"});
+  EXPECT_EQ(file("texts.csv"), before);
+  expect_failure(words({"--output_file", path("nowhere") / "p.csv"}), 2,
+                 {"[--output_file] expected a file in a directory that exists", "make"});
+}
+
 TEST_F(CliPredict, StandardOutputHasPredictionsAlone) {
   succeed(words({"--output_file", path("p.csv"), "--logits"}));
   const ProgramRun result = succeed(words({"--output_file", "-", "--output_file_format", "csv", "--logits"}));

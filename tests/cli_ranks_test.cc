@@ -166,6 +166,7 @@ TEST_F(CliRanks, AStopSavesACheckpoint) {
     EXPECT_EQ(result.exit_code, 128 + signal);
     EXPECT_TRUE(contains(result.output, "Stopped by " + stop_signal_name(signal) + " after step"))
         << result.error;
+    EXPECT_TRUE(contains(result.output, "launch --nproc_per_node 2 train ")) << result.output;
     EXPECT_EQ(result.error.find("mpirun"), std::string::npos) << result.error;
     const LatestCheckpoint latest = latest_checkpoint(output());
     ASSERT_TRUE(latest.path);
@@ -280,6 +281,14 @@ TEST_F(CliLaunch, PassesSignalsToTheProcessesOfTheProgram) {
   EXPECT_EQ(result.exit_code, 130) << result.error;
   EXPECT_TRUE(contains(result.output, "Stopped by Ctrl-C (SIGINT) after step")) << result.output;
   EXPECT_TRUE(latest_checkpoint(output()).path);
+}
+
+// A slip is told before mpirun is looked for.
+TEST_F(CliLaunch, MistakesAreToldBeforeRanksAreStarted) {
+  expect_failure({"launch", "--nproc_per_node", "2", "eval"}, 2,
+                 {"[launch] expected train or topo", "'eval'"});
+  expect_failure({"launch", "--nproc_per_node", "2", "train", "--learnign_rate", "3"}, 2,
+                 {"[--learnign_rate] expected a known flag", "learning_rate"});
 }
 
 // Each restart is said, with what it goes on from: of this run, not of an earlier one in the directory.

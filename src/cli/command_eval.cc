@@ -61,7 +61,8 @@ int evaluate_model(const ParsedArguments& parsed) {
       data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
     } else {
       args.task = kTextClassification;
-      notices = fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
+      notices = take_trained_length(args, source, parsed.sets("max_seq_length"));
+      notices += fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
       data = load_labelled_file(args, source, *tokenizer,
                                 find_data_files("--validation_file", args.validation_file), true,
                                 args.max_eval_samples, notices)

@@ -11,11 +11,13 @@
 #include <string_view>
 #include <system_error>
 
+#include "arguments/argument_help.h"
 #include "arguments/command_options.h"
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/processors.h"
+#include "cli/command_list.h"
 #include "cli/commands.h"
 #include "io/checkpoint_directory.h"
 #include "ranks/rank_launcher.h"
@@ -159,6 +161,14 @@ bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
   }
 }
 
+// A slip is told once, and before the ranks are started.
+void check_flags_of_train(const std::vector<std::string>& words, int64_t ranks) {
+  const std::vector<std::string> flags(words.begin() + 1, words.end());
+  const bool is_other_work =
+      help_word_of(flags) || std::find(flags.begin(), flags.end(), "--fit") != flags.end();
+  if (words[0] == "train" && !is_other_work) parse_arguments(Command::kTrain, flags, ranks);
+}
+
 // Starts the ranks, and again behind a failure, up to max_restarts times: those that are left, where they can take the
 // same steps. What the user has to correct fails again.
 int run_with_restarts(LaunchedRun run) {
@@ -198,6 +208,12 @@ CommandHelp help_of_launch() {
 
 int run_launch(const std::vector<std::string>& words) {
   const auto command = std::find_first_of(words.begin(), words.end(), kLaunched.begin(), kLaunched.end());
+  for (auto word = words.begin(); word != command; ++word) {
+    if (find_command({*word}).first != nullptr)
+      throw user_error(
+          "[launch] expected train or topo, which run as ranks, got '{}'; it runs as one process: `shoehorn {} …`",
+          *word, *word);
+  }
   const CommandOptions options = parse_options(launch_option_rows(), {words.begin(), command});
   if (command == words.end()) {
     throw user_error(
@@ -210,6 +226,7 @@ int run_launch(const std::vector<std::string>& words) {
     throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
   if (*command == "topo" && options.is_given("max_restarts"))
     throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got topo");
+  check_flags_of_train({command, words.end()}, ranks);
   const std::string mpirun = find_mpirun();
   if (mpirun.empty()) {
     throw user_error(

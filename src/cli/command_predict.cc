@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 
 #include "arguments/argument_table.h"
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "predict/predict_file.h"
+#include "train/data_description.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 
@@ -47,6 +49,19 @@ void check_destination(const TrainingArguments& args, const Destination& destina
     throw user_error(
         "[--json] expected a file for the predictions, got --output_file -; both would be on standard output");
   }
+  std::error_code error;
+  if (std::filesystem::equivalent(args.test_file, destination.predictions, error)) {
+    throw user_error(
+        "[--output_file] expected another file than --test_file, got {}; its texts would be lost",
+        destination.predictions.string());
+  }
+  if (!destination.is_standard_output()) {
+    const std::filesystem::path folder = destination.predictions.parent_path();
+    if (!args.output_file.empty() && !folder.empty() && !std::filesystem::is_directory(folder, error)) {
+      throw user_error("[--output_file] expected a file in a directory that exists, got {}; make {} first",
+                       destination.predictions.string(), folder.string());
+    }
+  }
   const bool is_there = path_exists(args.output_dir);
   if (args.output_file.empty() || (destination.has_results && is_there))
     ensure_writable_directory(args.output_dir);
@@ -66,6 +81,25 @@ LoadedDataset loaded_as(const PredictedFile& predicted, const Model& model) {
   loaded.invalid_utf8 = predicted.invalid_utf8;
   loaded.labels_are_ids = predicted.labels_are_ids;
   return loaded;
+}
+
+// For people: which columns were read, and whether texts were cut.
+std::string describe_read(const PredictedFile& predicted, const TrainingArguments& args) {
+  std::string text = fmt::format("text: {}", shown_columns(predicted.text_columns));
+  if (!predicted.label_columns.empty()) {
+    text += fmt::format("; label{}: {}", predicted.label_columns.size() == 1 ? "" : "s",
+                        shown_columns(predicted.label_columns));
+  }
+  if (predicted.longest_rows > 0) {
+    text += fmt::format("\n{} of {} reach{} max_seq_length ({} tokens): longer texts are cut",
+                        predicted.longest_rows, plural(predicted.rows, "text"),
+                        predicted.longest_rows == 1 ? "es" : "", args.max_seq_length);
+  }
+  return text + "\n";
+}
+
+std::string shown_file(const std::string& name) {
+  return name == "-" ? "standard input" : name;
 }
 
 // For people: what the labels say of the predictions, without the bytes.
@@ -103,6 +137,7 @@ int run_predict(const std::vector<std::string>& words) {
   std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
   PredictionOutput output(destination.predictions);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
+  print_text(args, take_trained_length(args, source, parsed.sets("max_seq_length")), people);
   print_text(args, fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length")),
              people);
   // Of a file that is read as it is predicted the number of rows is not known.
@@ -118,7 +153,8 @@ int run_predict(const std::vector<std::string>& words) {
   bar.finish();
   output.finish();
   print_text(args,
-             fmt::format("{}{}\n", notices_of(args.test_file, loaded_as(predicted, *source.model)),
+             fmt::format("{}{}{}\n", describe_read(predicted, args),
+                         notices_of(shown_file(args.test_file), loaded_as(predicted, *source.model)),
                          describe(thread_count())),
              people);
   nlohmann::json results = to_json(predicted.metrics);

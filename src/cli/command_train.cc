@@ -95,7 +95,9 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
 // What a stop left, and how to go on. `is_trained`: no step was left, and the model is saved.
 std::string format_stop(const TrainOutput& output, const TrainingArguments& args, bool is_trained,
                         const std::vector<std::string>& words) {
-  std::vector<std::string> command = {"train"};
+  std::vector<std::string> command;
+  if (args.world_size > 1) command = {"launch", "--nproc_per_node", std::to_string(args.world_size)};
+  command.emplace_back("train");
   command.insert(command.end(), words.begin(), words.end());
   std::string text =
       fmt::format("Stopped by {} after step {}", stop_signal_name(output.stop_signal), output.global_step);

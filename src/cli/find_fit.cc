@@ -211,10 +211,18 @@ class ExactPlans {
   // All that a report prints of a result, but for its best plans.
   void plan_rows(FitResult& result) {
     std::vector<PlannedCandidate*> rows = {&result.bound};
-    for (auto& [tier, least] : result.least) rows.push_back(&least);
+    for (auto& [tier, least] : result.least) {
+      rows.push_back(&least);
+      for (PlannedCandidate& other : result.nearly_least[tier]) rows.push_back(&other);
+    }
     for (TechniqueEffect& effect : result.techniques) rows.push_back(&effect.plan);
     if (result.above) rows.push_back(&*result.above);
     plan(rows);
+    for (auto& [tier, least] : result.least) {
+      for (const PlannedCandidate& other : result.nearly_least[tier]) {
+        if (other.process_bytes < least.process_bytes) least = other;
+      }
+    }
     plan_frontier(result.frontier);
   }
 

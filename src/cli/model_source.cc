@@ -79,7 +79,7 @@ ModelSource new_model(const TrainingArguments& args) {
   }
   if (config.is_object()) apply_overrides(args.config_overrides, config);
   ModelSource source;
-  source.model = model_from_json(config, file, head_of_task(args.task).value_or(head_of(config)));
+  source.model = model_from_json(config, file, head_of_task(args.task).value_or(head_of_new(config)));
   return source;
 }
 
@@ -126,8 +126,9 @@ ModelSource open_model(const std::string& name_or_path, const std::string& task,
   }
   if (is_adapter_directory(name_or_path)) {
     throw user_error(
-        "[--model_name_or_path {}] expected a model, got an adapter ({}); give its base model with "
-        "--lora_rank, or the adapter to eval or predict",
+        "[--model_name_or_path {}] expected a model, got an adapter ({}); eval and predict take it as it is, other "
+        "commands a model into which it is merged (train with --lora_merge); to train on, give its base model with "
+        "--lora_rank",
         name_or_path, kAdapterConfigName);
   }
   source.directory = name_or_path;

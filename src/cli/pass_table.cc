@@ -19,7 +19,8 @@ std::string change_of_bytes(double bytes) {
 }
 
 std::string change_of(double number, double unit, const char* unit_name, int decimals) {
-  if (number == 0) return "0";
+  const double least_shown = 0.5 * std::pow(10, -decimals);
+  if (std::abs(number / unit) < least_shown) return "0";
   return fmt::format("{:+.{}f}{}", number / unit, decimals, unit_name);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "analysis/step_profile.h"
 #include "arguments/block_arguments.h"
@@ -10,8 +11,11 @@
 #include "base/plural.h"
 #include "base/stop_request.h"
 #include "cli/notice_printer.h"
+#include "io/file.h"
+#include "io/json_file.h"
 #include "io/model_directory.h"
 #include "model/task.h"
+#include "state/checkpoint_record.h"
 #include "train/data_description.h"
 #include "train/language_data.h"
 #include "train/progress.h"
@@ -54,7 +58,7 @@ bool are_default_names(const std::vector<std::string>& names) {
 std::string shown_names(const std::vector<std::string>& names) {
   constexpr size_t kMost = 5;
   std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_class(names[i]));
   return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
 }
 
@@ -156,6 +160,19 @@ std::string fit_max_seq_length(TrainingArguments& args, const Model& model, cons
       most == positions ? "the model has no more positions" : "the tokenizer's model_max_length");
 }
 
+std::string take_trained_length(TrainingArguments& args, const ModelSource& source, bool gives_length) {
+  const std::filesystem::path file =
+      (source.adapter.empty() ? source.directory : source.adapter) / kArgumentsFile;
+  if (gives_length || !path_exists(file)) return {};
+  const nlohmann::json written = read_json(file);
+  const auto length = written.find("max_seq_length");
+  if (length == written.end() || !length->is_number_integer() || *length < 1) return {};
+  if (*length == args.max_seq_length) return {};
+  args.max_seq_length = length->get<int64_t>();
+  return fmt::format("max_seq_length: {} tokens, as the model was trained ({})\n", args.max_seq_length,
+                     file.string());
+}
+
 LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
                                  const Tokenizer& tokenizer, const DataFiles& files, bool read_labels,
                                  std::optional<int64_t> max_samples, std::string& notices) {
@@ -169,6 +186,8 @@ LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSourc
   LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options,
                                     cache_options_of(args, list_companions(source.tokenizer())));
   notices += describe_columns(data, data.dataset) + notices_of(files.name(), data);
+  if (const std::string reaching = format_reaching(data.dataset, args.max_seq_length); !reaching.empty())
+    notices += fmt::format("longest {}{}\n", plural_count(data.dataset.max_length(), "token"), reaching);
   return data;
 }
 

@@ -33,6 +33,10 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
                                bool gives_length);
 
+// Unless the user has set a length, takes the one that the model was trained with where its directory tells it
+// (training_args.json of `train`). Returns a line for people if that is another than the default.
+std::string take_trained_length(TrainingArguments& args, const ModelSource& source, bool gives_length);
+
 // Lines for people on how a file was read: bytes that are no text, labels that are numbers of classes.
 std::string notices_of(const std::string& file, const LoadedDataset& data);
 

@@ -65,7 +65,7 @@ std::string format_techniques(const FitResult& result) {
   for (const TechniqueEffect& effect : result.techniques) {
     const PlannedCandidate& plan = effect.plan;
     text +=
-        fmt::format("  {:<36}{:>13}{:>15}{:>+9.1f}%\n", effect.name, format_bytes(plan.process_bytes),
+        fmt::format("  {:<40}{:>13}{:>15}{:>+9.1f}%\n", effect.name, format_bytes(plan.process_bytes),
                     signed_bytes(plan.process_bytes - asked.process_bytes), 100 * added_time(asked, plan));
   }
   return text;
@@ -89,7 +89,7 @@ std::string format_cheapest(const FitResult& result) {
   std::string text = "What makes it smaller, alone, the cheapest of each tier first\n";
   for (const TechniqueEffect* effect : smaller) {
     const PlannedCandidate& plan = effect->plan;
-    text += fmt::format("  {:<36}{:<9}{:>15}{:>+10.3f} s  {}\n", effect->name, tier_name(plan.run.tier),
+    text += fmt::format("  {:<40}{:<9}{:>15}{:>+10.3f} s  {}\n", effect->name, tier_name(plan.run.tier),
                         signed_bytes(plan.process_bytes - asked.process_bytes),
                         plan.step_seconds - asked.step_seconds, added_flags_text(plan));
   }
@@ -169,7 +169,9 @@ std::string format_fit(const FitReport& report) {
   }
   if (report.samples_in_epoch > 0) {
     const double step = measured == nullptr ? chosen.step_seconds : measured->seconds;
-    text += fmt::format("  epoch                {}", format_seconds(epoch_seconds(report, step)));
+    const bool is_bound = measured == nullptr && !chosen.time.is_calibrated;
+    text += fmt::format("  epoch                {}{}", is_bound ? "no less than " : "",
+                        format_seconds(epoch_seconds(report, step)));
     if (report.price_per_hour > 0)
       text += fmt::format(", {:.2f} at the price given", epoch_price(report, step));
     text += "\n";

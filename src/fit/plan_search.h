@@ -40,7 +40,10 @@ struct FitResult {
   std::vector<PlannedCandidate>
       frontier;  // of all that were planned: less memory takes longer; fastest first
   std::map<MathsChange, PlannedCandidate> least;  // the smallest plan of each tier
-  std::vector<TechniqueEffect> techniques;        // the run as asked for comes first
+  // Others of the tier that are nearly as small, with another micro-batch or order: besides its arenas their process may hold
+  // some MiB less, which only a process of its own tells.
+  std::map<MathsChange, std::vector<PlannedCandidate>> nearly_least;
+  std::vector<TechniqueEffect> techniques;  // the run as asked for comes first
   PlannedCandidate
       bound;  // what binds is this one's: the fastest that does not fit, or the chosen one where all do
   // The fastest that fits with changes of the tier above those that are allowed, where it is faster than all that fit.
@@ -93,6 +96,7 @@ class PlanSearch {
   std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
   const PlannedCandidate& bound_plan(const std::vector<PlannedCandidate>& fitting) const;
   std::optional<PlannedCandidate> find_above(const FitCandidate& asked);
+  std::vector<PlannedCandidate> nearly_as_small(MathsChange tier, const PlannedCandidate& least) const;
 
   const Model& model_;
   RunData data_;

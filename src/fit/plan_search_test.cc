@@ -88,6 +88,11 @@ TEST_F(PlanSearchTest, TheLeastBudgetOfATierIsTheBoundary) {
     EXPECT_FALSE(find(least, space).fitting.empty()) << tier_name(tier);
   }
   int64_t above = std::numeric_limits<int64_t>::max();
+  EXPECT_FALSE(result.nearly_least.at(MathsChange::kRounding).empty());
+  for (const PlannedCandidate& other : result.nearly_least.at(MathsChange::kRounding)) {
+    EXPECT_LE(other.run.tier, MathsChange::kRounding);
+    EXPECT_NE(other.run.flags, result.least.at(MathsChange::kRounding).run.flags);
+  }
   for (const auto& [tier, plan] : result.least) {
     EXPECT_LE(plan.process_bytes, above) << "a tier may do what the one below it may";
     above = plan.process_bytes;

@@ -66,6 +66,13 @@ Head head_of(const json& config) {
                                                                         : Head::kSequenceClassification;
 }
 
+Head head_of_new(const json& config) {
+  const Architecture* const architecture =
+      config.is_object() ? find_architecture(model_type_of(config)) : nullptr;
+  const bool is_decoder = architecture != nullptr && architecture->make_language_model != nullptr;
+  return is_decoder && !config.contains("architectures") ? Head::kCausalLanguageModel : head_of(config);
+}
+
 std::unique_ptr<Model> model_from_json(const json& config, const std::string& file, Head head) {
   if (!config.is_object()) throw user_error("[{}] expected a JSON object, got {}", file, config.type_name());
   const json type = model_type_of(config);

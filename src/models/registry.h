@@ -22,6 +22,9 @@ enum class Head : uint8_t { kSequenceClassification, kCausalLanguageModel };
 // classifier's.
 Head head_of(const nlohmann::json& config);
 
+// Of a model that is made anew by its model_type: a decoder's config that names no class is a language model's.
+Head head_of_new(const nlohmann::json& config);
+
 // A model with new weights from a parsed config.json. Without model_type it is BERT. `file` is named in
 // errors. UserError: an unknown model_type, an architecture without this head, or a config that the
 // architecture cannot compute.

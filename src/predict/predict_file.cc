@@ -82,6 +82,9 @@ class FilePredictor {
     result.rows = rows_;
     result.is_scored = labels_.are_whole();
     result.labels_are_ids = labels_.are_ids();
+    result.text_columns = text_names_;
+    result.label_columns = label_names_;
+    result.longest_rows = longest_rows_;
     return result;
   }
 
@@ -122,10 +125,10 @@ class FilePredictor {
     const TextColumns found = find_text_columns(part, columns_);
     texts_ = {found.text};
     if (found.pair >= 0) texts_.push_back(found.pair);
-    if (args_.write_texts) {
-      for (const int64_t column : texts_) fields.text_columns.push_back(name_of(part, column));
-    }
+    for (const int64_t column : texts_) text_names_.push_back(name_of(part, column));
+    if (args_.write_texts) fields.text_columns = text_names_;
     label_columns_ = found.labels;
+    for (const int64_t column : label_columns_) label_names_.push_back(name_of(part, column));
     writer_ = make_prediction_writer(format_, model_.task(), std::move(fields));
     writer_->append_header(text_);
   }
@@ -158,8 +161,10 @@ class FilePredictor {
           {texts.text(row), pairs != nullptr ? pairs->text(row) : std::string_view(), pairs != nullptr});
     }
     DatasetBuilder builder;
-    for (const TokenizedExample& example : tokenize_(examples))
+    for (const TokenizedExample& example : tokenize_(examples)) {
+      longest_rows_ += std::ssize(example.input_ids) == args_.max_seq_length;
       builder.add(example.input_ids, example.token_type_ids);
+    }
     labels_.add(part, label_columns_, builder);
     return builder.finish();
   }
@@ -228,6 +233,8 @@ class FilePredictor {
   ColumnOptions columns_;
   int64_t id_ = -1;
   std::vector<int64_t> texts_, label_columns_;
+  std::vector<std::string> text_names_, label_names_;
+  int64_t longest_rows_ = 0;
   std::unique_ptr<PredictionWriter> writer_;
   std::optional<Predictor> predictor_;
   int64_t rows_ = 0;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "arguments/training_arguments.h"
 #include "model/model.h"
@@ -42,9 +43,12 @@ struct PredictedFile {
   // predicting and writing; where the file has labels also predict_loss and what the task scores; and four
   // predict_memory_* keys, as training has them.
   Metrics metrics = {};
-  ScoreDetails details = {};    // of labelled files
-  bool is_scored = false;       // all rows had labels
-  int64_t invalid_utf8 = 0;     // ill-formed stretches of bytes that were read as U+FFFD
+  ScoreDetails details = {};                    // of labelled files
+  bool is_scored = false;                       // all rows had labels
+  int64_t invalid_utf8 = 0;                     // ill-formed stretches of bytes that were read as U+FFFD
+  std::vector<std::string> text_columns = {};   // one or two
+  std::vector<std::string> label_columns = {};  // those that were read
+  int64_t longest_rows = 0;                     // rows of max_seq_length tokens: longer texts are cut
   bool labels_are_ids = false;  // the labels are numbers of the model's classes, which have other names
 };
 

@@ -23,7 +23,7 @@ std::string shaded(double x, double y, double width, double height, double share
                      svg::rectangle(x, y, width, height, "bar " + svg::color_class(0), tooltip));
 }
 
-// "3  name": columns have only the numbers, for which there is room.
+// "3  name": columns have only the numbers, for which there is room. Where there is room for all names they stand there.
 std::string numbered(const HeatMap& map, size_t index) {
   return fmt::format("{}  {}", index + 1, map.names[index]);
 }
@@ -43,6 +43,9 @@ std::string draw(const HeatMap& map, double width) {
   const double left = name_room + 10;
   const double cell = std::min(kMostCell, (width - left) / static_cast<double>(std::max<size_t>(1, count)));
   const bool has_names = cell >= kTextHeight;
+  const bool has_column_names = std::all_of(map.names.begin(), map.names.end(), [&](const std::string& name) {
+    return text_width(name) + 4 <= cell;
+  });
   const svg::Part title = svg::title(map.title, width);
   std::string body = title.body;
   const std::vector<std::string> axes =
@@ -50,15 +53,17 @@ std::string draw(const HeatMap& map, double width) {
   body += svg::text_lines(0, title.height + 11, axes, svg::Anchor::kStart, "axistitle");
   double y = title.height + kTextLine * static_cast<double>(axes.size()) + kTextHeight + 4;
   for (size_t column = 0; has_names && column < count; ++column) {
-    body += svg::text(left + cell * (static_cast<double>(column) + 0.5), y - 5, std::to_string(column + 1),
-                      svg::Anchor::kMiddle, "tick");
+    body += svg::text(left + cell * (static_cast<double>(column) + 0.5), y - 5,
+                      has_column_names ? map.names[column] : std::to_string(column + 1), svg::Anchor::kMiddle,
+                      "tick");
   }
   for (size_t row = 0; row < count; ++row) {
     const std::span<const int64_t> counts = std::span(map.counts).subspan(row * count, count);
     const auto whole = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
     double height = cell;
     if (has_names) {
-      const std::vector<std::string> name = wrapped(numbered(map, row), name_room);
+      const std::vector<std::string> name =
+          wrapped(has_column_names ? map.names[row] : numbered(map, row), name_room);
       const double name_height = kTextLine * static_cast<double>(name.size());
       height = std::max(cell, name_height + 4);
       body +=

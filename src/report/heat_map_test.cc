@@ -26,6 +26,17 @@ TEST(HeatMap, ShadesAreSharesOfARow) {
   EXPECT_FALSE(contains(svg, "a<b"));
 }
 
+// A class that is called 0 is not the first of them.
+TEST(HeatMap, ShortNamesStandAtTheirColumns) {
+  const std::string svg = draw(HeatMap{.names = {"0", "1"}, .counts = {1, 0, 0, 1}}, 800);
+  EXPECT_TRUE(contains(svg, ">0</text>"));
+  EXPECT_FALSE(contains(svg, ">2</text>"));
+  const std::string longer = draw(HeatMap{.names = std::vector<std::string>(12, "a long name of a class"),
+                                          .counts = std::vector<int64_t>(144, 1)},
+                                  800);
+  EXPECT_TRUE(contains(longer, ">12</text>"));
+}
+
 TEST(HeatMap, ARowWithoutCountsHasNoShade) {
   const std::string svg = draw(HeatMap{.names = {"a", "b"}, .counts = {0, 0, 1, 1}});
   EXPECT_TRUE(contains(svg, "fill-opacity=\"0.000\""));

@@ -227,6 +227,17 @@ std::filesystem::path find_checkpoint(const TrainingArguments& arguments, std::v
                                       int64_t below) {
   if (arguments.resume_from_checkpoint != "true") {
     std::filesystem::path named = arguments.resume_from_checkpoint;
+    if (!path_exists(named)) {
+      throw user_error(
+          "[--resume_from_checkpoint {}] expected the directory of a checkpoint, got nothing of this name",
+          named.string());
+    }
+    if (const LatestCheckpoint inside = latest_checkpoint(named); inside.path) {
+      throw user_error(
+          "[--resume_from_checkpoint {}] expected a checkpoint, got a directory that has some; the newest "
+          "complete one is {}",
+          named.string(), inside.path->string());
+    }
     if (const std::string defect = checkpoint_defect(named); !defect.empty()) {
       throw user_error("[--resume_from_checkpoint {}] expected a complete checkpoint, got one where {}; {}",
                        named.string(), defect, advice_instead_of(named));

@@ -18,13 +18,6 @@ std::string shown_name(const std::string& name) {
   return printable(shorten(name, kMaxBytes), 2 * kMaxBytes);
 }
 
-std::string shown_columns(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 6;
-  std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
-  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
-}
-
 std::string describe_classes(const LabelMap& labels, const std::vector<int64_t>& counts) {
   constexpr size_t kAll = 8;
   constexpr size_t kMostFrequent = 3;
@@ -54,6 +47,13 @@ std::string describe_values(const Dataset& samples) {
 }
 
 }  // namespace
+
+std::string shown_columns(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 6;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
+  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
+}
 
 std::string shown_class(const std::string& name) {
   const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
