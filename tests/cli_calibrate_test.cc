@@ -38,7 +38,7 @@ class CliCalibrate : public CliTest {
 
 TEST_F(CliCalibrate, FitAndPlanSayWhetherTimesAreCalibrated) {
   const ProgramRun before = run(words("fit"));
-  EXPECT_TRUE(contains(before.output, "Times are not calibrated: nobody did it")) << before.output;
+  EXPECT_TRUE(contains(before.output, "Times are not calibrated for this machine")) << before.output;
   EXPECT_TRUE(contains(before.output, "no less than")) << before.output;
   EXPECT_TRUE(contains(run(words("plan")).output, "`shoehorn calibrate` does it"));
   EXPECT_FALSE(json_of("plan").contains("step_seconds"));

@@ -246,6 +246,17 @@ TEST_F(CliLanguageTest, KeysMayHaveTheNamesThatAllModelsShare) {
   EXPECT_FALSE(config.contains("hidden_size"));
 }
 
+TEST_F(CliLanguageTest, ALengthOfTextsIsSaidNotToCount) {
+  const auto said = [&](const std::vector<std::string>& more) {
+    const ProgramRun planned = run(new_model_words("plan", more));
+    EXPECT_EQ(planned.exit_code, 0) << planned.error;
+    return contains(planned.output, "max_seq_length: 20 is not used");
+  };
+  EXPECT_TRUE(said({"--max_seq_length", "20"}));
+  EXPECT_FALSE(said({}));
+  EXPECT_FALSE(said({"--max_seq_length", "16"})) << "as the block is";
+}
+
 TEST_F(CliLanguageTest, MistakesAreNamed) {
   expect_failure(new_model_words("train", {"--config_overrides", "n_embdd=32"}), 2,
                  {"n_embdd", "did you mean 'n_embd'"});

@@ -114,11 +114,15 @@ std::vector<ArgumentSpec> hub_and_trackers() {
        .group = kHub,
        .kind = kText,
        .standard = std::string("huggingface"),
-       .status = kNotYet,
+       .status = kRefused,
        .why = kNoTracker},
-      {.name = "trackio_space_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
-      {.name = "trackio_bucket_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
-      {.name = "trackio_static_space_id", .group = kHub, .kind = kText, .status = kNotYet, .why = kNoTracker},
+      {.name = "trackio_space_id", .group = kHub, .kind = kText, .status = kRefused, .why = kNoTracker},
+      {.name = "trackio_bucket_id", .group = kHub, .kind = kText, .status = kRefused, .why = kNoTracker},
+      {.name = "trackio_static_space_id",
+       .group = kHub,
+       .kind = kText,
+       .status = kRefused,
+       .why = kNoTracker},
   };
 }
 

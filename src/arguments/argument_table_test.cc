@@ -139,7 +139,7 @@ TEST(ArgumentTable, RefusesKnownChoicesAndListsThoseThereAre) {
   EXPECT_FALSE(contains(parse_error({"--optim", ""}), "did you mean"));
   EXPECT_TRUE(contains(
       parse_error({"--report_to", "wandb"}),
-      "[--report_to] expected one of none, all, tensorboard, html, jsonl, got 'wandb'; known, but not"));
+      "[--report_to] expected one of none, all, tensorboard, html, jsonl, got 'wandb'; known, but refused"));
   EXPECT_TRUE(contains(
       parse_error({"--tf32"}),
       "[--tf32] expected nothing, got true; known, but not in this version yet: it needs an NVIDIA GPU"));

@@ -206,13 +206,21 @@ LanguageReader language_reader(const TrainingArguments& args, const ModelSource&
 }
 
 void load_language_task(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
-                        TextTask& task) {
+                        bool gives_length, TextTask& task) {
+  const int64_t given_length = args.max_seq_length;
   LanguageData data = load_language_data(args, language_reader(args, source, tokenizer));
   args.max_seq_length = *args.block_size;
   task.train = std::move(data.train.dataset);
   task.validation = std::move(data.validation.dataset);
   task.summary = std::move(data.summary);
   task.notices = std::move(data.notices);
+  // A file of arguments has the default, or what an earlier run had as its block size.
+  if (gives_length && given_length != TrainingArguments().max_seq_length &&
+      given_length != args.max_seq_length) {
+    task.notices += fmt::format(
+        "max_seq_length: {} is not used: a language model's samples are blocks of --block_size {} tokens\n",
+        given_length, *args.block_size);
+  }
 }
 
 constexpr int64_t kAllPercents = 100;
@@ -299,7 +307,7 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
   }
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   if (is_language)
-    load_language_task(args, source, *tokenizer, task);
+    load_language_task(args, source, *tokenizer, gives_length, task);
   else
     load_classification_task(args, source, *tokenizer, gives_length, task);
   return task;

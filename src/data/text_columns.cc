@@ -110,6 +110,10 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
     }
     found.text = named_column(table, names[0], "text_column_names");
     if (names.size() == 2) found.pair = named_column(table, names[1], "text_column_names");
+    if (found.text == found.pair) {
+      throw user_error("[text_column_names] expected two columns for a pair of texts, got '{}' twice",
+                       names[0]);
+    }
     if (is_label(found.text) || is_label(found.pair)) {
       // A column that only looks like a label by its name is text if the user says so.
       if (!options.label_column_name.empty()) {

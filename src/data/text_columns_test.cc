@@ -75,6 +75,8 @@ TEST(TextColumns, Errors) {
   EXPECT_TRUE(contains(absent, "it has: text, label"));
   EXPECT_TRUE(contains(error({.text_column_names = {}, .label_column_name = "l"}), "[label_column_name]"));
   EXPECT_TRUE(contains(error({.text_column_names = {"a", "b", "c"}, .label_column_name = ""}), "got 3"));
+  EXPECT_TRUE(
+      contains(error({.text_column_names = {"text", "text"}, .label_column_name = ""}), "'text' twice"));
   EXPECT_TRUE(contains(error({.text_column_names = {"label"}, .label_column_name = "label"}), "for both"));
   EXPECT_TRUE(contains(message_of<UserError>([] { find_text_columns(csv("id,label\n1,2\n")); }),
                        "expected a column of text"));

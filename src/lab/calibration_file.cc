@@ -59,8 +59,10 @@ LoadedCalibration load_calibration(const std::filesystem::path& path, const nloh
   };
   const CachedJson file = load_cached_json(path);
   if (!file.content) {
-    return unusable(file.defect.empty() ? "nobody did it for this machine and number of threads"
-                                        : file.defect);
+    if (!file.defect.empty()) return unusable(file.defect);
+    loaded.notice =
+        "Times are not calibrated for this machine and number of threads; `shoehorn calibrate` measures them\n";
+    return loaded;
   }
   try {
     const nlohmann::json& content = *file.content;

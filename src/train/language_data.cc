@@ -78,11 +78,13 @@ struct Part {
   std::string_view max_blocks_flag = {};
 };
 
-std::string format_blocks(const Part& part, const BlockCounts& counts, const BlockOptions& options) {
+// `column`: that of the texts; empty for lines.
+std::string format_blocks(const Part& part, const std::string& column, const BlockCounts& counts,
+                          const BlockOptions& options) {
   std::string line =
-      fmt::format("{}: {}, {} of {}{}", part.name, plural_count(counts.tokens, "token"),
-                  plural_count(counts.blocks, "block"), counts.short_blocks > 0 ? "up to " : "",
-                  plural_count(options.block_size, "token"));
+      fmt::format("{}{}: {}, {} of {}{}", part.name, column.empty() ? "" : fmt::format(", column {}", column),
+                  plural_count(counts.tokens, "token"), plural_count(counts.blocks, "block"),
+                  counts.short_blocks > 0 ? "up to " : "", plural_count(options.block_size, "token"));
   const auto add = [&](int64_t count, std::string_view noun, std::string_view of_one,
                        std::string_view of_many) {
     if (count > 0) line += fmt::format("; {} {}", plural_count(count, noun), count == 1 ? of_one : of_many);
@@ -117,7 +119,7 @@ LanguageBlocks cut(const TrainingArguments& args, const LoadedTexts& loaded, con
   options.max_blocks = part.max_blocks.value_or(0);
   LanguageBlocks blocks;
   blocks.dataset = Dataset::next_token(cut_blocks(loaded.texts, options, &blocks.counts));
-  summary += format_blocks(part, blocks.counts, options);
+  summary += format_blocks(part, loaded.text_column, blocks.counts, options);
   return blocks;
 }
 

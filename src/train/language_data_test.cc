@@ -147,6 +147,7 @@ TEST_F(LanguageDataTest, NothingIsLeftOutInSilence) {
   args_.train_file = directory_.write("b.csv", "text\n\"\"\n" + std::string(40, 'z') + "\n");
   EXPECT_TRUE(
       contains(load().summary, "1 text longer than a block is cut into several; 1 text has no token"));
+  EXPECT_TRUE(contains(load().summary, "b.csv: 2 texts, column text: "));
 }
 
 TEST_F(LanguageDataTest, TheFirstTextsAreToEvaluateOn) {
