@@ -40,7 +40,7 @@ TEST_F(CliCalibrate, FitAndPlanSayWhetherTimesAreCalibrated) {
   const ProgramRun before = run(words("fit"));
   EXPECT_TRUE(contains(before.output, "Times are not calibrated for this machine")) << before.output;
   EXPECT_TRUE(contains(before.output, "no less than")) << before.output;
-  EXPECT_TRUE(contains(run(words("plan")).output, "`shoehorn calibrate` does it"));
+  EXPECT_TRUE(contains(run(words("plan")).output, "`shoehorn calibrate` measures them"));
   EXPECT_FALSE(json_of("plan").contains("step_seconds"));
 
   const ProgramRun calibrated = run({"calibrate", "--quick", "--max_seconds", "600"});
