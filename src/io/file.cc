@@ -196,6 +196,16 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(std::span<const std::byte> data) {
   CHECK(descriptor_.is_open(), "write to '{}' after it was sealed", path_.string());
+  // Hashed no further ahead than a cache holds: the bytes come from memory once, for the hash and for the disk.
+  constexpr size_t kHashedAtOnceBytes = size_t{4} << 20;
+  while (checksum_ && data.size() > kHashedAtOnceBytes) {
+    write_piece(data.first(kHashedAtOnceBytes));
+    data = data.subspan(kHashedAtOnceBytes);
+  }
+  write_piece(data);
+}
+
+void AtomicFile::write_piece(std::span<const std::byte> data) {
   const auto hashing = checksum_ ? checksum_->begin(data) : ConcurrentHash::Pending(nullptr);
   while (!data.empty()) {
     int64_t written = 0;

@@ -68,6 +68,8 @@ class AtomicFile {
   void commit();
 
  private:
+  void write_piece(std::span<const std::byte> data);
+
   std::filesystem::path path_;
   std::filesystem::path temporary_;  // empty once renamed or moved from
   FileDescriptor descriptor_;
