@@ -482,7 +482,7 @@ FIGURES = [
     Figure("attention", ("attention",), attention_table),
     Figure("updates", ("updates",), updates_table),
     Figure("checksum", ("checksum",), checksum_table),
-    Figure("checksum_pairs", ("checksum_pairs",), checksum_pairs_table),
+    Figure("checksum_pairs", ("checksum_pairs",), checksum_pairs_table, only_newest=True),
     Figure("packing", ("packing",), packing_table),
     Figure("tokenizer", ("tokenizer",), tokenizer_table),
     Figure("planning", PLANS, planning_table),
