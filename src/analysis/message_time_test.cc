@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analysis/analysis_testing.h"
 #include "analysis/rank_methods.h"
 #include "analysis/step_time.h"
 #include "arguments/step_settings.h"
@@ -83,16 +84,7 @@ TEST_F(MessageTimeTest, CollectivesGoOneAfterTheOther) {
 
 class RankedSession : public ::testing::Test {
  protected:
-  RankedSession() : model_(small()) {}
-  static BertConfig small() {
-    BertConfig config;
-    config.vocab_size = 100;
-    config.hidden_size = 64;
-    config.num_hidden_layers = 2;
-    config.num_attention_heads = 4;
-    config.intermediate_size = 256;
-    return config;
-  }
+  RankedSession() : model_(testing::two_layer_bert()) {}
   SessionOptions options(int64_t ranks, int64_t stage, int64_t micro_batches = 1) const {
     TrainingArguments args;
     args.gradient_accumulation_steps = micro_batches;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "analysis/analysis_testing.h"
 #include "analysis/step_time.h"
 #include "arguments/step_settings.h"
 #include "base/error_testing.h"
@@ -115,16 +116,7 @@ OpCosts plain_costs(const Session& session) {
 
 class StepTimeTest : public ::testing::Test {
  protected:
-  StepTimeTest() : model_(small()) {}
-  static BertConfig small() {
-    BertConfig config;
-    config.vocab_size = 100;
-    config.hidden_size = 64;
-    config.num_hidden_layers = 2;
-    config.num_attention_heads = 4;
-    config.intermediate_size = 256;
-    return config;
-  }
+  StepTimeTest() : model_(testing::two_layer_bert()) {}
   std::unique_ptr<Session> session(int64_t micro_batches) const {
     TrainingArguments args;
     args.gradient_accumulation_steps = micro_batches;

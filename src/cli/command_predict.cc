@@ -85,11 +85,7 @@ LoadedDataset loaded_as(const PredictedFile& predicted, const Model& model) {
 
 // For people: which columns were read, and whether texts were cut.
 std::string describe_read(const PredictedFile& predicted, const TrainingArguments& args) {
-  std::string text = fmt::format("text: {}", shown_columns(predicted.text_columns));
-  if (!predicted.label_columns.empty()) {
-    text += fmt::format("; label{}: {}", predicted.label_columns.size() == 1 ? "" : "s",
-                        shown_columns(predicted.label_columns));
-  }
+  std::string text = describe_columns(predicted.text_columns, predicted.label_columns);
   if (predicted.longest_rows > 0) {
     text += fmt::format("\n{} of {} reach{} max_seq_length ({} tokens): longer texts are cut",
                         predicted.longest_rows, plural(predicted.rows, "text"),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/analysis_testing.h"
 #include "base/error_testing.h"
 #include "model/task.h"
 #include "models/bert.h"
@@ -18,14 +19,7 @@ constexpr int64_t kOverhead = 20 << 20;
 class PlanSearchTest : public ::testing::Test {
  protected:
   PlanSearchTest() {
-    // Activations are most of it: long sequences, few weights.
-    BertConfig config;
-    config.vocab_size = 100;
-    config.hidden_size = 64;
-    config.num_hidden_layers = 2;
-    config.num_attention_heads = 4;
-    config.intermediate_size = 256;
-    model_.emplace(config);
+    model_.emplace(testing::two_layer_bert());  // with long sequences below
     data_ = Dataset::alike(8, 128, model_->task().label_shape());
     asked_.arguments.per_device_train_batch_size = 8;
     asked_.arguments.max_seq_length = 128;

@@ -18,6 +18,13 @@ std::string shown_name(const std::string& name) {
   return printable(shorten(name, kMaxBytes), 2 * kMaxBytes);
 }
 
+std::string shown_columns(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 6;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
+  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
+}
+
 std::string describe_classes(const LabelMap& labels, const std::vector<int64_t>& counts) {
   constexpr size_t kAll = 8;
   constexpr size_t kMostFrequent = 3;
@@ -48,13 +55,6 @@ std::string describe_values(const Dataset& samples) {
 
 }  // namespace
 
-std::string shown_columns(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 6;
-  std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(shown_name(names[i]));
-  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", …" : "");
-}
-
 std::string shown_class(const std::string& name) {
   const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
   const auto is_letter = [](char c) {
@@ -79,11 +79,16 @@ std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels
   return counts;
 }
 
+std::string describe_columns(const std::vector<std::string>& texts, const std::vector<std::string>& labels) {
+  const std::string line = fmt::format("text: {}", shown_columns(texts));
+  if (labels.empty()) return line;
+  return fmt::format("{}; label{}: {}", line, labels.size() == 1 ? "" : "s", shown_columns(labels));
+}
+
 std::string describe_columns(const LoadedDataset& data, const Dataset& samples) {
-  std::string line = fmt::format("text: {}", shown_columns(data.text_columns));
-  if (data.label_columns.empty() || samples.size() == 0) return line + "\n";
-  line += fmt::format("; label{}: {}", data.label_columns.size() == 1 ? "" : "s",
-                      shown_columns(data.label_columns));
+  if (data.label_columns.empty() || samples.size() == 0)
+    return describe_columns(data.text_columns, {}) + "\n";
+  const std::string line = describe_columns(data.text_columns, data.label_columns);
   const std::vector<int64_t> counts = class_counts(samples, data.labels);
   return line + "; " + (counts.empty() ? describe_values(samples) : describe_classes(data.labels, counts)) +
          "\n";

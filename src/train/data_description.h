@@ -10,9 +10,6 @@
 
 namespace shoehorn {
 
-// Names of columns with commas between them.
-std::string shown_columns(const std::vector<std::string>& names);
-
 // A class's name for a line in which a number follows it: in quotes where it has no letter, begins or ends in a
 // space, or holds a comma.
 std::string shown_class(const std::string& name);
@@ -20,6 +17,9 @@ std::string shown_class(const std::string& name);
 // Samples of each class: of kClass one class a sample, of kValue with several classes a text those that it has. Empty for
 // numbers.
 std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels);
+
+// "text: premise, hypothesis; label: target"; without labels only the texts.
+std::string describe_columns(const std::vector<std::string>& texts, const std::vector<std::string>& labels);
 
 // "text: premise, hypothesis; label: target; classes: different 150, same 250", with a line end. Of many classes the
 // three most frequent ones and the least; of numbers their range. `samples` are those that are counted.
