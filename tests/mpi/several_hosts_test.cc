@@ -91,12 +91,14 @@ TEST_F(SeveralHosts, TrainAsOneHostDoes) {
     ASSERT_EQ(one.exit_code, 0) << one.output << one.error;
     const std::string two_hosts = std::string("two-hosts-") + stage;
     const int64_t few = link_bytes_of(std::string("few-steps-") + stage, with_steps(kFewSteps));
-    const int64_t bytes = link_bytes_of(two_hosts, with_steps(kSteps)) - few;
+    const int64_t all = link_bytes_of(two_hosts, with_steps(kSteps));
     EXPECT_TRUE(read_text_file(path(two_hosts) / "model.safetensors") ==
                 read_text_file(path(std::string("one-host-") + stage) / "model.safetensors"));
-    const int64_t planned = 2 * (kSteps - kFewSteps) * planned_bytes_of_a_step(method);
-    EXPECT_GE(bytes, planned);
-    EXPECT_LE(bytes, planned + planned / 4);
+    const int64_t planned = 2 * planned_bytes_of_a_step(method);  // of both ranks
+    // Packets are as large as the moment permits: headers and acknowledgements are up to a tenth of a run, and may be all
+    // of one run and none of the other.
+    EXPECT_GE(all - few, (kSteps - kFewSteps) * planned - few / 10);
+    EXPECT_LE(all - few, (kSteps - kFewSteps) * planned + all / 10);
   }
 }
 
