@@ -199,6 +199,43 @@ TEST_F(CliRecipes, LlamaLora) {
   EXPECT_TRUE(std::filesystem::exists(output() / "adapter_model.safetensors"));
 }
 
+TEST_F(CliRecipes, AnAdapterGoesOnWithATextAsTheMergedModelDoes) {
+  const std::string model =
+      new_model("llama",
+                "hidden_size=32,intermediate_size=64,num_hidden_layers=2,num_attention_heads=4,"
+                "num_key_value_heads=2,max_position_embeddings=32,vocab_size=280");
+  const auto train_into = [&](const std::string& directory, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--model_name_or_path",
+                                      model,
+                                      "--validation_split_percentage",
+                                      "10",
+                                      "--output_dir",
+                                      path(directory).string(),
+                                      "--learning_rate",
+                                      "0.1",
+                                      "--max_steps",
+                                      "8",
+                                      "--bf16",
+                                      "false",
+                                      "--master_weights",
+                                      "fp32"};
+    words.insert(words.end(), more.begin(), more.end());
+    run_recipe("llama-lora.json", words);
+  };
+  const auto text_of = [&](const std::string& directory) {
+    const ProgramRun result = run({"generate", "--model_name_or_path", directory, "--prompt", "once upon",
+                                   "--no_do_sample", "--max_new_tokens", "12", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result.output;
+  };
+  train_into("adapter", {});
+  train_into("merged", {"--lora_merge"});
+  ASSERT_FALSE(std::filesystem::exists(path("merged") / "adapter_config.json"));
+  const std::string text = text_of(path("adapter").string());
+  EXPECT_EQ(text, text_of(path("merged").string()));
+  EXPECT_NE(text, text_of(model));
+}
+
 TEST_F(CliRecipes, GptShakespeare) {
   run_recipe("gpt-shakespeare.json",
              {"--tokenizer_name", tokenizer(), "--config_overrides",

@@ -107,6 +107,28 @@ TEST_F(CliPredict, TextsAreAsLongAsInTraining) {
       << evaluated.output;
 }
 
+TEST_F(CliPredict, ColumnsAreThoseOfTheTraining) {
+  std::string rows = "said,mood,noise\n";
+  for (int i = 0; i < 16; ++i) rows += i % 2 == 0 ? "good day,up,x y\n" : "bad day,down,x y\n";
+  std::ofstream(path("mood.csv")) << rows;
+  ASSERT_EQ(run(train_words({"--train_file", path("mood.csv"), "--text_column_names", "said",
+                             "--label_column_name", "mood", "--max_steps", "1"}))
+                .exit_code,
+            0);
+  const ProgramRun evaluated = succeed({"eval", "--model_name_or_path", output(), "--validation_file",
+                                        path("mood.csv"), "--output_dir", path("eval")});
+  EXPECT_TRUE(contains(evaluated.output, "text: said; label: mood; classes: down 8, up 8\n"))
+      << evaluated.output;
+  const auto predicted = [&](const char* name) {
+    return succeed({"predict", "--model_name_or_path", output(), "--test_file", path(name), "--output_file",
+                    path("p.jsonl")})
+        .output;
+  };
+  EXPECT_TRUE(contains(predicted("mood.csv"), "text: said; label: mood\n"));
+  std::ofstream(path("other.csv")) << "words\ngood day\n";
+  EXPECT_TRUE(contains(predicted("other.csv"), "text: words\n")) << "a file that has other columns";
+}
+
 TEST_F(CliPredict, TextsAreNotLostAndFoldersAreThere) {
   const std::string before = file("texts.csv");
   expect_failure(words({"--output_file", path("texts.csv")}), 2,

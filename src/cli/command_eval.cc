@@ -13,11 +13,11 @@
 #include "cli/notice_printer.h"
 #include "cli/score_text.h"
 #include "cli/text_task.h"
+#include "cli/trained_settings.h"
 #include "exec/backend/thread_count.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "state/checkpoint_record.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/trainer.h"
@@ -26,16 +26,12 @@ namespace shoehorn {
 
 namespace {
 
-// The losses that a training with weights reported are not those of an evaluation without; its file of arguments knows.
-std::string notice_of_training_weights(const ParsedArguments& parsed, const ModelSource& source) {
-  const std::filesystem::path file = source.directory / kArgumentsFile;
-  if (parsed.sets("class_weights") || !path_exists(file)) return "";
-  const nlohmann::json written = read_json(file);
-  const auto weights = written.find("class_weights");
-  if (weights == written.end() || weights->empty()) return "";
+// The losses that a training with weights reported are not those of an evaluation without.
+std::string notice_of_training_weights(const ParsedArguments& parsed, const TrainedSettings& trained) {
+  if (parsed.sets("class_weights") || trained.class_weights.empty()) return "";
   return fmt::format(
       "{}: training weighed the classes (class_weights {}), this loss does not; --class_weights gives weights\n",
-      file.string(), weights->dump());
+      trained.file.string(), trained.class_weights);
 }
 
 }  // namespace
@@ -61,13 +57,11 @@ int evaluate_model(const ParsedArguments& parsed) {
       data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
     } else {
       args.task = kTextClassification;
-      notices = take_trained_length(args, source, parsed.sets("max_seq_length"));
+      const TrainedSettings trained = read_trained_settings(source);
+      notices = take_trained_length(args, trained, parsed.sets("max_seq_length"));
       notices += fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-      data = load_labelled_file(args, source, *tokenizer,
-                                find_data_files("--validation_file", args.validation_file), true,
-                                args.max_eval_samples, notices)
-                 .dataset;
-      notices += notice_of_training_weights(parsed, source);
+      data = load_evaluation_labels(args, source, trained.columns, *tokenizer, notices);
+      notices += notice_of_training_weights(parsed, trained);
     }
     print_text(args, fmt::format("{}{}{}\n", summary, notices, describe(thread_count())));
     TrainerOptions options;

@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/growing_text.h"
 #include "cli/model_source.h"
+#include "cli/notice_printer.h"
 #include "cli/output_lines.h"
 #include "cli/stage_line.h"
 #include "cli/thread_option.h"
@@ -38,7 +39,7 @@ const std::vector<ArgumentSpec>& generate_option_rows() {
        .kind = kText,
        .standard = std::string(),
        .value = "DIR",
-       .help = "directory of a language model with its tokenizer",
+       .help = "directory of a language model with its tokenizer, or of an adapter",
        .aliases = {"model"}},
       {.name = "prompt", .kind = kText, .standard = std::string(), .help = "the text to go on with"},
       {.name = "max_new_tokens",
@@ -112,8 +113,10 @@ int run_generate(const std::vector<std::string>& words) {
   use_given_threads(given);
   if (given.text("model_name_or_path").empty())
     throw user_error("[--model_name_or_path] expected a language model's directory, got nothing");
-  const ModelSource source =
-      open_model(given.text("model_name_or_path"), std::string(kCausalLanguageModel), false, true);
+  TrainingArguments args;
+  args.model_name_or_path = given.text("model_name_or_path");
+  args.task = kCausalLanguageModel;
+  const ModelSource source = open_trained_model(args);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   GenerationOptions options{.sampling = {.do_sample = given.flag("do_sample"),
                                          .temperature = given.number("temperature"),
@@ -131,7 +134,10 @@ int run_generate(const std::vector<std::string>& words) {
       std::min(positions, std::ssize(prompt) + std::min(positions, options.max_new_tokens));
   const StopSignals signals;
   std::optional<StageLine> stage(std::in_place, "loading the model", TrainingArguments());
-  TextGenerator generator(*source.model, source.directory, length);
+  TextGenerator generator(*source.model, {.weights = source.directory,
+                                          .adapter = source.adapter,
+                                          .max_length = length,
+                                          .on_line = notice_printer(args, stderr)});
   stage.reset();
   const int64_t count = given.integer_at_least("num_return_sequences", 1);
   for (int64_t number = 0; number < count; ++number) {

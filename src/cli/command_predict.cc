@@ -14,6 +14,7 @@
 #include "cli/notice_printer.h"
 #include "cli/score_text.h"
 #include "cli/text_task.h"
+#include "cli/trained_settings.h"
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -133,7 +134,8 @@ int run_predict(const std::vector<std::string>& words) {
   std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
   PredictionOutput output(destination.predictions);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
-  print_text(args, take_trained_length(args, source, parsed.sets("max_seq_length")), people);
+  const TrainedSettings trained = read_trained_settings(source);
+  print_text(args, take_trained_length(args, trained, parsed.sets("max_seq_length")), people);
   print_text(args, fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length")),
              people);
   // Of a file that is read as it is predicted the number of rows is not known.
@@ -144,6 +146,7 @@ int run_predict(const std::vector<std::string>& words) {
         {.predictor = {.weights = source.directory,
                        .adapter = source.adapter,
                        .on_line = notice_printer(args, people)},
+         .trained_columns = trained.columns,
          .on_progress = [&](const PredictFileProgress& done) { bar.update(done.rows, done.rows); }});
   });
   bar.finish();

@@ -126,7 +126,7 @@ ModelSource open_model(const std::string& name_or_path, const std::string& task,
   }
   if (is_adapter_directory(name_or_path)) {
     throw user_error(
-        "[--model_name_or_path {}] expected a model, got an adapter ({}); eval and predict take it as it is, other "
+        "[--model_name_or_path {}] expected a model, got an adapter ({}); eval, predict and generate take it as it is, other "
         "commands a model into which it is merged (train with --lora_merge); to train on, give its base model with "
         "--lora_rank",
         name_or_path, kAdapterConfigName);

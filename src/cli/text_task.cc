@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "analysis/step_profile.h"
 #include "arguments/block_arguments.h"
@@ -12,10 +11,8 @@
 #include "base/stop_request.h"
 #include "cli/notice_printer.h"
 #include "io/file.h"
-#include "io/json_file.h"
 #include "io/model_directory.h"
 #include "model/task.h"
-#include "state/checkpoint_record.h"
 #include "train/data_description.h"
 #include "train/language_data.h"
 #include "train/progress.h"
@@ -94,6 +91,16 @@ void check_can_be_learned(const LabelMap& labels, const std::string& file) {
   }
 }
 
+// The columns of a file where they have other names than in the training.
+std::string format_other_columns(const LoadedDataset& train, const LoadedDataset& validation,
+                                 const std::string& file) {
+  if (validation.text_columns == train.text_columns && validation.label_columns == train.label_columns)
+    return {};
+  return fmt::format("{}: {}; the training file has {}\n", file,
+                     describe_columns(validation.text_columns, validation.label_columns),
+                     describe_columns(train.text_columns, train.label_columns));
+}
+
 std::string format_labels(const LabelMap& labels) {
   const int64_t count = labels.num_labels();
   if (labels.problem == ProblemType::kRegression)
@@ -160,35 +167,23 @@ std::string fit_max_seq_length(TrainingArguments& args, const Model& model, cons
       most == positions ? "the model has no more positions" : "the tokenizer's model_max_length");
 }
 
-std::string take_trained_length(TrainingArguments& args, const ModelSource& source, bool gives_length) {
-  const std::filesystem::path file =
-      (source.adapter.empty() ? source.directory : source.adapter) / kArgumentsFile;
-  if (gives_length || !path_exists(file)) return {};
-  const nlohmann::json written = read_json(file);
-  const auto length = written.find("max_seq_length");
-  if (length == written.end() || !length->is_number_integer() || *length < 1) return {};
-  if (*length == args.max_seq_length) return {};
-  args.max_seq_length = length->get<int64_t>();
-  return fmt::format("max_seq_length: {} tokens, as the model was trained ({})\n", args.max_seq_length,
-                     file.string());
-}
-
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
-                                 const Tokenizer& tokenizer, const DataFiles& files, bool read_labels,
-                                 std::optional<int64_t> max_samples, std::string& notices) {
+Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource& source,
+                               const ColumnOptions& trained, const Tokenizer& tokenizer,
+                               std::string& notices) {
   const LabelMap labels = labels_of(*source.model);
+  const DataFiles files = find_data_files("--validation_file", args.validation_file);
   LoadOptions options = load_options_of(args);
-  options.max_samples = max_samples.value_or(0);
-  options.read_labels = read_labels;
-  options.read_ids = !read_labels;
+  options.columns.preferred_text_columns = trained.preferred_text_columns;
+  options.columns.preferred_label_columns = trained.preferred_label_columns;
+  options.max_samples = args.max_eval_samples.value_or(0);
   options.labels = &labels;
   options.on_progress = tokenizing_progress(args);
-  LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options,
-                                    cache_options_of(args, list_companions(source.tokenizer())));
+  const LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options,
+                                          cache_options_of(args, list_companions(source.tokenizer())));
   notices += describe_columns(data, data.dataset) + notices_of(files.name(), data);
   if (const std::string reaching = format_reaching(data.dataset, args.max_seq_length); !reaching.empty())
     notices += fmt::format("longest {}{}\n", plural_count(data.dataset.max_length(), "token"), reaching);
-  return data;
+  return data.dataset;
 }
 
 bool is_language_model(const Model& model) {
@@ -270,9 +265,12 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
     validation.labels = &train.labels;
+    validation.columns.preferred_text_columns = train.text_columns;
+    validation.columns.preferred_label_columns = fmt::format("{}", fmt::join(train.label_columns, ","));
     validation.on_progress = tokenizing_progress(args);
     LoadedDataset loaded = load_dataset(validation_files, tokenizer, args.max_seq_length, validation, cache);
-    task.notices += notices_of(validation_files.name(), loaded);
+    task.notices += format_other_columns(train, loaded, validation_files.name()) +
+                    notices_of(validation_files.name(), loaded);
     task.validation = std::move(loaded.dataset);
   }
   task.summary =

@@ -33,10 +33,6 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
                                bool gives_length);
 
-// Unless the user has set a length, takes the one that the model was trained with where its directory tells it
-// (training_args.json of `train`). Returns a line for people if that is another than the default.
-std::string take_trained_length(TrainingArguments& args, const ModelSource& source, bool gives_length);
-
 // Lines for people on how a file was read: bytes that are no text, labels that are numbers of classes.
 std::string notices_of(const std::string& file, const LoadedDataset& data);
 
@@ -47,10 +43,11 @@ bool is_language_model(const Model& model);
 Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
                               std::string& summary, std::string& notices);
 
-// Loads some files. Their labels must be among the model's. Lines for people are appended to `notices`: which columns
-// are read, and what is not used as given.
-LoadedDataset load_labelled_file(const TrainingArguments& args, const ModelSource& source,
-                                 const Tokenizer& tokenizer, const DataFiles& files, bool read_labels,
-                                 std::optional<int64_t> max_samples, std::string& notices);
+// Loads --validation_file to evaluate a model on that classifies. Its labels must be among the model's. `trained`: the
+// columns that the training named. Lines for people are appended to `notices`: which columns are read, and what is not
+// used as given.
+Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource& source,
+                               const ColumnOptions& trained, const Tokenizer& tokenizer,
+                               std::string& notices);
 
 }  // namespace shoehorn

@@ -118,15 +118,23 @@ TEST_F(TextTaskTest, ASplitHasTwoParts) {
   EXPECT_TRUE(contains(refusal(), "got 0 and 4 of the 4 in "));
 }
 
-TEST_F(TextTaskTest, IdsAreKeptForPredictions) {
-  args_.id_column = "key";
-  const auto file = directory_.write("a.csv", "key,text\nq-1,stat\nq-2,stat stat\n");
-  const auto tokenizer = Tokenizer::load(source_.tokenizer());
-  std::string notices;
-  const LoadedDataset data = load_labelled_file(args_, source_, *tokenizer, file, false, {}, notices);
-  ASSERT_EQ(data.ids.size(), 2);
-  EXPECT_EQ(data.ids.text(1), "q-2");
-  EXPECT_EQ(notices, "text: text\n");
+TEST_F(TextTaskTest, ColumnsOfTheValidationFileAreThoseOfTheTrainingFileIfItHasThem) {
+  args_.label_column_name = "mood";
+  args_.text_column_names = {"said"};
+  args_.train_file = directory_.write("a.csv", "said,mood\nstat,up\nstat,down\n");
+  args_.validation_file = directory_.write("dev.csv", "other,mood,said\nx,up,stat\n");
+  EXPECT_EQ(load().notices, "");
+  args_.label_column_name.clear();
+  args_.text_column_names.clear();
+  args_.train_file = directory_.write("b.csv", "said,label\nstat,up\nstat,down\n");
+  args_.validation_file = directory_.write("dev.csv", "other,label,said\nx,up,stat stat\n");
+  const TextTask same = load();
+  EXPECT_EQ(same.notices, "");
+  EXPECT_EQ(same.validation.length(0), 2 + 2) << "of one text, as in the training";
+  args_.validation_file = directory_.write("dev.csv", "other,labels\nstat,up\n");
+  EXPECT_EQ(load().notices,
+            args_.validation_file +
+                ": text: other; label: labels; the training file has text: said; label: label\n");
 }
 
 }  // namespace

@@ -269,6 +269,11 @@ std::string dataset_key(const DataFiles& files, const LoadOptions& options, cons
                {"max_samples", options.max_samples},
                {"read_labels", options.read_labels}};
   add_content(what, files);
+  const ColumnOptions& columns = options.columns;
+  if (!columns.preferred_text_columns.empty())
+    what["preferred_text_columns"] = columns.preferred_text_columns;
+  if (!columns.preferred_label_columns.empty())
+    what["preferred_label_columns"] = columns.preferred_label_columns;
   if (options.labels != nullptr) what["labels"] = to_json(*options.labels);
   if (options.find.problem) what["problem_type"] = problem_type_name(*options.find.problem);
   if (options.find.model != nullptr) what["model_labels"] = to_json(*options.find.model);
@@ -287,12 +292,10 @@ LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction
                     {"empty_texts", loaded.empty_texts}};
       });
   const json& file = opened.file;
-  const bool wants_ids = options.read_ids && !options.columns.id_column_name.empty();
   return {.dataset = opened.dataset,
           .labels = labels_from(member(file, "labels", opened.path), opened.path),
           .text_columns = texts_of(file, "text_columns", opened.path),
           .label_columns = texts_of(file, "label_columns", opened.path),
-          .ids = wants_ids ? read_ids(files, options) : Column(),
           .notices = texts_of(file, "notices", opened.path),
           .invalid_utf8 = count_of(file, "invalid_utf8", opened.path),
           .empty_texts = count_of(file, "empty_texts", opened.path),

@@ -351,11 +351,10 @@ TEST_F(DatasetCache, SeveralAndCompressedFiles) {
   EXPECT_TRUE(contains(message_of<UserError>([&] { load_files({"-"}); }), "got standard input"));
 }
 
-TEST_F(DatasetCache, ColumnsNoticesAndIds) {
+TEST_F(DatasetCache, ColumnsAndNotices) {
   const fs::path text = directory_.write("a.csv", "key,text,label\nq-1,one,up\nq-2,two,Up\nq-3,three,down\n");
   LoadOptions options;
   options.columns.id_column_name = "key";
-  options.read_ids = true;
   options.max_samples = 2;
   for (int i = 0; i < 2; ++i) {
     const LoadedDataset loaded = load(text, options);
@@ -363,8 +362,6 @@ TEST_F(DatasetCache, ColumnsNoticesAndIds) {
     EXPECT_EQ(loaded.label_columns, (std::vector<std::string>{"label"}));
     ASSERT_EQ(loaded.notices.size(), 1U);
     EXPECT_TRUE(contains(loaded.notices[0], "a.csv:3"));
-    ASSERT_EQ(loaded.ids.size(), 2);
-    EXPECT_EQ(loaded.ids.text(1), "q-2");
   }
 }
 

@@ -347,19 +347,10 @@ TEST(LoadDataset, IdsAreNoTexts) {
   const auto path = directory.write("a.csv", "key,text,label\nq-1,x,1\n7,y,0\n,z,0\n");
   LoadOptions options;
   options.columns.id_column_name = "key";
-  EXPECT_EQ(load_dataset(path, tokenize_bytes, options).ids.size(), 0) << "not wanted";
-  options.read_ids = true;
   const LoadedDataset loaded = load_dataset(path, tokenize_bytes, options);
   EXPECT_EQ(loaded.text_columns, (std::vector<std::string>{"text"}));
   EXPECT_EQ(loaded.label_columns, (std::vector<std::string>{"label"}));
   EXPECT_EQ(loaded.dataset.input_ids(0), (std::vector<int32_t>{1, 'x', 2}));
-  ASSERT_EQ(loaded.ids.size(), 3);
-  EXPECT_EQ(loaded.ids.text(0), "q-1");
-  EXPECT_EQ(loaded.ids.kind(1), CellKind::kInteger);
-  EXPECT_EQ(loaded.ids.kind(2), CellKind::kNull);
-  const auto pieces = read_ids(path, options);
-  EXPECT_EQ(pieces.size(), 3);
-  EXPECT_EQ(pieces.text(1), "7");
 }
 
 TEST(LoadDataset, ErrorsNameTheFileOfSeveral) {

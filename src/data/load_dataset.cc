@@ -114,10 +114,6 @@ void tokenize_rows(const Table& table, const TextColumns& columns, int64_t begin
   for (size_t i = 0; i < encodings.size(); ++i) take(begin + static_cast<int64_t>(i), encodings[i]);
 }
 
-void append_cells(const Column& from, int64_t rows, Column& to) {
-  for (int64_t row = 0; row < std::min(rows, from.size()); ++row) to.append(from.text(row), from.kind(row));
-}
-
 void keep_rows(Table& table, int64_t rows, const std::vector<int64_t>& columns) {
   for (const int64_t column : columns) table.columns[static_cast<size_t>(column)].truncate(rows);
   table.row_lines.resize(static_cast<size_t>(rows));
@@ -179,8 +175,6 @@ LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& token
   loaded.invalid_utf8 = table.invalid_utf8;
   const int64_t rows = rows_wanted(options, table.rows());
   keep_rows(table, rows, found.columns.labels);
-  if (options.read_ids && found.columns.id >= 0)
-    append_cells(table.columns[static_cast<size_t>(found.columns.id)], rows, loaded.ids);
   DatasetBuilder builder;
   builder.reserve(rows, 0);
   for (int64_t begin = 0; begin < rows; begin += kChunk) {
@@ -197,17 +191,6 @@ LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& token
     builder.set_value_labels(std::move(labels.values), labels.shape.width);
   loaded.dataset = builder.finish();
   return loaded;
-}
-
-Column read_ids(const DataFiles& files, const LoadOptions& options) {
-  Column ids;
-  read_table_in_pieces(files, options.table, kChunk, [&](const Table& piece) {
-    const int64_t column = piece.find_column(options.columns.id_column_name);
-    CHECK(column >= 0, "no column '{}' of ids in '{}'", options.columns.id_column_name, piece.source);
-    const int64_t wanted = options.max_samples > 0 ? options.max_samples - ids.size() : piece.rows();
-    append_cells(piece.columns[static_cast<size_t>(column)], wanted, ids);
-  });
-  return ids;
 }
 
 LoadedDataset stream_dataset(const DataFiles& files, const TokenizeFunction& tokenize,

@@ -39,8 +39,6 @@ struct LoadOptions {
   int64_t max_samples = 0;  // above 0: only that many rows from the start (--max_train_samples)
   // False for a file to be predicted: a label column is then ignored and need not exist.
   bool read_labels = true;
-  // Keep the cells of the column of ids.
-  bool read_ids = false;
   // The labels of the training data, for validation data; null finds the labels in this file. Not owned.
   const LabelMap* labels = nullptr;
   // How to find the labels in this file.
@@ -54,7 +52,6 @@ struct LoadedDataset {
   LabelMap labels;                              // without names if no labels were read
   std::vector<std::string> text_columns = {};   // one or two
   std::vector<std::string> label_columns = {};  // those that were read
-  Column ids = {};                              // of the samples, where read_ids wants them
   std::vector<std::string> notices = {};        // lines for people: labels that may be slips
   int64_t invalid_utf8 = 0;                     // ill-formed stretches of bytes in the files
   int64_t empty_texts = 0;                      // cells without text, which become empty texts
@@ -69,11 +66,8 @@ struct LoadedDataset {
 LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
 
-// The cells that LoadedDataset::ids has. Reads the files once more, some hundred rows at a time.
-Column read_ids(const DataFiles& files, const LoadOptions& options);
-
 // The same as load_dataset to files of tokens (data/shard_file.h) in a directory, whose names `shards` gets in order:
-// what is returned is all but the data set and the ids. Files are read twice, some hundred rows at a time; of all rows
+// what is returned is all but the data set. Files are read twice, some hundred rows at a time; of all rows
 // only the labels are held. SystemError also where they become other ones meanwhile.
 LoadedDataset stream_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                              const LoadOptions& options, const std::filesystem::path& directory,

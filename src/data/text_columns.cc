@@ -39,13 +39,22 @@ std::vector<std::string> split_at_commas(const std::string& names) {
   return parts;
 }
 
-std::vector<int64_t> label_columns(const Table& table, const std::string& names) {
-  if (names.empty()) {
-    for (const std::string_view name : kLabelNames) {
-      if (const int64_t column = table.find_column(name); column >= 0) return {column};
-    }
-    return {};
+bool has_columns(const Table& table, const std::vector<std::string>& names) {
+  return std::ranges::all_of(names, [&](const std::string& name) { return table.find_column(name) >= 0; });
+}
+
+bool has_label_columns(const Table& table, const std::string& names) {
+  return table.find_column(names) >= 0 || has_columns(table, split_at_commas(names));
+}
+
+std::vector<int64_t> usual_label_columns(const Table& table) {
+  for (const std::string_view name : kLabelNames) {
+    if (const int64_t column = table.find_column(name); column >= 0) return {column};
   }
+  return {};
+}
+
+std::vector<int64_t> named_label_columns(const Table& table, const std::string& names) {
   // A name may hold commas itself.
   if (const int64_t column = table.find_column(names); column >= 0) return {column};
   std::vector<int64_t> columns;
@@ -56,6 +65,13 @@ std::vector<int64_t> label_columns(const Table& table, const std::string& names)
     columns.push_back(column);
   }
   return columns;
+}
+
+// The names of those that the user or a file beside this one gives; empty: the rules find them.
+std::vector<std::string> text_columns_to_read(const Table& table, const ColumnOptions& options) {
+  if (!options.text_column_names.empty()) return options.text_column_names;
+  return has_columns(table, options.preferred_text_columns) ? options.preferred_text_columns
+                                                            : std::vector<std::string>();
 }
 
 void check_id_is_other(const Table& table, const TextColumns& found) {
@@ -71,7 +87,10 @@ void check_id_is_other(const Table& table, const TextColumns& found) {
 }  // namespace
 
 std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options) {
-  return label_columns(table, options.label_column_name);
+  if (!options.label_column_name.empty()) return named_label_columns(table, options.label_column_name);
+  const std::string& preferred = options.preferred_label_columns;
+  if (!preferred.empty() && has_label_columns(table, preferred)) return named_label_columns(table, preferred);
+  return usual_label_columns(table);
 }
 
 void check_are_texts(const Table& table, int64_t column) {
@@ -102,7 +121,7 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
     return std::find(found.labels.begin(), found.labels.end(), column) != found.labels.end();
   };
 
-  const std::vector<std::string>& names = options.text_column_names;
+  const std::vector<std::string> names = text_columns_to_read(table, options);
   if (!names.empty()) {
     if (names.size() > 2) {
       throw user_error("[text_column_names] expected one or two columns, got {} ({})", names.size(),

@@ -4,9 +4,10 @@
 // index) are not taken for text.
 // data/labels.h says what labels mean.
 //
-//   label   the column `label`, else `labels`, else MRPC's `Quality` or STS-B's `score`; or those that the user names
-//   text    sentence1 and sentence2 if both are there, else MRPC's `#1 String` and `#2 String`, else the
-//           first two other columns, or the only one
+//   label   those that the user names, else those that are preferred, else the column `label`, else `labels`, else MRPC's
+//           `Quality` or STS-B's `score`
+//   text    those that the user names, else those that are preferred, else sentence1 and sentence2 if both are there, else
+//           MRPC's `#1 String` and `#2 String`, else the first two other columns, or the only one
 //   id      the one that the user names
 //
 // Functions are thread-safe and pure.
@@ -24,6 +25,10 @@ struct ColumnOptions {
   std::vector<std::string> text_column_names = {};  // empty: by the rules above; else 1 or 2
   // A column, or several with commas between them; empty: by the rules above.
   std::string label_column_name = {};
+  // Columns that a file beside this one has, which is read alike: the training's. They are taken where none are named and
+  // this table has them all.
+  std::vector<std::string> preferred_text_columns = {};
+  std::string preferred_label_columns = {};  // as label_column_name
   // A column that tells the rows apart for people: neither text nor label. Empty: none.
   std::string id_column_name = {};
 };

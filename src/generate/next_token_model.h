@@ -18,6 +18,8 @@ class NextTokenModel final : public Model {
   int64_t max_positions() const override { return model_.max_positions(); }
   int64_t vocab_size() const override { return model_.vocab_size(); }
   std::string base_model_prefix() const override { return model_.base_model_prefix(); }
+  std::string head_weight() const override { return model_.head_weight(); }
+  std::map<std::string, std::string> other_names() const override { return model_.other_names(); }
   std::vector<std::string> lora_targets() const override { return model_.lora_targets(); }
   std::vector<std::string> lora_modules_to_save() const override { return model_.lora_modules_to_save(); }
 

@@ -9,25 +9,26 @@
 #include "generate/next_token_model.h"
 #include "session/batch_feed.h"
 #include "session/session.h"
-#include "state/weights.h"
+#include "state/adapter_config.h"
+#include "state/starting_weights.h"
 
 namespace shoehorn {
 
-TextGenerator::TextGenerator(const Model& model, const std::filesystem::path& weights, int64_t max_length,
-                             int threads)
-    : max_length_(max_length), model_(std::make_unique<NextTokenModel>(model)) {
-  if (max_length < 2 || max_length > model.max_positions()) {
+TextGenerator::TextGenerator(const Model& model, const TextGeneratorOptions& options)
+    : max_length_(options.max_length), model_(std::make_unique<NextTokenModel>(model)) {
+  if (max_length_ < 2 || max_length_ > model.max_positions()) {
     throw user_error("[generate] expected a length from 2 to {} tokens, the model's positions, got {}",
-                     model.max_positions(), max_length);
+                     model.max_positions(), max_length_);
   }
-  SessionOptions options;
-  options.kind = RunKind::kEvaluate;
-  options.threads = threads;
-  options.evaluation = {
-      .tokens = round_up(max_length, kTokenMultiple), .sequences = 1, .longest_sequence = max_length};
-  session_ = std::make_unique<Session>(*model_, options);
+  SessionOptions run;
+  run.kind = RunKind::kEvaluate;
+  run.threads = options.threads;
+  run.evaluation = {
+      .tokens = round_up(max_length_, kTokenMultiple), .sequences = 1, .longest_sequence = max_length_};
+  if (!options.adapter.empty()) run.step.lora = read_adapter_config(options.adapter).lora;
+  session_ = std::make_unique<Session>(*model_, run);
   session_->reserve();
-  start_weights(weights, session_->state(), session_->executor(), 0);
+  start_run({.weights = options.weights, .adapter = options.adapter, .on_line = options.on_line}, *session_);
   logits_.resize(static_cast<size_t>(model.vocab_size()));
 }
 

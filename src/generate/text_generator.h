@@ -23,16 +23,24 @@ struct GenerationOptions {
   uint64_t seed = 42;
 };
 
+// What a generator runs.
+struct TextGeneratorOptions {
+  std::filesystem::path weights;       // a directory
+  std::filesystem::path adapter = {};  // in PEFT's format; empty: none
+  int64_t max_length = 0;              // the most tokens of a sequence, prompt and continuation
+  int threads = 0;                     // 0: thread_count() decides
+  // Told of notices about the weights (state/starting_weights.h); may be unset.
+  std::function<void(const std::string& line)> on_line = {};
+};
+
 class NextTokenModel;
 class Session;
 
 class TextGenerator {
  public:
-  // `max_length`: the most tokens of a sequence, prompt and continuation. `weights`: the directory of the model's weights.
   // `model` must outlive this object. UserError if the model is no language model, or has fewer positions; errors of
-  // start_weights and Session.
-  TextGenerator(const Model& model, const std::filesystem::path& weights, int64_t max_length,
-                int threads = 0);
+  // read_adapter_config, start_run and Session.
+  TextGenerator(const Model& model, const TextGeneratorOptions& options);
   ~TextGenerator();
   TextGenerator(const TextGenerator&) = delete;
   TextGenerator& operator=(const TextGenerator&) = delete;

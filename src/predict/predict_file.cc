@@ -117,6 +117,7 @@ class FilePredictor {
 
   // Names them, so that each part has the same ones.
   void find_columns(const Table& part) {
+    columns_ = options_.trained_columns;
     columns_.label_column_name = args_.label_column_name;
     columns_.text_column_names = text_columns_of(args_);
     PredictionFields fields{

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arguments/training_arguments.h"
+#include "data/text_columns.h"
 #include "model/model.h"
 #include "model/score.h"
 #include "predict/prediction_output.h"
@@ -31,7 +32,8 @@ struct PredictFileProgress {
 };
 
 struct PredictFileOptions {
-  PredictorOptions predictor = {};  // its caller_bytes are set here
+  PredictorOptions predictor = {};     // its caller_bytes are set here
+  ColumnOptions trained_columns = {};  // the preferred ones: those that the training named
   // Called after each batch. May be unset.
   std::function<void(const PredictFileProgress& progress)> on_progress = {};
   int64_t rows_at_once = 512;  // rounded up to whole batches

@@ -4,7 +4,7 @@
 #include "base/stop_request.h"
 #include "model/task.h"
 #include "session/batching.h"
-#include "train/starting_weights.h"
+#include "state/starting_weights.h"
 
 namespace shoehorn {
 

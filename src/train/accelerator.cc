@@ -7,7 +7,7 @@
 #include "io/file.h"
 #include "session/batching.h"
 #include "state/checkpoint.h"
-#include "train/starting_weights.h"
+#include "state/starting_weights.h"
 
 namespace shoehorn {
 

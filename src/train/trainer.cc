@@ -25,13 +25,13 @@
 #include "session/loss_scale_state.h"
 #include "state/adapter_weights.h"
 #include "state/resume_changes.h"
+#include "state/starting_weights.h"
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
 #include "train/early_stopping.h"
 #include "train/load_notice.h"
 #include "train/results.h"
 #include "train/start_checks.h"
-#include "train/starting_weights.h"
 #include "train/transfer_progress.h"
 
 namespace shoehorn {

@@ -1,4 +1,4 @@
-#include "train/starting_weights.h"
+#include "state/starting_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,8 @@
-#include "train/starting_weights.h"
+#include "state/starting_weights.h"
 
 #include <utility>
 #include <vector>
 
-#include "analysis/find_anomaly.h"
 #include "base/error.h"
 #include "io/manifest.h"
 #include "state/adapter_weights.h"
