@@ -222,7 +222,7 @@ int run_train(const std::vector<std::string>& words) {
   const bool is_main = ranks == nullptr || ranks->is_main();  // writes the files
   TrainingArguments given = parsed.arguments;
   given.world_size = args.world_size;
-  use_threads(args.num_threads);
+  use_threads(args.num_threads, ranks == nullptr ? 1 : ranks->local_size());
   show_notices(parsed, args);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +9,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/processors.h"
 #include "base/stop_request.h"
 #include "ranks/open_ranks.h"
 #include "ranks/rank_launcher.h"
@@ -63,8 +61,6 @@ std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, Train
   }
   args.world_size = size;
   if (!launched) return nullptr;
-  if (!args.num_threads)
-    args.num_threads = std::max<int64_t>(1, processors().usable() / launched->local_size);
   if (launched->rank > 0) args.log_level = "error";
   return open_ranks(*launched, static_cast<double>(args.ddp_timeout));
 }

@@ -37,21 +37,22 @@ int64_t LoadNotice::others_running() const {
     const std::optional<MachineLoad> load = options_.load();
     others = std::min(others, load ? others_in(*load) : 0);
   }
-  return others;
+  // The other ranks' threads may run or wait just now: they are none of other programs in either case.
+  return std::max<int64_t>(0, others - (own_threads() - options_.threads));
 }
 
 bool LoadNotice::is_overloaded(int64_t others) const {
-  return others > 0 && others + options_.threads > options_.processors;
+  return others > 0 && others + own_threads() > options_.processors;
 }
 
 void LoadNotice::say(const std::string& what, int64_t others) {
   is_said_ = true;
-  const int64_t left = std::max<int64_t>(1, options_.processors - others);
+  const int64_t left = std::max<int64_t>(1, (options_.processors - others) / options_.local_ranks);
   const std::string fewer = left < options_.threads ? fmt::format(", or give --num_threads {}", left) : "";
   if (options_.on_line) {
     options_.on_line(fmt::format(
         "{}: {} of other programs and {} of this run want {}; wait until the others have ended{}", what,
-        plural(others, "thread"), options_.threads, plural(options_.processors, "processor"), fewer));
+        plural(others, "thread"), own_threads(), plural(options_.processors, "processor"), fewer));
   }
 }
 

@@ -17,8 +17,9 @@
 namespace shoehorn {
 
 struct LoadNoticeOptions {
-  int64_t threads = 1;     // of this run
-  int64_t processors = 1;  // of the machine
+  int64_t threads = 1;      // of each of the run's processes
+  int64_t local_ranks = 1;  // the run's processes on this machine
+  int64_t processors = 1;   // of the machine
   // False if steps differ in their work by design (batch_size_ramp): then only the start is looked at.
   bool steps_are_alike = true;
   std::function<void(const std::string& line)> on_line = {};
@@ -38,6 +39,7 @@ class LoadNotice : public TrainerCallback {
                    TrainerControl& control) override;
 
  private:
+  int64_t own_threads() const { return options_.local_ranks * options_.threads; }
   // Tasks of others that want to run now, the fewest of several looks; 0 if that is not known.
   int64_t others_running() const;
   bool is_overloaded(int64_t others) const;

@@ -14,6 +14,7 @@ class LoadNoticeTest : public ::testing::Test {
   void begin(int64_t threads, int64_t processors, bool steps_are_alike = true) {
     LoadNoticeOptions options;
     options.threads = threads;
+    options.local_ranks = local_ranks_;
     options.processors = processors;
     options.steps_are_alike = steps_are_alike;
     options.on_line = [this](const std::string& line) { lines_.push_back(line); };
@@ -36,6 +37,7 @@ class LoadNoticeTest : public ::testing::Test {
   TrainerState state_;
   TrainerControl control_;
   std::optional<MachineLoad> load_ = MachineLoad{0.3, 1};
+  int64_t local_ranks_ = 1;
   double now_ = 0;
   std::vector<std::string> lines_;
   std::optional<LoadNotice> notice_;
@@ -51,6 +53,20 @@ TEST_F(LoadNoticeTest, BusyAtTheStart) {
       "processors; wait until the others have ended, or give --num_threads 1");
   take_steps(50, 9);
   EXPECT_EQ(lines_.size(), 1U) << "once";
+}
+
+TEST_F(LoadNoticeTest, OtherRanksAreNoOtherPrograms) {
+  local_ranks_ = 2;
+  load_ = {2.2, 3};  // this thread and two of the other rank
+  begin(2, 4);
+  EXPECT_TRUE(lines_.empty());
+  load_ = {4.4, 5};
+  begin(2, 4);
+  ASSERT_EQ(lines_.size(), 1U);
+  EXPECT_EQ(
+      lines_[0],
+      "the machine is busy, and steps take longer: 2 threads of other programs and 4 of this run want 4 "
+      "processors; wait until the others have ended, or give --num_threads 1");
 }
 
 TEST_F(LoadNoticeTest, RoomForAllIsNoNotice) {

@@ -141,6 +141,7 @@ void Trainer::add_load_notice() {
   if (!run_->trains() || !options_.on_line) return;
   add_callback(std::make_shared<LoadNotice>(
       LoadNoticeOptions{.threads = session().backend().machine().threads,
+                        .local_ranks = options_.ranks ? options_.ranks->local_size() : 1,
                         .processors = thread_count().processors.machine,
                         .steps_are_alike = args_.batch_size_ramp.empty(),
                         .on_line = [this](const std::string& line) { log_line(line); }}));

@@ -17,28 +17,31 @@ std::optional<ThreadCount>& decided() {
 }
 
 // What nobody asked for otherwise.
-ThreadCount count_of_processors(Processors processors) {
+ThreadCount count_of_processors(Processors processors, int64_t local_ranks) {
   ThreadCount count;
-  count.threads = static_cast<int>(processors.usable());
-  count.source = processors.usable() < processors.allowed  ? ThreadSource::kQuota
-                 : processors.allowed < processors.machine ? ThreadSource::kAffinity
-                                                           : ThreadSource::kMachine;
+  count.threads = static_cast<int>(processors.usable() / local_ranks);
+  count.local_ranks = local_ranks;
+  count.source = local_ranks > 1                            ? ThreadSource::kRanks
+                 : processors.usable() < processors.allowed ? ThreadSource::kQuota
+                 : processors.allowed < processors.machine  ? ThreadSource::kAffinity
+                                                            : ThreadSource::kMachine;
   count.processors = std::move(processors);
   return count;
 }
 
-ThreadCount decide(std::optional<int64_t> num_threads) {
+ThreadCount decide(std::optional<int64_t> num_threads, int64_t local_ranks) {
   Processors found = processors();
   const int set = omp_get_max_threads();
-  if (num_threads) return {static_cast<int>(*num_threads), ThreadSource::kArgument, std::move(found)};
+  if (num_threads)
+    return {static_cast<int>(*num_threads), ThreadSource::kArgument, std::move(found), local_ranks};
   // libgomp ignores a variable that is no number, and then has a thread a processor.
   const char* variable = std::getenv("OMP_NUM_THREADS");
   if (!decided() && variable != nullptr && std::atoi(variable) == set)
-    return {set, ThreadSource::kEnvironment, std::move(found)};
+    return {set, ThreadSource::kEnvironment, std::move(found), local_ranks};
   if (set != (decided() ? decided()->threads : omp_get_num_procs()))
-    return {set, ThreadSource::kProgram, std::move(found)};
+    return {set, ThreadSource::kProgram, std::move(found), local_ranks};
   if (decided()) return *decided();
-  return count_of_processors(std::move(found));
+  return count_of_processors(std::move(found), local_ranks);
 }
 
 std::string reason_of(const ThreadCount& count) {
@@ -53,6 +56,8 @@ std::string reason_of(const ThreadCount& count) {
       return fmt::format(" (cgroup quota {:.1f})", count.processors.quota->processors);
     case ThreadSource::kAffinity:
       return " (CPU affinity)";
+    case ThreadSource::kRanks:
+      return fmt::format(" ({} ranks share them)", count.local_ranks);
     case ThreadSource::kMachine:
       break;
   }
@@ -61,8 +66,8 @@ std::string reason_of(const ThreadCount& count) {
 
 }  // namespace
 
-ThreadCount use_threads(std::optional<int64_t> num_threads) {
-  ThreadCount count = decide(num_threads);
+ThreadCount use_threads(std::optional<int64_t> num_threads, int64_t local_ranks) {
+  ThreadCount count = decide(num_threads, local_ranks);
   count.threads = std::clamp(count.threads, 1, omp_get_thread_limit());
   omp_set_num_threads(count.threads);
   decided() = count;

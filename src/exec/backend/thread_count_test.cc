@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -27,6 +28,9 @@ TEST(ThreadCount, Text) {
   EXPECT_EQ(describe(of(3, ThreadSource::kEnvironment, 8)), "3 threads of 8 processors (OMP_NUM_THREADS)");
   EXPECT_EQ(describe(of(4, ThreadSource::kAffinity, 8)), "4 threads of 8 processors (CPU affinity)");
   EXPECT_EQ(describe(of(4, ThreadSource::kProgram, 8)), "4 threads of 8 processors (omp_set_num_threads)");
+  ThreadCount shared = of(1, ThreadSource::kRanks, 2);
+  shared.local_ranks = 2;
+  EXPECT_EQ(describe(shared), "1 thread of 2 processors (2 ranks share them)");
   EXPECT_EQ(describe(of(9, ThreadSource::kArgument, 8)),
             "9 threads of 8 processors (--num_threads); more threads than processors make steps slower");
 }
@@ -45,7 +49,9 @@ TEST(ThreadCount, ArgumentComesFirstAndTheProgramMayChangeIt) {
 // In a process of its own, with the environment that the test below gives it.
 TEST(ThreadCountChild, DISABLED_PrintsWhatIsInForce) {
   const char* given = std::getenv("SHOEHORN_TEST_THREADS");
-  use_threads(given == nullptr ? std::nullopt : std::optional<int64_t>(std::atoi(given)));
+  const char* ranks = std::getenv("SHOEHORN_TEST_RANKS");
+  use_threads(given == nullptr ? std::nullopt : std::optional<int64_t>(std::atoi(given)),
+              ranks == nullptr ? 1 : std::atoi(ranks));
   std::printf("in force: %s\n", describe(thread_count()).c_str());
 }
 
@@ -64,6 +70,15 @@ TEST(ThreadCount, EnvironmentComesBeforeProcessors) {
   EXPECT_NE(run_child({"OMP_NUM_THREADS=3", "SHOEHORN_TEST_THREADS=5"}).find("in force: 5 threads of "),
             std::string::npos);
   EXPECT_NE(run_child({"OMP_THREAD_LIMIT=1", "SHOEHORN_TEST_THREADS=5"}).find("in force: 1 thread of "),
+            std::string::npos);
+}
+
+TEST(ThreadCount, RanksOfAHostShareIt) {
+  const std::string output = run_child({"SHOEHORN_TEST_RANKS=2"});
+  const int64_t share = std::max<int64_t>(1, processors().usable() / 2);
+  EXPECT_NE(output.find("in force: " + std::to_string(share) + " thread"), std::string::npos) << output;
+  EXPECT_NE(output.find("(2 ranks share them)"), std::string::npos) << output;
+  EXPECT_NE(run_child({"OMP_NUM_THREADS=3", "SHOEHORN_TEST_RANKS=2"}).find("in force: 3 threads of "),
             std::string::npos);
 }
 
