@@ -101,13 +101,16 @@ TEST_F(CliStartChecks, ReportsThatCannotBeWritten) {
 }
 
 TEST_F(CliStartChecks, EarlyStoppingEndsTheRun) {
-  const ProgramRun result =
-      run(train_words(evaluating({"--max_steps", "20", "--early_stopping_patience", "2",
-                                  "--early_stopping_threshold", "1000", "--load_best_model_at_end"})));
+  const ProgramRun result = run(train_words(
+      evaluating({"--max_steps", "20", "--early_stopping_patience", "2", "--early_stopping_threshold", "1000",
+                  "--load_best_model_at_end", "--report_to", "html"})));
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_TRUE(contains(result.output, "early stopping at step 6: eval_loss did not improve"));
   EXPECT_FALSE(fs::exists(output() / "checkpoint-8"));
   EXPECT_TRUE(contains(result.output, "loaded the best model"));
+  const std::string page = read_text_file(output() / "report.html");
+  EXPECT_TRUE(contains(page, "Ended: step 6 of 20; early stopping at step 6: eval_loss did not improve"));
+  EXPECT_TRUE(contains(page, ">saved model<")) << "its evaluation is none of step 6";
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ void EarlyStopping::on_train_begin(const TrainingArguments& args, const TrainerS
         "[eval_strategy] expected steps or epoch, because early stopping looks at evaluations, got 'no'");
   }
   is_training_ = true;
+  reason_.clear();
   if (!args.load_best_model_at_end && options_.on_line)
     options_.on_line(
         "early stopping ends with the last step's weights; --load_best_model_at_end, with the best");
@@ -68,15 +69,14 @@ void EarlyStopping::on_evaluate(const TrainingArguments& args, const TrainerStat
 }
 
 void EarlyStopping::stop_if_spent(const TrainingArguments& args, const TrainerState& state,
-                                  TrainerControl& control) const {
+                                  TrainerControl& control) {
   if (count_ < options_.patience) return;
   control.should_training_stop = true;
-  if (!options_.on_line) return;
-  options_.on_line(
-      fmt::format("early stopping at step {}: {} did not improve in {}{}", state.global_step,
-                  full_metric_name(args.metric_for_best_model),
-                  count_ == 1 ? "the last evaluation" : fmt::format("the last {} evaluations", count_),
-                  state.best_metric ? fmt::format("; the best is {:.6g}", *state.best_metric) : ""));
+  reason_ = fmt::format("early stopping at step {}: {} did not improve in {}{}", state.global_step,
+                        full_metric_name(args.metric_for_best_model),
+                        count_ == 1 ? "the last evaluation" : fmt::format("the last {} evaluations", count_),
+                        state.best_metric ? fmt::format("; the best is {:.6g}", *state.best_metric) : "");
+  if (options_.on_line) options_.on_line(reason_);
 }
 
 CallbackState EarlyStopping::state() const {

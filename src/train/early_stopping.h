@@ -42,14 +42,18 @@ class EarlyStopping final : public TrainerCallback {
   CallbackState state() const override;
   void restore(const CallbackState& state, const std::string& source) override;
 
+  // Why training stopped, for people; empty: it did not.
+  const std::string& reason() const { return reason_; }
+
   // Evaluations in a row that did not improve.
   int64_t count() const { return count_; }
 
  private:
-  void stop_if_spent(const TrainingArguments& args, const TrainerState& state, TrainerControl& control) const;
+  void stop_if_spent(const TrainingArguments& args, const TrainerState& state, TrainerControl& control);
 
   EarlyStoppingOptions options_;
   int64_t count_ = 0;
+  std::string reason_;
   bool is_training_ = false;  // evaluations beside training do not count
 };
 

@@ -18,9 +18,23 @@ namespace {
 
 const PlotAxis kSteps = {"step", Unit::kCount};
 
-LineSeries series_of(const TrainerState& state, const std::string& key, const std::string& name) {
+// The log's entries behind that of the training's end are of the model that is saved.
+bool ends_training(const Metrics& entry) {
+  return entry.contains("train_runtime");
+}
+
+std::optional<double> last_value(const TrainerState& state, const std::string& key) {
+  const std::vector<Metrics>& log = state.log_history;
+  const auto last =
+      std::find_if(log.rbegin(), log.rend(), [&](const Metrics& entry) { return entry.contains(key); });
+  return last == log.rend() ? std::nullopt : std::optional(metric_number(last->at(key)));
+}
+
+// Of the steps. Where the best model is saved, its evaluation is none of the last step.
+LineSeries series_of(const RunView& run, const std::string& key, const std::string& name) {
   LineSeries series{.name = name, .points = {}, .has_dots = key.starts_with("eval_")};
-  for (const Metrics& entry : state.log_history) {
+  for (const Metrics& entry : run.state.log_history) {
+    if (ends_training(entry) && run.arguments.load_best_model_at_end) break;
     const auto found = entry.find(key);
     if (found != entry.end())
       series.points.push_back({metric_number(entry.at("step")), metric_number(found->second)});
@@ -65,7 +79,7 @@ std::optional<BestEvaluation> best_evaluation(const RunView& run) {
   if (run.state.best_metric && run.state.best_global_step)
     return BestEvaluation{metric, *run.state.best_global_step, *run.state.best_metric};
   std::optional<BestEvaluation> best;
-  for (const PlotPoint& point : series_of(run.state, metric, metric).points) {
+  for (const PlotPoint& point : series_of(run, metric, metric).points) {
     const bool is_better = !best || (metric == "eval_loss" ? point.y < best->value : point.y > best->value);
     if (std::isfinite(point.y) && is_better) best = {metric, static_cast<int64_t>(point.x), point.y};
   }
@@ -81,7 +95,7 @@ std::vector<PlotMark> best_mark(const RunView& run) {
 void add_curve(HtmlPage& page, const RunView& run, const std::string& title, const std::string& key,
                const PlotAxis& axis, std::string_view caption = {}) {
   LineChart chart{.title = title, .x = kSteps, .y = axis};
-  chart.series.push_back(series_of(run.state, key, readable(key)));
+  chart.series.push_back(series_of(run, key, readable(key)));
   if (!chart.series[0].points.empty()) page.add_figure(draw(chart), caption);
 }
 
@@ -90,7 +104,7 @@ void add_training(HtmlPage& page, const RunView& run) {
   LineChart loss{.title = "Loss", .x = kSteps};
   loss.marks = best_mark(run);
   for (const auto& [key, name] : {std::pair("loss", "training"), std::pair("eval_loss", "evaluation")}) {
-    LineSeries series = series_of(run.state, key, name);
+    LineSeries series = series_of(run, key, name);
     if (!series.points.empty()) loss.series.push_back(std::move(series));
   }
   page.add_figure(
@@ -116,7 +130,7 @@ void draw_metrics(HtmlPage& page, const RunView& run, const std::vector<std::str
   std::vector<LineChart> others;
   for (const std::string& name : names) {
     if (kNotDrawn.contains(name)) continue;
-    LineSeries series = series_of(run.state, name, readable(name));
+    LineSeries series = series_of(run, name, readable(name));
     const bool is_share = !name.ends_with("loss") &&
                           std::all_of(series.points.begin(), series.points.end(), [](const PlotPoint& point) {
                             return !std::isfinite(point.y) || std::abs(point.y) <= 1;
@@ -147,9 +161,14 @@ void draw_metrics(HtmlPage& page, const RunView& run, const std::vector<std::str
 void add_evaluation(HtmlPage& page, const RunView& run) {
   std::vector<std::string> names;
   std::vector<const Metrics*> entries;
+  std::vector<std::string> steps;
+  bool is_saved_model = false;
   for (const Metrics& entry : run.state.log_history) {
+    is_saved_model = is_saved_model || ends_training(entry);
     if (!entry.contains("eval_loss")) continue;
     entries.push_back(&entry);
+    steps.push_back(is_saved_model ? "saved model"
+                                   : format_value(metric_number(entry.at("step")), Unit::kCount));
     for (const auto& [key, value] : entry) {
       if (key.starts_with("eval_") && std::find(names.begin(), names.end(), key) == names.end())
         names.push_back(key);
@@ -160,11 +179,11 @@ void add_evaluation(HtmlPage& page, const RunView& run) {
   if (entries.size() > 1) draw_metrics(page, run, names);
   HtmlTable table{.columns = {{"step", true}}};
   for (const std::string& name : names) table.columns.push_back({readable(name), true});
-  for (const Metrics* entry : entries) {
-    std::vector<std::string> row = {format_value(metric_number(entry->at("step")), Unit::kCount)};
+  for (size_t i = 0; i < entries.size(); ++i) {
+    std::vector<std::string> row = {steps[i]};
     for (const std::string& name : names) {
-      const auto found = entry->find(name);
-      row.push_back(found == entry->end() ? "" : fmt::format("{:.4f}", metric_number(found->second)));
+      const auto found = entries[i]->find(name);
+      row.push_back(found == entries[i]->end() ? "" : fmt::format("{:.4f}", metric_number(found->second)));
     }
     table.rows.push_back(std::move(row));
   }
@@ -283,7 +302,7 @@ std::string status_text(const RunView& run) {
           left > 0 ? fmt::format(", about {} of steps to go", format_value(left, Unit::kSeconds)) : "");
     }
     case RunStatus::kEnded:
-      return "Ended: " + steps;
+      return fmt::format("Ended: {}{}{}", steps, run.end_reason.empty() ? "" : "; ", run.end_reason);
     case RunStatus::kStopped:
       return fmt::format("Stopped after {}; --resume_from_checkpoint goes on", steps);
     case RunStatus::kFailed:
@@ -297,7 +316,7 @@ void add_facts(HtmlPage& page, const RunView& run) {
   for (const std::string& name : std::set<std::string>{"eval_accuracy", "eval_loss", main_metric(run)}) {
     if (!has_entries(run, name)) continue;
     facts.emplace_back(name == "eval_loss" ? "evaluation loss" : readable(name),
-                       format_value(series_of(run.state, name, name).points.back().y, Unit::kNumber));
+                       format_value(*last_value(run.state, name), Unit::kNumber));
   }
   if (const std::optional<BestEvaluation> best = best_evaluation(run)) {
     facts.emplace_back("best step", fmt::format("{}: {} {}", format_count(best->step), readable(best->metric),

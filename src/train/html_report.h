@@ -29,6 +29,7 @@ struct RunView {
   const Metrics& metrics;  // at the end of training; empty: the run goes on or was interrupted
   std::span<const Throughput> throughput;
   RunStatus status = RunStatus::kEnded;
+  std::string end_reason = {};               // why it ended before its last step; may be empty
   double step_seconds = 0;                   // mean of the steps so far; 0: none yet
   const StepProfile* profile = nullptr;      // null: no profile
   const ScoreDetails* evaluation = nullptr;  // of the last evaluation; null: there was none

@@ -56,15 +56,17 @@ void RunReports::write_page() {
                    .metrics = end_metrics_,
                    .throughput = throughput_,
                    .status = status_,
+                   .end_reason = end_reason_,
                    .step_seconds = steps_ == 0 ? 0 : step_seconds_ / static_cast<double>(steps_),
                    .profile = run_.profile(),
                    .evaluation = &evaluation_}));
   page_pace_.written(begin, now_seconds());
 }
 
-void RunReports::end_page(RunStatus status, Metrics end_metrics) {
+void RunReports::end_page(RunStatus status, Metrics end_metrics, std::string reason) {
   status_ = status;
   end_metrics_ = std::move(end_metrics);
+  end_reason_ = std::move(reason);
   write_page();
 }
 

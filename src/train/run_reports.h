@@ -41,8 +41,8 @@ class RunReports {
 
   // Writes the page, if it is asked for, with what there is so far. SystemError if it cannot be written.
   void write_page();
-  // The same, and the page says from now on that the run is over.
-  void end_page(RunStatus status, Metrics end_metrics);
+  // The same, and the page says from now on that the run is over. `reason`: why before its last step; may be empty.
+  void end_page(RunStatus status, Metrics end_metrics, std::string reason = {});
 
  private:
   void write_page_if_due();
@@ -59,6 +59,7 @@ class RunReports {
   int64_t steps_ = 0;
   RunStatus status_ = RunStatus::kEnded;  // running from open() on
   Metrics end_metrics_;
+  std::string end_reason_;
   WritingPace page_pace_;
 };
 

@@ -28,7 +28,7 @@
 #include "state/starting_weights.h"
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
-#include "train/early_stopping.h"
+
 #include "train/load_notice.h"
 #include "train/results.h"
 #include "train/start_checks.h"
@@ -131,10 +131,11 @@ void Trainer::check_ranks() const {
 
 void Trainer::add_early_stopping() {
   if (!args_.early_stopping_patience) return;
-  add_callback(std::make_shared<EarlyStopping>(
+  early_stopping_ = std::make_shared<EarlyStopping>(
       EarlyStoppingOptions{.patience = *args_.early_stopping_patience,
                            .threshold = args_.early_stopping_threshold,
-                           .on_line = [this](const std::string& line) { log_line(line); }}));
+                           .on_line = [this](const std::string& line) { log_line(line); }});
+  add_callback(early_stopping_);
 }
 
 void Trainer::add_load_notice() {
@@ -500,7 +501,8 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
   report_shares(output.metrics);
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
-  reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics);
+  reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics,
+                     early_stopping_ ? early_stopping_->reason() : "");
   if (run_->profile() != nullptr && options_.write_profile && is_main_rank())
     run_->profile()->write(std::filesystem::path(args_.output_dir) / "profile.json");
 }

@@ -34,6 +34,7 @@
 #include "state/checkpoint.h"
 #include "state/original_weights.h"
 #include "state/trainer_state.h"
+#include "train/early_stopping.h"
 #include "train/evaluation.h"
 #include "train/learning_rate.h"
 #include "train/planned_run.h"
@@ -188,7 +189,8 @@ class Trainer {
   TrainerOptions options_;
   double constructed_seconds_;
   std::unique_ptr<PlannedRun> run_;
-  std::optional<LearningRate> learning_rate_;  // with training data
+  std::optional<LearningRate> learning_rate_;      // with training data
+  std::shared_ptr<EarlyStopping> early_stopping_;  // null: training ends with its last step
   TrainerState state_;
   RunPosition position_;
   CallbackList callbacks_;
