@@ -238,6 +238,7 @@ TEST_F(CliErrors, AnomalyIsNamed) {
   const ProgramRun shown = run(train_words());
   EXPECT_EQ(shown.exit_code, 0) << shown.error;
   EXPECT_TRUE(contains(shown.output, "loss nan"));
+  EXPECT_TRUE(contains(shown.output, "a loss was not finite: --detect_anomaly names the op"));
   EXPECT_TRUE(contains(shown.output, "4 of 4 steps had a loss that is not finite"));
   EXPECT_EQ(read_json(output() / "all_results.json")["nonfinite_losses"], 4);
 

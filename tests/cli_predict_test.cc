@@ -129,6 +129,20 @@ TEST_F(CliPredict, ColumnsAreThoseOfTheTraining) {
   EXPECT_TRUE(contains(predicted("other.csv"), "text: words\n")) << "a file that has other columns";
 }
 
+TEST_F(CliPredict, PlainTextIsATextALine) {
+  std::ofstream(path("new.txt")) << "good day, all\nbad day\n";
+  succeed({"predict", "--model_name_or_path", model(), "--test_file", path("new.txt"), "--output_file",
+           path("p.csv"), "--write_texts"});
+  const std::string written = file("p.csv");
+  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), 1 + 2);
+  EXPECT_TRUE(contains(written, "\"good day, all\"")) << written;
+  expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("new.txt"), "--output_file",
+                  path("p.csv") / "q.csv"},
+                 2, {"p.csv is a file"});
+  expect_failure({"predict", "--model_name_or_path", model(), "--validation_file", path("new.txt")}, 2,
+                 {"predict reads --test_file"});
+}
+
 TEST_F(CliPredict, TextsAreNotLostAndFoldersAreThere) {
   const std::string before = file("texts.csv");
   expect_failure(words({"--output_file", path("texts.csv")}), 2,

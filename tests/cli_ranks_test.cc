@@ -120,7 +120,9 @@ TEST_F(CliRanks, OneProcessResumesTheirCheckpoint) {
   EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
   EXPECT_TRUE(contains(resumed.output, "changed since checkpoint-2: --world_size 2 → 1")) << resumed.output;
   words = train_words({"--resume_from_checkpoint", (output() / "checkpoint-2").string()});
-  expect_failure(words, 2, {"--world_size 2 → 1", "other samples"});
+  expect_failure(words, 2,
+                 {"--world_size 2 → 1", "other samples",
+                  "--effective_batch_size 16 keeps the batch of 2 ranks, --allow_resume_changes"});
 }
 
 // A rank that is killed ends the others, whatever they wait for, within ten seconds.

@@ -68,7 +68,7 @@ TEST_F(CliStartChecks, AMistakeLeavesNoNewDirectory) {
   directory_.write("train.txt", "plain text\nof no labels\n");
   expect_refused(
       {"--train_file", path("train.txt")}, 2,
-      {"expected a column of labels", "train a language model on plain text with --task causal-lm"});
+      {"expected a column of labels", "to train a language model on plain text, give --task causal-lm"});
   EXPECT_FALSE(fs::exists(output()));
   fs::create_directories(output());
   expect_refused({"--train_file", path("train.txt")}, 2, {"expected a column of labels"});

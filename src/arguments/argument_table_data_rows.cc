@@ -126,8 +126,9 @@ std::vector<ArgumentSpec> supported() {
        .read_by = kReadByPredict,
        .field = &Args::test_file_format,
        .resume = kIrrelevant,
-       .help = "format of test_file; by its name unless given, that of standard input by its first bytes",
-       .choices = {{"csv"}, {"tsv"}, {"jsonl"}}},
+       .help =
+           "format of test_file; by its name unless given, that of standard input by its first bytes; txt: a text a line",
+       .choices = {{"csv"}, {"tsv"}, {"jsonl"}, {"txt"}}},
       {.name = "max_seq_length",
        .group = kData,
        .is_common = true,

@@ -97,6 +97,7 @@ std::vector<OtherName> names_of_language_trainers() {
   return {
       {"use_peft", kFlag, "TRL; give --lora_rank", false},
       {"dataset_text_field", kText, "TRL; give --text_column_names"},
+      {"steps", kInteger, "many scripts; give --max_steps"},
       {"num_labels", kInteger, "many scripts; the classes are those of the training file"},
       {"finetuning_type", kText, "LLaMA-Factory; --lora_rank trains adapters, --freeze a part of the model",
        std::string("full")},

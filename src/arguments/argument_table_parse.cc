@@ -13,10 +13,18 @@
 namespace shoehorn {
 namespace {
 
+// The file that a command reads, for those who give it another one.
+std::string hint_of_file(Command command, std::string_view name) {
+  const bool is_file = name == "train_file" || name == "validation_file" || name == "test_file";
+  if (is_file && command == Command::kEval) return "; eval reads --validation_file";
+  if (is_file && command == Command::kPredict) return "; predict reads --test_file";
+  return "";
+}
+
 void require_taken(Command command, const ArgumentSpec& spec, const std::string& source) {
   if (command_takes(command, spec)) return;
-  throw user_error("[{}] expected a flag of the command {}, got one of {}", source, command_name(command),
-                   commands_that_take(spec));
+  throw user_error("[{}] expected a flag of the command {}, got one of {}{}", source, command_name(command),
+                   commands_that_take(spec), hint_of_file(command, spec.name));
 }
 
 // GLUE's parts are files here; `datasets` writes them.
@@ -63,6 +71,16 @@ void complete_batch(ParsedArguments& parsed) {
   }
 }
 
+nlohmann::json read_config(const std::filesystem::path& file) {
+  if (file.extension() == ".yaml" || file.extension() == ".yml") {
+    throw user_error(
+        "[--config {0}] expected a JSON file, got YAML by its name; convert it: python3 -c \"import json, yaml; "
+        "json.dump(yaml.safe_load(open('{0}')), open('{1}', 'w'))\"",
+        file.string(), std::filesystem::path(file).replace_extension(".json").string());
+  }
+  return read_json(file);
+}
+
 }  // namespace
 
 bool ParsedArguments::sets(std::string_view name) const {
@@ -79,7 +97,7 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
   }
   for (const GivenFlag& flag : flags) {
     if (flag.spec->name != "config") continue;
-    nlohmann::json object = read_json(flag.text);
+    nlohmann::json object = read_config(flag.text);
     if (is_transformers_arguments(object)) object = without_transformers_defaults(std::move(object));
     apply_json(object, flag.text, parsed.arguments);
     for (const auto& [key, value] : object.items()) {
@@ -111,9 +129,8 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
 }
 
 void validate_command(Command command, const TrainingArguments& args) {
-  const auto require = [command](std::string_view name, bool given, std::string_view hint) {
-    if (!given)
-      throw user_error("[--{}] expected a value for {}, got nothing; {}", name, command_name(command), hint);
+  const auto require = [](std::string_view name, bool given, std::string_view hint) {
+    if (!given) throw user_error("[--{}] expected a value, got nothing; {}", name, hint);
   };
   if (command == Command::kEnv) return;
   if (args.explain && command != Command::kPlan) {
@@ -140,8 +157,7 @@ void validate_command(Command command, const TrainingArguments& args) {
   const bool may_evaluate =
       command == Command::kTrain || command == Command::kEval || command == Command::kPredict;
   if (!args.do_train.value_or(true) && !may_evaluate) {
-    throw user_error("[--do_train] expected true for {}, got false; it is about training",
-                     command_name(command));
+    throw user_error("[--do_train] expected true, got false; this command is about training");
   }
   switch (command) {
     case Command::kTrain:

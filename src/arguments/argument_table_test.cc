@@ -245,6 +245,7 @@ TEST(ArgumentTable, NamesWhatItCannotRead) {
                        "[--bf16] expected true, false or nothing behind it, got 'maybe'"));
   EXPECT_TRUE(contains(parse_error({"--seed=1", "maybe"}), "[command line] expected --name, --name value"));
   EXPECT_TRUE(contains(parse_error({"--memory_budget", "6 apples"}), "[--memory_budget]"));
+  EXPECT_TRUE(contains(parse_error({"--memory_budget", "250"}), "got '250', which is bytes; give a unit"));
   EXPECT_TRUE(contains(parse_error({"--"}), "[command line]"));
   EXPECT_TRUE(contains(parse_error({""}), "[command line]"));
   EXPECT_TRUE(contains(parse_error({"--lr_scheduler_kwargs", "power"}), "name=value"));

@@ -57,6 +57,19 @@ std::vector<std::string> split_commas(std::string_view text) {
   }
 }
 
+// Without a unit so few bytes are a unit that was forgotten: no budget is so small.
+constexpr int64_t kLeastBareBytes = int64_t{1} << 20;
+
+int64_t bytes_from_text(std::string_view text, std::string_view source) {
+  const int64_t bytes = parse_bytes(text, source);
+  if (bytes > 0 && bytes < kLeastBareBytes && parse_whole<int64_t>(text)) {
+    throw user_error(
+        "[{}] expected a number of bytes such as 6GiB or 512MiB, got '{}', which is bytes; give a unit",
+        source, text);
+  }
+  return bytes;
+}
+
 // A whole number that an int64_t holds.
 bool is_whole(const Json& json) {
   return json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
@@ -150,7 +163,7 @@ ArgumentValue argument_from_text(const ArgumentSpec& spec, const std::string& te
       return *number;
     }
     case ArgumentKind::kBytes:
-      return parse_bytes(text, source);
+      return bytes_from_text(text, source);
     case ArgumentKind::kList:
       return split_commas(text);
     case ArgumentKind::kKwargs:

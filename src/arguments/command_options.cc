@@ -57,7 +57,9 @@ CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::v
   };
   const auto suggest = [&rows](std::string_view name) -> std::string {
     std::vector<std::string> names;
-    for (const ArgumentSpec& row : rows) names.emplace_back(row.name);
+    for (const ArgumentSpec& row : rows) {
+      if (row.status == ArgumentStatus::kSupported) names.emplace_back(row.name);
+    }
     const std::string nearest = nearest_name(name, names);
     return nearest.empty() ? "" : did_you_mean("--" + nearest);
   };

@@ -23,6 +23,7 @@ bool is_known_default(std::string_view key, const Json& value) {
                                        Default{"even_batches", true},
                                        Default{"use_seedable_sampler", true},
                                        Default{"past_index", -1},
+                                       Default{"local_rank", 0},  // of a run without ranks, once it began
                                        Default{"ray_scope", "last"},
                                        Default{"_n_gpu", 1}};
   return std::any_of(kDefaults.begin(), kDefaults.end(),

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,8 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/model_directory.h"
+#include "state/adapter_config.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/trainer.h"
@@ -32,6 +35,22 @@ std::string notice_of_training_weights(const ParsedArguments& parsed, const Trai
   return fmt::format(
       "{}: training weighed the classes (class_weights {}), this loss does not; --class_weights gives weights\n",
       trained.file.string(), trained.class_weights);
+}
+
+// A run's own file of arguments names the model that it began with.
+std::string notice_of_first_model(const ParsedArguments& parsed) {
+  const TrainingArguments& args = parsed.arguments;
+  const auto is_given = [&](const char* name) {
+    return std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end();
+  };
+  std::error_code error;
+  if (is_given("model_name_or_path") || !is_given("config") || !path_exists(args.output_dir) ||
+      std::filesystem::equivalent(args.model_name_or_path, args.output_dir, error) ||
+      !(path_exists(std::filesystem::path(args.output_dir) / kConfigFileName) ||
+        is_adapter_directory(args.output_dir)))
+    return "";
+  return fmt::format("evaluates {}, as --config says; --model_name_or_path {} evaluates what was trained\n",
+                     args.model_name_or_path, args.output_dir);
 }
 
 }  // namespace
@@ -50,6 +69,7 @@ int evaluate_model(const ParsedArguments& parsed) {
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string summary;
   std::string notices;
+  print_text(args, notice_of_first_model(parsed));
   ScoreDetails details;
   const Metrics metrics = with_kept_text("no results are written", [&] {
     Dataset data;

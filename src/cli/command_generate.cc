@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -15,6 +18,7 @@
 #include "arguments/command_options.h"
 #include "arguments/training_arguments.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/growing_text.h"
@@ -25,15 +29,18 @@
 #include "cli/thread_option.h"
 #include "generate/end_tokens.h"
 #include "generate/text_generator.h"
-#include "io/model_directory.h"
+#include "io/input_stream.h"
 #include "tokenize/tokenizer.h"
 
 namespace shoehorn {
 
 namespace {
 
+constexpr int64_t kMaxPromptBytes = int64_t{64} << 20;  // far above any model's positions
+
 const std::vector<ArgumentSpec>& generate_option_rows() {
   using enum ArgumentKind;
+  using enum ArgumentStatus;
   static const std::vector<ArgumentSpec> rows = {
       {.name = "model_name_or_path",
        .kind = kText,
@@ -41,7 +48,10 @@ const std::vector<ArgumentSpec>& generate_option_rows() {
        .value = "DIR",
        .help = "directory of a language model with its tokenizer, or of an adapter",
        .aliases = {"model"}},
-      {.name = "prompt", .kind = kText, .standard = std::string(), .help = "the text to go on with"},
+      {.name = "prompt",
+       .kind = kText,
+       .standard = std::string(),
+       .help = "the text to go on with; -: standard input"},
       {.name = "max_new_tokens",
        .kind = kInteger,
        .standard = int64_t{100},
@@ -68,8 +78,43 @@ const std::vector<ArgumentSpec>& generate_option_rows() {
        .standard = int64_t{42},
        .help = "the same seed gives the same texts"},
       num_threads_row(),
-      {.name = "json", .kind = kFlag, .standard = false, .help = "a JSON object a text, with the token ids"}};
+      {.name = "json", .kind = kFlag, .standard = false, .help = "a JSON object a text, with the token ids"},
+      {.name = "max_length",
+       .kind = kInteger,
+       .status = kElsewhere,
+       .why = "transformers, with the prompt's tokens; give --max_new_tokens"},
+      {.name = "length",
+       .kind = kInteger,
+       .status = kElsewhere,
+       .why = "run_generation; give --max_new_tokens"},
+      {.name = "num_beams",
+       .kind = kInteger,
+       .standard = int64_t{1},
+       .status = kNotYet,
+       .why =
+           "each text goes on with one token at a time: a drawn one, or with --no_do_sample the most likely"},
+      {.name = "repetition_penalty",
+       .kind = kNumber,
+       .standard = 1.0,
+       .status = kNotYet,
+       .why = "--temperature, --top_k and --top_p shape the draw"}};
   return rows;
+}
+
+// The prompt as it is given, or all of standard input but the end of its last line.
+std::string read_prompt(const std::string& given) {
+  if (!is_standard_input(given)) return given;
+  std::string text;
+  const std::unique_ptr<InputStream> input = open_input(given);
+  std::array<std::byte, 4096> piece;
+  while (const size_t bytes = input->read(piece)) {
+    if (text.size() + bytes > kMaxPromptBytes)
+      throw user_error("[--prompt -] expected at most {}, got more", format_bytes(kMaxPromptBytes));
+    text.append(reinterpret_cast<const char*>(piece.data()), bytes);
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
 }
 
 // Tables of embeddings may have more rows than the tokenizer has tokens: as in transformers, those rows are no text.
@@ -126,13 +171,14 @@ int run_generate(const std::vector<std::string>& words) {
                             .end_tokens = end_tokens_of(source.directory, source.model->vocab_size()),
                             .seed = static_cast<uint64_t>(given.integer("seed"))};
   validate(options.sampling);
-  std::vector<int32_t> prompt = tokenizer->encode(given.text("prompt")).input_ids;
+  const StopSignals signals;
+  const std::string text = read_prompt(given.text("prompt"));
+  std::vector<int32_t> prompt = tokenizer->encode(text).input_ids;
   // A model that has learned texts one behind the other begins behind the end of one.
   if (prompt.empty() && !options.end_tokens.empty()) prompt = {options.end_tokens.front()};
   const int64_t positions = source.model->max_positions();
   const int64_t length =
       std::min(positions, std::ssize(prompt) + std::min(positions, options.max_new_tokens));
-  const StopSignals signals;
   std::optional<StageLine> stage(std::in_place, "loading the model", TrainingArguments());
   TextGenerator generator(*source.model, {.weights = source.directory,
                                           .adapter = source.adapter,
@@ -144,12 +190,12 @@ int run_generate(const std::vector<std::string>& words) {
     if (given.flag("json")) {
       const std::vector<int32_t> tokens = generator.generate(prompt, options, number);
       const nlohmann::ordered_json line = {
-          {"prompt", given.text("prompt")}, {"text", decode_known(*tokenizer, tokens)}, {"ids", tokens}};
+          {"prompt", text}, {"text", decode_known(*tokenizer, tokens)}, {"ids", tokens}};
       print_flushed(stdout, line.dump() + "\n");
       continue;
     }
     if (number > 0) print_flushed(stdout, "\n");
-    show_generated(generator, *tokenizer, given.text("prompt"), prompt, options, number);
+    show_generated(generator, *tokenizer, text, prompt, options, number);
   }
   return 0;
 }

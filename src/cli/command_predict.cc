@@ -59,8 +59,10 @@ void check_destination(const TrainingArguments& args, const Destination& destina
   if (!destination.is_standard_output()) {
     const std::filesystem::path folder = destination.predictions.parent_path();
     if (!args.output_file.empty() && !folder.empty() && !std::filesystem::is_directory(folder, error)) {
-      throw user_error("[--output_file] expected a file in a directory that exists, got {}; make {} first",
-                       destination.predictions.string(), folder.string());
+      throw user_error("[--output_file] expected a file in a directory that exists, got {}; {}",
+                       destination.predictions.string(),
+                       path_exists(folder) ? fmt::format("{} is a file", folder.string())
+                                           : fmt::format("make {} first", folder.string()));
     }
   }
   const bool is_there = path_exists(args.output_dir);

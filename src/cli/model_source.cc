@@ -146,6 +146,11 @@ ModelSource open_model(const TrainingArguments& args, bool allow_shapes, bool ne
   ModelSource source =
       is_new ? new_model(args) : open_model(args.model_name_or_path, args.task, allow_shapes, need_weights);
   if (args.tokenizer_name.empty()) return source;
+  if (!path_exists(args.tokenizer_name)) {
+    throw user_error(
+        "[--tokenizer_name {}] expected a directory with tokenizer.json or vocab.txt, got nothing of that name{}",
+        args.tokenizer_name, download_hint(args.tokenizer_name));
+  }
   source.tokenizer_name = args.tokenizer_name;
   // What the model's directory has besides a tokenizer stays.
   std::erase_if(source.companions,

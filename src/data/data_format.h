@@ -12,7 +12,7 @@ namespace shoehorn {
 enum class DataFormat : uint8_t {
   kCommas,   // .csv
   kTabs,     // .tsv
-  kText,     // .txt: lines, or a table with tabs where a table is wanted
+  kText,     // .txt: lines; a table with tabs where a table is wanted and the first line has one
   kObjects,  // .json .jsonl
 };
 

@@ -50,7 +50,9 @@ FoundColumns find_columns(const Table& table, const LoadOptions& options) {
         "[{}] expected a column of labels called label or labels, got columns: {}; name it with "
         "label_column_name{}",
         table.source, fmt::join(table.column_names, ", "),
-        is_plain_text(table.source) ? ", or train a language model on plain text with --task causal-lm" : "");
+        is_plain_text(table.source)
+            ? "; a table in a .txt has tabs between its columns; to train a language model on plain text, give --task causal-lm"
+            : "");
   }
   if (columns.has_labels()) {
     found.labels =

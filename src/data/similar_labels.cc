@@ -37,6 +37,24 @@ void count_label(std::unordered_map<std::string, Occurrences>& found, std::strin
   if (place->second.count++ == 0) place->second.first_row = row;
 }
 
+// Where most labels are whole numbers, the ones that are not may be classes in another spelling.
+std::vector<std::string> fraction_notices(const Table& table, int64_t number) {
+  const Column& column = table.columns[static_cast<size_t>(number)];
+  int64_t whole = 0;
+  Occurrences others;
+  for (int64_t row = 0; row < column.size(); ++row) {
+    if (column.kind(row) == CellKind::kInteger) ++whole;
+    if (column.kind(row) == CellKind::kReal && others.count++ == 0) others.first_row = row;
+  }
+  if (others.count == 0 || whole <= others.count) return {};
+  return {fmt::format(
+      "labels are values, not classes, since {} of {} {} no whole number: '{}' at {}; if they are classes, "
+      "correct the file",
+      format_count(others.count), format_count(whole + others.count), others.count == 1 ? "is" : "are",
+      printable(shorten(column.text(others.first_row), kShownLabelBytes), 200),
+      table.place(others.first_row))};
+}
+
 }  // namespace
 
 std::string folded_label(std::string_view label) {
@@ -63,7 +81,8 @@ std::string similar_label(std::string_view label, const std::vector<std::string>
 
 std::vector<std::string> similar_label_notices(const Table& table, const std::vector<int64_t>& columns,
                                                const LabelMap& labels) {
-  if (columns.size() != 1 || labels.problem == ProblemType::kRegression) return {};
+  if (columns.size() != 1) return {};
+  if (labels.problem == ProblemType::kRegression) return fraction_notices(table, columns[0]);
   const std::vector<std::vector<std::string>> groups = similar_groups(labels.names);
   if (groups.empty()) return {};
   std::unordered_map<std::string, Occurrences> found;

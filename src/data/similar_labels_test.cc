@@ -47,6 +47,14 @@ TEST(SimilarLabels, OthersAreNot) {
   EXPECT_TRUE(notices_of("a.csv", "text,label\na,1.5\nb,1.50\n").empty()) << "values";
 }
 
+TEST(SimilarLabels, AFractionAmongWholeNumbersIsNoticed) {
+  EXPECT_EQ(
+      notices_of("a.csv", "text,label\na,1\nb,0\nc,1.0\nd,0\n"),
+      (std::vector<std::string>{"labels are values, not classes, since 1 of 4 is no whole number: '1.0' at "
+                                "a.csv:4; if they are classes, correct the file"}));
+  EXPECT_TRUE(notices_of("a.csv", "text,label\na,1\nb,0.5\n").empty());
+}
+
 // Of a file that is evaluated on.
 TEST(SimilarLabels, AreNamedWhereALabelIsUnknown) {
   const TestDirectory directory;

@@ -95,6 +95,11 @@ DataFormat format_of(const std::filesystem::path& path, const TableOptions& opti
   return is_standard_input(path) ? table_format_of_bytes(lines.beginning()) : data_format_of(path);
 }
 
+bool has_tab_in_first_line(const LineReader& lines) {
+  const std::string_view beginning = lines.beginning();
+  return beginning.substr(0, beginning.find('\n')).find('\t') != std::string_view::npos;
+}
+
 void read_file(const std::filesystem::path& path, const TableOptions& options, TableBuilder& builder) {
   const bool says_nothing = options.format || is_standard_input(path);
   if (!says_nothing) data_format_of(path);  // rather than that it is no text
@@ -104,8 +109,13 @@ void read_file(const std::filesystem::path& path, const TableOptions& options, T
     case DataFormat::kCommas:
       read_delimited(lines, ',', Quoting::kQuoted, options, builder);
       break;
-    case DataFormat::kTabs:
     case DataFormat::kText:
+      if (options.format || !has_tab_in_first_line(lines)) {
+        read_line_rows(lines, builder);
+        break;
+      }
+      [[fallthrough]];
+    case DataFormat::kTabs:
       read_delimited(lines, '\t', Quoting::kLiteral, options, builder);
       break;
     case DataFormat::kObjects:

@@ -4,15 +4,17 @@
 //   .csv           RFC 4180: a header line, commas, fields in double quotes may hold commas, line ends and
 //                  doubled quotes. A quote inside a field that does not begin with one is an ordinary
 //                  character.
-//   .tsv .txt      a header line and tabs. Quotes are ordinary characters: GLUE's files, MRPC among them, are
+//   .tsv           a header line and tabs. Quotes are ordinary characters: GLUE's files, MRPC among them, are
 //                  written without quoting and hold unbalanced quotes.
 //                  (Of a table that is one column a header with the separator of another format is an error.)
+//   .txt           as .tsv if the first line has a tab; else a text a line, in a column `text`, without a header. An
+//                  empty line is a missing text: rows are lines.
 //   .jsonl .json   one JSON object a line, or a file that is one array of objects. The first object's keys
 //                  are the columns; each object has the same keys, in any order, with scalar values or lists
 //                  of them.
 //   -              standard input: one of these, by its first line (data/data_format.h)
 //
-// Lines end with LF or CRLF; empty lines are skipped; a UTF-8 byte order mark is skipped. A header field
+// Lines end with LF or CRLF; empty lines are skipped in the other formats; a UTF-8 byte order mark is skipped. A header field
 // without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8
 // are read as U+FFFD, and counted: names of columns, texts and labels are always UTF-8.
 //

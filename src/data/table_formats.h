@@ -13,6 +13,9 @@ enum class Quoting : uint8_t { kQuoted, kLiteral };
 void read_delimited(LineReader& lines, char delimiter, Quoting quoting, const TableOptions& options,
                     TableBuilder& builder);
 
+// One column, `text`; an empty line is a missing text.
+void read_line_rows(LineReader& lines, TableBuilder& builder);
+
 void read_json_rows(LineReader& lines, TableBuilder& builder);
 
 }  // namespace shoehorn

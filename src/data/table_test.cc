@@ -103,6 +103,18 @@ TEST(Csv, Errors) {
                        "got a pipe or device"));
 }
 
+TEST(Txt, IsATextALineUnlessItsFirstLineHasATab) {
+  const Table lines = read("a.txt", "Hello, \"world\"\n\n42\r\nlast");
+  EXPECT_EQ(lines.column_names, (std::vector<std::string>{"text"}));
+  EXPECT_EQ(cells_of(lines), (Cells{{"Hello, \"world\""}, {""}, {"42"}, {"last"}}));
+  EXPECT_EQ(lines.columns[0].kind(1), CellKind::kNull);
+  EXPECT_EQ(lines.columns[0].kind(2), CellKind::kString) << "no number";
+  EXPECT_EQ(lines.row_lines, (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(cells_of(read("a.txt", "text\tlabel\nx\t1\n")), (Cells{{"x", "1"}}));
+  EXPECT_EQ(cells_of(read("a.csv", "x\ty\n", {.format = DataFormat::kText})), (Cells{{"x\ty"}}));
+  EXPECT_TRUE(contains(error_of("a.txt", ""), "a.txt] expected lines of text, got an empty file"));
+}
+
 TEST(Tsv, QuotesAreLiteral) {
   const Table table = read("a.tsv", "q\tt\n1\t\"He said\n0\tsaid \"no\"\n");
   EXPECT_EQ(cells_of(table), (Cells{{"1", "\"He said"}, {"0", "said \"no\""}}));

@@ -42,10 +42,11 @@ const std::string& name_of(const Table& table, int64_t column) {
   return table.column_names[static_cast<size_t>(column)];
 }
 
-// "csv", "tsv" or "jsonl"; nothing where no name is given.
+// "csv", "tsv", "txt" or "jsonl"; nothing where no name is given.
 std::optional<DataFormat> format_named(const std::string& name) {
   if (name.empty()) return std::nullopt;
   if (name == "csv") return DataFormat::kCommas;
+  if (name == "txt") return DataFormat::kText;
   return name == "tsv" ? DataFormat::kTabs : DataFormat::kObjects;
 }
 

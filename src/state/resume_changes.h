@@ -34,6 +34,8 @@ struct ResumeChanges {
   std::vector<std::string> unrecorded = {};
   // True if the metric or the evaluation data differ: the checkpoint's best metric cannot be compared then.
   bool forgets_best = false;
+  // What keeps the run as it was on another number of ranks, for the refusal; else empty.
+  std::string advice = {};
 };
 
 // The run that is about to resume.

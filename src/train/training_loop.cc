@@ -266,6 +266,10 @@ void TrainingLoop::log_losses(Progress& progress) {
   position.last_logged_step = parts_.state.global_step;
   parts_.reports.end_throughput();
   log(std::move(entry), progress);
+  if (position.nonfinite_losses == 0 || is_nonfinite_said_) return;
+  is_nonfinite_said_ = true;
+  progress.log_line(
+      "a loss was not finite: --detect_anomaly names the op that makes it; a lower --learning_rate may avoid it");
 }
 
 void TrainingLoop::add_loss_scale(Metrics& metrics) const {

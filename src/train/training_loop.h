@@ -87,6 +87,7 @@ class TrainingLoop {
 
   TrainingLoopParts parts_;
   StepShare share_;
+  bool is_nonfinite_said_ = false;
   int64_t first_step_;
   double flops_a_token_;  // as transformers counts them
   int64_t samples_ = 0;
