@@ -31,7 +31,8 @@ void add_memory(HtmlPage& page, const AreaChart& along_step, const MemoryAnatomy
   add("peak of the whole process", memory.total_bytes);
   if (memory.measured_bytes > 0) {
     parts.rows.push_back({"measured peak of the process", format_bytes(memory.measured_bytes), "", ""});
-    parts.rows.push_back({"not accounted for", format_unexplained(memory), "", ""});
+    const UnexplainedText unexplained = unexplained_text(memory);
+    parts.rows.push_back({"not accounted for", unexplained.bytes, "", unexplained.share});
   }
   page.add_table(parts);
   HtmlTable components{.caption = "By component",

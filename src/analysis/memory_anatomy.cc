@@ -149,19 +149,21 @@ MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forec
   return anatomy;
 }
 
-std::string format_unexplained(const MemoryAnatomy& anatomy) {
+UnexplainedText unexplained_text(const MemoryAnatomy& anatomy) {
   const int64_t bytes = anatomy.unexplained_bytes();
-  return fmt::format("{}{} ({:.2f} %)", bytes < 0 ? "-" : "", format_bytes(std::abs(bytes)),
-                     100 * static_cast<double>(bytes) / static_cast<double>(anatomy.measured_bytes));
+  const double share = static_cast<double>(bytes) / static_cast<double>(anatomy.measured_bytes);
+  return {fmt::format("{}{}", bytes < 0 ? "-" : "", format_bytes(std::abs(bytes))),
+          fmt::format("{:.2f} %", 100 * share)};
 }
 
 std::string format_memory_anatomy(const MemoryAnatomy& anatomy) {
   const auto parameters = static_cast<double>(std::max<int64_t>(1, anatomy.parameters));
   const auto share = [&](int64_t bytes) {
-    return 100 * static_cast<double>(bytes) / static_cast<double>(anatomy.total_bytes);
+    const double percent = 100 * static_cast<double>(bytes) / static_cast<double>(anatomy.total_bytes);
+    return bytes > 0 && percent < 0.05 ? std::string("<0.1 %") : fmt::format("{:.1f} %", percent);
   };
   const auto row = [&](const std::string& name, int64_t bytes) {
-    return fmt::format("  {:<42}{:>14}{:>14.2f}{:>9.1f} %\n", name, format_bytes(bytes),
+    return fmt::format("  {:<42}{:>14}{:>14.2f}{:>11}\n", name, format_bytes(bytes),
                        static_cast<double>(bytes) / parameters, share(bytes));
   };
   std::string text = fmt::format("Memory ({} parameters)\n  {:<42}{:>14}{:>14}{:>11}\n",
@@ -169,14 +171,15 @@ std::string format_memory_anatomy(const MemoryAnatomy& anatomy) {
   for (const NamedBytes& part : anatomy.parts) text += row(part.name, part.bytes);
   text += row("peak of the whole process", anatomy.total_bytes);
   if (anatomy.measured_bytes > 0) {
-    text +=
-        fmt::format("  {:<42}{:>14}\n  {:<42}{:>14}\n", "measured peak of the process",
-                    format_bytes(anatomy.measured_bytes), "not accounted for", format_unexplained(anatomy));
+    const UnexplainedText unexplained = unexplained_text(anatomy);
+    text += fmt::format("  {:<42}{:>14}\n  {:<42}{:>14}{:>25}\n", "measured peak of the process",
+                        format_bytes(anatomy.measured_bytes), "not accounted for", unexplained.bytes,
+                        unexplained.share);
   }
 
   text += fmt::format("\nBy component\n  {:<42}{:>14}{:>25}\n", "", "", "share");
   for (const NamedBytes& component : anatomy.components_of_all_layers) {
-    text += fmt::format("  {:<42}{:>14}{:>23.1f} %\n", component.name, format_bytes(component.bytes),
+    text += fmt::format("  {:<42}{:>14}{:>25}\n", component.name, format_bytes(component.bytes),
                         share(component.bytes));
   }
 

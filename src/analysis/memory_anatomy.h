@@ -44,8 +44,12 @@ struct MemoryAnatomy {
   int64_t unexplained_bytes() const { return measured_bytes - total_bytes; }
 };
 
-// "-1.50 MiB (-0.12 %)": the unexplained bytes and their share of the measured peak.
-std::string format_unexplained(const MemoryAnatomy& anatomy);
+// The unexplained bytes, "-1.50 MiB", and their share of the measured peak, "-0.12 %".
+struct UnexplainedText {
+  std::string bytes;
+  std::string share;
+};
+UnexplainedText unexplained_text(const MemoryAnatomy& anatomy);
 
 MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forecast);
 

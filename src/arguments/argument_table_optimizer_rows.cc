@@ -61,7 +61,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .is_common = true,
        .field = &Args::optim,
        .resume = kState,
-       .help = "all AdamW names without 8bit are one AdamW, those with it another",
+       .help = "the optimizer; names with adamw are AdamW, those with 8bit keep its states in 8 bits",
        .choices = optimizers()},
       {.name = "optim_args",
        .group = kOptimizer,

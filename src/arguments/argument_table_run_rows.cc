@@ -212,7 +212,7 @@ std::vector<ArgumentSpec> evaluation_and_logging() {
        .read_by = kReadByTrain,
        .field = &Args::report_to,
        .resume = kFree,
-       .help = "several of tensorboard, html, jsonl; or all, none",
+       .help = "where losses and metrics go while it trains, several with commas",
        .choices = {{"none"},
                    {"all"},
                    {"tensorboard"},

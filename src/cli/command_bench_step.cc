@@ -137,7 +137,9 @@ void print_table(const nlohmann::json& result) {
              std::max<int64_t>(1, result["steps"].get<int64_t>() - 1));
   row("step", fmt::format("{:.3f} s", result["step_seconds"].get<double>()));
   row("samples a second", fmt::format("{:.3f}", result["samples_per_second"].get<double>()));
-  row("flops a step", fmt::format("{:.3f} T", result["flops_per_step"].get<double>() / 1e12));
+  const double flops = result["flops_per_step"].get<double>();
+  row("work of a step",
+      flops < 1e12 ? fmt::format("{:.3f} GFLOP", flops / 1e9) : fmt::format("{:.3f} TFLOP", flops / 1e12));
   if (result.contains("limit_share")) {
     row("large products reach here",
         fmt::format("{:.1f} GFLOP/s", result["limit_flops"].get<double>() / 1e9));

@@ -35,7 +35,7 @@ PlannedTask open_planned_task(const ParsedArguments& parsed) {
   planned.source = open_model(args, true, false);
   const Model& model = *planned.source.model;
   TextTask task = load_text_task(args, planned.source, parsed.sets("max_seq_length"));
-  planned.text = (is_language_model(model) ? task.summary : "") + task.notices;
+  planned.text = task.summary + task.notices;
   planned.has_samples = !args.train_file.empty();
   planned.train = planned.has_samples ? std::move(task.train) : longest_samples(args, model);
   planned.validation = std::move(task.validation);

@@ -28,7 +28,7 @@ std::string phase_of(const MemoryAnatomy& anatomy) {
 }
 
 std::string format_binding(const MemoryAnatomy& anatomy) {
-  std::string text = fmt::format("  {}, at {}\n", phase_of(anatomy), anatomy.peak_node);
+  std::string text = fmt::format("  {}\n", anatomy.peak_node);
   for (size_t i = 0; i < std::min(kShownResidents, anatomy.components_of_all_layers.size()); ++i)
     text += fmt::format("    {:<40}{:>14}\n", anatomy.components_of_all_layers[i].name,
                         format_bytes(anatomy.components_of_all_layers[i].bytes));
@@ -46,7 +46,8 @@ std::string heading(bool is_calibrated) {
 }
 
 std::string format_least(const FitResult& result) {
-  std::string text = "Least budget that each tier of changes reaches\n";
+  std::string text = fmt::format("Least budget that each tier of changes reaches\n  {:<10}{:>13}  flags\n",
+                                 "changes", "budget");
   for (const auto& [tier, plan] : result.least) {
     text += fmt::format("  {:<10}{:>13}  {}\n", tier_name(tier), format_bytes(plan.process_bytes),
                         added_flags_text(plan));
@@ -61,12 +62,16 @@ std::string signed_bytes(int64_t bytes) {
 std::string format_techniques(const FitResult& result) {
   if (result.techniques.empty()) return {};
   const PlannedCandidate& asked = result.techniques.front().plan;
-  std::string text = "What each technique buys alone\n";
+  std::string text = fmt::format("What each technique buys alone\n  {:<40}{:>13}{:>15}{:>10}\n", "", "peak",
+                                 "difference", "time");
   for (const TechniqueEffect& effect : result.techniques) {
     const PlannedCandidate& plan = effect.plan;
-    text +=
-        fmt::format("  {:<40}{:>13}{:>15}{:>+9.1f}%\n", effect.name, format_bytes(plan.process_bytes),
-                    signed_bytes(plan.process_bytes - asked.process_bytes), 100 * added_time(asked, plan));
+    text += fmt::format("  {:<40}{:>13}", effect.name, format_bytes(plan.process_bytes));
+    if (&plan != &asked) {
+      text += fmt::format("{:>15}{:>+9.1f}%", signed_bytes(plan.process_bytes - asked.process_bytes),
+                          100 * added_time(asked, plan));
+    }
+    text += "\n";
   }
   return text;
 }
@@ -86,7 +91,9 @@ std::string format_cheapest(const FitResult& result) {
   };
   std::stable_sort(smaller.begin(), smaller.end(),
                    [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
-  std::string text = "What makes it smaller, alone, the cheapest of each tier first\n";
+  std::string text = fmt::format(
+      "What makes it smaller, alone, the cheapest of each tier first\n  {:<40}{:<9}{:>15}{:>12}  flags\n", "",
+      "changes", "difference", "time");
   for (const TechniqueEffect* effect : smaller) {
     const PlannedCandidate& plan = effect->plan;
     text += fmt::format("  {:<40}{:<9}{:>15}{:>+10.3f} s  {}\n", effect->name, tier_name(plan.run.tier),
@@ -98,7 +105,8 @@ std::string format_cheapest(const FitResult& result) {
 
 std::string format_above(const FitResult& result) {
   if (!result.above) return {};
-  return fmt::format("\nWith --allow {}\n{}", tier_name(result.above->run.tier), row(*result.above));
+  return fmt::format("\nWith --allow {}\n{}{}", tier_name(result.above->run.tier),
+                     heading(result.above->time.is_calibrated), row(*result.above));
 }
 
 std::vector<std::string> all_flags(const FitReport& report, const PlannedCandidate& plan) {
