@@ -65,10 +65,15 @@ PlanSearch::PlanSearch(const Model& model, RunData data, PlanSearchOptions optio
   if (options_.costs != nullptr && options_.has_samples) lengths_ = sample_lengths(*data_.train, 1);
 }
 
+PlanSearch::~PlanSearch() {
+  if (options_.backend) options_.backend->release_unused_code();
+}
+
 std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
   const std::unique_ptr<WindowIterator> windows = make_windows(run.arguments, *data_.train);
   SessionOptions session = session_options_of(model_, run.arguments, data_, windows.get());
   session.backend = options_.backend;
+  session.keeps_code = true;
   return std::make_unique<Session>(model_, std::move(session));
 }
 

@@ -69,6 +69,9 @@ class PlanSearch {
  public:
   // Model and data must outlive the search.
   PlanSearch(const Model& model, RunData data, PlanSearchOptions options);
+  ~PlanSearch();  // frees the code of the kernels of all that was planned
+  PlanSearch(const PlanSearch&) = delete;
+  PlanSearch& operator=(const PlanSearch&) = delete;
 
   // `asked`: the run without changes, whose flags are those that stand for what the user said otherwise. UserError if it
   // cannot be planned.

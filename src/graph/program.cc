@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace shoehorn {
@@ -97,6 +99,16 @@ void Program::replace_uses(ValueId from, ValueId to) {
   for (Result& result : results_) {
     if (result.value == from) result.value = to;
   }
+}
+
+void Program::replace_uses(std::span<const ValueId> from, std::span<const ValueId> to) {
+  std::vector<ValueId> replacements(values_.size());
+  for (size_t i = 0; i < from.size(); ++i) replacements[from[i].at()] = to[i];
+  const auto replace = [&](ValueId& value) {
+    if (value.valid() && replacements[value.at()].valid()) value = replacements[value.at()];
+  };
+  for (Node& node : nodes_) std::ranges::for_each(node.inputs, replace);
+  for (Result& result : results_) replace(result.value);
 }
 
 std::vector<std::vector<NodeId>> Program::readers() const {

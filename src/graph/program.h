@@ -10,6 +10,7 @@
 // version k and yields version k+1 in the same bytes. Names are for people; nothing parses them.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -115,6 +116,8 @@ class Program {
   void reorder(const std::vector<NodeId>& order);
   // Makes every reader of `from` read `to` instead (also results).
   void replace_uses(ValueId from, ValueId to);
+  // The same for many values in one pass over the program; to[i] takes the place of from[i]. No value of `to` is in `from`.
+  void replace_uses(std::span<const ValueId> from, std::span<const ValueId> to);
   // For each value the nodes that read it.
   std::vector<std::vector<NodeId>> readers() const;
   // Removes nodes whose outputs nobody reads and that are no results and update no state. Returns how many.

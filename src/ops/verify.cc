@@ -1,6 +1,6 @@
 #include "ops/verify.h"
 
-#include <unordered_map>
+#include <vector>
 
 #include "ops/op_info.h"
 
@@ -49,6 +49,17 @@ void verify_spaces(const Program& program, size_t at) {
   }
 }
 
+// Of each value; invalid where nobody reads it.
+std::vector<NodeId> find_last_readers(const Program& program) {
+  std::vector<NodeId> last(program.values().size());
+  for (size_t at = 0; at < program.nodes().size(); ++at) {
+    for (const ValueId input : program.nodes()[at].inputs) {
+      if (input.valid()) last[input.at()] = NodeId{static_cast<int32_t>(at)};
+    }
+  }
+  return last;
+}
+
 // What another lane still reads must not be written under it.
 void verify_lanes(const Program& program) {
   const std::vector<int64_t> last_running = program.last_running();
@@ -88,8 +99,11 @@ void verify(const Program& program) {
             node_name(program, at));
     }
   }
-  std::unordered_map<StorageId, int32_t> newest;
-  const auto readers = program.readers();
+  std::vector<int32_t> newest_version(program.state().storages().size(), 0);
+  const auto newest = [&newest_version](StorageId storage) -> int32_t& {
+    return newest_version[storage.at()];
+  };
+  const std::vector<NodeId> last_readers = find_last_readers(program);
   for (size_t at = 0; at < program.nodes().size(); ++at) {
     const Node& node = program.nodes()[at];
     for (const ValueId input : node.inputs) {
@@ -104,9 +118,9 @@ void verify(const Program& program) {
             type_name(value.type), type_name(program.state_type(value.storage)));
       const Value& root = program.value(view_root(program, input));
       if (root.storage.valid()) {
-        CHECK(root.version == newest[root.storage],
+        CHECK(root.version == newest(root.storage),
               "{} reads version {} of '{}' after version {} was written", node_name(program, at),
-              root.version, root.name, newest[root.storage]);
+              root.version, root.name, newest(root.storage));
       }
     }
     verify_outputs(program, at);
@@ -114,8 +128,8 @@ void verify(const Program& program) {
     for (const ValueId id : node.outputs) {
       const Value& output = program.value(id);
       if (!output.storage.valid()) continue;
-      CHECK(output.version == newest[output.storage] + 1, "{} writes version {} of '{}', the newest is {}",
-            node_name(program, at), output.version, output.name, newest[output.storage]);
+      CHECK(output.version == newest(output.storage) + 1, "{} writes version {} of '{}', the newest is {}",
+            node_name(program, at), output.version, output.name, newest(output.storage));
       CHECK(output.type.bytes() == program.state().storage(output.storage).type.bytes(),
             "{} writes '{}' in another size", node_name(program, at), output.name);
     }
@@ -125,7 +139,7 @@ void verify(const Program& program) {
       const Value& output = program.value(node.outputs[static_cast<size_t>(rule.output)]);
       CHECK(input.type.bytes() == output.type.bytes(), "{}: output {} cannot lie in input {}",
             node_name(program, at), rule.output, rule.input);
-      const NodeId last_reader = readers[node.inputs[static_cast<size_t>(rule.input)].at()].back();
+      const NodeId last_reader = last_readers[node.inputs[static_cast<size_t>(rule.input)].at()];
       CHECK(input.storage.valid() || last_reader.at() == at, "{} overwrites '{}', which node {} reads later",
             node_name(program, at), input.name, last_reader.at());
       if (!input.storage.valid() && !output.storage.valid()) continue;
@@ -134,7 +148,7 @@ void verify(const Program& program) {
             input.name);
     }
     for (const ValueId id : node.outputs) {
-      if (program.value(id).storage.valid()) newest[program.value(id).storage] = program.value(id).version;
+      if (program.value(id).storage.valid()) newest(program.value(id).storage) = program.value(id).version;
     }
   }
   verify_lanes(program);

@@ -302,8 +302,7 @@ NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updat
   region.phase = Phase::kUpdate;
   builder.set_region(region);
   const NodeId joined = builder.add(first.kind, std::move(inputs), std::move(attributes), "update");
-  for (size_t i = 0; i < replaced.size(); ++i)
-    program.replace_uses(replaced[i], program.node(joined).outputs[i]);
+  program.replace_uses(replaced, program.node(joined).outputs);
   return joined;
 }
 

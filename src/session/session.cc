@@ -57,7 +57,7 @@ Session::Session(const Model& model, SessionOptions options)
 
 Session::~Session() {
   executor_.reset();
-  backend_->release_unused_code();
+  if (!options_.keeps_code) backend_->release_unused_code();
 }
 
 void Session::compile() {

@@ -34,13 +34,16 @@ struct SessionOptions {
   // The backend to plan for and run on; null: the default backend (exec/backends.h) of this machine.
   std::shared_ptr<const Backend> backend = {};
   int threads = 0;  // of the default backend; 0: thread_count() decides
+  // Whether the code that the backend made stays when the session ends, for the next of many plans; whoever made them
+  // calls Backend::release_unused_code() then.
+  bool keeps_code = false;
 };
 
 class Session {
  public:
   // UserError for settings that do not go together, or for a model that cannot be trained.
   Session(const Model& model, SessionOptions options);
-  ~Session();  // frees the kernels' code too
+  ~Session();  // frees the kernels' code too, unless keeps_code
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
