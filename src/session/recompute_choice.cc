@@ -1,10 +1,13 @@
 #include "session/recompute_choice.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,9 @@ namespace {
 
 // What is freed is raised this often until the step of a choice is within the budget.
 constexpr int kMostCorrections = 8;
+// Of each packing that tells whether one more value can be kept. Most of the hundreds of values that are looked at fit by their
+// bytes and in no packing, and a search for one would end with its whole effort spent.
+constexpr int64_t kKeepEffort = kDefaultPackEffort / 64;
 // Sums of layers that are remembered between two of them.
 constexpr size_t kMostSums = 2048;
 
@@ -94,6 +100,25 @@ std::set<std::string> names_of(const std::vector<LayerOptions>& layers, const st
   return names;
 }
 
+// A name's layer, and what it is called in each layer: 3 and "feed_forward.product" of "layer.3.feed_forward.product"; -1 and
+// the name of what belongs to no layer.
+struct PlaceOfName {
+  int32_t layer = -1;
+  std::string_view in_layer;
+};
+
+PlaceOfName place_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "layer.";
+  PlaceOfName place{.in_layer = name};
+  if (!name.starts_with(kPrefix)) return place;
+  const char* const digits = name.data() + kPrefix.size();
+  const char* const end = name.data() + name.size();
+  int32_t layer = -1;
+  const auto [after, error] = std::from_chars(digits, end, layer);
+  if (error != std::errc() || after == end || *after != '.') return place;
+  return {layer, std::string_view(after + 1, end)};
+}
+
 class Chooser {
  public:
   Chooser(StepTrial& trial, int64_t budget_bytes)
@@ -118,11 +143,11 @@ class Chooser {
 
  private:
   // Whether the step that was tried last is within the budget.
-  bool is_within(const TrialOutcome& outcome) {
+  bool is_within(const TrialOutcome& outcome, int64_t effort = kDefaultPackEffort) {
     least_bytes_ = std::min(least_bytes_, outcome.live_bytes);
     tried_bytes_ = outcome.live_bytes;
     if (tried_bytes_ > budget_bytes_) return false;
-    tried_bytes_ = trial_.packed_bytes(budget_bytes_);
+    tried_bytes_ = trial_.packed_bytes(budget_bytes_, effort);
     return tried_bytes_ <= budget_bytes_;
   }
 
@@ -184,17 +209,25 @@ class Chooser {
            !options_.bases.contains(name) && gap->second + bytes->second > budget_bytes_;
   }
 
-  // Takes out of the set what the budget has room for, in the order of the seconds that a byte kept saves, most first.
+  // Takes out of the set what the budget has room for, in the order of the seconds that a byte kept saves, most first. Where a
+  // value cannot be kept, neither can that of a lower layer, which waits before and behind it too.
   void keep_what_fits(std::set<std::string>& names) {
     TrialOutcome outcome = trial_.with_set(names);
     for (bool changes = true; changes;) {
       changes = false;
+      std::map<std::string, int32_t, std::less<>> lost_from;  // by what it is called in its layer: the layer
       for (const std::string& name : most_seconds_first(names, outcome)) {
         if (has_no_room(name, outcome)) continue;  // since another one was kept
+        const PlaceOfName place = place_of(name);
+        const auto lost = lost_from.find(place.in_layer);
+        if (lost != lost_from.end() && place.layer < lost->second) continue;
         std::set<std::string> fewer = names;
         fewer.erase(name);
         TrialOutcome without = trial_.with_set(fewer);
-        if (without.seconds > outcome.seconds || !is_within(without)) continue;
+        if (without.seconds > outcome.seconds || !is_within(without, kKeepEffort)) {
+          lost_from.insert_or_assign(std::string(place.in_layer), place.layer);
+          continue;
+        }
         names = std::move(fewer);
         outcome = std::move(without);
         changes = true;
@@ -202,21 +235,27 @@ class Chooser {
     }
   }
 
-  // Those of the names that there may be room for, by the seconds that a byte kept saves, most first.
+  // Those of the names that there may be room for, by the seconds that a byte kept saves, most first; of equal ones the
+  // highest layer.
   std::vector<std::string> most_seconds_first(const std::set<std::string>& names,
                                               const TrialOutcome& outcome) const {
     const double all = trial_.recompute_seconds(names);
-    std::vector<std::pair<double, std::string>> saved;
+    std::vector<std::pair<float, std::string>>
+        saved;  // sums of the same seconds may differ in their last bits
     for (const std::string& name : names) {
       if (has_no_room(name, outcome)) continue;
       std::set<std::string> fewer = names;
       fewer.erase(name);
       const auto bytes = options_.kept_bytes.find(name);
       if (bytes == options_.kept_bytes.end() || bytes->second == 0) continue;  // nothing is kept by it
-      saved.emplace_back((all - trial_.recompute_seconds(fewer)) / static_cast<double>(bytes->second), name);
+      saved.emplace_back(
+          static_cast<float>((all - trial_.recompute_seconds(fewer)) / static_cast<double>(bytes->second)),
+          name);
     }
-    std::stable_sort(saved.begin(), saved.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::stable_sort(saved.begin(), saved.end(), [](const auto& a, const auto& b) {
+      if (a.first != b.first) return a.first > b.first;
+      return place_of(a.second).layer > place_of(b.second).layer;
+    });
     std::vector<std::string> sorted;
     for (auto& [seconds, name] : saved) sorted.push_back(std::move(name));
     return sorted;

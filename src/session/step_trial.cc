@@ -151,12 +151,12 @@ double StepTrial::recompute_seconds(const std::set<std::string>& names) const {
   return seconds;
 }
 
-int64_t StepTrial::packed_bytes(int64_t target_bytes) const {
+int64_t StepTrial::packed_bytes(int64_t target_bytes, int64_t effort) const {
   int64_t bytes = 0;
   for (const Program& program : family_.programs) {
     if (program.kind() == ProgramKind::kEvaluate) continue;
     const std::vector<Interval> intervals = device_intervals(assign_buffers(program, target_).buffers);
-    bytes = std::max(bytes, pack(intervals, kArenaAlignment, target_bytes).bytes);
+    bytes = std::max(bytes, pack(intervals, kArenaAlignment, target_bytes, effort).bytes);
   }
   return bytes;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "passes/family_snapshot.h"
+#include "plan/pack.h"
 #include "plan/plan_target.h"
 
 namespace shoehorn {
@@ -46,8 +47,9 @@ class StepTrial {
 
   TrialOutcome with_set(const std::set<std::string>& names);
   TrialOutcome with_groups(int64_t every_n_layers);
-  // The bytes of the arena of the step that was tried last; the search for a packing ends at `target_bytes`.
-  int64_t packed_bytes(int64_t target_bytes) const;
+  // The bytes of the arena of the step that was tried last; the search for a packing ends at `target_bytes`, or when
+  // `effort` is spent (plan/pack.h).
+  int64_t packed_bytes(int64_t target_bytes, int64_t effort = kDefaultPackEffort) const;
 
   // The seconds of what the backward makes again with the set, cheap values included. Makes no programs.
   double recompute_seconds(const std::set<std::string>& names) const;
