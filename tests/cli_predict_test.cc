@@ -127,6 +127,31 @@ TEST_F(CliPredict, ColumnsAreThoseOfTheTraining) {
   EXPECT_TRUE(contains(predicted("mood.csv"), "text: said; label: mood\n"));
   std::ofstream(path("other.csv")) << "words\ngood day\n";
   EXPECT_TRUE(contains(predicted("other.csv"), "text: words\n")) << "a file that has other columns";
+  std::ofstream(path("two.csv")) << "words,noise\ngood day,x y\n";
+  expect_failure({"predict", "--model_name_or_path", output(), "--test_file", path("two.csv"),
+                  "--output_file", path("p.jsonl")},
+                 2, {"expected the column 'said', as in the training, got columns: words, noise"});
+}
+
+// Also where nobody named them.
+TEST_F(CliPredict, ColumnsThatTheTrainingFoundAreReadAgain) {
+  ASSERT_EQ(run(train_words({"--max_steps", "1"})).exit_code, 0);
+  std::string rows = "text,label,noise\n";
+  std::istringstream trained(file("train.csv"));
+  std::string row;
+  std::getline(trained, row);
+  while (std::getline(trained, row)) rows += row + ",x y\n";
+  std::ofstream(path("more.csv")) << rows;
+  const std::vector<std::string> words = {"eval",         "--model_name_or_path", output(),
+                                          "--output_dir", path("eval"),           "--validation_file"};
+  const auto loss_of = [&](const char* name) {
+    std::vector<std::string> all = words;
+    all.push_back(path(name));
+    const ProgramRun result = succeed(all);
+    EXPECT_TRUE(contains(result.output, "text: text; label: label")) << result.output;
+    return read_json(path("eval") / "eval_results.json").at("eval_loss").get<double>();
+  };
+  EXPECT_EQ(loss_of("more.csv"), loss_of("train.csv"));
 }
 
 TEST_F(CliPredict, PlainTextIsATextALine) {

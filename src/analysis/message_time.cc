@@ -101,9 +101,8 @@ std::string format_message_time(const MessageTime& time) {
 std::string format_traffic(const std::vector<CollectiveTraffic>& traffic) {
   std::string text;
   for (const CollectiveTraffic& one : traffic) {
-    text +=
-        fmt::format("    {:<28}{:>14}   in {:.0f} runs of {:.0f} messages in all\n", op_info(one.kind).name,
-                    format_bytes(static_cast<int64_t>(one.bytes)), one.runs, one.messages);
+    text += fmt::format("    {:<28}{:>14}   {:.0f} x, {:.0f} messages in all\n", op_info(one.kind).name,
+                        format_bytes(static_cast<int64_t>(one.bytes)), one.runs, one.messages);
   }
   return text;
 }

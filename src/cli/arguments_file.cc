@@ -9,7 +9,12 @@ namespace shoehorn {
 
 void ArgumentsFile::on_train_begin(const TrainingArguments& args, const TrainerState& /*state*/,
                                    TrainerControl& /*control*/) {
-  write_json_atomic(std::filesystem::path(args.output_dir) / kArgumentsFile, given_);
+  const std::filesystem::path directory = args.output_dir;
+  if (args.resume_from_checkpoint.empty()) {
+    for (const char* results : {"all_results.json", "train_results.json", "eval_results.json"})
+      std::filesystem::remove(directory / results);
+  }
+  write_json_atomic(directory / kArgumentsFile, given_);
 }
 
 }  // namespace shoehorn

@@ -8,7 +8,7 @@
 namespace shoehorn {
 
 // Writes the arguments of the command line when training begins, so that a run that is refused, or whose model cannot
-// be read, leaves no file.
+// be read, leaves no file. A run that begins anew removes the results of an earlier one, to which its own would be added.
 class ArgumentsFile : public TrainerCallback {
  public:
   // `given`: resolved, before anything was fitted to the model.

@@ -73,11 +73,12 @@ int evaluate_model(const ParsedArguments& parsed) {
   ScoreDetails details;
   const Metrics metrics = with_kept_text("no results are written", [&] {
     Dataset data;
+    const TrainedSettings trained = read_trained_settings(source);
     if (is_language_model(*source.model)) {
+      notices = take_trained_block(args, trained);
       data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
     } else {
       args.task = kTextClassification;
-      const TrainedSettings trained = read_trained_settings(source);
       notices = take_trained_length(args, trained, parsed.sets("max_seq_length"));
       notices += fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
       data = load_evaluation_labels(args, source, trained.columns, *tokenizer, notices);

@@ -117,6 +117,15 @@ std::string read_prompt(const std::string& given) {
   return text;
 }
 
+// Whether a text ended because the model has no more positions.
+bool is_cut_at(int64_t positions, std::span<const int32_t> prompt, std::span<const int32_t> tokens,
+               const GenerationOptions& options) {
+  const bool is_ended =
+      std::ssize(tokens) == options.max_new_tokens ||
+      (!tokens.empty() && std::ranges::find(options.end_tokens, tokens.back()) != options.end_tokens.end());
+  return !is_ended && std::ssize(prompt) + std::ssize(tokens) == positions;
+}
+
 // Tables of embeddings may have more rows than the tokenizer has tokens: as in transformers, those rows are no text.
 std::string decode_known(const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
   std::vector<int32_t> known;
@@ -126,16 +135,18 @@ std::string decode_known(const Tokenizer& tokenizer, std::span<const int32_t> to
 }
 
 // The prompt and the text behind it, as it is written; what there is of it where a stop is requested.
-void show_generated(TextGenerator& generator, const Tokenizer& tokenizer, const std::string& prompt,
-                    std::span<const int32_t> prompt_tokens, const GenerationOptions& options,
-                    int64_t number) {
+std::vector<int32_t> show_generated(TextGenerator& generator, const Tokenizer& tokenizer,
+                                    const std::string& prompt, std::span<const int32_t> prompt_tokens,
+                                    const GenerationOptions& options, int64_t number) {
   GrowingText growing(
       [&](std::span<const int32_t> tokens) { return prompt + decode_known(tokenizer, tokens); },
       [](const std::string& text) { print_flushed(stdout, text); });
   try {
-    generator.generate(prompt_tokens, options, number, [&](int32_t token) { growing.add(token); });
+    std::vector<int32_t> tokens =
+        generator.generate(prompt_tokens, options, number, [&](int32_t token) { growing.add(token); });
     growing.finish();
     print_flushed(stdout, "\n");
+    return tokens;
   } catch (const Stopped&) {
     leave_closed_output();
     print_flushed(stdout, "\n");
@@ -179,24 +190,29 @@ int run_generate(const std::vector<std::string>& words) {
   const int64_t positions = source.model->max_positions();
   const int64_t length =
       std::min(positions, std::ssize(prompt) + std::min(positions, options.max_new_tokens));
+  const auto notices = notice_printer(args, stderr);
   std::optional<StageLine> stage(std::in_place, "loading the model", TrainingArguments());
-  TextGenerator generator(*source.model, {.weights = source.directory,
-                                          .adapter = source.adapter,
-                                          .max_length = length,
-                                          .on_line = notice_printer(args, stderr)});
+  TextGenerator generator(
+      *source.model,
+      {.weights = source.directory, .adapter = source.adapter, .max_length = length, .on_line = notices});
   stage.reset();
   const int64_t count = given.integer_at_least("num_return_sequences", 1);
+  bool is_cut = false;
   for (int64_t number = 0; number < count; ++number) {
+    std::vector<int32_t> tokens;
     if (given.flag("json")) {
-      const std::vector<int32_t> tokens = generator.generate(prompt, options, number);
+      tokens = generator.generate(prompt, options, number);
       const nlohmann::ordered_json line = {
           {"prompt", text}, {"text", decode_known(*tokenizer, tokens)}, {"ids", tokens}};
       print_flushed(stdout, line.dump() + "\n");
-      continue;
+    } else {
+      if (number > 0) print_flushed(stdout, "\n");
+      tokens = show_generated(generator, *tokenizer, text, prompt, options, number);
     }
-    if (number > 0) print_flushed(stdout, "\n");
-    show_generated(generator, *tokenizer, text, prompt, options, number);
+    is_cut |= is_cut_at(positions, prompt, tokens, options);
   }
+  if (is_cut && notices)
+    notices(fmt::format("a text ends where the model's {} positions do, before --max_new_tokens", positions));
   return 0;
 }
 

@@ -94,6 +94,10 @@ std::string describe_read(const PredictedFile& predicted, const TrainingArgument
                         predicted.longest_rows, plural(predicted.rows, "text"),
                         predicted.longest_rows == 1 ? "es" : "", args.max_seq_length);
   }
+  if (predicted.nonfinite_rows > 0) {
+    text += fmt::format("\n{} of {} had outputs that are no finite numbers: the model's weights may be lost",
+                        predicted.nonfinite_rows, plural(predicted.rows, "text"));
+  }
   return text + "\n";
 }
 

@@ -61,7 +61,8 @@ std::string format_memory_agreement(const Metrics& metrics) {
 
 // Beside checkpoints of an earlier run, a resume would take the highest number, whose ever it is.
 void check_old_checkpoints(const TrainingArguments& args) {
-  if (args.save_strategy == "no" || !args.resume_from_checkpoint.empty()) return;
+  if (!args.resume_from_checkpoint.empty() || (args.save_strategy == "no" && !args.overwrite_output_dir))
+    return;
   const std::vector<std::filesystem::path> old = list_checkpoints(args.output_dir);
   if (old.empty()) return;
   if (!args.overwrite_output_dir) {
@@ -173,6 +174,12 @@ TextTask load_on_ranks(TrainingArguments& args, ModelSource& source, bool gives_
   return task;
 }
 
+// Eval and predict read the same columns, from the arguments that the run writes (cli/trained_settings.h).
+void keep_columns(const TextTask& task, TrainingArguments& args) {
+  if (args.text_column_names.empty()) args.text_column_names = task.text_columns;
+  if (args.label_column_name.empty()) args.label_column_name = task.label_columns;
+}
+
 // Finds the fastest settings that fit and becomes the process that trains with them, which holds nothing of the search.
 int run_fitted(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(fit_option_rows(), words, UnknownFlags::kKeep);
@@ -244,6 +251,7 @@ int run_train(const std::vector<std::string>& words) {
   TextTask task = with_kept_text(
       kNotBegun, [&] { return load_on_ranks(args, source, parsed.sets("max_seq_length"), ranks.get()); });
   print_text(args, task.summary + task.notices);
+  for (TrainingArguments* written : {&args, &given}) keep_columns(task, *written);
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
   const std::unique_ptr<Trainer> planned = with_kept_text(kNotBegun, [&] {
     return std::make_unique<Trainer>(*source.model, args, std::move(task.train), std::move(task.validation),

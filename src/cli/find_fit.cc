@@ -243,6 +243,9 @@ void add_least(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitRe
   }
 }
 
+// Medians of a few steps differ by as much from one run to the next.
+constexpr double kMeasuredAlike = 0.03;
+
 // The best plans whose processes fit, too; of them the fastest, if they are to be run.
 void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, FitReport& report) {
   for (const PlannedCandidate& candidate : result.fitting) {
@@ -257,10 +260,15 @@ void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, F
     if (const std::optional<double> seconds = measure(joined(report.given, report.best[i].run.flags)))
       report.measured.push_back({*seconds, i});
   }
+  if (report.measured.empty()) return;
   const auto fastest =
       std::min_element(report.measured.begin(), report.measured.end(),
                        [](const MeasuredStep& a, const MeasuredStep& b) { return a.seconds < b.seconds; });
-  if (fastest != report.measured.end()) report.chosen = fastest->index;
+  // Of those that are as fast the first, which changes least.
+  const double as_fast = fastest->seconds * (1 + kMeasuredAlike);
+  report.chosen = std::ranges::find_if(report.measured, [&](const MeasuredStep& step) {
+                    return step.seconds <= as_fast;
+                  })->index;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/plural.h"
 #include "base/utf8.h"
 #include "lab/text_table.h"
 #include "train/class_weights.h"
@@ -87,8 +88,8 @@ std::string format_confusion(const ConfusionMatrix& confusion, const ScoreTextOp
   if (lines.empty()) lines = format_matrix(confusion, numbered, numbers, options);
   if (lines.empty()) {
     return fmt::format(
-        "***** confusion matrix *****\n  {} classes are wider than this terminal; the results have it\n",
-        rows.size());
+        "***** confusion matrix *****\n  {} classes are too many for its width of {}; the results in --output_dir have it\n",
+        rows.size(), plural(options.width, "column"));
   }
   return "***** confusion matrix: a row for each label, a column for each prediction *****\n" + lines;
 }

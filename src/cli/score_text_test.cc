@@ -36,8 +36,9 @@ TEST(FormatDetails, NumbersStandForNamesWhereTheLineIsNarrow) {
   EXPECT_NE(text.find("                 1  2\n    1 different  3  2\n    2 same       1  2\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(format_details(two_classes(), {.width = 10}).find("2 classes are wider than this terminal"),
-            std::string::npos);
+  EXPECT_NE(
+      format_details(two_classes(), {.width = 10}).find("2 classes are too many for its width of 10 columns"),
+      std::string::npos);
 }
 
 // A name from a file cannot give the terminal commands.

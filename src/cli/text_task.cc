@@ -72,23 +72,38 @@ std::string_view describe_problem(ProblemType problem) {
 }
 
 // A model of other labels is trained on from the head that it has.
-std::string format_other_labels(const LabelMap& had, const LabelMap& has, const std::string& file) {
+std::string format_other_labels(const LabelMap& had, const LabelMap& has, const std::string& file,
+                                bool gives_problem) {
   std::string notices;
-  if (had.problem != has.problem) {
+  if (had.problem != has.problem && !gives_problem) {
     notices +=
         fmt::format("the model's {} becomes {}: the labels of {} are {}\n", problem_type_name(had.problem),
                     problem_type_name(has.problem), file, describe_problem(has.problem));
   }
   if (had.names == has.names || are_default_names(had.names)) return notices;
+  if (has.problem == ProblemType::kRegression)
+    return notices + fmt::format("the model's labels ({}) become values\n", shown_names(had.names));
   return notices + fmt::format("the model's labels ({}) become those of the training file ({})\n",
                                shown_names(had.names), shown_names(has.names));
 }
 
-void check_can_be_learned(const LabelMap& labels, const std::string& file) {
-  if (labels.problem == ProblemType::kSingleLabel && labels.num_labels() < 2) {
-    throw user_error("[{}] expected at least two different labels, got {}; nothing can be learned from one",
-                     file, labels.num_labels());
-  }
+// `read`: the samples to train on, which may be fewer than the file has.
+void check_can_be_learned(const LabelMap& labels, const Dataset& read, const std::string& file) {
+  if (labels.problem != ProblemType::kSingleLabel) return;
+  const std::vector<int64_t> counts = class_counts(read, labels);
+  const auto different = std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
+  if (different >= 2) return;
+  throw user_error(
+      "[{}] expected at least two different labels, got {} in {}; nothing can be learned from one{}", file,
+      different, plural_count(read.size(), "sample"),
+      labels.num_labels() > 1 ? "; if the file is sorted by its labels, shuffle its rows" : "");
+}
+
+// The names, with commas between them, if these can be told apart again.
+std::string one_name_of(const std::vector<std::string>& columns) {
+  const bool has_comma = std::ranges::any_of(
+      columns, [](const std::string& name) { return name.find(',') != std::string::npos; });
+  return has_comma ? std::string() : fmt::format("{}", fmt::join(columns, ","));
 }
 
 // The columns of a file where they have other names than in the training.
@@ -142,7 +157,8 @@ std::string notices_of(const std::string& file, const LoadedDataset& data) {
         fmt::format("{}: {} ill-formed stretches of UTF-8 are read as U+FFFD\n", file, data.invalid_utf8);
   }
   if (data.empty_texts > 0)
-    notices += fmt::format("{}: {} used as they are\n", file, plural_count(data.empty_texts, "empty text"));
+    notices += fmt::format("{}: {} {} kept\n", file, plural_count(data.empty_texts, "empty text"),
+                           data.empty_texts == 1 ? "is" : "are");
   for (const std::string& notice : data.notices) notices += notice + "\n";
   if (!data.files.empty())
     notices += fmt::format("{}: tokenized samples are read from {}\n", file, data.files.string());
@@ -248,10 +264,9 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   options.on_progress = tokenizing_progress(args);
   const DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
   LoadedDataset train = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
-  check_can_be_learned(train.labels, files.name());
   source.model->set_labels(train.labels);
-  task.notices +=
-      notices_of(files.name(), train) + format_other_labels(model_labels, train.labels, files.name());
+  task.notices += notices_of(files.name(), train) +
+                  format_other_labels(model_labels, train.labels, files.name(), !args.problem_type.empty());
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
   if (is_split) {
     split(args, files.name(), train.dataset, task);
@@ -260,17 +275,24 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   } else {
     task.train = train.dataset;
   }
+  check_can_be_learned(train.labels, task.train, files.name());
+  task.text_columns = train.text_columns;
+  task.label_columns = one_name_of(train.label_columns);
   if (!args.validation_file.empty() && evaluates) {
     const DataFiles validation_files = find_data_files("--validation_file", args.validation_file);
     LoadOptions validation = load_options_of(args);
     validation.max_samples = args.max_eval_samples.value_or(0);
     validation.labels = &train.labels;
     validation.columns.preferred_text_columns = train.text_columns;
-    validation.columns.preferred_label_columns = fmt::format("{}", fmt::join(train.label_columns, ","));
+    validation.columns.preferred_label_columns = task.label_columns;
     validation.on_progress = tokenizing_progress(args);
     LoadedDataset loaded = load_dataset(validation_files, tokenizer, args.max_seq_length, validation, cache);
-    task.notices += format_other_columns(train, loaded, validation_files.name()) +
-                    notices_of(validation_files.name(), loaded);
+    const std::string others = format_other_columns(train, loaded, validation_files.name());
+    if (!others.empty()) {
+      task.text_columns.clear();
+      task.label_columns.clear();
+    }
+    task.notices += others + notices_of(validation_files.name(), loaded);
     task.validation = std::move(loaded.dataset);
   }
   task.summary =

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "arguments/training_arguments.h"
 #include "cli/model_source.h"
@@ -17,6 +18,9 @@ struct TextTask {
   Dataset validation;   // without samples: there is nothing to evaluate on
   std::string summary;  // lines for people: what was read
   std::string notices;  // and where data or settings are not used as given
+  // The columns that were read, where one name each says them, and the validation file has the same; else empty.
+  std::vector<std::string> text_columns = {};
+  std::string label_columns = {};
 };
 
 // Loads --train_file and, if the run evaluates, --validation_file; without it the first --validation_split_percentage

@@ -110,6 +110,15 @@ TEST_F(TextTaskTest, ASplitOfASortedFileIsNoticed) {
   EXPECT_TRUE(contains(load().notices, "class 'down' has 1 sample to train on and 0 to evaluate on"));
 }
 
+TEST_F(TextTaskTest, OneClassOfASortedFileIsNothingToLearnFrom) {
+  args_.train_file = directory_.write("a.csv", "text,label\nstat,up\nstat,up\nstat,down\n");
+  args_.max_train_samples = 2;
+  EXPECT_TRUE(contains(refusal(), "expected at least two different labels, got 1 in 2 samples"));
+  EXPECT_TRUE(contains(refusal(), "if the file is sorted by its labels, shuffle its rows"));
+  args_.max_train_samples = 3;
+  EXPECT_EQ(load().text_columns, (std::vector<std::string>{"text"}));
+}
+
 TEST_F(TextTaskTest, ASplitHasTwoParts) {
   args_.train_file = directory_.write("a.csv", csv_of(0, 4));
   args_.validation_split_percentage = 5;

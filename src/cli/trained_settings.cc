@@ -30,6 +30,8 @@ TrainedSettings read_trained_settings(const ModelSource& source) {
   if (!written.is_object()) return trained;
   if (const nlohmann::json length = value("max_seq_length"); length.is_number_integer() && length >= 1)
     trained.max_seq_length = length.get<int64_t>();
+  if (const nlohmann::json block = value("block_size"); block.is_number_integer() && block >= 1)
+    trained.block_size = block.get<int64_t>();
   if (const nlohmann::json texts = value("text_column_names"); are_texts(texts))
     trained.columns.preferred_text_columns = texts.get<std::vector<std::string>>();
   if (const nlohmann::json labels = value("label_column_name"); labels.is_string())
@@ -43,6 +45,13 @@ std::string take_trained_length(TrainingArguments& args, const TrainedSettings& 
   if (gives_length || !trained.max_seq_length || *trained.max_seq_length == args.max_seq_length) return {};
   args.max_seq_length = *trained.max_seq_length;
   return fmt::format("max_seq_length: {} tokens, as the model was trained ({})\n", args.max_seq_length,
+                     trained.file.string());
+}
+
+std::string take_trained_block(TrainingArguments& args, const TrainedSettings& trained) {
+  if (args.block_size || !trained.block_size) return {};
+  args.block_size = trained.block_size;
+  return fmt::format("block_size: {} tokens, as the model was trained ({})\n", *args.block_size,
                      trained.file.string());
 }
 

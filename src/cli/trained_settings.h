@@ -15,8 +15,9 @@ namespace shoehorn {
 struct TrainedSettings {
   std::filesystem::path file;  // that tells them; empty: none does
   std::optional<int64_t> max_seq_length = {};
-  ColumnOptions columns = {};      // the preferred ones: those that the training named
-  std::string class_weights = {};  // as JSON; empty: the classes counted alike
+  std::optional<int64_t> block_size = {};  // of a language model, if it was given
+  ColumnOptions columns = {};              // the preferred ones: those that the training named
+  std::string class_weights = {};          // as JSON; empty: the classes counted alike
 };
 
 // Of the model, or of the adapter if it is one. What the file does not tell, or not in its kind, stays empty.
@@ -25,5 +26,8 @@ TrainedSettings read_trained_settings(const ModelSource& source);
 // Unless the user has set a length, takes the one that the model was trained with. Returns a line for people if that is
 // another than the default.
 std::string take_trained_length(TrainingArguments& args, const TrainedSettings& trained, bool gives_length);
+
+// The same of a language model's block size, which is unset where the user has not set it.
+std::string take_trained_block(TrainingArguments& args, const TrainedSettings& trained);
 
 }  // namespace shoehorn

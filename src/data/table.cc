@@ -89,10 +89,24 @@ CellKind classify_field(std::string_view text) {
 
 namespace {
 
+// The first text of standard input would be taken for the name of a column.
+void check_is_no_plain_text(const LineReader& lines) {
+  std::string_view line = lines.beginning().substr(0, lines.beginning().find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const bool is_name = line.find(' ') == std::string_view::npos;
+  if (is_name || line.find_first_of(",\t{[\"") != std::string_view::npos) return;
+  throw user_error(
+      "[{}] expected a table, whose first line names its columns, or JSON lines, got '{}'; --test_file_format txt reads a "
+      "text a line, csv a table of that one column",
+      lines.source(), shorten(std::string(line), 60));
+}
+
 DataFormat format_of(const std::filesystem::path& path, const TableOptions& options,
                      const LineReader& lines) {
   if (options.format) return *options.format;
-  return is_standard_input(path) ? table_format_of_bytes(lines.beginning()) : data_format_of(path);
+  if (!is_standard_input(path)) return data_format_of(path);
+  check_is_no_plain_text(lines);
+  return table_format_of_bytes(lines.beginning());
 }
 
 bool has_tab_in_first_line(const LineReader& lines) {

@@ -158,6 +158,14 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
     if (is_label(i) || i == found.id || !has_text(table.columns[static_cast<size_t>(i)])) continue;
     (found.text < 0 ? found.text : found.pair) = i;
   }
+  const auto found_texts = static_cast<size_t>(found.text >= 0) + static_cast<size_t>(found.pair >= 0);
+  const std::vector<std::string>& preferred = options.preferred_text_columns;
+  if (!preferred.empty() && found_texts != preferred.size()) {
+    throw user_error(
+        "[{}] expected the column{} '{}', as in the training, got columns: {}; text_column_names says which to read instead",
+        table.source, preferred.size() == 1 ? "" : "s", fmt::join(preferred, "' and '"),
+        fmt::join(table.column_names, ", "));
+  }
   if (found.text < 0) {
     throw user_error(
         "[{}] expected a column of text beside the label, got columns: {}; name it with text_column_names",

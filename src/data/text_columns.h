@@ -26,7 +26,7 @@ struct ColumnOptions {
   // A column, or several with commas between them; empty: by the rules above.
   std::string label_column_name = {};
   // Columns that a file beside this one has, which is read alike: the training's. They are taken where none are named and
-  // this table has them all.
+  // this table has them all. Where it lacks one, the rules are to find as many texts, or it is an error.
   std::vector<std::string> preferred_text_columns = {};
   std::string preferred_label_columns = {};  // as label_column_name
   // A column that tells the rows apart for people: neither text nor label. Empty: none.

@@ -8,6 +8,7 @@
 
 #include "arguments/shell_word.h"
 #include "base/format.h"
+#include "base/plural.h"
 
 namespace shoehorn {
 
@@ -164,8 +165,9 @@ std::string format_fit(const FitReport& report) {
   const FitResult& result = report.result;
   const PlannedCandidate& chosen = report.best[*report.chosen];
   const MeasuredStep* measured = measured_of(report, *report.chosen);
-  std::string text = fmt::format("Fits {}: {} of {} plans do\n", format_bytes(report.budget_bytes),
-                                 result.fitting.size(), result.plans);
+  std::string text =
+      fmt::format("Fits {}, as {} of {} {}\n", format_bytes(report.budget_bytes), result.fitting.size(),
+                  plural(result.plans, "plan"), result.fitting.size() == 1 ? "does" : "do");
   text +=
       fmt::format("  changes              {} ({})\n", added_flags_text(chosen), tier_name(chosen.run.tier));
   text += fmt::format("  peak of the process  {}\n", format_bytes(chosen.process_bytes));

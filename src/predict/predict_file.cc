@@ -1,6 +1,7 @@
 #include "predict/predict_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -86,6 +87,7 @@ class FilePredictor {
     result.text_columns = text_names_;
     result.label_columns = label_names_;
     result.longest_rows = longest_rows_;
+    result.nonfinite_rows = nonfinite_rows_;
     return result;
   }
 
@@ -190,6 +192,8 @@ class FilePredictor {
   }
 
   void write_row(const Table& part, int64_t row, std::span<const float> outputs) {
+    nonfinite_rows_ +=
+        std::ranges::all_of(outputs, [](float output) { return std::isfinite(output); }) ? 0 : 1;
     cells_.clear();
     if (args_.write_texts) {
       for (const int64_t column : texts_) cells_.push_back(column_of(part, column).text(row));
@@ -237,6 +241,7 @@ class FilePredictor {
   std::vector<int64_t> texts_, label_columns_;
   std::vector<std::string> text_names_, label_names_;
   int64_t longest_rows_ = 0;
+  int64_t nonfinite_rows_ = 0;
   std::unique_ptr<PredictionWriter> writer_;
   std::optional<Predictor> predictor_;
   int64_t rows_ = 0;

@@ -51,6 +51,7 @@ struct PredictedFile {
   std::vector<std::string> text_columns = {};   // one or two
   std::vector<std::string> label_columns = {};  // those that were read
   int64_t longest_rows = 0;                     // rows of max_seq_length tokens: longer texts are cut
+  int64_t nonfinite_rows = 0;                   // rows with an output that is no finite number
   bool labels_are_ids = false;  // the labels are numbers of the model's classes, which have other names
 };
 

@@ -46,9 +46,9 @@ std::string format_batch(const TrainingArguments& args, const TrainingSteps& ste
   }
   if (steps.update_steps_per_epoch < kFewStepsAnEpoch) {
     text += fmt::format(
-        "Warning: an epoch updates the weights {} only; a smaller batch or a larger --num_train_epochs "
-        "trains further\n",
-        plural(steps.update_steps_per_epoch, "time"));
+        "Warning: an epoch updates the weights {} only; a smaller batch or a larger {} trains further\n",
+        plural(steps.update_steps_per_epoch, "time"),
+        args.max_steps > 0 ? "--max_steps" : "--num_train_epochs");
   }
   return text;
 }

@@ -317,8 +317,7 @@ TrainOutput Trainer::train() {
   wait_for_ranks();
   prepare();
   if (writes_output_dir()) check_start();
-  if (is_main_rank() && args_.overwrite_output_dir && args_.save_strategy != "no" &&
-      args_.resume_from_checkpoint.empty()) {
+  if (is_main_rank() && args_.overwrite_output_dir && args_.resume_from_checkpoint.empty()) {
     for (const std::filesystem::path& removed : remove_checkpoints(args_.output_dir))
       say(fmt::format("removed {}", removed.string()));
   }
