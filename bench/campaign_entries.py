@@ -183,6 +183,7 @@ ENTRIES = [
         5, 2, ("build/src/tokenize/tokenize_bench", "peers", "minilm", "mrpc", "fortunes"),
     ),
     *(plan(name, flags) for name, flags in PLANS.items()),
+    Entry("search_speed", "bench/search_speed.py --repeats 3 --json -", 4, 2, ("build/shoehorn",), most_runs=1),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),
     Entry("fresh_bookworm", "scripts/fresh_machine.sh bookworm demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),
     Entry("fresh_trixie", "scripts/fresh_machine.sh trixie demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),

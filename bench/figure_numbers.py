@@ -153,6 +153,13 @@ def of_arena(name):
     ]
 
 
+def of_case(name, key):
+    """search_speed.py: the runs of a case."""
+    return lambda record: [
+        run[key] for output in r.outputs(record) for case in output["cases"] if case["name"] == name for run in case["runs"]
+    ]
+
+
 # compare_builds.py: an output has what env says of each build, and measurements with the runs of both.
 
 

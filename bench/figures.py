@@ -10,7 +10,7 @@ import typing
 import campaign_entries as entries
 import records as r
 from figure_numbers import (
-    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_build, of_rounds,
+    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_build, of_case, of_rounds,
     of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
     times_beside,
 )  # fmt: skip
@@ -308,6 +308,15 @@ def planning_table(machine):
     return ("", "planning, s", "process while planning, MiB"), plan_rows(machine, PLANS, columns)
 
 
+def search_speed_table(machine):
+    found = machine.of("search_speed")
+    rows = []
+    for name in keys_in(found, lambda output: [case["name"] for case in output["cases"]]):
+        seconds, peak = of_case(name, "seconds"), of_case(name, "peak_bytes")
+        rows.append([name, f"{middle(found, seconds, 2)} ({span(found, seconds, 2)})", middle(found, peak, 0, MIB)])
+    return ("", "s (least to most)", "largest process, MiB"), rows
+
+
 LORA_PLANS = PLANS[:8]
 OPTIMIZER_PLANS = {"plan_full": "AdamW", "plan_lion": "Lion", "plan_adafactor": "Adafactor", "plan_sgd": "SGD"}
 
@@ -486,6 +495,7 @@ FIGURES = [
     Figure("packing", ("packing",), packing_table),
     Figure("tokenizer", ("tokenizer",), tokenizer_table),
     Figure("planning", PLANS, planning_table),
+    Figure("search_speed", ("search_speed",), search_speed_table),
     Figure("lora", LORA_PLANS, lora_table),
     Figure("optimizers", tuple(OPTIMIZER_PLANS), optimizer_plan_table),
     Figure("transcript", ("demo",), transcript, only_newest=True),

@@ -145,7 +145,7 @@ TEST_F(CliErrors, EmptyTextsAreCounted) {
   directory_.write("train.csv", "text,label\nstat,up\n,down\nhust,down\n\"\",up\n");
   const ProgramRun result = run(train_words({"--max_steps", "1"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_TRUE(contains(result.output, "train.csv: 2 empty texts used as they are\n")) << result.output;
+  EXPECT_TRUE(contains(result.output, "train.csv: 2 empty texts are kept\n")) << result.output;
 }
 
 TEST_F(CliErrors, OutputThatCannotBeWritten) {

@@ -88,6 +88,15 @@ TEST_F(CliLora, MergedModelAnswersAsTheAdapter) {
     EXPECT_NEAR(found[i], expected[i], 64 * 0x1p-23 * std::max(1.0, std::abs(expected[i])));
 }
 
+// The config names the type of the weights that are written, and not of those that were trained.
+TEST_F(CliLora, MergedWeightsAreOfTheTypeThatTheConfigNames) {
+  ASSERT_EQ(
+      run(adapter_words({"--save_strategy", "no", "--lora_merge", "--bf16", "--master_weights", "none"}))
+          .exit_code,
+      0);
+  EXPECT_EQ(read_json(output() / "config.json").at("dtype"), "float32");
+}
+
 // A whole model that is saved where an adapter was is the one that is loaded from there.
 TEST_F(CliLora, AWholeModelTakesTheAdaptersPlace) {
   ASSERT_EQ(run(adapter_words({"--save_strategy", "no"})).exit_code, 0);

@@ -122,7 +122,7 @@ TEST_F(CliRanks, OneProcessResumesTheirCheckpoint) {
   words = train_words({"--resume_from_checkpoint", (output() / "checkpoint-2").string()});
   expect_failure(words, 2,
                  {"--world_size 2 → 1", "other samples",
-                  "--effective_batch_size 16 keeps the batch of 2 ranks, --allow_resume_changes"});
+                  "--effective_batch_size 16 gives its batch, and --allow_resume_changes"});
 }
 
 // A rank that is killed ends the others, whatever they wait for, within ten seconds.

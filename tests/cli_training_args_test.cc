@@ -45,8 +45,9 @@ TEST_F(CliTrainingArgs, TheFileStartsTheSameRun) {
   const json first = read_json(arguments_file());
   EXPECT_EQ(first["learning_rate"], 0.1);
   EXPECT_EQ(first["output_dir"], output().string());
-  const TrainingArguments meant =
-      parse_arguments(Command::kTrain, {words.begin() + 1, words.end()}).arguments;
+  TrainingArguments meant = parse_arguments(Command::kTrain, {words.begin() + 1, words.end()}).arguments;
+  meant.text_column_names = {"text"};  // as they were found
+  meant.label_column_name = "label";
   EXPECT_EQ(parse_arguments(Command::kTrain, {"--config", arguments_file()}).arguments, meant);
 
   const std::vector<std::string> files = written();

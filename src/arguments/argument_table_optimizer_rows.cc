@@ -61,7 +61,7 @@ std::vector<ArgumentSpec> optimizer_and_schedule() {
        .is_common = true,
        .field = &Args::optim,
        .resume = kState,
-       .help = "the optimizer; names with adamw are AdamW, those with 8bit keep its states in 8 bits",
+       .help = "the optimizer; names with adamw are AdamW, and those with 8bit keep 8-bit states",
        .choices = optimizers()},
       {.name = "optim_args",
        .group = kOptimizer,

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/stop_request.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/growing_text.h"
 #include "cli/model_source.h"
@@ -82,7 +83,7 @@ const std::vector<ArgumentSpec>& generate_option_rows() {
       {.name = "max_length",
        .kind = kInteger,
        .status = kElsewhere,
-       .why = "transformers, with the prompt's tokens; give --max_new_tokens"},
+       .why = "transformers, where it counts the prompt too; give --max_new_tokens"},
       {.name = "length",
        .kind = kInteger,
        .status = kElsewhere,
@@ -101,7 +102,7 @@ const std::vector<ArgumentSpec>& generate_option_rows() {
   return rows;
 }
 
-// The prompt as it is given, or all of standard input but the end of its last line.
+// The prompt as it is given, or all of standard input but the end of its last line; bytes that are no UTF-8 become U+FFFD.
 std::string read_prompt(const std::string& given) {
   if (!is_standard_input(given)) return given;
   std::string text;
@@ -112,6 +113,7 @@ std::string read_prompt(const std::string& given) {
       throw user_error("[--prompt -] expected at most {}, got more", format_bytes(kMaxPromptBytes));
     text.append(reinterpret_cast<const char*>(piece.data()), bytes);
   }
+  text = replace_invalid_utf8(text);
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
   return text;
@@ -192,10 +194,16 @@ int run_generate(const std::vector<std::string>& words) {
       std::min(positions, std::ssize(prompt) + std::min(positions, options.max_new_tokens));
   const auto notices = notice_printer(args, stderr);
   std::optional<StageLine> stage(std::in_place, "loading the model", TrainingArguments());
-  TextGenerator generator(
-      *source.model,
-      {.weights = source.directory, .adapter = source.adapter, .max_length = length, .on_line = notices});
+  std::vector<std::string> lines;  // shown when the line of the stage is gone
+  TextGenerator generator(*source.model,
+                          {.weights = source.directory,
+                           .adapter = source.adapter,
+                           .max_length = length,
+                           .on_line = [&](const std::string& line) { lines.push_back(line); }});
   stage.reset();
+  for (const std::string& line : lines) {
+    if (notices) notices(line);
+  }
   const int64_t count = given.integer_at_least("num_return_sequences", 1);
   bool is_cut = false;
   for (int64_t number = 0; number < count; ++number) {

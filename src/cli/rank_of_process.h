@@ -18,9 +18,8 @@ int64_t launched_ranks();
 // UserError if this process is one of several ranks and the command does not run on ranks.
 void check_runs_on_ranks(std::string_view command);
 
-// The ranks of the command train; null where there is one. Completes the arguments: world_size, and unless it is given
-// num_threads, this rank's share of the processors; only the first rank shows anything. UserError if world_size was given
-// and is another.
+// The ranks of the command train; null where there is one. Completes the arguments: world_size;
+// only the first rank shows anything. UserError if world_size was given and is another.
 std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, TrainingArguments& args);
 
 // The exit code of a process that did its work with `exit_code`: 0 of a rank that finished with the others because of a stop

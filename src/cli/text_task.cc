@@ -264,6 +264,7 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   options.on_progress = tokenizing_progress(args);
   const DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
   LoadedDataset train = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
+  check_can_be_learned(train.labels, train.dataset, files.name());
   source.model->set_labels(train.labels);
   task.notices += notices_of(files.name(), train) +
                   format_other_labels(model_labels, train.labels, files.name(), !args.problem_type.empty());

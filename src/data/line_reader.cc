@@ -30,13 +30,17 @@ bool LineReader::refill() {
   return end_ > 0;
 }
 
-// A pipe may give its bytes one by one.
+// A pipe may give its bytes one by one. Empty lines before it are read with it.
 void LineReader::read_first_line() {
+  size_t first = std::string_view::npos;  // where the line begins
   for (bool is_whole = false; !is_whole && end_ < kBufferBytes;) {
-    char* const begin = buffer_.get() + end_;
-    const size_t got = stream_->read(std::as_writable_bytes(std::span(begin, kBufferBytes - end_)));
-    is_whole = got == 0 || std::memchr(begin, '\n', got) != nullptr;
-    end_ += got;
+    const size_t begin = end_;
+    end_ += stream_->read(std::as_writable_bytes(std::span(buffer_.get() + begin, kBufferBytes - begin)));
+    const std::string_view read(buffer_.get(), end_);
+    if (first == std::string_view::npos) first = read.find_first_not_of("\r\n", begin);
+    const bool has_end =
+        first != std::string_view::npos && read.find('\n', std::max(first, begin)) != std::string_view::npos;
+    is_whole = end_ == begin || has_end;
   }
 }
 

@@ -22,8 +22,8 @@ class LineReader {
   // Other errors: those of InputStream::read.
   bool next(std::string& line);
 
-  // The bytes that are in the buffer and not yet read. Before the first line they hold all of it, or the 256 KiB of it
-  // that the buffer takes.
+  // The bytes that are in the buffer and not yet read. Before the first line they hold all of the first one that is not
+  // empty, or the 256 KiB that the buffer takes.
   std::string_view beginning() const { return {buffer_.get() + at_, end_ - at_}; }
   // False if the last line that next() returned is the last one of the file and has no LF.
   bool ended_in_newline() const { return ended_in_newline_; }

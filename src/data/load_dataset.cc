@@ -57,7 +57,11 @@ FoundColumns find_columns(const Table& table, const LoadOptions& options) {
   if (columns.has_labels()) {
     found.labels =
         options.labels != nullptr ? *options.labels : find_labels(table, columns.labels, options.find);
-    if (options.labels == nullptr) found.notices = similar_label_notices(table, columns.labels, found.labels);
+    const bool is_asked_for = options.find.problem || (options.find.model != nullptr &&
+                                                       options.find.model->problem == found.labels.problem);
+    const bool are_values = found.labels.problem == ProblemType::kRegression;
+    if (options.labels == nullptr && !(are_values && is_asked_for))
+      found.notices = similar_label_notices(table, columns.labels, found.labels);
     found.labels_are_ids = labels_are_ids(table, columns.labels, found.labels);
   }
   return found;

@@ -37,6 +37,9 @@ void count_label(std::unordered_map<std::string, Occurrences>& found, std::strin
   if (place->second.count++ == 0) place->second.first_row = row;
 }
 
+// With fewer whole numbers to each other one, the labels are ratings.
+constexpr int64_t kWholeToOthers = 3;
+
 // Where most labels are whole numbers, the ones that are not may be classes in another spelling.
 std::vector<std::string> fraction_notices(const Table& table, int64_t number) {
   const Column& column = table.columns[static_cast<size_t>(number)];
@@ -46,7 +49,7 @@ std::vector<std::string> fraction_notices(const Table& table, int64_t number) {
     if (column.kind(row) == CellKind::kInteger) ++whole;
     if (column.kind(row) == CellKind::kReal && others.count++ == 0) others.first_row = row;
   }
-  if (others.count == 0 || whole <= others.count) return {};
+  if (others.count == 0 || whole < kWholeToOthers * others.count) return {};
   return {fmt::format(
       "labels are values, not classes, since {} of {} {} no whole number: '{}' at {}; if they are classes, "
       "correct the file",

@@ -109,8 +109,10 @@ DataFormat format_of(const std::filesystem::path& path, const TableOptions& opti
   return table_format_of_bytes(lines.beginning());
 }
 
+// In the first line that has something: a table's header.
 bool has_tab_in_first_line(const LineReader& lines) {
-  const std::string_view beginning = lines.beginning();
+  std::string_view beginning = lines.beginning();
+  beginning.remove_prefix(std::min(beginning.find_first_not_of("\r\n"), beginning.size()));
   return beginning.substr(0, beginning.find('\n')).find('\t') != std::string_view::npos;
 }
 

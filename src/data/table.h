@@ -14,7 +14,7 @@
 //                  of them.
 //   -              standard input: one of these, by its first line (data/data_format.h)
 //
-// Lines end with LF or CRLF; empty lines are skipped in the other formats; a UTF-8 byte order mark is skipped. A header field
+// Lines end with LF or CRLF; empty lines are skipped but where a line is a text; a UTF-8 byte order mark is skipped. A header field
 // without a name becomes "Unnamed: i", as a csv file with an index column has it. Bytes that are not UTF-8
 // are read as U+FFFD, and counted: names of columns, texts and labels are always UTF-8.
 //

@@ -110,7 +110,7 @@ TEST(Txt, IsATextALineUnlessItsFirstLineHasATab) {
   EXPECT_EQ(lines.columns[0].kind(1), CellKind::kNull);
   EXPECT_EQ(lines.columns[0].kind(2), CellKind::kString) << "no number";
   EXPECT_EQ(lines.row_lines, (std::vector<int64_t>{1, 2, 3, 4}));
-  EXPECT_EQ(cells_of(read("a.txt", "text\tlabel\nx\t1\n")), (Cells{{"x", "1"}}));
+  EXPECT_EQ(cells_of(read("a.txt", "\ntext\tlabel\nx\t1\n")), (Cells{{"x", "1"}}));
   EXPECT_EQ(cells_of(read("a.csv", "x\ty\n", {.format = DataFormat::kText})), (Cells{{"x\ty"}}));
   EXPECT_TRUE(contains(error_of("a.txt", ""), "a.txt] expected lines of text, got an empty file"));
 }

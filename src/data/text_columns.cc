@@ -67,16 +67,36 @@ std::vector<int64_t> named_label_columns(const Table& table, const std::string& 
   return columns;
 }
 
-// The names of those that the user or a file beside this one gives; empty: the rules find them.
-std::vector<std::string> text_columns_to_read(const Table& table, const ColumnOptions& options) {
+// The names of those that the user or a file beside this one gives; empty: the rules find them. `found`: labels and ids, which
+// are no texts unless the user says so.
+std::vector<std::string> text_columns_to_read(const Table& table, const ColumnOptions& options,
+                                              const TextColumns& found) {
   if (!options.text_column_names.empty()) return options.text_column_names;
-  return has_columns(table, options.preferred_text_columns) ? options.preferred_text_columns
-                                                            : std::vector<std::string>();
+  const std::vector<std::string>& preferred = options.preferred_text_columns;
+  const bool are_others = std::ranges::none_of(preferred, [&](const std::string& name) {
+    const int64_t column = table.find_column(name);
+    return column < 0 || column == found.id || found.is_label(column);
+  });
+  return are_others ? preferred : std::vector<std::string>();
+}
+
+void find_texts_by_rule(const Table& table, TextColumns& found) {
+  for (const auto& [text, pair] : kTextNames) {
+    found.text = table.find_column(text);
+    found.pair = table.find_column(pair);
+    if (found.text >= 0 && found.pair >= 0 && !found.is_label(found.text) && !found.is_label(found.pair))
+      return;
+  }
+  found.text = found.pair = -1;
+  for (int64_t i = 0; i < static_cast<int64_t>(table.columns.size()) && found.pair < 0; ++i) {
+    if (found.is_label(i) || i == found.id || !has_text(table.columns[static_cast<size_t>(i)])) continue;
+    (found.text < 0 ? found.text : found.pair) = i;
+  }
 }
 
 void check_id_is_other(const Table& table, const TextColumns& found) {
   if (found.id < 0) return;
-  const bool is_label = std::find(found.labels.begin(), found.labels.end(), found.id) != found.labels.end();
+  const bool is_label = found.is_label(found.id);
   if (!is_label && found.id != found.text && found.id != found.pair) return;
   throw user_error(
       "[id_column] expected another column than those of {}, got '{}' for both; text_column_names and "
@@ -116,12 +136,8 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
   TextColumns found;
   found.labels = find_label_columns(table, options);
   if (!options.id_column_name.empty()) found.id = named_column(table, options.id_column_name, "id_column");
-
-  const auto is_label = [&](int64_t column) {
-    return std::find(found.labels.begin(), found.labels.end(), column) != found.labels.end();
-  };
-
-  const std::vector<std::string> names = text_columns_to_read(table, options);
+  const auto is_label = [&](int64_t column) { return found.is_label(column); };
+  const std::vector<std::string> names = text_columns_to_read(table, options, found);
   if (!names.empty()) {
     if (names.size() > 2) {
       throw user_error("[text_column_names] expected one or two columns, got {} ({})", names.size(),
@@ -146,18 +162,7 @@ TextColumns find_text_columns(const Table& table, const ColumnOptions& options) 
     return found;
   }
 
-  for (const auto& [text, pair] : kTextNames) {
-    found.text = table.find_column(text);
-    found.pair = table.find_column(pair);
-    if (found.text < 0 || found.pair < 0 || is_label(found.text) || is_label(found.pair)) continue;
-    check_id_is_other(table, found);
-    return found;
-  }
-  found.text = found.pair = -1;
-  for (int64_t i = 0; i < static_cast<int64_t>(table.columns.size()) && found.pair < 0; ++i) {
-    if (is_label(i) || i == found.id || !has_text(table.columns[static_cast<size_t>(i)])) continue;
-    (found.text < 0 ? found.text : found.pair) = i;
-  }
+  find_texts_by_rule(table, found);
   const auto found_texts = static_cast<size_t>(found.text >= 0) + static_cast<size_t>(found.pair >= 0);
   const std::vector<std::string>& preferred = options.preferred_text_columns;
   if (!preferred.empty() && found_texts != preferred.size()) {

@@ -13,6 +13,7 @@
 // Functions are thread-safe and pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ struct TextColumns {
   int64_t id = -1;
 
   bool has_labels() const { return !labels.empty(); }
+  bool is_label(int64_t column) const { return std::ranges::find(labels, column) != labels.end(); }
 };
 
 // Of those, where the labels are; of a table whose rows need not be there.

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/stop_request.h"
+#include "exec/backends.h"
 #include "session/batching.h"
 #include "session/smaller_forms.h"
 
@@ -62,11 +63,12 @@ std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned)
 
 PlanSearch::PlanSearch(const Model& model, RunData data, PlanSearchOptions options)
     : model_(model), data_(data), options_(std::move(options)) {
+  if (!options_.backend) options_.backend = make_backend(kDefaultBackend, 0);
   if (options_.costs != nullptr && options_.has_samples) lengths_ = sample_lengths(*data_.train, 1);
 }
 
 PlanSearch::~PlanSearch() {
-  if (options_.backend) options_.backend->release_unused_code();
+  options_.backend->release_unused_code();
 }
 
 std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {

@@ -91,24 +91,20 @@ void Program::reorder(const std::vector<NodeId>& order) {
 }
 
 void Program::replace_uses(ValueId from, ValueId to) {
-  for (Node& node : nodes_) {
-    for (ValueId& input : node.inputs) {
-      if (input == from) input = to;
-    }
-  }
-  for (Result& result : results_) {
-    if (result.value == from) result.value = to;
-  }
+  for_each_use([&](ValueId& value) {
+    if (value == from) value = to;
+  });
 }
 
 void Program::replace_uses(std::span<const ValueId> from, std::span<const ValueId> to) {
+  CHECK(from.size() == to.size(), "{} values cannot take the place of {}", to.size(), from.size());
   std::vector<ValueId> replacements(values_.size());
   for (size_t i = 0; i < from.size(); ++i) replacements[from[i].at()] = to[i];
-  const auto replace = [&](ValueId& value) {
+  for (const ValueId value : to)
+    CHECK(!replacements[value.at()].valid(), "'{}' is replaced and replaces", values_[value.at()].name);
+  for_each_use([&](ValueId& value) {
     if (value.valid() && replacements[value.at()].valid()) value = replacements[value.at()];
-  };
-  for (Node& node : nodes_) std::ranges::for_each(node.inputs, replace);
-  for (Result& result : results_) replace(result.value);
+  });
 }
 
 std::vector<std::vector<NodeId>> Program::readers() const {

@@ -124,6 +124,15 @@ class Program {
   int64_t remove_dead_nodes();
 
  private:
+  // What nodes read, and the results.
+  template <typename Visit>
+  void for_each_use(const Visit& visit) {
+    for (Node& node : nodes_) {
+      for (ValueId& input : node.inputs) visit(input);
+    }
+    for (Result& result : results_) visit(result.value);
+  }
+
   ProgramKind kind_ = ProgramKind::kTrainStep;
   int32_t bucket_ = 0;
   std::string name_;

@@ -88,6 +88,22 @@ TEST_F(ProgramTest, ReplacedUsesIncludeResults) {
   EXPECT_FALSE(program_.result("z").valid());
 }
 
+TEST_F(ProgramTest, ManyUsesAreReplacedAtOnce) {
+  const ValueId a = add({program_.read_state(weight_)}, "a");
+  const ValueId b = add({program_.read_state(weight_)}, "b");
+  const ValueId c = add({program_.read_state(weight_)}, "c");
+  const ValueId d = add({program_.read_state(weight_)}, "d");
+  const ValueId e = add({a, ValueId(), b, c}, "e");
+  program_.add_result("y", b);
+  const std::vector<ValueId> from = {a, b}, to = {c, d};
+  program_.replace_uses(from, to);
+  EXPECT_EQ(program_.node(program_.value(e).producer).inputs, (std::vector<ValueId>{c, ValueId(), d, c}));
+  EXPECT_EQ(program_.result("y"), d);
+  const std::vector<ValueId> chained = {b, c};
+  EXPECT_THROW(program_.replace_uses(from, chained), InternalError) << "b is replaced and replaces";
+  EXPECT_THROW(program_.replace_uses(from, std::span(to).first(1)), InternalError);
+}
+
 TEST(Types, NamesShowCountsAndBytesCountMaxima) {
   const TensorType type{DType::kBF16, {Dim(48, CountId{0}), Dim(5)}};
   EXPECT_EQ(type_name(type), "bfloat16[48*, 5]");

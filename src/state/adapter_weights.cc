@@ -176,6 +176,15 @@ class MergedWeights {
   std::vector<float> values_;
 };
 
+DType usual_dtype(const std::vector<TensorSpec>& specs) {
+  std::map<DType, int64_t> elements;
+  for (const TensorSpec& spec : specs) {
+    elements[spec.dtype] +=
+        std::accumulate(spec.shape.begin(), spec.shape.end(), int64_t{1}, std::multiplies<>());
+  }
+  return std::ranges::max_element(elements, {}, &std::pair<const DType, int64_t>::second)->first;
+}
+
 void load_adapter_tensors(VerifiedTensorFiles& tensors, const ProgramFamily& family, Executor& executor) {
   const TensorFiles& files = tensors.files();
   std::map<std::string, ParameterId> missing;
@@ -245,28 +254,30 @@ bool replaces_head(const ProgramFamily& family, const Parameter& parameter) {
   return is_of_head(*family.state, parameter) && std::ranges::any_of(family.adapters.saved, is_this);
 }
 
-void save_merged_weights(const fs::path& directory, const OriginalWeights* base, const ProgramFamily& family,
-                         const Executor& executor, Communicator* ranks) {
+DType save_merged_weights(const fs::path& directory, const OriginalWeights* base, const ProgramFamily& family,
+                          const Executor& executor, Communicator* ranks) {
   require_base(base != nullptr);
   const PartsOfRanks parts(ranks);
   MergedWeights weights(*base, family, executor, parts);
   std::vector<std::byte> staging(static_cast<size_t>(kMergedChunkElements) * sizeof(float));
   const FillChunk fill = [&](int64_t offset, std::span<std::byte> chunk) { weights.fill(offset, chunk); };
+  const std::vector<TensorSpec> specs = weights.specs();
   if (!parts.is_first()) {
-    for (const ModelShard& file : split_into_shards(weights.specs(), kDefaultMaxShardBytes)) {
+    for (const ModelShard& file : split_into_shards(specs, kDefaultMaxShardBytes)) {
       for (const TensorSpec& spec : file.tensors) {
         weights.begin(spec);
         fill_unwritten(spec, staging, fill);
       }
     }
-    return;
+    return usual_dtype(specs);
   }
-  SafetensorsModelWriter writer(directory, weights.specs());
+  SafetensorsModelWriter writer(directory, specs);
   for (const TensorSpec& spec : writer.order()) {
     weights.begin(spec);
     writer.append_filled(spec.name, staging, fill);
   }
   writer.commit();
+  return usual_dtype(specs);
 }
 
 }  // namespace shoehorn

@@ -34,10 +34,10 @@ bool replaces_head(const ProgramFamily& family, const Parameter& parameter);
 
 // Writes model.safetensors (or shards) of the base model with the adapters merged in: W + scale·B·A in fp32,
 // rounded once to the type that W has in the base's files. Other weights are copied from there; modules saved
-// whole are as trained. UserError if there is no base; SystemError if it has changed since the start of the
-// run.
-void save_merged_weights(const std::filesystem::path& directory, const OriginalWeights* base,
-                         const ProgramFamily& family, const Executor& executor,
-                         Communicator* ranks = nullptr);
+// whole are as trained. Returns the type of most elements, which config.json names. UserError if there is no base;
+// SystemError if it has changed since the start of the run.
+DType save_merged_weights(const std::filesystem::path& directory, const OriginalWeights* base,
+                          const ProgramFamily& family, const Executor& executor,
+                          Communicator* ranks = nullptr);
 
 }  // namespace shoehorn

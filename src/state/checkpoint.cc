@@ -97,11 +97,12 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
                       const std::filesystem::path& directory, bool merges, WeightsFrom from) {
   const ProgramFamily& family = contents.session.family();
   const bool is_adapter = has_adapters(contents) && !merges;
+  DType dtype = model_dtype(*family.state);
   if (is_adapter) {
     save_adapters(contents, executor, directory);
   } else {
     if (has_adapters(contents)) {
-      save_merged_weights(directory, contents.originals, family, executor, contents.ranks);
+      dtype = save_merged_weights(directory, contents.originals, family, executor, contents.ranks);
     } else if (from == WeightsFrom::kAllParts) {
       assemble_weights(directory, TensorFiles::open_weights(parts_of_model(directory)), *family.state);
     } else {
@@ -115,7 +116,7 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
   if (!config.empty()) {
     nlohmann::json json = parse_json(config, "config.json");
     json.erase("torch_dtype");
-    json["dtype"] = dtype_name(model_dtype(*family.state));
+    json["dtype"] = dtype_name(dtype);
     write_json_atomic(directory / (is_adapter ? kAdapterModelConfigName : "config.json"), json);
   }
   for (const std::filesystem::path& companion : contents.companions)

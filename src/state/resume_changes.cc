@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/plural.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "state/adapter_config.h"
@@ -71,10 +70,8 @@ void compare_arguments(const json& recorded, const std::string& source, const Tr
     changes.list.push_back({fmt::format("--{}", spec->name), argument_to_text(was), argument_to_text(is),
                             role_of(*spec, before, now, has_same_tokens)});
   }
-  if (before.world_size != now.world_size && !cuts_steps_alike(before, now)) {
-    changes.advice = fmt::format("--effective_batch_size {} keeps the batch of {}, ",
-                                 effective_batch_size(before), plural(before.world_size, "rank"));
-  }
+  if (before.world_size != now.world_size && effective_batch_size(before) != effective_batch_size(now))
+    changes.batch_before = effective_batch_size(before);
   // A run that had no metric for its best model has no best one.
   changes.forgets_best =
       !before.metric_for_best_model.empty() && (before.metric_for_best_model != now.metric_for_best_model ||
@@ -203,11 +200,15 @@ void check_resume_changes(const fs::path& checkpoint, const ResumeChanges& chang
       refused.push_back(fmt::format("{}: {}", kind.name, texts_of(changes, kind.role)));
   }
   if (!refused.empty()) {
-    throw user_error("[--resume_from_checkpoint {}] expected the run that was interrupted, got {}; {}{}",
-                     checkpoint.string(), fmt::join(refused, "; "), changes.advice,
-                     has_role(changes, kState)
-                         ? "the checkpoint has no such states: train without --resume_from_checkpoint"
-                         : "--allow_resume_changes goes on from its weights and states all the same");
+    throw user_error(
+        "[--resume_from_checkpoint {}] expected the run that was interrupted, got {}; {}{}",
+        checkpoint.string(), fmt::join(refused, "; "),
+        changes.batch_before && !has_role(changes, kState)
+            ? fmt::format("--effective_batch_size {} gives its batch, and ", *changes.batch_before)
+            : "",
+        has_role(changes, kState)
+            ? "the checkpoint has no such states: train without --resume_from_checkpoint"
+            : "--allow_resume_changes goes on from its weights and states all the same");
   }
   const std::string name = checkpoint.filename().empty() ? checkpoint.parent_path().filename().string()
                                                          : checkpoint.filename().string();

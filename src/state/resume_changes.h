@@ -34,8 +34,8 @@ struct ResumeChanges {
   std::vector<std::string> unrecorded = {};
   // True if the metric or the evaluation data differ: the checkpoint's best metric cannot be compared then.
   bool forgets_best = false;
-  // What keeps the run as it was on another number of ranks, for the refusal; else empty.
-  std::string advice = {};
+  // The samples of a step before, where there are others now on another number of ranks.
+  std::optional<int64_t> batch_before = {};
 };
 
 // The run that is about to resume.

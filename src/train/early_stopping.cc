@@ -72,10 +72,11 @@ void EarlyStopping::stop_if_spent(const TrainingArguments& args, const TrainerSt
                                   TrainerControl& control) {
   if (count_ < options_.patience) return;
   control.should_training_stop = true;
-  reason_ = fmt::format("early stopping at step {}: {} did not improve in {}{}", state.global_step,
-                        full_metric_name(args.metric_for_best_model),
-                        count_ == 1 ? "the last evaluation" : fmt::format("the last {} evaluations", count_),
-                        state.best_metric ? fmt::format("; the best is {:.6g}", *state.best_metric) : "");
+  reason_ =
+      fmt::format("early stopping at step {}: {} did not improve in {}{}", state.global_step,
+                  full_metric_name(args.metric_for_best_model),
+                  count_ == 1 ? "the last evaluation" : fmt::format("the last {} evaluations", count_),
+                  options_.threshold > 0 ? fmt::format(" by more than {:.6g}", options_.threshold) : "");
   if (options_.on_line) options_.on_line(reason_);
 }
 

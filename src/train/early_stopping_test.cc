@@ -128,9 +128,8 @@ class EarlyStoppingRun : public ::testing::Test {
 TEST_F(EarlyStoppingRun, EndsWithTheBestModel) {
   EXPECT_EQ(train(arguments("out")).global_step, 8);
   EXPECT_EQ(state_.best_global_step, 4);
-  EXPECT_TRUE(contains(lines_,
-                       "early stopping at step 8: eval_quality did not improve in the last 2 evaluations; "
-                       "the best is 0.6"));
+  EXPECT_TRUE(
+      contains(lines_, "early stopping at step 8: eval_quality did not improve in the last 2 evaluations"));
   EXPECT_TRUE(contains(lines_, "loaded the best model, of " + arguments("out").output_dir + "/checkpoint-4"));
   EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(arguments("out").output_dir) / "checkpoint-8"));
 }

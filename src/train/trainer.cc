@@ -28,7 +28,6 @@
 #include "state/starting_weights.h"
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
-
 #include "train/load_notice.h"
 #include "train/results.h"
 #include "train/start_checks.h"

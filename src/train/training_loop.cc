@@ -68,6 +68,7 @@ TrainingLoop::TrainingLoop(TrainingLoopParts parts)
     : parts_(std::move(parts)),
       share_(parts_.run.session().family().programs),
       first_step_(parts_.state.global_step),
+      first_nonfinite_losses_(parts_.position.nonfinite_losses),
       // Forward and backward take six operations a token and weight that is no embedding.
       flops_a_token_(6.0 * static_cast<double>(weights_beside_embeddings(parts_.run.session().state()))) {}
 
@@ -266,7 +267,7 @@ void TrainingLoop::log_losses(Progress& progress) {
   position.last_logged_step = parts_.state.global_step;
   parts_.reports.end_throughput();
   log(std::move(entry), progress);
-  if (position.nonfinite_losses == 0 || is_nonfinite_said_) return;
+  if (position.nonfinite_losses == first_nonfinite_losses_ || is_nonfinite_said_) return;
   is_nonfinite_said_ = true;
   progress.log_line(
       "a loss was not finite: --detect_anomaly names the op that makes it; a lower --learning_rate may avoid it");

@@ -87,8 +87,9 @@ class TrainingLoop {
 
   TrainingLoopParts parts_;
   StepShare share_;
-  bool is_nonfinite_said_ = false;
   int64_t first_step_;
+  int64_t first_nonfinite_losses_;  // of the steps before this run
+  bool is_nonfinite_said_ = false;
   double flops_a_token_;  // as transformers counts them
   int64_t samples_ = 0;
   float last_grad_norm_ = 0;
