@@ -118,6 +118,7 @@ def example_output(name):
         "checksum": google(*saves, ("checksum/real_time", {"bytes_per_second": 5e9})),
         "checksum_pairs": google(("save_pairs/MiB:256/iterations:101/real_time", {"times": 1.01, "times_low": 1.0, "times_high": 1.02})),
         "packing": google(("BM_pack_random/300/20", {"intervals": 300, "over_bound": 1.0, "real_time": 2.0})),
+        "search_speed": {"cases": [{"name": "fit", "runs": [{"seconds": 2.0, "peak_bytes": 2**27}]}]},
         "tokenizer": [{"texts": "pairs", "threads": 1, "rates": rates}],
         "demo": {"seconds": 60.0, "lines": demo_lines, "results": {"train_runtime": 30.0, "eval_accuracy": 0.7}},
         "fresh_bookworm": {"seconds": 600},
