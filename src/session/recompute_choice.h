@@ -7,7 +7,8 @@
 //      peak. Of layers that are alike the lower ones recompute more, whose values wait longer.
 //   3. Trial. The step is made with this set, and its live bytes are looked at, at every position: gradients, states and
 //      workspaces included. Where they are above the budget, more is freed (2.). Whole groups of layers are tried too.
-//   4. What is not needed is kept: values whose bytes fit beside the others, by the seconds that a byte saves, most first.
+//   4. What is not needed is kept: values whose bytes fit beside the others, by the seconds that a byte saves, most first; of
+//      alike ones in several layers from the highest down, to the first that does not fit.
 //
 // After Jain et al., "Checkmate" (2020), whose exact solutions take an integer program, and the activation memory budget of
 // PyTorch's partitioner. Deterministic; the same on every machine with the same workspaces.
@@ -31,8 +32,9 @@ struct RecomputeChoice {
 // The budget's bytes of the transient arena for the trial's step.
 int64_t bytes_of_budget(StepTrial& trial, const ActivationBudget& budget);
 
-// No packing of the chosen step is above the budget, and nothing of the set can be kept without one. UserError that names the least
-// bytes where no set is small enough.
+// The chosen step is packed within the budget, and no value of the set could be kept as well: with it a short search finds no
+// packing, or found none with the same value of a higher layer. UserError that names the least bytes where no set is small
+// enough.
 RecomputeChoice choose_recompute_set(StepTrial& trial, const ActivationBudget& budget);
 
 }  // namespace shoehorn
