@@ -9,11 +9,13 @@ of the largest of these processes. Exit: 0.
 
 import argparse
 import json
+import os
 import pathlib
-import subprocess
 import sys
-import time
 
+import compare
+
+TIMEOUT_SECONDS = 600
 LLAMA_70B = (
     "hidden_size=8192,intermediate_size=28672,num_hidden_layers=80,num_attention_heads=64,num_key_value_heads=8,"
     "vocab_size=128256,max_position_embeddings=8192"
@@ -32,18 +34,11 @@ CASES = {
 
 
 def run(words):
-    """Seconds, and the peak in bytes of the largest process, as GNU time's %M has it."""
-    code = (
-        "import json, resource, subprocess, sys;"
-        "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode;"
-        "print(json.dumps([code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024]))"
-    )
-    start = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    seconds = time.monotonic() - start
-    exit_code, peak_bytes = json.loads(done.stdout)
-    if exit_code != 0:
-        sys.exit(f"exit code {exit_code} of {' '.join(words)}: {done.stderr}")
+    """Seconds, and the peak in bytes of the largest of the process and its children."""
+    try:
+        _, peak_bytes, seconds = compare.run_process(words, dict(os.environ), TIMEOUT_SECONDS)
+    except compare.CompareError as error:
+        sys.exit(str(error))
     return {"seconds": round(seconds, 3), "peak_bytes": peak_bytes}
 
 

@@ -271,12 +271,12 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
   if (is_split) {
     split(args, files.name(), train.dataset, task);
+    check_can_be_learned(train.labels, task.train, files.name());
     task.notices += describe_uneven_split(train.labels, task.train, task.validation);
     if (!evaluates) task.validation = {};
   } else {
     task.train = train.dataset;
   }
-  check_can_be_learned(train.labels, task.train, files.name());
   task.text_columns = train.text_columns;
   task.label_columns = one_name_of(train.label_columns);
   if (!args.validation_file.empty() && evaluates) {
