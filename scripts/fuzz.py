@@ -41,9 +41,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMPILER = "clang++-19"
 INTERRUPTED = 72  # libFuzzer's exit code after SIGINT
 
-# Longest inputs, in bytes. A reader whose time grows with the length of a text and not with what it says gets more inputs
-# of a kilobyte: four times what any buffer of it holds (256 bytes, in tokenize/bert_normalizer.cc).
-MAX_LEN = collections.defaultdict(lambda: [4096], text=[1024])
+# Longest inputs, in bytes. A reader whose time grows with the length of a text and not with what it says gets more inputs,
+# in turns of what the largest buffer of it holds (256 bytes, in tokenize/bert_normalizer.cc) and of four times that.
+MAX_LEN = collections.defaultdict(lambda: [4096], text=[256, 1024])
 
 # detect_stack_use_after_return would take half of the time. quarantine: freed memory of the last inputs; more of it does not
 # fit the processor's cache. max_malloc_fill_size: new memory is filled, so that what reads it unset is seen; all of a large
