@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "data/data_format.h"
 #include "data/table_formats.h"
 #include "io/input_stream.h"
