@@ -40,6 +40,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMPILER = "clang++-19"
 INTERRUPTED = 72  # libFuzzer's exit code after SIGINT
+FEWEST_INPUTS = 100  # of a turn
 
 # Longest inputs, in bytes. A reader whose time grows with the length of a text and not with what it says gets more inputs,
 # in turns of what the largest buffer of it holds (256 bytes, in tokenize/bert_normalizer.cc) and of four times that.
@@ -268,6 +269,8 @@ class Fuzzer:
         """Inputs (None: no matter how many) and seconds of this reader's next turn."""
         total = self.totals.of(reader)
         inputs = None if self.options.runs is None else max(0, self.options.runs - total["inputs"])
+        if inputs:  # a few would not be told from those of the corpus
+            inputs = max(inputs, FEWEST_INPUTS)
         seconds = [float(self.options.slice)]
         if self.seconds_left[reader] is not None:
             seconds.append(self.seconds_left[reader])

@@ -144,7 +144,7 @@ TEST_F(HostileFiles, LabelsThatAreNoClasses) {
   refuse("text,label\na,1\nb,-1\nc,0\n", {"train.csv:3", "'-1'", "GLUE"});
   directory_.write("train.csv", "text,label\na,1.0\nb,0.0\n");
   expect_failure(train_words({"--problem_type", "single_label_classification"}), 2,
-                 {"train.csv", "got those of regression", "whole numbers or as words"});
+                 {"train.csv", "words or of whole numbers", "got fractions"});
   refuse("text,label\na,1\nb,\nc,0\n", {"train.csv:3", "got none"});
   refuse("text,label\na,1\nb,nan\nc,0\n", {"train.csv:3", "'nan'"});
   std::string texts = "label,text\n";

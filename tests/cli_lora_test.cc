@@ -118,6 +118,40 @@ TEST_F(CliLora, ResumesWithAdaptersOnly) {
   expect_failure(train_words({"--resume_from_checkpoint", "true"}), 2, {"--lora_"});
 }
 
+TEST_F(CliLora, AnAdapterIsTrainedOn) {
+  const std::string validation = path("validation.csv").string();
+  ASSERT_EQ(run(adapter_words({"--save_strategy", "no", "--validation_file", validation})).exit_code, 0);
+  const std::vector<std::string> words = {"train",
+                                          "--model_name_or_path",
+                                          output().string(),
+                                          "--train_file",
+                                          path("train.csv").string(),
+                                          "--validation_file",
+                                          validation,
+                                          "--max_steps",
+                                          "2",
+                                          "--eval_on_start",
+                                          "--output_dir",
+                                          path("on").string()};
+  const ProgramRun trained = run(words);
+  ASSERT_EQ(trained.exit_code, 0) << trained.error;
+  EXPECT_EQ(read_json(path("on") / "trainer_state.json")["log_history"][0]["eval_loss"],
+            read_json(output() / "eval_results.json")["eval_loss"])
+      << "it begins with the adapter and its head";
+  const nlohmann::json config = read_json(path("on") / "adapter_config.json");
+  EXPECT_EQ(config["r"], 4);
+  EXPECT_EQ(config["lora_alpha"], 16);
+  EXPECT_EQ(config["base_model_name_or_path"],
+            read_json(output() / "adapter_config.json")["base_model_name_or_path"]);
+  EXPECT_NE(read_text_file(path("on") / "adapter_model.safetensors"),
+            read_text_file(output() / "adapter_model.safetensors"));
+  EXPECT_TRUE(fs::exists(path("on") / "tokenizer.json"));
+
+  std::vector<std::string> other = words;
+  other.insert(other.end(), {"--lora_rank", "8", "--overwrite_output_dir"});
+  expect_failure(other, 2, {"[--lora_rank] expected 4, which the adapter in", "got 8", "its base model ("});
+}
+
 TEST_F(CliLora, PlansWithoutWeights) {
   const std::vector<std::string> words = {"plan", "--model_name_or_path", "bert-mini", "--json"};
   const ProgramRun full = run(words);
@@ -136,10 +170,9 @@ TEST_F(CliLora, MistakesAreNamed) {
   expect_failure(adapter_words({"--lora_target", "qeury"}), 2,
                  {"[lora_target qeury]", "did you mean query?"});
   ASSERT_EQ(run(adapter_words({"--save_strategy", "no"})).exit_code, 0);
-  const std::vector<std::string> from_adapter = {
-      "train",        "--model_name_or_path", output().string(), "--train_file", path("train.csv").string(),
-      "--output_dir", path("again").string()};
-  expect_failure(from_adapter, 2, {"[--model_name_or_path", "got an adapter", "--lora_rank"});
+  expect_failure(
+      {"plan", "--model_name_or_path", output().string()}, 2,
+      {"[--model_name_or_path", "got an adapter", "train, eval, predict and generate", "--lora_rank"});
   write_texts();
   nlohmann::json config = read_json(output() / "adapter_config.json");
   config["base_model_name_or_path"] = "not-here";

@@ -13,6 +13,7 @@
 #include "arguments/config_value.h"
 #include "arguments/setting_match.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "base/user_error_kinds.h"
 
 namespace shoehorn {
@@ -178,10 +179,18 @@ class Applier {
     }
     const int64_t product = effective_batch_size(args_);
     if (product == *all) return;
-    match_.add_mismatch(fmt::format(
-        "train_batch_size is {}, but per_device_train_batch_size {} x gradient_accumulation_steps {} x {} ranks is {}",
-        *all, args_.per_device_train_batch_size, args_.gradient_accumulation_steps, args_.world_size,
-        product));
+    std::string line =
+        fmt::format("train_batch_size is {}, but {} {} x gradient_accumulation_steps {} x {} is {}", *all,
+                    micro ? "train_micro_batch_size_per_gpu" : "per_device_train_batch_size",
+                    args_.per_device_train_batch_size, args_.gradient_accumulation_steps,
+                    plural(args_.world_size, "rank"), product);
+    const bool is_with_flag = (!micro && match_.is_given("per_device_train_batch_size")) ||
+                              (!steps && match_.is_given("gradient_accumulation_steps"));
+    if (is_with_flag) {
+      match_.add_mismatch_with_flag(std::move(line));
+    } else {
+      match_.add_contradiction(std::move(line));
+    }
   }
 
   // What `argument` has to be for a batch of `all` samples. What does not divide is a mismatch, which set_batch() names.
@@ -297,8 +306,8 @@ class Applier {
   void set_warmup_steps() {
     const std::string key = "scheduler.params.warmup_num_steps";
     if (find(key) != nullptr && match_.is_given("warmup_ratio")) {
-      match_.add_mismatch(fmt::format("{} is {}, but --warmup_ratio is {}", key, whole(key, 0).value_or(0),
-                                      args_.warmup_ratio));
+      match_.add_mismatch_with_flag(fmt::format("{} is {}, but --warmup_ratio is {}", key,
+                                                whole(key, 0).value_or(0), args_.warmup_ratio));
       return;
     }
     set_from(key, "warmup_steps");
@@ -310,7 +319,7 @@ class Applier {
     const auto steps = whole(key, 1);
     if (!steps) return;
     if (match_.is_given("num_train_epochs") && !match_.is_given("max_steps")) {
-      match_.add_mismatch(fmt::format(
+      match_.add_mismatch_with_flag(fmt::format(
           "{} is {}, but --num_train_epochs says how long it trains; \"auto\" is what follows from it", key,
           *steps));
       return;

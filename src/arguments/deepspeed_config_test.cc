@@ -132,7 +132,7 @@ TEST(DeepspeedConfig, TheBatchOfAllRanksFollowsOrIsFollowed) {
       << "a batch that is to be found is no mismatch";
   EXPECT_TRUE(contains(
       refusal(R"({"train_batch_size": 30, "train_micro_batch_size_per_gpu": 4})", {}, 2),
-      "train_batch_size is 30, but per_device_train_batch_size 4 x gradient_accumulation_steps 1 x 2 "
+      "train_batch_size is 30, but train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 1 x 2 "
       "ranks is 8"));
   EXPECT_TRUE(
       contains(refusal(R"({"train_batch_size": 0})"), "train_batch_size] expected an integer of 1 or more"));
@@ -239,6 +239,24 @@ TEST(DeepspeedConfig, WhatHasNoEffectIsSaid) {
                        "zero_optimization.allgather_bucket_size, "))
       << parsed.notices[0];
   EXPECT_TRUE(parsed.sets("zero_stage"));
+}
+
+// What the file alone says wrong is not blamed on flags.
+TEST(DeepspeedConfig, ContradictsItself) {
+  const std::string batch = refusal(
+      R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})");
+  EXPECT_TRUE(contains(batch, "expected settings that go together, got:")) << batch;
+  EXPECT_TRUE(
+      contains(batch,
+               "train_batch_size is 32, but train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 "
+               "x 1 rank is 8"))
+      << batch;
+  EXPECT_FALSE(contains(batch, "flags")) << batch;
+  const std::string rates = refusal(
+      R"({"optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+          "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-4}}})");
+  EXPECT_TRUE(contains(rates, "warmup_max_lr is 0.0001, but optimizer.params.lr is 0.001")) << rates;
+  EXPECT_FALSE(contains(rates, "flags")) << rates;
 }
 
 // A path, a text, an object in a configuration file, and a member that a program sets.

@@ -30,9 +30,11 @@ void SettingMatch::set(const std::string& key, const std::string& flag, const nl
   const auto before = key_of_flag_.find(flag);
   if (is_given_(flag) || before != key_of_flag_.end()) {
     if (says_the_same(flag, wanted, args_)) return;
-    const std::string other = before != key_of_flag_.end() ? before->second : "--" + flag;
-    add_mismatch(fmt::format("{} is {}, but {} is {}", key, argument_to_text(wanted), other,
-                             argument_to_text(argument_value(*spec, args_))));
+    const bool is_of_file = before != key_of_flag_.end();
+    (is_of_file ? contradictions_ : mismatches_)
+        .push_back(fmt::format("{} is {}, but {} is {}", key, argument_to_text(wanted),
+                               is_of_file ? before->second : "--" + flag,
+                               argument_to_text(argument_value(*spec, args_))));
     return;
   }
   set_argument(*spec, wanted, args_);
@@ -47,10 +49,19 @@ void SettingMatch::add_notice_of(const std::vector<std::string>& without_effect,
 }
 
 std::vector<std::string> SettingMatch::finish() const {
-  if (mismatches_.empty()) return flags_;
-  throw user_error(
-      "[{}] expected what the flags say, got other values:\n  {}\nleave the flags out, or give \"auto\" there",
-      source_, fmt::join(mismatches_, "\n  "));
+  std::vector<std::string> wrong;
+  if (!mismatches_.empty()) {
+    wrong.push_back(fmt::format(
+        "expected what the flags say, got other values:\n  {}\nleave the flags out, or give \"auto\" there",
+        fmt::join(mismatches_, "\n  ")));
+  }
+  if (!contradictions_.empty()) {
+    wrong.push_back(
+        fmt::format("expected settings that go together, got:\n  {}\nchange one, or give \"auto\" there",
+                    fmt::join(contradictions_, "\n  ")));
+  }
+  if (wrong.empty()) return flags_;
+  throw user_error("[{}] {}", source_, fmt::join(wrong, "\n"));
 }
 
 }  // namespace shoehorn

@@ -21,12 +21,14 @@ class SettingMatch {
   void set(const std::string& key, const std::string& flag, const nlohmann::json& value);
 
   bool is_given(std::string_view flag) const { return is_given_(flag); }
-  void add_mismatch(std::string line) { mismatches_.push_back(std::move(line)); }
+  void add_mismatch_with_flag(std::string line) { mismatches_.push_back(std::move(line)); }
+  // Between settings of the file.
+  void add_contradiction(std::string line) { contradictions_.push_back(std::move(line)); }
 
   // Appends a notice of the file's keys that have no effect here, if there are any.
   void add_notice_of(const std::vector<std::string>& without_effect, std::vector<std::string>& notices) const;
 
-  // UserError that names every mismatch, if there is one. Else the flags that were set.
+  // UserError that names every mismatch and contradiction, if there is one. Else the flags that were set.
   std::vector<std::string> finish() const;
 
  private:
@@ -36,6 +38,7 @@ class SettingMatch {
   std::map<std::string, std::string> key_of_flag_;
   std::vector<std::string> flags_;
   std::vector<std::string> mismatches_;
+  std::vector<std::string> contradictions_;
 };
 
 }  // namespace shoehorn

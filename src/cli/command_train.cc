@@ -85,6 +85,7 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
                                std::shared_ptr<Communicator> ranks) {
   TrainerOptions options;
   options.weights = source.directory;
+  options.adapter = source.adapter;
   options.companions = source.companions;
   options.on_line = notice_printer(args);
   options.progress = progress_options(args);
@@ -238,7 +239,7 @@ int run_train(const std::vector<std::string>& words) {
     return evaluate_model(parsed);
   }
   const StopSignals signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE});
-  ModelSource source = open_model(args, false, true);
+  ModelSource source = open_model_to_train(parsed, args);
   std::optional<NewDirectory> directory;
   std::optional<DirectoryLock> lock;
   if (is_main) {

@@ -13,6 +13,7 @@
 #include "io/json_file.h"
 #include "io/model_directory.h"
 #include "io/safetensors.h"
+#include "io/tensor_files.h"
 #include "model/task.h"
 #include "models/registry.h"
 #include "state/adapter_config.h"
@@ -83,17 +84,9 @@ ModelSource new_model(const TrainingArguments& args) {
   return source;
 }
 
-}  // namespace
-
-std::filesystem::path ModelSource::tokenizer() const {
-  const auto has = [&](const char* name) { return path_exists(adapter / name); };
-  if (!tokenizer_name.empty()) return tokenizer_name;
-  return !adapter.empty() && (has("tokenizer.json") || has("vocab.txt")) ? adapter : directory;
-}
-
-ModelSource open_trained_model(TrainingArguments& args) {
+// An adapter with its base; its settings are written to lora_* of `args`.
+ModelSource open_adapter(TrainingArguments& args) {
   const std::filesystem::path named = args.model_name_or_path;
-  if (!is_adapter_directory(named)) return open_model(args, false, true);
   const AdapterConfig config = read_adapter_config(named);
   const ModelDirectory base = open_model_directory(base_model_directory(named, config));
   const bool has_config = path_exists(named / kAdapterModelConfigName);
@@ -112,6 +105,64 @@ ModelSource open_trained_model(TrainingArguments& args) {
   return source;
 }
 
+std::string shown_value(const auto& value) {
+  return fmt::format("{}", value);
+}
+
+std::string shown_value(const std::vector<std::string>& names) {
+  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ","));
+}
+
+// Before its labels are compared with a file's: those of a model without a head mean nothing.
+void check_has_head(const ModelSource& source) {
+  const std::string head = source.model->head_weight();
+  if (is_language_model(*source.model) || head.empty() ||
+      TensorFiles::open_weights(source.directory).find(head) != nullptr)
+    return;
+  throw user_error(
+      "[--model_name_or_path {}] expected a model that was trained for its task, got one without {}; what it would say "
+      "is random: train it first",
+      source.directory.string(), head);
+}
+
+}  // namespace
+
+std::filesystem::path ModelSource::tokenizer() const {
+  const auto has = [&](const char* name) { return path_exists(adapter / name); };
+  if (!tokenizer_name.empty()) return tokenizer_name;
+  return !adapter.empty() && (has("tokenizer.json") || has("vocab.txt")) ? adapter : directory;
+}
+
+bool is_language_model(const Model& model) {
+  return model.task().label_shape().kind == LabelKind::kNextToken;
+}
+
+ModelSource open_trained_model(TrainingArguments& args) {
+  if (is_adapter_directory(args.model_name_or_path)) return open_adapter(args);
+  ModelSource source = open_model(args, false, true);
+  check_has_head(source);
+  return source;
+}
+
+ModelSource open_model_to_train(const ParsedArguments& parsed, TrainingArguments& args) {
+  if (!is_adapter_directory(args.model_name_or_path)) return open_model(args, false, true);
+  const TrainingArguments given = args;
+  ModelSource source = open_adapter(args);
+  source.companions = list_companions(source.tokenizer());
+  const auto check = [&](const char* name, const auto& was_given, const auto& has) {
+    if (!parsed.sets(name) || was_given == has) return;
+    throw user_error(
+        "[--{}] expected {}, which the adapter in {} has, got {}; leave it out, or give its base model ({}) for new adapters",
+        name, shown_value(has), given.model_name_or_path, shown_value(was_given), source.directory.string());
+  };
+  check("lora_rank", given.lora_rank, args.lora_rank);
+  check("lora_alpha", given.lora_alpha, args.lora_alpha);
+  check("lora_target", given.lora_target, args.lora_target);
+  check("lora_modules_to_save", given.lora_modules_to_save, args.lora_modules_to_save);
+  if (parsed.sets("lora_dropout")) args.lora_dropout = given.lora_dropout;
+  return source;
+}
+
 ModelSource open_model(const std::string& name_or_path, const std::string& task, bool allow_shapes,
                        bool need_weights) {
   ModelSource source;
@@ -126,9 +177,8 @@ ModelSource open_model(const std::string& name_or_path, const std::string& task,
   }
   if (is_adapter_directory(name_or_path)) {
     throw user_error(
-        "[--model_name_or_path {}] expected a model, got an adapter ({}); eval, predict and generate take it as it is, other "
-        "commands a model into which it is merged (train with --lora_merge); to train on, give its base model with "
-        "--lora_rank",
+        "[--model_name_or_path {}] expected a model, got an adapter ({}); train, eval, predict and generate take it as it is, "
+        "other commands its base model with --lora_rank, or a model into which it is merged (train with --lora_merge)",
         name_or_path, kAdapterConfigName);
   }
   source.directory = name_or_path;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arguments/argument_table.h"
 #include "arguments/training_arguments.h"
 #include "model/model.h"
 
@@ -29,8 +30,15 @@ ModelSource open_model(const std::string& name_or_path, const std::string& task,
 // The same for model_name_or_path of the arguments, or a new model if config_name or model_type is given.
 ModelSource open_model(const TrainingArguments& args, bool allow_shapes, bool need_weights);
 
+// Whether the model predicts next tokens.
+bool is_language_model(const Model& model);
+
 // Opens --model_name_or_path for running: a model, or an adapter in PEFT's format with its base. The
-// adapter's settings are written to lora_* of `args`.
+// adapter's settings are written to lora_* of `args`. UserError if a model that classifies has no head.
 ModelSource open_trained_model(TrainingArguments& args);
+
+// Opens --model_name_or_path for training: as open_model does, or an adapter that is trained on, with its base. The
+// adapter's settings are written to lora_* of `args`; UserError if `parsed` sets others (lora_dropout may be another).
+ModelSource open_model_to_train(const ParsedArguments& parsed, TrainingArguments& args);
 
 }  // namespace shoehorn

@@ -202,10 +202,6 @@ Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource&
   return data.dataset;
 }
 
-bool is_language_model(const Model& model) {
-  return model.task().label_shape().kind == LabelKind::kNextToken;
-}
-
 namespace {
 
 LanguageReader language_reader(const TrainingArguments& args, const ModelSource& source,

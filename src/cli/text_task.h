@@ -40,9 +40,6 @@ std::string fit_max_seq_length(TrainingArguments& args, const Model& model, cons
 // Lines for people on how a file was read: bytes that are no text, labels that are numbers of classes.
 std::string notices_of(const std::string& file, const LoadedDataset& data);
 
-// Whether the model predicts next tokens.
-bool is_language_model(const Model& model);
-
 // Loads the blocks of --validation_file to evaluate a language model on; lines for people are appended to `summary` and `notices`.
 Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
                               std::string& summary, std::string& notices);

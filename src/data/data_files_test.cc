@@ -93,11 +93,19 @@ TEST(DataFormats, ByName) {
 
 // Refused by name, with a command that works.
 TEST(DataFormats, OtherFormatsAreConverted) {
-  const auto refusal = [](const char* path) { return message_of<UserError>([&] { data_format_of(path); }); };
+  const TestDirectory directory;
+  // Of a file of this name, without its directory.
+  const auto refusal = [&](const char* name) {
+    const fs::path file = directory.write(name, "x");
+    std::string message = message_of<UserError>([&] { data_format_of(file); });
+    const std::string folder = directory.path().string() + "/";
+    for (size_t at = 0; (at = message.find(folder)) != std::string::npos;) message.erase(at, folder.size());
+    return message;
+  };
   EXPECT_EQ(
-      refusal("data/train.parquet"),
-      "[data/train.parquet] expected csv, tsv, txt or JSON lines, got a Parquet file; convert it: python3 -c "
-      "\"import pandas; pandas.read_parquet('data/train.parquet').to_json('data/train.jsonl', orient='records', "
+      refusal("train.parquet"),
+      "[train.parquet] expected csv, tsv, txt or JSON lines, got a Parquet file; convert it: python3 -c "
+      "\"import pandas; pandas.read_parquet('train.parquet').to_json('train.jsonl', orient='records', "
       "lines=True)\"");
   EXPECT_TRUE(contains(refusal("a.xlsx"),
                        "got a spreadsheet; convert it: python3 -c \"import pandas; "
@@ -107,6 +115,14 @@ TEST(DataFormats, OtherFormatsAreConverted) {
   EXPECT_TRUE(contains(refusal("a.bin"), "expected a file named .csv, .tsv, .txt, .json or .jsonl"));
   EXPECT_TRUE(contains(refusal("train"), "got ''"));
   EXPECT_TRUE(contains(refusal("train.gz"), "expected a file named"));
+}
+
+TEST(DataFormats, AFileThatIsNotThereIsNotOfAnotherFormat) {
+  for (const char* name : {"absent.parquet", "absent.bin", "absent"}) {
+    EXPECT_TRUE(contains(message_of<UserError>([&] { data_format_of(name); }),
+                         "expected a file, got nothing of that name"))
+        << name;
+  }
 }
 
 TEST(DataFormats, OfStandardInputByItsBeginning) {

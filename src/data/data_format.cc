@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "io/file.h"
 #include "io/input_stream.h"
 
 namespace shoehorn {
@@ -51,6 +52,7 @@ std::string conversion_command(const OtherFormat& format, const std::filesystem:
 }
 
 [[noreturn]] void throw_other_format(const std::filesystem::path& path) {
+  if (!path_exists(path)) open_input(path);  // which says what is wrong
   const std::string extension = lower_case_extension(without_compression(path));
   for (const OtherFormat& format : kOtherFormats) {
     if (!has_word(format.extensions, extension)) continue;

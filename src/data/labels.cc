@@ -159,10 +159,23 @@ std::vector<ProblemType> possible_problems(const LabelForms& forms, size_t colum
   return {ProblemType::kSingleLabel, ProblemType::kRegression};
 }
 
-std::string format_problems(const std::vector<ProblemType>& problems) {
-  std::vector<std::string_view> names;
-  for (const ProblemType problem : problems) names.push_back(problem_type_name(problem));
-  return fmt::format("{}", fmt::join(names, " or "));
+std::string_view labels_needed(ProblemType problem) {
+  switch (problem) {
+    case ProblemType::kSingleLabel:
+      return "a column of words or of whole numbers";
+    case ProblemType::kMultiLabel:
+      return "a column of lists or several of 0 and 1 (label_column_name a,b,c)";
+    case ProblemType::kRegression:
+      return "numbers";
+  }
+  return "";
+}
+
+std::string labels_found(const Table& table, const LabelForms& forms, size_t columns) {
+  if (forms.has_list) return "lists";
+  if (forms.word) return "words" + shown_cell(table, forms.word);
+  if (columns > 1) return fmt::format("{} columns of numbers{}", columns, shown_cell(table, forms.real));
+  return (forms.real ? "fractions" : "whole numbers") + shown_cell(table, forms.real);
 }
 
 ProblemType choose_problem(const Table& table, const LabelForms& forms, size_t columns,
@@ -177,11 +190,9 @@ ProblemType choose_problem(const Table& table, const LabelForms& forms, size_t c
         table.source, columns, forms.has_list ? "lists" : "words", shown_cell(table, forms.word));
   }
   if (options.problem && !can_be(*options.problem)) {
-    throw user_error("[{}] expected labels of {} (problem_type), got those of {}{}; {}", table.source,
-                     problem_type_name(*options.problem), format_problems(possible),
-                     shown_cell(table, forms.word ? forms.word : forms.real),
-                     forms.real && !forms.word ? "write classes as whole numbers or as words"
-                                               : "give the columns of another label");
+    throw user_error("[{}] expected labels of {} (problem_type), {}, got {}", table.source,
+                     problem_type_name(*options.problem), labels_needed(*options.problem),
+                     labels_found(table, forms, columns));
   }
   if (options.problem) return *options.problem;
   if (options.model != nullptr && can_be(options.model->problem)) return options.model->problem;

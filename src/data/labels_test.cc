@@ -156,11 +156,12 @@ TEST(Labels, TheProblemThatIsAskedForHasToFit) {
     return message_of<UserError>([&] { find_labels(csv(content), {1}, {.problem = problem}); });
   };
   EXPECT_TRUE(contains(error_of("t,label\na,up\nb,down\n", ProblemType::kRegression),
-                       "got those of single_label_classification, such as 'up' in"));
+                       "regression (problem_type), numbers, got words, such as 'up' in"));
   EXPECT_TRUE(contains(error_of("t,label\na,1.0\nb,0.0\n", ProblemType::kSingleLabel),
-                       "write classes as whole numbers or as words"));
-  EXPECT_TRUE(contains(error_of("t,label\na,1\nb,0\n", ProblemType::kMultiLabel),
-                       "got those of single_label_classification or regression"));
+                       "a column of words or of whole numbers, got fractions, such as '1.0' in"));
+  EXPECT_TRUE(
+      contains(error_of("t,label\na,1\nb,0\n", ProblemType::kMultiLabel),
+               "a column of lists or several of 0 and 1 (label_column_name a,b,c), got whole numbers"));
 }
 
 TEST(Labels, ListsAreSeveralClasses) {

@@ -50,6 +50,13 @@ class FuzzTotals(unittest.TestCase):
         totals.add("csv", "newer", turn(300))
         self.assertTrue(self.fuzzer("newer").is_done("csv"))
 
+    def test_the_last_turn_is_long_enough_to_be_counted(self):
+        totals = self.totals()
+        totals.add("csv", "new", turn(999))
+        self.assertEqual(self.fuzzer().goal_left("csv"), (fuzz.FEWEST_INPUTS, 60))
+        totals.add("csv", "new", turn(1))
+        self.assertTrue(self.fuzzer().is_done("csv"))
+
     def test_hours_of_all_codes_are_enough_as_well(self):
         totals = self.totals()
         totals.add("csv", "old", turn(1, cpu_seconds=60.0))
