@@ -205,6 +205,27 @@ TEST_F(CliFit, APageHasTheFrontierAndTheTechniques) {
   for (const char* part : {"Less memory takes longer", "What binds", "What each technique buys alone",
                            "Least budget of each tier", "shoehorn train", "<svg"})
     EXPECT_TRUE(contains(page, part)) << part;
+  EXPECT_FALSE(contains(page, "Measured, in turns"));
+  EXPECT_TRUE(contains(found.output, "Report in " + path("fit.html").string())) << found.output;
+}
+
+TEST_F(CliFit, APageHasWhatWasMeasured) {
+  const ProgramRun found = run(words("fit", {"--report", path("fit.html").string(), "--verify", "2"}));
+  ASSERT_EQ(found.exit_code, 0) << found.error;
+  const std::string page = read_text_file(path("fit.html"));
+  for (const char* part : {"step, measured", "Measured, in turns"}) EXPECT_TRUE(contains(page, part)) << part;
+}
+
+// What a plan does without and a run does not has a placeholder.
+TEST_F(CliFit, TheCommandThatTrainsSaysWhatIsMissing) {
+  const ProgramRun found =
+      run({"fit", "--model", "bert-mini", "--sequence_length=32", "--per_device_train_batch_size", "2"});
+  ASSERT_EQ(found.exit_code, 0) << found.error;
+  EXPECT_TRUE(contains(found.output,
+                       "To train:\n  shoehorn train --model_name_or_path DIR --sequence_length=32 "
+                       "--per_device_train_batch_size 2 --train_file FILE"))
+      << found.output;
+  EXPECT_FALSE(contains(run(words("fit", {})).output, "FILE"));
 }
 
 TEST_F(CliFit, PlansForAMachineOfTheCatalogue) {

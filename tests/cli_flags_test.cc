@@ -247,5 +247,13 @@ TEST_F(CliFlags, AChangedResumeIsRefusedByName) {
   expect_failure(resumed({}), 2, {"other samples: training data 48 samples of content"});
 }
 
+TEST_F(CliFlags, WhatHasNoEffectIsSaid) {
+  const ProgramRun trained =
+      run(train_words({"--save_strategy", "no", "--save_steps", "3", "--max_eval_samples", "2"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.error;
+  EXPECT_TRUE(contains(trained.output, "save_steps has no effect: save_strategy is no\n")) << trained.output;
+  EXPECT_TRUE(contains(trained.output, "max_eval_samples has no effect: nothing is evaluated\n"));
+}
+
 }  // namespace
 }  // namespace shoehorn

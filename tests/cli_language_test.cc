@@ -61,6 +61,27 @@ class CliLanguageTest : public CliTest {
   }
 };
 
+// A file's other columns do not become what the model is measured on.
+TEST_F(CliLanguageTest, TheColumnThatWasTrainedIsEvaluated) {
+  std::string rows = "text,content\n";
+  for (int i = 0; i < 40; ++i) rows += "zzzz qqqq,the cat sat on the mat\n";
+  directory_.write("table.csv", rows);
+  const std::string table = path("table.csv").string();
+  const ProgramRun trained =
+      run(new_model_words("train", {"--save_strategy", "no", "--train_file", table, "--validation_file",
+                                    table, "--text_column_names", "content"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.error;
+  const ProgramRun evaluated = run({"eval", "--model_name_or_path", output().string(), "--validation_file",
+                                    table, "--json", "--output_dir", path("again").string()});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.error;
+  EXPECT_EQ(json::parse(evaluated.output)["eval_loss"],
+            read_json(output() / "eval_results.json")["eval_loss"]);
+  // A file of lines has no columns.
+  const ProgramRun lines = run({"eval", "--model_name_or_path", output().string(), "--validation_file",
+                                path("held_out.txt").string(), "--output_dir", path("again").string()});
+  EXPECT_EQ(lines.exit_code, 0) << lines.error;
+}
+
 TEST_F(CliLanguageTest, ANewModelLearnsIsMeasuredAndWrites) {
   const ProgramRun planned = run(new_model_words("plan", {"--json"}));
   ASSERT_EQ(planned.exit_code, 0) << planned.error;
@@ -257,6 +278,11 @@ TEST_F(CliLanguageTest, AResumedRunEqualsOneThatWasNotInterrupted) {
   ASSERT_EQ(resumed.exit_code, 0) << resumed.error;
   EXPECT_TRUE(contains(resumed.output + resumed.error, "at step 5"));
   EXPECT_TRUE(read_text_file(output() / "model.safetensors") == whole);
+}
+
+TEST_F(CliLanguageTest, ATokenizerThatIsNotThereIsNamed) {
+  expect_failure(new_model_words("train", {"--tokenizer_name", "no/tokenizer"}), 2,
+                 {"[--tokenizer_name no/tokenizer] expected a directory with tokenizer.json or vocab.txt"});
 }
 
 TEST_F(CliLanguageTest, ANewDecoderIsALanguageModelUnlessToldOtherwise) {

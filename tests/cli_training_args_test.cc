@@ -17,6 +17,22 @@ class CliTrainingArgs : public CliTest {
   fs::path arguments_file() const { return output() / "training_args.json"; }
 };
 
+// The file names the model that the run began with, and not the one that it made.
+TEST_F(CliTrainingArgs, EvalAndPredictSayWhichModelTheFileNames) {
+  ASSERT_EQ(run(train_words({"--save_strategy", "no"})).exit_code, 0);
+  const std::vector<std::string> eval = {"eval", "--config", arguments_file(), "--validation_file",
+                                         path("validation.csv")};
+  const std::string said = "as --config says; with --model_name_or_path " + output().string();
+  const ProgramRun evaluated = run(eval);
+  EXPECT_TRUE(contains(evaluated.output, "evaluates " + model().string() + ", " + said)) << evaluated.output;
+  EXPECT_TRUE(
+      contains(run({"predict", "--config", arguments_file(), "--test_file", path("validation.csv")}).output,
+               "predicts with " + model().string() + ", " + said));
+  std::vector<std::string> of_trained = eval;
+  of_trained.insert(of_trained.end(), {"--model_name_or_path", output()});
+  EXPECT_FALSE(contains(run(of_trained).output, "as --config says"));
+}
+
 TEST_F(CliTrainingArgs, TheFileStartsTheSameRun) {
   const std::vector<std::string> words = train_words({"--validation_file",
                                                       path("validation.csv"),

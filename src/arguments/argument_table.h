@@ -186,7 +186,9 @@ struct ParsedArguments {
   std::vector<std::string> configured;
   std::vector<std::string> notices;  // lines on what such a configuration, or zero_stage, says without effect
 
-  // True if either of the two set the row.
+  // Whether the command line sets the row.
+  bool gives(std::string_view name) const;
+  // Whether the command line or the configuration file does.
   bool sets(std::string_view name) const;
 };
 

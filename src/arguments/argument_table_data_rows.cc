@@ -31,7 +31,8 @@ std::vector<ArgumentSpec> supported() {
        .read_by = kReadByTrain | kReadByEval | kReadByPredict,
        .field = &Args::log_level,
        .resume = kIrrelevant,
-       .help = "least severe message shown; error hides notices",
+       .help =
+           "least severe message shown; error hides notices, progress, and the results of train and predict, which their files have",
        .choices = {{"passive"}, {"debug"}, {"info"}, {"warning"}, {"error"}, {"critical"}}},
       {.name = "disable_tqdm",
        .group = kGeneral,

@@ -194,6 +194,7 @@ TEST(ArgumentTableGolden, FilesOfTransformersMeanWhatTheirWordsMean) {
   // Of transformers 4.
   other.update({{"_n_gpu", 1},
                 {"past_index", -1},
+                {"local_rank", 0},
                 {"ray_scope", "last"},
                 {"fsdp", json::array()},
                 {"mp_parameters", ""},

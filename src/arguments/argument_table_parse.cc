@@ -83,9 +83,12 @@ nlohmann::json read_config(const std::filesystem::path& file) {
 
 }  // namespace
 
+bool ParsedArguments::gives(std::string_view name) const {
+  return std::find(given.begin(), given.end(), name) != given.end();
+}
+
 bool ParsedArguments::sets(std::string_view name) const {
-  return std::find(given.begin(), given.end(), name) != given.end() ||
-         std::find(configured.begin(), configured.end(), name) != configured.end();
+  return gives(name) || std::find(configured.begin(), configured.end(), name) != configured.end();
 }
 
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words, int64_t ranks) {
@@ -111,19 +114,16 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
     if (flag.spec->name != "config") apply_text(*flag.spec, flag.text, flag.source, parsed.arguments);
     parsed.given.emplace_back(flag.spec->name);
   }
-  const auto is_given = [&](std::string_view flag) {
-    return std::find(parsed.given.begin(), parsed.given.end(), flag) != parsed.given.end();
-  };
   // Other commands run in one process, whatever a configuration of train says; an anatomy may be asked for of several.
   const bool plans_ranks =
-      command == Command::kPlan || (command == Command::kAnatomy && is_given("world_size"));
+      command == Command::kPlan || (command == Command::kAnatomy && parsed.gives("world_size"));
   if (command != Command::kTrain && !plans_ranks) parsed.arguments.world_size = 1;
   if (command == Command::kTrain && !parsed.sets("world_size")) parsed.arguments.world_size = ranks;
   read_neighbour_configs(command, parsed);
   complete_batch(parsed);
   parsed.arguments = resolved(std::move(parsed.arguments));
   validate(parsed.arguments);
-  if (is_given("learning_rate")) refuse_given_learning_rate(parsed.arguments);
+  if (parsed.gives("learning_rate")) refuse_given_learning_rate(parsed.arguments);
   validate_command(command, parsed.arguments);
   return parsed;
 }

@@ -138,8 +138,7 @@ int run_anatomy(const std::vector<std::string>& words) {
   args.max_seq_length = random_length(parsed, *source.model);
   const bool is_inference = options.flag("inference");
   Dataset data = random_steps(args, *source.model, args.max_steps);
-  prepare_result_file(json_file_of(options));
-  prepare_result_file(options.text("report"));
+  prepare_result_files(options);
   const StopSignals signals;
   const Anatomy anatomy = with_kept_text("no result is written", [&] {
     return take_apart(args, *source.model, std::move(data), is_inference, options.flag("limits"));
@@ -149,15 +148,14 @@ int run_anatomy(const std::vector<std::string>& words) {
   if (anatomy.memory.measured_bytes > 0)
     result["memory_process_measured_bytes"] = anatomy.memory.measured_bytes;
   if (args.world_size > 1) result["sent_in_step"] = to_json(anatomy.traffic);
-  if (!options.text("report").empty())
-    write_text_atomic(options.text("report"), page_of(anatomy, args, is_inference));
+  write_report(options, [&] { return page_of(anatomy, args, is_inference); });
   std::string text =
       format_memory_anatomy(anatomy.memory) + "\n" + format_operation_anatomy(anatomy.operations);
   if (args.world_size > 1) {
     text += fmt::format("\nSent in a step by each of {} ranks; the rest is of one\n{}", args.world_size,
                         format_traffic(anatomy.traffic));
   }
-  write_result(json_file_of(options), result, text);
+  write_result(options, result, text);
   return 0;
 }
 

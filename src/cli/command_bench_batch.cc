@@ -126,15 +126,14 @@ CommandHelp help_of_bench_batch() {
 int run_bench_batch(const std::vector<std::string>& words) {
   const CommandOptions given = parse_result_options(bench_batch_rows(), words, UnknownFlags::kKeep);
   const BatchSizesOptions options = batch_sizes_options(given);
-  prepare_result_file(json_file_of(given));
-  prepare_result_file(given.text("report"));
+  prepare_result_files(given);
   const StopSignals signals;
   const auto write_files = [&given](const BatchSizesResult& so_far) {
-    if (!given.text("report").empty()) write_text_atomic(given.text("report"), batch_sizes_page(so_far));
-    write_result_file(json_file_of(given), to_json(so_far));
+    write_report(given, [&] { return batch_sizes_page(so_far); });
+    write_result_file(given, to_json(so_far));
   };
   const auto print = [&given](const BatchSizesResult& result) {
-    write_result(json_file_of(given), to_json(result), format_batch_sizes(result));
+    write_result(given, to_json(result), format_batch_sizes(result));
   };
   const BatchSizesResult result = walk_until_stopped<BatchSizesResult>(
       [&](const auto& on_result) {

@@ -153,14 +153,13 @@ int run_bench_ladder(const std::vector<std::string>& words) {
   const CommandOptions given = parse_result_options(bench_ladder_rows(), words);
   const LadderOptions options = ladder_options(given);
   const StopSignals signals;
-  prepare_result_file(json_file_of(given));
-  prepare_result_file(given.text("report"));
+  prepare_result_files(given);
   const auto write_files = [&given](const LadderResult& so_far) {
-    if (!given.text("report").empty()) write_text_atomic(given.text("report"), ladder_page(so_far));
-    write_result_file(json_file_of(given), to_json(so_far));
+    write_report(given, [&] { return ladder_page(so_far); });
+    write_result_file(given, to_json(so_far));
   };
   const auto print = [&given](const LadderResult& result) {
-    write_result(json_file_of(given), to_json(result), format_ladder(result));
+    write_result(given, to_json(result), format_ladder(result));
   };
   const LadderResult result = walk_until_stopped<LadderResult>(
       [&](const auto& on_result) { return walk_ladder(options, show_progress("ladder"), on_result); },

@@ -130,15 +130,14 @@ int run_bench_quality(const std::vector<std::string>& words) {
   const StopSignals signals;
   const ScratchDirectory scratch;
   const QualityOptions options = quality_options(given, scratch);
-  prepare_result_file(json_file_of(given));
-  prepare_result_file(given.text("report"));
+  prepare_result_files(given);
   if (given.flag("quick")) write_quick_task(scratch.path());
   const auto write_files = [&given](const QualityResults& so_far) {
-    if (!given.text("report").empty()) write_text_atomic(given.text("report"), quality_page(so_far));
-    write_result_file(json_file_of(given), to_json(so_far));
+    write_report(given, [&] { return quality_page(so_far); });
+    write_result_file(given, to_json(so_far));
   };
   const auto print = [&given](const QualityResults& results) {
-    write_result(json_file_of(given), to_json(results), format_quality(results));
+    write_result(given, to_json(results), format_quality(results));
   };
   const QualityResults results = walk_until_stopped<QualityResults>(
       [&](const auto& on_result) { return walk_quality(options, show_progress("quality"), on_result); },

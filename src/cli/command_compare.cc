@@ -49,10 +49,9 @@ CommandHelp help_of_compare() {
 int run_compare(const std::vector<std::string>& words) {
   const CommandOptions options = parse_result_options(compare_option_rows(), words, UnknownFlags::kKeep);
   const RunComparison comparison = read_runs(directories_of(options));
-  prepare_result_file(json_file_of(options));
-  prepare_result_file(options.text("report"));
-  if (!options.text("report").empty()) write_text_atomic(options.text("report"), comparison_page(comparison));
-  write_result(json_file_of(options), to_json(comparison), format_comparison(comparison));
+  prepare_result_files(options);
+  write_report(options, [&] { return comparison_page(comparison); });
+  write_result(options, to_json(comparison), format_comparison(comparison));
   return 0;
 }
 

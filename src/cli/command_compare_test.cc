@@ -24,6 +24,7 @@ TEST(CommandCompare, PrintsATableOrJsonAndWritesThePage) {
   const std::string text = testing::internal::GetCapturedStdout();
   EXPECT_NE(text.find("training loss"), std::string::npos) << text;
   EXPECT_NE(text.find("a has no training_args.json"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("Results in " + json + "\nReport in " + page + "\n")) << text;
   EXPECT_NE(read_text_file(page).find("Comparison of runs"), std::string::npos);
   EXPECT_EQ(read_json(json)["runs"][1]["results"]["train_loss"], 0.25);
 }

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -19,8 +18,6 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "io/model_directory.h"
-#include "state/adapter_config.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/trainer.h"
@@ -37,28 +34,13 @@ std::string notice_of_training_weights(const ParsedArguments& parsed, const Trai
       trained.file.string(), trained.class_weights);
 }
 
-// A run's own file of arguments names the model that it began with.
-std::string notice_of_first_model(const ParsedArguments& parsed) {
-  const TrainingArguments& args = parsed.arguments;
-  const auto is_given = [&](const char* name) {
-    return std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end();
-  };
-  std::error_code error;
-  if (is_given("model_name_or_path") || !is_given("config") || !path_exists(args.output_dir) ||
-      std::filesystem::equivalent(args.model_name_or_path, args.output_dir, error) ||
-      !(path_exists(std::filesystem::path(args.output_dir) / kConfigFileName) ||
-        is_adapter_directory(args.output_dir)))
-    return "";
-  return fmt::format("evaluates {}, as --config says; --model_name_or_path {} evaluates what was trained\n",
-                     args.model_name_or_path, args.output_dir);
-}
-
 }  // namespace
 
 int evaluate_model(const ParsedArguments& parsed) {
   TrainingArguments args = parsed.arguments;
   use_threads(args.num_threads);
   const StopSignals signals;
+  print_text(args, notice_of_first_model(parsed, "evaluates"));
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
   if (path_exists(args.output_dir)) {            // a mistake leaves no new directory behind
@@ -69,14 +51,13 @@ int evaluate_model(const ParsedArguments& parsed) {
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string summary;
   std::string notices;
-  print_text(args, notice_of_first_model(parsed));
   ScoreDetails details;
   const Metrics metrics = with_kept_text("no results are written", [&] {
     Dataset data;
     const TrainedSettings trained = read_trained_settings(source);
     if (is_language_model(*source.model)) {
       notices = take_trained_block(args, trained);
-      data = load_evaluation_texts(args, source, *tokenizer, summary, notices);
+      data = load_evaluation_texts(args, source, trained.columns, *tokenizer, summary, notices);
     } else {
       args.task = kTextClassification;
       notices = take_trained_length(args, trained, parsed.sets("max_seq_length"));

@@ -9,6 +9,7 @@
 #include "base/user_error_kinds.h"
 #include "cli/commands.h"
 #include "cli/find_fit.h"
+#include "cli/result_file.h"
 #include "fit/fit_page.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -73,12 +74,15 @@ void print_bytes(const CommandOptions& options, FoundFit& found) {
 }
 
 int print_found(const CommandOptions& options, FoundFit& found) {
+  prepare_result_files(options);
   find_fit(options, 0, found, options.text("machine_profile"));
   fmt::print(found.is_json ? stderr : stdout, "{}", found.text);
-  if (!options.text("report").empty()) write_text_atomic(options.text("report"), fit_page(found.report));
+  write_report(options, [&] { return fit_page(found.report); });
   if (found.is_json) fmt::print("{}", format_json(to_json(found.report)));
   if (!found.report.chosen) throw DoesNotFit(format_no_fit(found.report));
-  if (!found.is_json) fmt::print("{}", format_fit(found.report));
+  if (found.is_json) return 0;
+  fmt::print("{}", format_fit(found.report));
+  say_result_files(options);
   return 0;
 }
 

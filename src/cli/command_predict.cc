@@ -127,6 +127,9 @@ int run_predict(const std::vector<std::string>& words) {
   TrainingArguments args = parsed.arguments;
   use_threads(args.num_threads);
   const StopSignals signals;
+  const Destination destination = destination_of(parsed);
+  std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
+  print_text(args, notice_of_first_model(parsed, "predicts with"), people);
   const ModelSource source = open_trained_model(args);
   if (is_language_model(*source.model)) {
     throw user_error(
@@ -134,10 +137,8 @@ int run_predict(const std::vector<std::string>& words) {
         "shoehorn generate goes on with a text, shoehorn eval gives its loss",
         args.model_name_or_path);
   }
-  const Destination destination = destination_of(parsed);
   const PredictionFormat format = prediction_format_of(destination.predictions, args.output_file_format);
   check_destination(args, destination);
-  std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
   PredictionOutput output(destination.predictions);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   const TrainedSettings trained = read_trained_settings(source);

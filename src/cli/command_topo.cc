@@ -98,18 +98,18 @@ CommandHelp help_of_topo() {
 
 int run_topo(const std::vector<std::string>& words) {
   const CommandOptions options = parse_result_options(topo_option_rows(), words);
-  prepare_result_file(json_file_of(options));
+  prepare_result_files(options);
   const std::optional<LaunchedRank> launched = launched_rank();
   if (!launched) {
     const Topology topology{.hosts = {host_topology()}};
-    write_result(json_file_of(options), topology_json(topology), format_topology(topology));
+    write_result(options, topology_json(topology), format_topology(topology));
     return 0;
   }
   const std::shared_ptr<Communicator> ranks = open_ranks(*launched, kTimeoutSeconds);
   const Topology topology = topology_of_ranks(ranks, options.flag("links"));
   if (ranks->is_main()) {
     if (topology.links) save_links(*topology.links);
-    write_result(json_file_of(options), topology_json(topology), format_topology(topology));
+    write_result(options, topology_json(topology), format_topology(topology));
   }
   ranks->finish();
   return 0;

@@ -9,6 +9,7 @@
 
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
+#include "arguments/idle_settings.h"
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -254,6 +255,8 @@ int run_train(const std::vector<std::string>& words) {
   print_text(args, task.summary + task.notices);
   for (TrainingArguments* written : {&args, &given}) keep_columns(task, *written);
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
+  for (const std::string& notice : notices_of_idle_settings(parsed, task.validation.size() > 0))
+    print_text(args, notice + "\n");
   const std::unique_ptr<Trainer> planned = with_kept_text(kNotBegun, [&] {
     return std::make_unique<Trainer>(*source.model, args, std::move(task.train), std::move(task.validation),
                                      trainer_options(args, source, ranks));

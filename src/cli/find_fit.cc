@@ -68,6 +68,33 @@ std::vector<std::string> batch_flags(const ParsedArguments& parsed) {
   return {"--per_device_train_batch_size", std::to_string(*args.effective_batch_size / args.world_size)};
 }
 
+// Without the flag of a row and its value.
+std::vector<std::string> without_row(const std::vector<std::string>& words, std::string_view row) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t equal = words[i].find('=');
+    const std::string name = words[i].starts_with("--") ? words[i].substr(2, equal - 2) : "";
+    const ArgumentSpec* spec = name.empty() ? nullptr : find_argument(name);
+    if (spec == nullptr || spec->name != row) {
+      kept.push_back(words[i]);
+    } else if (equal == std::string::npos) {
+      ++i;
+    }
+  }
+  return kept;
+}
+
+// What `train` needs besides what `plan` was given: placeholders for people.
+std::vector<std::string> completed_to_train(const std::vector<std::string>& given, const PlannedTask& task) {
+  const TrainingArguments& args = task.arguments;
+  const bool is_shape = task.source.directory.empty() && args.config_name.empty() && args.model_type.empty();
+  std::vector<std::string> words = is_shape ? without_row(given, "model_name_or_path") : given;
+  if (is_shape) words.insert(words.begin(), {"--model_name_or_path", "DIR"});
+  if (!is_shape && task.source.tokenizer().empty()) words.insert(words.end(), {"--tokenizer_name", "DIR"});
+  if (args.train_file.empty()) words.insert(words.end(), {"--train_file", "FILE"});
+  return words;
+}
+
 // What `plan` says of the flags in a process of its own, as `train` would be.
 nlohmann::json plan_in_process(const std::vector<std::string>& given, const std::vector<std::string>& added) {
   std::vector<std::string> words = joined(joined({own_program().string(), "plan"}, given), added);
@@ -143,6 +170,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   const PlannedLink link = planned_link(options, task.arguments.world_size, backend->can_run());
   FitReport& report = found.report;
   report.tier = *opened.allowed.rbegin();
+  report.given_to_train = completed_to_train(given, task);
   report.given = std::move(given);
   report.samples = effective_batch_size(task.arguments);
   report.samples_in_epoch = task.has_samples ? task.train.epoch_size() : 0;

@@ -14,6 +14,13 @@ namespace shoehorn {
 namespace {
 
 constexpr JsonFormat kFormat = {.sort_keys = false, .ensure_ascii = false};
+constexpr const char* kJsonFile = "json_file";
+constexpr const char* kReport = "report";
+
+// Empty: not given.
+std::string file_of(const CommandOptions& options, const char* flag) {
+  return options.is_given(flag) ? options.text(flag) : std::string();
+}
 
 }  // namespace
 
@@ -56,26 +63,40 @@ CommandOptions parse_result_options(const std::vector<ArgumentSpec>& rows,
   return options;
 }
 
-std::string json_file_of(const CommandOptions& options) {
-  return options.flag("json") ? "-" : options.text("json_file");
+void prepare_result_files(const CommandOptions& options) {
+  for (const char* flag : {kJsonFile, kReport}) {
+    const std::string file = file_of(options, flag);
+    if (file.empty()) continue;
+    const std::filesystem::path directory = std::filesystem::path(file).parent_path();
+    ensure_writable_directory(directory.empty() ? "." : directory);
+    AtomicFile probe(file);  // hours before it is written
+  }
 }
 
-void prepare_result_file(const std::string& file) {
-  if (file.empty() || file == "-") return;
-  const std::filesystem::path directory = std::filesystem::path(file).parent_path();
-  ensure_writable_directory(directory.empty() ? "." : directory);
-  AtomicFile probe(file);  // hours before it is written
+void write_result_file(const CommandOptions& options, const nlohmann::ordered_json& json) {
+  const std::string file = file_of(options, kJsonFile);
+  if (!file.empty()) write_json_atomic(file, json, kFormat);
 }
 
-void write_result_file(const std::string& json_file, const nlohmann::ordered_json& json) {
-  if (!json_file.empty() && json_file != "-") write_json_atomic(json_file, json, kFormat);
+void write_report(const CommandOptions& options, const std::function<std::string()>& page) {
+  const std::string file = file_of(options, kReport);
+  if (!file.empty()) write_text_atomic(file, page());
 }
 
-void write_result(const std::string& json_file, const nlohmann::ordered_json& json,
+void write_result(const CommandOptions& options, const nlohmann::ordered_json& json,
                   const std::string& table) {
-  fmt::print("{}", json_file == "-" ? format_json(json, kFormat) : table);
+  fmt::print("{}", options.flag("json") ? format_json(json, kFormat) : table);
   std::fflush(stdout);
-  write_result_file(json_file, json);
+  write_result_file(options, json);
+  say_result_files(options);
+}
+
+void say_result_files(const CommandOptions& options) {
+  if (options.is_given("json") && options.flag("json")) return;
+  for (const auto& [flag, what] : {std::pair(kJsonFile, "Results"), std::pair(kReport, "Report")}) {
+    const std::string file = file_of(options, flag);
+    if (!file.empty()) fmt::print("{} in {}\n", what, file);
+  }
 }
 
 }  // namespace shoehorn

@@ -2,6 +2,7 @@
 // --json_file FILE: the table, and JSON in that file.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -22,16 +23,21 @@ CommandOptions parse_result_options(const std::vector<ArgumentSpec>& rows,
                                     const std::vector<std::string>& words,
                                     UnknownFlags unknown = UnknownFlags::kRefuse);
 
-// "-" with --json, the file of --json_file, or "".
-std::string json_file_of(const CommandOptions& options);
+// Checks before the work that the files of --json_file and --report can be written, where a command has these flags and
+// they are given. SystemError, UserError.
+void prepare_result_files(const CommandOptions& options);
 
-// Checks before the work that the file can be written; "" and "-" mean no file. SystemError, UserError.
-void prepare_result_file(const std::string& file);
+// Writes the result so far of a long command to the file of --json_file, if it is given. SystemError.
+void write_result_file(const CommandOptions& options, const nlohmann::ordered_json& json);
+// Writes an HTML page to the file of --report, if it is given; `page` makes it. SystemError.
+void write_report(const CommandOptions& options, const std::function<std::string()>& page);
 
-// Writes the result so far of a long command to the file, if there is one. SystemError.
-void write_result_file(const std::string& json_file, const nlohmann::ordered_json& json);
+// Prints the table, or JSON with --json, then writes the file. Below a table it says where the files are. SystemError if
+// that fails.
+void write_result(const CommandOptions& options, const nlohmann::ordered_json& json,
+                  const std::string& table);
 
-// Prints the table, or JSON for "-", then writes the file. SystemError if that fails.
-void write_result(const std::string& json_file, const nlohmann::ordered_json& json, const std::string& table);
+// Says where the files of --json_file and --report are, unless --json, where a command has it as its own, is given.
+void say_result_files(const CommandOptions& options);
 
 }  // namespace shoehorn

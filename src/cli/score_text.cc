@@ -103,8 +103,14 @@ ScoreTextOptions score_text_options() {
 
 std::string format_details(const ScoreDetails& details, const ScoreTextOptions& options) {
   if (details.classes.empty()) return {};
-  std::string text = "***** classes *****\n" + format_classes(details.classes);
-  if (details.confusion) text += format_confusion(*details.confusion, options);
+  const ScoreDetails shown = details.without_absent_classes();
+  const size_t absent = details.classes.size() - shown.classes.size();
+  std::string text = "***** classes *****\n" + format_classes(shown.classes);
+  if (absent > 0) {
+    text += fmt::format("  and {}, which no sample has as its label and no prediction names\n",
+                        plural(static_cast<int64_t>(absent), "other class"));
+  }
+  if (shown.confusion) text += format_confusion(*shown.confusion, options);
   return text;
 }
 

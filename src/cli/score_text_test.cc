@@ -25,6 +25,30 @@ TEST(FormatDetails, TablesAreAligned) {
   EXPECT_EQ(format_details({}, {}), "");
 }
 
+// As in scikit-learn's report. One that is predicted only, or a label only, is there.
+TEST(FormatDetails, ClassesThatNothingNamesAreLeftOut) {
+  const ScoreDetails details = {
+      .averages = {},
+      .classes = {{.name = "a", .precision = 1, .recall = 0.5, .f1 = 2.0 / 3, .support = 4},
+                  {.name = "b"},
+                  {.name = "c"},
+                  {.name = "d", .support = 1}},
+      .confusion = ConfusionMatrix{.names = {"a", "b", "c", "d"},
+                                   .counts = {2, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}}};
+  EXPECT_EQ(format_details(details, {}),
+            "***** classes *****\n"
+            "  class  precision  recall      f1  support\n"
+            "  a         1.0000  0.5000  0.6667        4\n"
+            "  c         0.0000  0.0000  0.0000        0\n"
+            "  d         0.0000  0.0000  0.0000        1\n"
+            "  and 1 other class, which no sample has as its label and no prediction names\n"
+            "***** confusion matrix: a row for each label, a column for each prediction *****\n"
+            "     a  c  d\n"
+            "  a  2  2  0\n"
+            "  c  0  0  0\n"
+            "  d  0  1  0\n");
+}
+
 TEST(FormatDetails, TheDiagonalIsBoldOnATerminal) {
   const std::string text = format_details(two_classes(), {.bold = true});
   EXPECT_NE(text.find("\033[1m        3\033[0m          2\n"), std::string::npos) << text;

@@ -330,10 +330,13 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
   return task;
 }
 
-Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
-                              std::string& summary, std::string& notices) {
+Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source,
+                              const ColumnOptions& trained, const Tokenizer& tokenizer, std::string& summary,
+                              std::string& notices) {
   args.task = kCausalLanguageModel;
-  const LanguageReader reader = language_reader(args, source, tokenizer);
+  LanguageReader reader = language_reader(args, source, tokenizer);
+  if (!trained.preferred_text_columns.empty())
+    reader.preferred_text_column = trained.preferred_text_columns.front();
   notices += fit_block_size(args, reader.model, &tokenizer);
   args.max_seq_length = *args.block_size;
   return load_evaluation_blocks(args, reader, find_data_files("--validation_file", args.validation_file),

@@ -40,9 +40,11 @@ std::string fit_max_seq_length(TrainingArguments& args, const Model& model, cons
 // Lines for people on how a file was read: bytes that are no text, labels that are numbers of classes.
 std::string notices_of(const std::string& file, const LoadedDataset& data);
 
-// Loads the blocks of --validation_file to evaluate a language model on; lines for people are appended to `summary` and `notices`.
-Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
-                              std::string& summary, std::string& notices);
+// Loads the blocks of --validation_file to evaluate a language model on. `trained`: the column that the training named.
+// Lines for people are appended to `summary` and `notices`.
+Dataset load_evaluation_texts(TrainingArguments& args, const ModelSource& source,
+                              const ColumnOptions& trained, const Tokenizer& tokenizer, std::string& summary,
+                              std::string& notices);
 
 // Loads --validation_file to evaluate a model on that classifies. Its labels must be among the model's. `trained`: the
 // columns that the training named. Lines for people are appended to `notices`: which columns are read, and what is not

@@ -7,6 +7,8 @@
 
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/model_directory.h"
+#include "state/adapter_config.h"
 #include "state/checkpoint_record.h"
 
 namespace shoehorn {
@@ -19,6 +21,18 @@ bool are_texts(const nlohmann::json& values) {
 }
 
 }  // namespace
+
+std::string notice_of_first_model(const ParsedArguments& parsed, std::string_view verb) {
+  const TrainingArguments& args = parsed.arguments;
+  std::error_code error;
+  if (parsed.gives("model_name_or_path") || !parsed.gives("config") || !path_exists(args.output_dir) ||
+      std::filesystem::equivalent(args.model_name_or_path, args.output_dir, error) ||
+      !(path_exists(std::filesystem::path(args.output_dir) / kConfigFileName) ||
+        is_adapter_directory(args.output_dir)))
+    return "";
+  return fmt::format("{} {}, as --config says; with --model_name_or_path {} it is what was trained\n", verb,
+                     args.model_name_or_path, args.output_dir);
+}
 
 TrainedSettings read_trained_settings(const ModelSource& source) {
   const std::filesystem::path file =

@@ -5,8 +5,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "arguments/training_arguments.h"
+#include "arguments/argument_table.h"
 #include "cli/model_source.h"
 #include "data/text_columns.h"
 
@@ -22,6 +23,10 @@ struct TrainedSettings {
 
 // Of the model, or of the adapter if it is one. What the file does not tell, or not in its kind, stays empty.
 TrainedSettings read_trained_settings(const ModelSource& source);
+
+// A run's own file of arguments names the model that the run began with. Where --config does so and output_dir has what
+// was trained: a line for people that says which of the two is used; `verb`: for what. Else nothing.
+std::string notice_of_first_model(const ParsedArguments& parsed, std::string_view verb);
 
 // Unless the user has set a length, takes the one that the model was trained with. Returns a line for people if that is
 // another than the default.

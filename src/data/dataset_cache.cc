@@ -310,6 +310,7 @@ std::string texts_key(const DataFiles& files, const TextOptions& options, const 
                {"text_column", options.text_column},
                {"keep_linebreaks", options.keep_linebreaks}};
   add_content(what, files);
+  if (!options.preferred_text_column.empty()) what["preferred_text_column"] = options.preferred_text_column;
   if (options.end_token) what["end_token"] = *options.end_token;
   return hash_of(what);
 }

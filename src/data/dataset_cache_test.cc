@@ -142,6 +142,7 @@ TEST_F(DatasetCache, NothingStaleIsUsed) {
       [&] { load(text, {.labels = &labels}); },
       [&] { load(text, {.columns = {.text_column_names = {"second"}}}); },
       [&] { load(text, {.columns = {.text_column_names = {"first", "second"}}}); },
+      [&] { load(text, {.columns = {.preferred_text_columns = {"second"}}}); },
       [&] { load(text, {.find = {.problem = ProblemType::kSingleLabel}}); },
       [&] { load(text, {.find = {.model = &labels}}); },
       [&] { load(directory_.write("train.csv", csv_of(30, "test"))); },
@@ -316,7 +317,9 @@ TEST_F(DatasetCache, TextsOfALanguageModel) {
   EXPECT_EQ(calls_, 2600);
   load_texts_of({.end_token = 7});
   EXPECT_EQ(calls_, 2600);
-  EXPECT_EQ(entries(), 3);
+  load_texts_of({.preferred_text_column = "text"});
+  EXPECT_EQ(calls_, 2600);
+  EXPECT_EQ(entries(), 4);
 }
 
 TEST_F(DatasetCache, TextsWithoutATokenLeaveNothing) {

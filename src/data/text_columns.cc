@@ -123,8 +123,9 @@ void check_are_texts(const Table& table, int64_t column) {
   }
 }
 
-int64_t find_language_column(const Table& table, const std::string& name) {
+int64_t find_language_column(const Table& table, const std::string& name, const std::string& preferred) {
   if (!name.empty()) return named_column(table, name, "text_column_names");
+  if (!preferred.empty() && table.find_column(preferred) >= 0) return table.find_column(preferred);
   const int64_t column = std::max<int64_t>(0, table.find_column("text"));
   if (has_text(table.columns[static_cast<size_t>(column)])) return column;
   throw user_error(

@@ -48,9 +48,9 @@ struct TextColumns {
 // Of those, where the labels are; of a table whose rows need not be there.
 std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options);
 
-// The column of texts of a language model: `name`, or where that is empty the column `text`, else the first one, as in
-// run_clm. UserError, which lists the columns there are: it is absent; not named, and without a single text.
-int64_t find_language_column(const Table& table, const std::string& name);
+// The column of texts of a language model: `name`; where that is empty `preferred`, if there is a column of this name;
+// else the column `text`, else the first one, as in run_clm. UserError, which lists the columns there are: it is absent; not named, and without a single text.
+int64_t find_language_column(const Table& table, const std::string& name, const std::string& preferred = {});
 
 // UserError naming file and line: a cell of the column is a list.
 void check_are_texts(const Table& table, int64_t column);

@@ -80,7 +80,7 @@ TextRows read_column(const DataFiles& files, const TextOptions& options, int64_t
   int64_t column = -1;
   found.invalid_utf8 = read_table_in_pieces(files, options.table, rows, [&](const Table& piece) {
     if (column < 0) {
-      column = find_language_column(piece, options.text_column);
+      column = find_language_column(piece, options.text_column, options.preferred_text_column);
       found.text_column = piece.column_names[static_cast<size_t>(column)];
     }
     check_are_texts(piece, column);

@@ -29,7 +29,8 @@
 namespace shoehorn {
 
 struct TextOptions {
-  std::string text_column = {};  // empty: by the rule above
+  std::string text_column = {};            // empty: by the rule above
+  std::string preferred_text_column = {};  // before that rule, where the files have a column of this name
   bool keep_linebreaks = true;
   // Appended to each text, unless it ends with that token already.
   std::optional<int32_t> end_token = {};

@@ -25,12 +25,30 @@ void add_facts(HtmlPage& page, const FitReport& report) {
     return;
   }
   const PlannedCandidate& chosen = report.best[*report.chosen];
-  const StepTime& time = chosen.time;
-  page.add_facts(
-      {{"budget", format_bytes(report.budget_bytes)},
-       {"peak of the process", format_bytes(chosen.process_bytes)},
-       {time.is_calibrated ? "step, calibrated" : "step, at least", seconds_text(chosen.step_seconds)},
-       {"changes", std::string(tier_name(chosen.run.tier))}});
+  const MeasuredStep* measured = measured_of(report, *report.chosen);
+  const char* kind = measured != nullptr         ? "step, measured"
+                     : chosen.time.is_calibrated ? "step, calibrated"
+                                                 : "step, at least";
+  page.add_facts({{"budget", format_bytes(report.budget_bytes)},
+                  {"peak of the process", format_bytes(chosen.process_bytes)},
+                  {kind, seconds_text(measured == nullptr ? chosen.step_seconds : measured->seconds)},
+                  {"changes", std::string(tier_name(chosen.run.tier))}});
+}
+
+// The plans that were run beside each other, the chosen one first.
+void add_measured(HtmlPage& page, const FitReport& report) {
+  if (report.measured.empty()) return;
+  std::vector<MeasuredStep> steps = report.measured;
+  std::stable_partition(steps.begin(), steps.end(),
+                        [&](const MeasuredStep& step) { return step.index == report.chosen; });
+  HtmlTable table{.columns = {{"step, measured", true}, {"step, planned", true}, {"peak", true}, {"flags"}}};
+  for (const MeasuredStep& step : steps) {
+    const PlannedCandidate& plan = report.best[step.index];
+    table.rows.push_back({seconds_text(step.seconds), seconds_text(plan.step_seconds),
+                          format_bytes(plan.process_bytes), added_flags_text(plan)});
+  }
+  page.add_heading("Measured, in turns");
+  page.add_table(table);
 }
 
 void add_frontier(HtmlPage& page, const FitReport& report) {
@@ -108,16 +126,14 @@ void add_least(HtmlPage& page, const FitResult& result) {
 std::string fit_page(const FitReport& report) {
   HtmlPage page("The fastest settings that fit", shell_words(report.given));
   add_facts(page, report);
+  add_measured(page, report);
   add_frontier(page, report);
   add_binding(page, report);
   add_techniques(page, report);
   add_least(page, report.result);
   if (report.chosen) {
     page.add_heading("To train");
-    std::vector<std::string> command = {"shoehorn", "train"};
-    const std::vector<std::string> flags = chosen_flags(report);
-    command.insert(command.end(), flags.begin(), flags.end());
-    page.add_preformatted(shell_lines(command));
+    page.add_preformatted(shell_lines(train_command(report)));
   }
   return page.html();
 }

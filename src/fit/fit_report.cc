@@ -14,12 +14,6 @@ namespace shoehorn {
 
 namespace {
 
-const MeasuredStep* measured_of(const FitReport& report, size_t index) {
-  const auto found = std::find_if(report.measured.begin(), report.measured.end(),
-                                  [&](const MeasuredStep& step) { return step.index == index; });
-  return found == report.measured.end() ? nullptr : &*found;
-}
-
 // The moment of the step in which the most is alive.
 std::string phase_of(const MemoryAnatomy& anatomy) {
   const auto largest =
@@ -149,6 +143,12 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
 
 }  // namespace
 
+const MeasuredStep* measured_of(const FitReport& report, size_t index) {
+  const auto found = std::find_if(report.measured.begin(), report.measured.end(),
+                                  [&](const MeasuredStep& step) { return step.index == index; });
+  return found == report.measured.end() ? nullptr : &*found;
+}
+
 std::string added_flags_text(const PlannedCandidate& plan) {
   return plan.run.flags.empty() ? "as asked for" : shell_words(plan.run.flags);
 }
@@ -159,6 +159,14 @@ double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan) {
 
 std::vector<std::string> chosen_flags(const FitReport& report) {
   return all_flags(report, report.best[*report.chosen]);
+}
+
+std::vector<std::string> train_command(const FitReport& report) {
+  std::vector<std::string> command = {"shoehorn", "train"};
+  const std::vector<std::string>& added = report.best[*report.chosen].run.flags;
+  command.insert(command.end(), report.given_to_train.begin(), report.given_to_train.end());
+  command.insert(command.end(), added.begin(), added.end());
+  return command;
 }
 
 std::string format_fit(const FitReport& report) {
@@ -195,8 +203,8 @@ std::string format_fit(const FitReport& report) {
                       heading(chosen.time.is_calibrated));
   for (const PlannedCandidate& plan : result.frontier) text += row(plan);
   text += format_above(result);
-  return fmt::format("{}\n{}\n{}\nTo train:\n  shoehorn train {}\n", text, format_techniques(result),
-                     format_least(result), shell_words(chosen_flags(report)));
+  return fmt::format("{}\n{}\n{}\nTo train:\n  {}\n", text, format_techniques(result), format_least(result),
+                     shell_words(train_command(report)));
 }
 
 std::string format_no_fit(const FitReport& report) {

@@ -22,8 +22,10 @@ struct FitReport {
   std::vector<PlannedCandidate> best =
       {};  // of result.fitting the first ones, with the bytes of their own processes
   std::vector<std::string> given = {};  // the flags that the user gave, of train
-  int64_t samples = 0;                  // a step
-  int64_t samples_in_epoch = 0;         // 0: unknown
+  // The same for people, with DIR and FILE in place of what a plan does without: weights, a tokenizer, texts.
+  std::vector<std::string> given_to_train = {};
+  int64_t samples = 0;           // a step
+  int64_t samples_in_epoch = 0;  // 0: unknown
   int64_t budget_bytes = 0;
   MathsChange tier = MathsChange::kRounding;  // the most that may change
   std::optional<size_t> chosen = {};          // in `best`
@@ -35,6 +37,9 @@ struct FitReport {
 // Of what is resident when a plan is at its peak, the largest so many are shown.
 constexpr size_t kShownResidents = 10;
 
+// The step of a plan of `best` that was run; null if none was.
+const MeasuredStep* measured_of(const FitReport& report, size_t index);
+
 // The flags that a plan adds; "as asked for" where it adds none.
 std::string added_flags_text(const PlannedCandidate& plan);
 // How much longer a plan's step takes than that of `asked`, as a share.
@@ -42,6 +47,8 @@ double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan);
 
 // The flags that train as chosen.
 std::vector<std::string> chosen_flags(const FitReport& report);
+// The command that trains as chosen, for people.
+std::vector<std::string> train_command(const FitReport& report);
 
 // The chosen plan, what binds, the frontier, and what each technique buys.
 std::string format_fit(const FitReport& report);

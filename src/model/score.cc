@@ -29,4 +29,22 @@ Metrics ScoreDetails::metrics() const {
   return all;
 }
 
+ScoreDetails ScoreDetails::without_absent_classes() const {
+  if (!confusion) return *this;
+  const size_t all = classes.size();
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < all; ++i) {
+    int64_t predicted = 0;
+    for (size_t label = 0; label < all; ++label) predicted += confusion->at(label, i);
+    if (classes[i].support > 0 || predicted > 0) kept.push_back(i);
+  }
+  ScoreDetails shown{.averages = averages, .classes = {}, .confusion = ConfusionMatrix{}};
+  for (const size_t label : kept) {
+    shown.classes.push_back(classes[label]);
+    shown.confusion->names.push_back(confusion->names[label]);
+    for (const size_t prediction : kept) shown.confusion->counts.push_back(confusion->at(label, prediction));
+  }
+  return shown;
+}
+
 }  // namespace shoehorn

@@ -47,6 +47,9 @@ struct ScoreDetails {
 
   // averages and, unless an average has the name, precision_NAME, recall_NAME, f1_NAME and support_NAME of each class.
   Metrics metrics() const;
+  // For people: without the classes that no sample has as its label and no prediction names, where the confusion matrix
+  // tells.
+  ScoreDetails without_absent_classes() const;
 };
 
 // Not thread-safe.

@@ -8,6 +8,7 @@
 #include "arguments/argument_table.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "report/heat_map.h"
 #include "report/html_page.h"
 #include "report/plot.h"
@@ -191,8 +192,9 @@ void add_evaluation(HtmlPage& page, const RunView& run) {
 }
 
 // Of the last evaluation.
-void add_classes(HtmlPage& page, const ScoreDetails& details) {
-  if (details.classes.empty()) return;
+void add_classes(HtmlPage& page, const ScoreDetails& all) {
+  if (all.classes.empty()) return;
+  const ScoreDetails details = all.without_absent_classes();
   HtmlTable table{
       .caption = "Classes of the last evaluation",
       .columns = {{"class"}, {"precision", true}, {"recall", true}, {"F1", true}, {"samples", true}}};
@@ -201,6 +203,10 @@ void add_classes(HtmlPage& page, const ScoreDetails& details) {
                           fmt::format("{:.4f}", of.f1), format_count(of.support)});
   }
   page.add_table(table);
+  if (const size_t absent = all.classes.size() - details.classes.size(); absent > 0) {
+    page.add_paragraph(fmt::format("And {}, which no sample has as its label and no prediction names.",
+                                   plural(static_cast<int64_t>(absent), "other class")));
+  }
   if (!details.confusion) return;
   page.add_figure(
       draw(HeatMap{.title = "Confusion matrix",

@@ -51,6 +51,7 @@ LoadedTexts load_files(const TrainingArguments& args, const LanguageReader& read
   const std::string file = files.name();
   TextOptions options;
   if (!args.text_column_names.empty()) options.text_column = args.text_column_names.front();
+  options.preferred_text_column = reader.preferred_text_column;
   options.keep_linebreaks = args.keep_linebreaks;
   options.end_token = end_token_of(args, reader.tokenizer);
   options.on_progress = reader.on_progress;

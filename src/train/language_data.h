@@ -25,6 +25,7 @@ struct LanguageReader {
   const Tokenizer& tokenizer;
   LanguageModelLimits model;
   std::vector<std::filesystem::path> tokenizer_files = {};  // of its directory, for --dataset_cache
+  std::string preferred_text_column = {};                   // TextOptions::preferred_text_column
   // Told of the texts of a file that are tokenized; may be unset.
   std::function<void(int64_t texts)> on_progress = {};
 };
