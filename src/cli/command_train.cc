@@ -32,6 +32,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "ranks/agreement.h"
+#include "ranks/shared_processors.h"
 #include "report/plot.h"
 #include "session/batch_report.h"
 #include "session/precision_report.h"
@@ -231,7 +232,7 @@ int run_train(const std::vector<std::string>& words) {
   const bool is_main = ranks == nullptr || ranks->is_main();  // writes the files
   TrainingArguments given = parsed.arguments;
   given.world_size = args.world_size;
-  use_threads(args.num_threads, ranks == nullptr ? 1 : ranks->local_size());
+  use_threads(args.num_threads, ranks == nullptr ? 1 : ranks_on_own_processors(*ranks));
   show_notices(parsed, args);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
