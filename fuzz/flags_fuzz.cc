@@ -32,7 +32,7 @@ void fuzz_flags(std::string_view input) {
     words.emplace_back(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  const CommandOptions options = parse_options(rows_of_a_command(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(rows_of_a_command(), words, OtherWords::kTableFlags);
   CHECK(options.rest.size() <= words.size(), "words appear from nowhere");
   const ParsedArguments parsed = parse_arguments(command, words);
   check_arguments(parsed.arguments);

@@ -46,7 +46,10 @@ TEST_F(CliAnatomy, MeasuredAccountsForEveryByteAndTimesEveryClass) {
   const ProgramRun result = anatomy({"--json", "--report", path("anatomy.html")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   expect_measured(parse_json(result.output, "output"));
+  const std::string step = parse_json(result.output, "output")["step"];
+  EXPECT_TRUE(step.starts_with("Training step, ")) << step;
   const std::string page = read_text_file(path("anatomy.html"));
+  EXPECT_TRUE(contains(page, step)) << "the page says what was measured";
   for (const char* part : {"tensor contractions", "By component", "attention (all layers)",
                            "measured peak of the process", "not accounted for"})
     EXPECT_TRUE(contains(page, part)) << part;
@@ -55,7 +58,8 @@ TEST_F(CliAnatomy, MeasuredAccountsForEveryByteAndTimesEveryClass) {
 TEST_F(CliAnatomy, InferenceIsMeasuredAsTrainingIs) {
   const ProgramRun result = anatomy({"--inference", "--steps", "3", "--json_file", path("anatomy.json")});
   ASSERT_EQ(result.exit_code, 0) << result.error;
-  for (const char* part : {"By component", "not accounted for", "x the floor"})
+  for (const char* part :
+       {"Evaluation step, ", " tokens a step)\nMemory", "By component", "not accounted for", "x the floor"})
     EXPECT_TRUE(contains(result.output, part)) << result.output;
   EXPECT_FALSE(contains(result.output, "optimizer"));
   const json found = parse_json(read_text_file(path("anatomy.json")), "output");

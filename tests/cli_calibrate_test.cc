@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "cli_support.h"
 #include "io/json_file.h"
@@ -64,6 +66,33 @@ TEST_F(CliCalibrate, FitAndPlanSayWhetherTimesAreCalibrated) {
   EXPECT_EQ(damaged.exit_code, 0) << damaged.error;
   EXPECT_TRUE(contains(damaged.output, "is damaged")) << damaged.output;
   EXPECT_TRUE(contains(damaged.output, "no less than")) << damaged.output;
+}
+
+// What is measured in a second does not take the place of what took a minute, unless it is asked for.
+TEST_F(CliCalibrate, AQuickOneDoesNotReplaceAFullOne) {
+  const std::vector<std::string> quick = {"calibrate", "--quick", "--max_seconds", "600"};
+  const ProgramRun first = run(quick);
+  ASSERT_EQ(first.exit_code, 0) << first.error;
+  EXPECT_TRUE(contains(first.output, "fit and plan use this quick calibration")) << first.output;
+  EXPECT_TRUE(contains(run(words("plan")).output, "Times are by a quick calibration; `shoehorn calibrate`"));
+  // As a full one that was cut off after its first step.
+  const ProgramRun full = run({"calibrate", "--max_seconds", "0"});
+  ASSERT_EQ(full.exit_code, 0) << full.error;
+  EXPECT_TRUE(contains(full.output, "left out: 0 s are over; --max_seconds gives more")) << full.output;
+  std::set<std::string> lines;
+  std::istringstream output(full.output);
+  for (std::string line; std::getline(output, line);) EXPECT_TRUE(lines.insert(line).second) << line;
+  EXPECT_FALSE(contains(run(words("plan")).output, "quick calibration"));
+
+  const std::string kept = read_text_file(file());
+  const ProgramRun again = run(quick);
+  EXPECT_EQ(again.exit_code, 0) << again.error;
+  EXPECT_TRUE(contains(again.output, "A full calibration of ")) << again.output;
+  EXPECT_TRUE(contains(again.output, "fit and plan use it: nothing is measured. --quick --replace"))
+      << again.output;
+  EXPECT_EQ(read_text_file(file()), kept);
+  EXPECT_EQ(run({"calibrate", "--quick", "--replace", "--max_seconds", "600"}).exit_code, 0);
+  EXPECT_NE(read_text_file(file()), kept);
 }
 
 TEST_F(CliCalibrate, TheProcessThatIsPlannedIsTheSame) {

@@ -1,9 +1,16 @@
 // The program's commands: what train leaves, what plan, eval, predict and bench step say, and that they
 // agree.
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cmath>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/processors.h"
 #include "cli_support.h"
 #include "io/json_file.h"
 #include "train/test_support.h"
@@ -366,6 +373,70 @@ TEST_F(CliCommands, BenchStepPrintsOneObject) {
   }
   EXPECT_NEAR(object["samples_per_second"].get<double>() * object["step_seconds"].get<double>(), 2, 1e-9);
   expect_memory_agrees(object);
+}
+
+TEST_F(CliCommands, BenchStepSaysWhatItMeasured) {
+  const std::vector<std::string> words = {"bench",
+                                          "step",
+                                          "--model",
+                                          model(),
+                                          "--sequence_length",
+                                          "32",
+                                          "--per_device_train_batch_size",
+                                          "2",
+                                          "--gradient_accumulation_steps",
+                                          "3",
+                                          "--max_steps",
+                                          "2",
+                                          "--no_limits"};
+  const ProgramRun shown = run(words);
+  ASSERT_EQ(shown.exit_code, 0) << shown.error;
+  EXPECT_TRUE(contains(shown.output,
+                       "Training step, 3 x 2 sequences of 32 tokens (192 tokens a step), median of 1 after"))
+      << shown.output;
+  EXPECT_TRUE(contains(shown.output, "tokens a second"));
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  const json object = parse_json(run(as_json).output, "output");
+  EXPECT_EQ(object["step"], "3 x 2 sequences of 32 tokens (192 tokens a step)");
+  EXPECT_NEAR(object["tokens_per_second"].get<double>() * object["step_seconds"].get<double>(), 192, 1e-9);
+}
+
+// Processes that do nothing but take a processor's time.
+class BusyProcesses {
+ public:
+  explicit BusyProcesses(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      pids_.push_back(fork());
+      if (pids_.back() != 0) continue;
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (std::atomic<int64_t> spins = 0;; ++spins) {
+      }
+    }
+  }
+  BusyProcesses(const BusyProcesses&) = delete;
+  BusyProcesses& operator=(const BusyProcesses&) = delete;
+  ~BusyProcesses() {
+    for (const pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+TEST_F(CliCommands, EnvSaysThatOthersUsedTheProcessors) {
+  const BusyProcesses busy(processors().allowed);
+  const ProgramRun listed = run({"env", "--json"});
+  ASSERT_EQ(listed.exit_code, 0) << listed.error;
+  const json used = parse_json(listed.output, "output")["processors"]["used_by_others"];
+  if (used.is_null()) GTEST_SKIP() << "the system does not say how busy its processors are";
+  EXPECT_GT(used.get<double>(), 0.2);
+  const ProgramRun shown = run({"env"});
+  EXPECT_TRUE(contains(shown.output, "other processes used ")) << shown.output;
+  EXPECT_TRUE(contains(shown.output, "; idle, the machine reaches more")) << shown.output;
 }
 
 }  // namespace

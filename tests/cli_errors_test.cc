@@ -22,7 +22,8 @@ class CliErrors : public CliTest {};
 TEST_F(CliErrors, CommandLine) {
   expect_failure({"trian"}, 2, {"'trian'", "did you mean train?"});
   expect_failure({"bench", "stride"}, 2, {"batch, ladder, quality, step", "'stride'"});
-  expect_failure(train_words({"--learning_rat", "1"}), 2, {"--learning_rat", "did you mean learning_rate?"});
+  expect_failure(train_words({"--learning_rat", "1"}), 2,
+                 {"--learning_rat", "did you mean --learning_rate?"});
   expect_failure(train_words({"--learning_rate", "fast"}), 2, {"--learning_rate", "'fast'"});
   expect_failure(train_words({"--tf32", "true"}), 2, {"--tf32", "it needs an NVIDIA GPU"});
   expect_failure(train_words({"--fp16", "--update_in_backward", "--max_grad_norm", "0"}), 2,
@@ -35,6 +36,67 @@ TEST_F(CliErrors, CommandLine) {
   expect_failure(train_words({"--update_in_backward"}), 2, {"update_in_backward", "max_grad_norm 0"});
   expect_failure({"train", "--train_file", path("train.csv")}, 2, {"--model_name_or_path"});
   EXPECT_TRUE(written().empty());
+}
+
+// Small commands know what was meant, as the large ones do.
+TEST_F(CliErrors, EveryCommandNamesTheNearestFlagOrWord) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> slips = {
+      {{"env", "--jsn"}, "did you mean --json?"},
+      {{"env", "jsn"}, "did you mean --json?"},
+      {{"env", "--dtype"}, "did you mean --dtypes?"},
+      {{"env", "--thread", "2"}, "expected a known flag, got 'thread'"},
+      {{"calibrate", "--quik"}, "did you mean --quick?"},
+      {{"calibrate", "quick"}, "did you mean --quick?"},
+      {{"compare", "a", "b", "--reprt", "x"}, "did you mean --report?"},
+      {{"topo", "--jso"}, "did you mean --json?"},
+      {{"tokenizer", "encod", "a", "b"}, "did you mean encode?"},
+      {{"tokenizer"}, "[tokenizer] expected encode, decode or train, got nothing"},
+      {{"tokenizer", "encode", "a", "--ofsets", "b"}, "did you mean --offsets?"},
+      {{"tokenizer", "train", "--vocabsize", "9", "a"}, "did you mean --vocab_size?"},
+      {{"generate", "--temp", "2"}, "did you mean --temperature?"},
+      {{"completion", "bsh"}, "did you mean bash?"},
+      {{"bench", "step", "--limit"}, "did you mean --limits?"},
+      {{"bench"}, "got nothing"},
+      {{"anatomy", "--inferenc"}, "did you mean --inference?"},
+      {{"fit", "--alow", "exact"}, "did you mean --allow?"},
+      {{"plan", "--machine_profil", "a100"}, "did you mean --machine_profile?"},
+      {{"launch", "--nproc", "2", "train"}, "did you mean --nproc_per_node?"},
+      {{"launch", "trian", "--bf16"}, "got 'trian'; did you mean train?"},
+      {{"launch", "python", "x.py"}, "got 'python'; `shoehorn launch --nproc_per_node 4 train …`"},
+      {{"launch"}, "got nothing; `shoehorn launch --nproc_per_node 4 train …`"},
+      {{"--hlp"}, "did you mean --help?"},
+      {{"--versoin"}, "did you mean --version?"},
+  };
+  for (const auto& [words, said] : slips) expect_failure(words, 2, {said});
+}
+
+// A place for output that cannot be is the user's mistake in every command, and is told before the work.
+TEST_F(CliErrors, PlacesForOutputHaveOneRule) {
+  const std::string test_file = path("train.csv");
+  const std::vector<std::string> planned = {"--model", "bert-mini", "--sequence_length", "16"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::vector<std::vector<std::string>> commands = {
+      train_words({"--output_dir", "/proc/x"}),
+      train_words({"--report_to", "tensorboard", "--logging_dir", "/proc/x"}),
+      train_words({"--dump_program", "/proc/x"}),
+      train_words({"--dataset_cache", "/proc/x"}),
+      {"eval", "--model_name_or_path", model(), "--validation_file", test_file, "--output_dir", "/proc/x"},
+      {"predict", "--model_name_or_path", model(), "--test_file", test_file, "--output_dir", "/proc/x"},
+      {"predict", "--model_name_or_path", model(), "--test_file", test_file, "--output_file",
+       "/proc/x/p.csv"},
+      with({"bench", "step", "--profile", "1", "--output_dir", "/proc/x"}, planned),
+      with({"bench", "batch", "--max", "1", "--report", "/proc/x/y.html"}, planned),
+      with({"anatomy", "--no_limits", "--json_file", "/proc/x/y.json"}, planned),
+      with({"fit", "--report", "/proc/x/y.html"}, planned),
+      {"tokenizer", "train", "--vocab_size", "300", "--output_dir", "/proc/x", test_file},
+      {"topo", "--json_file", "/proc/x/y.json"},
+  };
+  for (const std::vector<std::string>& words : commands)
+    expect_failure(words, 2, {"[/proc/x] expected a directory that can be written, or made"});
+  expect_failure({"topo", "--json_file", path("out") / ""}, 2, {"expected the name of a file"});
 }
 
 TEST_F(CliErrors, VersionIsNoCommand) {
@@ -155,8 +217,8 @@ TEST_F(CliErrors, OutputThatCannotBeWritten) {
       expect_failure(train_words({"--output_dir", under_a_file}), 2, {path("file").string()});
   EXPECT_FALSE(contains(result.output, "step 2")) << "the run should end before it trains";
   expect_failure({"predict", "--model_name_or_path", model(), "--test_file", path("validation.csv"),
-                  "--output_file", path("absent") / "p.jsonl"},
-                 2, {"p.jsonl"});
+                  "--output_file", path("file") / "p.jsonl"},
+                 2, {path("file").string()});
   EXPECT_EQ(read_text_file(path("file")), "x");
 }
 

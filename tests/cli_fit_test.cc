@@ -110,6 +110,8 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
   expect_failure(words("fit", {"--deepspeed", R"({"gradient_clipping": 1})"}), 2,
                  {"[--deepspeed] expected flags for fit"});
   expect_failure(words("fit", {"--fix", "speed"}), 2, {"--fix", "batch, order, recompute"});
+  expect_failure(words("fit", {"--allow", "exct"}), 2, {"--allow", "did you mean exact?"});
+  expect_failure(words("fit", {"--explain"}), 2, {"[--explain] expected false", "`shoehorn plan --explain`"});
 }
 
 // Whatever is printed, in every form, is what `plan` says of these flags.

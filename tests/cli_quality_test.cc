@@ -112,10 +112,10 @@ TEST_F(CliQuality, Mistakes) {
   expect_failure(complete({"--rungs", "bf17"}), 2, {"[--rungs]", "did you mean bf16?"});
   expect_failure(complete({"--per_device_train_batch_size", "6"}), 2,
                  {"[--per_device_train_batch_size]", "a multiple of 4"});
-  expect_failure(complete({"--lerning_rate", "1"}), 2, {"did you mean learning_rate?"});
+  expect_failure(complete({"--lerning_rate", "1"}), 2, {"did you mean --learning_rate?"});
   expect_failure({"bench", "quality", "--quick", "--train_file", path("train.csv")}, 2,
                  {"[--train_file]", "brings its own task"});
-  expect_failure({"bench", "quality", "--quick", "--json_file", "/proc/none/x.json"}, 1, {"/proc/none"});
+  expect_failure({"bench", "quality", "--quick", "--json_file", "/proc/none/x.json"}, 2, {"/proc/none"});
   const ProgramRun none = run(complete({"--rungs", "reference", "--memory_budget", "1MiB"}));
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_TRUE(contains(none.output, "does not fit"));

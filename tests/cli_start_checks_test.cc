@@ -94,7 +94,8 @@ TEST_F(CliStartChecks, ResultsThatCannotBeWritten) {
 
 TEST_F(CliStartChecks, ReportsThatCannotBeWritten) {
   directory_.write("file", "");
-  expect_refused({"--report_to", "tensorboard", "--logging_dir", path("file") / "runs"}, 1, {"runs"});
+  expect_refused({"--report_to", "tensorboard", "--logging_dir", path("file") / "runs"}, 2,
+                 {path("file").string()});
   fs::create_directories(output() / "report.html");
   expect_refused({"--report_to", "html"}, 2, {"report.html"});
   expect_refused({"--report_to", "wandb"}, 2, {"wandb"});

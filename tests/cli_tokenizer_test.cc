@@ -46,15 +46,16 @@ TEST_F(CliTokenizer, JsonTextsAndOffsets) {
 
 TEST_F(CliTokenizer, Refusals) {
   directory_.write("texts.txt", "the ferry\n");
-  expect_failure({"tokenizer"}, 2, {"encode, decode or train", "got ''"});
-  expect_failure({"tokenizer", "encod", model(), path("texts.txt")}, 2, {"'encod'"});
+  expect_failure({"tokenizer"}, 2, {"encode, decode or train", "got nothing"});
+  expect_failure({"tokenizer", "encod", model(), path("texts.txt")}, 2, {"'encod'", "did you mean encode?"});
   expect_failure({"tokenizer", "encode", model()}, 2, {"a directory and a file", "got 1"});
   expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--keep_special_tokens"}, 2,
                  {"--offsets", "'--keep_special_tokens'"});
   expect_failure({"tokenizer", "encode", path("absent"), path("texts.txt")}, 2, {"absent", "tokenizer.json"});
   expect_failure({"tokenizer", "encode", model(), path("absent.txt")}, 2, {"absent.txt"});
   expect_failure({"tokenizer", "encode", model(), path("texts.txt"), "--json_lines"}, 2, {"texts.txt:1"});
-  expect_failure({"tokenizer", "decode", model(), path("texts.txt"), "--offset"}, 2, {"'--offset'"});
+  expect_failure({"tokenizer", "decode", model(), path("texts.txt"), "--offset"}, 2,
+                 {"did you mean --offsets?"});
   directory_.write("ids.txt", "[2, 3]\n[2, -3]\n");
   expect_failure({"tokenizer", "decode", model(), path("ids.txt")}, 2, {"ids.txt:2", "token ids"});
   directory_.write("ids.txt", "[2]\n[99999]\n");

@@ -138,7 +138,7 @@ TEST_F(CliTokenizerTrain, Refusals) {
   refuse({file, "--limit_alphabet", "9"}, {"--limit_alphabet", "--initial_alphabet"});
   refuse({file, "--num_threads", "0"}, {"[--num_threads] expected 1 or more, got 0"});
   refuse({file, "--num_threads", "65537"}, {"[--num_threads] expected at most 65536, got 65537"});
-  refuse({file, "--min_frequencies", "9"}, {"'--min_frequencies'", "did you mean --min_frequency?"});
+  refuse({file, "--min_frequencies", "9"}, {"'min_frequencies'", "did you mean --min_frequency?"});
   EXPECT_TRUE(written().empty());
   expect_failure({"tokenizer", "train", "--output_dir", output(), file}, 2,
                  {"[--vocab_size]", "got nothing"});

@@ -12,6 +12,7 @@
 #include "ops/op_info.h"
 #include "plan/pack.h"
 #include "plan/pack_check.h"
+#include "report/axis.h"
 
 namespace shoehorn {
 
@@ -159,8 +160,7 @@ UnexplainedText unexplained_text(const MemoryAnatomy& anatomy) {
 std::string format_memory_anatomy(const MemoryAnatomy& anatomy) {
   const auto parameters = static_cast<double>(std::max<int64_t>(1, anatomy.parameters));
   const auto share = [&](int64_t bytes) {
-    const double percent = 100 * static_cast<double>(bytes) / static_cast<double>(anatomy.total_bytes);
-    return bytes > 0 && percent < 0.05 ? std::string("<0.1 %") : fmt::format("{:.1f} %", percent);
+    return format_value(static_cast<double>(bytes) / static_cast<double>(anatomy.total_bytes), Unit::kShare);
   };
   const auto row = [&](const std::string& name, int64_t bytes) {
     return fmt::format("  {:<42}{:>14}{:>14.2f}{:>11}\n", name, format_bytes(bytes),

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "report/axis.h"
 
 namespace shoehorn {
 
@@ -117,10 +118,13 @@ std::string format_operation_anatomy(const OperationAnatomy& anatomy) {
                       anatomy.is_measured ? fmt::format("{:>10}", "time") : "",
                       compares ? fmt::format("{:>16}", "x the floor") : "");
   const auto row = [&](std::string_view name, const ClassWork& work) {
-    std::string line = fmt::format("  {:<30}{:>8.2f} %{:>8.1f} %", name, 100 * ratio(work.flops, total.flops),
-                                   100 * ratio(work.bytes, total.bytes));
+    const auto share = [](double part, double whole) {
+      return format_value(ratio(part, whole), Unit::kShare);
+    };
+    std::string line = fmt::format("  {:<30}{:>10}{:>10}", name, share(work.flops, total.flops),
+                                   share(work.bytes, total.bytes));
     if (anatomy.has_floor) line += fmt::format("{:>11.1f} ms", 1000 * work.floor_seconds);
-    if (anatomy.is_measured) line += fmt::format("{:>8.1f} %", 100 * ratio(work.seconds, total.seconds));
+    if (anatomy.is_measured) line += fmt::format("{:>10}", share(work.seconds, total.seconds));
     if (compares) line += fmt::format("{:>16.2f}", ratio(work.seconds, work.floor_seconds));
     return line + "\n";
   };

@@ -41,8 +41,9 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
 }
 
 std::string format_rank_methods(const std::vector<RankMethod>& methods, bool has_times) {
-  std::string text = fmt::format("  {:<14}{:>14}{:>16}{}\n", "", "rank holds", "sends a step",
-                                 has_times ? fmt::format("{:>12}{:>22}", "step", "without overlap") : "");
+  std::string text = "Of a rank, by the way in which ranks share a step (--zero_stage)\n";
+  text += fmt::format("  {:<14}{:>14}{:>16}{}\n", "", "arenas", "sent in a step",
+                      has_times ? fmt::format("{:>12}{:>22}", "step", "without overlap") : "");
   for (const RankMethod& method : methods) {
     if (!method.refusal.empty()) {
       text += fmt::format("  {:<14}{}\n", method.name, method.refusal);

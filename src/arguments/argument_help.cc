@@ -27,6 +27,11 @@ bool is_own(const CommandHelp& help, const ArgumentSpec& row) {
                      [&row](const ArgumentSpec& own) { return own.name == row.name; });
 }
 
+bool is_set(const CommandHelp& help, const ArgumentSpec& row) {
+  return std::find(help.set_by_itself.begin(), help.set_by_itself.end(), row.name) !=
+         help.set_by_itself.end();
+}
+
 using Rows = std::vector<const ArgumentSpec*>;
 
 template <typename Holds>
@@ -59,7 +64,7 @@ void append_names(HelpWriter& writer, std::string_view what, const Rows& rows) {
 void append_begin(HelpWriter& writer, const CommandHelp& help) {
   writer.append_text(help.introduction);
   // Elsewhere the headings of groups stand apart.
-  if (!help.table && !help.introduction.ends_with("\n\n")) writer.append_text("\n");
+  if (!help.table && !help.own_rows.empty()) writer.append_text("\n");
 }
 
 void append_end(HelpWriter& writer, const CommandHelp& help) {
@@ -67,7 +72,7 @@ void append_end(HelpWriter& writer, const CommandHelp& help) {
 }
 
 std::string short_help(const CommandHelp& help, const HelpStyle& style) {
-  HelpWriter writer(style);
+  HelpWriter writer(style, help.table);
   append_begin(writer, help);
   const Rows all = rows_where(help, [&](const ArgumentSpec& row) { return has_effect(help, row); });
   const bool shows_all = all.size() <= kFew;
@@ -87,7 +92,7 @@ std::string short_help(const CommandHelp& help, const HelpStyle& style) {
 }
 
 std::string whole_help(const CommandHelp& help, const HelpStyle& style) {
-  HelpWriter writer(style);
+  HelpWriter writer(style, help.table);
   append_begin(writer, help);
   const auto is_read = [&](const ArgumentSpec& row) {
     return row.status == ArgumentStatus::kSupported && (is_own(help, row) || command_reads(*help.table, row));
@@ -105,6 +110,9 @@ std::string whole_help(const CommandHelp& help, const HelpStyle& style) {
                rows_where(help, [&](const ArgumentSpec& row) {
                  return row.status == ArgumentStatus::kSupported && !is_read(row);
                }));
+  Rows set;
+  for (const std::string& name : help.set_by_itself) set.push_back(find_argument(name));
+  append_names(writer, "Refused, because the command sets them itself:", set);
   append_names(writer, "Known, and refused unless they have their default:", rows_where(help, is_lacking));
   append_names(
       writer, "Names of other trainers; --help NAME says what to give here:",
@@ -113,7 +121,7 @@ std::string whole_help(const CommandHelp& help, const HelpStyle& style) {
 }
 
 std::string found_help(const CommandHelp& help, std::string_view word, const HelpStyle& style) {
-  HelpWriter writer(style);
+  HelpWriter writer(style, help.table);
   const FoundFlags found = search_flags(help, word);
   if (found.rows.empty()) {
     writer.append_paragraph(fmt::format(
@@ -142,7 +150,8 @@ std::vector<const ArgumentSpec*> rows_of(const CommandHelp& help) {
   if (!help.table) return rows;
   for (const ArgumentGroup group : kGroups) {
     for (const ArgumentSpec& row : argument_table()) {
-      if (row.group == group && command_takes(*help.table, row) && !is_own(help, row)) rows.push_back(&row);
+      if (row.group == group && command_takes(*help.table, row) && !is_own(help, row) && !is_set(help, row))
+        rows.push_back(&row);
     }
   }
   return rows;

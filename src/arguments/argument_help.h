@@ -20,8 +20,9 @@ struct CommandHelp {
   std::string name;          // "bench ladder"
   std::string introduction;  // paragraphs, each line at most 120 columns wide, with a newline at the end
   std::vector<ArgumentSpec> own_rows = {};
-  std::optional<Command> table = {};  // the table's flags that it takes
-  std::string remarks = {};           // behind its own rows, as the introduction
+  std::optional<Command> table = {};            // the table's flags that it takes
+  std::string remarks = {};                     // behind its own rows, as the introduction
+  std::vector<std::string> set_by_itself = {};  // the table's flags that it refuses, since it sets them
 };
 
 struct HelpStyle {
@@ -43,7 +44,7 @@ bool has_effect(const CommandHelp& help, const ArgumentSpec& row);
 
 // What the value is called: "N", "FILE"; empty for a boolean.
 std::string_view value_word(const ArgumentSpec& row);
-// What the flag does, with its choices, default and aliases.
-std::string flag_text(const ArgumentSpec& row);
+// What the flag does in the command, with its choices, default and aliases.
+std::string flag_text(const ArgumentSpec& row, std::optional<Command> command);
 
 }  // namespace shoehorn

@@ -63,6 +63,29 @@ TEST(ArgumentHelp, WhatIsAlwaysSoIsSaid) {
     EXPECT_EQ(spec.is_always_so, spec.help.starts_with("accepted")) << spec.name;
 }
 
+// The text of a flag is true of the command whose help it is in.
+TEST(ArgumentHelp, TextsAreOfTheCommand) {
+  const std::string eval = help(Command::kEval, "all");
+  EXPECT_TRUE(contains(eval, "--output_dir DIR                where the results go (default"));
+  EXPECT_TRUE(contains(eval, "which head the model has"));
+  EXPECT_FALSE(contains(eval, "master weights"));
+  for (const Command command : {Command::kEval, Command::kPredict})
+    EXPECT_FALSE(contains(help(command, "all"), "bench ladder")) << command_name(command);
+  const ArgumentSpec& model = *find_argument("model_name_or_path");
+  EXPECT_TRUE(contains(std::string(help_in(Command::kPlan, model)), "or the name of a shape"));
+  EXPECT_FALSE(contains(std::string(help_in(Command::kTrain, model)), "shape"));
+  EXPECT_TRUE(contains(help(Command::kTrain, "explain"), "refused here")) << help(Command::kTrain, "explain");
+  EXPECT_TRUE(contains(help(Command::kPlan, "explain"), "bytes moved"));
+  // A text that names the command that it is of has its own in the others.
+  for (const Command command : kCommands) {
+    for (const ArgumentSpec& spec : argument_table()) {
+      if (spec.status != ArgumentStatus::kSupported || !command_reads(command, spec)) continue;
+      const std::string_view text = help_in(command, spec);
+      EXPECT_FALSE(text.starts_with("of plan") || text.starts_with("for plan")) << spec.name;
+    }
+  }
+}
+
 // Some thirty flags of train, and of other commands no more than a screen or two; each has an effect there.
 TEST(ArgumentHelp, TheFirstLayerHasWhatPeopleUse) {
   for (const Command command : kCommands) {
@@ -131,6 +154,16 @@ TEST(ArgumentHelp, OwnRowsComeFirstAndReplaceThoseOfTheTable) {
   EXPECT_TRUE(contains(text, "\nRemarks.\n"));
   own.table.reset();
   EXPECT_FALSE(contains(format_help(own, ""), "Of this command"));
+}
+
+TEST(ArgumentHelp, WhatACommandSetsItselfIsNotOffered) {
+  CommandHelp own = help_of(Command::kTrain);
+  own.set_by_itself = {"output_dir", "bf16"};
+  EXPECT_FALSE(shows(format_help(own, ""), "output_dir"));
+  const std::string all = format_help(own, "all");
+  EXPECT_FALSE(shows(all, "bf16"));
+  EXPECT_TRUE(contains(all, "Refused, because the command sets them itself:\n  output_dir bf16\n")) << all;
+  EXPECT_TRUE(shows(all, "fp16"));
 }
 
 TEST(ArgumentHelp, TheWordBehindHelp) {

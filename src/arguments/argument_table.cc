@@ -181,6 +181,13 @@ bool takes_group(Command command, ArgumentGroup group) {
   CHECK(false, "command {}", static_cast<int>(command));
 }
 
+int bit_of(Command command) {
+  static constexpr std::array<int, kCommands.size()> kReaders = {
+      kReadByTrain,     kReadByEval,       kReadByPredict, kReadByPlan, kReadByAnatomy,
+      kReadByBenchStep, kReadByBenchBatch, kReadByTrain,   kReadByEnv};
+  return kReaders.at(static_cast<size_t>(command));
+}
+
 // What is said of flags with these beginnings, however they go on.
 std::string_view hint_by_beginning(std::string_view name) {
   struct Beginning {
@@ -205,6 +212,16 @@ std::string_view hint_by_beginning(std::string_view name) {
   return {};
 }
 
+// The table's names, without those of other trainers; with a `command` only of rows that it takes.
+std::vector<std::string> names_to_suggest(std::optional<Command> command) {
+  std::vector<std::string> names;
+  for (const auto& [known, spec] : name_index()) {
+    const bool is_taken = !command || command_takes(*command, *spec);
+    if (is_taken && spec->status != ArgumentStatus::kElsewhere) names.push_back(known);
+  }
+  return names;
+}
+
 }  // namespace
 
 const std::vector<ArgumentSpec>& argument_table() {
@@ -219,16 +236,25 @@ const ArgumentSpec* find_argument(std::string_view name) {
   return found == name_index().end() ? nullptr : found->second;
 }
 
-std::string nearest_argument_hint(std::string_view name) {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const auto& [known, spec] : name_index()) {
-      if (spec->status != ArgumentStatus::kElsewhere) all.push_back(known);
-    }
-    return all;
-  }();
-  const std::string nearest = nearest_name(name, names);
+std::vector<std::string> names_of_rows(const std::vector<ArgumentSpec>& rows) {
+  std::vector<std::string> names;
+  for (const ArgumentSpec& row : rows) {
+    if (row.status == ArgumentStatus::kSupported) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+std::string unknown_key_hint(std::string_view name) {
+  const std::string nearest = nearest_name(name, names_to_suggest({}));
   return nearest.empty() ? std::string(hint_by_beginning(name)) : did_you_mean(nearest);
+}
+
+std::string unknown_flag_hint(std::string_view name, const std::vector<ArgumentSpec>& own,
+                              std::optional<Command> command) {
+  std::vector<std::string> names = names_of_rows(own);
+  for (std::string& known : names_to_suggest(command)) names.push_back(std::move(known));
+  const std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? std::string(hint_by_beginning(name)) : did_you_mean("--" + nearest);
 }
 
 std::string_view command_name(Command command) {
@@ -261,10 +287,14 @@ std::string_view group_title(ArgumentGroup group) {
 }
 
 bool command_reads(Command command, const ArgumentSpec& spec) {
-  static constexpr std::array<int, kCommands.size()> kReaders = {
-      kReadByTrain,     kReadByEval,       kReadByPredict, kReadByPlan, kReadByAnatomy,
-      kReadByBenchStep, kReadByBenchBatch, kReadByTrain,   kReadByEnv};
-  return takes_group(command, spec.group) && (spec.read_by & kReaders.at(static_cast<size_t>(command))) != 0;
+  return takes_group(command, spec.group) && (spec.read_by & bit_of(command)) != 0;
+}
+
+std::string_view help_in(std::optional<Command> command, const ArgumentSpec& spec) {
+  for (const HelpElsewhere& other : spec.help_elsewhere) {
+    if (command && (other.commands & bit_of(*command)) != 0) return other.text;
+  }
+  return spec.help;
 }
 
 bool command_takes(Command command, const ArgumentSpec& spec) {

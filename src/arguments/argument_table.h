@@ -12,6 +12,7 @@
 #include <array>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -110,6 +111,12 @@ struct ArgumentChoice {
   ArgumentStatus lacking = ArgumentStatus::kNotYet;  // which of the two; only with a `why`
 };
 
+// What help says of a flag in some commands, where the row's own text is not true of them.
+struct HelpElsewhere {
+  int commands = 0;  // of ReadBy
+  std::string_view text;
+};
+
 // Translates an old spelling into current flags and their texts, given what `args` holds so far.
 using ArgumentRewrite = std::vector<std::pair<std::string_view, std::string>> (*)(
     const std::string& text, const TrainingArguments& args);
@@ -125,6 +132,7 @@ struct ArgumentSpec {
   ArgumentValue standard = {};                   // default; with a field it comes from TrainingArguments
   std::string_view value = {};                   // what help calls the value, as FILE; else by kind
   std::string_view help = {};
+  std::vector<HelpElsewhere> help_elsewhere = {};
   ArgumentStatus status = ArgumentStatus::kSupported;
   std::string_view why = {};  // why it is not supported, or what to give instead
   std::vector<std::string_view> aliases = {};
@@ -141,14 +149,23 @@ const std::vector<ArgumentSpec>& argument_table();
 // By name or alias; '-' counts as '_'. Null if there is none.
 const ArgumentSpec* find_argument(std::string_view name);
 
-// Of an unknown name: "; did you mean --x?", what its beginning is known for, or "".
-std::string nearest_argument_hint(std::string_view name);
+// The names of the supported rows.
+std::vector<std::string> names_of_rows(const std::vector<ArgumentSpec>& rows);
+
+// Of an unknown key of a configuration: "; did you mean x?", what its beginning is known for, or "".
+std::string unknown_key_hint(std::string_view name);
+// Of an unknown flag on a command line: the same with "--x", which is one of `own` or of the table. With a `command` only
+// what it takes of the table.
+std::string unknown_flag_hint(std::string_view name, const std::vector<ArgumentSpec>& own,
+                              std::optional<Command> command = {});
 
 // True if the command accepts the row. A command line of train can also be planned and measured, so plan,
 // anatomy and bench accept all rows of a run; eval, predict and env accept the rows that they read.
 bool command_takes(Command command, const ArgumentSpec& spec);
 // True if the row has an effect in the command, beyond being checked. --help all lists rows that have none.
 bool command_reads(Command command, const ArgumentSpec& spec);
+// The row's text in the help of a command; without one the row's own.
+std::string_view help_in(std::optional<Command> command, const ArgumentSpec& spec);
 std::string_view command_name(Command command);
 // "train, plan": the commands that take the row.
 std::string commands_that_take(const ArgumentSpec& spec);

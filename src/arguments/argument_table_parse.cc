@@ -8,6 +8,7 @@
 #include "arguments/transformers_arguments.h"
 #include "arguments/word_reader.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -23,8 +24,13 @@ std::string hint_of_file(Command command, std::string_view name) {
 
 void require_taken(Command command, const ArgumentSpec& spec, const std::string& source) {
   if (command_takes(command, spec)) return;
+  std::string hint = hint_of_file(command, spec.name);
+  for (const ArgumentSpec& row : argument_table()) {
+    if (hint.empty() && row.name.starts_with(spec.name) && command_takes(command, row))
+      hint = did_you_mean(fmt::format("--{}", row.name));
+  }
   throw user_error("[{}] expected a flag of the command {}, got one of {}{}", source, command_name(command),
-                   commands_that_take(spec), hint_of_file(command, spec.name));
+                   commands_that_take(spec), hint);
 }
 
 // GLUE's parts are files here; `datasets` writes them.
@@ -94,10 +100,13 @@ bool ParsedArguments::sets(std::string_view name) const {
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words, int64_t ranks) {
   ParsedArguments parsed;
   std::vector<GivenFlag> flags;
-  for (WordReader reader(words, find_argument, nearest_argument_hint); !reader.at_end();) {
-    flags.push_back(reader.read_flag());
-    require_taken(command, *flags.back().spec, flags.back().source);
-  }
+  const auto find = [command](std::string_view name) {
+    const ArgumentSpec* spec = find_argument(name);
+    if (spec != nullptr) require_taken(command, *spec, fmt::format("--{}", name));
+    return spec;
+  };
+  const auto suggest = [command](std::string_view name) { return unknown_flag_hint(name, {}, command); };
+  for (WordReader reader(words, find, suggest); !reader.at_end();) flags.push_back(reader.read_flag());
   for (const GivenFlag& flag : flags) {
     if (flag.spec->name != "config") continue;
     nlohmann::json object = read_config(flag.text);

@@ -11,8 +11,10 @@ std::vector<ArgumentSpec> ranks() {
        .field = &Args::world_size,
        .resume = kSamples,
        .help =
-           "ranks that share each step, data parallel; train gets them from `shoehorn launch` or mpirun and checks "
-           "this number, plan and anatomy plan a rank of so many"},
+           "ranks that share each step, data parallel; a run gets them from `shoehorn launch` or mpirun, and checks "
+           "this number",
+       .help_elsewhere = {{kReadByPlan | kReadByAnatomy,
+                           "ranks that share each step, data parallel; what is planned is one of so many"}}},
       {.name = "ddp_bucket_cap_mb",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,

@@ -258,7 +258,8 @@ std::vector<ArgumentSpec> evaluation_and_logging() {
        .read_by = kReadByTrain | kReadByPlan | kReadByBenchStep | kReadByBenchBatch,
        .field = &Args::profile,
        .resume = kIrrelevant,
-       .help = "trace of this many steps after the first, in output_dir/profile.json"},
+       .help = "trace of this many steps after the first, in output_dir/profile.json",
+       .help_elsewhere = {{kReadByPlan, "what tracing this many steps takes is planned too"}}},
   };
 }
 
@@ -312,9 +313,11 @@ std::vector<ArgumentSpec> debugging() {
        .read_by = kReadByTrain | kReadByPlan | kReadByBench,
        .field = &Args::explain,
        .resume = kIrrelevant,
-       .help =
-           "of plan: what each pass saves in bytes moved, memory and time, at limits of this machine that "
-           "take a second to measure"},
+       .help = "refused here: `shoehorn plan --explain` with the same flags tells what each pass saves",
+       .help_elsewhere =
+           {{kReadByPlan,
+             "what each pass saves in bytes moved, memory and time, at limits of this machine that take "
+             "a second to measure"}}},
   };
 }
 

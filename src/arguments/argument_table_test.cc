@@ -227,7 +227,7 @@ TEST(ArgumentTable, AnEffectiveBatchIsDivided) {
 
 TEST(ArgumentTable, NamesWhatItCannotRead) {
   EXPECT_TRUE(contains(parse_error({"--lerning_rate", "1"}), "[--lerning_rate] expected a known flag"));
-  EXPECT_TRUE(contains(parse_error({"--lerning_rate", "1"}), "did you mean learning_rate?"));
+  EXPECT_TRUE(contains(parse_error({"--lerning_rate", "1"}), "did you mean --learning_rate?"));
   EXPECT_TRUE(contains(parse_error({"--learning_rate"}), "[--learning_rate] expected a value, got nothing"));
   EXPECT_TRUE(
       contains(parse_error({"--learning_rate", "--bf16"}), "[--learning_rate] expected a value, got --bf16"));

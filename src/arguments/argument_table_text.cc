@@ -267,7 +267,7 @@ void apply_json(const Json& object, const std::string& source, TrainingArguments
     const std::string key_source = fmt::format("{}: {}", source, key);
     const ArgumentSpec* spec = find_argument(key);
     if (spec == nullptr) {
-      throw user_error("[{}] expected a known flag, got '{}'{}", key_source, key, nearest_argument_hint(key));
+      throw user_error("[{}] expected a known flag, got '{}'{}", key_source, key, unknown_key_hint(key));
     }
     if (spec->name == "config") {
       throw user_error("[{}] expected flags, got another configuration file; give it on the command line",

@@ -48,7 +48,12 @@ std::vector<ArgumentSpec> text_classification() {
        .help =
            "how much each class counts in the loss: balanced, so that all classes of the training file count alike; "
            "a number for each class, in their order; or name=number for some, and 1 for the others. Of a text with "
-           "several classes, how much those that it has count"},
+           "several classes, how much those that it has count",
+       .help_elsewhere =
+           {{kReadByEval,
+             "how much each class counts in the loss: a number for each class, in their order; or "
+             "name=number for some, and 1 for the others; as training said where it printed weights. Of a "
+             "text with several classes, how much those that it has count"}}},
   };
 }
 

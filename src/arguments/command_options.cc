@@ -44,7 +44,8 @@ const ArgumentValue& CommandOptions::value(std::string_view name) const {
 }
 
 CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::vector<std::string>& words,
-                             UnknownFlags unknown) {
+                             OtherWords kept) {
+  const bool has_table = kept == OtherWords::kTableFlags;
   CommandOptions options(rows);
   const auto find = [&rows](std::string_view name) -> const ArgumentSpec* {
     std::string key(name);
@@ -55,23 +56,27 @@ CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::v
     }
     return nullptr;
   };
-  const auto suggest = [&rows](std::string_view name) -> std::string {
-    std::vector<std::string> names;
-    for (const ArgumentSpec& row : rows) {
-      if (row.status == ArgumentStatus::kSupported) names.emplace_back(row.name);
-    }
-    const std::string nearest = nearest_name(name, names);
+  const auto suggest = [&](std::string_view name) -> std::string {
+    if (has_table) return unknown_flag_hint(name, rows);
+    const std::string nearest = nearest_name(name, names_of_rows(rows));
     return nearest.empty() ? "" : did_you_mean("--" + nearest);
   };
+  const WordReader::Find find_in_table = [has_table](std::string_view name) {
+    return has_table ? find_argument(name) : nullptr;
+  };
   for (WordReader reader(words, find, suggest); !reader.at_end();) {
-    if (unknown == UnknownFlags::kKeep && !reader.at_known_flag()) {
+    const bool is_kept = reader.at_flag() ? reader.at_flag_of(find_in_table) && !reader.at_known_flag()
+                                          : kept != OtherWords::kNone;
+    if (is_kept && kept == OtherWords::kCommandLine) {
+      while (!reader.at_end()) options.rest.push_back(reader.take_word());
+    } else if (is_kept) {
       options.rest.push_back(reader.take_word());
-      continue;
+    } else {
+      const GivenFlag flag = reader.read_flag();
+      const ArgumentValue value = argument_from_text(*flag.spec, flag.text, flag.source);
+      check_argument(*flag.spec, value, flag.source);
+      options.set(flag.spec->name, value);
     }
-    const GivenFlag flag = reader.read_flag();
-    const ArgumentValue value = argument_from_text(*flag.spec, flag.text, flag.source);
-    check_argument(*flag.spec, value, flag.source);
-    options.set(flag.spec->name, value);
   }
   return options;
 }

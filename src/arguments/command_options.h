@@ -38,7 +38,7 @@ class CommandOptions {
     return std::get<std::vector<std::string>>(value(name));
   }
 
-  std::vector<std::string> rest;  // words of other flags, in order; see UnknownFlags
+  std::vector<std::string> rest;  // other words, in order; see OtherWords
 
  private:
   const ArgumentValue& value(std::string_view name) const;
@@ -47,12 +47,13 @@ class CommandOptions {
   std::vector<std::string> given_;
 };
 
-// What to do with a flag that is not in the rows: refuse it, or keep it in `rest`.
-enum class UnknownFlags : uint8_t { kRefuse, kKeep };
+// Words besides the rows' flags and their values that go into `rest`: none; words that are no flags, as files; flags of the
+// table (argument_table.h) with their values; or from the first word that is no flag on all, another command's line.
+enum class OtherWords : uint8_t { kNone, kWords, kTableFlags, kCommandLine };
 
 // Every row states its kind, and its default if it has one. If a flag is repeated, the last value counts.
-// UserError naming the flag.
+// UserError naming the flag, and the nearest there is of one that is unknown.
 CommandOptions parse_options(const std::vector<ArgumentSpec>& rows, const std::vector<std::string>& words,
-                             UnknownFlags unknown = UnknownFlags::kRefuse);
+                             OtherWords kept = OtherWords::kNone);
 
 }  // namespace shoehorn

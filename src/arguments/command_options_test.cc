@@ -69,10 +69,36 @@ TEST(CommandOptions, Refusals) {
 
 TEST(CommandOptions, OtherFlagsAreKeptInOrder) {
   const CommandOptions options = parse_options(
-      rows(), {"--bf16", "--steps", "5", "--optim", "sgd", "--no_tf32", "--quick"}, UnknownFlags::kKeep);
+      rows(), {"--bf16", "--steps", "5", "--optim", "sgd", "--no_tf32", "--quick"}, OtherWords::kTableFlags);
   EXPECT_EQ(options.rest, (std::vector<std::string>{"--bf16", "--optim", "sgd", "--no_tf32"}));
   EXPECT_EQ(options.integer("steps"), 5);
   EXPECT_TRUE(options.flag("quick"));
+}
+
+TEST(CommandOptions, AnUnknownFlagIsKeptOnlyIfTheTableHasIt) {
+  const auto refusal = [](const std::vector<std::string>& words, OtherWords kept) {
+    return refusal_of([&] { parse_options(rows(), words, kept); });
+  };
+  EXPECT_NE(refusal({"--rung", "a"}, OtherWords::kTableFlags).find("did you mean --rungs?"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--lerning_rate", "1"}, OtherWords::kTableFlags).find("did you mean --learning_rate?"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--bf16"}, OtherWords::kWords).find("[--bf16] expected a known flag"),
+            std::string::npos);
+}
+
+TEST(CommandOptions, WordsAndCommandLinesAreKept) {
+  EXPECT_EQ(parse_options(rows(), {"a", "--steps", "5", "b"}, OtherWords::kWords).rest,
+            (std::vector<std::string>{"a", "b"}));
+  const CommandOptions launch =
+      parse_options(rows(), {"--steps", "5", "train", "--steps", "9", "--bf16"}, OtherWords::kCommandLine);
+  EXPECT_EQ(launch.rest, (std::vector<std::string>{"train", "--steps", "9", "--bf16"}));
+  EXPECT_EQ(launch.integer("steps"), 5);
+}
+
+// A flag without its dashes.
+TEST(CommandOptions, AStrayWordNamesTheFlagThatItIsLike) {
+  EXPECT_NE(parse_refusal({"quick"}).find("got 'quick'; did you mean --quick?"), std::string::npos);
 }
 
 }  // namespace

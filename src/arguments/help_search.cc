@@ -32,7 +32,7 @@ std::vector<std::string_view> names_of(const ArgumentSpec& row) {
   return names;
 }
 
-Place place_of(const ArgumentSpec& row, const std::string& word) {
+Place place_of(const ArgumentSpec& row, const std::string& word, std::optional<Command> command) {
   const std::vector<std::string_view> names = names_of(row);
   const auto any = [](const auto& list, const auto& holds) {
     return std::any_of(list.begin(), list.end(), holds);
@@ -46,7 +46,7 @@ Place place_of(const ArgumentSpec& row, const std::string& word) {
         return without_dashes(normalized(name)).find(run_together) != std::string::npos;
       }))
     return Place::kPartOfName;
-  if (has(row.help) || has(row.why)) return Place::kText;
+  if (has(help_in(command, row)) || has(row.why)) return Place::kText;
   if (any(row.choices, [&](const ArgumentChoice& choice) { return has(choice.value); })) return Place::kText;
   return Place::kNowhere;
 }
@@ -80,12 +80,12 @@ FoundFlags search_flags(const CommandHelp& help, std::string_view word) {
   FoundFlags found;
   for (const Place place : {Place::kName, Place::kPartOfName, Place::kText}) {
     for (const ArgumentSpec* row : rows_of(help)) {
-      if (place_of(*row, wanted) == place) found.rows.push_back(row);
+      if (place_of(*row, wanted, help.table) == place) found.rows.push_back(row);
     }
   }
   for (const ArgumentSpec& row : argument_table()) {
     if (help.table && command_takes(*help.table, row)) continue;
-    if (row.status == ArgumentStatus::kSupported && place_of(row, wanted) <= Place::kPartOfName)
+    if (row.status == ArgumentStatus::kSupported && place_of(row, wanted, help.table) <= Place::kPartOfName)
       found.of_other_commands.push_back(&row);
   }
   const std::vector<const ArgumentSpec*> all = rows_of(help);

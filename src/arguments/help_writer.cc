@@ -46,9 +46,9 @@ std::string_view value_word(const ArgumentSpec& row) {
   return row.value.empty() ? kind_word(row.kind) : row.value;
 }
 
-std::string flag_text(const ArgumentSpec& row) {
+std::string flag_text(const ArgumentSpec& row, std::optional<Command> command) {
   if (row.status == ArgumentStatus::kElsewhere) return fmt::format("of {}", row.why);
-  std::string text(row.help);
+  std::string text(help_in(command, row));
   if (row.status != ArgumentStatus::kSupported) {
     text +=
         fmt::format("{}{}: {}", text.empty() ? "" : "; ",
@@ -87,7 +87,8 @@ void HelpWriter::append_indented(std::string_view words) {
 }
 
 void HelpWriter::append_flag(const ArgumentSpec& row, std::string_view note) {
-  const std::string words = note.empty() ? flag_text(row) : fmt::format("({}) {}", note, flag_text(row));
+  const std::string text = flag_text(row, command_);
+  const std::string words = note.empty() ? text : fmt::format("({}) {}", note, text);
   std::string line = flag_column(row);
   if (line.size() + 2 > indent_) {
     text_ += line + '\n';

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,8 @@ namespace shoehorn {
 
 class HelpWriter {
  public:
-  explicit HelpWriter(const HelpStyle& style) : style_(style) {}
+  // `command`: whose help it is, where the table's flags have a text of their own there.
+  HelpWriter(const HelpStyle& style, std::optional<Command> command) : style_(style), command_(command) {}
 
   // The second column begins behind the longest of these flags; where the lines are too short for two columns, what is
   // said of a flag begins below it.
@@ -35,6 +37,7 @@ class HelpWriter {
   void append_wrapped(size_t column, size_t indent, std::string_view words);
 
   HelpStyle style_;
+  std::optional<Command> command_;
   size_t indent_ = 0;
   std::string text_;
 };

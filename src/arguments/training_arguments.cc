@@ -392,7 +392,10 @@ std::optional<ProblemType> problem_of(const TrainingArguments& args) {
 }
 
 bool grows_when_better(std::string_view metric) {
-  return !metric.ends_with("loss") && !metric.ends_with("mse") && !metric.ends_with("mae");
+  for (const std::string_view lower : {"loss", "mse", "mae", "perplexity"}) {
+    if (metric.ends_with(lower)) return false;
+  }
+  return true;
 }
 
 std::vector<std::string> text_columns_of(const TrainingArguments& args) {

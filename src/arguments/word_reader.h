@@ -31,8 +31,11 @@ class WordReader {
   WordReader(const std::vector<std::string>& words, Find find, Suggest suggest);
 
   bool at_end() const { return at_ == words_.size(); }
-  // True if the next word is a flag that `find` knows.
-  bool at_known_flag() const;
+  // True if the next word has the form of a flag.
+  bool at_flag() const;
+  // True if the next word is a flag that `find` knows, of the reader's or another list of rows.
+  bool at_known_flag() const { return at_flag_of(find_); }
+  bool at_flag_of(const Find& find) const;
   // Takes the next word unchanged.
   const std::string& take_word() { return words_[at_++]; }
   // Takes one flag with its value. UserError: an unknown flag, a missing value, or a word that is no flag
@@ -40,7 +43,6 @@ class WordReader {
   GivenFlag read_flag();
 
  private:
-  const ArgumentSpec* find_negated(std::string_view name) const;
   GivenFlag read_bare_file(const std::string& word) const;
   bool has_value_word() const;
   std::string read_value(const ArgumentSpec& spec, const std::string& source);

@@ -1,7 +1,7 @@
 // The three kinds of error, told apart by who can do something about them:
 //
 //   UserError      bad input, a bad flag, a plan that does not fit: the caller can correct it. Exit code 2.
-//   SystemError    the environment failed: a full disk, a read-only directory, an unreadable file. Exit code 1.
+//   SystemError    the environment failed: a full disk, an unreadable file, a network that is down. Exit code 1.
 //   InternalError  a bug of ours, raised through CHECK. Exit code 1.
 //
 // A message reads "[what] expected …, got …; hint". Library code never prints and never exits.

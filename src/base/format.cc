@@ -126,6 +126,23 @@ int64_t edit_distance(std::string_view a, std::string_view b, int64_t bound) {
   return std::min(row.back(), bound);
 }
 
+namespace {
+
+// "" if there are several, or if the beginning is too short to mean one.
+std::string only_one_that_begins(const std::vector<std::string>& names, std::string_view beginning) {
+  constexpr size_t kShortestBeginning = 3;
+  std::string only;
+  if (beginning.size() < kShortestBeginning) return only;
+  for (const std::string& name : names) {
+    if (!name.starts_with(beginning)) continue;
+    if (!only.empty()) return {};
+    only = name;
+  }
+  return only;
+}
+
+}  // namespace
+
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   constexpr size_t kLongestName = 200;  // a longer one is no misspelling
   if (name.size() > kLongestName) return {};
@@ -143,7 +160,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
       nearest = candidate;
     }
   }
-  return nearest;
+  return nearest.empty() ? only_one_that_begins(candidates, name) : nearest;
 }
 
 std::string did_you_mean(std::string_view nearest) {

@@ -31,8 +31,8 @@ std::string printable(std::string_view text, size_t most_bytes);
 // Levenshtein distance of `a` and `b`, or `bound` if the distance is `bound` or more.
 int64_t edit_distance(std::string_view a, std::string_view b, int64_t bound);
 
-// The candidate with the smallest edit distance to `name`. Empty if that is more than 2 and more than a third
-// of the length of `name`.
+// The candidate with the smallest edit distance to `name`, if that is at most 2 or a third of the length of `name`; else
+// the only candidate that begins with `name`, of three letters or more; else empty.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 // The end of a refusal: "; did you mean `nearest`?", or nothing if there is none.

@@ -49,6 +49,14 @@ TEST(NearestName, IsFoundWhateverTheEditsAre) {
   EXPECT_EQ(nearest_name("abcdef", {"fedcba"}), "");  // the same letters, six edits
 }
 
+TEST(NearestName, IsTheOnlyOneThatBeginsSo) {
+  const std::vector<std::string> names = {"nproc_per_node", "temperature", "eval_steps", "eval_strategy"};
+  EXPECT_EQ(nearest_name("nproc", names), "nproc_per_node");
+  EXPECT_EQ(nearest_name("temp", names), "temperature");
+  EXPECT_EQ(nearest_name("eval", names), "");  // two begin so
+  EXPECT_EQ(nearest_name("np", names), "");    // too short
+}
+
 // The first of equals, the nearest of all.
 TEST(NearestName, PrefersTheNearest) {
   EXPECT_EQ(nearest_name("ab", {"abcd", "abc", "abx"}), "abc");

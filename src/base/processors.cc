@@ -135,6 +135,30 @@ std::optional<MachineLoad> machine_load(const fs::path& root) {
   return load;
 }
 
+std::optional<double> allowed_busy_seconds(const fs::path& root) {
+  const std::vector<int64_t> allowed = parse_number_list(allowed_list(root / "proc/self/status"));
+  std::ifstream in(root / "proc/stat");
+  int64_t ticks = 0;
+  size_t found = 0;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    fields >> name;
+    if (!name.starts_with("cpu") || name == "cpu") continue;
+    const std::optional<int64_t> processor = parse_count(std::string_view(name).substr(3));
+    if (!processor || std::find(allowed.begin(), allowed.end(), *processor) == allowed.end()) continue;
+    // user has guests' time in it, nice that of nice guests.
+    int64_t user = 0, nice = 0, system = 0, idle = 0, waiting = 0, interrupts = 0, soft_interrupts = 0,
+            stolen = 0;
+    if (!(fields >> user >> nice >> system >> idle >> waiting >> interrupts >> soft_interrupts >> stolen))
+      return std::nullopt;
+    ticks += user + nice + system + interrupts + soft_interrupts + stolen;
+    ++found;
+  }
+  if (found == 0 || found != allowed.size()) return std::nullopt;
+  return static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 ProcessorUse processor_use() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

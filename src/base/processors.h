@@ -57,6 +57,10 @@ struct ProcessorUse {
 };
 ProcessorUse processor_use();
 
+// For how long the processors that are allowed to this process have been busy since the machine started, added up, with
+// whatever process; from /proc/stat. nullopt if the file is absent or does not have them all.
+std::optional<double> allowed_busy_seconds(const std::filesystem::path& root = "/");
+
 // The numbers in a list such as "0-3,8": 0, 1, 2, 3, 8. Empty for any other text.
 std::vector<int64_t> parse_number_list(std::string_view text);
 

@@ -75,6 +75,7 @@ TrainingArguments anatomy_arguments(const CommandOptions& options, const Trainin
 }
 
 struct Anatomy {
+  std::string step;  // what was run: its batch and tokens
   MemoryAnatomy memory;
   OperationAnatomy operations;
   AreaChart along_step;
@@ -90,6 +91,8 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
     Dataset none;
     Trainer trainer(model, args, std::move(is_inference ? none : data), std::move(is_inference ? data : none),
                     {.progress = measured_steps_progress(args), .backend = backend, .write_profile = false});
+    anatomy.step = fmt::format("{} step, {}", is_inference ? "Evaluation" : "Training",
+                               describe_random_step(trainer.arguments()));
     anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());
     anatomy.along_step = memory_chart(trainer.session());
     anatomy.traffic = step_traffic(trainer.session());
@@ -111,11 +114,8 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
   return anatomy;
 }
 
-std::string page_of(const Anatomy& anatomy, const TrainingArguments& args, bool is_inference) {
-  std::string batch = fmt::format("batch {} x {}", args.per_device_train_batch_size, args.max_seq_length);
-  batch += is_inference ? ", evaluation"
-                        : fmt::format(", {} accumulation steps", args.gradient_accumulation_steps);
-  return anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path), batch,
+std::string page_of(const Anatomy& anatomy, const TrainingArguments& args) {
+  return anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path), anatomy.step,
                       anatomy.along_step, anatomy.memory, anatomy.operations);
 }
 
@@ -124,13 +124,14 @@ std::string page_of(const Anatomy& anatomy, const TrainingArguments& args, bool 
 CommandHelp help_of_anatomy() {
   return {.name = "anatomy",
           .introduction =
-              "Where the memory and the time of a training step go, for any model and flags of train.\n",
+              "Where the memory and the time of a training step go, for any model and flags of train.\n\n"
+              "  shoehorn anatomy --model_name_or_path DIR [FLAGS]\n",
           .own_rows = anatomy_option_rows(),
           .table = Command::kAnatomy};
 }
 
 int run_anatomy(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_result_options(anatomy_option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_result_options(anatomy_option_rows(), words, OtherWords::kTableFlags);
   const ParsedArguments parsed = parse_arguments(Command::kAnatomy, options.rest);
   TrainingArguments args = anatomy_arguments(options, parsed.arguments);
   use_threads(args.num_threads);
@@ -143,14 +144,15 @@ int run_anatomy(const std::vector<std::string>& words) {
   const Anatomy anatomy = with_kept_text("no result is written", [&] {
     return take_apart(args, *source.model, std::move(data), is_inference, options.flag("limits"));
   });
-  nlohmann::ordered_json result = {{"memory", to_json(anatomy.memory)},
+  nlohmann::ordered_json result = {{"step", anatomy.step},
+                                   {"memory", to_json(anatomy.memory)},
                                    {"operations", to_json(anatomy.operations)}};
   if (anatomy.memory.measured_bytes > 0)
     result["memory_process_measured_bytes"] = anatomy.memory.measured_bytes;
   if (args.world_size > 1) result["sent_in_step"] = to_json(anatomy.traffic);
-  write_report(options, [&] { return page_of(anatomy, args, is_inference); });
-  std::string text =
-      format_memory_anatomy(anatomy.memory) + "\n" + format_operation_anatomy(anatomy.operations);
+  write_report(options, [&] { return page_of(anatomy, args); });
+  std::string text = anatomy.step + "\n" + format_memory_anatomy(anatomy.memory) + "\n" +
+                     format_operation_anatomy(anatomy.operations);
   if (args.world_size > 1) {
     text += fmt::format("\nSent in a step by each of {} ranks; the rest is of one\n{}", args.world_size,
                         format_traffic(anatomy.traffic));

@@ -118,13 +118,14 @@ CommandHelp help_of_bench_batch() {
   return {.name = "bench batch",
           .introduction =
               "Throughput and memory of the training step with 1, 2, 4, … sequences in a micro-batch,\n"
-              "and which of the model's sizes are multiples that the hardware likes.\n",
+              "and which of the model's sizes are multiples that the hardware likes.\n\n"
+              "  shoehorn bench batch --model_name_or_path DIR [FLAGS]\n",
           .own_rows = bench_batch_rows(),
           .table = Command::kBenchBatch};
 }
 
 int run_bench_batch(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_result_options(bench_batch_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_result_options(bench_batch_rows(), words, OtherWords::kTableFlags);
   const BatchSizesOptions options = batch_sizes_options(given);
   prepare_result_files(given);
   const StopSignals signals;

@@ -32,6 +32,7 @@ constexpr const char* kLadderIntroduction =
 labels 0 and 1, an effective batch of 4. A setting that does not fit, or that this version lacks, is shown as such.
 Settings with 8-bit AdamW say which bits the states of embeddings have: 8 in the guides' figures, 32 in the Trainer.
 
+  shoehorn bench ladder [FLAGS]
 )";
 
 const std::vector<ArgumentSpec>& bench_ladder_option_rows() {

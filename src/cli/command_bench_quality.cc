@@ -28,6 +28,8 @@ constexpr const char* kQualityIntroduction =
 Give the model, the files and other flags of train; the first setting, the reference, trains with them as they
 are, in fp32 with AdamW, and the others add their own.
 
+  shoehorn bench quality --model_name_or_path DIR --train_file train.csv --validation_file dev.csv [FLAGS]
+
 The reference runs with several seeds. A setting "loses accuracy" where its mean evaluation accuracy is lower than
 the reference's by more than twice the pooled standard error of the two means, and lower than the reference's
 lowest run. Exact techniques are held to their promise: the reference's losses to the bit, or up to rounding (the
@@ -118,15 +120,19 @@ CommandHelp help_of_bench_quality() {
   std::string settings = "Settings, with a batch of 8:\n";
   for (const QualityRung& rung : quality_rungs({}))
     settings += fmt::format("  {:<38}{}\n", rung.name, rung.setting);
+  std::vector<std::string> set(kOwnFlags.begin(), kOwnFlags.end());
+  for (std::string& name : flags_of_quality_rungs()) set.push_back(std::move(name));
   return {.name = "bench quality",
           .introduction = kQualityIntroduction,
           .own_rows = bench_quality_option_rows(),
           .table = Command::kBenchQuality,
-          .remarks = std::move(settings)};
+          .remarks = std::move(settings),
+          .set_by_itself = std::move(set)};
 }
 
 int run_bench_quality(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_result_options(bench_quality_option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given =
+      parse_result_options(bench_quality_option_rows(), words, OtherWords::kTableFlags);
   const StopSignals signals;
   const ScratchDirectory scratch;
   const QualityOptions options = quality_options(given, scratch);

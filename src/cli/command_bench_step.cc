@@ -79,18 +79,24 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, cons
   const double seconds = median(steps);
   const TrainingArguments& args = trainer.arguments();
   const auto samples = static_cast<double>(effective_batch_size(args));
-  nlohmann::json result = {{"samples_per_second", samples / seconds},
-                           {"step_seconds", seconds},
-                           {"first_step_seconds", first_step_seconds},
-                           {"flops_per_step", trainer.session().step_flops()},
-                           {"product_flops_per_step", trainer.session().step_product_flops()},
-                           {"planning_seconds", trainer.session().planning_seconds()},
-                           {"steps", trainer.step_seconds().size()},
-                           {"train_loss", output.training_loss},
-                           {"threads", thread_count().threads},
-                           {"threads_text", describe(thread_count())},
-                           {"thread_waits", thread_waits().setting},
-                           {"step_samples", steps}};
+  nlohmann::json result = {
+      {"step", describe_random_step(args)},
+      {"per_device_train_batch_size", args.per_device_train_batch_size},
+      {"gradient_accumulation_steps", args.gradient_accumulation_steps},
+      {"max_seq_length", args.max_seq_length},
+      {"tokens_per_second", samples * static_cast<double>(args.max_seq_length) / seconds},
+      {"samples_per_second", samples / seconds},
+      {"step_seconds", seconds},
+      {"first_step_seconds", first_step_seconds},
+      {"flops_per_step", trainer.session().step_flops()},
+      {"product_flops_per_step", trainer.session().step_product_flops()},
+      {"planning_seconds", trainer.session().planning_seconds()},
+      {"steps", trainer.step_seconds().size()},
+      {"train_loss", output.training_loss},
+      {"threads", thread_count().threads},
+      {"threads_text", describe(thread_count())},
+      {"thread_waits", thread_waits().setting},
+      {"step_samples", steps}};
   result["load"] = {{"average_before", load.average_before},
                     {"average_after", load.average_after},
                     {"involuntary_switches", load.involuntary_switches},
@@ -133,10 +139,11 @@ void print_table(const nlohmann::json& result) {
     fmt::print("  {:<34}{:>16}\n", what, value);
   };
   const auto bytes = [&](const char* key) { return format_bytes(result[key].get<int64_t>()); };
-  fmt::print("Training step, median of {} after the first\n",
+  fmt::print("Training step, {}, median of {} after the first\n", result["step"].get<std::string>(),
              std::max<int64_t>(1, result["steps"].get<int64_t>() - 1));
   row("step", fmt::format("{:.3f} s", result["step_seconds"].get<double>()));
   row("samples a second", fmt::format("{:.3f}", result["samples_per_second"].get<double>()));
+  row("tokens a second", fmt::format("{:.0f}", result["tokens_per_second"].get<double>()));
   const double flops = result["flops_per_step"].get<double>();
   row("work of a step",
       flops < 1e12 ? fmt::format("{:.3f} GFLOP", flops / 1e9) : fmt::format("{:.3f} TFLOP", flops / 1e12));
@@ -156,15 +163,16 @@ void print_table(const nlohmann::json& result) {
 }  // namespace
 
 CommandHelp help_of_bench_step() {
-  return {
-      .name = "bench step",
-      .introduction = "Speed and memory of the training step on random tokens, with any flags of train.\n",
-      .own_rows = bench_step_option_rows(),
-      .table = Command::kBenchStep};
+  return {.name = "bench step",
+          .introduction =
+              "Speed and memory of the training step on random tokens, with any flags of train.\n\n"
+              "  shoehorn bench step --model_name_or_path DIR [FLAGS]\n",
+          .own_rows = bench_step_option_rows(),
+          .table = Command::kBenchStep};
 }
 
 int run_bench_step(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(bench_step_option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(bench_step_option_rows(), words, OtherWords::kTableFlags);
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
   TrainingArguments args = timed_arguments(parsed.arguments);
   use_threads(args.num_threads);

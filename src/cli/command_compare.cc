@@ -1,8 +1,6 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/command_options.h"
-#include "base/error.h"
-#include "base/format.h"
 #include "cli/commands.h"
 #include "cli/result_file.h"
 #include "io/file.h"
@@ -23,17 +21,6 @@ const std::vector<ArgumentSpec>& compare_option_rows() {
   return rows;
 }
 
-std::vector<std::string> directories_of(const CommandOptions& options) {
-  for (const std::string& word : options.rest) {
-    if (!word.starts_with("--")) continue;
-    const std::string nearest =
-        nearest_name(word.substr(2, word.find('=') - 2), {"report", "json", "json_file"});
-    throw user_error("[{}] expected a flag of compare or the output directory of a run{}", word,
-                     nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest));
-  }
-  return options.rest;
-}
-
 }  // namespace
 
 CommandHelp help_of_compare() {
@@ -42,13 +29,13 @@ CommandHelp help_of_compare() {
       .introduction =
           "Runs beside each other, each the output directory of a training: losses, metrics, memory, time, and the\n"
           "arguments in which they differ. Of a run that goes on the newest checkpoint counts.\n\n"
-          "  shoehorn compare RUN RUN …\n",
+          "  shoehorn compare RUN RUN … [FLAGS]\n",
       .own_rows = compare_option_rows()};
 }
 
 int run_compare(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_result_options(compare_option_rows(), words, UnknownFlags::kKeep);
-  const RunComparison comparison = read_runs(directories_of(options));
+  const CommandOptions options = parse_result_options(compare_option_rows(), words, OtherWords::kWords);
+  const RunComparison comparison = read_runs(options.rest);
   prepare_result_files(options);
   write_report(options, [&] { return comparison_page(comparison); });
   write_result(options, to_json(comparison), format_comparison(comparison));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 
@@ -27,8 +28,9 @@ int run_completion(const std::vector<std::string>& words) {
   } else if (shell == "fish") {
     fmt::print("{}", fish_completion());
   } else {
-    throw user_error("[completion] expected bash, zsh or fish, got {}",
-                     words.empty() ? "nothing" : fmt::format("'{}'", fmt::join(words, " ")));
+    throw user_error("[completion] expected bash, zsh or fish, got {}{}",
+                     words.empty() ? "nothing" : fmt::format("'{}'", fmt::join(words, " ")),
+                     did_you_mean(nearest_name(shell, {"bash", "zsh", "fish"})));
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "arguments/argument_table.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
+#include "base/other_load.h"
 #include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/dtype_table.h"
@@ -36,7 +37,7 @@ nlohmann::json processors_to_json(const ThreadCount& count) {
 
 CommandHelp help_of_env() {
   return {.name = "env",
-          .introduction = "What was detected and measured about this machine.\n",
+          .introduction = "What was detected and measured about this machine.\n\n  shoehorn env [FLAGS]\n",
           .table = Command::kEnv};
 }
 
@@ -51,14 +52,18 @@ int run_env(const std::vector<std::string>& words) {
   const MachineProfile& facts = backend->machine();
   const MemoryLimit memory = backend->memory_limit();
   OtherMachine measured{.profile = facts, .available_memory_bytes = memory.available_bytes};
-  measured.limits = measured_limits(*backend, parsed.arguments);
+  const OtherLoad others;
+  measured.limits = silently_measured_limits(*backend, parsed.arguments);
   // When the libraries have run.
   measured.process_overhead_bytes = backend->measure_overhead_bytes(AddressSpace::kHost);
   const MachineLimits& limits = measured.limits;
   const std::vector<ArithmeticPeak> peaks = backend->measure_arithmetic_peaks();
+  const std::optional<double> used_by_others = others.processors();
   if (parsed.arguments.json) {
     nlohmann::json result = to_json(measured, peaks, memory_limit_name(memory.kind));
     result["processors"] = processors_to_json(thread_count());
+    result["processors"]["used_by_others"] = nullptr;  // not known
+    if (used_by_others) result["processors"]["used_by_others"] = *used_by_others;
     result["thread_waits"] = thread_waits().setting;
     fmt::print("{}\n", result.dump(2));
     return 0;
@@ -81,6 +86,9 @@ int run_env(const std::vector<std::string>& words) {
   row("fp32 products", fmt::format("{:.1f} GFLOP/s", limits.fp32_flops / 1e9));
   row("bf16 products", fmt::format("{:.1f} GFLOP/s", limits.bf16_flops / 1e9));
   row("memory bandwidth", fmt::format("{:.1f} GB/s read and written", limits.bytes_per_second / 1e9));
+  const std::string busy =
+      other_load_text(used_by_others, thread_count().threads, thread_count().processors.allowed);
+  if (!busy.empty()) row("while this was measured", busy + "; idle, the machine reaches more");
   return 0;
 }
 

@@ -43,8 +43,8 @@ int evaluate_model(const ParsedArguments& parsed) {
   print_text(args, notice_of_first_model(parsed, "evaluates"));
   const ModelSource source = open_trained_model(args);
   DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
-  if (path_exists(args.output_dir)) {            // a mistake leaves no new directory behind
-    ensure_writable_directory(args.output_dir);
+  require_writable_directory(args.output_dir);   // a mistake leaves no new directory behind
+  if (path_exists(args.output_dir)) {
     check_files_can_be_written(args.output_dir, {"eval_results.json"});
     check_combined_results(args.output_dir);
   }

@@ -74,7 +74,6 @@ void print_bytes(const CommandOptions& options, FoundFit& found) {
 }
 
 int print_found(const CommandOptions& options, FoundFit& found) {
-  prepare_result_files(options);
   find_fit(options, 0, found, options.text("machine_profile"));
   fmt::print(found.is_json ? stderr : stdout, "{}", found.text);
   write_report(options, [&] { return fit_page(found.report); });
@@ -100,8 +99,9 @@ CommandHelp help_of_fit() {
 }
 
 int run_fit(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(fit_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(fit_rows(), words, OtherWords::kTableFlags);
   check_looks(options);
+  prepare_result_files(options);
   const StopSignals signals;
   FoundFit found;
   found.report.price_per_hour = options.number("price_per_hour");

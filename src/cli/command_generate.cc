@@ -162,7 +162,7 @@ CommandHelp help_of_generate() {
   return {.name = "generate",
           .introduction =
               "Goes on with a text, as a language model was trained to.\n\n"
-              "  shoehorn generate --model_name_or_path out --prompt \"Once upon a time\"\n\n",
+              "  shoehorn generate --model_name_or_path out --prompt \"Once upon a time\"\n",
           .own_rows = generate_option_rows()};
 }
 

@@ -15,6 +15,7 @@
 #include "arguments/command_options.h"
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/plural.h"
 #include "base/processors.h"
 #include "cli/command_list.h"
@@ -35,7 +36,6 @@ const std::vector<ArgumentSpec>& launch_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
       {.name = "nproc_per_node",
        .kind = ArgumentKind::kInteger,
-       .standard = int64_t{0},
        .help =
            "ranks on this host, or with a hostfile in all; unless given Slurm's number of tasks, else one a processor",
        .aliases = {"num_processes"}},
@@ -47,8 +47,7 @@ const std::vector<ArgumentSpec>& launch_option_rows() {
       {.name = "max_restarts",
        .kind = ArgumentKind::kInteger,
        .standard = int64_t{0},
-       .help =
-           "times that ranks are started again behind a failure, from the last checkpoint; 0 unless given"},
+       .help = "times that ranks are started again behind a failure, from the last checkpoint"},
       {.name = "keep_ranks",
        .kind = ArgumentKind::kFlag,
        .standard = false,
@@ -161,6 +160,20 @@ bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
   }
 }
 
+[[noreturn]] void throw_no_launched_command(const std::vector<std::string>& command) {
+  const std::string got = command.empty() ? "" : command[0];
+  if (find_command({got}).first != nullptr) {
+    throw user_error(
+        "[launch] expected train or topo, which run as ranks, got '{}'; it runs as one process: `shoehorn {} …`",
+        got, got);
+  }
+  throw user_error(
+      "[launch] expected the command that the ranks run, train or topo and its flags, got {}{}; "
+      "`shoehorn launch --nproc_per_node 4 train …`",
+      got.empty() ? "nothing" : fmt::format("'{}'", got),
+      did_you_mean(nearest_name(got, {kLaunched.begin(), kLaunched.end()})));
+}
+
 // A slip is told once, and before the ranks are started.
 void check_flags_of_train(const std::vector<std::string>& words, int64_t ranks) {
   const std::vector<std::string> flags(words.begin() + 1, words.end());
@@ -207,26 +220,17 @@ CommandHelp help_of_launch() {
 }
 
 int run_launch(const std::vector<std::string>& words) {
-  const auto command = std::find_first_of(words.begin(), words.end(), kLaunched.begin(), kLaunched.end());
-  for (auto word = words.begin(); word != command; ++word) {
-    if (find_command({*word}).first != nullptr)
-      throw user_error(
-          "[launch] expected train or topo, which run as ranks, got '{}'; it runs as one process: `shoehorn {} …`",
-          *word, *word);
-  }
-  const CommandOptions options = parse_options(launch_option_rows(), {words.begin(), command});
-  if (command == words.end()) {
-    throw user_error(
-        "[launch] expected the command that the ranks run, train or topo and its flags, got none; "
-        "`shoehorn launch --nproc_per_node 4 train …`");
-  }
+  const CommandOptions options = parse_options(launch_option_rows(), words, OtherWords::kCommandLine);
+  const std::vector<std::string>& command = options.rest;
+  if (command.empty() || std::find(kLaunched.begin(), kLaunched.end(), command[0]) == kLaunched.end())
+    throw_no_launched_command(command);
   int64_t ranks = standard_ranks();
   if (options.is_given("nproc_per_node")) ranks = options.integer_at_least("nproc_per_node", 1);
   if (ranks > kMaxRanks)
     throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
-  if (*command == "topo" && options.is_given("max_restarts"))
+  if (command[0] == "topo" && options.is_given("max_restarts"))
     throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got topo");
-  check_flags_of_train({command, words.end()}, ranks);
+  check_flags_of_train(command, ranks);
   const std::string mpirun = find_mpirun();
   if (mpirun.empty()) {
     throw user_error(
@@ -241,7 +245,7 @@ int run_launch(const std::vector<std::string>& words) {
                   .keeps_ranks = options.flag("keep_ranks")};
   if (options.is_given("hostfile"))
     run.mpirun.insert(run.mpirun.end(), {"--hostfile", options.text("hostfile")});
-  run.command.insert(run.command.end(), command, words.end());
+  run.command.insert(run.command.end(), command.begin(), command.end());
   return run_with_restarts(std::move(run));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -94,6 +95,23 @@ TEST(CommandList, WordsNameCommands) {
     for (std::string line; std::getline(introduction, line);)
       EXPECT_LE(line.size(), 120U) << entry.name << ": " << line;
     EXPECT_TRUE(contains(format_command_list(""), std::string(entry.summary)));
+  }
+}
+
+// Usage lines have one form: what is needed, then in brackets what may be left out: a flag with its dashes and value, or FLAGS.
+TEST(CommandList, UsageLinesHaveOneForm) {
+  const std::regex optional_part(R"(\[(--[a-z_]+( [A-Z]+)?|FLAGS)\])");
+  for (const CommandEntry& entry : command_list()) {
+    const CommandHelp help = entry.help();
+    EXPECT_TRUE(contains(help.introduction, fmt::format("shoehorn {}", entry.name))) << entry.name;
+    EXPECT_FALSE(help.introduction.ends_with("\n\n")) << entry.name;
+    std::istringstream introduction(help.introduction);
+    for (std::string line; std::getline(introduction, line);) {
+      if (!line.starts_with("  ")) continue;
+      EXPECT_FALSE(contains(line, "...")) << line;
+      const std::string needed = std::regex_replace(line, optional_part, "");
+      EXPECT_EQ(needed.find_first_of("[]"), std::string::npos) << line;
+    }
   }
 }
 

@@ -71,8 +71,8 @@ class StepTimer {
   }
   std::string text_of(const Session& session) const {
     if (!has_times()) return calibration_.notice;
-    return fmt::format("A step takes {}{}\n", format_step_time(time_of(session)),
-                       machine_.backend->can_run() ? "" : "; not validated");
+    return fmt::format("A step takes {}{}\n{}", format_step_time(time_of(session)),
+                       machine_.backend->can_run() ? "" : "; not validated", calibration_.notice);
   }
 
  private:
@@ -153,13 +153,14 @@ CommandHelp help_of_plan() {
       .name = "plan",
       .introduction =
           "What training would take, to the byte, without running it: give the flags of train. With --explain\n"
-          "also what each pass saves, and of several ranks what they hold and send by the ways to share a step.\n",
+          "also what each pass saves, and of several ranks what they hold and send by the ways to share a step.\n\n"
+          "  shoehorn plan --model_name_or_path DIR --train_file train.csv [FLAGS]\n",
       .own_rows = plan_option_rows(),
       .table = Command::kPlan};
 }
 
 int run_plan(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(plan_option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(plan_option_rows(), words, OtherWords::kTableFlags);
   const ParsedArguments parsed = parse_arguments(Command::kPlan, options.rest);
   show_notices(parsed, parsed.arguments);
   use_threads(parsed.arguments.num_threads);

@@ -56,19 +56,9 @@ void check_destination(const TrainingArguments& args, const Destination& destina
         "[--output_file] expected another file than --test_file, got {}; its texts would be lost",
         destination.predictions.string());
   }
-  if (!destination.is_standard_output()) {
-    const std::filesystem::path folder = destination.predictions.parent_path();
-    if (!args.output_file.empty() && !folder.empty() && !std::filesystem::is_directory(folder, error)) {
-      throw user_error("[--output_file] expected a file in a directory that exists, got {}; {}",
-                       destination.predictions.string(),
-                       path_exists(folder) ? fmt::format("{} is a file", folder.string())
-                                           : fmt::format("make {} first", folder.string()));
-    }
-  }
-  const bool is_there = path_exists(args.output_dir);
-  if (args.output_file.empty() || (destination.has_results && is_there))
-    ensure_writable_directory(args.output_dir);
-  if (destination.has_results && is_there)
+  if (!destination.is_standard_output()) ensure_writable_directory(parent_directory(destination.predictions));
+  if (destination.has_results) require_writable_directory(args.output_dir);
+  if (destination.has_results && path_exists(args.output_dir))
     check_files_can_be_written(args.output_dir, {"predict_results.json"});
 }
 

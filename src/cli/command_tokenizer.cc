@@ -27,12 +27,11 @@ constexpr const char* kUsage =
 
   shoehorn tokenizer encode DIR FILE [--json_lines] [--offsets]
   shoehorn tokenizer decode DIR FILE [--json_lines] [--keep_special_tokens]
-  shoehorn tokenizer train --output_dir DIR --vocab_size N [flags] FILE...
+  shoehorn tokenizer train --output_dir DIR --vocab_size N [FLAGS] FILE …
 
 encode prints a JSON array of ids for each line of FILE, with the special tokens that the tokenizer puts around a
 text; decode prints the text of each such array. FILE is - for standard input. train learns a byte-level BPE tokenizer
 from texts; shoehorn tokenizer train --help lists its flags.
-
 )";
 
 const std::vector<ArgumentSpec>& tokenizer_option_rows() {
@@ -69,24 +68,22 @@ struct TokenizerCommand {
 };
 
 TokenizerCommand parse_words(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(tokenizer_option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_options(tokenizer_option_rows(), words, OtherWords::kWords);
   use_given_threads(given);
   TokenizerCommand command;
   command.action = given.rest.empty() ? "" : given.rest[0];
-  if (command.action != "encode" && command.action != "decode")
-    throw user_error("[tokenizer] expected encode, decode or train, got '{}'; see shoehorn tokenizer --help",
-                     command.action);
-  const bool encodes = command.action == "encode";
-  const auto refuse_flag = [&](const std::string& word) {
-    throw user_error("[tokenizer {}] expected --json_lines, --num_threads or {}, got '{}'", command.action,
-                     encodes ? "--offsets" : "--keep_special_tokens", word);
-  };
-  const std::string of_the_other = encodes ? "keep_special_tokens" : "offsets";
-  if (given.is_given(of_the_other)) refuse_flag("--" + of_the_other);
-  for (const std::string& word : std::span(given.rest).subspan(1)) {
-    if (word.starts_with("--")) refuse_flag(word);
-    command.paths.push_back(word);
+  if (command.action != "encode" && command.action != "decode") {
+    throw user_error("[tokenizer] expected encode, decode or train, got {}{}; see shoehorn tokenizer --help",
+                     given.rest.empty() ? "nothing" : fmt::format("'{}'", command.action),
+                     did_you_mean(nearest_name(command.action, {"encode", "decode", "train"})));
   }
+  const bool encodes = command.action == "encode";
+  const std::string of_the_other = encodes ? "keep_special_tokens" : "offsets";
+  if (given.is_given(of_the_other)) {
+    throw user_error("[tokenizer {}] expected --json_lines, --num_threads or {}, got '--{}'", command.action,
+                     encodes ? "--offsets" : "--keep_special_tokens", of_the_other);
+  }
+  command.paths.assign(given.rest.begin() + 1, given.rest.end());
   command.json = given.flag("json_lines");
   command.offsets = given.flag("offsets");
   command.keep_special_tokens = given.flag("keep_special_tokens");

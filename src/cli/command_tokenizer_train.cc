@@ -34,13 +34,12 @@ using enum ArgumentKind;
 constexpr const char* kTrainUsage =
     R"(Trains a byte-level BPE tokenizer on texts: the vocabulary and merges of BpeTrainer in Hugging Face's tokenizers.
 
-  shoehorn tokenizer train --output_dir DIR --vocab_size N [flags] FILE...
+  shoehorn tokenizer train --output_dir DIR --vocab_size N [FLAGS] FILE …
 
 Each line of a FILE is a text. Of .csv, .tsv, .jsonl and .json each row is one: its column "text", or the only one, or
 --text_column_name. A FILE may be compressed (.gz, .zst), or - for standard input, and larger than memory, which holds
 the different words of the texts. DIR gets tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer
 reads too.
-
 )";
 
 const std::vector<ArgumentSpec>& tokenizer_train_option_rows() {
@@ -48,6 +47,7 @@ const std::vector<ArgumentSpec>& tokenizer_train_option_rows() {
       {.name = "output_dir",
        .kind = kText,
        .standard = std::string(),
+       .value = "DIR",
        .help = "required: where the files go"},
       {.name = "overwrite_output_dir",
        .kind = kFlag,
@@ -174,16 +174,7 @@ Sources open_sources(const std::vector<std::string>& paths, const std::string& c
   return sources;
 }
 
-// The words that are no flags.
 std::vector<std::string> file_words(const CommandOptions& given) {
-  std::vector<std::string> names;
-  for (const ArgumentSpec& row : tokenizer_train_option_rows()) names.emplace_back(row.name);
-  for (const std::string& word : given.rest) {
-    if (!word.starts_with("--")) continue;
-    const std::string nearest = nearest_name(word.substr(2, word.find('=') - 2), names);
-    throw user_error("[tokenizer train] expected a known flag, got '{}'{}", word,
-                     nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest));
-  }
   if (given.rest.empty())
     throw user_error(
         "[tokenizer train] expected files of text, got none; see shoehorn tokenizer train --help");
@@ -319,7 +310,7 @@ CommandHelp help_of_tokenizer_train() {
 }
 
 int run_tokenizer_train(const std::vector<std::string>& words) {
-  const CommandOptions given = parse_options(tokenizer_train_option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions given = parse_options(tokenizer_train_option_rows(), words, OtherWords::kWords);
   const std::vector<std::string> files = file_words(given);
   BpeTrainerOptions options = trainer_options(given);
   const TokenizerConfig config = tokenizer_config(given, options.special_tokens);

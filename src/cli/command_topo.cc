@@ -91,7 +91,7 @@ CommandHelp help_of_topo() {
           "What hosts are made of: sockets, caches, NUMA nodes, network cards, GPUs, and the ways between these, as\n"
           "`nvidia-smi topo -m` shows them. Of several ranks also the latency and the bandwidth between them, and the\n"
           "time of their all-reduce, which plan then uses.\n\n"
-          "  shoehorn topo\n"
+          "  shoehorn topo [FLAGS]\n"
           "  shoehorn launch --nproc_per_node 4 topo\n",
       .own_rows = topo_option_rows()};
 }

@@ -185,7 +185,7 @@ void keep_columns(const TextTask& task, TrainingArguments& args) {
 
 // Finds the fastest settings that fit and becomes the process that trains with them, which holds nothing of the search.
 int run_fitted(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(fit_option_rows(), words, UnknownFlags::kKeep);
+  const CommandOptions options = parse_options(fit_option_rows(), words, OtherWords::kTableFlags);
   constexpr int64_t kVerified = 3;
   FoundFit found;
   const StopSignals signals;

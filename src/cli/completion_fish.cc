@@ -61,7 +61,7 @@ std::string fish_completion() {
       text += fmt::format("complete -c shoehorn -n '__shoehorn_only {}' -f -a {}\n", entry.name, word);
     for (const ArgumentSpec& row : offered_rows(entry)) {
       text += fmt::format("complete -c shoehorn -n '__shoehorn_command {}' -l {}{} -d {}\n", entry.name,
-                          row.name, fish_value_action(row), in_quotes(short_text(row)));
+                          row.name, fish_value_action(row), in_quotes(short_text(entry, row)));
     }
     text += fmt::format("complete -c shoehorn -n '__shoehorn_command {}' -l help -d 'what the flags do'\n",
                         entry.name);

@@ -28,8 +28,9 @@ std::vector<ArgumentSpec> offered_rows(const CommandEntry& entry) {
   return rows;
 }
 
-std::string short_text(const ArgumentSpec& row) {
-  return std::string(row.help.substr(0, row.help.find(';')));
+std::string short_text(const CommandEntry& entry, const ArgumentSpec& row) {
+  const std::string_view text = help_in(entry.help().table, row);
+  return std::string(text.substr(0, text.find(';')));
 }
 
 std::vector<std::string> first_words() {

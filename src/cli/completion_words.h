@@ -21,8 +21,8 @@ std::vector<std::string> supported_choices(const ArgumentSpec& row);
 // The rows that the command offers: those that have an effect.
 std::vector<ArgumentSpec> offered_rows(const CommandEntry& entry);
 
-// The first sentence of what a flag does.
-std::string short_text(const ArgumentSpec& row);
+// The first sentence of what a flag does in the command.
+std::string short_text(const CommandEntry& entry, const ArgumentSpec& row);
 
 // First words of the program's command line: commands, groups, --help and --version.
 std::vector<std::string> first_words();

@@ -39,7 +39,7 @@ std::string zsh_value_action(const ArgumentSpec& row) {
 std::string argument_lines(const CommandEntry& entry) {
   std::string text;
   for (const ArgumentSpec& row : offered_rows(entry)) {
-    const std::string said = zsh_escaped(short_text(row));
+    const std::string said = zsh_escaped(short_text(entry, row));
     if (value_place(row) == ValuePlace::kNone)
       text += fmt::format(" \\\n        '--{0}[{1}]' '--no_{0}[not\\: {1}]'", row.name, said);
     else

@@ -327,6 +327,13 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
        .help = "run three steps of each of the best N plans and take the fastest"},
       link_rows()[0],
       link_rows()[1],
+      {.name = "explain",
+       .kind = kFlag,
+       .standard = false,
+       .status = ArgumentStatus::kRefused,
+       .why =
+           "`shoehorn plan --explain` tells what each pass saves, and `shoehorn fit --why` what each technique would "
+           "change"},
   };
   return rows;
 }

@@ -19,7 +19,6 @@ std::vector<ArgumentSpec> link_rows() {
   return {
       {.name = "link_bandwidth",
        .kind = ArgumentKind::kNumber,
-       .standard = 0.0,
        .value = "GBIT",
        .help =
            "Gbit/s at which a rank sends to the next; unless given as `shoehorn topo` measured it on ranks"},
@@ -27,12 +26,13 @@ std::vector<ArgumentSpec> link_rows() {
        .kind = ArgumentKind::kNumber,
        .standard = 0.0,
        .value = "MICROSECONDS",
-       .help = "with --link_bandwidth: what each message takes besides, 0 unless given"}};
+       .help = "with --link_bandwidth: what each message takes besides"}};
 }
 
 PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here) {
-  const double bandwidth = options.number("link_bandwidth"), latency = options.number("link_latency");
   const bool is_given = options.is_given("link_bandwidth");
+  const double bandwidth = is_given ? options.number("link_bandwidth") : 0;
+  const double latency = options.number("link_latency");
   if (is_given && !(bandwidth > 0))
     throw user_error("[--link_bandwidth] expected more than 0 Gbit/s, got {:g}", bandwidth);
   if (options.is_given("link_latency") && (!is_given || !(latency >= 0))) {

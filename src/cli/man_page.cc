@@ -45,12 +45,29 @@ std::string verbatim(const std::string& text) {
   return result + ".fi\n";
 }
 
-std::string flag_entry(const ArgumentSpec& row, std::string_view note) {
+std::string flag_entry(const ArgumentSpec& row, std::string_view note, std::string_view text) {
   const std::string_view value = value_word(row);
   return fmt::format(".TP\n.B \\-\\-{}{}\n{}{}\n", roff_escaped(row.name),
                      value.empty() ? "" : fmt::format(" \\fI{}\\fR", roff_escaped(value)),
-                     note.empty() ? "" : fmt::format("({}) ", roff_escaped(note)),
-                     roff_escaped(flag_text(row)));
+                     note.empty() ? "" : fmt::format("({}) ", roff_escaped(note)), roff_escaped(text));
+}
+
+std::vector<std::string_view> names_of_readers(const ArgumentSpec& row, int commands) {
+  ArgumentSpec read = row;
+  read.read_by = row.read_by & commands;
+  std::vector<std::string_view> names;
+  for (const Command reader : kCommands) {
+    if (command_reads(reader, read)) names.push_back(command_name(reader));
+  }
+  return names;
+}
+
+// What the flag does, and what it does in commands where that is something else.
+std::string text_of_all_commands(const ArgumentSpec& row) {
+  std::string text = flag_text(row, {});
+  for (const HelpElsewhere& other : row.help_elsewhere)
+    text += fmt::format(". In {}: {}", fmt::join(names_of_readers(row, other.commands), ", "), other.text);
+  return text;
 }
 
 std::string command_sections() {
@@ -58,7 +75,7 @@ std::string command_sections() {
   for (const CommandEntry& entry : command_list()) {
     const CommandHelp help = entry.help();
     text += fmt::format(".SS shoehorn {}\n{}", roff_escaped(entry.name), verbatim(help.introduction));
-    for (const ArgumentSpec& row : help.own_rows) text += flag_entry(row, "");
+    for (const ArgumentSpec& row : help.own_rows) text += flag_entry(row, "", flag_text(row, help.table));
     if (!help.remarks.empty()) text += ".PP\n" + verbatim(help.remarks);
   }
   return text;
@@ -77,12 +94,10 @@ std::string shared_flags() {
       if (group_title(row->group) != title)
         text += fmt::format(".SS {}\n", roff_escaped(group_title(row->group)));
       title = group_title(row->group);
-      std::vector<std::string_view> readers;
-      for (const Command reader : kCommands) {
-        if (command_reads(reader, *row)) readers.push_back(command_name(reader));
-      }
+      const std::vector<std::string_view> readers = names_of_readers(*row, kReadByAll);
       text += flag_entry(
-          *row, readers.size() == kCommands.size() ? "" : fmt::format("{}", fmt::join(readers, ", ")));
+          *row, readers.size() == kCommands.size() ? "" : fmt::format("{}", fmt::join(readers, ", ")),
+          text_of_all_commands(*row));
     }
   }
   return text;
@@ -98,7 +113,7 @@ std::string man_page() {
   return fmt::format(
       ".\\\" Made by `shoehorn man`.\n.TH SHOEHORN 1 \"{}\" \"shoehorn {}\" \"User Commands\"\n"
       ".SH NAME\nshoehorn \\- train transformers on a CPU, with the memory of a run planned to the byte\n"
-      ".SH SYNOPSIS\n.B shoehorn\n.I COMMAND\n.RI [ flags ]\n.PP\n.B shoehorn help\n.RI [ COMMAND \" [\" all | WORD ]]\n"
+      ".SH SYNOPSIS\n.B shoehorn\n.I COMMAND\n.RI [ FLAGS ]\n.PP\n.B shoehorn help\n.RI [ COMMAND \" [\" all | WORD ]]\n"
       ".PP\n.B shoehorn \\-\\-version\n.RB [ \\-\\-json ]\n"
       ".SH DESCRIPTION\n"
       "Takes a Hugging Face model directory and the flags of the Hugging Face Trainer, and writes a Hugging Face model\n"

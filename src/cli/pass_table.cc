@@ -59,7 +59,7 @@ std::string format_passes(const std::vector<PassEffect>& effects) {
                        {"flops", true},
                        {"bytes moved", true},
                        {"time, at least", true},
-                       {"memory", true},
+                       {"arenas", true},
                        {"results"}},
                       rows) +
          line_of("nothing to do here", idle) + line_of("skipped", skipped);

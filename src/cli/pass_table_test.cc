@@ -15,7 +15,7 @@ TEST(FormatPasses, SaysByHowMuchAndWhatIsIdleOrSkipped) {
       {.name = "fuse_update", .is_skipped = true}};
   EXPECT_EQ(format_passes(effects),
             "What each pass changes in a step, against the step without it (--skip_pass NAME)\n"
-            "  pass            nodes  flops  bytes moved  time, at least     memory  results\n"
+            "  pass            nodes  flops  bytes moved  time, at least     arenas  results\n"
             "  fuse_attention     -4      0    -2.00 MiB         -2.0 ms  +1.00 MiB  rounding only\n"
             "  nothing to do here: recompute\n"
             "  skipped: fuse_update\n");

@@ -31,7 +31,8 @@ ArgumentSpec machine_profile_row() {
       .standard = std::string(),
       .value = "NAME|FILE",
       .help =
-          "plan for another machine: one of the catalogue, as a100, or the file that `shoehorn env --json` wrote there"};
+          "plan for another machine: one of the catalogue, as A100 or rtx-4090, or the file that `shoehorn env --json` "
+          "wrote there"};
 }
 
 PlannedMachine open_planned_machine(const std::string& name, const TrainingArguments& args) {

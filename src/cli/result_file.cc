@@ -48,13 +48,13 @@ ArgumentSpec result_report_row() {
 }
 
 CommandOptions parse_result_options(const std::vector<ArgumentSpec>& rows,
-                                    const std::vector<std::string>& words, UnknownFlags unknown) {
+                                    const std::vector<std::string>& words, OtherWords kept) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string& next = words[i + 1];
     if (words[i] == "--json" && !next.starts_with("--") && !parse_boolean(next))
       throw user_error("[--json] expected nothing behind it, got '{0}'; --json_file {0} writes a file", next);
   }
-  CommandOptions options = parse_options(rows, words, unknown);
+  CommandOptions options = parse_options(rows, words, kept);
   if (options.flag("json") && options.is_given("json_file")) {
     throw user_error(
         "[--json_file] expected no --json with it, got both; the file has what --json prints in place of the "

@@ -21,7 +21,7 @@ ArgumentSpec result_report_row();
 // for both flags.
 CommandOptions parse_result_options(const std::vector<ArgumentSpec>& rows,
                                     const std::vector<std::string>& words,
-                                    UnknownFlags unknown = UnknownFlags::kRefuse);
+                                    OtherWords kept = OtherWords::kNone);
 
 // Checks before the work that the files of --json_file and --report can be written, where a command has these flags and
 // they are given. SystemError, UserError.

@@ -1,6 +1,12 @@
 #include "cli/stage_line.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "base/other_load.h"
 #include "cli/notice_printer.h"
+#include "exec/backend/thread_count.h"
 
 namespace shoehorn {
 
@@ -21,9 +27,20 @@ ProgressOptions measured_steps_progress(const TrainingArguments& args) {
   return options;
 }
 
-MachineLimits measured_limits(const Backend& backend, const TrainingArguments& args) {
+MachineLimits silently_measured_limits(const Backend& backend, const TrainingArguments& args) {
   const StageLine line("measuring what this machine reaches", args);
   return backend.measure_limits();
+}
+
+MachineLimits measured_limits(const Backend& backend, const TrainingArguments& args) {
+  const OtherLoad others;
+  const MachineLimits limits = silently_measured_limits(backend, args);
+  const ThreadCount count = thread_count();
+  const std::string busy = other_load_text(others.processors(), count.threads, count.processors.allowed);
+  const auto notice = notice_printer(args, stderr);
+  if (notice && !busy.empty())
+    notice(fmt::format("measuring what this machine reaches: {}; idle, it reaches more", busy));
+  return limits;
 }
 
 }  // namespace shoehorn

@@ -25,6 +25,8 @@ class StageLine {
 ProgressOptions measured_steps_progress(const TrainingArguments& args);
 
 // measure_limits() of the backend, which takes seconds.
+MachineLimits silently_measured_limits(const Backend& backend, const TrainingArguments& args);
+// The same, with a notice on standard error where other processes were in its way.
 MachineLimits measured_limits(const Backend& backend, const TrainingArguments& args);
 
 }  // namespace shoehorn

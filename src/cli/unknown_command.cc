@@ -30,10 +30,11 @@ void throw_unknown_command(const std::vector<std::string>& words) {
   const std::vector<std::string> in_group = commands_in_group(first);
   const std::vector<std::string> names = in_group.empty() ? sorted_first_words() : in_group;
   const std::string name = in_group.empty() ? first : words.size() > 1 ? words[1] : "";
-  const std::string nearest = nearest_name(name, names);
-  throw user_error("[{}] expected one of the commands {}, got '{}'{}", in_group.empty() ? "shoehorn" : first,
-                   fmt::join(names, ", "), name,
-                   nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+  std::vector<std::string> suggested = names;
+  if (name.starts_with('-')) suggested = {"--help", "--version"};
+  throw user_error("[{}] expected one of the commands {}, got {}{}", in_group.empty() ? "shoehorn" : first,
+                   fmt::join(names, ", "), name.empty() ? "nothing" : fmt::format("'{}'", name),
+                   did_you_mean(nearest_name(name, suggested)));
 }
 
 }  // namespace shoehorn

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "session/smaller_forms.h"
 
 namespace shoehorn {
@@ -24,7 +25,8 @@ size_t index_of(const std::array<std::string_view, N>& names, const std::string&
                 std::string_view what) {
   const auto* found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
-    throw user_error("[{}] expected one of {}, got '{}'", what, fmt::join(names, ", "), name);
+    throw user_error("[{}] expected one of {}, got '{}'{}", what, fmt::join(names, ", "), name,
+                     did_you_mean(nearest_name(name, {names.begin(), names.end()})));
   return static_cast<size_t>(found - names.begin());
 }
 

@@ -148,7 +148,7 @@ Attempt lock(const fs::path& file, FileDescriptor& descriptor) {
 }  // namespace
 
 DirectoryLock::DirectoryLock(const fs::path& directory) {
-  make_directories(directory);
+  ensure_writable_directory(directory);
   std::error_code error;
   const fs::path canonical = fs::canonical(directory, error);
   if (error) throw_system_error(directory, "find this directory", error.value());

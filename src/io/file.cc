@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <charconv>
 #include <limits>
+#include <span>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -76,24 +76,57 @@ void check_replaceable(const fs::path& path) {
                    path.string(), fs::is_directory(status) ? "directory" : "pipe or device");
 }
 
+// Whether another path would do: the caller's to correct, unlike a full disk or one that fails.
+bool is_of_the_path(int error_number) {
+  switch (error_number) {
+    case EROFS:
+    case EACCES:
+    case EPERM:
+    case ENOTDIR:
+    case ENOENT:
+    case ENAMETOOLONG:
+    case ELOOP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+[[noreturn]] void throw_no_output_directory(const fs::path& directory, int error_number) {
+  if (!is_of_the_path(error_number)) throw_system_error(directory, "write into this directory", error_number);
+  throw user_error("[{}] expected a directory that can be written, or made, got '{}'; choose another",
+                   directory.string(), std::generic_category().message(error_number));
+}
+
 // Creates `.NAME.tmp-PID-K` beside `path`; K makes names of one process differ, O_EXCL steps over an earlier
-// process's leftover that had the same id.
-std::pair<fs::path, FileDescriptor> create_temporary(const fs::path& path) {
+// process's leftover that had the same id. Returns the error's number, 0 if there is none.
+int create_temporary(const fs::path& path, fs::path& temporary, FileDescriptor& descriptor) {
   static std::atomic<int64_t> counter{0};
-  for (;;) {
+  int error_number = EEXIST;
+  while (error_number == EEXIST) {
     const std::string name =
         fmt::format(".{}.tmp-{}-{}", path.filename().string(), getpid(), counter.fetch_add(1));
-    fs::path temporary = parent_directory(path) / name;
-    FileDescriptor descriptor;
-    const int error_number = file_operations::create(temporary, descriptor);
-    if (error_number == 0) {
-      // Tells recover_checkpoints that this file has an owner; where there are no locks, the id in its name
-      // does.
-      flock(descriptor.get(), LOCK_EX | LOCK_NB);
-      return {std::move(temporary), std::move(descriptor)};
-    }
-    if (error_number != EEXIST) throw_system_error(path, "create this file", error_number);
+    temporary = parent_directory(path) / name;
+    error_number = file_operations::create(temporary, descriptor);
   }
+  // Tells recover_checkpoints that this file has an owner; where there are no locks, the id in its name does.
+  if (error_number == 0)
+    flock(descriptor.get(), LOCK_EX | LOCK_NB);
+  else
+    temporary.clear();
+  return error_number;
+}
+
+// Creates a file in a directory that exists, writes to it and removes it. An error names `asked`.
+void probe_directory(const fs::path& directory, const fs::path& asked) {
+  fs::path temporary;
+  FileDescriptor descriptor;
+  int error_number = create_temporary(directory / "write-test", temporary, descriptor);
+  if (error_number != 0) throw_no_output_directory(asked, error_number);
+  int64_t written = 0;
+  error_number = file_operations::write(descriptor, temporary, 0, std::as_bytes(std::span("\n", 1)), written);
+  file_operations::unlink(temporary);
+  if (error_number != 0) throw_no_output_directory(asked, error_number);
 }
 
 }  // namespace
@@ -169,9 +202,12 @@ std::string read_text_file(const fs::path& path) {
 }
 
 AtomicFile::AtomicFile(fs::path path, int64_t expected_bytes) : path_(std::move(path)) {
-  CHECK(path_.has_filename() && expected_bytes >= 0, "path '{}', {} bytes", path_.string(), expected_bytes);
+  CHECK(!path_.empty() && expected_bytes >= 0, "path '{}', {} bytes", path_.string(), expected_bytes);
+  if (!path_.has_filename())
+    throw user_error("[{}] expected the name of a file, got that of a directory", path_.string());
   check_replaceable(path_);
-  std::tie(temporary_, descriptor_) = create_temporary(path_);
+  if (const int error_number = create_temporary(path_, temporary_, descriptor_); error_number != 0)
+    throw_system_error(path_, "create this file", error_number);
   if (ChecksummedFiles::covers(path_)) checksum_ = std::make_unique<ConcurrentHash>();
   if (expected_bytes == 0) return;
   const int error_number = file_operations::reserve(descriptor_, temporary_, expected_bytes);
@@ -314,15 +350,30 @@ void make_directories(const fs::path& directory) {
     if (error_number == EEXIST && fs::exists(path, error))
       throw user_error("[{}] expected a directory, got a file of that name; choose another name",
                        path.string());
-    throw_system_error(path, "make this directory", error_number);
+    throw_no_output_directory(path, error_number);
   }
   sync_path(parent);
 }
 
 void ensure_writable_directory(const fs::path& directory) {
   make_directories(directory);
-  AtomicFile probe(directory / "write-test");
-  probe.write(std::string_view("\n"));
+  probe_directory(directory, directory);
+}
+
+void require_writable_directory(const fs::path& directory) {
+  std::error_code error;
+  fs::path existing = (directory / "").parent_path();
+  for (fs::file_status status = fs::status(existing, error); !fs::exists(status);
+       status = fs::status(existing, error)) {
+    if (is_of_the_path(error.value()) && error.value() != ENOENT && error.value() != ENOTDIR)
+      throw_no_output_directory(directory, error.value());
+    if (parent_directory(existing) == existing) break;
+    existing = parent_directory(existing);
+  }
+  if (!fs::is_directory(existing, error))
+    throw user_error("[{}] expected a directory, got a file of that name; choose another name",
+                     existing.string());
+  probe_directory(existing, directory);
 }
 
 bool is_process_id(int64_t number) {

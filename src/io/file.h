@@ -83,12 +83,17 @@ void write_text_atomic(const std::filesystem::path& path, std::string_view text)
 // Copies the bytes of a regular file. The destination appears complete or not at all.
 void copy_file_atomic(const std::filesystem::path& source, const std::filesystem::path& destination);
 
-// Creates the directory and its missing parents, and syncs each to the disk. SystemError on failure.
+// Places for output have one rule: a directory that is named is made, with its missing parents. UserError if none can be
+// there, or no file in it: another path would do. SystemError if the system failed, as on a full disk.
+
+// Creates the directory and its missing parents, and syncs each to the disk.
 void make_directories(const std::filesystem::path& directory);
 
-// make_directories, then tries to create a file inside. SystemError if that fails: a user should learn it
-// before hours of work, not after.
+// make_directories, then tries to create a file inside: a user should learn it before hours of work, not after.
 void ensure_writable_directory(const std::filesystem::path& directory);
+
+// The same check without making anything: a file is tried in the nearest directory there is.
+void require_writable_directory(const std::filesystem::path& directory);
 
 // Syncs a file's bytes, or a directory's list of names, to the disk.
 void sync_path(const std::filesystem::path& path);

@@ -133,7 +133,7 @@ TEST(WriteErrors, PlacesThatTakeNoFiles) {
     EXPECT_TRUE(contains(message_of<SystemError>([&] { SafetensorsWriter(path, {}); }), path.string()));
   }
   message_of<UserError>([&] { StagedDirectory(directory.path() / "file", 1); });
-  message_of<SystemError>([&] { StagedDirectory("/proc/shoehorn", 1); });
+  message_of<UserError>([&] { StagedDirectory("/proc/shoehorn", 1); });
   message_of<SystemError>([&] { StagedDirectory("/proc", 1); });
   EXPECT_EQ(list_directory(directory.path()), std::vector<std::string>{"file"});
 }
@@ -232,6 +232,28 @@ TEST(WriteErrors, FullOrReadOnlyDiskLeavesNothing) {
     EXPECT_TRUE(lines[i].starts_with("checkpoint-5 | [" + root)) << lines[i];
     EXPECT_TRUE(contains(lines[i], "Read-only file system"));
   }
+}
+
+// The same rule for whatever makes or checks a place for output.
+TEST(OutputDirectories, APlaceThatCannotBeIsTheUsersMistake) {
+  const TestDirectory directory;
+  const fs::path file = directory.write("out", "x");
+  const fs::path too_long = directory.path() / std::string(300, 'x');
+  for (const fs::path& path : {file, file / "below", fs::path("/proc/x"), fs::path("/proc/x/y"), too_long}) {
+    message_of<UserError>([&] { ensure_writable_directory(path); });
+    message_of<UserError>([&] { require_writable_directory(path); });
+  }
+  EXPECT_EQ(
+      message_of<UserError>([&] { ensure_writable_directory("/proc/x/y"); }),
+      "[/proc/x] expected a directory that can be written, or made, got 'No such file or directory'; choose "
+      "another");
+  require_writable_directory(directory.path() / "a" / "b");
+  EXPECT_EQ(list_directory(directory.path()), std::vector<std::string>{"out"}) << "a check leaves nothing";
+  ensure_writable_directory(directory.path() / "a" / "b");
+  EXPECT_TRUE(fs::is_directory(directory.path() / "a" / "b"));
+  EXPECT_TRUE(list_directory(directory.path() / "a" / "b").empty());
+  EXPECT_TRUE(contains(message_of<UserError>([&] { AtomicFile(directory.path() / "a" / ""); }),
+                       "expected the name of a file, got that of a directory"));
 }
 
 TEST(MakeDirectories, AFileIsInTheWay) {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/median.h"
+#include "base/plural.h"
 #include "base/stop_request.h"
 #include "lab/random_tokens.h"
 #include "models/one_layer_models.h"
@@ -44,11 +45,12 @@ void add_precisions(std::vector<CalibrationStep>& steps, const std::string& name
 }
 
 // What differs from a plain step of AdamW in the kinds of its nodes.
-void add_variants(std::vector<CalibrationStep>& steps, const SharedModel& model, int64_t length) {
+void add_variants(std::vector<CalibrationStep>& steps, const std::string& shape, const SharedModel& model,
+                  int64_t length) {
   const auto add = [&](const std::string& name, const std::function<void(TrainingArguments&)>& change) {
     TrainingArguments args = batch_of(2, length);
     change(args);
-    steps.push_back({name, model, std::move(args)});
+    steps.push_back({fmt::format("{}, {}", shape, name), model, std::move(args)});
   };
   for (const char* optim : {"adamw_8bit", "adafactor", "sgd", "rmsprop", "adagrad", "lion_32bit"}) {
     add(optim, [&](TrainingArguments& args) { args.optim = optim; });
@@ -110,8 +112,8 @@ std::vector<CalibrationStep> calibration_steps(bool is_quick) {
   add_precisions(steps, "encoder 768, 2 x 512", base, batch_of(2, 512));
   add_precisions(steps, "encoder 1024, 4 x 256", large, batch_of(4, 256));
   add_precisions(steps, "encoder 1024, 4 x 512", one_layer_encoder(1024, 1024), batch_of(4, 512));
-  add_variants(steps, small, 64);
-  add_variants(steps, base, 128);
+  add_variants(steps, "encoder 256, 2 x 64", small, 64);
+  add_variants(steps, "encoder 768, 2 x 128", base, 128);
   return steps;
 }
 
@@ -156,23 +158,25 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
   const MachineLimits limits = backend->measure_limits();
   const auto begin = std::chrono::steady_clock::now();
   std::vector<OpSample> samples;
-  for (const CalibrationStep& step : calibration_steps(options.is_quick)) {
-    if (seconds_since(begin) > options.most_seconds) {
-      say(fmt::format("  {:<38} left out: {:.0f} s are over", step.name, options.most_seconds));
-      continue;
+  const std::vector<CalibrationStep> steps = calibration_steps(options.is_quick);
+  for (size_t at = 0; at < steps.size(); ++at) {
+    const CalibrationStep& step = steps[at];
+    if (at > 0 && seconds_since(begin) > options.most_seconds) {
+      say(fmt::format("  {} of {} left out: {:.0f} s are over; --max_seconds gives more", steps.size() - at,
+                      plural(std::ssize(steps), "step"), options.most_seconds));
+      break;
     }
     try {
       TimedStep timed = time_step(step, kRecordedSteps, backend);
-      say(fmt::format("  {:<38}{:>9.4f} s a step", step.name, timed.step_seconds));
+      say(fmt::format("  {:<60}{:>9.4f} s a step", step.name, timed.step_seconds));
       samples.insert(samples.end(), std::make_move_iterator(timed.nodes.begin()),
                      std::make_move_iterator(timed.nodes.end()));
     } catch (const UserError& error) {
-      say(fmt::format("  {:<38} left out: {}", step.name, error.what()));
+      say(fmt::format("  {:<60} left out: {}", step.name, error.what()));
     }
   }
   if (samples.empty())
-    throw user_error(
-        "[calibrate] expected a step that fits this machine's memory and time, got none; see --max_seconds");
+    throw user_error("[calibrate] expected a step that fits this machine's memory, got none");
   return OpCosts(limits, std::move(samples));
 }
 

@@ -13,7 +13,7 @@ namespace shoehorn {
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 // The keys whose values differ.
 std::string differences(const nlohmann::json& theirs, const nlohmann::json& ours) {
@@ -40,10 +40,11 @@ std::filesystem::path calibration_path(const nlohmann::json& fingerprint) {
 }
 
 void save_calibration(const std::filesystem::path& path, const nlohmann::json& fingerprint,
-                      const OpCosts& costs) {
+                      const OpCosts& costs, bool is_quick) {
   const MachineLimits& limits = costs.limits();
   save_cached_json(path, {{"format", kFormat},
                           {"fingerprint", fingerprint},
+                          {"quick", is_quick},
                           {"limits",
                            {{"fp32_flops", limits.fp32_flops},
                             {"bf16_flops", limits.bf16_flops},
@@ -75,7 +76,10 @@ LoadedCalibration load_calibration(const std::filesystem::path& path, const nloh
     const MachineLimits rates = {.fp32_flops = limits.at("fp32_flops").get<double>(),
                                  .bf16_flops = limits.at("bf16_flops").get<double>(),
                                  .bytes_per_second = limits.at("bytes_per_second").get<double>()};
+    loaded.is_quick = content.at("quick").get<bool>();
     loaded.costs.emplace(rates, op_samples_from_json(content.at("operations"), path.string()));
+    if (loaded.is_quick)
+      loaded.notice = "Times are by a quick calibration; `shoehorn calibrate` measures more operations\n";
   } catch (const UserError& error) {
     return unusable(error.what());
   } catch (const nlohmann::json::exception&) {

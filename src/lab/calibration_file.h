@@ -19,13 +19,15 @@ nlohmann::json calibration_fingerprint(const MachineProfile& machine, const std:
 // that the file of an older program is found, and said to be one.
 std::filesystem::path calibration_path(const nlohmann::json& fingerprint);
 
-// Makes the directories. SystemError if that or the writing fails.
+// Makes the directories. UserError or SystemError if that or the writing fails.
 void save_calibration(const std::filesystem::path& path, const nlohmann::json& fingerprint,
-                      const OpCosts& costs);
+                      const OpCosts& costs, bool is_quick);
 
 struct LoadedCalibration {
   std::optional<OpCosts> costs = {};
-  std::string notice = {};  // why there are none: absent, of another machine or program, or damaged
+  bool is_quick = false;
+  // Why there are none: absent, of another machine or program, or damaged. Of a quick one, that it is one.
+  std::string notice = {};
 };
 
 // Never an error: what cannot be used is not used, and the notice says why and what to do.

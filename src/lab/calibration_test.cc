@@ -66,7 +66,7 @@ TEST(CalibrationTest, EveryStepIsValid) {
   std::set<std::string> names;
   for (const CalibrationStep& step : steps) {
     EXPECT_NO_THROW(validate(resolved(step.arguments))) << step.name;
-    names.insert(step.name + step.model->config_json());
+    names.insert(step.name);
   }
   EXPECT_EQ(names.size(), steps.size());
 }
@@ -82,7 +82,7 @@ TEST(CalibrationTest, TheAnchorTellsAFasterMachine) {
 
 class CalibrationFileTest : public ::testing::Test {
  protected:
-  CalibrationFileTest() { save_calibration(path(), fingerprint_, quick_costs()); }
+  CalibrationFileTest() { save_calibration(path(), fingerprint_, quick_costs(), false); }
   std::filesystem::path path() const { return directory_.path() / "deep" / "calibration.json"; }
 
   TestDirectory directory_;
@@ -95,6 +95,13 @@ TEST_F(CalibrationFileTest, ComesBack) {
   EXPECT_EQ(loaded.notice, "");
   const OpWork& work = quick_costs().samples()[0].work;
   EXPECT_EQ(loaded.costs->estimate(work).seconds, quick_costs().estimate(work).seconds);
+}
+
+TEST_F(CalibrationFileTest, AQuickOneSaysSo) {
+  save_calibration(path(), fingerprint_, quick_costs(), true);
+  const LoadedCalibration loaded = load_calibration(path(), fingerprint_);
+  EXPECT_TRUE(loaded.costs && loaded.is_quick);
+  EXPECT_NE(loaded.notice.find("Times are by a quick calibration"), std::string::npos);
 }
 
 TEST_F(CalibrationFileTest, OfAnotherProgramIsNotUsedAndSaysSo) {

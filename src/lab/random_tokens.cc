@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "base/process.h"
 #include "model/task.h"
 
@@ -73,6 +74,15 @@ Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t 
                                  .num_labels = static_cast<int32_t>(model.num_labels()),
                                  .label_kind = model.task().label_shape().kind,
                                  .seed = static_cast<uint64_t>(args.seed)});
+}
+
+std::string describe_random_step(const TrainingArguments& args) {
+  const int64_t steps = args.gradient_accumulation_steps;
+  const int64_t samples = args.per_device_train_batch_size * steps;
+  return fmt::format("{}{} of {} ({} a step)", steps > 1 ? fmt::format("{} x ", steps) : "",
+                     plural(args.per_device_train_batch_size, "sequence"),
+                     plural_count(args.max_seq_length, "token"),
+                     plural_count(samples * args.max_seq_length, "token"));
 }
 
 void refuse_batch_size_ramp(const TrainingArguments& args) {

@@ -19,6 +19,9 @@ int64_t random_length(const ParsedArguments& parsed, const Model& model);
 // positions or the samples alone exceed the budget; also that of check_batch_size.
 Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps);
 
+// What an optimizer step on them takes: "2 x 4 sequences of 128 tokens (1,024 tokens a step)".
+std::string describe_random_step(const TrainingArguments& args);
+
 // UserError if the batch size changes over training: measured steps must be equal.
 void refuse_batch_size_ramp(const TrainingArguments& args);
 

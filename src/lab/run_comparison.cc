@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
+#include "arguments/argument_table.h"
 #include "base/error.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
@@ -12,6 +14,8 @@
 namespace shoehorn {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 // The file in the directory, else in its newest checkpoint; empty if there is none.
 std::filesystem::path find_file(const std::filesystem::path& directory, const char* name) {
@@ -28,6 +32,62 @@ nlohmann::json read_object(const std::filesystem::path& path) {
   if (!object.is_object())
     throw user_error("[{}] expected a JSON object, got {}", path.string(), object.type_name());
   return object;
+}
+
+// The directory from which the run was started, as far as its relative output_dir tells; else this process's.
+fs::path start_of(const ComparedRun& run, const TrainingArguments& args) {
+  std::error_code error;
+  const fs::path actual = fs::weakly_canonical(run.directory, error);
+  fs::path begin = actual;
+  const fs::path told = fs::path(args.output_dir).lexically_normal();
+  if (told.empty() || told.is_absolute()) return fs::current_path(error);
+  std::vector<fs::path> parts(told.begin(), told.end());
+  if (parts.back().empty()) parts.pop_back();
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    if (begin.filename() != *part) return fs::current_path(error);
+    begin = begin.parent_path();
+  }
+  return begin;
+}
+
+// Files by one name, also of a list with commas.
+std::string same_paths(const std::string& text, const fs::path& start) {
+  std::vector<std::string> paths;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const fs::path path = start / text.substr(begin, end - begin);
+    std::error_code error;
+    const fs::path canonical = fs::weakly_canonical(path, error);
+    paths.push_back((error ? path.lexically_normal() : canonical).string());
+    begin = end + 1;
+  }
+  return fmt::format("{}", fmt::join(paths, ","));
+}
+
+std::map<std::string, ComparedArgument> compared_arguments(const ComparedRun& run) {
+  std::map<std::string, ComparedArgument> compared;
+  TrainingArguments args;
+  for (const auto& [name, value] : run.arguments.items()) {
+    try {
+      apply_json(nlohmann::json{{name, value}}, "training_args.json", args);
+    } catch (const UserError&) {  // of another version, or of another program
+      compared[name] = {value, value};
+    }
+  }
+  args = resolved(std::move(args));
+  const fs::path start = start_of(run, args);
+  for (const ArgumentSpec& spec : argument_table()) {
+    const std::string name(spec.name);
+    if (spec.field.index() == 0 || compared.contains(name)) continue;
+    const nlohmann::json value = argument_to_json(argument_value(spec, args));
+    nlohmann::json same = value;
+    if (name == "optim") same = optimizer_name(args);  // one of several names
+    const bool is_path = spec.value == "FILE" || spec.value == "DIR";
+    if (is_path && value.is_string() && !value.get<std::string>().empty())
+      same = same_paths(value.get<std::string>(), start);
+    compared[name] = {value, std::move(same)};
+  }
+  return compared;
 }
 
 ComparedRun read_run(const std::string& text) {
@@ -61,6 +121,7 @@ ComparedRun read_run(const std::string& text) {
     run.missing.emplace_back("training_args.json");
   } else {
     run.arguments = read_object(arguments);
+    run.compared_arguments = compared_arguments(run);
   }
   return run;
 }
@@ -121,18 +182,25 @@ std::vector<std::string> RunComparison::evaluation_metrics() const {
   return ordered;
 }
 
-std::optional<BestStep> RunComparison::best_of(const ComparedRun& run) const {
-  const std::vector<std::string> metrics = evaluation_metrics();
-  const bool has_accuracy = std::find(metrics.begin(), metrics.end(), "eval_accuracy") != metrics.end();
-  const std::string metric = has_accuracy ? "eval_accuracy" : "eval_loss";
+std::optional<BestStep> RunComparison::best_of(const ComparedRun& run, const std::string& metric) const {
+  bool is_greater_better = grows_when_better(metric);
+  for (const ComparedRun& told : runs) {
+    const auto value = [&](const char* name) {
+      const auto found = told.compared_arguments.find(name);
+      return found == told.compared_arguments.end() ? nlohmann::json() : found->second.value;
+    };
+    const nlohmann::json chosen = value("metric_for_best_model"), greater = value("greater_is_better");
+    if (chosen.is_string() && full_metric_name(chosen.get<std::string>()) == metric && greater.is_boolean())
+      is_greater_better = greater.get<bool>();
+  }
   std::optional<BestStep> best;
   if (!run.state) return best;
   for (const Metrics& entry : run.state->log_history) {
     const auto found = entry.find(metric);
     if (found == entry.end() || !std::isfinite(metric_number(found->second))) continue;
     const double value = metric_number(found->second);
-    if (!best || (has_accuracy ? value > best->value : value < best->value))
-      best = {metric, static_cast<int64_t>(metric_number(entry.at("step"))), value};
+    if (!best || (is_greater_better ? value > best->value : value < best->value))
+      best = {static_cast<int64_t>(metric_number(entry.at("step"))), value};
   }
   return best;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +12,11 @@
 
 namespace shoehorn {
 
+struct ComparedArgument {
+  nlohmann::json value;     // shown
+  nlohmann::json compared;  // of two runs equal where the argument has one meaning
+};
+
 struct ComparedRun {
   std::string name;  // the directory's, or its whole path where two have the same
   std::filesystem::path directory;
@@ -19,11 +25,13 @@ struct ComparedRun {
   nlohmann::json results = nlohmann::json::object();  // all_results.json
   std::filesystem::path results_file = {};            // where that is; empty: nowhere
   nlohmann::json arguments = {};                      // training_args.json; null: none
-  std::vector<std::string> missing = {};              // names of files that are not there
+  // All arguments of the run: those of the file in one spelling, the others by default. What the table does not know is as
+  // it was written. Empty without the file.
+  std::map<std::string, ComparedArgument> compared_arguments = {};
+  std::vector<std::string> missing = {};  // names of files that are not there
 };
 
 struct BestStep {
-  std::string metric;
   int64_t step = 0;
   double value = 0;
 };
@@ -31,8 +39,9 @@ struct BestStep {
 struct RunComparison {
   std::vector<ComparedRun> runs;  // two or more
 
-  // The evaluation with the highest accuracy, or where no run has accuracies, with the lowest loss.
-  std::optional<BestStep> best_of(const ComparedRun& run) const;
+  // The run's evaluation with the best value of the metric, lowest or highest: as a run was told that chooses its best model
+  // by it, else as is usual of the metric. nullopt: its log has none.
+  std::optional<BestStep> best_of(const ComparedRun& run, const std::string& metric) const;
   // The names of the metrics that evaluations of any run have, without runtime and speed; eval_loss first.
   std::vector<std::string> evaluation_metrics() const;
 };

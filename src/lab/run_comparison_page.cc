@@ -58,7 +58,7 @@ std::string comparison_page(const RunComparison& comparison) {
   page.add_heading("Arguments");
   const TextTable arguments = comparison_arguments(comparison);
   if (arguments.rows.empty()) {
-    page.add_paragraph("None differs, apart from where the runs write.");
+    page.add_paragraph(no_difference_text(comparison));
   } else {
     page.add_table(html_table(arguments));
   }

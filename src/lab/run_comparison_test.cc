@@ -77,9 +77,10 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
   const std::string text = format_comparison(comparison);
   EXPECT_TRUE(has_row(text, {"result", "a", "b"})) << text;
   EXPECT_TRUE(has_row(text, {"eval_accuracy", "0.8", "0.9"})) << text;
-  EXPECT_TRUE(has_row(text, {"best step by eval_accuracy", "2: 0.8", "2: 0.9"})) << text;
+  EXPECT_TRUE(has_row(text, {"eval_accuracy, best", "0.8 at step 2", "0.9 at step 2"})) << text;
   EXPECT_TRUE(has_row(text, {"eval_loss", "0.7", "0.7"})) << "of the log, where the results have none\n"
                                                           << text;
+  EXPECT_TRUE(has_row(text, {"eval_loss, best", "0.7 at step 4", "0.7 at step 4"})) << text;
   EXPECT_TRUE(has_row(text, {"training time", "75.5 s", "75.5 s"})) << text;
   EXPECT_TRUE(has_row(text, {"peak of the process", "3.00 MiB", "3.00 MiB"})) << text;
   EXPECT_TRUE(has_row(text, {"learning_rate", "0.0001", "0.0002"})) << text;
@@ -90,7 +91,8 @@ TEST(RunComparison, ResultsStandBesideEachOtherAndOnlyDifferencesOfArguments) {
 
   const nlohmann::ordered_json json = to_json(comparison);
   EXPECT_EQ(json["runs"][1]["name"], "b");
-  EXPECT_EQ(json["runs"][1]["best"]["step"], 2);
+  EXPECT_EQ(json["runs"][1]["best"]["eval_accuracy"]["step"], 2);
+  EXPECT_EQ(json["runs"][1]["best"]["eval_loss"]["step"], 4);
   EXPECT_EQ(json["differing_arguments"]["learning_rate"], nlohmann::json({1e-4, 2e-4}));
   EXPECT_EQ(json["differing_arguments"].size(), 2U);
 
@@ -115,6 +117,51 @@ TEST(RunComparison, AnEmptyTextIsNothingAndResumingIsNoDifference) {
   EXPECT_EQ(text.find("resume_from_checkpoint"), std::string::npos) << text;
 }
 
+// One argument in two spellings is no difference: defaults written or not, numbers and booleans as texts, other names of a
+// flag or a value, paths of one file.
+TEST(RunComparison, AnotherSpellingIsNoDifference) {
+  const TestDirectory directory;
+  directory.write("train.csv", "text,label\n");
+  for (const char* name : {"a", "b"}) write_run(directory.path() / name, 0.8, 1e-4);
+  write_json_atomic(directory.path() / "a/training_args.json",
+                    nlohmann::json{{"learning_rate", "5e-5"},
+                                   {"optim", "adamw_torch"},
+                                   {"train_file", (directory.path() / "train.csv").string()},
+                                   {"evaluation_strategy", "steps"},
+                                   {"logging_steps", 20},
+                                   {"bf16", "true"},
+                                   {"of_the_future", 1},
+                                   {"output_dir", (directory.path() / "a").string()}});
+  write_json_atomic(directory.path() / "b/training_args.json",
+                    nlohmann::json{{"weight_decay", 0},
+                                   {"seed", 42},
+                                   {"train_file", "x/../train.csv"},
+                                   {"eval_strategy", "steps"},
+                                   {"eval_steps", 20.0},
+                                   {"logging_steps", 20.0},
+                                   {"mixed_precision", "bf16"},
+                                   {"of_the_future", 1},
+                                   {"output_dir", "b"}});
+  const RunComparison comparison =
+      read_runs({(directory.path() / "a").string(), (directory.path() / "b").string()});
+  EXPECT_TRUE(comparison_arguments(comparison).rows.empty()) << format_comparison(comparison);
+  EXPECT_NE(comparison_page(comparison).find("No argument differs"), std::string::npos);
+}
+
+// The run's own metric says what is better; a best value far from the end is shown beside the last.
+TEST(RunComparison, TheBestValueStandsBesideTheLast) {
+  const TestDirectory directory;
+  for (const char* name : {"a", "b"}) {
+    write_run(directory.path() / name, 0.8, 1e-4);
+    fs::remove(directory.path() / name / "all_results.json");
+    write_json_atomic(directory.path() / name / "training_args.json",
+                      nlohmann::json{{"metric_for_best_model", "accuracy"}, {"greater_is_better", false}});
+  }
+  const std::string text =
+      format_comparison(read_runs({(directory.path() / "a").string(), (directory.path() / "b").string()}));
+  EXPECT_TRUE(has_row(text, {"eval_accuracy, best", "0.7 at step 4"})) << text;
+}
+
 TEST(RunComparison, WhatIsMissingIsNamed) {
   const TestDirectory directory;
   write_run(directory.path() / "whole", 0.8, 1e-4);
@@ -132,7 +179,14 @@ TEST(RunComparison, WhatIsMissingIsNamed) {
   EXPECT_NE(text.find("running has no all_results.json: only what its log has"), std::string::npos) << text;
   EXPECT_NE(text.find("other/whole has no trainer_state.json: no curves"), std::string::npos) << text;
   EXPECT_NE(text.find("other/whole has no training_args.json"), std::string::npos) << text;
-  EXPECT_NE(text.find("No argument differs."), std::string::npos) << text;
+  EXPECT_NE(text.find("No argument of " + runs[0] +
+                      ", running differs, apart from where the runs write; those of " + runs[2] +
+                      " are not known."),
+            std::string::npos)
+      << text;
+  EXPECT_NE(format_comparison(read_runs({runs[0], runs[2]}))
+                .find("Arguments are not compared: those of " + runs[2] + " are not known."),
+            std::string::npos);
   EXPECT_EQ(comparison.runs[0].name, runs[0]) << "the directories of two have one name";
   EXPECT_EQ(final_value(comparison.runs[1], "eval_loss"), 0.7);
   EXPECT_EQ(final_value(comparison.runs[1], "train_runtime"), std::nullopt);

@@ -1,6 +1,7 @@
 #include "lab/run_comparison_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -38,11 +39,13 @@ bool is_place(const std::string& argument) {
 }
 
 std::string argument_text(const ComparedRun& run, const std::string& name) {
-  const auto found = run.arguments.find(name);
-  if (found == run.arguments.end() || found->is_null()) return kNothing;
-  if (found->is_number_float()) return fmt::format("{}", found->get<double>());  // 20 of 20.0
-  if (!found->is_string()) return format_json(*found, {.indent = -1, .final_newline = false});
-  const std::string text = found->get<std::string>();
+  if (run.arguments.is_null()) return "not known";
+  const auto found = run.compared_arguments.find(name);
+  if (found == run.compared_arguments.end() || found->second.value.is_null()) return kNothing;
+  const nlohmann::json& value = found->second.value;
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());  // 20 of 20.0
+  if (!value.is_string()) return format_json(value, {.indent = -1, .final_newline = false});
+  const std::string text = value.get<std::string>();
   return text.empty() ? kNothing : text;
 }
 
@@ -61,21 +64,38 @@ void add_row(TextTable& table, const RunComparison& comparison, std::string titl
     table.rows.push_back(std::move(row));
 }
 
+// By name, of the runs whose arguments are known; an argument that one of two programs does not have is null there.
 std::set<std::string> differing_arguments(const RunComparison& comparison) {
   std::set<std::string> names;
-  const nlohmann::json* first = nullptr;
+  const ComparedRun* first = nullptr;
+  const auto compared = [](const ComparedRun& run, const std::string& name) {
+    const auto found = run.compared_arguments.find(name);
+    return found == run.compared_arguments.end() ? nlohmann::json() : found->second.compared;
+  };
   for (const ComparedRun& run : comparison.runs) {
     if (run.arguments.is_null()) continue;
-    if (first == nullptr) first = &run.arguments;
-    for (const auto* object : {first, &run.arguments}) {
-      for (const auto& [name, value] : object->items()) {
-        if (!is_place(name) &&
-            first->value(name, nlohmann::json()) != run.arguments.value(name, nlohmann::json()))
-          names.insert(name);
+    if (first == nullptr) first = &run;
+    for (const ComparedRun* one : {first, &run}) {
+      for (const auto& [name, value] : one->compared_arguments) {
+        if (!is_place(name) && compared(*first, name) != compared(run, name)) names.insert(name);
       }
     }
   }
   return names;
+}
+
+std::vector<std::string> names_of_runs(const RunComparison& comparison, bool with_arguments) {
+  std::vector<std::string> names;
+  for (const ComparedRun& run : comparison.runs) {
+    if (run.arguments.is_null() != with_arguments) names.push_back(run.name);
+  }
+  return names;
+}
+
+// More than one value: else the best is the last.
+bool has_several(const ComparedRun& run, const std::string& metric) {
+  return run.state && std::count_if(run.state->log_history.begin(), run.state->log_history.end(),
+                                    [&](const Metrics& entry) { return entry.contains(metric); }) > 1;
 }
 
 }  // namespace
@@ -94,17 +114,18 @@ TextTable comparison_results(const RunComparison& comparison) {
       return value ? format_value(*value, unit) : kNothing;
     });
   };
-  for (const std::string& metric : comparison.evaluation_metrics()) add(metric, metric, Unit::kNumber);
-  std::string best_title = "best step";
-  for (const ComparedRun& run : comparison.runs) {
-    if (const std::optional<BestStep> best = comparison.best_of(run))
-      best_title = "best step by " + best->metric;
+  for (const std::string& metric : comparison.evaluation_metrics()) {
+    add(metric, metric, Unit::kNumber);
+    if (std::none_of(comparison.runs.begin(), comparison.runs.end(),
+                     [&](const ComparedRun& run) { return has_several(run, metric); }))
+      continue;
+    add_row(table, comparison, metric + ", best", [&](const ComparedRun& run) -> std::string {
+      const std::optional<BestStep> best = comparison.best_of(run, metric);
+      return best ? fmt::format("{} at step {}", format_value(best->value, Unit::kNumber),
+                                format_count(best->step))
+                  : kNothing;
+    });
   }
-  add_row(table, comparison, best_title, [&](const ComparedRun& run) -> std::string {
-    const std::optional<BestStep> best = comparison.best_of(run);
-    return best ? fmt::format("{}: {}", format_count(best->step), format_value(best->value, Unit::kNumber))
-                : kNothing;
-  });
   for (const ResultRow& row : kTrainingRows) add(row.title, row.metric, row.unit);
   return table;
 }
@@ -129,11 +150,21 @@ std::vector<std::string> comparison_remarks(const RunComparison& comparison) {
   return lines;
 }
 
+std::string no_difference_text(const RunComparison& comparison) {
+  const std::vector<std::string> known = names_of_runs(comparison, true);
+  const std::vector<std::string> unknown = names_of_runs(comparison, false);
+  if (unknown.empty()) return "No argument differs, apart from where the runs write.";
+  if (known.size() < 2)
+    return fmt::format("Arguments are not compared: those of {} are not known.", fmt::join(unknown, ", "));
+  return fmt::format("No argument of {} differs, apart from where the runs write; those of {} are not known.",
+                     fmt::join(known, ", "), fmt::join(unknown, ", "));
+}
+
 std::string format_comparison(const RunComparison& comparison) {
   std::string text = format_table(comparison_results(comparison));
   const TextTable arguments = comparison_arguments(comparison);
-  text +=
-      arguments.rows.empty() ? "No argument differs.\n" : "Arguments that differ\n" + format_table(arguments);
+  text += arguments.rows.empty() ? no_difference_text(comparison) + "\n"
+                                 : "Arguments that differ\n" + format_table(arguments);
   for (const std::string& line : comparison_remarks(comparison)) text += line + "\n";
   return text;
 }
@@ -146,8 +177,12 @@ nlohmann::ordered_json to_json(const RunComparison& comparison) {
       entry["global_step"] = run.state->global_step;
       entry["max_steps"] = run.state->max_steps;
     }
-    if (const std::optional<BestStep> best = comparison.best_of(run))
-      entry["best"] = {{"metric", best->metric}, {"step", best->step}, {"value", best->value}};
+    nlohmann::ordered_json best = nlohmann::ordered_json::object();
+    for (const std::string& metric : comparison.evaluation_metrics()) {
+      if (const std::optional<BestStep> step = comparison.best_of(run, metric))
+        best[metric] = {{"step", step->step}, {"value", step->value}};
+    }
+    entry["best"] = std::move(best);
     nlohmann::ordered_json results = nlohmann::ordered_json::object();
     for (const auto& [name, value] : run.results.items()) results[name] = value;
     for (const std::string& metric : comparison.evaluation_metrics()) {
@@ -162,9 +197,9 @@ nlohmann::ordered_json to_json(const RunComparison& comparison) {
   for (const std::string& name : differing_arguments(comparison)) {
     nlohmann::ordered_json values = nlohmann::ordered_json::array();
     for (const ComparedRun& run : comparison.runs) {
-      const auto found = run.arguments.find(name);
-      values.push_back(found == run.arguments.end() ? nlohmann::ordered_json()
-                                                    : nlohmann::ordered_json(*found));
+      const auto found = run.compared_arguments.find(name);
+      values.push_back(found == run.compared_arguments.end() ? nlohmann::ordered_json()
+                                                             : nlohmann::ordered_json(found->second.value));
     }
     arguments[name] = std::move(values);
   }

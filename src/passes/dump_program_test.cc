@@ -9,22 +9,22 @@
 namespace shoehorn {
 namespace {
 
+template <typename Error>
 std::string dump_failure(const std::filesystem::path& directory) {
   StepOptions options;
   options.dump_directory = directory.string();
-  return message_of<SystemError>([&] { testing::build(options); });
+  return message_of<Error>([&] { testing::build(options); });
 }
 
 TEST(DumpProgram, SaysWhyItCannotWrite) {
   const TestDirectory directory;
   const auto file = directory.write("file", "x");
-  const std::string under_a_file = dump_failure(file / "dump");
-  EXPECT_TRUE(contains(under_a_file, (file / "dump").string()));
-  EXPECT_TRUE(contains(under_a_file, "Not a directory"));
-  EXPECT_TRUE(contains(under_a_file, "--dump_program"));
+  const std::string under_a_file = dump_failure<UserError>(file / "dump");
+  EXPECT_TRUE(contains(under_a_file, file.string()));
+  EXPECT_TRUE(contains(under_a_file, "expected a directory, got a file"));
   // A directory that has the name of the first file.
   directory.write("taken/00-capture.train_step.txt/x", "x");
-  const std::string taken = dump_failure(directory.path() / "taken");
+  const std::string taken = dump_failure<SystemError>(directory.path() / "taken");
   EXPECT_TRUE(contains(taken, "00-capture.train_step.txt"));
   EXPECT_TRUE(contains(taken, "Is a directory"));
 }

@@ -43,9 +43,7 @@ void backward(ProgramFamily& family, const StepOptions&) {
 
 void dump_programs(const ProgramFamily& family, const std::string& directory, size_t number,
                    const std::string& pass) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw_system_error(directory, "make this directory for --dump_program", error.value());
+  ensure_writable_directory(directory);
   for (const Program& program : family.programs) {
     const auto file =
         std::filesystem::path(directory) / fmt::format("{:02}-{}.{}.txt", number, pass, program.name());

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -25,6 +27,42 @@ const std::map<std::string, std::string>& units() {
       {"bfloat16", "flop/s"},   {"float16", "flop/s"},    {"float8", "flop/s"},  {"link", "bytes/s"},
       {"host_link", "bytes/s"}, {"cores", "cores"},       {"base_clock", "Hz"}};
   return all;
+}
+
+// "NVIDIA A100-80GB": a100, 80gb. Makers are left out.
+std::vector<std::string> parts_of_name(const std::string& text) {
+  static const std::set<std::string> makers = {"nvidia", "amd", "intel"};
+  std::vector<std::string> parts;
+  std::string part;
+  const auto end_part = [&] {
+    if (!part.empty() && !makers.contains(part)) parts.push_back(part);
+    part.clear();
+  };
+  for (const char character : text) {
+    if (std::isalnum(static_cast<unsigned char>(character)) != 0)
+      part += static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
+    else
+      end_part();
+  }
+  end_part();
+  return parts;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, ""));
+}
+
+// True if each part that is asked for is one of the device's: "9654" of epyc-9654. A piece of a part is not: an L40 is no
+// L40S.
+bool has_parts(const Device& device, const std::vector<std::string>& asked) {
+  std::set<std::string> own;
+  std::vector<std::string> names = device.aliases;
+  names.insert(names.end(), {device.name, device.title});
+  for (const std::string& name : names) {
+    for (std::string& part : parts_of_name(name)) own.insert(std::move(part));
+  }
+  return !asked.empty() &&
+         std::all_of(asked.begin(), asked.end(), [&](const std::string& part) { return own.contains(part); });
 }
 
 // Refuses all but what the form has.
@@ -98,7 +136,9 @@ double Device::peak_flops(DType operands) const {
 }
 
 bool Device::answers_to(const std::string& asked) const {
-  return asked == name || std::find(aliases.begin(), aliases.end(), asked) != aliases.end();
+  const std::vector<std::string> parts = parts_of_name(asked);
+  const auto is_asked = [&](const std::string& own) { return joined(parts_of_name(own)) == joined(parts); };
+  return is_asked(name) || is_asked(title) || std::any_of(aliases.begin(), aliases.end(), is_asked);
 }
 
 Device device_from_json(const json& object, const std::string& source) {
@@ -142,13 +182,25 @@ std::vector<Device> load_devices(const std::filesystem::path& directory) {
 
 const Device& find_device(const std::vector<Device>& devices, const std::string& name,
                           const std::string& what) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, all_names;
+  std::vector<const Device*> meant;
   for (const Device& device : devices) {
     if (device.answers_to(name)) return device;
     names.push_back(device.name);
+    all_names.push_back(device.name);
+    all_names.insert(all_names.end(), device.aliases.begin(), device.aliases.end());
+    if (has_parts(device, parts_of_name(name))) meant.push_back(&device);
   }
-  throw user_error("[{}] expected a file that `shoehorn env --json` wrote, or one of {}, got '{}'", what,
-                   fmt::join(names, ", "), name);
+  if (meant.size() == 1) return *meant[0];
+  const std::string asked = joined(parts_of_name(name));
+  std::string hint = asked.empty() ? "" : did_you_mean(nearest_name(asked, all_names));
+  if (meant.size() > 1) {
+    std::vector<std::string> several;
+    for (const Device* device : meant) several.push_back(device->name);
+    hint = fmt::format("; it may be {}", fmt::join(several, " or "));
+  }
+  throw user_error("[{}] expected a file that `shoehorn env --json` wrote, or one of {}, got '{}'{}", what,
+                   fmt::join(names, ", "), name, hint);
 }
 
 OtherMachine machine_of(const Device& device) {

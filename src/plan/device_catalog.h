@@ -31,6 +31,7 @@ struct Device {
   double figure(const std::string& name) const;
   // The peak of products with such operands. A type that the device does not multiply is multiplied as fp32.
   double peak_flops(DType operands) const;
+  // By name, title or alias, in any case and with any separators, also without the maker: "A100 80GB" is a100-80gb.
   bool answers_to(const std::string& asked) const;
 };
 
@@ -41,7 +42,8 @@ Device device_from_json(const nlohmann::json& json, const std::string& source);
 // Of all *.json in the directory, by name. UserError as above, and where two answer to one name.
 std::vector<Device> load_devices(const std::filesystem::path& directory);
 
-// UserError naming `what` and the known names if none answers to `name`.
+// The device that answers to `name`, or the only one that has all parts of it: "9654" is epyc-9654. UserError naming `what`
+// and the known names if there is none, and the nearest; if there are several, which.
 const Device& find_device(const std::vector<Device>& devices, const std::string& name,
                           const std::string& what);
 

@@ -32,6 +32,26 @@ TEST(DeviceCatalogTest, EveryFileIsInTheForm) {
             std::string::npos);
 }
 
+TEST(DeviceCatalogTest, ANameMayBeShortAndInAnyCase) {
+  const std::vector<Device> devices = load_devices(catalog());
+  const auto found = [&](const char* name) { return find_device(devices, name, "--machine_profile").name; };
+  for (const char* name : {"A100", "a100-80gb", "A100 80GB", "a100-80", "NVIDIA A100-80GB", "A100_80GB"})
+    EXPECT_EQ(found(name), "a100-80gb") << name;
+  EXPECT_EQ(found("A100-40GB"), "a100-40gb");
+  EXPECT_EQ(found("H-100"), "h100");
+  EXPECT_EQ(found("L40S"), "l40s");
+  for (const char* name : {"RTX4090", "rtx 4090", "NVIDIA GeForce RTX 4090", "4090"})
+    EXPECT_EQ(found(name), "rtx-4090") << name;
+  EXPECT_EQ(found("9654"), "epyc-9654");
+  EXPECT_EQ(found("AMD EPYC 9654"), "epyc-9654");
+  EXPECT_EQ(found("Xeon Platinum 8480+"), "xeon-8480");
+  const auto refusal = [&](const char* name) { return refusal_of([&] { found(name); }); };
+  EXPECT_TRUE(contains(refusal("epyc"), "got 'epyc'; it may be epyc-7763 or epyc-9654")) << refusal("epyc");
+  EXPECT_TRUE(contains(refusal("h10"), "did you mean h100?")) << refusal("h10");
+  EXPECT_TRUE(contains(refusal("L40"), "did you mean")) << "an L40 is another device than an L4 or L40S";
+  EXPECT_TRUE(contains(refusal("nvidia"), "expected a file")) << "a maker is no device";
+}
+
 TEST(DeviceCatalogTest, TypesThatADeviceDoesNotMultiplyAreFp32) {
   const std::vector<Device> devices = load_devices(catalog());
   const Device v100 = find_device(devices, "v100", "");

@@ -96,9 +96,7 @@ std::string host_name() {
 
 std::filesystem::path new_file_in(const std::filesystem::path& directory) {
   static std::atomic<int64_t> number{0};
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw_system_error(directory, "make the directory", error.value());
+  ensure_writable_directory(directory);
   return directory / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", static_cast<int64_t>(wall_seconds()),
                                  host_name(), getpid(), number++);
 }

@@ -72,10 +72,10 @@ TEST(EventFileTest, IsASequenceOfRecordsThatBeginsWithTheVersion) {
   EXPECT_NE(records[2].find("args/text_summary"), std::string::npos);
 }
 
-TEST(EventFileTest, ADirectoryThatCannotBeMadeIsASystemError) {
+TEST(EventFileTest, ADirectoryThatCannotBeMadeIsTheUsers) {
   const TestDirectory directory;
   write_text_atomic(directory.path() / "file", "x");
-  EXPECT_THROW(EventFile(directory.path() / "file" / "runs"), SystemError);
+  EXPECT_THROW(EventFile(directory.path() / "file" / "runs"), UserError);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "exec/backend/host_backend.h"
+#include "exec/null/null_backend.h"
 #include "tasks/single_label_classification.h"
 #include "train/test_support.h"
 
@@ -55,6 +57,45 @@ TEST(Session, WorkOfAStepGrowsWithMicroBatchesAndRecompute) {
   const Session recompute(model, options);
   EXPECT_GT(recompute.step_flops(), one.step_flops());
   EXPECT_LT(recompute.step_flops(), 4.0 / 3 * one.step_flops());
+}
+
+// Plans as another backend, and counts how often the code that it made is to be freed.
+class CountingBackend final : public HostBackend {
+ public:
+  explicit CountingBackend(std::shared_ptr<const Backend> plans) : plans_(std::move(plans)) {}
+
+  int64_t releases() const { return releases_; }
+
+  const MachineProfile& machine() const override { return plans_->machine(); }
+  int64_t workspace_bytes(const Program& program, const Node& node) const override {
+    return plans_->workspace_bytes(program, node);
+  }
+  void release_unused_code() const override { ++releases_; }
+  PreparedNode prepare(const Program& program, const Node& node, const NodeBuffers& buffers,
+                       Stream& stream) const override {
+    return plans_->prepare(program, node, buffers, stream);
+  }
+  MachineLimits measure_limits() const override { return plans_->measure_limits(); }
+  std::vector<ArithmeticPeak> measure_arithmetic_peaks() const override { return {}; }
+  int64_t rows_of_full_tiles(DType operands) const override { return plans_->rows_of_full_tiles(operands); }
+
+ private:
+  std::shared_ptr<const Backend> plans_;
+  mutable int64_t releases_ = 0;
+};
+
+TEST(Session, CodeOutlivesTheSessionWhereAskedFor) {
+  const BertForSequenceClassification model(tiny_bert());
+  for (const bool keeps_code : {false, true}) {
+    const auto backend = std::make_shared<const CountingBackend>(make_null_backend());
+    SessionOptions options = options_for();
+    options.backend = backend;
+    options.keeps_code = keeps_code;
+    {
+      const Session session(model, options);
+    }
+    EXPECT_EQ(backend->releases(), keeps_code ? 0 : 1);
+  }
 }
 
 TEST(Session, PlanIsTheSameEachTimeAndReservesNothing) {

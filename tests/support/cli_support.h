@@ -32,8 +32,8 @@ struct ProgramLimits {
   int ignored_signal = 0;             // above 0: ignored from the start, as nohup does
 };
 
-// The text without the line that says how busy the machine is (train/load_notice.h): it comes or not, and with other
-// numbers, whatever is tested.
+// The text without the lines that say how busy the machine is (train/load_notice.h, base/other_load.h): they come or not,
+// and with other numbers, whatever is tested.
 std::string without_load_notice(const std::string& text);
 
 // For a child of the tests before it becomes a program. Programs take signals, whatever the tests were started under: nohup

@@ -10,6 +10,8 @@
 #include <array>
 #include <chrono>
 
+#include "exec/cpu/settled_best.h"
+
 namespace shoehorn::cpu {
 
 namespace {
@@ -147,18 +149,19 @@ __attribute__((target("amx-tile,amx-bf16"))) double run_amx_bf16(int64_t iterati
 
 // The best of several runs on `threads` threads; a run is long beside the start of a team.
 double measure(const ArithmeticLoop& loop, int threads) {
-  constexpr int kRuns = 5;
+  constexpr size_t kRuns = 5;
+  constexpr double kMostSeconds = 0.3;
   constexpr int kCalls = 8;
-  double best = 0;
-  for (int run = 0; run < kRuns; ++run) {
-    double multiply_adds = 0;
+  double multiply_adds = 0;  // of a run
+  const double seconds = settled_best_seconds(kRuns, kMostSeconds, [&] {
+    double done = 0;
     const auto start = std::chrono::steady_clock::now();
-#pragma omp parallel num_threads(threads) reduction(+ : multiply_adds)
-    for (int call = 0; call < kCalls; ++call) multiply_adds += loop.run(kMaxIterations);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2 * multiply_adds / seconds.count());
-  }
-  return best;
+#pragma omp parallel num_threads(threads) reduction(+ : done)
+    for (int call = 0; call < kCalls; ++call) done += loop.run(kMaxIterations);
+    multiply_adds = done;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
+  return 2 * multiply_adds / seconds;
 }
 
 }  // namespace

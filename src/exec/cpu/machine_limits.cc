@@ -15,21 +15,22 @@
 #include "base/error.h"
 #include "exec/cpu/elementwise/elementwise.h"
 #include "exec/cpu/products/matmul.h"
+#include "exec/cpu/settled_best.h"
 
 namespace shoehorn::cpu {
 
 namespace {
 
-// The best of several runs: a limit is what the machine reaches when nothing is in its way.
-double best_seconds(int runs, const std::function<void()>& work) {
-  double best = 1e30;
+// Of one kernel and size; on an idle machine runs take a tenth of it.
+constexpr double kMostSeconds = 0.6;
+
+double best_seconds(size_t least_runs, const std::function<void()>& work) {
   work();
-  for (int i = 0; i < runs; ++i) {
+  return settled_best_seconds(least_runs, kMostSeconds, [&work] {
     const auto start = std::chrono::steady_clock::now();
     work();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
 }
 
 struct ProductSize {

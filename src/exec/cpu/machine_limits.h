@@ -9,7 +9,8 @@ namespace shoehorn::cpu {
 // The profile for an OpenMP team of `threads` threads.
 MachineProfile machine_profile(int threads);
 
-// Each limit is the best of several runs. Takes a second or a few in all, and 0.15 GB of memory meanwhile.
+// Each limit is the best of several runs (settled_best.h). Takes a second in all, on a busy machine up to five, and 0.15 GB
+// of memory meanwhile.
 MachineLimits measure_machine_limits();
 
 }  // namespace shoehorn::cpu
