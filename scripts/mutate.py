@@ -24,7 +24,7 @@ those that it matches.
 
 Exit: 0; 1 where a mutant lives without a reason, has a reason and was killed, or does not build; 2 where the list is not
 true of the files: the text to replace must be in its file exactly once. --check does only this last step, and looks
-whether docs/mutants.md is what the results give.
+whether docs/mutants.md is what the results give; with --in-front-of also whether BUILD has the tests that the list names.
 """
 
 import argparse
@@ -74,6 +74,17 @@ def defects(mutants):
             count = file.read().count(mutant["old"])
         if count != 1:
             found.append(f"{name}: expected its old text once in {mutant['file']}, got {count} times")
+    return found
+
+
+def tests_that_are_not(mutants, tree):
+    """Names of tests in the list that the build does not have, a line each."""
+    found = []
+    for test in sorted({test for mutant in mutants for test in mutant["tests"]}):
+        name, _, only = test.partition(":")
+        listed = run([tree.program(name), "--gtest_list_tests", f"--gtest_filter={only or '*'}"]).stdout
+        if not re.search(r"^  \S", listed, re.MULTILINE):
+            found.append(f"{LIST}: no test matches {test}")
     return found
 
 
@@ -351,6 +362,8 @@ def main():
         with open(page, encoding="utf-8") as file:
             if file.read() != report(mutants, results):
                 sys.exit(f"[mutate] {REPORT} is not what {RESULTS} gives: run scripts/mutate.py --continue")
+        if args.in_front_of and (missing := tests_that_are_not(mutants, Tree(ROOT, os.path.abspath(args.in_front_of), 1))):
+            sys.exit("\n".join(missing))
         print(f"{len(mutants)} mutants apply")
         return
 
