@@ -177,14 +177,33 @@ TEST_F(CliRanks, AStopSavesACheckpoint) {
 }
 
 // A rank is killed, and the run goes on from its last checkpoint to the result of one that nobody disturbed.
-TEST_F(CliRanks, ARestartGoesOnFromTheLastCheckpoint) {
-  const std::vector<std::string> more = {"--max_steps",        "3000", "--save_steps",    "500",
-                                         "--save_total_limit", "2",    "--logging_steps", "500"};
+class CliRestartedRanks : public CliRanks {
+ protected:
+  void expect_same_result(const std::vector<std::string>& flags_of_launch,
+                          const std::vector<std::string>& flags_of_train) const;
+};
+
+TEST_F(CliRestartedRanks, GoOnFromTheLastCheckpoint) {
+  expect_same_result({"--keep_ranks"}, {});
+}
+
+// Ranks that train alone are as many again without being told, for each has an optimizer of its own.
+TEST_F(CliRestartedRanks, GoOnAlone) {
+  expect_same_result({},
+                     {"--local_sgd_steps", "20", "--outer_learning_rate", "0.7", "--outer_momentum", "0.9"});
+}
+
+void CliRestartedRanks::expect_same_result(const std::vector<std::string>& flags_of_launch,
+                                           const std::vector<std::string>& flags_of_train) const {
+  std::vector<std::string> more = {"--max_steps",        "3000", "--save_steps",    "500",
+                                   "--save_total_limit", "2",    "--logging_steps", "500"};
+  more.insert(more.end(), flags_of_train.begin(), flags_of_train.end());
   std::vector<std::string> words = train_words(more);
   words.insert(words.end(), {"--output_dir", path("undisturbed").string()});
   ASSERT_EQ(run(on_ranks(2, words)).exit_code, 0);
   words = on_ranks(2, train_words(more));
-  words.insert(words.begin() + 1, {"--max_restarts", "1", "--keep_ranks"});
+  words.insert(words.begin() + 1, {"--max_restarts", "1"});
+  words.insert(words.begin() + 3, flags_of_launch.begin(), flags_of_launch.end());
   StartedProgram program(words, directory_.path());
   ASSERT_TRUE(wait_for(program, "step 1000 "));
   const std::map<int, pid_t> ranks = ranks_of(program.pid());

@@ -39,6 +39,12 @@ inline const std::pair<const std::string, std::string> kNothingToPrefetch = {
     "zero_prefetch_layers", "there is one rank; Zero has its tests"};
 inline const std::pair<const std::string, std::string> kNothingToKeepWhole = {
     "zero_persistence_threshold", "there is one rank; Zero has its tests"};
+inline const std::pair<const std::string, std::string> kNobodyToAverageWith = {
+    "local_sgd_steps", "there is one rank; LocalSgd has its tests"};
+inline const std::pair<const std::string, std::string> kNoAverageToReach = {
+    "outer_learning_rate", "there is one rank; LocalSgd has its tests"};
+inline const std::pair<const std::string, std::string> kNoMomentumOfAverages = {
+    "outer_momentum", "there is one rank; LocalSgd has its tests"};
 // Of every command that opens a model.
 inline const std::pair<const std::string, std::string> kSameTask = {
     "task", "it is what the model's config names; CliLanguageTest has another"};

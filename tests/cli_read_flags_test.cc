@@ -43,6 +43,9 @@ TEST_F(CliReadFlags, Plan) {
        kNothingToShard,
        kNothingToPrefetch,
        kNothingToKeepWhole,
+       kNobodyToAverageWith,
+       kNoAverageToReach,
+       kNoMomentumOfAverages,
        kSameTask});
 }
 

@@ -55,6 +55,9 @@ TEST_F(CliReadFlags, Train) {
             kNothingToShard,
             kNothingToPrefetch,
             kNothingToKeepWhole,
+            kNobodyToAverageWith,
+            kNoAverageToReach,
+            kNoMomentumOfAverages,
             kSameTask,
             {"ignore_mismatched_sizes", "the labels are the model's; CliHeadSize has others"},
             {"ddp_timeout", "there is one rank; CliRanks has its test"},
@@ -84,7 +87,10 @@ TEST_F(CliReadFlags, Anatomy) {
        kOneBucket,
        kNothingToShard,
        kNothingToPrefetch,
-       kNothingToKeepWhole},
+       kNothingToKeepWhole,
+       kNobodyToAverageWith,
+       kNoAverageToReach,
+       kNoMomentumOfAverages},
       {{"bf16_full_eval", {"--inference"}}, {"fp16_full_eval", {"--inference"}}, {"loss_scale", {"--fp16"}}});
 }
 

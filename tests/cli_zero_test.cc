@@ -72,5 +72,18 @@ TEST_F(CliZero, PlansARankOfMany) {
   }
 }
 
+// The words of a plan: a step's average, and a row beside the other ways to share a step.
+TEST_F(CliZero, PlansRanksThatTrainAlone) {
+  const ProgramRun planned = run({"plan", "--model", "bert-mini", "--world_size", "4", "--local_sgd_steps",
+                                  "100", "--outer_momentum", "0.9", "--explain"});
+  ASSERT_EQ(planned.exit_code, 0) << planned.error;
+  EXPECT_TRUE(contains(planned.output, "by each of 4 ranks on average, all of it every 100 steps"))
+      << planned.output;
+  EXPECT_TRUE(contains(planned.output, "local SGD, 100")) << planned.output;
+  EXPECT_EQ(run({"plan", "--model", "bert-mini", "--world_size", "4", "--local_sgd_steps", "100", "--fp16"})
+                .exit_code,
+            2);
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -43,7 +43,7 @@ bool sends_messages(const Node& node) {
 std::vector<CollectiveTraffic> step_traffic(const Session& session) {
   std::map<OpKind, CollectiveTraffic> kinds;
   for (const Program& program : session.family().programs) {
-    const auto runs = static_cast<double>(session.calls_in_step(program));
+    const double runs = session.calls_in_step(program);
     if (runs == 0) continue;
     for (const Node& node : program.nodes()) {
       if (!sends_messages(node)) continue;

@@ -62,7 +62,7 @@ DType product_operands(const OpContext& node) {
 std::vector<NodeWork> planned_work(const Session& session) {
   std::vector<NodeWork> nodes;
   for (const Program& program : session.family().programs) {
-    const auto runs = static_cast<double>(session.calls_in_step(program));
+    const double runs = session.calls_in_step(program);
     if (runs == 0) continue;
     for (const Node& node : program.nodes()) {
       const OpContext context{program, node};

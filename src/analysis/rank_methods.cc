@@ -24,10 +24,10 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
   SessionOptions base = options;
   base.step.dump_directory.clear();
   base.step.activation_budget.reset();  // the set that it chose stays
+  base.step.ranks.local_sgd_steps = 0;
   std::vector<RankMethod> methods;
-  for (int64_t stage = 0; stage < kStages; ++stage) {
-    RankMethod& method = methods.emplace_back(RankMethod{.name = name_of_stage(stage)});
-    base.step.ranks.zero_stage = stage;
+  const auto add = [&](const std::string& name) {
+    RankMethod& method = methods.emplace_back(RankMethod{.name = name});
     try {
       const Session session(model, base);
       method.arena_bytes = session.plan().arena_bytes();
@@ -36,6 +36,15 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
     } catch (const UserError& error) {
       method.refusal = error.what();
     }
+  };
+  for (int64_t stage = 0; stage < kStages; ++stage) {
+    base.step.ranks.zero_stage = stage;
+    add(name_of_stage(stage));
+  }
+  if (const int64_t alone = options.step.ranks.local_steps(); alone > 0) {
+    base.step.ranks.zero_stage = options.step.ranks.zero_stage;
+    base.step.ranks.local_sgd_steps = alone;
+    add(fmt::format("local SGD, {}", alone));
   }
   return methods;
 }

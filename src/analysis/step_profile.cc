@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "analysis/sized_program.h"
 #include "base/error.h"
@@ -40,7 +41,7 @@ StepProfile::StepProfile(const Session& session, int64_t steps)
   int64_t nodes = 0;
   int64_t counts = 0;
   for (const Program& program : session.family().programs) {
-    const int64_t calls = session.calls_in_step(program);
+    const auto calls = static_cast<int64_t>(std::ceil(session.calls_in_step(program)));
     runs += calls;
     nodes += calls * static_cast<int64_t>(program.nodes().size());
     counts += calls * static_cast<int64_t>(program.counts().size());

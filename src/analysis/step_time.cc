@@ -51,7 +51,7 @@ StepTime time_of_step(const Session& session, const std::optional<SampleLengths>
   StepTime time;
   if (link != nullptr) time.messages.emplace().link = *link;
   for (const Program& program : session.family().programs) {
-    const auto runs = static_cast<double>(session.calls_in_step(program));
+    const double runs = session.calls_in_step(program);
     if (runs == 0) continue;
     std::optional<Program> shorter;
     if (lengths) shorter = at_lengths(program, *lengths);

@@ -46,6 +46,28 @@ std::vector<ArgumentSpec> ranks() {
        .field = &Args::zero_persistence_threshold,
        .resume = kFree,
        .help = "zero_stage 3: weights of at most so many elements stay whole on each rank"},
+      {.name = "local_sgd_steps",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
+       .field = &Args::local_sgd_steps,
+       .resume = kState,
+       .help =
+           "ranks train alone for so many steps, each with an optimizer of its own, and then average their weights, "
+           "for slow links; 0: they sum gradients in every step. It is another algorithm (local SGD; with "
+           "--outer_momentum DiLoCo)"},
+      {.name = "outer_learning_rate",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
+       .field = &Args::outer_learning_rate,
+       .resume = kNumerics,
+       .help =
+           "local_sgd_steps: how far weights go towards their average; 1 is the average, DiLoCo takes 0.7"},
+      {.name = "outer_momentum",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
+       .field = &Args::outer_momentum,
+       .resume = kNumerics,
+       .help = "local_sgd_steps: Nesterov's momentum over averages; DiLoCo takes 0.9"},
       {.name = "deepspeed",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByBench,

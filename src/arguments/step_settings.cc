@@ -37,6 +37,9 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.ranks.zero_stage = args.zero_stage;
   step.ranks.zero_prefetch_layers = args.zero_prefetch_layers;
   step.ranks.zero_persistence_threshold = args.zero_persistence_threshold;
+  step.ranks.local_sgd_steps = args.local_sgd_steps;
+  step.ranks.outer_learning_rate = static_cast<float>(args.outer_learning_rate);
+  step.ranks.outer_momentum = static_cast<float>(args.outer_momentum);
   if (args.ddp_bucket_cap_mb) step.ranks.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
   step.activation_budget = activation_budget_of(args);

@@ -174,6 +174,9 @@ struct TrainingArguments {
   int64_t zero_stage = 0;
   int64_t zero_prefetch_layers = 1;
   int64_t zero_persistence_threshold = 100000;
+  int64_t local_sgd_steps = 0;  // 0: gradients are summed in every step
+  double outer_learning_rate = 1;
+  double outer_momentum = 0;
   // Files or JSON texts, and FSDP's words: arguments/neighbour_configs.h makes arguments of them.
   std::string deepspeed = {};
   std::string fsdp = {};

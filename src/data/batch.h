@@ -48,6 +48,8 @@ struct BatchOptions {
   // Every rank runs as many micro-batches of a window, for they exchange something within each: some run another's at the
   // end.
   bool deals_evenly = false;
+  // The loss of a rank is the mean over the targets of its own micro-batches, not of all ranks'.
+  bool divides_by_own_targets = false;
   int32_t pad_token_id = 0;
 };
 

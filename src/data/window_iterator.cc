@@ -98,7 +98,8 @@ Window WindowIterator::describe(int64_t update_step) const {
       ++window.samples;
       window.tokens += dataset_.length(sample);
       window.target_items += dataset_.target_items(sample);
-      window.target_weight += target_weight(dataset_, sample, class_weights_);
+      if (!options_.divides_by_own_targets || i % options_.world_size == options_.rank)
+        window.target_weight += target_weight(dataset_, sample, class_weights_);
     }
   }
   if (dealt == 0) window.target_weight = std::numeric_limits<double>::infinity();

@@ -50,7 +50,8 @@ struct Window {
   int64_t samples = 0;
   int64_t tokens = 0;        // real tokens of the input
   int64_t target_items = 0;  // labels that count, over the whole window
-  // The sum of their classes' weights; their number where classes have none. Infinite for a rank that runs another's
+  // The sum of their classes' weights, of the rank's own micro-batches where it divides by these
+  // (BatchOptions::divides_by_own_targets); their number where classes have none. Infinite for a rank that runs another's
   // micro-batch: divided by it, that adds nothing to losses and gradients.
   double target_weight = 0;
   bool last_of_epoch = false;

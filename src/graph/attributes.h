@@ -179,6 +179,13 @@ struct UpdateAttributes {
   float max_gradient = std::numeric_limits<float>::infinity();
 };
 
+// Of the outer update of local SGD: see ops/outer_update_ops.cc.
+struct OuterUpdateAttributes {
+  int64_t ranks = 1;  // whose outer gradients were added up
+  float learning_rate = 1;
+  float momentum = 0;
+};
+
 // How ranks share a row of elements: part r of it is elements [r * piece, (r + 1) * piece), as far as there are so many.
 // Where a rank stores its part it has `piece` elements, of which those behind the last are padding.
 struct RingSegment {
@@ -200,7 +207,8 @@ using AnyAttributes =
                  DropoutAttributes, AttentionAttributes, LossAttributes, LinearLossGradAttributes,
                  ViewAttributes, CastAttributes, EmbeddingAttributes, ScatterAttributes, ClipAttributes,
                  LossScaleAttributes, UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes,
-                 NoiseAttributes, RotaryTableAttributes, RotaryAttributes, CollectiveAttributes>;
+                 NoiseAttributes, RotaryTableAttributes, RotaryAttributes, CollectiveAttributes,
+                 OuterUpdateAttributes>;
 
 // The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
 // programs copies nodes.

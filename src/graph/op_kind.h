@@ -79,6 +79,9 @@ enum class OpKind : uint8_t {
   kLion,
   kLion8bit,
   kAdafactor,
+  kOuterStart,
+  kOuterGradient,
+  kOuterUpdate,
   // between ranks
   kAllReduce,
   kReduceScatter,

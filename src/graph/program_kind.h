@@ -12,14 +12,15 @@ enum class ProgramKind : uint8_t {
   kMicroBatchNext,   // the same for a later micro-batch; its gradients are added
   kUpdate,           // everything after the last micro-batch
   kEvaluate,         // a forward over one batch, without dropout
-  kGatherWeights,  // whole weights of what each rank has of them; behind a load, for they are kept from step to step
+  kAfterLoad,        // what follows from weights that were loaded: whole ones of what each rank has of them
+  kOuterUpdate,      // the average over ranks that have trained alone for some steps
 };
 
 struct ProgramTraits {
   std::string_view name;     // in dumps, profiles and messages
   bool reads_batch = false;  // runs the model on a batch
   bool trains = false;       // with dropout, and with a backward
-  bool updates = false;      // changes weights and optimizer states
+  bool updates = false;      // changes weights and optimizer states, once a step
 };
 
 const ProgramTraits& traits_of(ProgramKind kind);

@@ -65,6 +65,12 @@ struct ShardedTensor {
   int32_t owner() const { return shard ? shard->owner : 0; }
 };
 
+// One of several processes that have a weight alike, and each states of its own for it (local SGD).
+struct Replica {
+  int32_t number = 0;
+  int32_t count = 1;
+};
+
 // Elements are stored in the order of the tensor's slice (base/slice.h), from `offset_elements` of the storage on.
 struct Parameter : ShardedTensor {
   std::string name;   // as in a Hugging Face checkpoint
@@ -76,6 +82,7 @@ struct Parameter : ShardedTensor {
   bool is_layer_norm = false;  // the scale or shift of a LayerNorm, which has no weight decay
   bool is_adapter = false;     // the pass `lora` added it; no file of the base model has it
   float weight_decay = 0;
+  std::optional<Replica> own_states;  // none: the process's states are those of all that have the weight
   Initializer initializer;
 };
 

@@ -18,6 +18,7 @@ std::vector<OpInfo> loss_ops();
 std::vector<OpInfo> vocabulary_loss_ops();
 std::vector<OpInfo> loss_scale_ops();
 std::vector<OpInfo> update_ops();
+std::vector<OpInfo> outer_update_ops();
 std::vector<OpInfo> collective_ops();
 
 // Type rules that several families use. Each throws through fail_type.

@@ -78,6 +78,15 @@ std::optional<Shard> block_shard(const Parameter& parameter) {
                .owner = parameter.owner()};
 }
 
+// [replicas, …], of which this one has its own.
+void become_own(OptimizerState& kept, const Replica& replica) {
+  CHECK(!kept.is_sharded(), "{} is sharded, and each process has its own", kept.name);
+  const int64_t elements = kept.global_elements();
+  kept.shape.insert(kept.shape.begin(), replica.count);
+  kept.shard = Shard{.slice = Slice::range(replica.number * elements, (replica.number + 1) * elements),
+                     .owner = replica.number};
+}
+
 // The stream is the parameter's number, which no pass changes.
 UpdatedParameter updated_parameter(const StateTable& state, ParameterId id) {
   const Parameter& parameter = state.parameter(id);
@@ -192,6 +201,9 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
   const int64_t blocks = blocks_of(parameter.global_elements());
   for (size_t i = 0; in_8bit && i < names.size(); ++i)
     add(fmt::format("absmax{}", i + 1), DType::kF32, {blocks}).shard = block_shard(parameter);
+  if (parameter.own_states) {
+    for (OptimizerState& kept : states) become_own(kept, *parameter.own_states);
+  }
   return states;
 }
 

@@ -26,6 +26,7 @@ struct OptimizerState : ShardedTensor {
 // The states of a parameter. Of a shard: a state of each element is cut as the parameter is; the scales of 8-bit
 // blocks are those of its blocks; Adafactor's moments of rows and of columns, which every element moves, are held whole
 // by each process that holds any element, and written by the owner of the parameter's first element.
+// Of a replica, a state of each replica is one tensor, of which a process has and writes its own.
 // InternalError for a shard that cuts 8-bit blocks (see shard_multiple).
 std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter);
 

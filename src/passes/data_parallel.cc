@@ -126,7 +126,7 @@ void scatter_gradients(ProgramFamily& family, Program& program, const StepOption
 }
 
 void data_parallel(ProgramFamily& family, const StepOptions& options) {
-  if (options.ranks.world_size == 1) return;
+  if (options.ranks.world_size == 1 || options.ranks.local_steps() > 0) return;
   const bool is_sharded = family.shards_what_is_trained();
   const bool is_scattered = is_sharded && has_scattered_gradients(family);
   for (Program& program : family.programs) {

@@ -494,6 +494,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
                                              "shard_weights",
                                              "accumulate",
                                              "data_parallel",
+                                             "local_sgd",
                                              "gather_weights",
                                              "update",
                                              "update_in_backward",
@@ -520,7 +521,7 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   build(options);
   for (const char* name :
        {"00-capture.train_step.txt", "05-fuse_attention.train_step.txt", "13-backward.evaluate.txt",
-        "18-accumulate.micro_batch_next.txt", "23-fuse_update.update.txt"}) {
+        "18-accumulate.micro_batch_next.txt", "24-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

@@ -19,6 +19,7 @@
 #include "passes/fuse_attention.h"
 #include "passes/fuse_vocabulary_gradient.h"
 #include "passes/gather_early.h"
+#include "passes/local_sgd.h"
 #include "passes/lora.h"
 #include "passes/loss_scale.h"
 #include "passes/mixed_precision.h"
@@ -193,6 +194,8 @@ const std::vector<Pass>& pass_list() {
       {"accumulate", Exactness::kRoundingOnly, false, accumulate},
       // Each gradient once a step, when it is complete; what follows sees the sums of all ranks.
       {"data_parallel", Exactness::kRoundingOnly, false, data_parallel},
+      // In place of that: each rank's update is its own, and weights are averaged by a program of its own.
+      {"local_sgd", Exactness::kChangesNumerics, false, local_sgd},
       // In front of their readers as these now stand; before updates, which wait for readers of what they overwrite.
       {"gather_weights", Exactness::kExact, false, gather_weights},
       // Once every gradient is complete, wherever that is.
@@ -286,6 +289,7 @@ ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBucket
   check_options(options);
   check_precision(options, kind);
   check_zero(options);
+  check_local_sgd(options);
   check_buckets(train);
   check_buckets(evaluation);
   ProgramFamily family;

@@ -3,7 +3,8 @@
 //   one micro-batch a step, or layer-major   kTrainStep
 //   micro-batch-major accumulation           kMicroBatchFirst, kMicroBatchNext, kUpdate
 //   evaluation and prediction                kEvaluate
-//   behind a load, of sharded weights        kGatherWeights
+//   behind a load                            kAfterLoad
+//   local SGD, every so many steps           kOuterUpdate
 //
 // Programs are found by kind and by bucket: a capacity that micro-batches are cut to. Bucket 0 is the largest, which
 // every batch fits; a smaller one has programs of its own, which read the front of the same inputs and lie over the

@@ -60,6 +60,13 @@ struct RankOptions {
   int64_t zero_stage = 0;
   int64_t zero_prefetch_layers = 1;              // stage 3: how many layers ahead weights are gathered
   int64_t zero_persistence_threshold = 100'000;  // stage 3: weights of no more elements stay whole
+  // Local SGD (passes/local_sgd.h): after how many steps weights are averaged; 0: gradients are summed in every step.
+  int64_t local_sgd_steps = 0;
+  float outer_learning_rate = 1;
+  float outer_momentum = 0;
+
+  // One rank trains alone anyway.
+  int64_t local_steps() const { return world_size > 1 ? local_sgd_steps : 0; }
 
   // One rank has everything, whatever the stage.
   int64_t stage() const { return world_size > 1 ? zero_stage : 0; }

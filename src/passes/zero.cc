@@ -338,7 +338,7 @@ void gather_updated(ProgramFamily& family, const StepOptions& options) {
   for (Program& program : family.programs) {
     if (program.traits().updates) gather_kept(program, family, options.ranks);
   }
-  Program& loaded = family.programs.emplace_back(ProgramKind::kGatherWeights, family.state.get());
+  Program& loaded = family.programs.emplace_back(ProgramKind::kAfterLoad, family.state.get());
   gather_kept(loaded, family, options.ranks);
 }
 

@@ -9,7 +9,7 @@
 //                   zero_prefetch_layers earlier on a lane of its own; they are freed behind their last reader. Of what
 //                   products read as a cast (fp16) the cast goes around, made of the shard each time
 //   gather_updated  behind the update: weights that stay whole from step to step (stages 1 and 2, and small ones)
-//                   are gathered anew; a program kGatherWeights does it behind a load
+//                   are gathered anew; a program kAfterLoad does it behind a load
 //
 //   stage 1, 2:  W ─► forward, backward ─► g ─► reduce_scatter ─► update of W's shard ─► all_gather ─► W
 //   stage 3:     shard ─► all_gather ─► a layer's forward … all_gather ─► its backward ─► reduce_scatter ─► update

@@ -55,7 +55,7 @@ TEST(Zero, DoesNothingForOneRank) {
   for (const int64_t stage : {1, 2, 3}) {
     const ProgramFamily family = build(at_stage(stage, 1));
     EXPECT_TRUE(family.shards.empty());
-    EXPECT_FALSE(family.find(ProgramKind::kGatherWeights).valid());
+    EXPECT_FALSE(family.find(ProgramKind::kAfterLoad).valid());
     for (const Parameter& parameter : family.state->parameters()) EXPECT_FALSE(parameter.is_sharded());
   }
 }
@@ -130,10 +130,10 @@ TEST(Zero, GathersBehindTheUpdate) {
   const Program& step = program_of(family, ProgramKind::kTrainStep);
   EXPECT_EQ(step.nodes().back().kind, OpKind::kAllGather);
   EXPECT_EQ(count(step, OpKind::kAllGather), 1);
-  const Program& loaded = program_of(family, ProgramKind::kGatherWeights);
+  const Program& loaded = program_of(family, ProgramKind::kAfterLoad);
   EXPECT_EQ(count(loaded, OpKind::kAllGather), 1);
   EXPECT_EQ(std::ssize(loaded.nodes()), 1);
-  EXPECT_FALSE(build(at_stage(3)).find(ProgramKind::kGatherWeights).valid()) << "nothing is kept whole";
+  EXPECT_FALSE(build(at_stage(3)).find(ProgramKind::kAfterLoad).valid()) << "nothing is kept whole";
 }
 
 // Where the gathers of a stage 3 program stand, by the layer that they are for: the layer that runs there.
@@ -191,7 +191,7 @@ TEST(Zero, KeepsSmallWeightsWhole) {
   const ProgramFamily family = build(options);
   for (const ShardedStorage& shard : family.shards)
     EXPECT_EQ(shard.is_kept, shard.whole_type.shape.elements() <= 20);
-  EXPECT_TRUE(family.find(ProgramKind::kGatherWeights).valid());
+  EXPECT_TRUE(family.find(ProgramKind::kAfterLoad).valid());
 }
 
 // Frozen weights are gathered too; they have no gradient to scatter and no state.

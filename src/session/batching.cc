@@ -23,6 +23,7 @@ BatchOptions batch_options(const TrainingArguments& args, int32_t rank) {
   options.pad_to_max_length = padding_of(args);
   options.rank = rank;
   options.world_size = static_cast<int32_t>(args.world_size);
+  options.divides_by_own_targets = args.local_sgd_steps > 0 && args.world_size > 1;
   // Gradients are scattered, or weights gathered, in each micro-batch.
   options.deals_evenly = args.zero_stage >= 2 && args.gradient_accumulation_steps > 1 &&
                          args.accumulation_order == "micro_batch";

@@ -66,6 +66,7 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
       resident);
   forecast.world_size = session.options().step.ranks.world_size;
   forecast.sent_bytes_in_step = session.sent_bytes_in_step(0);
+  forecast.local_sgd_steps = session.options().step.ranks.local_steps();
   forecast.parameters = session.parameter_count();
   forecast.trainable_parameters = session.trainable_parameter_count();
   forecast.planning_seconds = session.planning_seconds();
@@ -97,8 +98,12 @@ std::string format_forecast(const MemoryForecast& forecast) {
                       forecast.fits() ? "fits" : "does not fit",
                       forecast.planning_peak_bytes > forecast.process_bytes() ? "; reached already" : "");
   if (forecast.world_size > 1) {
-    text += fmt::format("  {:<30}{:>14}   by each of {} ranks; memory is that of one\n", "sent in a step",
-                        format_bytes(forecast.sent_bytes_in_step), forecast.world_size);
+    const std::string average =
+        forecast.local_sgd_steps > 0
+            ? fmt::format(" on average, all of it every {} steps", forecast.local_sgd_steps)
+            : "";
+    text += fmt::format("  {:<30}{:>14}   by each of {} ranks{}; memory is that of one\n", "sent in a step",
+                        format_bytes(forecast.sent_bytes_in_step), forecast.world_size, average);
   }
   return text;
 }

@@ -32,6 +32,8 @@ struct MemoryForecast {
   MemoryLimit limit = {};                            // where the budget comes from
   int64_t world_size = 1;                            // ranks; all that is here is of one of them
   int64_t sent_bytes_in_step = 0;  // by the first rank to others; another's differ by a rounding
+  int64_t local_sgd_steps =
+      0;  // not 0: that is the average over so many steps, which send nothing but the last
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
   double planning_seconds = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/rounding.h"
 #include "exec/backends.h"
@@ -75,9 +76,9 @@ void Session::reserve() {
   }
 }
 
-void Session::gather_loaded_weights() {
-  if (const ProgramId gather = family_.find(ProgramKind::kGatherWeights); gather.valid())
-    executor_->run(gather, {});
+void Session::after_load() {
+  if (const ProgramId program = family_.find(ProgramKind::kAfterLoad); program.valid())
+    executor_->run(program, {});
 }
 
 std::span<std::byte> Session::staging() const {
@@ -113,12 +114,12 @@ int64_t Session::host_staging_bytes() const {
 }
 
 int64_t Session::sent_bytes_in_step(int64_t rank) const {
-  int64_t bytes = 0;
+  double bytes = 0;
   for (const Program& program : family_.programs) {
     for (const Node& node : program.nodes())
-      bytes += sent_bytes({program, node}, rank) * calls_in_step(program);
+      bytes += static_cast<double>(sent_bytes({program, node}, rank)) * calls_in_step(program);
   }
-  return bytes;
+  return std::llround(bytes);
 }
 
 int64_t Session::parameter_count() const {
@@ -134,15 +135,17 @@ int64_t Session::trainable_parameter_count() const {
   return count;
 }
 
-int64_t Session::calls_in_step(const Program& program) const {
+double Session::calls_in_step(const Program& program) const {
   if (program.bucket() > 0) return 0;  // runs in the place of bucket 0's, which has the most to do
   switch (program.kind()) {
     case ProgramKind::kEvaluate:
       return options_.kind == RunKind::kEvaluate ? 1 : 0;
-    case ProgramKind::kGatherWeights:
+    case ProgramKind::kAfterLoad:
       return 0;
     case ProgramKind::kMicroBatchNext:
-      return options_.step.gradient_accumulation_steps - 1;
+      return static_cast<double>(options_.step.gradient_accumulation_steps - 1);
+    case ProgramKind::kOuterUpdate:
+      return 1 / static_cast<double>(options_.step.ranks.local_steps());
     case ProgramKind::kTrainStep:
     case ProgramKind::kMicroBatchFirst:
     case ProgramKind::kUpdate:
@@ -159,7 +162,7 @@ double Session::sum_flops(bool (*counts)(const OpInfo&)) const {
       const OpInfo& info = op_info(node.kind);
       if (counts(info)) once += info.cost({program, node}).flops;
     }
-    flops += once * static_cast<double>(calls_in_step(program));
+    flops += once * calls_in_step(program);
   }
   return flops;
 }

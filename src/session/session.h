@@ -60,8 +60,9 @@ class Session {
   // Reserves the arenas, binds every node and writes the initial loss scale and the classes' weights. SystemError if the memory cannot
   // be had; UserError if the backend only plans for another machine.
   void reserve();
-  // Makes whole what each rank has loaded its part of (passes/zero.h): behind every load of weights, on all ranks together.
-  void gather_loaded_weights();
+  // Behind every load of weights, on all ranks together: makes whole what each rank has loaded its part of (passes/zero.h),
+  // and lets local SGD begin there (passes/local_sgd.h).
+  void after_load();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }
   // The staging for batches that are packed ahead. The session must be reserved.
@@ -70,10 +71,10 @@ class Session {
   std::span<std::byte> score_memory() const;
 
   // How often a program of the family runs in an optimizer step whose micro-batches are as large as any; in an
-  // evaluation run, in such a batch.
-  int64_t calls_in_step(const Program& program) const;
+  // evaluation run, in such a batch. What runs every so many steps runs a part of a time in each.
+  double calls_in_step(const Program& program) const;
 
-  // What a step makes this rank send to the others; 0 where there is one rank.
+  // What a step makes this rank send to the others, of local SGD on average; 0 where there is one rank.
   int64_t sent_bytes_in_step(int64_t rank) const;
 
   int64_t parameter_count() const;

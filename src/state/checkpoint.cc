@@ -40,9 +40,18 @@ std::filesystem::path agreed_path(Communicator& ranks, const std::filesystem::pa
   return gather_texts(ranks, path.string(), kLongestPath)[0];
 }
 
+// Whether a rank has a part of a weight, and not only of states.
+bool shares_weights(const CheckpointContents& contents) {
+  return !contents.session.family().shards.empty();
+}
+
+// Of weights that all ranks have alike the first writes all.
 void save_own_weights(const CheckpointContents& contents, const Executor& executor,
                       const std::filesystem::path& directory) {
-  save_weights(directory, contents.session.state(), executor, contents.originals, owner_of(contents));
+  const Owner owner = owner_of(contents);
+  if (!shares_weights(contents) && owner.number > 0) return;
+  save_weights(directory, contents.session.state(), executor, contents.originals,
+               shares_weights(contents) ? owner : Owner{});
 }
 
 void save_states(const CheckpointContents& contents, const Executor& executor,
@@ -137,13 +146,14 @@ std::string advice_instead_of(const std::filesystem::path& checkpoint) {
 
 void save_model_directory(const CheckpointContents& contents, const Executor& executor,
                           const std::filesystem::path& directory, bool merges) {
-  const bool writes_parts = !owner_of(contents).is_alone() && !has_adapters(contents);
+  const bool writes_parts =
+      shares_weights(contents) && !owner_of(contents).is_alone() && !has_adapters(contents);
   if (owner_of(contents).number > 0) {
     if (writes_parts) {
       save_parts_of_model(contents, executor, directory);
-    } else if (merges) {
+    } else if (has_adapters(contents) && merges) {
       save_merged_weights(directory, contents.originals, contents.session.family(), executor, contents.ranks);
-    } else {
+    } else if (has_adapters(contents)) {
       save_adapters(contents, executor, directory);
     }
     return;

@@ -42,6 +42,8 @@ ResumeRole role_of(const ArgumentSpec& spec, const TrainingArguments& before, co
   constexpr std::array<std::string_view, 4> kCuts = {
       "per_device_train_batch_size", "gradient_accumulation_steps", "effective_batch_size", "world_size"};
   const bool is_cut = std::ranges::find(kCuts, spec.name) != kCuts.end();
+  // Each rank has an optimizer of its own.
+  if (spec.name == "world_size" && before.local_sgd_steps > 0 && now.local_sgd_steps > 0) return kState;
   if (is_cut && cuts_steps_alike(before, now)) return kFree;
   if (spec.resume == kTokens) return has_same_tokens ? kFree : kSamples;
   return spec.resume;

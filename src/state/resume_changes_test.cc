@@ -101,6 +101,7 @@ TEST_F(ResumeChangesTest, FlagsByWhatTheyDecide) {
   EXPECT_EQ(change_of([&] { args_.seed = 7; }), "--seed 42 -> 7, samples");
   EXPECT_EQ(change_of([&] { args_.data_seed = 7; }), "--data_seed nothing -> 7, samples");
   EXPECT_EQ(change_of([&] { args_.world_size = 2; }), "--world_size 1 -> 2, samples");
+  EXPECT_EQ(change_of([&] { args_.local_sgd_steps = 8; }), "--local_sgd_steps 0 -> 8, state");
   EXPECT_EQ(change_of([&] { args_.effective_batch_size = 8; }),
             "--effective_batch_size nothing -> 8, samples");
   EXPECT_EQ(change_of([&] { args_.effective_batch_size = 4; }), "--effective_batch_size nothing -> 4, free");

@@ -16,6 +16,7 @@
 #include "io/float_convert.h"
 #include "io/manifest.h"
 #include "io/model_directory.h"
+#include "passes/local_sgd.h"
 
 namespace shoehorn {
 
@@ -232,6 +233,17 @@ std::vector<StateInFile> optimizer_states_of(const StateTable& state, const Opti
                        place.offset_elements * width,
                        kept.local_elements() * width});
     }
+    // Alike on all ranks that average this weight (passes/local_sgd.h); the first writes it.
+    const StorageId momentum =
+        state.find_storage(fmt::format("{}.{}", state.storage(parameter.storage).name, kOuterMomentum));
+    if (!momentum.valid()) continue;
+    const int64_t width = dtype_bytes(DType::kF32);
+    found.push_back({{fmt::format("{}.{}", parameter.name, kOuterMomentum), DType::kF32, parameter.shape},
+                     parameter.slice(),
+                     parameter.owner(),
+                     momentum,
+                     parameter.offset_elements * width,
+                     parameter.local_elements() * width});
   }
   return found;
 }

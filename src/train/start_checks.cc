@@ -12,6 +12,7 @@
 #include "data/data_format.h"
 #include "io/file.h"
 #include "io/input_stream.h"
+#include "passes/local_sgd.h"
 #include "train/evaluation.h"
 
 namespace shoehorn {
@@ -99,11 +100,14 @@ DiskNeed disk_need_of(const TrainingArguments& args, const Session& session, con
   const int64_t model_bytes = saved_model_bytes(session);
   need.checkpoint_bytes = model_bytes;
   if (!args.save_only_model) {
-    // Of as many ranks as have a part of them.
-    const int64_t parts =
-        session.family().shards_what_is_trained() ? session.options().step.ranks.world_size : 1;
-    for (const Storage& storage : session.state().storages())
-      need.checkpoint_bytes += storage.role == Role::kOptimizerState ? parts * storage.type.bytes() : 0;
+    // Of as many ranks as have a part of them, or each its own.
+    const RankOptions& ranks = session.options().step.ranks;
+    const bool have_others = session.family().shards_what_is_trained() || ranks.local_steps() > 0;
+    for (const Storage& storage : session.state().storages()) {
+      if (storage.role != Role::kOptimizerState) continue;
+      const bool have_alike = storage.name.ends_with(kOuterMomentum);
+      need.checkpoint_bytes += (have_others && !have_alike ? ranks.world_size : 1) * storage.type.bytes();
+    }
   }
   need.checkpoints = checkpoints_to_come(args, state);
   if (args.save_total_limit) {

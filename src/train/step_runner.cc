@@ -56,6 +56,11 @@ void StepRunner::run(ProgramId program) {
   if (profile_ != nullptr) profile_->end_run();
 }
 
+void StepRunner::outer_update() {
+  counts_.clear();
+  run(session_.family().find(ProgramKind::kOuterUpdate));
+}
+
 StepResult StepRunner::finish(double learning_rate) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();

@@ -45,6 +45,8 @@ class StepRunner {
   // nothing to losses and gradients, and none that does follows it.
   void run_micro_batch(WindowIterator& windows, int64_t index, bool counts = true);
   StepResult finish(double learning_rate);
+  // Local SGD: the average over ranks (passes/local_sgd.h), between two steps, on all ranks together.
+  void outer_update();
 
   // Seconds spent so far in filling the program's inputs.
   double data_wait_seconds() const { return data_wait_seconds_; }

@@ -37,9 +37,9 @@ namespace shoehorn {
 
 namespace {
 
-// Of what is saved, so that all of them take part.
+// Of what is saved, or states of their own, so that all of them take part.
 bool ranks_have_parts(const Session& session) {
-  return !session.family().shards.empty();
+  return !session.family().shards.empty() || session.options().step.ranks.local_steps() > 0;
 }
 
 }  // namespace
@@ -198,7 +198,7 @@ void Trainer::prepare() {
   if (is_prepared_) return;
   run_->reserve();
   load_start();
-  session().gather_loaded_weights();
+  session().after_load();
   is_prepared_ = true;
 }
 
@@ -525,7 +525,7 @@ void Trainer::load_best_model() {
     } else {
       start_weights(best, session().state(), session().executor(), args_.seed);
     }
-    session().gather_loaded_weights();
+    session().after_load();
   }
   say(fmt::format("loaded the best model, of {}", best));
 }

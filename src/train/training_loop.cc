@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/stop_request.h"
@@ -85,6 +86,7 @@ void TrainingLoop::run(Progress& progress) {
     run_epoch(point, progress);
     end_epoch(progress);
   }
+  end_steps_alone();
 }
 
 // Steps of the schedule that are behind: those that were taken, and those that a callback left out.
@@ -193,7 +195,7 @@ void TrainingLoop::step_or_drop(const Window& window) {
 
 // One optimizer step: all micro-batches of a window. Nothing of the state moves before it is done.
 void TrainingLoop::take_step(const Window& window) {
-  if (parts_.ranks != nullptr) agree_on_stop(*parts_.ranks);
+  if (parts_.ranks != nullptr && !is_alone_) agree_on_stop(*parts_.ranks);
   TrainerState& state = parts_.state;
   RunPosition& position = parts_.position;
   StepRunner& runner = parts_.run.runner();
@@ -203,8 +205,7 @@ void TrainingLoop::take_step(const Window& window) {
   for (int64_t m = 0; m < window.own_micro_batches; ++m)
     runner.run_micro_batch(parts_.run.windows(), m, m < window.counted_micro_batches);
   const StepResult result = runner.finish(last_learning_rate_);
-  if (!std::isfinite(result.loss)) ++position.nonfinite_losses;
-  position.loss_since_log += result.loss;
+  add_loss(window, result.loss);
   last_grad_norm_ = result.grad_norm;
   ++(result.is_skipped ? position.skipped_steps : position.applied_updates);
   ++state.global_step;
@@ -213,6 +214,48 @@ void TrainingLoop::take_step(const Window& window) {
   samples_ += window.samples;
   if (parts_.args.include_num_input_tokens_seen != "no") state.num_input_tokens_seen += window.tokens;
   state.total_flos += static_cast<double>(window.tokens) * flops_a_token_;
+  is_alone_ = local_steps() > 0;
+  if (is_alone_ && state.global_step % local_steps() == 0) end_steps_alone();
+}
+
+int64_t TrainingLoop::local_steps() const {
+  return parts_.run.session().options().step.ranks.local_steps();
+}
+
+void TrainingLoop::add_loss(const Window& window, float loss) {
+  if (local_steps() > 0) {
+    ++own_losses_.steps;
+    own_losses_.nonfinite += std::isfinite(loss) ? 0 : 1;
+    if (window.counted_micro_batches == 0) return;
+    ++own_losses_.counted;
+    own_losses_.sum += loss;
+    return;
+  }
+  if (!std::isfinite(loss)) ++parts_.position.nonfinite_losses;
+  parts_.position.loss_since_log += loss;
+}
+
+// The mean over ranks of what each had of its own samples.
+void TrainingLoop::share_losses() {
+  if (own_losses_.steps == 0) return;
+  OwnLosses all;
+  for (const OwnLosses& one : gather_values(*parts_.ranks, own_losses_)) {
+    all.sum += one.sum;
+    all.counted += one.counted;
+    all.nonfinite = std::max(all.nonfinite, one.nonfinite);
+  }
+  parts_.position.loss_since_log +=
+      all.sum / static_cast<double>(all.counted) * static_cast<double>(own_losses_.steps);
+  parts_.position.nonfinite_losses += all.nonfinite;
+  own_losses_ = {};
+}
+
+// Every so many steps, and before whatever needs one model.
+void TrainingLoop::end_steps_alone() {
+  if (!is_alone_) return;
+  parts_.run.runner().outer_update();
+  share_losses();
+  is_alone_ = false;
 }
 
 // A callback that ends an epoch leaves the rest of its steps out of the schedule.
@@ -233,6 +276,7 @@ void TrainingLoop::do_what_is_due(Progress& progress) {
       profile->host_work(work, begin, now_seconds());
   };
   skip_rest_of_epoch();
+  if (control.should_evaluate || control.should_save) end_steps_alone();
   if (control.should_log && parts_.state.global_step > parts_.position.last_logged_step)
     timed(HostWork::kLogging, &TrainingLoop::log_losses);
   if (control.should_evaluate) {
@@ -254,6 +298,7 @@ void TrainingLoop::log(Metrics entry, Progress& progress) {
 }
 
 void TrainingLoop::log_losses(Progress& progress) {
+  share_losses();
   RunPosition& position = parts_.position;
   Metrics entry;
   entry["loss"] =

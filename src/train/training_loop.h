@@ -75,6 +75,10 @@ class TrainingLoop {
   bool next_window(Window& window);
   void begin_step();
   void take_step(const Window& window);
+  int64_t local_steps() const;
+  void add_loss(const Window& window, float loss);
+  void share_losses();
+  void end_steps_alone();
   void step_or_drop(const Window& window);
   int64_t scheduled_steps() const;
   void skip_rest_of_epoch();
@@ -92,6 +96,15 @@ class TrainingLoop {
   bool is_nonfinite_said_ = false;
   double flops_a_token_;  // as transformers counts them
   int64_t samples_ = 0;
+  // Of local SGD, since ranks last told each other.
+  struct OwnLosses {
+    double sum = 0;
+    int64_t counted = 0;  // steps in which the rank had a micro-batch
+    int64_t steps = 0;
+    int64_t nonfinite = 0;
+  };
+  OwnLosses own_losses_;
+  bool is_alone_ = false;  // steps were taken since the last outer update
   float last_grad_norm_ = 0;
   double last_learning_rate_ = 0;
   double window_wait_seconds_ = 0;

@@ -31,9 +31,9 @@ class CpuBackend final : public HostBackend {
   CpuBackend(int threads, std::shared_ptr<Communicator> ranks)
       : threads_((threads > 0 ? use_threads(threads) : thread_count()).threads), ranks_(std::move(ranks)) {
     machine_ = machine_profile(threads_);
-    for (const auto& family :
-         {movement_kernels(), rowwise_kernels(), column_kernels(), rotary_kernels(), matmul_kernels(),
-          attention_kernels(), loss_kernels(), vocabulary_loss_kernels(), update_kernels()}) {
+    for (const auto& family : {movement_kernels(), rowwise_kernels(), column_kernels(), rotary_kernels(),
+                               matmul_kernels(), attention_kernels(), loss_kernels(),
+                               vocabulary_loss_kernels(), update_kernels(), outer_update_kernels()}) {
       for (const KernelEntry& entry : family) entries_[static_cast<size_t>(entry.kind)] = entry;
     }
   }

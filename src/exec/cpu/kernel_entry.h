@@ -29,6 +29,7 @@ std::vector<KernelEntry> attention_kernels();
 std::vector<KernelEntry> loss_kernels();
 std::vector<KernelEntry> vocabulary_loss_kernels();
 std::vector<KernelEntry> update_kernels();
+std::vector<KernelEntry> outer_update_kernels();
 
 // The size of a dimension, which may depend on a run-time count.
 struct RuntimeDim {
