@@ -1,9 +1,11 @@
 // The program as several ranks, started by mpirun: `shoehorn launch`. Skipped where there is no MPI.
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 
+#include "base/processors.h"
 #include "base/stop_request.h"
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
@@ -173,6 +175,31 @@ TEST_F(CliRanks, AStopSavesACheckpoint) {
     const LatestCheckpoint latest = latest_checkpoint(output());
     ASSERT_TRUE(latest.path);
     EXPECT_EQ(checkpoint_defect(*latest.path, VerifiedFiles::kAll), "");
+  }
+}
+
+// Each rank says where its threads may run.
+TEST_F(CliRanks, AreBoundToProcessorsOfTheirOwn) {
+  if (processors().allowed < 2) GTEST_SKIP() << "one processor";
+  if (!fs::exists(fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_hwloc.so"))
+    GTEST_SKIP() << "no hwloc: libhwloc-dev, and a build with it";
+  for (const bool is_asked : {true, false}) {
+    StartedProgram program = endless({"--enable_cpu_affinity", is_asked ? "true" : "false"});
+    ASSERT_TRUE(wait_for(program, "step 2 ")) << program.output();
+    EXPECT_EQ(contains(program.output(), "Ranks are bound to processors of their own: "), is_asked)
+        << program.output();
+    const std::map<int, pid_t> ranks = ranks_of(program.pid());
+    ASSERT_EQ(ranks.size(), 2U);
+    std::set<std::string> lists;
+    for (const auto& [rank, process] : ranks) {
+      std::ifstream status("/proc/" + std::to_string(process) + "/status");
+      for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("Cpus_allowed_list:")) lists.insert(line);
+      }
+    }
+    EXPECT_EQ(lists.size(), is_asked ? 2U : 1U);
+    kill(ranks.at(1), SIGKILL);
+    program.wait();
   }
 }
 

@@ -45,6 +45,9 @@ inline const std::pair<const std::string, std::string> kNoAverageToReach = {
     "outer_learning_rate", "there is one rank; LocalSgd has its tests"};
 inline const std::pair<const std::string, std::string> kNoMomentumOfAverages = {
     "outer_momentum", "there is one rank; LocalSgd has its tests"};
+// Of train.
+inline const std::pair<const std::string, std::string> kNobodyToShareProcessorsWith = {
+    "enable_cpu_affinity", "there is one rank; CliRanks has its test"};
 // Of every command that opens a model.
 inline const std::pair<const std::string, std::string> kSameTask = {
     "task", "it is what the model's config names; CliLanguageTest has another"};

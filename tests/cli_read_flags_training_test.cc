@@ -58,6 +58,7 @@ TEST_F(CliReadFlags, Train) {
             kNobodyToAverageWith,
             kNoAverageToReach,
             kNoMomentumOfAverages,
+            kNobodyToShareProcessorsWith,
             kSameTask,
             {"ignore_mismatched_sizes", "the labels are the model's; CliHeadSize has others"},
             {"ddp_timeout", "there is one rank; CliRanks has its test"},

@@ -27,6 +27,14 @@ std::vector<ArgumentSpec> ranks() {
        .field = &Args::ddp_timeout,
        .resume = kIrrelevant,
        .help = "seconds that a rank waits for the others before the run fails"},
+      {.name = "enable_cpu_affinity",
+       .group = kDistributed,
+       .read_by = kReadByTrain,
+       .field = &Args::enable_cpu_affinity,
+       .resume = kIrrelevant,
+       .help =
+           "each rank is bound to processors of its own that are near each other (by hwloc), where there are enough and "
+           "no launcher has bound it"},
       {.name = "zero_stage",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,

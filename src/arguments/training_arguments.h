@@ -171,6 +171,7 @@ struct TrainingArguments {
   int64_t world_size = 1;
   std::optional<int64_t> ddp_bucket_cap_mb = {};
   int64_t ddp_timeout = 1800;
+  bool enable_cpu_affinity = true;
   int64_t zero_stage = 0;
   int64_t zero_prefetch_layers = 1;
   int64_t zero_persistence_threshold = 100000;

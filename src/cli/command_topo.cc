@@ -15,6 +15,7 @@
 #include "ranks/agreement.h"
 #include "ranks/host_topology.h"
 #include "ranks/open_ranks.h"
+#include "ranks/shared_processors.h"
 
 namespace shoehorn {
 
@@ -106,6 +107,7 @@ int run_topo(const std::vector<std::string>& words) {
     return 0;
   }
   const std::shared_ptr<Communicator> ranks = open_ranks(*launched, kTimeoutSeconds);
+  bind_to_share(*ranks);  // as training is
   const Topology topology = topology_of_ranks(ranks, options.flag("links"));
   if (ranks->is_main()) {
     if (topology.links) save_links(*topology.links);

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -201,6 +202,17 @@ int run_fitted(const std::vector<std::string>& words) {
   become_process(command);
 }
 
+// A line that says to which processors each rank is bound; "" where none is.
+std::string bind_ranks(Communicator& ranks, int64_t threads) {
+  constexpr size_t kLongest = 256;
+  const std::vector<std::string> shares = gather_texts(ranks, bind_to_share(ranks, threads), kLongest);
+  if (!ranks.is_main() || std::ranges::all_of(shares, [](const std::string& share) { return share.empty(); }))
+    return {};
+  std::vector<std::string> bound;
+  for (const std::string& share : shares) bound.push_back(share.empty() ? "unbound" : share);
+  return fmt::format("Ranks are bound to processors of their own: {}\n", fmt::join(bound, " | "));
+}
+
 }  // namespace
 
 CommandHelp help_of_train() {
@@ -232,7 +244,9 @@ int run_train(const std::vector<std::string>& words) {
   const bool is_main = ranks == nullptr || ranks->is_main();  // writes the files
   TrainingArguments given = parsed.arguments;
   given.world_size = args.world_size;
-  use_threads(args.num_threads, ranks == nullptr ? 1 : ranks_on_own_processors(*ranks));
+  const ThreadCount count =
+      use_threads(args.num_threads, ranks == nullptr ? 1 : ranks_on_own_processors(*ranks));
+  if (ranks != nullptr && args.enable_cpu_affinity) print_text(args, bind_ranks(*ranks, count.threads));
   show_notices(parsed, args);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.

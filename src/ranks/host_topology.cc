@@ -39,7 +39,7 @@ HostDevice device_of(const nlohmann::json& json) {
 }  // namespace
 
 HostTopology host_topology() {
-  const OpenedLibrary opened = open_library(kHwlocLibraryName, kHwlocLibraryFunction);
+  const OpenedLibrary opened = open_library(kHwlocLibraryName, kHwlocTopologyFunction);
   const auto function = reinterpret_cast<decltype(&shoehorn_hwloc_topology)>(opened.function);
   if (function == nullptr) {
     throw user_error(

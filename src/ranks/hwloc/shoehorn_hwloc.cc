@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,11 @@ struct DestroyTopology {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
 };
 using Topology = std::unique_ptr<hwloc_topology, DestroyTopology>;
+
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
 // "0-3,8"; empty for no set.
 std::string list_of(hwloc_const_bitmap_t set) {
@@ -147,6 +153,27 @@ ordered_json devices_of(hwloc_topology_t topology) {
 }
 
 }  // namespace
+
+__attribute__((visibility("default"))) const char* shoehorn_hwloc_shares(int interface_version, int shares) {
+  hwloc_topology_t made = nullptr;
+  if (interface_version != shoehorn::kHwlocInterfaceVersion || hwloc_topology_init(&made) != 0)
+    return nullptr;
+  const Topology topology(made);
+  const Bitmap allowed(hwloc_bitmap_alloc());
+  if (allowed == nullptr || hwloc_topology_load(made) != 0 ||
+      hwloc_get_cpubind(made, allowed.get(), HWLOC_CPUBIND_PROCESS) != 0 ||
+      hwloc_topology_restrict(made, allowed.get(), 0) != 0)
+    return nullptr;
+  std::vector<hwloc_cpuset_t> sets(static_cast<size_t>(shares));
+  hwloc_obj_t root = hwloc_get_root_obj(made);
+  if (hwloc_distrib(made, &root, 1, sets.data(), static_cast<unsigned>(shares), INT_MAX, 0) != 0)
+    return nullptr;
+  ordered_json lists = ordered_json::array();
+  for (const hwloc_cpuset_t set : sets) lists.push_back(list_of(Bitmap(set).get()));
+  static std::string text;
+  text = lists.dump();
+  return text.c_str();
+}
 
 __attribute__((visibility("default"))) const char* shoehorn_hwloc_topology(int interface_version) {
   if (interface_version != shoehorn::kHwlocInterfaceVersion) return nullptr;
