@@ -312,7 +312,8 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
        .kind = kList,
        .standard = std::vector<std::string>{},
        .help =
-           "stay as they are: batch, order, recompute, update_in_backward, precision, masters, optimizer, adapters"},
+           "stay as they are: batch, order, recompute, update_in_backward, precision, masters, optimizer, adapters, "
+           "sharing"},
       {.name = "forbid",
        .kind = kList,
        .standard = std::vector<std::string>{},

@@ -15,7 +15,8 @@ namespace shoehorn {
 namespace {
 
 constexpr std::array<std::string_view, kDegrees> kDegreeNames = {
-    "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters"};
+    "batch",     "order",    "recompute", "update_in_backward", "precision", "masters",
+    "optimizer", "adapters", "sharing"};
 constexpr std::array<std::string_view, 4> kTierNames = {"exact", "rounding", "numerics", "adapters"};
 
 constexpr std::string_view kLayerMajor = "layer_major";
@@ -74,7 +75,7 @@ MathsChange tier_of(const std::string& name, std::string_view what) {
 }
 
 std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets) {
-  static constexpr std::array<std::pair<std::string_view, Degree>, 18> kRows = {{
+  static constexpr std::array<std::pair<std::string_view, Degree>, 22> kRows = {{
       {"per_device_train_batch_size", Degree::kBatch},
       {"gradient_accumulation_steps", Degree::kBatch},
       {"batch_size_ramp", Degree::kBatch},
@@ -93,6 +94,10 @@ std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& 
       {"optim", Degree::kOptimizer},
       {"optim_args", Degree::kOptimizer},
       {"lora_rank", Degree::kAdapters},
+      {"zero_stage", Degree::kSharing},
+      {"deepspeed", Degree::kSharing},
+      {"fsdp", Degree::kSharing},
+      {"local_sgd_steps", Degree::kSharing},
   }};
   std::set<Degree> given;
   for (const auto& [row, degree] : kRows) {
@@ -197,6 +202,16 @@ std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::s
   return changed(std::move(other), MathsChange::kNumerics, {"--optim", optim});
 }
 
+std::optional<FitCandidate> with_zero_stage(const FitCandidate& run, int64_t stage, const FitSpace& space) {
+  const TrainingArguments& args = run.arguments;
+  if (args.world_size == 1 || stage == args.zero_stage || args.local_sgd_steps > 0 ||
+      !space.is_open(Degree::kSharing, MathsChange::kRounding))
+    return std::nullopt;
+  FitCandidate shared = run;
+  shared.arguments.zero_stage = stage;
+  return changed(std::move(shared), MathsChange::kRounding, {"--zero_stage", std::to_string(stage)});
+}
+
 std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space) {
   if (run.arguments.lora_rank > 0 || !space.is_open(Degree::kAdapters, MathsChange::kAdapters))
     return std::nullopt;
@@ -215,6 +230,7 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
       {Degree::kMasters, args.master_weights != TrainingArguments{}.master_weights},
       {Degree::kOptimizer, optimizer_name(args) != optimizer_name(TrainingArguments{})},
       {Degree::kAdapters, args.lora_rank > 0},
+      {Degree::kSharing, args.zero_stage > 0},
   }};
   for (const auto& [degree, is_used] : used) {
     if (is_used && forbidden.contains(degree)) {
@@ -247,6 +263,21 @@ std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace&
   std::stable_sort(optimized.begin(), optimized.end(),
                    [](const FitCandidate& a, const FitCandidate& b) { return a.tier < b.tier; });
   return optimized;
+}
+
+std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& space) {
+  std::vector<FitCandidate> all;
+  for (FitCandidate& form : numeric_forms(run, space)) {
+    const FitCandidate alone = form;
+    all.push_back(std::move(form));
+    for (const int64_t stage : {1, 2, 3}) {
+      if (std::optional<FitCandidate> shared = with_zero_stage(alone, stage, space))
+        all.push_back(std::move(*shared));
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const FitCandidate& a, const FitCandidate& b) { return a.tier < b.tier; });
+  return all;
 }
 
 }  // namespace shoehorn

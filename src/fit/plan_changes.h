@@ -25,10 +25,11 @@ enum class Degree : uint8_t {
   kMasters,           // master_weights
   kOptimizer,         // optim
   kAdapters,          // lora_rank
+  kSharing,           // zero_stage
 };
-inline constexpr int kDegrees = 8;
+inline constexpr int kDegrees = 9;
 
-// "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters".
+// "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters", "sharing".
 std::string_view degree_name(Degree degree);
 // UserError naming `what` for any other name.
 Degree degree_of(const std::string& name, std::string_view what);
@@ -74,6 +75,8 @@ std::optional<FitCandidate> with_bf16(const FitCandidate& run, const FitSpace& s
 std::optional<FitCandidate> without_masters(const FitCandidate& run, const FitSpace& space);
 std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim,
                                            const FitSpace& space);
+// Of several ranks.
+std::optional<FitCandidate> with_zero_stage(const FitCandidate& run, int64_t stage, const FitSpace& space);
 std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space);
 
 // UserError naming a degree that is to stay unused and that the run uses.
@@ -81,5 +84,7 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
 
 // The run with each combination of what changes more than rounding, the run itself first.
 std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space);
+// These, each with every way in which ranks may share it, the one with the least of it first.
+std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& space);
 
 }  // namespace shoehorn

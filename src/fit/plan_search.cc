@@ -39,7 +39,9 @@ void sort_by_preference(std::vector<PlannedCandidate>& plans) {
   const double unit = fastest->step_seconds;
   const auto rank = [unit](const PlannedCandidate& plan) {
     const double slower = unit > 0 ? std::log(plan.step_seconds / unit) / std::log1p(kSameTime) : 0;
-    return std::tuple(std::floor(slower), plan.run.tier, plan.run.flags.size(), plan.process_bytes);
+    // What shares less sends no more, which times without a link do not tell.
+    return std::tuple(std::floor(slower), plan.run.tier, plan.run.flags.size(), plan.run.arguments.zero_stage,
+                      plan.process_bytes);
   };
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const PlannedCandidate& a, const PlannedCandidate& b) { return rank(a) < rank(b); });
@@ -197,6 +199,9 @@ void PlanSearch::plan_smallest(const FitCandidate& asked) {
       if (auto soon = with_update_in_backward(form, space)) form = std::move(*soon);
       if (auto recomputed = with_recompute(form, 1, space)) form = std::move(*recomputed);
       plan(form);
+      for (const int64_t stage : {1, 2, 3}) {
+        if (const auto shared = with_zero_stage(form, stage, space)) plan(*shared);
+      }
     }
   }
   space.allowed = allowed;
@@ -223,6 +228,9 @@ std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidat
   add("8-bit AdamW", with_optimizer(asked, "adamw_8bit", open));
   add("Adafactor", with_optimizer(asked, "adafactor", open));
   add("LoRA of rank 8", with_adapters(asked, 8, open));
+  add("states shared (ZeRO 1)", with_zero_stage(asked, 1, open));
+  add("gradients and states shared (ZeRO 2)", with_zero_stage(asked, 2, open));
+  add("all shared (ZeRO 3)", with_zero_stage(asked, 3, open));
   return effects;
 }
 
@@ -243,7 +251,7 @@ std::optional<PlannedCandidate> PlanSearch::find_above(const FitCandidate& asked
   if (above == kTiers.end()) return std::nullopt;
   const std::set<MathsChange> allowed = options_.space.allowed;
   options_.space.allowed.insert(*above);
-  for (const FitCandidate& form : numeric_forms(asked, options_.space)) search_form(form);
+  for (const FitCandidate& form : shared_forms(asked, options_.space)) search_form(form);
   options_.space.allowed = allowed;
   std::vector<PlannedCandidate> fitting;
   std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
@@ -269,7 +277,7 @@ std::vector<PlannedCandidate> PlanSearch::sweep(const FitCandidate& asked) {
   };
   options_.budget_bytes = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < kMostBudgets; ++i) {
-    for (const FitCandidate& form : numeric_forms(asked, options_.space)) search_form(form);
+    for (const FitCandidate& form : shared_forms(asked, options_.space)) search_form(form);
     std::vector<PlannedCandidate> fitting;
     std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
                  [&](const PlannedCandidate& planned) { return is_allowed(planned) && fits(planned); });
@@ -315,7 +323,7 @@ std::vector<PlannedCandidate> PlanSearch::nearly_as_small(MathsChange tier,
 
 FitResult PlanSearch::find(const FitCandidate& run) {
   plan_or_throw(run);
-  for (const FitCandidate& form : numeric_forms(run, options_.space)) search_form(form);
+  for (const FitCandidate& form : shared_forms(run, options_.space)) search_form(form);
   plan_between(run);
   FitResult result;
   std::vector<PlannedCandidate> searched = planned_;

@@ -93,6 +93,35 @@ TEST_F(PlanSearchTest, TheLeastBudgetOfATierIsTheBoundary) {
   }
 }
 
+// Ranks share what does not fit one of them, unless that is held.
+TEST_F(PlanSearchTest, RanksShareWhatDoesNotFit) {
+  asked_.arguments.world_size = 4;
+  const FitSpace held = {.held = {Degree::kSharing}};
+  const FitResult alone = find(0, held);
+  for (const PlannedCandidate& plan : alone.frontier) EXPECT_EQ(plan.run.arguments.zero_stage, 0);
+  const int64_t least_alone = alone.least.at(MathsChange::kRounding).process_bytes;
+  EXPECT_TRUE(find(least_alone - 1, held).fitting.empty());
+  const FitResult shared = find(least_alone - 1);
+  ASSERT_FALSE(shared.fitting.empty());
+  const FitCandidate& chosen = shared.fitting.front().run;
+  EXPECT_GT(chosen.arguments.zero_stage, 0);
+  EXPECT_EQ(std::count(chosen.flags.begin(), chosen.flags.end(), "--zero_stage"), 1);
+  for (const PlannedCandidate& plan : shared.fitting) {
+    const bool is_alike = plan.run.flags.size() == chosen.flags.size() && plan.run.tier == chosen.tier &&
+                          plan.step_seconds <= shared.fitting.front().step_seconds;
+    EXPECT_TRUE(!is_alike || plan.run.arguments.zero_stage >= chosen.arguments.zero_stage);
+  }
+  EXPECT_LT(shared.least.at(MathsChange::kRounding).process_bytes, least_alone);
+  EXPECT_TRUE(find(least_alone - 1, {{MathsChange::kExact}}).fitting.empty()) << "sums round elsewhere";
+  const auto tells = [&](const FitResult& result, const char* name) {
+    return std::any_of(result.techniques.begin(), result.techniques.end(),
+                       [&](const TechniqueEffect& effect) { return effect.name == name; });
+  };
+  EXPECT_TRUE(tells(shared, "all shared (ZeRO 3)"));
+  asked_.arguments.world_size = 1;
+  EXPECT_FALSE(tells(find(0), "all shared (ZeRO 3)"));
+}
+
 TEST_F(PlanSearchTest, TheSameTwice) {
   const FitResult first = find(int64_t{1} << 40, kAll);
   const FitResult second = find(int64_t{1} << 40, kAll);
