@@ -41,6 +41,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMPILER = "clang++-19"
 INTERRUPTED = 72  # libFuzzer's exit code after SIGINT
 FEWEST_INPUTS = 100  # of a turn
+MOST_SECONDS = 1  # of processor, for an input alone
 
 # Longest inputs, in bytes. A reader whose time grows with the length of a text and not with what it says gets more inputs,
 # in turns of what the largest buffer of it holds (256 bytes, in tokenize/bert_normalizer.cc) and of four times that.
@@ -265,6 +266,16 @@ class Fuzzer:
         names = os.listdir(self.path("findings", reader))
         return {name for name in names if not name.startswith("slow-unit-")}
 
+    def waited(self, reader, names):
+        """Of the findings those that took long only because others had the processor."""
+        alone = {}
+        for name in (name for name in names if name.startswith("timeout-")):
+            command = [self.path(f"{reader}_fuzz"), self.path("findings", reader, name)]
+            with open(os.devnull, "w", encoding="utf-8") as log:
+                exit_code, cpu_seconds = self.finish(command, log)
+            alone[name] = exit_code == 0 and cpu_seconds < MOST_SECONDS
+        return {name for name in alone if alone[name]}
+
     def goal_left(self, reader):
         """Inputs (None: no matter how many) and seconds of this reader's next turn."""
         total = self.totals.of(reader)
@@ -299,7 +310,13 @@ class Fuzzer:
         with open(self.path(f"{reader}.log"), "w", encoding="utf-8") as log:
             exit_code, cpu_seconds = self.finish(
                 [*self.command(reader, max_len), *limits, f"-dict={self.dictionary(reader)}", *corpora], log)
-        turn = Turn(text_of(self.path(f"{reader}.log")), exit_code, cpu_seconds, len(self.found(reader) - known))
+        found = self.found(reader) - known
+        waited = self.waited(reader, found)
+        for name in waited:
+            os.remove(self.path("findings", reader, name))
+        if waited == found and waited:
+            exit_code = 0
+        turn = Turn(text_of(self.path(f"{reader}.log")), exit_code, cpu_seconds, len(found - waited))
         self.totals.add(reader, self.codes[reader], turn)
         self.findings[reader] += turn.findings
         if turn.inputs == 0 and not self.is_stopped:  # its corpus takes longer than a turn

@@ -57,6 +57,34 @@ class FuzzTotals(unittest.TestCase):
         totals.add("csv", "new", turn(1))
         self.assertTrue(self.fuzzer().is_done("csv"))
 
+    def test_an_input_that_waited_for_a_processor_is_no_finding(self):
+        for seconds, findings in ((0, 0), (1.3, 1)):
+            folder = pathlib.Path(self.options.build, "fuzz")
+            for name in ("findings/csv", "corpus/csv"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            program = folder / "csv_fuzz"
+            # As libFuzzer does: with options it leaves what took too long; with a file it runs that alone.
+            program.write_text(
+                f"""#!{sys.executable}
+import sys, time
+if not sys.argv[1].startswith("-"):
+    while time.process_time() < {seconds}:
+        pass
+    sys.exit(0)
+prefix = next(word for word in sys.argv if word.startswith("-artifact_prefix=")).partition("=")[2]
+open(prefix + "timeout-0", "w").close()
+print("#2\\tINITED")
+print("stat::number_of_executed_units: 500")
+sys.exit(70)
+""",
+                encoding="utf-8",
+            )
+            program.chmod(0o755)
+            fuzzer = self.fuzzer(f"took {seconds}")
+            fuzzer.take_turn("csv", None, 60)
+            self.assertEqual(fuzzer.findings["csv"], findings)
+            self.assertEqual(len(fuzzer.found("csv")), findings)
+
     def test_hours_of_all_codes_are_enough_as_well(self):
         totals = self.totals()
         totals.add("csv", "old", turn(1, cpu_seconds=60.0))
